@@ -1,5 +1,5 @@
-//! For tests of whatever is built on the domain: in-memory implementations of every port, and the suites that any implementation of a port has to
-//! pass.
+//! Support for tests of crates that build on the domain: in-memory implementations of the ports, and contract suites
+//! that every implementation of a port has to pass.
 
 pub mod fakes;
 pub mod suites;

@@ -1,4 +1,4 @@
-//! Parts of uploads and files of backups in memory.
+//! In-memory storage for upload parts and backup files.
 
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, Read};
@@ -10,7 +10,7 @@ use branchyard_deployments::values::{BackupId, DeploymentId};
 use branchyard_domain::ports::{Blobs, BlobsError, ReadSeek};
 use branchyard_domain::values::UploadId;
 
-/// A blob store in memory.
+/// An in-memory blob store.
 #[derive(Debug, Default)]
 pub struct MemoryBlobs {
     parts: Mutex<BTreeMap<(UploadId, u32), Vec<u8>>>,

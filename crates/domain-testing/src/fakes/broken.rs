@@ -1,14 +1,14 @@
-//! A metadata store that cannot be used.
+//! A metadata store that always fails.
 
 use branchyard_deployments::ports::{DeploymentStore, DeploymentTransaction};
 use branchyard_domain::ports::{Metadata, MetadataError, Transaction};
 
-/// A metadata store that fails whatever it is asked.
+/// A metadata store whose transactions cannot begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BrokenMetadata {
-    /// It is at fault.
+    /// Every call returns [`MetadataError::Fault`].
     Faulty,
-    /// It cannot be reached.
+    /// Every call returns [`MetadataError::Unavailable`].
     Unreachable,
 }
 

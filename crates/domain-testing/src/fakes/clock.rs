@@ -1,11 +1,11 @@
-//! A clock that stands still until told otherwise.
+//! A clock under the control of a test.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use branchyard_domain::ports::Clock;
 use branchyard_domain::values::Timestamp;
 
-/// A clock under the control of a test. It can also go on by itself, by a fixed step whenever it is read.
+/// A clock that stands still unless a test advances it. It can also advance by a fixed step with every reading.
 #[derive(Debug)]
 pub struct FixedClock {
     now: AtomicI64,
@@ -13,29 +13,29 @@ pub struct FixedClock {
 }
 
 impl Default for FixedClock {
-    /// Stands at 2026-01-02T03:04:05.678901Z.
+    /// Creates a clock that stands at 2026-01-02T03:04:05.678901Z.
     fn default() -> Self {
         Self::at(Timestamp::from_micros(1_767_323_045_678_901))
     }
 }
 
 impl FixedClock {
-    /// Stands at a time.
+    /// Creates a clock that stands at a time.
     pub const fn at(time: Timestamp) -> Self {
         Self { now: AtomicI64::new(time.as_micros()), step: AtomicI64::new(0) }
     }
 
-    /// Sets the time, back too.
+    /// Sets the time, which may be in the past.
     pub fn set(&self, time: Timestamp) {
         self.now.store(time.as_micros(), Ordering::SeqCst);
     }
 
-    /// Goes on by so many seconds.
+    /// Advances the clock by `seconds`.
     pub fn advance_seconds(&self, seconds: i64) {
         self.now.fetch_add(seconds.saturating_mul(1_000_000), Ordering::SeqCst);
     }
 
-    /// From now on, goes on by so many microseconds after each reading; 0 stops it.
+    /// From now on, advances the clock by `micros` microseconds after each reading. 0 stops it.
     pub fn step_micros(&self, micros: i64) {
         self.step.store(micros, Ordering::SeqCst);
     }

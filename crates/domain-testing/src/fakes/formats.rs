@@ -1,4 +1,4 @@
-//! The plainest comma-separated values.
+//! A minimal reader of comma-separated values.
 
 use std::io::{BufRead as _, BufReader};
 
@@ -7,10 +7,11 @@ use branchyard_domain::ports::{
     FormatError, FormatInput, Formats, ImportFile, InferredColumn, RowSource, TargetColumn,
 };
 
-/// The most problems that are named.
+/// Maximum number of reported problems.
 const PROBLEMS: usize = 100;
 
-/// Reads `csv`, split on every comma, without quoting; the first line names the columns and an empty field is NULL.
+/// A reader of `csv` without quoting: fields end at every comma, the first line holds the column names, and an empty
+/// field is NULL.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PlainFormats;
 

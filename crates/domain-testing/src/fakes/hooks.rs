@@ -1,4 +1,4 @@
-//! The way out to hooks, without a network and without a cipher.
+//! Fakes of the webhook ports, without network and without encryption.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
@@ -9,7 +9,7 @@ use branchyard_domain::entities::{DatabaseLocator, EventKind, HookSecret, Sealed
 use branchyard_domain::ports::{AddressError, LookedUp, Payloads, Reply, Sender, Sent, Vault, WebhookRequest};
 use branchyard_domain::values::{AccountId, HookId};
 
-/// Tells an event in the words of its type.
+/// Payloads that contain the debug form of the event.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PlainPayloads;
 
@@ -19,7 +19,7 @@ impl Payloads for PlainPayloads {
     }
 }
 
-/// Turns bytes round instead of sealing them.
+/// A vault that inverts bits instead of encrypting.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OpenVault;
 
@@ -35,7 +35,7 @@ impl Vault for OpenVault {
     }
 }
 
-/// A sender that keeps what it was given, and answers as it was told: 200 unless told otherwise.
+/// A sender that records requests and returns planned responses, by default with status 200.
 #[derive(Debug, Default)]
 pub struct ScriptedSender {
     sent: Mutex<Vec<WebhookRequest>>,
@@ -44,17 +44,17 @@ pub struct ScriptedSender {
 }
 
 impl ScriptedSender {
-    /// What was sent so far, in order.
+    /// Returns the requests sent so far, in order.
     pub fn sent(&self) -> Vec<WebhookRequest> {
         lock(&self.sent).clone()
     }
 
-    /// Makes the next attempt to an address go like this; after the last planned one they succeed.
+    /// Plans the outcome of the next attempt to a URL. Attempts without a planned outcome succeed.
     pub fn plan(&self, url: &str, sent: Sent) {
         lock(&self.answers).entry(url.to_owned()).or_default().push_back(sent);
     }
 
-    /// An answer of this status with nothing in it.
+    /// Creates an outcome with this status and an empty response.
     pub fn answer(status: u16) -> Sent {
         let reply = Reply { status, headers: Vec::new(), body: String::new(), retry_after: None };
         Sent { headers: vec![("webhook-id".to_owned(), "fake".to_owned())], reply: Some(reply), error: None }
@@ -62,7 +62,7 @@ impl ScriptedSender {
 }
 
 impl Sender for ScriptedSender {
-    /// Knows a few addresses that are wrong; takes all others as they are.
+    /// Rejects URLs that begin with `https://127.` or not with `https://`. Accepts all others unchanged.
     fn check(&self, url: &str) -> Result<String, AddressError> {
         match url {
             _ if url.starts_with("https://127.") => Err(AddressError::Refused("a private address".to_owned())),

@@ -1,4 +1,4 @@
-//! Ids and secrets that are the same in every run.
+//! Deterministic ids and secrets.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,7 +8,7 @@ use uuid::{Builder, Uuid};
 use branchyard_domain::ports::Ids;
 use branchyard_domain::values::Timestamp;
 
-/// Ids from the time and a counter, secrets from a hash of a seed and a counter.
+/// A deterministic generator: ids from the time and a counter, secrets from a hash of a seed and a counter.
 #[derive(Debug)]
 pub struct SeededIds {
     seed: u64,
@@ -17,7 +17,7 @@ pub struct SeededIds {
 }
 
 impl SeededIds {
-    /// Two with the same seed give the same.
+    /// Creates a generator. Generators with the same seed return the same values.
     pub const fn new(seed: u64) -> Self {
         Self { seed, made: AtomicU64::new(0), filled: AtomicU64::new(0) }
     }

@@ -1,6 +1,7 @@
-//! In-memory implementations of every port: for tests, and to see what a port has to do without a database around it.
+//! In-memory implementations of the ports. They serve tests, and show what a port has to do without a database around
+//! it.
 //!
-//! [`hub()`] gives a [`Hub`] over all of them, with handles to each.
+//! [`hub()`] returns a [`Hub`] over all of them, with handles to each.
 
 mod blobs;
 mod broken;
@@ -32,31 +33,31 @@ use branchyard_domain::ports::{Formats, Metadata};
 use branchyard_domain::usecases::Limits;
 use branchyard_domain::{Hub, Ports};
 
-/// A hub over fakes, and the fakes.
+/// A hub over fakes, with handles to the fakes.
 #[derive(Clone)]
 pub struct FakeHub {
     /// The hub.
     pub hub: Hub,
-    /// Its deployments.
+    /// The deployments of the hub.
     pub deployments: Deployments,
-    /// Its metadata store.
+    /// The metadata store of both.
     pub metadata: Arc<MemoryMetadata>,
-    /// Its engine.
+    /// The engine of the hub.
     pub engine: Arc<MemoryEngine>,
-    /// Its blob store.
+    /// The blob store, which also holds backup files.
     pub blobs: Arc<MemoryBlobs>,
-    /// Its clock.
+    /// The clock of both.
     pub clock: Arc<FixedClock>,
-    /// Its ids.
+    /// The id generator of both.
     pub ids: Arc<SeededIds>,
-    /// Who makes its requests to hooks.
+    /// The sender of webhook requests.
     pub sender: Arc<ScriptedSender>,
-    /// Who runs its instances.
+    /// The provisioner of the deployments.
     pub provisioner: Arc<MemoryProvisioner>,
 }
 
 impl FakeHub {
-    /// A hub over the same fakes, but for a metadata store that is broken.
+    /// Creates a hub over the same fakes with a broken metadata store.
     pub fn broken(&self, metadata: BrokenMetadata) -> (Hub, Deployments) {
         let store = Arc::new(metadata);
         let hub = Hub::new(self.ports(store.clone()), Limits::default());
@@ -64,12 +65,12 @@ impl FakeHub {
         (hub, deployments)
     }
 
-    /// Another server over the same stores.
+    /// Creates the hub of another server over the same stores.
     pub fn beside(&self, limits: Limits) -> Hub {
         Hub::new(self.ports(self.metadata.clone()), limits)
     }
 
-    /// The deployments of another server over the same stores.
+    /// Creates the deployments of another server over the same stores.
     pub fn deployments_beside(&self, hosted: Hosted) -> Deployments {
         Deployments::new(self.beside(Limits::default()), self.deployment_ports(self.metadata.clone()), hosted)
     }
@@ -84,7 +85,7 @@ impl FakeHub {
         }
     }
 
-    /// Another server over the same stores, which reads files in its own way.
+    /// Creates the hub of another server over the same stores, with its own file formats.
     pub fn reading(&self, formats: Arc<dyn Formats>) -> Hub {
         Hub::new(Ports { formats, ..self.ports(self.metadata.clone()) }, Limits::default())
     }
@@ -104,17 +105,17 @@ impl FakeHub {
     }
 }
 
-/// A hub over fakes with default limits; everything it does is the same in every run.
+/// Creates a hub over fakes with default limits. Its behavior is deterministic.
 pub fn hub() -> FakeHub {
     hub_with(Limits::default())
 }
 
-/// A hub over fakes with these limits.
+/// Creates a hub over fakes with these limits.
 pub fn hub_with(limits: Limits) -> FakeHub {
     hub_hosting(limits, Hosted::default())
 }
 
-/// A hub over fakes with these limits, whose deployments are run like this.
+/// Creates a hub over fakes with these limits and this configuration of deployments.
 pub fn hub_hosting(limits: Limits, hosted: Hosted) -> FakeHub {
     let metadata = Arc::new(MemoryMetadata::default());
     let engine = Arc::new(MemoryEngine::default());
@@ -147,12 +148,12 @@ pub fn hub_hosting(limits: Limits, hosted: Hosted) -> FakeHub {
     FakeHub { hub, deployments, metadata, engine, blobs, clock, ids, sender, provisioner }
 }
 
-/// A lock that a panic elsewhere does not spoil: tests go on to report it.
+/// Locks a mutex and ignores poisoning, so that a test can go on to report the panic of another thread.
 fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Something a fake was asked to do that it cannot; the text is for whoever reads the failing test.
+/// A request that a fake does not support or was planned to refuse. The text is for the reader of the failing test.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Refused(&'static str);

@@ -1,4 +1,4 @@
-//! Instances without processes.
+//! A provisioner without processes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Read as _;
@@ -16,7 +16,7 @@ use branchyard_deployments::ports::{
 use branchyard_deployments::values::{BackupId, DeploymentId, InstanceId, ServedName, Settings};
 use branchyard_domain::values::{CommitHash, OperationId, RefName, Timestamp};
 
-/// A provisioner that keeps books instead of running anything. A started instance is ready at once, unless told otherwise.
+/// A provisioner that only records what runs. A started instance is ready immediately, unless planned otherwise.
 pub struct MemoryProvisioner {
     state: Mutex<State>,
     blobs: Arc<dyn BackupFiles>,
@@ -56,12 +56,12 @@ impl Instance {
 }
 
 impl MemoryProvisioner {
-    /// One that keeps the files of backups there.
+    /// Creates a provisioner that stores backup files in `blobs`.
     pub fn new(blobs: Arc<dyn BackupFiles>) -> Self {
         Self { state: Mutex::default(), blobs }
     }
 
-    /// Makes a process end, as if by a signal.
+    /// Ends the process of an instance, as if by a signal.
     pub fn crash(&self, instance: InstanceId) {
         if let Some(instance) = lock(&self.state).instances.get_mut(&instance) {
             instance.handle = None;
@@ -70,7 +70,7 @@ impl MemoryProvisioner {
         }
     }
 
-    /// Makes a process go while nobody watches it, as when the server is down.
+    /// Ends the process of an instance without an event, as if the server had not been running.
     pub fn vanish(&self, instance: InstanceId) {
         if let Some(instance) = lock(&self.state).instances.get_mut(&instance) {
             instance.handle = None;
@@ -78,70 +78,70 @@ impl MemoryProvisioner {
         }
     }
 
-    /// Tells something of a process.
+    /// Adds an event of an instance.
     pub fn tell(&self, instance: InstanceId, event: InstanceEvent) {
         if let Some(instance) = lock(&self.state).instances.get_mut(&instance) {
             instance.events.push_back(event);
         }
     }
 
-    /// Whether started processes never become ready, but end.
+    /// Sets whether started processes end before they become ready.
     pub fn never_ready(&self, never: bool) {
         lock(&self.state).never_ready = never;
     }
 
-    /// Whether watching takes as long as it may when nothing happens, as with processes; it does not at first.
+    /// Sets whether watching an idle instance takes the full wait time, as with real processes. Off by default.
     pub fn waits(&self, waits: bool) {
         lock(&self.state).waits = waits;
     }
 
-    /// Refuses starts, with this reason.
+    /// Makes starts fail with this reason. `None` ends this.
     pub fn refuse_start(&self, why: Option<&str>) {
         lock(&self.state).refuse_start = why.map(str::to_owned);
     }
 
-    /// Refuses snapshots, with this reason.
+    /// Makes snapshots fail with this reason. `None` ends this.
     pub fn refuse_snapshot(&self, why: Option<&str>) {
         lock(&self.state).refuse_snapshot = why.map(str::to_owned);
     }
 
-    /// Makes a port look taken by somebody else.
+    /// Marks a port as used by another program.
     pub fn occupy(&self, port: u16) {
         lock(&self.state).busy_ports.push(port);
     }
 
-    /// What the next samples of an instance are.
+    /// Sets the sample that an instance returns from now on.
     pub fn measure(&self, instance: InstanceId, sample: Sample) {
         if let Some(instance) = lock(&self.state).instances.get_mut(&instance) {
             instance.sample = sample;
         }
     }
 
-    /// Makes an instance log a line.
+    /// Adds a line to the log of an instance.
     pub fn log(&self, instance: InstanceId, text: &str) {
         if let Some(instance) = lock(&self.state).instances.get_mut(&instance) {
             instance.say(text);
         }
     }
 
-    /// Instances that run, with the settings they have.
+    /// Returns the running instances with their current settings.
     pub fn running(&self) -> Vec<(InstanceId, Settings)> {
         let state = lock(&self.state);
         let running = state.instances.iter().filter(|(_, instance)| instance.handle.is_some());
         running.map(|(id, instance)| (*id, instance.settings.clone())).collect()
     }
 
-    /// What the databases of an instance began with; `None` when it has no data.
+    /// Returns the databases of an instance with their seeds, or `None` if the instance has no data.
     pub fn data(&self, instance: InstanceId) -> Option<Vec<(ServedName, DatabaseSeed)>> {
         lock(&self.state).instances.get(&instance)?.databases.clone()
     }
 
-    /// Who checks callers.
+    /// Returns the authorizer that the provisioner was connected to.
     pub fn authorizer(&self) -> Option<Arc<dyn Authorizer>> {
         lock(&self.state).authorizer.clone()
     }
 
-    /// A backup is what it was when it was made.
+    /// Checks that a backup exists and has the content it had when it was made.
     fn check_seed(&self, seed: &DatabaseSeed) -> Result<(), ProvisionError> {
         let DatabaseSeed::Backup { file, content } = seed else { return Ok(()) };
         let mut bytes = Vec::new();
@@ -153,7 +153,7 @@ impl MemoryProvisioner {
         }
     }
 
-    /// How often the processes of an instance were told to forget their callers.
+    /// Returns how often the processes of an instance were asked to forget their callers.
     pub fn forgotten(&self, instance: InstanceId) -> u32 {
         lock(&self.state).instances.get(&instance).map_or(0, |instance| instance.forgotten)
     }
@@ -399,7 +399,7 @@ impl Provisioner for MemoryProvisioner {
     }
 }
 
-/// The heads a database has right after it was made.
+/// Returns the heads of a database right after its creation.
 fn heads(seed: &DatabaseSeed) -> Vec<(RefName, CommitHash)> {
     match seed {
         DatabaseSeed::Empty { .. } => {

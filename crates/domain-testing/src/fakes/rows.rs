@@ -1,26 +1,26 @@
-//! A sink that keeps everything.
+//! A sink that collects rows.
 
 use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
 
-/// Columns and rows of a read.
+/// The collected columns and rows of a read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Collected {
-    /// The columns, once they are known.
+    /// The columns. Empty until they are known.
     pub columns: Vec<Column>,
     /// The rows so far.
     pub rows: Vec<Vec<Cell>>,
-    /// Stops the read after so many rows; 0 for never.
+    /// Number of rows after which the read is stopped. 0 means never.
     pub stop_after: usize,
 }
 
 impl Collected {
-    /// Keeps so many rows, then stops the read.
+    /// Creates a sink that stops the read after `rows` rows.
     pub fn stopping_after(rows: usize) -> Self {
         Self { stop_after: rows, ..Self::default() }
     }
 
-    /// The rows as text: values apart by `|`, `NULL` for none.
+    /// Returns the rows as text, with values separated by `|` and `NULL` for NULL.
     pub fn lines(&self) -> Vec<String> {
         let line = |row: &Vec<Cell>| row.iter().map(text).collect::<Vec<_>>().join("|");
         self.rows.iter().map(line).collect()

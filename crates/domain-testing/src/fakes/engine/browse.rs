@@ -1,4 +1,4 @@
-//! Rows that somebody looks at.
+//! Pages of rows for display.
 
 use std::cmp::Ordering;
 
@@ -85,7 +85,7 @@ pub(super) fn rows(tables: &Snapshot, wanted: &Selection<'_>, sink: &mut dyn Row
     Ok(selected)
 }
 
-/// The value a row is sorted by, then its key.
+/// Returns the cursor of a row: its sort value, then its key.
 fn place(sorted: Option<usize>, key: &Key, row: &[Cell]) -> Vec<Cell> {
     sorted.and_then(|at| row.get(at)).into_iter().chain(&key.0).cloned().collect()
 }

@@ -1,4 +1,4 @@
-//! The graph of commits of one database.
+//! The commit graph of one database.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use branchyard_domain::entities::{Commit, Signature};
 use branchyard_domain::ports::EngineError;
 use branchyard_domain::values::{CommitHash, Timestamp};
 
-/// Bytes a file has before anything is in it.
+/// Size of a file without content, in bytes.
 const EMPTY_FILE: u64 = 4_096;
 
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl History {
         self.commits.values().map(|stored| stored.size).sum::<u64>() + EMPTY_FILE
     }
 
-    /// Adds a commit; its hash comes from everything in it.
+    /// Adds a commit. The hash is derived from its whole content.
     pub(super) fn add(
         &mut self,
         parents: Vec<CommitHash>,
@@ -75,13 +75,13 @@ impl History {
         Ok(self.ancestors(descendant)?.contains(ancestor))
     }
 
-    /// The first common ancestor children come before: no other common ancestor descends from it.
+    /// Returns a best common ancestor: no other common ancestor descends from it.
     pub(super) fn merge_base(&self, a: &CommitHash, b: &CommitHash) -> Result<Option<CommitHash>> {
         let of_b = self.ancestors(b)?;
         Ok(self.log(a)?.into_iter().map(|commit| &commit.hash).find(|hash| of_b.contains(hash)).cloned())
     }
 
-    /// Children before parents, then newest first.
+    /// Lists the history: children before parents, then newest first.
     pub(super) fn log(&self, from: &CommitHash) -> Result<Vec<&Commit>> {
         let mut children: BTreeMap<&CommitHash, usize> = BTreeMap::new();
         for hash in self.ancestors(from)? {
@@ -105,7 +105,7 @@ impl History {
         Ok(log)
     }
 
-    /// A commit with its history, to be taken in elsewhere.
+    /// Returns a commit with its history, to be added to another file.
     pub(super) fn reachable(&self, from: &CommitHash) -> Result<Self> {
         let wanted = self.ancestors(from)?;
         let commits = self.commits.iter().filter(|(hash, _)| wanted.contains(hash));
@@ -117,7 +117,7 @@ impl History {
     }
 }
 
-/// The first 40 digits.
+/// Creates a hash from the first 20 bytes of a digest.
 fn named(digest: &[u8]) -> CommitHash {
     let digits: String = digest.iter().take(20).map(|byte| format!("{byte:02x}")).collect();
     match CommitHash::parse(&digits) {

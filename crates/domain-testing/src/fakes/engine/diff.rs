@@ -1,4 +1,4 @@
-//! What differs between two commits.
+//! Differences between two commits.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use super::table::{Key, Snapshot, Table};
 use branchyard_domain::entities::{Cell, Change, RowChange, TableChange, object_changes};
 use branchyard_domain::ports::{ChangedRows, EngineError, RowPage};
 
-/// A row, where there is one.
+/// A row, or `None` if it does not exist.
 type Row<'a> = Option<&'a Vec<Cell>>;
 
 fn change<T>(from: Option<T>, to: Option<T>) -> Change {
@@ -18,7 +18,7 @@ fn change<T>(from: Option<T>, to: Option<T>) -> Change {
     }
 }
 
-/// Keys of rows that differ, with both rows.
+/// Returns the keys of rows that differ, with both rows.
 fn differing<'a>(from: Option<&'a Table>, to: Option<&'a Table>) -> Vec<(&'a Key, Row<'a>, Row<'a>)> {
     let keys: BTreeSet<&Key> = from.into_iter().chain(to).flat_map(|table| table.rows.keys()).collect();
     let row = |table: Option<&'a Table>, key: &Key| table.and_then(|table| table.rows.get(key));

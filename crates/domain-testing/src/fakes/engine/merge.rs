@@ -10,7 +10,7 @@ use branchyard_domain::entities::{Cell, Conflict, ConflictKind, Side, Signature}
 use branchyard_domain::ports::{EngineError, MergeOutcome};
 use branchyard_domain::values::CommitHash;
 
-/// The tables of a merge, and what is left unsettled in it.
+/// The result of a merge: the tables, and the conflicts that remain.
 struct Merged {
     tables: Snapshot,
     conflicts: Vec<Conflict>,
@@ -68,7 +68,7 @@ fn three_way(
     Ok(merged)
 }
 
-/// One table on three commits, and who wins where both changed it.
+/// One table on three commits, and the side that wins conflicts.
 struct Sides<'a> {
     base: Option<&'a Table>,
     ours: Option<&'a Table>,
@@ -140,10 +140,10 @@ impl Sides<'_> {
     }
 }
 
-/// A row, where there is one.
+/// A row, or `None` if it does not exist.
 type Row<'a> = Option<&'a Vec<Cell>>;
 
-/// `None` for a conflict, `Some(None)` for a row that is gone.
+/// Merges a row. Returns `None` for a conflict and `Some(None)` for a deleted row.
 fn merge_row((base, ours, theirs): (Row<'_>, Row<'_>, Row<'_>)) -> Option<Option<Vec<Cell>>> {
     if ours == theirs || theirs == base {
         return Some(ours.cloned());

@@ -1,16 +1,20 @@
-//! The engine port in memory: a graph of commits per database, each with all its tables.
+//! The in-memory engine: a commit graph per database, in which each commit holds all of its tables.
 //!
-//! Hashes come from the content, so that the same steps at the same time give the same commits. The SQL it knows is exactly:
+//! Hashes are derived from content, so the same steps at the same time produce the same commits. The engine supports
+//! exactly this SQL:
 //!
 //! ```text
-//! CREATE TABLE t (column declaration, ...)          NOT NULL and PRIMARY KEY on a column are heeded
+//! CREATE TABLE t (column declaration, ...)          NOT NULL and PRIMARY KEY on a column are enforced
+//! CREATE TRIGGER name ... ON t ... END              stored, never run
+//! DROP TRIGGER name
 //! INSERT INTO t [(columns)] VALUES (literals), ...
 //! UPDATE t SET column = literal, ... WHERE column = literal
 //! DELETE FROM t WHERE column = literal
 //! SELECT columns | * | count(*) FROM t [WHERE column = literal] [ORDER BY column]
 //! ```
 //!
-//! with integers, reals, 'text' and NULL as literals, and statements apart by `;`. There are no views, indexes or foreign keys.
+//! Literals are integers, reals, 'text' and NULL. Statements are separated by `;`. There are no views, indexes or
+//! foreign keys.
 
 mod browse;
 mod commits;
@@ -41,7 +45,7 @@ use table::Snapshot;
 type Result<T> = std::result::Result<T, EngineError>;
 type Hook = Box<dyn FnOnce() + Send>;
 
-/// An engine in memory.
+/// An in-memory engine.
 #[derive(Default)]
 pub struct MemoryEngine {
     files: Mutex<BTreeMap<DatabaseId, History>>,
@@ -49,23 +53,23 @@ pub struct MemoryEngine {
     scans: Mutex<Scans>,
     holds: Mutex<Holds>,
     holds_changed: Condvar,
-    /// The pairs of commits whose conflicts were prepared; `None` = none needs to be.
+    /// The pairs of commits whose conflicts were prepared. `None` if conflicts need no preparation.
     prepared: Mutex<Option<BTreeSet<(DatabaseId, CommitHash, CommitHash)>>>,
 }
 
-/// Writes that wait for a test.
+/// Writes that a test holds back.
 #[derive(Default)]
 struct Holds {
     databases: BTreeSet<DatabaseId>,
     waiting: usize,
 }
 
-/// How scans go.
+/// Planned behavior of scans.
 #[derive(Default)]
 struct Scans {
-    /// What each takes of its time.
+    /// Time that each scan takes of its limit.
     take: Duration,
-    /// Rows until they break.
+    /// Number of rows after which scans fail.
     breaks_after: Option<usize>,
 }
 
@@ -76,33 +80,34 @@ impl std::fmt::Debug for MemoryEngine {
 }
 
 impl MemoryEngine {
-    /// Runs this in the middle of the next write, merge, fetch, import or copy: what another caller does meanwhile.
+    /// Runs `happens` in the middle of the next write, merge, fetch, import, script or copy, to simulate a concurrent
+    /// caller.
     pub fn meanwhile(&self, happens: impl FnOnce() + Send + 'static) {
         *lock(&self.meanwhile) = Some(Box::new(happens));
     }
 
-    /// From now on conflicts are found in the background only.
+    /// From now on, conflicts have to be prepared in the background.
     pub fn prepare_first(&self) {
         *lock(&self.prepared) = Some(BTreeSet::new());
     }
 
-    /// Every scan from now on takes so long.
+    /// From now on, every scan takes this long.
     pub fn scans_take(&self, time: Duration) {
         lock(&self.scans).take = time;
     }
 
-    /// Every scan from now on is at fault once it has given so many rows, if it has more.
+    /// From now on, every scan with more than `rows` rows fails after that many.
     pub fn scans_break_after(&self, rows: usize) {
         lock(&self.scans).breaks_after = Some(rows);
     }
 
-    /// Makes writes to these databases, and to no others, wait until this is called again without them.
+    /// Holds writes to these databases, and releases writes to all others.
     pub fn hold_writes(&self, databases: &[DatabaseId]) {
         lock(&self.holds).databases = databases.iter().copied().collect();
         self.holds_changed.notify_all();
     }
 
-    /// Waits until so many writes are held, at most so long. Returns how many are.
+    /// Waits up to `at_most` until `count` writes are held. Returns how many are held.
     pub fn wait_for_held_writes(&self, count: usize, at_most: Duration) -> usize {
         let holds = lock(&self.holds);
         let waited = self.holds_changed.wait_timeout_while(holds, at_most, |holds| holds.waiting < count);
@@ -125,23 +130,23 @@ impl MemoryEngine {
         }
     }
 
-    /// Looks at a file.
+    /// Reads the commits of a database.
     fn look<T>(&self, database: DatabaseId, look: impl FnOnce(&History) -> Result<T>) -> Result<T> {
         look(lock(&self.files).get(&database).ok_or_else(no_file)?)
     }
 
-    /// Changes a file.
+    /// Changes the commits of a database.
     fn change<T>(&self, database: DatabaseId, change: impl FnOnce(&mut History) -> Result<T>) -> Result<T> {
         change(lock(&self.files).get_mut(&database).ok_or_else(no_file)?)
     }
 }
 
-/// Nothing takes time here, so only who has none runs out of it.
+/// Fails if there is no time left. Calls of this engine take no time themselves.
 fn not_over(timeout: Duration) -> Result<()> {
     if timeout.is_zero() { Err(EngineError::TimedOut(0)) } else { Ok(()) }
 }
 
-/// Passes so many rows on.
+/// A sink that fails after a number of rows.
 struct Breaking<'a> {
     sink: &'a mut dyn RowSink,
     rows_left: usize,
@@ -208,7 +213,7 @@ impl Engine for MemoryEngine {
     }
 
     fn limit_history(&self, _: Arc<dyn branchyard_domain::ports::Reachability>) {
-        // Its SQL knows no history.
+        // The SQL of this engine cannot refer to commits.
     }
 
     fn merge_base(&self, database: DatabaseId, a: &CommitHash, b: &CommitHash) -> Result<Option<CommitHash>> {
@@ -319,7 +324,7 @@ impl Engine for MemoryEngine {
             if !changed && history.is_ancestor(&head, theirs)? {
                 return Ok(ended(MergeOutcome::Head(theirs.clone())));
             }
-            // A merge that fails takes the commit with it; an unnamed one would do no harm either.
+            // If the merge fails, the commit is removed too. An unreachable commit would do no harm either.
             let kept = history.clone();
             if let Some(tables) = statements {
                 head = history.add(vec![head], job.message, job.author, tables);

@@ -1,4 +1,4 @@
-//! Imports.
+//! Imports of rows.
 
 use std::collections::BTreeMap;
 

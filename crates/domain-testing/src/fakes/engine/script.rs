@@ -1,4 +1,4 @@
-//! Scripts.
+//! SQL scripts.
 
 use std::io::Read;
 

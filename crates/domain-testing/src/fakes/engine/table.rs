@@ -1,4 +1,4 @@
-//! Tables and all tables of a commit.
+//! Tables, and the tables of a commit.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use branchyard_domain::entities::{Cell, ObjectKind, SchemaObject, TableColumn, TableKind, TableSchema, Trigger};
 
-/// A value in the order the engine sorts by: NULL, numbers, text, blobs.
+/// A key in the sort order of the engine: NULL, numbers, text, blobs.
 #[derive(Debug, Clone)]
 pub(super) struct Key(pub(super) Vec<Cell>);
 
@@ -65,7 +65,7 @@ pub(super) struct ColumnDef {
 }
 
 impl ColumnDef {
-    /// What the column's affinity makes of a value.
+    /// Converts a value by the affinity of the column.
     pub(super) fn convert(&self, cell: Cell) -> Cell {
         let declared = self.declared_type.to_ascii_uppercase();
         let has = |words: &[&str]| words.iter().any(|word| declared.contains(word));
@@ -89,9 +89,9 @@ impl ColumnDef {
 pub(super) struct Definition {
     pub(super) name: String,
     pub(super) columns: Vec<ColumnDef>,
-    /// Columns of the primary key; without any, rows have a number.
+    /// Columns of the primary key. If there are none, rows are numbered.
     pub(super) key: Vec<usize>,
-    /// By name; they are kept and never run.
+    /// Triggers by name. They are stored and never run.
     pub(super) triggers: Vec<Trigger>,
     pub(super) create_statement: String,
 }
@@ -102,7 +102,7 @@ pub(super) struct Table {
     pub(super) rows: BTreeMap<Key, Vec<Cell>>,
 }
 
-/// A row with the names of its columns, as the port tells it.
+/// A row with column names, as the port returns it.
 pub(super) type Named = Vec<(String, Cell)>;
 
 impl Table {
@@ -110,7 +110,7 @@ impl Table {
         self.definition.columns.iter().position(|column| column.name.eq_ignore_ascii_case(name))
     }
 
-    /// The key a row is stored under; a row without a key of its own gets the next number.
+    /// Returns the key of a row, which is the next number if the table has no primary key.
     pub(super) fn key_of(&self, row: &[Cell]) -> Key {
         if self.definition.key.is_empty() {
             return Key(vec![Cell::Integer(self.next_number())]);
@@ -159,7 +159,7 @@ impl Table {
     }
 }
 
-/// All tables of a commit, by lower-case name.
+/// The tables of a commit, by lower-case name.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Snapshot(pub(super) BTreeMap<String, Arc<Table>>);
 
@@ -194,7 +194,7 @@ impl Snapshot {
         self.iter().flat_map(of_table).collect()
     }
 
-    /// Feeds everything in it to a hash; gives how many bytes that were.
+    /// Adds the content to a hash. Returns the number of bytes added.
     pub(super) fn digest(&self, hash: &mut Sha256) -> u64 {
         let mut size = 0;
         let mut feed = |kind: u8, bytes: &[u8]| {

@@ -1,4 +1,4 @@
-//! What happened.
+//! Activity logs.
 
 use super::{MemoryTransaction, Result, count, missing, page};
 use branchyard_domain::entities::{Activity, ActivityKind};

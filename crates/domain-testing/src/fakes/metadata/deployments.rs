@@ -1,4 +1,4 @@
-//! Deployments, instances, collaborators.
+//! Deployments, their instances and collaborators.
 
 use super::{MemoryTransaction, Result, count, missing, page};
 use branchyard_deployments::entities::{Deployment, DeploymentCollaborator, DeploymentRole, Instance, RunState};

@@ -40,7 +40,7 @@ impl EventRepository for MemoryTransaction<'_> {
         let events = self.state.events.iter().map(|(event, _)| event);
         let seen = after.and_then(|after| events.clone().position(|event| event.id == after));
         let later = events.skip(seen.map_or(0, |at| at + 1));
-        // An event that was purged is told from those after it by its id.
+        // If the event at `after` was purged, later events are found by their ids.
         let later = later.filter(|event| seen.is_some() || after.is_none_or(|after| event.id > after));
         Ok(page(later.filter(|event| event.database_id == database).cloned(), limit))
     }

@@ -1,4 +1,4 @@
-//! Hooks, their deliveries, and who holds them.
+//! Hooks, their deliveries and leases.
 
 use super::state::{Held, Logged};
 use super::{MemoryTransaction, Result, count, missing, page};
@@ -24,7 +24,7 @@ fn due_at(delivery: &Delivery) -> Option<Timestamp> {
     }
 }
 
-/// Whether a hook has one of the places for those that fail or are slow.
+/// Returns `true` if a hook counts against the limit for failing and slow hooks.
 fn is_held_back(hook: &Hook, places: Places<'_>) -> bool {
     hook.failing_since.is_some() || places.slow.contains(&hook.id)
 }
@@ -34,7 +34,8 @@ impl MemoryTransaction<'_> {
         self.state.deliveries.values().map(|logged| &logged.delivery).filter(move |d| d.hook_id == hook)
     }
 
-    /// Hooks that nobody holds and that have something due: when it was due first, and its due deliveries by event.
+    /// Returns hooks without a live lease that have due deliveries: the time when the first became due, and the due
+    /// deliveries by event.
     fn due(&self, now: Timestamp) -> Vec<(Timestamp, &Hook, Vec<&Delivery>)> {
         let free = self.state.hooks.values().filter(|held| held.lease.as_ref().is_none_or(|(_, until)| *until <= now));
         let mut due: Vec<_> = free

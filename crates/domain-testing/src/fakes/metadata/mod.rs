@@ -1,7 +1,8 @@
-//! The metadata port in memory.
+//! The in-memory metadata store.
 //!
-//! The store is one immutable state. A transaction holds the state it began with; one that writes changes a copy of its own while it
-//! keeps every other writer out, and saving puts the copy in place of the state.
+//! The state of the store is immutable. A transaction keeps the state with which it began. A write transaction
+//! excludes all other writers and changes its own copy of the state, and its commit replaces the state of the store
+//! by the copy.
 
 mod accounts;
 mod activities;
@@ -33,16 +34,16 @@ use state::State;
 
 type Result<T> = std::result::Result<T, MetadataError>;
 
-/// How a save goes wrong on purpose.
+/// A planned failure of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SaveFault {
-    /// Nothing is saved, and the caller is told so.
+    /// Nothing is committed, and the caller gets an error.
     Lost,
-    /// Everything is saved, and the caller is told that it was not: a connection that broke before the answer.
+    /// The changes are committed, but the caller gets an error, as if the connection had broken before the response.
     Unheard,
 }
 
-/// A metadata store in memory.
+/// An in-memory metadata store.
 #[derive(Debug, Default)]
 pub struct MemoryMetadata {
     state: Mutex<Arc<State>>,
@@ -53,13 +54,13 @@ pub struct MemoryMetadata {
 }
 
 impl MemoryMetadata {
-    /// Makes `times` saves go wrong after the next `saves` ones; replaces what was planned before.
+    /// Plans `times` failures after the next `saves` commits. Replaces an earlier plan.
     pub fn fail_after(&self, saves: usize, times: usize, fault: SaveFault) {
         let plan = std::iter::repeat_n(None, saves).chain(std::iter::repeat_n(Some(fault), times));
         *lock(&self.faults) = plan.collect();
     }
 
-    /// Forgets faults that were planned; gives whether there still was one.
+    /// Cancels the planned failures. Returns `true` if any commit of the plan was left.
     pub fn no_more_faults(&self) -> bool {
         !std::mem::take(&mut *lock(&self.faults)).is_empty()
     }
@@ -81,7 +82,7 @@ impl MemoryMetadata {
     }
 }
 
-/// The one place for a writer.
+/// The exclusive right to write. Dropping it admits the next writer.
 struct Writer<'a>(&'a MemoryMetadata);
 
 impl Drop for Writer<'_> {
@@ -115,14 +116,14 @@ impl DeploymentStore for MemoryMetadata {
     }
 }
 
-/// A transaction: a state, and the right to write unless it only reads.
+/// A transaction: a state, and the right to write unless the transaction is read-only.
 struct MemoryTransaction<'a> {
     state: Arc<State>,
     writer: Option<Writer<'a>>,
 }
 
 impl MemoryTransaction<'_> {
-    /// The transaction's own copy of the state.
+    /// Returns the transaction's own copy of the state.
     fn change(&mut self) -> Result<&mut State> {
         if self.writer.is_none() {
             return Err(MetadataError::Fault {
@@ -156,12 +157,12 @@ impl Transaction for MemoryTransaction<'_> {
     fn discard(self: Box<Self>) {}
 }
 
-/// Keeps what comes after a key, at most so many.
+/// Returns at most `limit` items.
 fn page<T>(items: impl Iterator<Item = T>, limit: usize) -> Vec<T> {
     items.take(limit).collect()
 }
 
-/// Something a caller must have made before.
+/// Creates an error for a reference to a row that does not exist.
 fn missing(context: &'static str) -> MetadataError {
     MetadataError::Fault { context, source: Box::new(Refused("it refers to something that is not there")) }
 }

@@ -106,7 +106,7 @@ impl OperationRepository for MemoryTransaction<'_> {
         until: Timestamp,
         turn: LeaseTurn<'_>,
     ) -> Result<Option<Operation>> {
-        // Of each database the one whose turn it is: what has begun goes before what waits.
+        // The candidate of each database: a running operation goes before queued ones.
         let mut turns = BTreeMap::<DatabaseId, &Leased>::new();
         for leased in self.state.operations.values().filter(|leased| !leased.operation.settled()) {
             let turn = turns.entry(leased.operation.database_id).or_insert(leased);

@@ -1,4 +1,4 @@
-//! Pulls and their comments.
+//! Pull requests, their fetches and comments.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +18,13 @@ fn between(a: &Pull, b: &Pull) -> bool {
         && a.to_branch == b.to_branch
 }
 
-/// Whether a pull is from another database, and neither merged nor hidden.
+/// Returns `true` if a pull request comes from another database and is neither merged nor hidden.
 fn is_elsewhere(pull: &Pull) -> bool {
     !pull.is_within() && !matches!(pull.state, PullState::Merged { .. }) && pull.content.hidden.is_none()
 }
 
 impl MemoryTransaction<'_> {
-    /// Has an open pull show a head of its source. Returns how many fetches are due for it.
+    /// Updates the source head of an open pull request. Returns the number of fetches that became due.
     fn follow(&mut self, pull: Pull, head: &CommitHash, now: Timestamp) -> Result<u64> {
         let key = (pull.database_id, pull.number);
         let target = self.state.branches.get(&(pull.database_id, pull.to_branch.clone()));
@@ -37,7 +37,7 @@ impl MemoryTransaction<'_> {
         Ok(u64::from(stored.content.fetch_due_at.is_some()))
     }
 
-    /// Whether another open pull stands between the branches of this one.
+    /// Returns `true` if another open pull request has the same source and target.
     fn rivals(&self, pull: &Pull) -> bool {
         let open = self.state.pulls.values().filter(|other| other.state == PullState::Open);
         open.filter(|other| other.number != pull.number).any(|other| between(other, pull))

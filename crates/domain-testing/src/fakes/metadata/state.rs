@@ -1,4 +1,4 @@
-//! What the store holds.
+//! The state of the store.
 
 use std::collections::BTreeMap;
 
@@ -22,14 +22,14 @@ pub(super) struct Leased {
     pub(super) lease: Option<(String, Timestamp)>,
 }
 
-/// A hook with its lease: by whom, until when.
+/// A hook with its lease: the holder and the end.
 #[derive(Debug, Clone)]
 pub(super) struct Held {
     pub(super) hook: Hook,
     pub(super) lease: Option<(String, Timestamp)>,
 }
 
-/// A delivery with its log.
+/// A delivery with its last request and its attempts.
 #[derive(Debug, Clone)]
 pub(super) struct Logged {
     pub(super) delivery: Delivery,
@@ -52,9 +52,9 @@ pub(super) struct State {
     pub(super) branches: BTreeMap<(DatabaseId, RefName), Branch>,
     pub(super) tags: BTreeMap<(DatabaseId, RefName), Tag>,
     pub(super) pulls: BTreeMap<(DatabaseId, PullNumber), Pull>,
-    /// The last number given.
+    /// The last allocated number, by database.
     pub(super) pull_numbers: BTreeMap<DatabaseId, i64>,
-    /// Until when a fetch for a pull is leased, and how often it failed.
+    /// The end of the lease of a fetch, and the number of failed fetches.
     pub(super) fetches: BTreeMap<(DatabaseId, PullNumber), (Option<Timestamp>, u32)>,
     pub(super) comments: BTreeMap<(DatabaseId, PullNumber), Vec<PullComment>>,
     pub(super) releases: BTreeMap<(DatabaseId, RefName), Release>,
@@ -62,7 +62,7 @@ pub(super) struct State {
     pub(super) uploads: BTreeMap<UploadId, Upload>,
     /// By caller, scope and key.
     pub(super) answers: BTreeMap<(AccountId, String, String), SavedAnswer>,
-    /// In the order they were appended, and whether their deliveries were made.
+    /// Events in the order they were appended. `true` if the deliveries of the event were created.
     pub(super) events: Vec<(Event, bool)>,
     pub(super) activities: BTreeMap<ActivityId, Activity>,
     pub(super) hooks: BTreeMap<HookId, Held>,
@@ -70,7 +70,7 @@ pub(super) struct State {
     pub(super) deployments: BTreeMap<DeploymentId, Deployment>,
     pub(super) deployment_collaborators: BTreeMap<(DeploymentId, AccountId), (DeploymentRole, Timestamp)>,
     pub(super) instances: BTreeMap<InstanceId, Instance>,
-    /// In the order they were opened.
+    /// Intervals in the order they were opened.
     pub(super) intervals: Vec<Interval>,
     pub(super) backups: BTreeMap<(DeploymentId, BackupId), Backup>,
     pub(super) samples: BTreeMap<(InstanceId, Resolution, Timestamp), Sample>,
@@ -78,7 +78,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// The live database of this lower-case owner and name.
+    /// Returns the live database with this lower-case owner and name.
     pub(super) fn live(&self, owner_key: &str, name_key: &str) -> Option<&Database> {
         self.databases
             .values()

@@ -1,4 +1,4 @@
-//! The toy SQL: see the head of [`super`].
+//! The SQL of the fake; see the head of [`super`].
 
 mod parse;
 mod run;
@@ -15,7 +15,7 @@ fn blame(statement: usize) -> impl Fn(SqlFailure) -> EngineError {
     move |failure| EngineError::Sql { failure, statement: u32::try_from(statement).unwrap_or(u32::MAX) }
 }
 
-/// Runs one statement that must read.
+/// Runs one statement, which has to be a read.
 pub(super) fn read(tables: &Snapshot, sql: &str, sink: &mut dyn RowSink) -> Result<()> {
     let statements = tokens::statements(sql).map_err(blame(1))?;
     let [statement] = statements.as_slice() else {
@@ -28,7 +28,7 @@ pub(super) fn read(tables: &Snapshot, sql: &str, sink: &mut dyn RowSink) -> Resu
     }
 }
 
-/// Runs statements on the tables; one that fails is told with where it begins.
+/// Runs statements. An error comes with the byte offset of the failed statement.
 pub(super) fn run_all(tables: &mut Snapshot, sql: &str) -> std::result::Result<(), (usize, SqlFailure)> {
     for statement in tokens::statements(sql).map_err(|failure| (0, failure))? {
         let start = statement.first().map_or(0, |token| token.start);
@@ -38,13 +38,13 @@ pub(super) fn run_all(tables: &mut Snapshot, sql: &str) -> std::result::Result<(
     Ok(())
 }
 
-/// Gives all rows of a table by its key.
+/// Sends all rows of a table to the sink, by key.
 pub(super) fn scan(tables: &Snapshot, table: &str, sink: &mut dyn RowSink) -> Result<()> {
     let all = parse::Select { table: table.to_owned(), shown: parse::Shown::All, wanted: None, order: None };
     run::select(tables, &all, sink).map_err(|_| EngineError::NoSuchTable(table.to_owned()))
 }
 
-/// Runs statements; gives the tables afterwards and how many rows were touched.
+/// Runs statements. Returns the new tables and the number of affected rows.
 pub(super) fn write(tables: &Snapshot, sql: &str) -> Result<(Snapshot, u64)> {
     let (mut after, mut rows) = (tables.clone(), 0);
     for (at, statement) in tokens::statements(sql).map_err(blame(1))?.iter().enumerate() {

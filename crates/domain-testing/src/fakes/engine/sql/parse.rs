@@ -1,4 +1,4 @@
-//! From tokens to statements.
+//! The parser, which turns tokens into statements.
 
 use super::super::table::{ColumnDef, Definition};
 use branchyard_sqlite_lexer::{Token, TokenKind};
@@ -9,7 +9,7 @@ use branchyard_domain::ports::SqlFailure;
 
 type Parsed<T> = Result<T, SqlFailure>;
 
-/// Statements that are never allowed, by their first word.
+/// First words of statements that are never allowed.
 const NEVER: &[&str] =
     &["attach", "detach", "begin", "commit", "end", "rollback", "savepoint", "release", "pragma", "vacuum"];
 
@@ -77,7 +77,7 @@ impl<'a> Parser<'a> {
         syntax(self.sql, self.peek())
     }
 
-    /// Takes the next token if it is this word or symbol.
+    /// Consumes the next token if it is this word or symbol.
     fn took(&mut self, text: &str) -> bool {
         let found = self.peek().is_some_and(|token| token.is(text));
         self.at += usize::from(found);
@@ -122,7 +122,7 @@ impl<'a> Parser<'a> {
         Ok((column, self.literal()?))
     }
 
-    /// Items apart by commas.
+    /// Parses items separated by commas.
     fn several<T>(&mut self, item: impl Fn(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
         let mut items = vec![item(self)?];
         while self.took(",") {
@@ -142,7 +142,7 @@ impl<'a> Parser<'a> {
         self.tokens.get(1).is_some_and(|token| token.is("trigger"))
     }
 
-    /// `CREATE TRIGGER name … ON table … END`; what is in between is not looked at.
+    /// Parses `CREATE TRIGGER name … ON table … END` and ignores everything in between.
     fn create_trigger(&mut self) -> Parsed<Statement> {
         self.expect(&["create", "trigger"])?;
         let name = self.name()?;
@@ -181,7 +181,7 @@ impl<'a> Parser<'a> {
         }))
     }
 
-    /// A column, and whether it is the primary key.
+    /// Parses a column. Returns `true` for a primary key column.
     fn column(&mut self) -> Parsed<(ColumnDef, bool)> {
         let mut column = ColumnDef { name: self.name()?, declared_type: String::new(), not_null: false };
         let mut is_key = false;

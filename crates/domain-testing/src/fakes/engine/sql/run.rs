@@ -1,4 +1,4 @@
-//! Statements on tables.
+//! Execution of statements.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ fn table<'a>(tables: &'a mut Snapshot, name: &str) -> Result<&'a mut Table, SqlF
     tables.find_mut(name).ok_or_else(|| SqlFailure::NoSuchTable(name.to_owned()))
 }
 
-/// Gives how many rows were touched.
+/// Runs a statement. Returns the number of affected rows.
 pub(super) fn change(tables: &mut Snapshot, statement: Statement) -> Result<u64, SqlFailure> {
     let count = |rows: usize| u64::try_from(rows).unwrap_or(u64::MAX);
     match statement {
@@ -146,7 +146,7 @@ fn update(table: &mut Table, set: &[Equals], wanted: &Equals) -> Result<usize, S
     Ok(found)
 }
 
-/// Keys of the rows in which the column has the value; NULL equals nothing.
+/// Returns the keys of rows whose column has the value. NULL equals nothing.
 fn matching(table: &Table, (name, value): &Equals) -> Result<Vec<Key>, SqlFailure> {
     let at = column(table, name)?;
     let value = table.definition.columns[at].convert(value.clone());
@@ -189,7 +189,7 @@ pub(super) fn select(tables: &Snapshot, select: &Select, sink: &mut dyn RowSink)
     Ok(())
 }
 
-/// The columns of a table as a result has them.
+/// Returns the columns of a table as result columns.
 pub(in super::super) fn all_columns(table: &Table) -> Vec<Column> {
     let columns = table.definition.columns.iter().enumerate();
     columns

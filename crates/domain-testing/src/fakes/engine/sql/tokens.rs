@@ -1,4 +1,4 @@
-//! Statements as runs of tokens.
+//! Statements as slices of tokens.
 
 use branchyard_sqlite_lexer::{Token, statement_length, tokenize};
 
@@ -11,7 +11,7 @@ pub(super) fn syntax(sql: &str, token: Option<&Token<'_>>) -> SqlFailure {
     }
 }
 
-/// Returns the tokens of each statement of a text; empty statements are left out.
+/// Returns the tokens of each statement, without empty statements.
 pub(super) fn statements(sql: &str) -> Result<Vec<Vec<Token<'_>>>, SqlFailure> {
     if tokenize(sql).any(|token| !token.is_terminated) {
         return Err(syntax(sql, None));
@@ -27,7 +27,7 @@ pub(super) fn statements(sql: &str) -> Result<Vec<Vec<Token<'_>>>, SqlFailure> {
     Ok(statements)
 }
 
-/// The tokens without the semicolons around them; those within a trigger stay.
+/// Removes leading and trailing semicolons. Keeps those within a trigger.
 fn without_semicolons(mut tokens: Vec<Token<'_>>) -> Vec<Token<'_>> {
     while tokens.last().is_some_and(|token| token.is(";")) {
         tokens.pop();
