@@ -1,6 +1,6 @@
-//! What any [`Metadata`] promises. Each function wants a store of its own, empty and ready.
+//! The contract suite of [`Metadata`]. Each check needs an empty, migrated store of its own.
 //!
-//! A test calls [`run_all`], or the functions of [`ALL`] one by one.
+//! A test calls [`run_all`], or the checks in [`ALL`] one by one.
 
 mod activities;
 mod hooks;
@@ -35,10 +35,10 @@ pub use organizations::{members, organizations};
 pub use sessions::{invitations, profiles, sessions};
 pub use stars::{rankings, stars};
 
-/// One promise, checked.
+/// A check of one part of the contract.
 pub type Check = fn(&dyn Metadata);
 
-/// Every check by name.
+/// Every check with its name.
 pub const ALL: &[(&str, Check)] = &[
     ("accounts", accounts),
     ("organizations", organizations),
@@ -74,7 +74,7 @@ pub const ALL: &[(&str, Check)] = &[
     ("versions", versions),
 ];
 
-/// Runs every check on a store of its own.
+/// Runs every check, each on a new store from `make`.
 pub fn run_all(make: &dyn Fn() -> Box<dyn Metadata>) {
     for (_, check) in ALL {
         check(make().as_ref());
@@ -110,7 +110,7 @@ pub(super) fn hash(n: u64) -> CommitHash {
 }
 
 pub(super) fn at(seconds: i64) -> Timestamp {
-    // Not whole milliseconds: a store keeps microseconds.
+    // Not a whole number of milliseconds, because stores keep microseconds.
     Timestamp::from_micros(1_700_000_000_123_457).plus_seconds(seconds)
 }
 
@@ -228,7 +228,7 @@ fn taken<T: std::fmt::Debug>(result: Result<T, MetadataError>) {
     assert!(matches!(result, Err(MetadataError::Taken)), "taken, not {result:?}");
 }
 
-/// `ann` (1), `bob` (2), and ann's database `ann/Menu` (10).
+/// Adds users `Ann` (1) and `bob` (2), and Ann's database `Ann/Menu` (10).
 fn scene(store: &dyn Metadata) -> (User, User, Database) {
     let (ann, bob) = (user(1, "Ann"), user(2, "bob"));
     let menu = database(10, &ann, "Menu");
@@ -240,7 +240,7 @@ fn scene(store: &dyn Metadata) -> (User, User, Database) {
     (ann, bob, menu)
 }
 
-/// Users and organizations; names are unique whatever the case.
+/// Checks users and organizations, whose names are unique case-insensitively.
 pub fn accounts(store: &dyn Metadata) {
     let (ann, bob) = (user(1, "Ann"), user(2, "bob"));
     let acme = organization(3, "Acme");
@@ -250,7 +250,7 @@ pub fn accounts(store: &dyn Metadata) {
         tx.organizations().add(&acme).unwrap();
         taken(tx.users().add(&user(4, "ANN")));
         taken(tx.organizations().add(&organization(5, "BOB")));
-        // The transaction goes on after a refusal, and nothing of what was refused stays.
+        // The transaction remains usable after a rejected row, and nothing of the row is stored.
         assert_eq!(tx.users().get(account_id(4)).unwrap(), None);
     });
     read(store, |tx| {
@@ -266,7 +266,7 @@ pub fn accounts(store: &dyn Metadata) {
     });
 }
 
-/// Tokens by hash, by user, and their last use.
+/// Checks look-ups of tokens by hash and by user, and the record of their last use.
 pub fn tokens(store: &dyn Metadata) {
     let (ann, bob, _) = scene(store);
     let token = |n: u8, of: &User, expires_at| Token {
@@ -311,7 +311,7 @@ pub fn tokens(store: &dyn Metadata) {
     });
 }
 
-/// Databases: names, versions, deletion, counts.
+/// Checks names, versions, deletion and counts of databases.
 pub fn databases(store: &dyn Metadata) {
     let (ann, bob, menu) = scene(store);
     let mut fork = database(11, &bob, "Menu");
@@ -348,7 +348,7 @@ pub fn databases(store: &dyn Metadata) {
         changed.deleted_at = Some(at(22));
         assert!(tx.databases().update(&changed).unwrap());
         changed.version = 3;
-        // Deleted: kept by id, its name is free, it counts nowhere.
+        // A deleted database is found by id, its name is free, and it is not counted.
         assert_eq!(tx.databases().get(menu.id).unwrap().unwrap(), changed);
         assert_eq!(tx.databases().by_name(&menu.locator.owner, &menu.locator.name).unwrap(), None);
         assert_eq!(tx.databases().count(ann.id).unwrap(), 0);
@@ -358,7 +358,7 @@ pub fn databases(store: &dyn Metadata) {
     });
 }
 
-/// Lists of databases and forks: who sees what, filters, pages.
+/// Checks visibility, filters and pages in lists of databases and forks.
 pub fn database_lists(store: &dyn Metadata) {
     let (ann, bob, zoe) = (user(1, "Ann"), user(2, "bob"), user(3, "zoe"));
     let acme = organization(4, "acme");
@@ -449,7 +449,7 @@ pub fn database_lists(store: &dyn Metadata) {
     });
 }
 
-/// Collaborators.
+/// Checks collaborators.
 pub fn collaborators(store: &dyn Metadata) {
     let (ann, bob, menu) = scene(store);
     let zoe = user(3, "Zoe");
@@ -475,11 +475,11 @@ pub fn collaborators(store: &dyn Metadata) {
     });
 }
 
-/// Branches and tags: unique names, compare-and-set, byte-wise order, copies.
+/// Checks branches and tags: unique names, compare-and-set, byte order, copies.
 pub fn refs(store: &dyn Metadata) {
     let (_, bob, menu) = scene(store);
     let other = database(11, &bob, "other");
-    // Byte-wise: upper case before lower case, `-` before `/`, letters beyond ASCII last.
+    // Byte order: upper case before lower case, `-` before `/`, non-ASCII letters last.
     let names = ["Main", "a", "a-b", "a/b", "a0", "main", "é"];
     let strings = |branches: &[Branch]| branches.iter().map(|branch| branch.name.to_string()).collect::<Vec<_>>();
     write(store, |tx| {
@@ -517,7 +517,7 @@ pub fn refs(store: &dyn Metadata) {
     });
 }
 
-/// The commits that a database's names keep alive.
+/// Checks the list of commits that a database refers to.
 pub fn named_commits(store: &dyn Metadata) {
     let (ann, bob, menu) = scene(store);
     let other = database(11, &bob, "other");
@@ -534,7 +534,7 @@ pub fn named_commits(store: &dyn Metadata) {
         merged.merge(at(9), bob.name.clone(), hash(5), hash(1), hash(7)).unwrap();
         assert!(tx.pulls().update(&merged).unwrap());
         tx.pulls().add(&pull(2, &menu, &menu, "b", &ann)).unwrap();
-        // What a pull shows once it is fetched; neither what is still to be fetched nor what is hidden.
+        // A pull request refers to its heads once they are fetched, unless it is hidden.
         let showing = |n: i64, from: &str, heads: (u64, u64)| {
             let heads = PullHeads { from: hash(heads.0), to: hash(heads.1) };
             let content = PullContent { heads: Some(heads), ..PullContent::default() };
@@ -558,7 +558,7 @@ pub fn named_commits(store: &dyn Metadata) {
     });
 }
 
-/// Pulls: numbers, the one open pull between two branches, versions, states, lists.
+/// Checks pull requests: numbers, at most one open per pair of branches, versions, states, lists.
 pub fn pulls(store: &dyn Metadata) {
     let (ann, bob, menu) = scene(store);
     let fork = Database { parent_id: Some(menu.id), network_id: menu.id, ..database(11, &bob, "Menu") };
@@ -590,7 +590,7 @@ pub fn pulls(store: &dyn Metadata) {
         assert!(!tx.pulls().update(&first).unwrap(), "its version is past");
         first.version = 2;
         assert_eq!(tx.pulls().get(menu.id, first.number).unwrap().unwrap(), first);
-        // Another may be open between the same branches now, so this one can not come back.
+        // Another pull request may open between the same branches, and then this one cannot be reopened.
         tx.pulls().add(&pull(4, &menu, &menu, "a", &bob)).unwrap();
         first.reopen().unwrap();
         taken(tx.pulls().update(&first));
@@ -624,7 +624,7 @@ pub fn pulls(store: &dyn Metadata) {
     });
 }
 
-/// What pulls show: it follows the source, is fetched once, and is listed by source and by base.
+/// Checks the content of pull requests: it follows the source, is fetched once, and is listed by source and by base.
 pub fn pull_content(store: &dyn Metadata) {
     let (ann, bob, menu) = scene(store);
     let fork = Database { parent_id: Some(menu.id), network_id: menu.id, ..database(11, &bob, "Menu") };
@@ -680,7 +680,7 @@ pub fn pull_content(store: &dyn Metadata) {
         assert!(!tx.pull_fetches().settle(menu.id, number(2), FetchEnd::Failed(at(30))).unwrap());
         assert_eq!(due(tx, 29), []);
         assert_eq!(due(tx, 30), [(2, 1)]);
-        // The source moves while the former head is fetched.
+        // The source moves while its previous head is being fetched.
         assert!(tx.pull_fetches().lease(menu.id, number(2), at(30), at(40)).unwrap());
         assert_eq!(tx.pulls().record_source_move(fork.id, &reference("a"), &hash(7), at(31)).unwrap(), 1);
         assert_eq!(due(tx, 31), [], "one fetch at a time");
@@ -690,7 +690,7 @@ pub fn pull_content(store: &dyn Metadata) {
         assert!(tx.pull_fetches().settle(menu.id, number(2), FetchEnd::Fetched(&hash(7))).unwrap());
         assert_eq!((due(tx, 99), shown(tx, 2).heads), (vec![], heads(7, 1)));
         assert!(!tx.pull_fetches().lease(menu.id, number(2), at(99), at(100)).unwrap());
-        // Each author has a share of what is looked at.
+        // The number of returned fetches is limited per author.
         tx.pulls().add(&pull(5, &menu, &fork, "c", &bob)).unwrap();
         tx.pulls().add(&pull(6, &menu, &fork, "d", &ann)).unwrap();
         for (name, now) in [("b", 50), ("c", 51), ("d", 52)] {
@@ -702,10 +702,10 @@ pub fn pull_content(store: &dyn Metadata) {
         assert_eq!(tx.pull_fetches().due(at(60), 1, 1).unwrap().len(), 1);
         assert!(!tx.pull_fetches().settle(menu.id, number(3), FetchEnd::Dropped).unwrap());
         assert_eq!(due(tx, 60), [(5, 0), (6, 0)]);
-        // After a restart nothing is leased, and what moved unnoticed is shown.
+        // After a restart, no fetch is leased, and pull requests show source heads that moved unnoticed.
         assert!(tx.pull_fetches().lease(menu.id, number(5), at(60), at(999)).unwrap());
         assert!(tx.branches().move_head(fork.id, &reference("a"), &hash(3), &hash(9), at(61)).unwrap());
-        // Opened by a release that stored no heads, and asked for no consent.
+        // A pull request of an earlier release, which stored no heads and asked for no consent.
         let secret = Database { visibility: Visibility::Private, network_id: menu.id, ..database(12, &bob, "secret") };
         tx.databases().add(&secret).unwrap();
         tx.branches().add(secret.id, &branch("main", 20)).unwrap();
@@ -745,7 +745,7 @@ pub fn pull_content(store: &dyn Metadata) {
     });
 }
 
-/// Comments on pulls.
+/// Checks comments on pull requests.
 pub fn comments(store: &dyn Metadata) {
     let (ann, bob, menu) = scene(store);
     let comment = |n: u128, by: &User, when| PullComment {
@@ -773,7 +773,7 @@ pub fn comments(store: &dyn Metadata) {
     });
 }
 
-/// Releases.
+/// Checks releases.
 pub fn releases(store: &dyn Metadata) {
     let (_, _, menu) = scene(store);
     let release = |n: u64, tag: &str, when| Release {
@@ -835,7 +835,7 @@ fn kinds(on: &Database, by: &User) -> Vec<Operation> {
     list
 }
 
-/// Operations: kept whole, listed, settled once, purged.
+/// Checks operations: all fields, lists, single settlement, purging.
 pub fn operations(store: &dyn Metadata) {
     let (ann, bob, menu) = scene(store);
     let list = kinds(&menu, &ann);
@@ -868,7 +868,7 @@ pub fn operations(store: &dyn Metadata) {
         assert!(listed(Some(OperationState::Failed), None, None, 10).is_empty());
     });
     write(store, |tx| {
-        // A queued one ends without a holder, and only once.
+        // A queued operation is settled without a holder, and only once.
         let mut canceled = list[2].clone();
         canceled.status = OperationStatus::Failed(OperationFailure {
             rows: vec![RowProblem {
@@ -911,7 +911,7 @@ pub fn operations(store: &dyn Metadata) {
     });
 }
 
-/// Leases: one at a time in a database, the oldest first, and nobody is held up by another database.
+/// Checks leases: one per database, oldest first, and independent of other databases.
 pub fn leases(store: &dyn Metadata) {
     let (ann, bob, menu) = scene(store);
     let other = database(11, &bob, "other");
@@ -943,7 +943,7 @@ pub fn leases(store: &dyn Metadata) {
     assert_eq!((first.attempts, first.started_at, first.status), (2, Some(at(1)), OperationStatus::Running));
     write(store, |tx| {
         assert!(!tx.operations().extend_lease(operation_id(4), "w2", at(99)).unwrap(), "it lost the lease");
-        // Handed back, it keeps its place.
+        // A released operation keeps its position in the queue.
         tx.operations().release("w9", true).unwrap();
         tx.operations().release("w1", true).unwrap();
         let first = tx.operations().get(operation_id(1)).unwrap().unwrap();
@@ -952,7 +952,7 @@ pub fn leases(store: &dyn Metadata) {
         assert_eq!(tx.operations().count_queued(menu.id).unwrap(), 3);
     });
     assert_eq!(lease("w4", 13), Some(1));
-    // As if it had not been tried again.
+    // A release that does not count the attempt undoes it.
     write(store, |tx| tx.operations().release("w4", false).unwrap());
     let first = read(store, |tx| tx.operations().get(operation_id(1)).unwrap().unwrap());
     assert_eq!((first.attempts, first.status), (1, OperationStatus::Queued));
@@ -966,7 +966,7 @@ pub fn leases(store: &dyn Metadata) {
     assert_eq!(lease("node/4", 14), Some(2));
     assert_eq!(lease("w5", 15), None);
     assert_eq!(read(store, |tx| tx.operations().backlog().unwrap()), OperationBacklog { queued: 2, running: 2 });
-    // A restart ends the leases of its own workers at once, and of nobody else.
+    // A restart ends the leases of the node's own workers only.
     assert_eq!(write(store, |tx| tx.operations().recover("n").unwrap()), 0, "not of a node whose name begins so");
     assert_eq!(write(store, |tx| tx.operations().recover("node").unwrap()), 1);
     assert!(!write(store, |tx| tx.operations().extend_lease(operation_id(2), "node/4", at(99)).unwrap()), "ended");
@@ -975,12 +975,13 @@ pub fn leases(store: &dyn Metadata) {
     assert_eq!(write(store, |tx| tx.operations().recover("other").unwrap()), 1);
     assert_eq!(lease("w6", 15), Some(4));
     assert_eq!(lease("w6", 15), None);
-    // What has begun goes before what is queued with an id made earlier.
+    // A running operation goes before queued ones, even those with smaller ids.
     write(store, |tx| tx.operations().add(&operation(0, &menu, &ann)).unwrap());
     assert_eq!(lease("w6", 30), Some(2));
 }
 
-/// Leases by turns: creators one after the other, of each the oldest that may run, and nothing of those that are passed over.
+/// Checks the rotation of leases: creators take turns, each with its oldest candidate, and excluded creators are
+/// skipped.
 pub fn lease_turns(store: &dyn Metadata) {
     let (ann, bob, menu) = scene(store);
     let cyd = user(3, "cyd");
@@ -990,7 +991,7 @@ pub fn lease_turns(store: &dyn Metadata) {
         for other in &others {
             tx.databases().add(other).unwrap();
         }
-        // Ann is before all others, in three databases; in the first of them Bob's waits behind hers.
+        // Ann has the oldest operation in three databases. In the first of them, Bob's operation waits for hers.
         for (n, on, by) in [
             (1, &menu, &ann),
             (2, &menu, &bob),
@@ -1004,7 +1005,7 @@ pub fn lease_turns(store: &dyn Metadata) {
             tx.operations().add(&operation(n, on, by)).unwrap();
         }
     });
-    // As it would be leased, and is not.
+    // Returns the operation that would be leased, and rolls back.
     let next = |after: Option<u128>, without: &[u128]| {
         let without: Vec<_> = without.iter().copied().map(account_id).collect();
         let turn = LeaseTurn { after: after.map(account_id), without: &without };
@@ -1036,7 +1037,7 @@ pub fn lease_turns(store: &dyn Metadata) {
     );
 }
 
-/// Upload sessions and their parts.
+/// Checks upload sessions and their parts.
 pub fn uploads(store: &dyn Metadata) {
     let (ann, _, menu) = scene(store);
     let upload = |n: u128, expires_at| Upload {
@@ -1096,7 +1097,7 @@ pub fn uploads(store: &dyn Metadata) {
     });
 }
 
-/// Answers for idempotency keys.
+/// Checks saved answers of idempotency keys.
 pub fn answers(store: &dyn Metadata) {
     let (ann, bob, _) = scene(store);
     let answer = |caller, scope: &str, key: &str, when| SavedAnswer {
@@ -1126,7 +1127,7 @@ pub fn answers(store: &dyn Metadata) {
     });
 }
 
-/// The outbox keeps the order in which events were appended.
+/// Checks that the outbox keeps the order in which events were appended.
 pub fn events(store: &dyn Metadata) {
     let (ann, bob, menu) = scene(store);
     let other = database(11, &bob, "other");
@@ -1179,7 +1180,7 @@ pub fn events(store: &dyn Metadata) {
     });
 }
 
-/// A transaction is all or nothing, and a read sees one state.
+/// Checks that transactions are atomic and isolated.
 pub fn transactions(store: &dyn Metadata) {
     let (_, _, menu) = scene(store);
     let name = reference("main");
@@ -1201,7 +1202,7 @@ pub fn transactions(store: &dyn Metadata) {
     store.read().unwrap().commit(Durability::Synced).unwrap();
 }
 
-/// While the version stays the same nothing has changed; it never comes back. A store that does not tell gives none, ever.
+/// Checks that every change produces a new version. A store without versions always returns `None`.
 pub fn versions(store: &dyn Metadata) {
     let (_, _, menu) = scene(store);
     let Some(first) = store.version() else {
@@ -1220,7 +1221,7 @@ pub fn versions(store: &dyn Metadata) {
     }
 }
 
-/// Units that write at the same time do not interfere, and none fails for it.
+/// Checks that concurrent write transactions succeed and do not interfere.
 pub fn concurrency(store: &dyn Metadata) {
     const THREADS: i64 = 8;
     const EACH: i64 = 25;
@@ -1232,7 +1233,7 @@ pub fn concurrency(store: &dyn Metadata) {
             scope.spawn(|| {
                 for _ in 0..EACH {
                     write(store, |tx| {
-                        // Read, then write: each step of one has to come before or after those of another.
+                        // The read and the write of one transaction must not interleave with those of another.
                         let found = tx.branches().get(menu.id, &name).unwrap().unwrap();
                         let n = u64::from_str_radix(found.head.as_str(), 16).unwrap();
                         assert!(tx.branches().move_head(menu.id, &name, &hash(n), &hash(n + 1), at(1)).unwrap());

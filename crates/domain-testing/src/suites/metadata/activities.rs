@@ -1,4 +1,4 @@
-//! What happened.
+//! Checks of the activity log.
 
 use super::{at, database, hash, id, organization, read, reference, scene, user, write};
 use branchyard_domain::entities::{Activity, ActivityKind, Database, MemberRole, PullAction, Role, User};
@@ -11,7 +11,8 @@ fn activity(n: u128, of: &Database, by: &User, kind: ActivityKind) -> Activity {
     Activity { id: ActivityId::from_uuid(id(n)), database_id: of.id, at: at(seconds), by: by.id, by_name, kind }
 }
 
-/// What happened: newest first, by database and by pull, purged except for pulls; and whose databases they are.
+/// Checks the activity log: order, lists by database and by pull request, purging except for pull requests; and the
+/// list of a user's databases.
 pub fn activities(store: &dyn Metadata) {
     let (ann, bob, menu) = scene(store);
     let zoe = user(3, "zoe");
@@ -39,7 +40,7 @@ pub fn activities(store: &dyn Metadata) {
         tx.databases().add(&ours).unwrap();
         tx.collaborators().put(others.id, zoe.id, Role::Read, at(0)).unwrap();
         for one in &all {
-            // The name is that of the account, whatever is said here.
+            // The store ignores `by_name` and returns the name of the account.
             tx.activities().add(&Activity { by_name: OwnerName::parse("nobody").unwrap(), ..one.clone() }).unwrap();
         }
         tx.activities().add(&activity(20, &others, &bob, all[0].kind.clone())).unwrap();

@@ -1,4 +1,4 @@
-//! Hooks, deliveries, and who may attempt them.
+//! Checks of hooks, deliveries and their leases.
 
 use std::collections::BTreeSet;
 
@@ -70,7 +70,7 @@ fn ids(deliveries: &[Delivery]) -> Vec<u128> {
     deliveries.iter().map(|delivery| delivery.id.as_uuid().as_u128()).collect()
 }
 
-/// Hooks: all their fields, lists, subscriptions, removal.
+/// Checks hooks: all fields, lists, subscriptions, removal.
 pub fn hooks(store: &dyn Metadata) {
     let (_, bob, menu) = scene(store);
     let other = database(11, &bob, "other");
@@ -125,7 +125,7 @@ pub fn hooks(store: &dyn Metadata) {
     });
 }
 
-/// Deliveries: lists by state, giving up, and what retention removes.
+/// Checks deliveries: lists by state, giving up, and retention.
 pub fn deliveries(store: &dyn Metadata) {
     let (_, _, menu) = scene(store);
     write(store, |tx| {
@@ -176,7 +176,7 @@ pub fn deliveries(store: &dyn Metadata) {
     });
 }
 
-/// What was sent and answered, the latest attempts.
+/// Checks the stored request and the retained attempts of deliveries.
 pub fn delivery_log(store: &dyn Metadata) {
     let (_, _, menu) = scene(store);
     let request = |n: u32| Request {
@@ -234,7 +234,8 @@ pub fn delivery_log(store: &dyn Metadata) {
     });
 }
 
-/// One attempt at a time for each hook, by event; leases end by themselves; failing hooks leave places to others.
+/// Checks the leases of hooks: one attempt at a time per hook, in the order of events; expiry; limits for failing
+/// hooks.
 pub fn delivery_leases(store: &dyn Metadata) {
     let (_, _, menu) = scene(store);
     let places = |hooks, held_back| Places { hooks, held_back, run: 2, slow: &[] };
@@ -258,7 +259,7 @@ pub fn delivery_leases(store: &dyn Metadata) {
         }
         tx.events().add(&event(1, &menu)).unwrap();
         assert!(!tx.deliveries().is_due(at(1_000), any).unwrap());
-        // Hook 1: the oldest event waits for its next attempt, and does not hold back the newer ones.
+        // In hook 1, the oldest event waits for its next attempt and does not delay newer ones.
         tx.deliveries().add(&[delivery(10, 1, 1, 50), delivery(12, 1, 1, 8), delivery(11, 1, 1, 9)]).unwrap();
         tx.deliveries().add(&[delivery(13, 1, 1, 7), delivery(20, 2, 1, 5), delivery(30, 3, 1, 6)]).unwrap();
         tx.deliveries().add(&[]).unwrap();
@@ -310,7 +311,7 @@ pub fn delivery_leases(store: &dyn Metadata) {
         let alone = tx.deliveries().lease("c", at(12), at(42), places(1, 1)).unwrap();
         let ids: Vec<_> = alone[0].deliveries.iter().map(|(delivery, _)| delivery.id).collect();
         assert_eq!(ids, [delivery_id(20)], "a hook that fails is tried with one");
-        // All leases ended: the oldest event of hook 1 is due by now.
+        // All leases have expired, and the oldest event of hook 1 is due.
         assert_eq!(lease(tx, "d", 60, 9, 9).into_iter().collect::<BTreeSet<_>>(), BTreeSet::from([10, 20, 30]));
         assert_eq!(tx.deliveries().give_up(hook_id(3), at(61)).unwrap(), 1);
         assert_eq!(tx.deliveries().recover("d").unwrap(), 3);
@@ -323,7 +324,7 @@ pub fn delivery_leases(store: &dyn Metadata) {
     slow_hooks(store, &menu);
 }
 
-/// Slow hooks have the places of those that fail.
+/// Checks that slow hooks count against the limit for failing hooks.
 fn slow_hooks(store: &dyn Metadata, menu: &Database) {
     write(store, |tx| {
         tx.deliveries().recover("d").unwrap();
@@ -333,7 +334,7 @@ fn slow_hooks(store: &dyn Metadata, menu: &Database) {
         }
     });
     let slow = [hook_id(4), hook_id(5)];
-    // As it would be leased, and is not: the hook of each, and how many deliveries.
+    // Returns each hook that would be leased with its number of deliveries, and rolls back.
     let leased = |hooks, held_back| {
         let mut tx = store.write().unwrap();
         let places = Places { hooks, held_back, run: 2, slow: &slow };
@@ -345,7 +346,7 @@ fn slow_hooks(store: &dyn Metadata, menu: &Database) {
     };
     assert_eq!(leased(9, 0), [(hook_id(3), 1), (hook_id(6), 2)]);
     assert_eq!(leased(0, 0), []);
-    // Hook 2 fails, and has waited for longer.
+    // Hook 2 is failing and has waited longer.
     assert_eq!(leased(9, 2), [(hook_id(3), 1), (hook_id(4), 1), (hook_id(6), 2)]);
     assert_eq!(leased(9, 3), [(hook_id(3), 1), (hook_id(4), 1), (hook_id(5), 1), (hook_id(6), 2)]);
 }

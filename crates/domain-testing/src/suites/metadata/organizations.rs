@@ -1,10 +1,10 @@
-//! Organizations and their members.
+//! Checks of organizations and their members.
 
 use super::{account_id, at, database, database_id, organization, read, user, write};
 use branchyard_domain::entities::{Member, MemberRole, Organization, Role, User};
 use branchyard_domain::ports::Metadata;
 
-/// Organizations change, are listed for their members, and leave a free name behind.
+/// Checks organizations: changes, lists for members, and removal, after which the name is free.
 pub fn organizations(store: &dyn Metadata) {
     let (ann, bob) = (user(1, "Ann"), user(2, "bob"));
     let (acme, works) = (organization(3, "Acme"), organization(4, "works"));
@@ -32,7 +32,7 @@ pub fn organizations(store: &dyn Metadata) {
         assert_eq!(listed, [(changed.clone(), MemberRole::Member)]);
         assert_eq!(names(tx.organizations().list(ann.id, None, 2).unwrap()), ["Acme Owner", "Beta Owner"]);
         assert_eq!(names(tx.organizations().list(ann.id, Some("beta"), 2).unwrap()), ["works Owner"]);
-        // A deleted database goes on naming its owner.
+        // A deleted database still refers to its owner.
         let of_acme = User { id: acme.id, name: acme.name.clone(), ..user(3, "Acme") };
         let mut gone = database(10, &of_acme, "gone");
         tx.databases().add(&gone).unwrap();
@@ -51,7 +51,7 @@ pub fn organizations(store: &dyn Metadata) {
     });
 }
 
-/// Members: roles, pages, and that the count of owners holds for a whole transaction.
+/// Checks members: roles, pages, and that the count of owners is stable within a transaction.
 pub fn members(store: &dyn Metadata) {
     let (ann, bob, zoe) = (user(1, "Ann"), user(2, "bob"), user(3, "Zoe"));
     let acme = organization(4, "Acme");
@@ -83,7 +83,7 @@ pub fn members(store: &dyn Metadata) {
         assert_eq!(tx.members().remove(acme.id, zoe.id).unwrap(), found);
         assert_eq!(tx.members().remove(acme.id, zoe.id).unwrap(), None);
     });
-    // Both owners go at once, each only while the other stays.
+    // Both owners leave concurrently, each on condition that the other one stays.
     std::thread::scope(|scope| {
         for leaving in [ann.id, bob.id] {
             scope.spawn(move || {

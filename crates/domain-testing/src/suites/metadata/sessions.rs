@@ -1,4 +1,4 @@
-//! Sessions, invitations, and what a user says of themselves.
+//! Checks of sessions, invitations and user profiles.
 
 use branchyard_auth::HashedToken;
 
@@ -18,7 +18,7 @@ fn session(n: u8, of: &User, expires_at: Timestamp) -> Session {
     }
 }
 
-/// Sessions: found by their hash with their user, touched, ended, purged.
+/// Checks sessions: look-up by hash, last use, removal, purging.
 pub fn sessions(store: &dyn Metadata) {
     let (ann, bob, _) = scene(store);
     write(store, |tx| {
@@ -55,7 +55,7 @@ pub fn sessions(store: &dyn Metadata) {
     });
 }
 
-/// Invitations: found by their hash, listed, taken back, purged.
+/// Checks invitations: look-up by hash, lists, removal, purging.
 pub fn invitations(store: &dyn Metadata) {
     let (ann, _, _) = scene(store);
     let invitation = |n: u8, is_admin: bool| Invitation {
@@ -86,7 +86,7 @@ pub fn invitations(store: &dyn Metadata) {
     });
 }
 
-/// A user changes; name, addresses and creation stay.
+/// Checks updates of users. Name, email addresses and creation time do not change.
 pub fn profiles(store: &dyn Metadata) {
     read(store, |tx| assert!(!tx.users().any().unwrap()));
     let before = user(1, "ann");

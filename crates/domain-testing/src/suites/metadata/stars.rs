@@ -1,10 +1,10 @@
-//! Stars, and lists in the order of a ranking.
+//! Checks of stars and rankings.
 
 use super::{at, database, database_id, owner, read, scene, user, write};
 use branchyard_domain::entities::{Database, Visibility};
 use branchyard_domain::ports::{DatabaseFilter, Metadata, Ranking};
 
-/// Stars: counted, listed, cleared.
+/// Checks stars: counts, lists, removal.
 pub fn stars(store: &dyn Metadata) {
     let (ann, bob, menu) = scene(store);
     let other = database(11, &bob, "other");
@@ -41,7 +41,7 @@ pub fn stars(store: &dyn Metadata) {
     read(store, |tx| assert!(tx.stars().list(menu.id, None, 10).unwrap().is_empty()));
 }
 
-/// Rankings: each order, pages, equals by id, who sees what, the same filters as lists by name.
+/// Checks rankings: each order, pages, ties by id, visibility, and the same filters as in lists by name.
 pub fn rankings(store: &dyn Metadata) {
     let (ann, bob) = (user(1, "Ann"), user(2, "bob"));
     let all: Vec<Database> = (0..5_u8)
