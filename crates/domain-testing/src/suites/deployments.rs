@@ -1,4 +1,4 @@
-//! Deployments: their rows, the ledger, backups, samples, operations.
+//! The contract suite of [`DeploymentStore`]: deployments, instances, the ledger, backups, samples and operations.
 
 use super::metadata::{account_id, at, hash, id, operation_id, organization, owner, reference, user};
 use branchyard_deployments::entities::{
@@ -17,10 +17,10 @@ use branchyard_domain::entities::{DatabaseLocator, Signature, User};
 use branchyard_domain::ports::{Durability, MetadataError, OperationState};
 use branchyard_domain::values::{DatabaseId, DatabaseName, Timestamp};
 
-/// A check of one property; each needs an empty store.
+/// A check of one part of the contract. Needs an empty store.
 pub type Check = fn(&dyn DeploymentStore);
 
-/// All checks by name, for runners that make a store for each.
+/// Every check with its name.
 pub const ALL: &[(&str, Check)] = &[
     ("deployments", deployments),
     ("instances", instances),
@@ -30,7 +30,7 @@ pub const ALL: &[(&str, Check)] = &[
     ("one_transaction", one_transaction),
 ];
 
-/// Runs all checks, each on a store of its own.
+/// Runs every check, each on a new store from `make`.
 pub fn run_all(make: &dyn Fn() -> Box<dyn DeploymentStore>) {
     for (_, check) in ALL {
         check(&*make());
@@ -148,7 +148,7 @@ fn instance(n: u128, deployment: &Deployment, port: u16) -> Instance {
     }
 }
 
-/// Deployments: names, versions, lists, collaborators, and what is busy.
+/// Checks deployments: names, versions, lists, collaborators, and which deployments are busy.
 pub fn deployments(store: &dyn DeploymentStore) {
     let (ann, bob) = (user(1, "Ann"), user(2, "bob"));
     let acme = organization(3, "Acme");
@@ -225,7 +225,7 @@ pub fn deployments(store: &dyn DeploymentStore) {
     });
 }
 
-/// Instances: all they hold, and ports that nobody else has.
+/// Checks instances: all fields, and that ports are unique among instances that are not stopped.
 pub fn instances(store: &dyn DeploymentStore) {
     let ann = user(1, "Ann");
     let gauges = deployment(10, &ann, "gauges");
@@ -275,7 +275,7 @@ fn interval(instance: &Instance, by: &User, kind: Metered, opened_at: Timestamp)
     }
 }
 
-/// The ledger: one open interval at a time, ends that are never before their begin, lists by range.
+/// Checks the ledger: at most one open interval, ends that are not before their begin, lists by range.
 pub fn ledger(store: &dyn DeploymentStore) {
     let ann = user(1, "Ann");
     let gauges = deployment(10, &ann, "gauges");
@@ -296,7 +296,7 @@ pub fn ledger(store: &dyn DeploymentStore) {
         assert_eq!((open.proven_at, open.closed_at), (Some(at(15)), None));
         assert!(tx.ledger().close(process.id, kind, at(20)).unwrap());
         assert_eq!(tx.ledger().current(process.id, kind).unwrap(), None);
-        // A clock that was set back: the interval ends where it began.
+        // After the clock was set back, an interval ends where it began.
         tx.ledger().open(&interval(&process, &ann, kind, at(30))).unwrap();
         assert!(tx.ledger().close(process.id, kind, at(25)).unwrap());
         assert_eq!(tx.ledger().last_end(process.id, kind).unwrap(), Some(at(30)));
@@ -317,7 +317,7 @@ pub fn ledger(store: &dyn DeploymentStore) {
     });
 }
 
-/// Backups and samples.
+/// Checks backups and samples.
 pub fn backups_and_samples(store: &dyn DeploymentStore) {
     let ann = user(1, "Ann");
     let gauges = deployment(10, &ann, "gauges");
@@ -362,7 +362,7 @@ pub fn backups_and_samples(store: &dyn DeploymentStore) {
     });
 }
 
-/// Operations of deployments: settled once, pending ones keep a deployment busy.
+/// Checks operations of deployments: single settlement, and that pending ones keep their deployment busy.
 pub fn deployment_operations(store: &dyn DeploymentStore) {
     let ann = user(1, "Ann");
     let mut gauges = deployment(10, &ann, "gauges");
@@ -417,13 +417,13 @@ pub fn deployment_operations(store: &dyn DeploymentStore) {
     });
 }
 
-/// What a transaction changes of the hub and of deployments becomes visible in one commit, or not at all.
+/// Checks that changes of the hub and of deployments in one transaction are committed atomically.
 pub fn one_transaction(store: &dyn DeploymentStore) {
     let (ann, bob) = (user(1, "Ann"), user(2, "bob"));
     write(store, |tx| tx.users().add(&ann).unwrap());
     let gauges = deployment(10, &ann, "Gauges");
     let seen = || {
-        // By the hub alone and by the deployments.
+        // Seen through the port of the hub, and through the port of deployments.
         let of_hub = store.read().unwrap().users().get(bob.id).unwrap().is_some();
         let of_both = read(store, |tx| {
             (tx.users().get(bob.id).unwrap().is_some(), tx.deployments().get(gauges.id).unwrap().is_some())

@@ -1,6 +1,7 @@
-//! What every engine has to do, told in the SQL that [`crate::fakes::MemoryEngine`] knows too.
+//! The contract suite of [`Engine`], in the SQL that [`crate::fakes::MemoryEngine`] supports too.
 //!
-//! Each function makes databases of its own, so they may run in any order, on an engine that holds others, and at once.
+//! Each check creates its own databases. Checks may run in any order, concurrently, and on an engine that holds other
+//! databases.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc;
@@ -21,10 +22,10 @@ use branchyard_domain::values::{CommitHash, DatabaseId, Timestamp};
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// One promise, checked.
+/// A check of one part of the contract.
 pub type Check = fn(&dyn Engine);
 
-/// Every check by name.
+/// Every check with its name.
 pub const ALL: &[(&str, Check)] = &[
     ("files", files),
     ("writes", writes),
@@ -51,14 +52,14 @@ pub const ALL: &[(&str, Check)] = &[
     ("at_once", at_once),
 ];
 
-/// Runs every check, one after another, on one engine.
+/// Runs every check in sequence on one engine.
 pub fn run_all(engine: &dyn Engine) {
     for (_, check) in ALL {
         check(engine);
     }
 }
 
-/// A database of a test, and what is done to it.
+/// A database of a test, removed on drop.
 struct Db<'a> {
     engine: &'a dyn Engine,
     id: DatabaseId,
@@ -70,7 +71,7 @@ fn author(second: i64) -> Signature {
     Signature { name: "Ada".to_owned(), email: "ada@example.org".to_owned(), at }
 }
 
-/// An id that no other call gives.
+/// Returns an id that is unique across calls.
 fn fresh_id() -> DatabaseId {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -92,7 +93,7 @@ impl<'a> Db<'a> {
         Self { engine, id, first }
     }
 
-    /// With `t(id, a, b)` of three rows; gives the commit.
+    /// Creates a database with a table `t(id, a, b)` of three rows. Returns the head too.
     fn with_rows(engine: &'a dyn Engine) -> (Self, CommitHash) {
         let db = Self::new(engine);
         let create = "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT, b INTEGER); \
@@ -192,7 +193,7 @@ fn sql_failure<T: std::fmt::Debug>(result: Result<T, EngineError>) -> (SqlFailur
     }
 }
 
-/// Rows of an import, and what goes wrong after them.
+/// The rows of an import, followed by an optional error.
 struct Given {
     rows: Vec<Vec<Cell>>,
     at: usize,
@@ -224,7 +225,7 @@ fn key(id: i64) -> Vec<(String, Cell)> {
     vec![("id".to_owned(), int(id))]
 }
 
-/// Making, listing, measuring, checking and removing files.
+/// Checks that files are created, listed, measured, verified and removed.
 pub fn files(engine: &dyn Engine) {
     let id = fresh_id();
     assert!(!engine.list().unwrap().contains(&id));
@@ -244,7 +245,7 @@ pub fn files(engine: &dyn Engine) {
     assert!(engine.size_bytes(id).is_err());
 }
 
-/// Writes make one commit on the commit they name, and older commits stay as they are.
+/// Checks that a write creates one commit on its base, and that existing commits never change.
 pub fn writes(engine: &dyn Engine) {
     let (db, head) = Db::with_rows(engine);
     let commit = engine.commit(db.id, &head).unwrap().unwrap();
@@ -274,7 +275,7 @@ pub fn writes(engine: &dyn Engine) {
     assert!(matches!(db.try_write(&no_commit(), 5, "DELETE FROM t WHERE id = 1"), Err(EngineError::NoSuchCommit(_))));
 }
 
-/// A write that fails names the statement and changes nothing.
+/// Checks that a failed write names the failed statement and changes nothing.
 pub fn failed_writes(engine: &dyn Engine) {
     let (db, head) = Db::with_rows(engine);
     let (failure, statement) =
@@ -295,7 +296,7 @@ pub fn failed_writes(engine: &dyn Engine) {
     assert_eq!(db.lines(&next), ["1|one|10", "2|two|20"], "the failures left nothing behind");
 }
 
-/// Reads see the commit they name, tell their columns, stop when told, and refuse to write.
+/// Checks that reads see their commit, describe their columns, stop on request, and reject writes.
 pub fn reads(engine: &dyn Engine) {
     let (db, head) = Db::with_rows(engine);
     let found = db.try_read(&head, "SELECT b, a FROM t WHERE id = 2").unwrap();
@@ -328,7 +329,7 @@ pub fn reads(engine: &dyn Engine) {
     assert_eq!(db.lines(&head).len(), 3, "refused statements changed nothing");
 }
 
-/// Whole tables come by key, or by row id, whatever was written last.
+/// Checks that scans return whole tables by primary key, or by row id.
 pub fn scans(engine: &dyn Engine) {
     let (db, head) = Db::with_rows(engine);
     let head = db.write(
@@ -356,7 +357,7 @@ pub fn scans(engine: &dyn Engine) {
     assert!(matches!(lost, Err(EngineError::NoSuchCommit(_))));
 }
 
-/// Rows that somebody looks at: filtered, sorted, a page at a time, and how many there are.
+/// Checks conditions, order, pages and counts of selections.
 pub fn selections(engine: &dyn Engine) {
     let (db, head) = Db::with_rows(engine);
     let head = db.write(&head, 2, "INSERT INTO t VALUES (4,'it''s \"4\"',20),(5,NULL,NULL)");
@@ -406,7 +407,7 @@ pub fn selections(engine: &dyn Engine) {
     assert!(matches!(lost, Err(EngineError::NoSuchTable(name)) if name == "gone"));
 }
 
-/// From place to place, forwards and backwards, every row comes once.
+/// Checks that paging by cursors returns every row once, forwards and backwards.
 pub fn selections_by_place(engine: &dyn Engine) {
     let (db, head) = Db::with_rows(engine);
     let head = db.write(
@@ -459,7 +460,7 @@ fn walk_by_place(db: &Db<'_>, head: &CommitHash, table: &str, order: Option<RowO
         loop {
             let wanted = Selection { backwards, after: after.as_deref(), limit, ..whole(table, order) };
             let (rows, selected) = read(&wanted);
-            // The place of its first row leads back to those before it.
+            // The cursor of the first row leads back to the rows before it.
             if let Some(first) = &selected.first {
                 let back = Selection { backwards: !backwards, after: Some(first), ..whole(table, order) };
                 let (mut back, found) = read(&back);
@@ -482,7 +483,7 @@ fn walk_by_place(db: &Db<'_>, head: &CommitHash, table: &str, order: Option<RowO
     }
 }
 
-/// The log, ancestors and merge bases.
+/// Checks the log, ancestors and merge bases.
 pub fn log_and_ancestry(engine: &dyn Engine) {
     let (db, base) = Db::with_rows(engine);
     let left = db.write(&base, 2, "UPDATE t SET a = 'left' WHERE id = 1");
@@ -514,7 +515,7 @@ pub fn log_and_ancestry(engine: &dyn Engine) {
     assert_eq!(parted(&merged, &merged), Some(merged.clone()));
 }
 
-/// Tables and rows that differ.
+/// Checks which tables and rows differ between commits.
 pub fn diff(engine: &dyn Engine) {
     let (db, from) = Db::with_rows(engine);
     let to = db.write(
@@ -548,11 +549,11 @@ pub fn diff(engine: &dyn Engine) {
     assert!(matches!(engine.changed_tables(db.id, &no_commit(), &to), Err(EngineError::NoSuchCommit(_))));
 }
 
-/// Pages of changed rows, one after another.
+/// Checks the pages of changed rows.
 pub fn diff_pages(engine: &dyn Engine) {
     let (db, from) = Db::with_rows(engine);
     let to = db.write(&from, 2, "INSERT INTO t VALUES (7,'g',1),(5,'e',1),(6,'f',1); DELETE FROM t WHERE id = 2");
-    // By number, by bytes (a row is larger than one), and all at once.
+    // Limited by rows, by bytes (every row has more than one), and not at all.
     for (limit, bytes, expected) in [(2, 1 << 20, vec![2, 2]), (10, 1, vec![1, 1, 1, 1]), (10, 1 << 20, vec![4])] {
         let mut keys = Vec::new();
         let mut sizes = Vec::new();
@@ -572,7 +573,7 @@ pub fn diff_pages(engine: &dyn Engine) {
     }
 }
 
-/// Definitions at a commit.
+/// Checks the definitions of tables at a commit.
 pub fn schemas(engine: &dyn Engine) {
     let (db, from) = Db::with_rows(engine);
     let to = db.write(&from, 2, "CREATE TABLE a(id INTEGER PRIMARY KEY, name TEXT NOT NULL, size REAL)");
@@ -589,7 +590,8 @@ pub fn schemas(engine: &dyn Engine) {
     assert!(matches!(engine.tables(db.id, &no_commit()), Err(EngineError::NoSuchCommit(_))));
 }
 
-/// Triggers stand in the schema of their table, and one that differs makes its table differ, whatever its rows.
+/// Checks that triggers belong to the schema of their table, and that a changed trigger counts as a change of the
+/// table.
 pub fn objects(engine: &dyn Engine) {
     let (db, from) = Db::with_rows(engine);
     assert_eq!(engine.objects(db.id, &from).unwrap(), []);
@@ -629,7 +631,7 @@ pub fn objects(engine: &dyn Engine) {
     assert!(matches!(engine.objects(db.id, &no_commit()), Err(EngineError::NoSuchCommit(_))));
 }
 
-/// Merges without conflict.
+/// Checks merges without conflicts.
 pub fn merges(engine: &dyn Engine) {
     let (db, base) = Db::with_rows(engine);
     let ours = db.write(&base, 2, "UPDATE t SET a = 'ours' WHERE id = 1; INSERT INTO t VALUES (4,'four',40)");
@@ -651,7 +653,7 @@ pub fn merges(engine: &dyn Engine) {
     assert_eq!(db.lines(&ahead), db.lines(&theirs));
 }
 
-/// Both sides changed the same: the merge changes nothing, and what is in the way is told.
+/// Checks that a merge with conflicts changes nothing and reports the conflicts.
 pub fn conflicts(engine: &dyn Engine) {
     let (db, base) = Db::with_rows(engine);
     let create = "CREATE TABLE u(id INTEGER PRIMARY KEY, a TEXT, b INTEGER); INSERT INTO u VALUES (1,'x',1)";
@@ -696,7 +698,7 @@ pub fn conflicts(engine: &dyn Engine) {
     assert_eq!(db.lines(&next), ["1|ours|10"], "the attempt left nothing behind");
 }
 
-/// A side that wins a table.
+/// Checks merges in which one side wins the conflicts of a table.
 pub fn resolved_conflicts(engine: &dyn Engine) {
     let (db, base) = Db::with_rows(engine);
     let ours = db.write(&base, 2, "UPDATE t SET a = 'ours' WHERE id = 1; INSERT INTO t VALUES (4,'four',40)");
@@ -708,7 +710,7 @@ pub fn resolved_conflicts(engine: &dyn Engine) {
     assert_eq!(elsewhere, MergeOutcome::Conflicts(vec![("t".to_owned(), 1)]));
 }
 
-/// Statements, and a merge after them, all or nothing.
+/// Checks that statements and a subsequent merge are atomic.
 pub fn write_then_merge(engine: &dyn Engine) {
     let (db, base) = Db::with_rows(engine);
     let theirs = db.write(&base, 2, "UPDATE t SET a = 'theirs' WHERE id = 1");
@@ -732,7 +734,7 @@ pub fn write_then_merge(engine: &dyn Engine) {
     assert_eq!(clash, MergeOutcome::Conflicts(vec![("t".to_owned(), 1)]));
 }
 
-/// Histories that move between databases.
+/// Checks that commits are copied and fetched between databases.
 pub fn fetch_and_copy(engine: &dyn Engine) {
     let (db, base) = Db::with_rows(engine);
     let fork = Db { engine, id: fresh_id(), first: db.first.clone() };
@@ -755,7 +757,7 @@ pub fn fetch_and_copy(engine: &dyn Engine) {
     assert_eq!(fork.lines(&ours), ["2|two|20", "3|three|30"], "copying again replaces the copy");
 }
 
-/// A script that says when it has begun and ends when it is let go.
+/// A script that reports when the engine has begun to read it, and ends when the test releases it.
 struct HeldScript {
     begun: Option<mpsc::Sender<()>>,
     let_go: mpsc::Receiver<()>,
@@ -764,7 +766,7 @@ struct HeldScript {
 impl std::io::Read for HeldScript {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let Some(begun) = self.begun.take() else {
-            // The other end is dropped to let it go.
+            // Returns an error once the sender is dropped, which is the release.
             let _ = self.let_go.recv();
             return Ok(0);
         };
@@ -776,7 +778,7 @@ impl std::io::Read for HeldScript {
 }
 
 impl Db<'_> {
-    /// Runs `work` while a script holds up the writers of this database.
+    /// Runs `work` while a script blocks the write queue of this database.
     fn while_written(&self, base: &CommitHash, work: impl FnOnce()) {
         let ((begun, has_begun), (let_go, wait)) = (mpsc::channel(), mpsc::channel());
         std::thread::scope(|scope| {
@@ -794,7 +796,7 @@ impl Db<'_> {
     }
 }
 
-/// Trial merges wait for no writer, and fetches for none of the source.
+/// Checks that trial merges do not wait for writers, and that fetches do not wait for writers of the source.
 pub fn beside_a_long_write(engine: &dyn Engine) {
     let (db, base) = Db::with_rows(engine);
     let ours = db.write(&base, 2, "UPDATE t SET a = 'ours' WHERE id = 1");
@@ -812,7 +814,7 @@ pub fn beside_a_long_write(engine: &dyn Engine) {
     assert_eq!(db.lines(&tip), ["1|one|10", "2|two|20", "3|three|0"]);
 }
 
-/// Imports in all their modes.
+/// Checks every mode of imports.
 pub fn imports(engine: &dyn Engine) {
     let db = Db::new(engine);
     let all = ["id", "a", "b"];
@@ -837,7 +839,7 @@ pub fn imports(engine: &dyn Engine) {
     assert_eq!(db.lines(&again), ["1|10"]);
 }
 
-/// Imports that fail name the rows and change nothing.
+/// Checks that failed imports name the invalid rows and change nothing.
 pub fn refused_imports(engine: &dyn Engine) {
     let (db, base) = Db::with_rows(engine);
     let twice: [&[Cell]; 2] = [&[int(7), int(1)], &[int(7), int(2)]];
@@ -867,7 +869,7 @@ pub fn refused_imports(engine: &dyn Engine) {
     assert_eq!(db.lines(&next), ["1|one|10", "2|two|20"], "the failures left nothing behind");
 }
 
-/// Scripts run as one commit, on a table that is prepared as their mode says.
+/// Checks that a script runs as one commit on a table prepared for its mode.
 pub fn scripts(engine: &dyn Engine) {
     let (db, base) = Db::with_rows(engine);
     let run = |mode, script: &str| db.script(&base, Some(("T", mode)), script).unwrap();
@@ -887,7 +889,7 @@ pub fn scripts(engine: &dyn Engine) {
     assert_eq!(db.script(&base, None, "UPDATE t SET a = 'one' WHERE id = 1").unwrap(), base, "nothing changed");
 }
 
-/// Scripts that fail name the line of the statement and change nothing.
+/// Checks that a failed script names the line of the failed statement and changes nothing.
 pub fn refused_scripts(engine: &dyn Engine) {
     let (db, base) = Db::with_rows(engine);
     let told = |script: &str| match db.script(&base, Some(("t", ImportMode::Update)), script) {
@@ -915,7 +917,7 @@ pub fn refused_scripts(engine: &dyn Engine) {
     assert_eq!(db.lines(&next), ["1|one|10", "2|two|20"], "the failures left nothing behind");
 }
 
-/// Writers of one database wait for each other; readers do not mind them.
+/// Checks that writers of one database are queued and do not block readers.
 pub fn at_once(engine: &dyn Engine) {
     let (db, base) = Db::with_rows(engine);
     std::thread::scope(|scope| {

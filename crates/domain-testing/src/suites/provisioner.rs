@@ -1,6 +1,7 @@
-//! What every provisioner has to do.
+//! The contract suite of [`Provisioner`].
 //!
-//! Each function uses instances of its own, so they may run in any order. It takes what an implementation is tried on: a [`Stage`].
+//! Each check uses its own instances, so checks may run in any order. They run on a [`Stage`], which an
+//! implementation provides.
 
 use std::io::Read as _;
 use std::sync::Arc;
@@ -20,24 +21,24 @@ use branchyard_domain::values::{OperationId, Timestamp};
 const LONG: Duration = Duration::from_secs(35);
 const DRAIN: Duration = Duration::from_secs(15);
 
-/// What an implementation is tried on.
+/// The environment in which an implementation is tested.
 pub trait Stage {
-    /// The provisioner; callers are connected.
+    /// Returns the provisioner, which is connected to an authorizer.
     fn provisioner(&self) -> Arc<dyn Provisioner>;
-    /// The provisioner of the server that comes after the one this was the provisioner of, over the same data.
+    /// Returns the provisioner of a subsequent server over the same data.
     fn successor(&self) -> Arc<dyn Provisioner>;
-    /// A port nobody listens on.
+    /// Returns a free port.
     fn port(&self) -> u16;
-    /// Kills a process behind the provisioner's back.
+    /// Kills a process without the provisioner.
     fn kill(&self, handle: &InstanceHandle);
-    /// The store of backups it was given.
+    /// Returns the store of backup files that the provisioner uses.
     fn backup_files(&self) -> Arc<dyn BackupFiles>;
 }
 
-/// One promise, checked.
+/// A check of one part of the contract.
 pub type Check = fn(&dyn Stage);
 
-/// Every check by name.
+/// Every check with its name.
 pub const ALL: &[(&str, Check)] = &[
     ("preparation", preparation),
     ("life", life),
@@ -48,7 +49,7 @@ pub const ALL: &[(&str, Check)] = &[
     ("output", output),
 ];
 
-/// Runs every check, one after another.
+/// Runs every check in sequence.
 pub fn run_all(stage: &dyn Stage) {
     for (_, check) in ALL {
         check(stage);
@@ -88,7 +89,7 @@ fn refused<T: std::fmt::Debug>(result: Result<T, ProvisionError>) {
     assert!(matches!(result, Err(ProvisionError::Refused(_))), "{result:?}");
 }
 
-/// The next event, whatever it takes.
+/// Waits for the next event.
 fn next(provisioner: &dyn Provisioner, handle: &InstanceHandle) -> InstanceEvent {
     let began = Instant::now();
     loop {
@@ -108,7 +109,7 @@ fn serving(provisioner: &dyn Provisioner, spec: &InstanceSpec) -> InstanceHandle
     handle
 }
 
-/// What was not prepared does not start; what was, once, stays as it is until it is removed.
+/// Checks that an instance has to be prepared before it starts, and that repeated preparation changes nothing.
 pub fn preparation(stage: &dyn Stage) {
     let provisioner = stage.provisioner();
     let spec = spec(stage, 0x100, &["one", "two"]);
@@ -128,7 +129,7 @@ pub fn preparation(stage: &dyn Stage) {
     }
 }
 
-/// Started, told apart, stopped; every step may be repeated.
+/// Checks start, status and stop of an instance. Every step can be repeated.
 pub fn life(stage: &dyn Stage) {
     let provisioner = stage.provisioner();
     let spec = spec(stage, 0x200, &["one"]);
@@ -165,7 +166,7 @@ pub fn life(stage: &dyn Stage) {
     provisioner.forget(spec.deployment).unwrap();
 }
 
-/// An end that nobody asked for is told once, and the next start makes another process.
+/// Checks that an unexpected end is reported once, and that the next start creates another process.
 pub fn ends(stage: &dyn Stage) {
     let provisioner = stage.provisioner();
     let spec = spec(stage, 0x300, &["one"]);
@@ -183,7 +184,7 @@ pub fn ends(stage: &dyn Stage) {
     provisioner.forget(spec.deployment).unwrap();
 }
 
-/// A process goes on with the next server; only the very one does.
+/// Checks that a subsequent server adopts exactly the process that runs.
 pub fn adoption(stage: &dyn Stage) {
     let before = stage.provisioner();
     let spec = spec(stage, 0x400, &["one"]);
@@ -208,7 +209,7 @@ pub fn adoption(stage: &dyn Stage) {
     after.forget(spec.deployment).unwrap();
 }
 
-/// Databases come and go while the instance runs, once for each operation.
+/// Checks that databases are created and dropped while the instance runs, once per operation.
 pub fn databases(stage: &dyn Stage) {
     let provisioner = stage.provisioner();
     let mut spec = spec(stage, 0x500, &["one"]);
@@ -231,7 +232,8 @@ pub fn databases(stage: &dyn Stage) {
     provisioner.forget(spec.deployment).unwrap();
 }
 
-/// Backups are taken whether or not the instance runs; they are what they say, and nothing starts from one that is not.
+/// Checks that backups are taken from running and stopped instances, have the reported content, and are rejected as
+/// seeds when damaged.
 pub fn backups(stage: &dyn Stage) {
     let (provisioner, blobs) = (stage.provisioner(), stage.backup_files());
     let first = spec(stage, 0x600, &["one", "two"]);
@@ -282,7 +284,7 @@ pub fn backups(stage: &dyn Stage) {
     }
 }
 
-/// What an instance says is kept, in order, also after it ended; of others there is nothing.
+/// Checks that the output of an instance is kept in order after it ends, and that other instances have none of it.
 pub fn output(stage: &dyn Stage) {
     let provisioner = stage.provisioner();
     let spec = spec(stage, 0x900, &["one"]);
