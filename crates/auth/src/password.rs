@@ -32,7 +32,7 @@ const SALT_BYTES: usize = 16;
 
 const PARAMS: Params = match Params::new(ARGON2_MEMORY_KIB, ARGON2_PASSES, ARGON2_LANES, Some(HASH_BYTES)) {
     Ok(params) => params,
-    Err(_) => panic!("argon2 refuses the parameters above"), // while compiling
+    Err(_) => panic!("argon2 refuses the parameters above"), // at compile time
 };
 
 /// Maximum cost of a hash that is accepted from storage. A damaged or planted row must not exhaust a node's memory.
@@ -83,7 +83,7 @@ impl PlainPassword {
     /// # Errors
     /// [`PasswordLengthError`] if the password is too short or too long.
     pub fn new(text: String) -> Result<Self, PasswordLengthError> {
-        let secret = SecretString::from(text); // first, so that a refused one is wiped as well
+        let secret = SecretString::from(text); // Wrapped first, so that a rejected text is wiped too.
         let length = secret.expose_secret().len();
         if (PASSWORD_MIN_BYTES..=PASSWORD_MAX_BYTES).contains(&length) {
             Ok(Self(secret))
@@ -101,7 +101,7 @@ impl PlainPassword {
         self.hash_from(&mut |buffer| rng.fill_bytes(buffer))
     }
 
-    /// Like [`PlainPassword::hash`], for other sources of randomness: `fill` fills a buffer with random bytes.
+    /// Hashes with another source of randomness; see [`PlainPassword::hash`]. `fill` fills a buffer with random bytes.
     ///
     /// # Errors
     /// [`PasswordHashingError`], which is a server error.

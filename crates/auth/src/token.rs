@@ -56,7 +56,7 @@ impl PlainToken {
         Self::mint_from(&mut |buffer| rng.fill_bytes(buffer))
     }
 
-    /// Like [`PlainToken::mint`], for other sources of randomness: `fill` fills a buffer with random bytes.
+    /// Mints a token with another source of randomness; see [`PlainToken::mint`]. `fill` fills a buffer with random bytes.
     #[must_use]
     pub fn mint_from(fill: &mut dyn FnMut(&mut [u8])) -> Self {
         // With the exact capacity, the text is never reallocated and leaves no copy behind.

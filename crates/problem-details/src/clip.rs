@@ -25,7 +25,7 @@ pub(crate) fn clip(text: &str, max: usize) -> Cow<'_, str> {
     Cow::Borrowed(text)
 }
 
-/// Like [`clip`], for an owned text.
+/// Clips an owned text; see [`clip`].
 pub(crate) fn clip_owned(text: String, max: usize) -> String {
     match clip(&text, max) {
         Cow::Borrowed(_) => text,

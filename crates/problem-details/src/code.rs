@@ -10,7 +10,7 @@ pub struct CodeRow {
     /// Name of the code in `SCREAMING_SNAKE_CASE`. Part of the wire contract: clients branch on it and it never
     /// changes.
     pub name: &'static str,
-    /// HTTP status.
+    /// HTTP status (RFC 9110).
     pub status: u16,
     /// Short name of the problem. Prose that may change.
     pub title: &'static str,
@@ -67,9 +67,9 @@ codes! {
     MethodNotAllowed,
     /// The name is taken, or another change is in progress.
     Conflict,
-    /// An operation was canceled before it ran. Only in `Operation.error`.
+    /// An operation was canceled while it was queued, or its database was deleted. Only in `Operation.error`.
     Canceled,
-    /// `If-Match` does not match.
+    /// The condition of `If-Match` is not met.
     PreconditionFailed,
     /// A body or part exceeds its limit.
     PayloadTooLarge,

@@ -53,7 +53,7 @@ impl Position {
         match self {
             Self::Start if token.is_one_of(&["EXPLAIN"]) => Self::Explain,
             Self::Start | Self::Explain if token.is_one_of(&["CREATE"]) => Self::Create,
-            // EXPLAIN QUERY PLAN
+            // The words of EXPLAIN QUERY PLAN.
             Self::Explain
                 if token.kind == TokenKind::Word
                     && !token.is_one_of(&["EXPLAIN", "TEMP", "TEMPORARY", "TRIGGER", "END"]) =>

@@ -35,7 +35,7 @@ impl FixedClock {
         self.now.fetch_add(seconds.saturating_mul(1_000_000), Ordering::SeqCst);
     }
 
-    /// From now on, advances the clock by `micros` microseconds after each reading. 0 stops it.
+    /// Advances the clock by `micros` microseconds after each reading from now on. 0 stops the clock.
     pub fn step_micros(&self, micros: i64) {
         self.step.store(micros, Ordering::SeqCst);
     }

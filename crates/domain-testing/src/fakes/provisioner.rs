@@ -95,12 +95,12 @@ impl MemoryProvisioner {
         lock(&self.state).waits = waits;
     }
 
-    /// Makes starts fail with this reason. `None` ends this.
+    /// Makes starts fail with this reason, or lets them succeed with `None`.
     pub fn refuse_start(&self, why: Option<&str>) {
         lock(&self.state).refuse_start = why.map(str::to_owned);
     }
 
-    /// Makes snapshots fail with this reason. `None` ends this.
+    /// Makes snapshots fail with this reason, or lets them succeed with `None`.
     pub fn refuse_snapshot(&self, why: Option<&str>) {
         lock(&self.state).refuse_snapshot = why.map(str::to_owned);
     }

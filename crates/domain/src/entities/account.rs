@@ -6,7 +6,7 @@ use crate::values::{AccountId, OwnerName, Timestamp};
 /// The kind of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccountKind {
-    /// A person.
+    /// A user.
     User,
     /// A group of people that owns databases together.
     Organization,
@@ -34,7 +34,7 @@ pub struct Email {
     pub is_verified: bool,
 }
 
-/// A person with an account.
+/// A user account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
     /// Account id.

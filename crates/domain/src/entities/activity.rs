@@ -32,7 +32,7 @@ pub enum ActivityKind {
     },
     /// A release was published.
     Released {
-        /// Its tag.
+        /// The tag of the release.
         tag: RefName,
     },
 }

@@ -143,7 +143,7 @@ pub struct TableColumn {
     pub nullable: bool,
     /// Default expression, as written.
     pub default: Option<String>,
-    /// Whether it is part of the primary key.
+    /// Whether the column is part of the primary key.
     pub in_primary_key: bool,
 }
 

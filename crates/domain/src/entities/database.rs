@@ -56,7 +56,7 @@ pub struct Database {
     pub parent_id: Option<DatabaseId>,
     /// The root of the fork network: the database's own id if it is not a fork.
     pub network_id: DatabaseId,
-    /// When it was created.
+    /// When the database was created.
     pub created_at: Timestamp,
     /// Time of the last write.
     pub last_write_at: Option<Timestamp>,

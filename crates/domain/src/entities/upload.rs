@@ -55,7 +55,7 @@ pub struct Upload {
     pub created_at: Timestamp,
     /// When the session expires and its parts are removed.
     pub expires_at: Timestamp,
-    /// The import that used it.
+    /// The import that used the session. `None` if unused.
     pub used_by: Option<OperationId>,
     /// The uploaded parts, by number.
     pub parts: Vec<UploadPart>,

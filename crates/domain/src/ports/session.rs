@@ -33,7 +33,7 @@ pub struct SessionCaller {
 /// The parameters of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRequest {
-    /// The database.
+    /// The database to open.
     pub database: DatabaseId,
     /// The initial branch. `None` is the default branch.
     pub branch: Option<String>,
@@ -109,7 +109,7 @@ pub enum SessionError {
     /// The text holds no statement.
     #[error("the text holds no SQL statement")]
     NoStatement,
-    /// The text holds several.
+    /// The text holds more than one statement.
     #[error("the text holds more than one SQL statement")]
     SeveralStatements,
     /// The arguments do not match the parameters.

@@ -86,17 +86,17 @@ impl MemoryEngine {
         *lock(&self.meanwhile) = Some(Box::new(happens));
     }
 
-    /// From now on, conflicts have to be prepared in the background.
+    /// Requires conflicts to be prepared in the background from now on.
     pub fn prepare_first(&self) {
         *lock(&self.prepared) = Some(BTreeSet::new());
     }
 
-    /// From now on, every scan takes this long.
+    /// Sets the time that every scan takes from now on.
     pub fn scans_take(&self, time: Duration) {
         lock(&self.scans).take = time;
     }
 
-    /// From now on, every scan with more than `rows` rows fails after that many.
+    /// Makes every scan with more than `rows` rows fail after `rows` rows from now on.
     pub fn scans_break_after(&self, rows: usize) {
         lock(&self.scans).breaks_after = Some(rows);
     }

@@ -41,7 +41,7 @@ pub(super) struct Logged {
 pub(super) struct State {
     pub(super) users: BTreeMap<AccountId, User>,
     pub(super) organizations: BTreeMap<AccountId, Organization>,
-    /// By organization, then user.
+    /// Roles and join times by organization and user.
     pub(super) members: BTreeMap<(AccountId, AccountId), (MemberRole, Timestamp)>,
     pub(super) tokens: BTreeMap<TokenId, Token>,
     pub(super) sessions: BTreeMap<SessionId, Session>,
@@ -60,7 +60,7 @@ pub(super) struct State {
     pub(super) releases: BTreeMap<(DatabaseId, RefName), Release>,
     pub(super) operations: BTreeMap<OperationId, Leased>,
     pub(super) uploads: BTreeMap<UploadId, Upload>,
-    /// By caller, scope and key.
+    /// Answers by caller, scope and key.
     pub(super) answers: BTreeMap<(AccountId, String, String), SavedAnswer>,
     /// Events in the order they were appended. `true` if the deliveries of the event were created.
     pub(super) events: Vec<(Event, bool)>,

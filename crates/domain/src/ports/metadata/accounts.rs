@@ -4,13 +4,13 @@ use super::Result;
 use crate::entities::{Account, Email, Member, MemberRole, Organization, User};
 use crate::values::{AccountId, OwnerName, Timestamp};
 
-/// Names of users and organizations, which share one namespace.
+/// The repository of names of users and organizations, which share one namespace.
 pub trait AccountRepository {
     /// Returns the account with this name, compared case-insensitively. Removed organizations are not found.
     fn by_name(&mut self, name: &OwnerName) -> Result<Option<Account>>;
 }
 
-/// Users with their email addresses.
+/// The repository of users with their email addresses.
 pub trait UserRepository {
     /// Adds a user with their email addresses. Returns `MetadataError::Taken` if the name is in use.
     fn add(&mut self, user: &User) -> Result<()>;
@@ -25,7 +25,7 @@ pub trait UserRepository {
     fn any(&mut self) -> Result<bool>;
 }
 
-/// Organizations.
+/// The repository of organizations.
 pub trait OrganizationRepository {
     /// Adds an organization. Returns `MetadataError::Taken` if the name is in use.
     fn add(&mut self, organization: &Organization) -> Result<()>;
@@ -43,7 +43,7 @@ pub trait OrganizationRepository {
     fn list(&mut self, user: AccountId, after: Option<&str>, limit: usize) -> Result<Vec<(Organization, MemberRole)>>;
 }
 
-/// Memberships in organizations.
+/// The repository of memberships in organizations.
 pub trait MemberRepository {
     /// Adds a membership or changes its role. Returns `true` if the membership is new.
     fn put(&mut self, organization: AccountId, user: AccountId, role: MemberRole, at: Timestamp) -> Result<bool>;

@@ -5,7 +5,7 @@ use crate::entities::{Invitation, LastUse, Session, Token, User};
 use crate::values::{AccountId, InvitationId, SessionId, Timestamp, TokenId};
 use branchyard_auth::HashedToken;
 
-/// API tokens.
+/// The repository of API tokens.
 pub trait TokenRepository {
     /// Adds a token.
     fn add(&mut self, token: &Token) -> Result<()>;
@@ -21,7 +21,7 @@ pub trait TokenRepository {
     fn touch(&mut self, token: TokenId, last_use: &LastUse) -> Result<()>;
 }
 
-/// Browser sessions.
+/// The repository of browser sessions.
 pub trait SessionRepository {
     /// Adds a session.
     fn add(&mut self, session: &Session) -> Result<()>;
@@ -37,7 +37,7 @@ pub trait SessionRepository {
     fn purge(&mut self, now: Timestamp) -> Result<u64>;
 }
 
-/// Invitations to sign up.
+/// The repository of invitations to sign up.
 pub trait InvitationRepository {
     /// Adds an invitation.
     fn add(&mut self, invitation: &Invitation) -> Result<()>;

@@ -39,7 +39,7 @@ impl Ranking {
     }
 }
 
-/// Databases.
+/// The repository of databases.
 pub trait DatabaseRepository {
     /// Adds a database. Returns `MetadataError::Taken` if its owner has a live database of that name.
     fn add(&mut self, database: &Database) -> Result<()>;
@@ -89,7 +89,7 @@ pub trait DatabaseRepository {
     fn ids(&mut self, after: Option<DatabaseId>, limit: usize) -> Result<Vec<DatabaseId>>;
 }
 
-/// Collaborators of databases.
+/// The repository of collaborators of databases.
 pub trait CollaboratorRepository {
     /// Adds a collaborator or changes their role. Returns `true` if the collaborator is new.
     fn put(&mut self, database: DatabaseId, user: AccountId, role: Role, at: Timestamp) -> Result<bool>;
@@ -101,7 +101,7 @@ pub trait CollaboratorRepository {
     fn list(&mut self, database: DatabaseId, after: Option<&str>, limit: usize) -> Result<Vec<Collaborator>>;
 }
 
-/// Stars. Each method that changes stars also updates the `star_count` of the database.
+/// The repository of stars. Each method that changes stars also updates the `star_count` of the database.
 pub trait StarRepository {
     /// Adds a star. Returns `true` if it is new.
     fn add(&mut self, database: DatabaseId, user: AccountId, at: Timestamp) -> Result<bool>;

@@ -62,7 +62,7 @@ pub struct Places<'a> {
     pub slow: &'a [HookId],
 }
 
-/// Deliveries of webhooks.
+/// The repository of deliveries of webhooks.
 pub trait DeliveryRepository {
     /// Queues deliveries.
     fn add(&mut self, deliveries: &[Delivery]) -> Result<()>;
@@ -101,7 +101,7 @@ pub trait DeliveryRepository {
     fn purge(&mut self, before: Timestamp, limit: usize) -> Result<u64>;
 }
 
-/// Attempts of deliveries.
+/// The repository of attempts of deliveries.
 pub trait AttemptRepository {
     /// Lists the retained attempts of a delivery, oldest first.
     fn list(&mut self, delivery: DeliveryId) -> Result<Vec<Attempt>>;

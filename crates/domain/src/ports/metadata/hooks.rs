@@ -4,7 +4,7 @@ use super::Result;
 use crate::entities::{Delivery, Hook, HookEvent};
 use crate::values::{DatabaseId, DeliveryId, HookId};
 
-/// Webhooks of databases.
+/// The repository of webhooks of databases.
 pub trait HookRepository {
     /// Adds a hook.
     fn add(&mut self, hook: &Hook) -> Result<()>;

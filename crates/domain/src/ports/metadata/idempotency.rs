@@ -20,7 +20,7 @@ pub struct SavedAnswer {
     pub created_at: Timestamp,
 }
 
-/// Answers saved for idempotency keys.
+/// The repository of answers saved for idempotency keys.
 pub trait IdempotencyRepository {
     /// Saves an answer. Returns `MetadataError::Taken` if the key has one.
     fn add(&mut self, answer: &SavedAnswer) -> Result<()>;

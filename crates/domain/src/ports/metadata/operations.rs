@@ -35,7 +35,7 @@ pub struct OperationBacklog {
     pub running: u64,
 }
 
-/// Operations.
+/// The repository of operations.
 pub trait OperationRepository {
     /// Adds an operation.
     fn add(&mut self, operation: &Operation) -> Result<()>;

@@ -63,7 +63,7 @@ pub enum FetchEnd<'a> {
     Dropped,
 }
 
-/// Pull requests.
+/// The repository of pull requests.
 pub trait PullRepository {
     /// Allocates the next number of a database. Numbers are never reused.
     fn next_number(&mut self, database: DatabaseId) -> Result<PullNumber>;
@@ -113,7 +113,7 @@ pub trait PullRepository {
     fn list_unmerged_to(&mut self, base: DatabaseId, after: Option<PullNumber>, limit: usize) -> Result<Vec<Pull>>;
 }
 
-/// Fetches of commits for pull requests across forks.
+/// The repository of fetches of commits for pull requests across forks.
 pub trait PullFetchRepository {
     /// Lists pull requests whose fetch is due at `now` and not leased, longest-waiting first. Returns at most
     /// `per_author` of each author.
@@ -134,7 +134,7 @@ pub trait PullFetchRepository {
     fn recover(&mut self, now: Timestamp) -> Result<u64>;
 }
 
-/// Comments on pull requests.
+/// The repository of comments on pull requests.
 pub trait PullCommentRepository {
     /// Adds a comment.
     fn add(&mut self, database: DatabaseId, number: PullNumber, author: AccountId, comment: &PullComment)

@@ -4,7 +4,7 @@ use super::Result;
 use crate::entities::{Branch, Tag};
 use crate::values::{CommitHash, DatabaseId, RefName, Timestamp};
 
-/// Branches.
+/// The repository of branches.
 pub trait BranchRepository {
     /// Adds a branch. Returns `MetadataError::Taken` if the name is in use.
     fn add(&mut self, database: DatabaseId, branch: &Branch) -> Result<()>;
@@ -26,7 +26,7 @@ pub trait BranchRepository {
     fn list(&mut self, database: DatabaseId, after: Option<&str>, limit: usize) -> Result<Vec<Branch>>;
 }
 
-/// Tags.
+/// The repository of tags.
 pub trait TagRepository {
     /// Adds a tag. Returns `MetadataError::Taken` if the name is in use.
     fn add(&mut self, database: DatabaseId, tag: &Tag) -> Result<()>;
@@ -38,7 +38,7 @@ pub trait TagRepository {
     fn list(&mut self, database: DatabaseId, after: Option<&str>, limit: usize) -> Result<Vec<Tag>>;
 }
 
-/// Refs of all kinds in a database.
+/// The repository of refs of all kinds in a database.
 pub trait RefRepository {
     /// Copies all branches and tags of a database to a database without any.
     fn copy_all(&mut self, from: DatabaseId, to: DatabaseId) -> Result<()>;

@@ -4,7 +4,7 @@ use super::Result;
 use crate::entities::Release;
 use crate::values::{DatabaseId, RefName, Timestamp};
 
-/// Releases.
+/// The repository of releases.
 pub trait ReleaseRepository {
     /// Adds a release. Returns `MetadataError::Taken` if its tag has one.
     fn add(&mut self, database: DatabaseId, release: &Release) -> Result<()>;

@@ -4,7 +4,7 @@ use super::Result;
 use crate::entities::{Upload, UploadPart};
 use crate::values::{AccountId, OperationId, Timestamp, UploadId};
 
-/// Upload sessions.
+/// The repository of upload sessions.
 pub trait UploadRepository {
     /// Adds an upload session.
     fn add(&mut self, upload: &Upload) -> Result<()>;
