@@ -45,7 +45,7 @@ pub struct DeliveryBacklog {
 pub struct LeaseTurn<'a> {
     /// The creator of the operation that was leased last.
     pub after: Option<AccountId>,
-    /// Creators whose operations are skipped.
+    /// Creators whose operations are skipped. A database whose candidate belongs to such a creator is skipped too.
     pub without: &'a [AccountId],
 }
 
