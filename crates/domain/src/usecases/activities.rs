@@ -1,4 +1,4 @@
-//! What happened, for people to look back on.
+//! The activity feed: what happened in databases and pull requests.
 
 use uuid::Uuid;
 
@@ -10,32 +10,33 @@ use crate::errors::{DatabaseError, Fault, PullError};
 use crate::ports::Transaction;
 use crate::values::{AccountId, ActivityId, CommitHash, DatabaseId, OwnerName, PullNumber, Timestamp};
 
-/// Something that happened in a database of a user.
+/// An activity in one of a user's databases, for the activity feed.
 #[derive(Debug, Clone)]
 pub struct News {
-    /// What, when and by whom.
+    /// The activity: its kind, time and author.
     pub activity: Activity,
-    /// Where.
+    /// The database the activity happened in.
     pub database: DatabaseLocator,
-    /// The title of the pull it is about.
+    /// The pull request's title, if the activity is about one.
     pub pull_title: Option<String>,
-    /// The head of a push, if the database still shows that commit.
+    /// The head of a push, if the commit is still reachable in the database.
     pub head: Option<CommitHash>,
 }
 
-/// What happened.
+/// Use cases of the activity feed.
 pub struct Activities<'a>(&'a Inner);
 
 impl<'a> Activities<'a> {
-    /// Databases that are looked at for news: those written to last.
+    /// Number of databases that [`Activities::news`] considers: the most recently written ones.
     pub const NEWS_DATABASES: usize = 30;
 
     pub(super) fn new(inner: &'a Inner) -> Self {
         Self(inner)
     }
 
-    /// What last happened in the databases that a user owns, or has a role on as a collaborator or through an organization; newest
-    /// first. Of these databases the [`Activities::NEWS_DATABASES`] written to last are looked at.
+    /// Returns the latest activities in the databases that a user owns, or has a role on as a collaborator or through an
+    /// organization, newest first.
+    /// Only the [`Activities::NEWS_DATABASES`] most recently written databases are considered.
     ///
     /// # Errors
     /// [`DatabaseError::Fault`].
@@ -43,7 +44,7 @@ impl<'a> Activities<'a> {
         let mut tx = self.0.ports.metadata.read()?;
         let mut found = Vec::new();
         for database in tx.databases().list_of_user(user.id, Self::NEWS_DATABASES)? {
-            // The list says so already; but what is shown to whom is decided in one place.
+            // The listing already filters by role. Visibility is still decided in one place, `role_of`.
             if role_of(tx.as_mut(), Some(user.id), &database)?.is_none() {
                 continue;
             }
@@ -70,7 +71,7 @@ impl<'a> Activities<'a> {
         Ok(found)
     }
 
-    /// What happened to a pull, newest first.
+    /// Returns the latest activities of a pull request, newest first.
     ///
     /// # Errors
     /// [`PullError::Fault`].
@@ -84,7 +85,7 @@ impl<'a> Activities<'a> {
     }
 }
 
-/// What people are told of an event.
+/// Returns the activity that an event is shown as, or `None` for an event that is not shown.
 pub(super) fn of_event(event: &EventKind) -> Option<ActivityKind> {
     match event {
         EventKind::Push { branch, head, previous: _ } => {
@@ -97,7 +98,7 @@ pub(super) fn of_event(event: &EventKind) -> Option<ActivityKind> {
     }
 }
 
-/// Notes something that happened, in the transaction that makes it so.
+/// Records an activity in the transaction of its effect.
 pub(super) fn note(
     tx: &mut dyn Transaction,
     id: Uuid,

@@ -1,4 +1,4 @@
-//! Branches.
+//! Branches: creating, listing and deleting them.
 
 use super::databases::{emit, live};
 use super::pulls::branch_moved;
@@ -9,16 +9,16 @@ use crate::errors::{AccessError, RefError};
 use crate::ports::{Durability, MetadataError, Transaction};
 use crate::values::{DatabaseId, RefName, Revision, Timestamp};
 
-/// A branch to be.
+/// The properties of a new branch.
 #[derive(Debug, Clone)]
 pub struct NewBranch {
-    /// Its name.
+    /// Name of the branch.
     pub name: RefName,
-    /// Where it starts.
+    /// Revision the branch starts at.
     pub from: Revision,
 }
 
-/// Branches.
+/// Use cases of branches.
 pub struct Branches<'a>(&'a Inner);
 
 impl<'a> Branches<'a> {
@@ -26,10 +26,11 @@ impl<'a> Branches<'a> {
         Self(inner)
     }
 
-    /// Creates a branch.
+    /// Creates a branch that points at an existing commit.
     ///
     /// # Errors
-    /// [`RefError::BranchExists`]; [`RefError::NoSuchBranch`] or [`RefError::NoSuchRef`] for where it starts.
+    /// [`RefError::BranchExists`] if the name is taken; [`RefError::NoSuchBranch`] or [`RefError::NoSuchRef`] if the
+    /// starting revision does not exist.
     pub fn create(
         &self,
         access: &DatabaseAccess<Write>,
@@ -66,15 +67,15 @@ impl<'a> Branches<'a> {
         Ok(branch)
     }
 
-    /// A branch.
+    /// Returns a branch.
     ///
     /// # Errors
-    /// [`RefError::NoSuchBranch`].
+    /// [`RefError::NoSuchBranch`] if the branch does not exist.
     pub fn get<L: Level>(&self, access: &DatabaseAccess<L>, name: &str) -> Result<Branch, RefError> {
         find(self.0.ports.metadata.read()?.as_mut(), access.database().id, name)
     }
 
-    /// Branches by name byte-wise, after `after`.
+    /// Returns up to `limit` branches whose names follow `after`, in byte order of their names.
     ///
     /// # Errors
     /// [`RefError::Fault`].
@@ -87,11 +88,11 @@ impl<'a> Branches<'a> {
         Ok(self.0.ports.metadata.read()?.branches().list(access.database().id, after, limit)?)
     }
 
-    /// Deletes a branch; gives it as it was.
+    /// Deletes a branch and returns its last state.
     ///
-    /// # Errors
-    /// [`RefError::NoSuchBranch`], [`RefError::DefaultBranch`], [`RefError::InUse`]; [`RefError::Changed`] when `expected`
-    /// says that it is not as the caller saw it; what it is asked about is never the default branch.
+    /// [`RefError::NoSuchBranch`]; [`RefError::DefaultBranch`] for the default branch; [`RefError::InUse`] if an unsettled
+    /// operation moves the branch; [`RefError::Changed`] if `expected` rejects the branch or its head moves meanwhile.
+    /// `expected` is never called with the default branch.
     pub fn delete(
         &self,
         access: &DatabaseAccess<Write>,
@@ -129,7 +130,7 @@ impl<'a> Branches<'a> {
     }
 }
 
-/// Whether an unsettled operation moves this branch.
+/// Returns `true` if an unsettled operation moves this branch.
 fn writes_to(operation: &Operation, branch: &RefName, tx: &mut dyn Transaction) -> bool {
     match &operation.work {
         Work::SqlWrite { to_branch, .. } => to_branch == branch,
@@ -147,7 +148,7 @@ fn find(tx: &mut dyn Transaction, database: DatabaseId, name: &str) -> Result<Br
     tx.branches().get(database, &parsed)?.ok_or_else(missing)
 }
 
-/// The time of a commit, as branches show it.
+/// Returns the time of a commit, as branches show it. Falls back to the present time if the engine does not have the commit.
 pub(super) fn commit_time(
     inner: &Inner,
     database: DatabaseId,

@@ -1,4 +1,4 @@
-//! Looking at a table: a page of rows, filtered and sorted, and how many there are.
+//! Table browsing: pages of filtered and sorted rows, row counts and sizes.
 
 use std::time::{Duration, Instant};
 
@@ -11,38 +11,39 @@ use crate::ports::{
 };
 use crate::values::{CommitHash, DatabaseId};
 
-/// How looking at rows ended.
+/// The outcome of a row selection.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LookEnd {
-    /// All that were wanted, or as many as the sink took.
+    /// The selection ended normally, after all wanted rows or when the sink stopped it.
     Done(Selected),
-    /// The statement of a view is to blame, or it took too long.
+    /// The SQL of a view failed, or the selection timed out.
     Failed(SqlFailure),
 }
 
-/// How large a table is.
+/// The size of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableSize {
-    /// Its rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Bytes of their values: texts and blobs as they are, numbers as eight bytes. Keys, indexes and history come on top.
+    /// Bytes of the values: texts and blobs by their length, numbers as eight bytes. Keys, indexes and history are not
+    /// included.
     pub bytes: u64,
-    /// Whether the bytes were told from the first and the last rows.
+    /// Whether `bytes` is extrapolated from the first and last rows.
     pub is_estimate: bool,
 }
 
-/// Rows at either end of a table that are weighed.
+/// Number of rows measured at either end of a table.
 const WEIGHED_ROWS: u64 = 64;
 
-/// Bytes after which no more rows are weighed at that end.
+/// Bytes after which no further rows are measured at one end.
 const WEIGHED_BYTES: u64 = 1 << 20;
 
-/// Weighs rows.
+/// A sink that counts rows and measures their bytes.
 #[derive(Default)]
 struct Scale {
     rows: u64,
     bytes: u64,
-    /// Bytes of the end that is weighed now.
+    /// Bytes measured at the current end of the table.
     heavy: u64,
 }
 
@@ -65,7 +66,7 @@ impl RowSink for Scale {
     }
 }
 
-/// Looking at tables.
+/// Use cases of table browsing.
 pub struct Browse<'a>(&'a Inner);
 
 impl<'a> Browse<'a> {
@@ -73,10 +74,10 @@ impl<'a> Browse<'a> {
         Self(inner)
     }
 
-    /// The definition of a table or view, its name in any letter case.
+    /// Returns the definition of a table or view. The name matches in any letter case.
     ///
     /// # Errors
-    /// [`ReadError::NoSuchTable`].
+    /// [`ReadError::NoSuchTable`] if there is no such table or view at the commit.
     pub fn table<L: Level>(
         &self,
         access: &DatabaseAccess<L>,
@@ -88,10 +89,11 @@ impl<'a> Browse<'a> {
         found.ok_or_else(|| ReadError::NoSuchTable(name.to_owned()))
     }
 
-    /// Rows of a table or view. A view is a statement of a stranger: what goes wrong in it is [`LookEnd::Failed`].
+    /// Sends the selected rows of a table or view to `sink`. A view runs SQL written by users, so its failures are returned
+    /// as [`LookEnd::Failed`] and not as an error.
     ///
     /// # Errors
-    /// [`ReadError::NoSuchTable`], [`ReadError::NoSuchColumn`].
+    /// [`ReadError::NoSuchTable`]; [`ReadError::NoSuchColumn`] for an unknown column in the order or the tests.
     pub fn rows<L: Level>(
         &self,
         access: &DatabaseAccess<L>,
@@ -109,10 +111,11 @@ impl<'a> Browse<'a> {
         }
     }
 
-    /// How many rows of a table or view pass the tests; `None` when counting takes longer than `patience`, or the view fails.
+    /// Counts the rows of a table or view that pass the tests. Returns `None` if counting takes longer than `patience` or
+    /// the view fails.
     ///
     /// # Errors
-    /// [`ReadError::NoSuchTable`], [`ReadError::NoSuchColumn`].
+    /// [`ReadError::NoSuchTable`]; [`ReadError::NoSuchColumn`] for an unknown column in the tests.
     pub fn count<L: Level>(
         &self,
         access: &DatabaseAccess<L>,
@@ -126,7 +129,7 @@ impl<'a> Browse<'a> {
         Ok(self.counted(access.database().id, at, table, tests, patience)?)
     }
 
-    /// How large a table is; `None` when telling takes longer than `patience`.
+    /// Returns the size of a table, or `None` if measuring takes longer than `patience` or the view fails.
     ///
     /// # Errors
     /// [`ReadError::Fault`].

@@ -1,4 +1,4 @@
-//! Collaborators: people with a role of their own on a database.
+//! Collaborators: users with a role of their own on a database.
 
 use super::Inner;
 use super::databases::live;
@@ -9,7 +9,7 @@ use crate::errors::CollaboratorError;
 use crate::ports::Durability;
 use crate::values::AccountId;
 
-/// Collaborators.
+/// Use cases of collaborators.
 pub struct Collaborators<'a>(&'a Inner);
 
 impl<'a> Collaborators<'a> {
@@ -17,7 +17,7 @@ impl<'a> Collaborators<'a> {
         Self(inner)
     }
 
-    /// Collaborators by lower-case name, after `after`.
+    /// Returns up to `limit` collaborators whose lower-case names follow `after`, in order of these names.
     ///
     /// # Errors
     /// [`CollaboratorError::Fault`].
@@ -30,10 +30,10 @@ impl<'a> Collaborators<'a> {
         Ok(self.0.ports.metadata.read()?.collaborators().list(access.database().id, after, limit)?)
     }
 
-    /// Adds a collaborator or changes a role; gives whether the collaborator was added.
+    /// Adds a collaborator or changes the role of an existing one. The flag is `true` if the collaborator was added.
     ///
     /// # Errors
-    /// [`CollaboratorError::IsOwner`] for the user who owns the database.
+    /// [`CollaboratorError::IsOwner`] if the user owns the database.
     pub fn put(
         &self,
         access: &DatabaseAccess<Admin>,
@@ -52,20 +52,20 @@ impl<'a> Collaborators<'a> {
         Ok((collaborator, added))
     }
 
-    /// Removes the collaborator of a name, whatever the case; gives it as it was.
+    /// Removes a collaborator by name, in any letter case, and returns the removed record.
     ///
     /// # Errors
-    /// [`CollaboratorError::NoSuchCollaborator`].
+    /// [`CollaboratorError::NoSuchCollaborator`] if the user is not a collaborator.
     pub fn remove(&self, access: &DatabaseAccess<Admin>, name: &str) -> Result<Collaborator, CollaboratorError> {
         let account = account_of(self.0.ports.metadata.read()?.as_mut(), name)?;
         let account = account.ok_or_else(|| CollaboratorError::NoSuchCollaborator(name.to_owned()))?;
         self.end(access, account.id, account.name.as_str())
     }
 
-    /// Ends the collaboration of the holder of the access; gives it as it was.
+    /// Removes the access holder from the collaborators and returns the removed record.
     ///
     /// # Errors
-    /// [`CollaboratorError::NoSuchCollaborator`] for somebody whose access comes from elsewhere.
+    /// [`CollaboratorError::NoSuchCollaborator`] if the access holder's role comes from elsewhere, such as an organization.
     pub fn leave(&self, access: &DatabaseAccess<Participate>) -> Result<Collaborator, CollaboratorError> {
         self.end(access, access.who().id, access.who().name.as_str())
     }

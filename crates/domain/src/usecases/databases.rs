@@ -1,4 +1,4 @@
-//! Databases, and access to them.
+//! Databases: access to them, and creating, listing, editing and deleting them.
 
 use super::lookup_cache::AccessKey;
 use super::{IdempotencyRecord, Inner, activities, idempotency, pulls};
@@ -11,48 +11,48 @@ use crate::errors::{AccessError, DatabaseError, Fault, PullError};
 use crate::ports::{DatabaseFilter, Durability, MetadataError, Ranking, SavedAnswer, Transaction};
 use crate::values::{AccountId, DatabaseId, DatabaseName, Description, EventId, OwnerName, RefName, Timestamp};
 
-/// A database to be.
+/// The properties of a new database.
 #[derive(Debug, Clone)]
 pub struct NewDatabase {
-    /// Whose it will be, as written by the caller.
+    /// Name of the owner, as written by the caller.
     pub owner: String,
-    /// Its name.
+    /// Name of the database.
     pub name: DatabaseName,
-    /// Who will see it.
+    /// Visibility of the database.
     pub visibility: Visibility,
-    /// What it is.
+    /// Description of the database.
     pub description: Option<Description>,
-    /// Its first branch; `main` when not said.
+    /// Name of the first branch; `main` if absent.
     pub default_branch: Option<RefName>,
 }
 
-/// Changes to a database; absent fields stay.
+/// Changes to a database. Absent fields stay unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct EditDatabase {
-    /// New description; empty clears.
+    /// New description. An empty one removes the description.
     pub description: Option<Description>,
     /// New visibility. Forks keep theirs.
     pub visibility: Option<Visibility>,
-    /// New default branch, as written.
+    /// Name of the new default branch, as written by the caller.
     pub default_branch: Option<String>,
 }
 
-/// A database as one caller sees it.
+/// A database as seen by one caller.
 #[derive(Debug, Clone)]
 pub struct DatabaseView {
     /// The database.
     pub database: Database,
-    /// The caller's role.
+    /// The caller's role on the database.
     pub role: Role,
-    /// Forks in the whole network, as far as the caller sees them.
+    /// Number of forks in the whole fork network that are visible to the caller.
     pub fork_network_count: u64,
-    /// What it was forked from, if that is there and visible.
+    /// The database this one was forked from, if it exists and is visible to the caller.
     pub parent: Option<DatabaseLocator>,
-    /// Where its network started, if that is another database, there and visible.
+    /// The root of the fork network, if it is another database, exists and is visible to the caller.
     pub network_root: Option<DatabaseLocator>,
 }
 
-/// Databases.
+/// Use cases of databases.
 pub struct Databases<'a>(&'a Inner);
 
 impl<'a> Databases<'a> {
@@ -60,11 +60,12 @@ impl<'a> Databases<'a> {
         Self(inner)
     }
 
-    /// Decides whether `caller` may do what `L` allows on `owner/name`.
+    /// Returns the proof that `caller` may do what the level `L` allows on `owner/name`.
     ///
     /// # Errors
-    /// [`AccessError::SignInRequired`] before any look-up where the level needs a person;
-    /// [`AccessError::NoSuchDatabase`] when absent or hidden; [`AccessError::Denied`] when visible and the role is too low.
+    /// [`AccessError::SignInRequired`], before any lookup, if the level needs a signed-in user and the caller is anonymous;
+    /// [`AccessError::NoSuchDatabase`] if the database does not exist or is hidden from the caller; [`AccessError::Denied`]
+    /// if the database is visible and the caller's role is too low.
     pub fn access<L: Level>(&self, caller: &Caller, owner: &str, name: &str) -> Result<DatabaseAccess<L>, AccessError> {
         if L::who(caller).is_none() {
             return Err(AccessError::SignInRequired);
@@ -76,27 +77,29 @@ impl<'a> Databases<'a> {
         DatabaseAccess::grant(database, caller.clone(), role).ok_or(AccessError::Denied(L::NAME))
     }
 
-    /// The same when it need not be looked up; never blocks. `None` says nothing about the database.
+    /// Returns the access if the cache holds the caller's role. Never blocks. `None` does not mean that access is denied.
     pub fn known_access<L: Level>(&self, caller: &Caller, owner: &str, name: &str) -> Option<DatabaseAccess<L>> {
         let metadata = self.0.ports.metadata.as_ref();
         let (database, role) = self.0.remembered.roles.known(metadata, &access_key(caller, owner, name))?;
         DatabaseAccess::grant(database, caller.clone(), role)
     }
 
-    /// The database and the caller's role on it; `None` when absent or hidden.
+    /// Returns the database and the caller's role on it, or `None` if the database does not exist or is hidden from the
+    /// caller.
     fn role(&self, caller: &Caller, owner: &str, name: &str) -> Result<Option<(Database, Role)>, Fault> {
         let (Ok(owner), Ok(name)) = (OwnerName::parse(owner), DatabaseName::parse(name)) else { return Ok(None) };
         let viewer = caller.user().map(|user| user.id);
         let mut tx = self.0.ports.metadata.read()?;
         let Some(database) = tx.databases().by_name(&owner, &name)? else {
-            // The look-ups that a private database would have cost, so that the time taken does not tell them apart.
+            // Repeats the lookups of a hidden database, so that the response time does not reveal which private databases
+            // exist.
             deny_like_a_hidden_one(tx.as_mut(), viewer)?;
             return Ok(None);
         };
         Ok(role_of(tx.as_mut(), viewer, &database)?.map(|role| (database, role)))
     }
 
-    /// The same for a database known by id.
+    /// Returns the access to a database given by its id.
     ///
     /// # Errors
     /// As [`Databases::access`].
@@ -109,10 +112,11 @@ impl<'a> Databases<'a> {
         grant(tx.as_mut(), caller, database)
     }
 
-    /// Creates a database with one branch holding one empty commit by `user`.
+    /// Creates a database with one branch that holds one empty commit by `user`.
     ///
     /// # Errors
-    /// [`DatabaseError::MayNotCreateFor`], [`DatabaseError::NameTaken`], [`DatabaseError::TooMany`].
+    /// [`DatabaseError::MayNotCreateFor`] if `user` cannot create databases for the owner; [`DatabaseError::NameTaken`];
+    /// [`DatabaseError::TooMany`] if the owner has reached [`super::Limits::databases_per_owner`].
     pub fn create(
         &self,
         user: &User,
@@ -128,7 +132,7 @@ impl<'a> Databases<'a> {
         let head = self.0.ports.engine.create(id, &user.signature(now), "Initialize database")?;
         let created = self.settle_new(user, wanted, id, &owner, head, now, once);
         if created.is_err() {
-            // Nobody can reach the file; a failure here leaves garbage that `doctor` finds.
+            // No database record refers to the file. If removing it fails, `doctor` finds the file as garbage.
             let _ = self.0.ports.engine.remove(id);
         }
         created
@@ -201,7 +205,7 @@ impl<'a> Databases<'a> {
         }
     }
 
-    /// The database as the holder of the access sees it.
+    /// Returns the database as seen by the access holder.
     ///
     /// # Errors
     /// [`DatabaseError::Fault`].
@@ -211,7 +215,8 @@ impl<'a> Databases<'a> {
         view(tx.as_mut(), viewer, access.database().clone(), access.role()).map_err(Into::into)
     }
 
-    /// Databases visible to the caller, by lower-case owner, then name, after that pair.
+    /// Returns up to `limit` databases visible to the caller, ordered by lower-case owner, then name, starting after the
+    /// pair `after`.
     ///
     /// # Errors
     /// [`DatabaseError::Fault`].
@@ -228,7 +233,8 @@ impl<'a> Databases<'a> {
         found.into_iter().map(|database| view_of(tx.as_mut(), caller, viewer, database)).collect()
     }
 
-    /// Databases visible to the caller, the highest in the ranking first, after the place and the id of the last one seen.
+    /// Returns up to `limit` databases visible to the caller, the highest in the ranking first. `after` is the rank value
+    /// and the id of the last database of the previous page.
     ///
     /// # Errors
     /// [`DatabaseError::Fault`].
@@ -246,7 +252,8 @@ impl<'a> Databases<'a> {
         found.into_iter().map(|database| view_of(tx.as_mut(), caller, viewer, database)).collect()
     }
 
-    /// Direct forks visible to the caller, by lower-case owner, then name, after that pair.
+    /// Returns up to `limit` direct forks visible to the caller, ordered by lower-case owner, then name, starting after the
+    /// pair `after`.
     ///
     /// # Errors
     /// [`DatabaseError::Fault`].
@@ -261,10 +268,12 @@ impl<'a> Databases<'a> {
         Ok(found.into_iter().map(|database| database.locator).collect())
     }
 
-    /// Changes what a database says of itself, who sees it, and what an absent ref means.
+    /// Changes the description, visibility or default branch of a database.
     ///
     /// # Errors
-    /// [`DatabaseError::NoSuchBranch`], [`DatabaseError::ParentPrivate`]; [`DatabaseError::Changed`] when `expected` says that it is not as the caller saw it.
+    /// [`DatabaseError::NoSuchBranch`] if the new default branch does not exist; [`DatabaseError::ParentPrivate`] if a fork
+    /// of a private database would become public without an administrator of the parent; [`DatabaseError::Changed`] if
+    /// `expected` rejects the current state or the database changes meanwhile.
     pub fn edit(
         &self,
         access: &DatabaseAccess<Admin>,
@@ -314,10 +323,10 @@ impl<'a> Databases<'a> {
         Ok(DatabaseView { database, ..seen })
     }
 
-    /// Deletes a database. Its operations that are not settled end as canceled; its name is free at once.
+    /// Deletes a database and returns its last state. Cancels its queued operations. The name can be reused at once.
     ///
     /// # Errors
-    /// [`DatabaseError::Changed`] when `expected` says that it is not as the caller saw it.
+    /// [`DatabaseError::Changed`] if `expected` rejects the current state or the database changes meanwhile.
     pub fn delete(
         &self,
         access: &DatabaseAccess<Admin>,
@@ -353,7 +362,7 @@ impl<'a> Databases<'a> {
         Ok(seen)
     }
 
-    /// The saved answer of an idempotency key, unless it has expired.
+    /// Returns the answer saved under an idempotency key, unless it has expired.
     ///
     /// # Errors
     /// [`Fault`].
@@ -363,7 +372,8 @@ impl<'a> Databases<'a> {
     }
 }
 
-/// Whether a user may make a database public: a fork of a private one is for an administrator of its parent.
+/// Returns `true` if a user may make a database public. A fork of a private database requires an administrator of its
+/// parent.
 fn may_publish(tx: &mut dyn Transaction, user: &User, database: &Database) -> Result<bool, Fault> {
     let Some(parent) = database.parent_id else { return Ok(true) };
     let Some(parent) = tx.databases().get(parent)? else { return Ok(true) };
@@ -371,7 +381,7 @@ fn may_publish(tx: &mut dyn Transaction, user: &User, database: &Database) -> Re
     Ok(pulls::rules::may_make_fork_public(parent.visibility, role))
 }
 
-/// A pull that could not be closed with its source, as an error of the database.
+/// Converts the error of closing a database's pull requests.
 fn ending_failed(error: PullError) -> DatabaseError {
     match error {
         PullError::Fault(fault) => fault.into(),
@@ -381,15 +391,15 @@ fn ending_failed(error: PullError) -> DatabaseError {
     }
 }
 
-/// An account a user may create databases for.
+/// An account that a user may create databases for.
 pub(super) struct NewOwner {
     pub(super) id: AccountId,
     pub(super) name: OwnerName,
-    /// The role the user has there through the account alone.
+    /// The role that the user has on the account's databases through the account alone.
     pub(super) role: Role,
 }
 
-/// Whether an owner may have one more database; if not, how many are allowed.
+/// Checks whether an owner may have one more database. The inner error is the limit.
 pub(super) fn has_room(inner: &Inner, tx: &mut dyn Transaction, owner: AccountId) -> Result<Result<(), u64>, Fault> {
     let limit = inner.limits.databases_per_owner;
     if limit > 0 && tx.databases().count(owner)? >= limit {
@@ -398,7 +408,8 @@ pub(super) fn has_room(inner: &Inner, tx: &mut dyn Transaction, owner: AccountId
     Ok(Ok(()))
 }
 
-/// `None` when the user may not, whether the account exists or not.
+/// Returns the account that `user` may create databases for. Returns `None` if the user lacks the permission or the account
+/// does not exist.
 pub(super) fn may_create_for(tx: &mut dyn Transaction, user: &User, owner: &str) -> Result<Option<NewOwner>, Fault> {
     let Ok(name) = OwnerName::parse(owner) else { return Ok(None) };
     let Some(account) = tx.accounts().by_name(&name)? else { return Ok(None) };
@@ -414,7 +425,7 @@ pub(super) fn may_create_for(tx: &mut dyn Transaction, user: &User, owner: &str)
     Ok(role.map(|role| NewOwner { id: account.id, name: account.name, role }))
 }
 
-/// The highest role of a caller; `None` = not visible.
+/// Returns the highest role of a caller on a database, or `None` if the database is hidden from the caller.
 pub(super) fn role_of(
     tx: &mut dyn Transaction,
     caller: Option<AccountId>,
@@ -438,12 +449,12 @@ pub(super) fn role_of(
     Ok(role)
 }
 
-/// The database, if it is still there.
+/// Returns a database unless it has been deleted.
 pub(super) fn live(tx: &mut dyn Transaction, id: DatabaseId) -> Result<Database, AccessError> {
     tx.databases().get(id)?.filter(|d| d.deleted_at.is_none()).ok_or(AccessError::NoSuchDatabase)
 }
 
-/// What [`role_of`] asks for somebody without a role, asked in vain.
+/// Runs the lookups of [`role_of`] for a user without a role and discards the results.
 pub(super) fn deny_like_a_hidden_one(tx: &mut dyn Transaction, caller: Option<AccountId>) -> Result<(), Fault> {
     let Some(user) = caller else { return Ok(()) };
     tx.members().get(AccountId::from_uuid(uuid::Uuid::nil()), user)?;
@@ -490,7 +501,7 @@ fn view(
     Ok(DatabaseView { database, role, fork_network_count, parent, network_root })
 }
 
-/// Owner and name of a database, when it is there and visible.
+/// Returns the owner and name of a database, or `None` if it does not exist or is hidden from the viewer.
 pub(super) fn visible_locator(
     tx: &mut dyn Transaction,
     viewer: Option<AccountId>,
@@ -500,7 +511,7 @@ pub(super) fn visible_locator(
     Ok(role_of(tx, viewer, &database)?.map(|_| database.locator))
 }
 
-/// Appends an event to the outbox, and notes for people what happened and who did it.
+/// Appends an event to the outbox and records it in the activity feed.
 pub(super) fn emit(
     inner: &Inner,
     tx: &mut dyn Transaction,

@@ -1,4 +1,4 @@
-//! When the time for a file is over, and files that cannot be read any more then.
+//! Deadlines for reading files.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use super::Inner;
 use crate::ports::{Clock, ReadSeek};
 use crate::values::Timestamp;
 
-/// When the time for a file is over.
+/// A deadline for the work on a file.
 #[derive(Clone)]
 pub(super) struct FileDeadline {
     clock: Arc<dyn Clock>,
@@ -16,21 +16,21 @@ pub(super) struct FileDeadline {
 }
 
 impl FileDeadline {
-    /// So many milliseconds from now.
+    /// Creates a deadline `millis` milliseconds from now.
     pub(super) fn start(inner: &Inner, millis: u64) -> Self {
         let micros = i64::try_from(millis.saturating_mul(1_000)).unwrap_or(i64::MAX);
         let at = Timestamp::from_micros(inner.now().as_micros().saturating_add(micros));
         Self { clock: Arc::clone(&inner.ports.clock), at }
     }
 
-    /// What is left of it.
+    /// Returns the time left, or zero if the deadline has passed.
     pub(super) fn left(&self) -> Duration {
         let micros = self.at.as_micros().saturating_sub(self.clock.now().as_micros());
         Duration::from_micros(u64::try_from(micros).unwrap_or(0))
     }
 }
 
-/// A file that cannot be read any more when the time is over.
+/// A file whose reads fail with [`io::ErrorKind::TimedOut`] once the deadline has passed.
 pub(super) struct TimedFile {
     file: Box<dyn ReadSeek>,
     deadline: FileDeadline,

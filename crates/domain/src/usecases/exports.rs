@@ -1,4 +1,4 @@
-//! Whole tables at a commit, row by row.
+//! Exports: whole tables at a commit, row by row.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::errors::ReadError;
 use crate::ports::{CancellationToken, EngineError, RowSink, TableScan};
 use crate::values::CommitHash;
 
-/// When an export ends before all of its tables do.
+/// The limits of an export, shared by all of its tables.
 #[derive(Debug, Clone)]
 pub struct ExportLimits {
     timeout: Duration,
@@ -18,8 +18,8 @@ pub struct ExportLimits {
 }
 
 impl ExportLimits {
-    /// `timeout`: the time the engine may compute for all tables that are read under these limits; waiting for the sink does not
-    /// count. `canceled` says that nobody wants the rows any more.
+    /// Creates limits. `timeout` bounds the engine's computing time for all tables read under these limits; waiting for the
+    /// sink does not count. `canceled` ends the export early.
     pub fn new(timeout: Duration, canceled: CancellationToken) -> Self {
         Self { timeout, left: timeout, canceled }
     }
@@ -29,7 +29,7 @@ impl ExportLimits {
     }
 }
 
-/// Whole tables.
+/// Use cases of exports.
 pub struct Exports<'a>(&'a Inner);
 
 impl<'a> Exports<'a> {
@@ -37,7 +37,7 @@ impl<'a> Exports<'a> {
         Self(inner)
     }
 
-    /// The names of the tables at a commit, by name. Views are not exported.
+    /// Returns the names of the tables at a commit, in order. Views are not exported.
     ///
     /// # Errors
     /// [`ReadError::Fault`].
@@ -46,10 +46,10 @@ impl<'a> Exports<'a> {
         Ok(tables.into_iter().filter(|table| table.kind == TableKind::Table).map(|table| table.name).collect())
     }
 
-    /// All rows of a table, by primary key; without one, by row id.
+    /// Sends all rows of a table to `sink`, ordered by primary key, or by row id if the table has none.
     ///
     /// # Errors
-    /// [`ReadError::NoSuchTable`], [`ReadError::TimedOut`].
+    /// [`ReadError::NoSuchTable`]; [`ReadError::TimedOut`] if the time of `limits` is used up.
     pub fn table<L: Level>(
         &self,
         access: &DatabaseAccess<L>,

@@ -1,4 +1,4 @@
-//! A file that comes in one piece and unannounced: stored as it comes, then imported.
+//! Imports of a file that arrives in one request, without an upload session.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -12,24 +12,24 @@ use crate::entities::{FileType, ImportMode, Operation, Upload, UploadPart, Work}
 use crate::errors::{Fault, ImportError};
 use crate::values::{AccountId, DatabaseId, OperationId, OwnerName, Timestamp, UploadId};
 
-/// What is to become of a stored file; nothing is checked yet.
+/// The settings of an import of a stored file. Nothing has been checked yet.
 #[derive(Debug, Clone)]
 pub struct NewFileImport {
-    /// Existing branch to open a pull against; `None` lands on the default branch, without a pull.
+    /// Existing branch to open a pull request against. `None` imports into the default branch without a pull request.
     pub branch: Option<String>,
-    /// The table; may be empty for a script.
+    /// Name of the table. May be empty for an SQL script.
     pub table: String,
     /// Name of the file.
     pub file_name: String,
-    /// Format.
+    /// Format of the file.
     pub file_type: FileType,
-    /// How to treat the table; `None` for a script that is run as it is.
+    /// How to treat the table. `None` runs an SQL script as it is.
     pub mode: Option<ImportMode>,
     /// Columns of the primary key.
     pub primary_keys: Vec<String>,
 }
 
-/// A file in the store. One that no import takes is removed when this is dropped.
+/// A file in the blob store. Dropping the value removes the file unless an import uses it.
 pub struct StoredFile<'a> {
     inner: &'a Inner,
     id: UploadId,
@@ -38,7 +38,7 @@ pub struct StoredFile<'a> {
 }
 
 impl StoredFile<'_> {
-    /// A session that holds the file whole. Nobody can show its secret: it has none.
+    /// Returns an upload session that holds the whole file. The session has no secret, so no caller can present one.
     pub(super) fn session(&self, database: DatabaseId, user: AccountId, now: Timestamp) -> Upload {
         Upload {
             id: self.id,
@@ -59,24 +59,25 @@ impl StoredFile<'_> {
 impl Drop for StoredFile<'_> {
     fn drop(&mut self) {
         if !self.taken {
-            // What stays behind when this fails is collected at the next start.
+            // A file that cannot be removed now is collected at the next start.
             let _ = self.inner.ports.blobs.remove(self.id);
         }
     }
 }
 
-/// The branch an import of its own lands on: `{user}/import-{last 12 hex digits of the operation id}`.
+/// Returns the branch that the import is written to: `{user}/import-{last 12 hex digits of the operation id}`.
 fn own_branch(user: &OwnerName, operation: OperationId) -> String {
     let id = operation.to_string();
     format!("{user}/import-{}", id.rsplit('-').next().unwrap_or_default())
 }
 
 impl<'a> Imports<'a> {
-    /// Stores a file of at most `limit` bytes, and never more than an import may have. The bytes are on disk when this returns;
-    /// cut short, nothing is kept.
+    /// Stores a file of at most `limit` bytes, or of [`super::Limits::import_bytes`] if that is less. The bytes are durable
+    /// when this method returns. If the transfer is cut short, nothing is kept.
     ///
     /// # Errors
-    /// [`ImportError::EmptyFile`], [`ImportError::FileTooLarge`], [`ImportError::PartCutShort`].
+    /// [`ImportError::EmptyFile`]; [`ImportError::FileTooLarge`] with the limit in bytes; [`ImportError::PartCutShort`] if
+    /// reading `bytes` fails.
     pub fn store_file(
         &self,
         _access: &DatabaseAccess<Write>,
@@ -97,10 +98,10 @@ impl<'a> Imports<'a> {
         Ok(StoredFile { inner: self.0, id, part: counted.part(1), taken: false })
     }
 
-    /// Accepts the import of a stored file as an operation.
+    /// Queues the import of a stored file as an operation.
     ///
     /// # Errors
-    /// [`ImportError::Fields`] with all that is wrong, [`ImportError::NoSuchBranch`], [`ImportError::QueueFull`].
+    /// [`ImportError::Fields`] with all validation errors; [`ImportError::NoSuchBranch`]; [`ImportError::QueueFull`].
     pub fn start_file(
         &self,
         access: &DatabaseAccess<Write>,
@@ -133,7 +134,7 @@ impl<'a> Imports<'a> {
     }
 }
 
-/// The import as one of an announced upload would have been asked for.
+/// Builds the request that an import of an upload session with the same content would have.
 fn request(
     session: &Upload,
     wanted: NewFileImport,

@@ -1,4 +1,4 @@
-//! Commits, differences between commits, definitions at a commit.
+//! History: commits, differences between commits, and table definitions at a commit.
 
 use super::{Inner, revisions};
 use crate::access::{DatabaseAccess, Level};
@@ -7,7 +7,7 @@ use crate::errors::ReadError;
 use crate::ports::{ChangedRows, EngineError, RowPage};
 use crate::values::CommitHash;
 
-/// Commits, differences, definitions.
+/// Use cases of history.
 pub struct History<'a>(&'a Inner);
 
 impl<'a> History<'a> {
@@ -15,15 +15,15 @@ impl<'a> History<'a> {
         Self(inner)
     }
 
-    /// The commit a ref names now; `None` is the default branch.
+    /// Returns the commit that a ref points at. `None` means the default branch.
     ///
     /// # Errors
-    /// [`ReadError::Ref`].
+    /// [`ReadError::Ref`] if there is no such ref.
     pub fn resolve<L: Level>(&self, access: &DatabaseAccess<L>, name: Option<&str>) -> Result<CommitHash, ReadError> {
         Ok(revisions::resolve(self.0, access.database(), name)?)
     }
 
-    /// The best common ancestor of two commits.
+    /// Returns the best common ancestor of two commits.
     ///
     /// # Errors
     /// [`ReadError::Fault`].
@@ -36,7 +36,8 @@ impl<'a> History<'a> {
         Ok(self.0.ports.engine.merge_base(access.database().id, a, b)?)
     }
 
-    /// Commits of a history from a position on, children before parents, then newest first.
+    /// Returns up to `limit` commits of a history, starting at a position. Children come before their parents; otherwise the
+    /// newest commit comes first.
     ///
     /// # Errors
     /// [`ReadError::Fault`].
@@ -49,7 +50,7 @@ impl<'a> History<'a> {
         Ok(self.0.ports.engine.log(access.database().id, at, limit)?)
     }
 
-    /// The tables that differ between two commits, by name.
+    /// Returns the tables that differ between two commits, ordered by name.
     ///
     /// # Errors
     /// [`ReadError::Fault`].
@@ -62,10 +63,10 @@ impl<'a> History<'a> {
         Ok(self.0.ports.engine.changed_tables(access.database().id, from, to)?)
     }
 
-    /// The rows of a table that differ between two commits, by primary key.
+    /// Returns a page of the rows of a table that differ between two commits, ordered by primary key.
     ///
     /// # Errors
-    /// [`ReadError::NoSuchTable`].
+    /// [`ReadError::NoSuchTable`] if the table exists at neither commit.
     pub fn changed_rows<L: Level>(
         &self,
         access: &DatabaseAccess<L>,
@@ -80,7 +81,7 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Tables and views at a commit, by name.
+    /// Returns the tables and views at a commit, ordered by name.
     ///
     /// # Errors
     /// [`ReadError::Fault`].

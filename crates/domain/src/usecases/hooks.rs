@@ -1,4 +1,4 @@
-//! Hooks: registration.
+//! Webhooks: registration, changes and secrets.
 
 mod dispatch;
 mod log;
@@ -24,54 +24,54 @@ use crate::values::{DatabaseId, DeliveryId, EventId, HookId, Timestamp};
 pub use dispatch::{Attempted, Dispatch, Room, Run, Turn};
 pub use log::Deliveries;
 
-/// Seconds for which deliveries are signed with the previous secret too.
+/// Seconds during which deliveries are signed with the previous secret too.
 const ROTATION_SECONDS: i64 = 86_400;
 
-/// An address that a hook may have, as [`Hooks::check_address`] found.
+/// An address that [`Hooks::check_address`] accepted for a hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HookAddress(String);
 
-/// A hook to be.
+/// The properties of a new hook.
 #[derive(Debug, Clone)]
 pub struct NewHook {
-    /// Where to send.
+    /// Address that events are sent to.
     pub url: HookAddress,
-    /// What it wants to hear; not empty.
+    /// Subscribed events; not empty.
     pub events: BTreeSet<HookEvent>,
-    /// Whether it begins at once.
+    /// Whether the hook is active from the start.
     pub active: bool,
 }
 
-/// Changes to a hook; absent fields stay.
+/// Changes to a hook. Absent fields stay unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct EditHook {
-    /// Where to send.
+    /// Address that events are sent to.
     pub url: Option<HookAddress>,
-    /// What it wants to hear; not empty.
+    /// Subscribed events; not empty.
     pub events: Option<BTreeSet<HookEvent>>,
-    /// On or off.
+    /// Whether the hook is active.
     pub active: Option<bool>,
 }
 
-/// A hook and how it goes.
+/// A hook and its newest delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HookView {
     /// The hook.
     pub hook: Hook,
-    /// Its newest delivery.
+    /// The newest delivery, if there is one.
     pub last_delivery: Option<Delivery>,
 }
 
-/// A hook with a fresh secret, which is known only now.
+/// A hook with a new secret, which is readable only now.
 #[derive(Debug)]
 pub struct SecretHook {
     /// The hook.
     pub view: HookView,
-    /// The secret.
+    /// The secret that signs deliveries.
     pub secret: HookSecret,
 }
 
-/// Hooks.
+/// Use cases of hooks.
 pub struct Hooks<'a>(&'a Inner);
 
 impl<'a> Hooks<'a> {
@@ -79,8 +79,8 @@ impl<'a> Hooks<'a> {
         Self(inner)
     }
 
-    /// Checks an address that the caller wants to give a hook, and calls `done` with the result. If a name has to be looked up, that is later and
-    /// on another thread, so that a silent name server holds up no thread and no place of this server.
+    /// Checks an address for a hook and calls `done` with the result. A DNS lookup, if the address needs one, runs later on
+    /// another thread, so that an unresponsive name server blocks no thread and no permit of this server.
     pub fn check_address(
         &self,
         access: &DatabaseAccess<Admin>,
@@ -101,7 +101,7 @@ impl<'a> Hooks<'a> {
     /// Checks an address as [`Hooks::check_address`] does, and waits for the result.
     ///
     /// # Errors
-    /// [`HookError::Address`].
+    /// [`HookError::Address`] if the address is not acceptable.
     pub fn address(&self, access: &DatabaseAccess<Admin>, url: &str) -> Result<HookAddress, HookError> {
         let (give, take) = mpsc::channel();
         self.check_address(access, url, move |checked| drop(give.send(checked)));
@@ -111,7 +111,7 @@ impl<'a> Hooks<'a> {
     /// Registers a hook.
     ///
     /// # Errors
-    /// [`HookError::TooMany`].
+    /// [`HookError::TooMany`] if the database has as many hooks as allowed.
     pub fn create(
         &self,
         access: &DatabaseAccess<Admin>,
@@ -158,7 +158,7 @@ impl<'a> Hooks<'a> {
         (secret, sealed)
     }
 
-    /// Hooks by creation, after `after`.
+    /// Returns up to `limit` hooks in order of creation, starting after `after`.
     ///
     /// # Errors
     /// [`HookError::Fault`].
@@ -172,18 +172,19 @@ impl<'a> Hooks<'a> {
         Ok(found.into_iter().map(|(hook, last_delivery)| HookView { hook, last_delivery }).collect())
     }
 
-    /// A hook.
+    /// Returns a hook.
     ///
     /// # Errors
-    /// [`HookError::NoSuchHook`].
+    /// [`HookError::NoSuchHook`] if the database has no such hook.
     pub fn get(&self, access: &DatabaseAccess<Admin>, id: HookId) -> Result<HookView, HookError> {
         view(self.0.ports.metadata.read()?.as_mut(), access.database().id, id)
     }
 
-    /// Changes a hook. What is as wanted already changes nothing. Switched off, what is on its way to it is given up.
+    /// Changes a hook. An edit that changes nothing leaves `updated_at` as it is. Deactivating a hook fails its pending
+    /// deliveries.
     ///
     /// # Errors
-    /// [`HookError::NoSuchHook`]; [`HookError::Changed`] when `expected` says that it is not as the caller saw it.
+    /// [`HookError::NoSuchHook`]; [`HookError::Changed`] if `expected` rejects the current state.
     pub fn edit(
         &self,
         access: &DatabaseAccess<Admin>,
@@ -219,10 +220,10 @@ impl<'a> Hooks<'a> {
         Ok(edited)
     }
 
-    /// Deletes a hook and its deliveries; gives it as it was.
+    /// Deletes a hook and its deliveries, and returns its last state.
     ///
     /// # Errors
-    /// [`HookError::NoSuchHook`], [`HookError::Changed`].
+    /// [`HookError::NoSuchHook`]; [`HookError::Changed`] if `expected` rejects the current state.
     pub fn delete(
         &self,
         access: &DatabaseAccess<Admin>,
@@ -237,10 +238,10 @@ impl<'a> Hooks<'a> {
         Ok(seen)
     }
 
-    /// Queues a trial event for this hook, active or not.
+    /// Queues a test event for a hook, active or not.
     ///
     /// # Errors
-    /// [`HookError::NoSuchHook`].
+    /// [`HookError::NoSuchHook`] if the database has no such hook.
     pub fn ping(
         &self,
         access: &DatabaseAccess<Admin>,
@@ -265,10 +266,10 @@ impl<'a> Hooks<'a> {
         Ok(details)
     }
 
-    /// Gives a hook a new secret. For a day deliveries are signed with the previous one too.
+    /// Replaces the secret of a hook. For a day, deliveries are signed with the previous secret too.
     ///
     /// # Errors
-    /// [`HookError::NoSuchHook`].
+    /// [`HookError::NoSuchHook`] if the database has no such hook.
     pub fn rotate_secret(
         &self,
         access: &DatabaseAccess<Admin>,
@@ -292,14 +293,14 @@ impl<'a> Hooks<'a> {
     }
 }
 
-/// A hook and its newest delivery.
+/// Returns a hook and its newest delivery.
 fn view(tx: &mut dyn Transaction, database: DatabaseId, id: HookId) -> Result<HookView, HookError> {
     let hook = tx.hooks().get(database, id)?.ok_or(HookError::NoSuchHook)?;
     let last_delivery = tx.deliveries().list(id, None, None, 1)?.pop();
     Ok(HookView { hook, last_delivery })
 }
 
-/// The hook in the transaction that changes it, which must be as `expected`.
+/// Reads a hook within the transaction that changes it, and checks it against `expected`.
 fn seen(
     tx: &mut dyn Transaction,
     database: DatabaseId,
@@ -313,7 +314,7 @@ fn seen(
     }
 }
 
-/// A delivery that is due at once.
+/// Returns a delivery that is due at once.
 fn queued(hook_id: HookId, event_id: EventId, event: EventName, id: DeliveryId, now: Timestamp) -> Delivery {
     Delivery {
         id,
@@ -327,7 +328,7 @@ fn queued(hook_id: HookId, event_id: EventId, event: EventName, id: DeliveryId, 
     }
 }
 
-/// An id that sorts after the last one of the hook, also when the clock was set back meanwhile.
+/// Returns an id that sorts after the hook's last delivery, even if the clock was set back meanwhile.
 fn delivery_id(inner: &Inner, now: Timestamp, last: Option<DeliveryId>) -> DeliveryId {
     let id = DeliveryId::from_uuid(inner.ports.ids.uuid(now));
     match last {

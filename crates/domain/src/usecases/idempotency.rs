@@ -1,25 +1,25 @@
-//! Idempotency: the answer of a request is kept in the transaction of its effect.
+//! Idempotency: the answer to a request is saved in the transaction of its effect.
 
 use super::Inner;
 use crate::errors::Fault;
 use crate::ports::{MetadataError, SavedAnswer, Transaction};
 use crate::values::{AccountId, Timestamp};
 
-/// Keeps the answer of a request under the caller's key, together with its effect.
+/// The idempotency key of a request, with what is needed to save the answer under it.
 pub struct IdempotencyRecord<'a, T> {
-    /// Who asks.
+    /// The account that sent the request.
     pub caller: AccountId,
-    /// Method and path.
+    /// Method and path of the request.
     pub scope: String,
-    /// The key.
+    /// The key, as sent by the caller.
     pub key: String,
     /// SHA-256 of the request body.
     pub request_hash: [u8; 32],
-    /// Encodes the answer; opaque to the domain.
+    /// Encodes the answer as bytes, which are opaque to the domain.
     pub render: &'a dyn Fn(&T) -> Vec<u8>,
 }
 
-/// Saves the answer for `value`, when a key was given.
+/// Saves the answer for `value`, if the request has an idempotency key.
 pub(super) fn keep<T>(
     inner: &Inner,
     tx: &mut dyn Transaction,
@@ -28,7 +28,7 @@ pub(super) fn keep<T>(
     now: Timestamp,
 ) -> Result<(), Fault> {
     let Some(once) = once else { return Ok(()) };
-    // An expired answer is invisible, but would still stand in the way of a new one.
+    // Reads ignore an expired answer, but its key would still conflict with the new one.
     tx.idempotency().purge(now.plus_seconds(-inner.limits.answer_retention_seconds))?;
     let answer = SavedAnswer {
         caller: once.caller,

@@ -1,4 +1,4 @@
-//! Uploads and imports.
+//! Uploads in parts, and imports of uploaded files.
 
 use crate::ports::Durability;
 use std::collections::BTreeMap;
@@ -17,69 +17,69 @@ use crate::entities::{FileType, ImportMode, ImportRequest, Operation, Upload, Up
 use crate::errors::{Fault, ImportError, OperationError};
 use crate::values::{LongText, RefName, TableName, UploadId};
 
-/// A session to be.
+/// The properties of a new upload session.
 #[derive(Debug, Clone, Copy)]
 pub struct NewUpload {
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub content_length: u64,
     /// Number of parts.
     pub num_parts: u64,
-    /// Format.
+    /// Format of the file.
     pub file_type: FileType,
 }
 
-/// A fresh session: its secret is known only now.
+/// A new upload session with its secret, which is readable only now.
 #[derive(Debug)]
 pub struct OpenedUpload {
     /// The session.
     pub upload: Upload,
-    /// What an import has to show.
+    /// The secret that an import of the upload has to present.
     pub secret: String,
 }
 
-/// A part as the importer names it.
+/// A part as named by the importing caller.
 #[derive(Debug, Clone)]
 pub struct CompletedPart {
-    /// From 1.
+    /// Number of the part, from 1.
     pub number: u64,
-    /// MD5 in hex, with or without quotes.
+    /// MD5 digest in hexadecimal, with or without quotes.
     pub etag: String,
 }
 
-/// An import as it was asked for; nothing is checked yet.
+/// The settings of an import. Nothing has been checked yet.
 #[derive(Debug, Clone)]
 pub struct NewImport {
-    /// Secret of the session.
+    /// Secret of the upload session.
     pub secret: String,
-    /// Id of the session, when it has the form of one.
+    /// Id of the upload session; `None` if the caller's text is not a valid id.
     pub upload: Option<UploadId>,
-    /// Existing branch.
+    /// Name of an existing branch to import into.
     pub branch: String,
-    /// The table.
+    /// Name of the table. May be empty for an SQL script.
     pub table: String,
     /// Name of the file.
     pub file_name: String,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub file_size: u64,
-    /// Format.
+    /// Format of the file.
     pub file_type: FileType,
     /// How to treat the table.
     pub mode: ImportMode,
-    /// All parts.
+    /// All parts of the file.
     pub parts: Vec<CompletedPart>,
-    /// Checksum over the parts.
+    /// Checksum over the parts: base64(md5(concatenation of base64(md5(part)), in part order)), as v2 §5.5 defines.
     pub checksum: String,
     /// Columns of the primary key.
     pub primary_keys: Vec<String>,
-    /// Message of the commit.
+    /// Commit message. A default is used if it is absent or blank.
     pub message: Option<String>,
-    /// Land here and open a pull.
+    /// Branch to import into instead, from which a pull request against `branch` is opened.
     pub pull_branch: Option<String>,
-    /// File column → table column.
+    /// Maps columns of the file to columns of the table.
     pub column_map: BTreeMap<String, String>,
 }
 
-/// Uploads and imports.
+/// Use cases of uploads and imports.
 pub struct Imports<'a>(pub(super) &'a Inner);
 
 impl<'a> Imports<'a> {
@@ -87,10 +87,11 @@ impl<'a> Imports<'a> {
         Self(inner)
     }
 
-    /// Opens a session.
+    /// Opens an upload session.
     ///
     /// # Errors
-    /// [`ImportError::TooLarge`], [`ImportError::Fields`], [`ImportError::TooManyUploads`].
+    /// [`ImportError::TooLarge`]; [`ImportError::Fields`] with all validation errors; [`ImportError::TooManyUploads`] if the
+    /// user has as many open sessions as allowed.
     pub fn open_upload(
         &self,
         access: &DatabaseAccess<Write>,
@@ -151,11 +152,14 @@ impl<'a> Imports<'a> {
         Ok(opened)
     }
 
-    /// Takes a part; gives its MD5. The bytes are on disk when this returns; cut short, nothing changes.
+    /// Stores a part and returns its MD5 digest. The bytes are durable when this method returns. If the transfer is cut
+    /// short, nothing changes.
     ///
     /// # Errors
-    /// [`ImportError::NoSuchUpload`], [`ImportError::UploadUsed`], [`ImportError::EmptyPart`], [`ImportError::PartTooLarge`],
-    /// [`ImportError::PartChecksum`], [`ImportError::PartCutShort`].
+    /// [`ImportError::NoSuchUpload`] if the session does not exist or has expired, or the part number is out of range;
+    /// [`ImportError::UploadUsed`] if an import uses the session; [`ImportError::EmptyPart`]; [`ImportError::PartTooLarge`]
+    /// if the parts exceed the announced size; [`ImportError::PartChecksum`] if the digest is not `expected_md5`;
+    /// [`ImportError::PartCutShort`] if reading `bytes` fails.
     pub fn put_part(
         &self,
         id: UploadId,
@@ -206,10 +210,10 @@ impl<'a> Imports<'a> {
         Ok(upload)
     }
 
-    /// Accepts an import as an operation.
+    /// Queues an import as an operation.
     ///
     /// # Errors
-    /// [`ImportError::Fields`] with all that is wrong, [`ImportError::NoSuchBranch`], [`ImportError::UploadUsed`],
+    /// [`ImportError::Fields`] with all validation errors; [`ImportError::NoSuchBranch`]; [`ImportError::UploadUsed`];
     /// [`ImportError::QueueFull`].
     pub fn start(
         &self,
@@ -221,7 +225,7 @@ impl<'a> Imports<'a> {
         self.begin(access, wanted, once, &|session| session.secret_hash == secret_hash)
     }
 
-    /// Accepts an import whose session is one of the holder of the access, for this database, and `genuine`.
+    /// Queues an import whose upload session belongs to the access holder and this database, and passes `genuine`.
     pub(super) fn begin(
         &self,
         access: &DatabaseAccess<Write>,
@@ -236,7 +240,7 @@ impl<'a> Imports<'a> {
             Some(id) => tx.uploads().get(id)?,
             None => None,
         };
-        // Whether there is a session is told to nobody but its owner.
+        // A session is visible only to its owner. To other callers it does not exist.
         let session = session.filter(|s| s.user_id == access.who().id && s.database_id == database.id);
         let (request, session) = check(&wanted, session, genuine, now)?;
         let branch = tx.branches().get(database.id, &request.branch)?;
@@ -257,7 +261,7 @@ impl<'a> Imports<'a> {
     }
 }
 
-/// Why an import could not be queued.
+/// Converts the error of queueing an operation.
 pub(super) fn not_queued(error: OperationError) -> ImportError {
     match error {
         OperationError::QueueFull(limit) => ImportError::QueueFull(limit),
@@ -266,7 +270,7 @@ pub(super) fn not_queued(error: OperationError) -> ImportError {
     }
 }
 
-/// Checks every field, so that all faults are named at once.
+/// Checks all fields and reports every validation error at once.
 pub(super) fn check(
     wanted: &NewImport,
     session: Option<Upload>,
@@ -375,7 +379,7 @@ fn check_parts(wanted: &NewImport, session: &Upload, wrong: &mut Vec<(&'static s
     }
 }
 
-/// base64(md5(concatenation of base64(md5(part)), in part order)): v2 §5.5.
+/// Returns base64(md5(concatenation of base64(md5(part)), in part order)), as v2 §5.5 defines.
 pub(super) fn checksum(parts: &[UploadPart]) -> String {
     let mut parts: Vec<&UploadPart> = parts.iter().collect();
     parts.sort_unstable_by_key(|part| part.number);
@@ -394,7 +398,8 @@ pub(super) enum PartRefusal {
     CutShort(io::Error),
 }
 
-/// Counts, hashes and bounds a part on its way to the store; an error here keeps the store from taking it.
+/// A reader that counts, hashes and bounds a part on its way to the store. Its errors keep the store from accepting the
+/// part.
 pub(super) struct CountedPart<'a> {
     bytes: &'a mut dyn Read,
     md5: Md5,
@@ -409,7 +414,7 @@ impl<'a> CountedPart<'a> {
         Self { bytes, md5: Md5::new(), size: 0, room, refused: None, expected }
     }
 
-    /// What was read, as a part.
+    /// Returns the number, size and digest of the bytes read.
     pub(super) fn part(self, number: u32) -> UploadPart {
         UploadPart { number, size: self.size, md5: self.md5.finalize().into() }
     }

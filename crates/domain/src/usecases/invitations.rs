@@ -1,4 +1,4 @@
-//! Invitations, and signing up with and without one.
+//! Invitations, and sign-up with and without one.
 
 use branchyard_auth::{PasswordHash, PlainSecret};
 
@@ -8,50 +8,51 @@ use crate::errors::{Fault, SignUpError};
 use crate::ports::{Durability, Transaction};
 use crate::values::{AccountId, EmailAddress, InvitationId, OwnerName};
 
-/// Who may sign up.
+/// The sign-up mode of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SignUp {
-    /// Everybody.
+    /// Sign-up needs no invitation.
     Open,
-    /// Whoever an administrator invites.
+    /// Sign-up needs an invitation by an administrator.
     #[default]
     Invitation,
-    /// Nobody but the first user, who administers the server.
+    /// Only the first user, the server's administrator, can sign up.
     Closed,
 }
 
-/// Somebody who wants an account.
+/// The account data of a person who signs up.
 #[derive(Debug, Clone)]
 pub struct Applicant {
-    /// The name they want.
+    /// The user name.
     pub name: OwnerName,
-    /// Their address.
+    /// The primary email address.
     pub email: EmailAddress,
-    /// Their password, hashed.
+    /// The hashed password.
     pub password: PasswordHash,
 }
 
-/// A fresh invitation: the secret is known only now.
+/// A new invitation with its secret, which is readable only now.
 #[derive(Debug)]
 pub struct MintedInvitation {
-    /// What is kept of it.
+    /// The stored invitation.
     pub invitation: Invitation,
-    /// For the link.
+    /// The secret, for the sign-up link.
     pub secret: PlainSecret,
 }
 
-/// Invitations.
+/// Use cases of invitations.
 pub struct Invitations<'a>(&'a Inner);
 
 impl<'a> Invitations<'a> {
-    /// Invitations that may be open at once.
+    /// Maximum number of open invitations.
     pub const OPEN: usize = 1_000;
 
     pub(super) fn new(inner: &'a Inner) -> Self {
         Self(inner)
     }
 
-    /// While the server has no user, makes the invitation with which its administrator signs up, and takes the one before back.
+    /// Creates the invitation for the server's administrator and revokes all earlier ones. Returns `None` if the server has
+    /// a user.
     ///
     /// # Errors
     /// [`Fault`].
@@ -68,11 +69,11 @@ impl<'a> Invitations<'a> {
         Ok(Some(minted))
     }
 
-    /// Invites one person.
+    /// Creates an invitation for one person.
     ///
     /// # Errors
-    /// [`SignUpError::NotYours`] unless `by` administers the server, [`SignUpError::Closed`] where nobody may sign up,
-    /// [`SignUpError::TooManyInvitations`].
+    /// [`SignUpError::NotYours`] unless `by` administers the server; [`SignUpError::Closed`] if sign-up is closed;
+    /// [`SignUpError::TooManyInvitations`] if [`Invitations::OPEN`] invitations are open.
     pub fn create(&self, by: &User) -> Result<MintedInvitation, SignUpError> {
         must_administer(by)?;
         if self.0.limits.sign_up == SignUp::Closed {
@@ -88,7 +89,7 @@ impl<'a> Invitations<'a> {
         Ok(minted)
     }
 
-    /// Invitations that are open, newest first.
+    /// Returns the open invitations, newest first.
     ///
     /// # Errors
     /// [`SignUpError::NotYours`] unless `by` administers the server.
@@ -100,7 +101,7 @@ impl<'a> Invitations<'a> {
         Ok(open)
     }
 
-    /// Takes an invitation back; gives whether it was open.
+    /// Revokes an invitation. Returns `true` if it existed.
     ///
     /// # Errors
     /// [`SignUpError::NotYours`] unless `by` administers the server.
@@ -112,19 +113,21 @@ impl<'a> Invitations<'a> {
         Ok(removed)
     }
 
-    /// Whether somebody may sign up with this invitation, or without one; what it says of them.
+    /// Checks whether sign-up is permitted with this invitation secret, or without one. Returns the invitation, if there is
+    /// one.
     ///
     /// # Errors
-    /// As [`Invitations::sign_up`], without those about the name.
+    /// As [`Invitations::sign_up`], except for the errors about the name.
     pub fn check(&self, secret: Option<&str>) -> Result<Option<Invitation>, SignUpError> {
         let mut tx = self.0.ports.metadata.read()?;
         self.admit(tx.as_mut(), secret)
     }
 
-    /// Makes a user of somebody who was invited, or who comes where everybody may. An invitation works once.
+    /// Creates a user from an invitation, or without one if sign-up is open. An invitation works once.
     ///
     /// # Errors
-    /// [`SignUpError::Closed`], [`SignUpError::InvitationNeeded`], [`SignUpError::NoSuchInvitation`], [`SignUpError::People`].
+    /// [`SignUpError::Closed`]; [`SignUpError::InvitationNeeded`]; [`SignUpError::NoSuchInvitation`] if the invitation is
+    /// unknown, used or expired; [`SignUpError::People`] if the name is taken or reserved.
     pub fn sign_up(&self, who: Applicant, secret: Option<&str>) -> Result<User, SignUpError> {
         people::refuse_reserved(self.0, &who.name)?;
         let mut tx = self.0.ports.metadata.write()?;

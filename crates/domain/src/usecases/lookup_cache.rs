@@ -1,8 +1,8 @@
-//! What was looked up and is still true, because nobody has changed anything since.
+//! Caches of metadata lookups, valid for one version of the store.
 //!
-//! A request asks the same few things as the one before it: whose token this is, what they may do here, where a branch is. While the
-//! [version](Metadata::version) of the store stays the same, so do the answers. Whatever is refused or missing is looked up each time, so that
-//! names nobody knows cannot fill the memory.
+//! Consecutive requests repeat the same lookups: the user of a token, the role on a database, the commit of a ref. Cached
+//! values stay valid as long as the [version](Metadata::version) of the store is the same. Failed lookups and lookups
+//! without a result are not cached, so that requests for unknown names cannot fill the memory.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -12,28 +12,28 @@ use crate::entities::{Database, ObjectKind, Role, Token, User};
 use crate::ports::Metadata;
 use crate::values::{AccountId, CommitHash, DatabaseId};
 
-/// Answers of one kind that are kept at most; then they are forgotten together.
+/// Maximum number of entries in one cache. A full cache is cleared.
 const MOST: usize = 10_000;
 
-/// Longer names than this are not worth their place.
+/// Maximum length in bytes of names that are cached.
 pub(super) const LONGEST_NAME: usize = 256;
 
-/// What a caller asks for: their id, and the owner and the name of a database as they wrote them.
+/// The key of a role: the caller's id, and the owner and name of the database as written by the caller.
 pub(super) type AccessKey = (Option<AccountId>, String, String);
 
-/// All that is remembered.
+/// All lookup caches.
 #[derive(Default)]
 pub(crate) struct Remembered {
     pub(super) tokens: LookupCache<[u8; 32], (Token, Arc<User>)>,
     pub(super) roles: LookupCache<AccessKey, (Database, Role)>,
     pub(super) refs: LookupCache<(DatabaseId, Option<String>), CommitHash>,
-    /// Where two commits parted; `None` = they have nothing in common.
+    /// The merge base of two commits; `None` if they have no common ancestor.
     pub(super) merge_bases: LookupCache<(DatabaseId, CommitHash, CommitHash), Option<CommitHash>>,
-    /// Kinds of objects that the second commit has beyond the first.
+    /// The kinds of objects that the second commit adds to those of the first.
     pub(super) brought: LookupCache<(DatabaseId, CommitHash, CommitHash), Vec<ObjectKind>>,
 }
 
-/// Answers of one kind, all of the same version of the store.
+/// A cache of one kind of lookup. All entries belong to the same version of the store.
 pub(crate) struct LookupCache<K, V>(RwLock<CachedEntries<K, V>>);
 
 struct CachedEntries<K, V> {
@@ -48,12 +48,12 @@ impl<K, V> Default for LookupCache<K, V> {
 }
 
 impl<K: Eq + Hash, V: Clone> LookupCache<K, V> {
-    /// The answer if it is remembered and still true. Never blocks for long.
+    /// Returns the cached value if it is still valid. Never blocks for long.
     pub(super) fn known(&self, metadata: &dyn Metadata, key: &K) -> Option<V> {
         self.get(metadata.version()?, key)
     }
 
-    /// The answer, remembered or looked up.
+    /// Returns the cached value, or calls `look` and caches what it finds.
     pub(super) fn find<E>(
         &self,
         metadata: &dyn Metadata,
@@ -65,7 +65,7 @@ impl<K: Eq + Hash, V: Clone> LookupCache<K, V> {
             return Ok(Some(known));
         }
         let found = look()?;
-        // Looked up in a state that is neither older nor newer than the version says.
+        // Caches the value only if the store did not change during the lookup.
         if let Some(value) = &found
             && metadata.version() == Some(before)
         {
@@ -74,7 +74,8 @@ impl<K: Eq + Hash, V: Clone> LookupCache<K, V> {
         Ok(found)
     }
 
-    /// Returns the answer, remembered or looked up, of a kind that stays true whatever changes in the store.
+    /// Returns the cached value, or calls `look` and caches its result. For values that stay valid whatever changes in the
+    /// store.
     pub(super) fn find_fixed<E>(&self, key: K, look: impl FnOnce() -> Result<V, E>) -> Result<V, E> {
         if let Some(known) = self.get(0, &key) {
             return Ok(known);

@@ -9,7 +9,7 @@ use crate::errors::OrganizationError;
 use crate::ports::{Durability, Transaction};
 use crate::values::AccountId;
 
-/// Members of organizations.
+/// Use cases of members.
 pub struct Members<'a>(&'a Inner);
 
 impl<'a> Members<'a> {
@@ -17,10 +17,10 @@ impl<'a> Members<'a> {
         Self(inner)
     }
 
-    /// The member of a name, whatever the case.
+    /// Returns a member by name, in any letter case.
     ///
     /// # Errors
-    /// [`OrganizationError::NoSuchMember`].
+    /// [`OrganizationError::NoSuchMember`] if the account does not exist or is not a member.
     pub fn get(&self, access: &OrganizationAccess<Belong>, name: &str) -> Result<Member, OrganizationError> {
         let missing = || OrganizationError::NoSuchMember(name.to_owned());
         let mut tx = self.0.ports.metadata.read()?;
@@ -28,7 +28,7 @@ impl<'a> Members<'a> {
         tx.members().get(access.organization().id, account.id)?.ok_or_else(missing)
     }
 
-    /// Members by lower-case name, after `after`.
+    /// Returns up to `limit` members whose lower-case names follow `after`, in order of these names.
     ///
     /// # Errors
     /// [`OrganizationError::Fault`].
@@ -41,10 +41,10 @@ impl<'a> Members<'a> {
         Ok(self.0.ports.metadata.read()?.members().list(access.organization().id, after, limit)?)
     }
 
-    /// Adds a member or changes a role; gives whether the member was added.
+    /// Adds a member or changes the role of an existing one. The flag is `true` if the member was added.
     ///
     /// # Errors
-    /// [`OrganizationError::NoOwnerLeft`] when the last owner would become a plain member.
+    /// [`OrganizationError::NoOwnerLeft`] if the last owner would become a plain member.
     pub fn put(
         &self,
         access: &OrganizationAccess<Own>,
@@ -64,18 +64,18 @@ impl<'a> Members<'a> {
         Ok((member, added))
     }
 
-    /// Removes a member; gives the membership as it was.
+    /// Removes a member and returns the removed membership.
     ///
     /// # Errors
-    /// [`OrganizationError::NoSuchMember`], [`OrganizationError::NoOwnerLeft`].
+    /// [`OrganizationError::NoSuchMember`]; [`OrganizationError::NoOwnerLeft`] if the member is the last owner.
     pub fn remove(&self, access: &OrganizationAccess<Own>, member: &Member) -> Result<Member, OrganizationError> {
         self.end(access, member.user_id, member.username.as_str())
     }
 
-    /// Ends the membership of the holder of the access; gives it as it was.
+    /// Removes the access holder from the members and returns the removed membership.
     ///
     /// # Errors
-    /// [`OrganizationError::NoOwnerLeft`].
+    /// [`OrganizationError::NoOwnerLeft`] if the access holder is the last owner.
     pub fn leave(&self, access: &OrganizationAccess<Belong>) -> Result<Member, OrganizationError> {
         self.end(access, access.who().id, access.who().name.as_str())
     }
@@ -97,7 +97,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// Refuses when this user is the only owner. It holds until the transaction is saved, because transactions that write exclude each other.
+/// Fails if this user is the only owner. The check holds until the commit, because writing transactions exclude each other.
 fn keep_an_owner(tx: &mut dyn Transaction, organization: AccountId, user: AccountId) -> Result<(), OrganizationError> {
     let is_owner = tx.members().get(organization, user)?.is_some_and(|member| member.role == MemberRole::Owner);
     if is_owner && tx.members().count_owners(organization)? < 2 {

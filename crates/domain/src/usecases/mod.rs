@@ -1,4 +1,4 @@
-//! Use cases, grouped by noun, gathered in one [`Hub`].
+//! Use cases, grouped by aggregate and gathered in one [`Hub`].
 
 mod activities;
 mod branches;
@@ -73,62 +73,65 @@ use crate::errors::Fault;
 use crate::ports::{Blobs, Clock, Engine, Formats, Ids, Metadata, Payloads, Sender, Transaction, Vault};
 use crate::values::Timestamp;
 
-/// Limits with their defaults; all are documented in `docs/configuration.md`.
+/// Configurable limits. `docs/configuration.md` documents all of them.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Who may sign up.
+    /// The sign-up mode.
     pub sign_up: SignUp,
-    /// Seconds a session lives after its last use.
+    /// Lifetime of a session in seconds, counted from its last use.
     pub session_seconds: i64,
-    /// Seconds an invitation is open.
+    /// Lifetime of an invitation in seconds.
     pub invitation_seconds: i64,
-    /// Live tokens per user.
+    /// Maximum number of unexpired tokens per user.
     pub tokens_per_user: u64,
-    /// Databases per owner; 0 = no limit.
+    /// Maximum number of databases per owner; 0 means no limit.
     pub databases_per_owner: u64,
-    /// Operations waiting per database.
+    /// Maximum number of queued operations per database.
     pub queued_per_database: u64,
-    /// Operations that run at once in this process before they are long ones; 0 = no limit. A creator has at most half of them.
+    /// Maximum number of operations that run at once in this process, not counting long-running ones; 0 means no limit. One
+    /// creator may have at most half of them.
     pub operation_workers: usize,
-    /// Long operations at once of creators that have a long one already; 0 = no limit.
+    /// Number of long-running operations from which on a creator that has one starts no further operation; 0 means no limit.
     pub long_operation_places: usize,
-    /// Milliseconds after which an operation is a long one.
+    /// Milliseconds after which an operation counts as long-running.
     pub long_operation_after_ms: u64,
-    /// Seconds after which a fetch for a pull is begun again whose process is gone; the process that fetches prolongs them.
+    /// Lease of a fetch for a pull request, in seconds. The fetching process extends the lease. Once it expires, the fetch
+    /// is started again.
     pub pull_fetch_lease_seconds: i64,
-    /// Bytes of an imported file.
+    /// Maximum size of an imported file in bytes.
     pub import_bytes: u64,
-    /// Parts of an imported file.
+    /// Maximum number of parts of an imported file.
     pub import_parts: u32,
-    /// Bytes of one value of an imported file, and of one statement of a script.
+    /// Maximum size in bytes of one value of an imported file, and of one statement of a script.
     pub import_value_bytes: usize,
-    /// Seconds an upload session lives.
+    /// Lifetime of an upload session in seconds.
     pub upload_session_seconds: i64,
-    /// Unused upload sessions per user.
+    /// Maximum number of unused upload sessions per user.
     pub open_uploads_per_user: u64,
-    /// Milliseconds the statements of a write may take.
+    /// Time limit for the statements of a write, in milliseconds.
     pub write_timeout_ms: u64,
-    /// Milliseconds an import may take.
+    /// Time limit for an import, in milliseconds.
     pub import_timeout_ms: u64,
-    /// Milliseconds the preview of a file may take.
+    /// Time limit for the preview of a file, in milliseconds.
     pub preview_timeout_ms: u64,
-    /// Milliseconds a merge may take.
+    /// Time limit for a merge, in milliseconds.
     pub merge_timeout_ms: u64,
-    /// Seconds settled operations are kept.
+    /// Retention of settled operations in seconds.
     pub operation_retention_seconds: i64,
-    /// Seconds saved answers are kept.
+    /// Retention of saved answers in seconds.
     pub answer_retention_seconds: i64,
-    /// Owner names refused besides the built-in ones, in any letter case.
+    /// Reserved owner names besides the built-in ones, matched in any letter case.
     pub reserved_names: Vec<String>,
-    /// Hooks per database.
+    /// Maximum number of hooks per database.
     pub hooks_per_database: u64,
-    /// Milliseconds an attempt to deliver may take.
+    /// Time limit for one delivery attempt, in milliseconds.
     pub hook_timeout_ms: u64,
-    /// Milliseconds before each attempt of a delivery, from the end of the one before.
+    /// Milliseconds before each attempt of a delivery, counted from the end of the previous one. Their number is the number
+    /// of attempts.
     pub hook_retry_delays_ms: Vec<u64>,
-    /// Seconds of nothing but failures after which a hook is switched off.
+    /// Seconds of uninterrupted failures after which a hook is disabled.
     pub hook_disable_after_seconds: i64,
-    /// Seconds finished deliveries are kept.
+    /// Retention of finished deliveries in seconds.
     pub hook_log_retention_seconds: i64,
 }
 
@@ -168,26 +171,26 @@ impl Default for Limits {
     }
 }
 
-/// The outside world.
+/// The ports through which the domain reaches the outside world.
 #[derive(Clone)]
 pub struct Ports {
-    /// People, refs, pulls, operations.
+    /// Store of users, refs, pull requests and operations.
     pub metadata: Arc<dyn Metadata>,
-    /// Commits and SQL.
+    /// Store of commits, which also runs SQL.
     pub engine: Arc<dyn Engine>,
-    /// Uploads in flight.
+    /// Store of uploaded files.
     pub blobs: Arc<dyn Blobs>,
-    /// File formats.
+    /// Readers of file formats.
     pub formats: Arc<dyn Formats>,
-    /// Time.
+    /// Source of time.
     pub clock: Arc<dyn Clock>,
-    /// Ids and secrets.
+    /// Source of ids and randomness.
     pub ids: Arc<dyn Ids>,
-    /// What hooks are told.
+    /// Renders the bodies of webhook events.
     pub payloads: Arc<dyn Payloads>,
-    /// Secrets of hooks.
+    /// Seals and opens the secrets of hooks.
     pub vault: Arc<dyn Vault>,
-    /// Requests to hooks.
+    /// Sends requests to hooks.
     pub sender: Arc<dyn Sender>,
 }
 
@@ -213,7 +216,7 @@ impl Inner {
     }
 }
 
-/// Everything Branchyard does. Cheap to clone; adapters and embedders hold one.
+/// The entry point to all use cases. Cheap to clone; adapters and embedders hold one.
 #[derive(Clone)]
 pub struct Hub {
     inner: Arc<Inner>,
@@ -233,23 +236,23 @@ macro_rules! nouns {
 nouns! {
     /// Users.
     people: People;
-    /// Organizations, and access to them.
+    /// Organizations and access to them.
     organizations: Organizations;
     /// Members of organizations.
     members: Members;
-    /// Signing in, and sessions.
+    /// Sign-in and sessions.
     sessions: Sessions;
-    /// Invitations, and signing up.
+    /// Invitations and sign-up.
     invitations: Invitations;
     /// API tokens.
     tokens: Tokens;
-    /// Databases, and access to them.
+    /// Databases and access to them.
     databases: Databases;
-    /// People with a role of their own on a database.
+    /// Users with a role of their own on a database.
     collaborators: Collaborators;
-    /// What happened, for people to look back on.
+    /// The activity feed.
     activities: Activities;
-    /// Stars.
+    /// Stars on databases.
     stars: Stars;
     /// Branches.
     branches: Branches;
@@ -259,28 +262,28 @@ nouns! {
     releases: Releases;
     /// Pull requests.
     pulls: Pulls;
-    /// Commits, differences, definitions.
+    /// Commits, differences and table definitions.
     history: History;
     /// SQL reads.
     sql: Sql;
-    /// Looking at tables.
+    /// Table browsing.
     browse: Browse;
-    /// Whole tables.
+    /// Exports of whole tables.
     exports: Exports;
     /// Uploads and imports.
     imports: Imports;
-    /// Operations: SQL writes, merges, forks, imports.
+    /// Operations: SQL writes, merges, forks and imports.
     operations: Operations;
-    /// Hooks.
+    /// Webhooks.
     hooks: Hooks;
-    /// What was sent to hooks.
+    /// The delivery log of webhooks.
     deliveries: Deliveries;
-    /// The steps from the outbox to the receivers.
+    /// Dispatch of webhook events from the outbox to their receivers.
     dispatch: Dispatch;
 }
 
 impl Hub {
-    /// A hub over these ports.
+    /// Creates a hub over these ports.
     pub fn new(ports: Ports, limits: Limits) -> Self {
         let worker_shares = worker_shares::WorkerShares::new(limits.operation_workers, limits.long_operation_places);
         let reachable = Arc::new(revisions::Reachable::new(Arc::clone(&ports.metadata)));
@@ -304,12 +307,13 @@ impl Hub {
         }
     }
 
-    /// Calls `listener` whenever people may have lost rights, as soon as that is saved: for what a crate over this one remembers of them.
+    /// Registers a listener that is called after each commit by which a user may have lost rights. Crates that cache
+    /// permissions use it to clear their caches.
     pub fn on_revocation(&self, listener: impl Fn() + Send + Sync + 'static) {
         self.inner.revocations.listen(Arc::new(listener));
     }
 
-    /// Saves the answer for `value` in the transaction of its effect, if the request has a key.
+    /// Saves the answer for `value` in the transaction of its effect, if the request has an idempotency key.
     ///
     /// # Errors
     /// [`Fault::KeyTaken`] if another request saved its answer first.
@@ -323,31 +327,31 @@ impl Hub {
         idempotency::keep(&self.inner, tx, once, value, now)
     }
 
-    /// Whether the metadata store answers, and would take something to be saved.
+    /// Checks that the metadata store can be read and opened for writing.
     ///
     /// # Errors
-    /// [`Fault`] when it does not.
+    /// [`Fault`] if it cannot.
     pub fn ready(&self) -> Result<(), Fault> {
         self.inner.ports.metadata.write()?.databases().ids(None, 1)?;
         Ok(())
     }
 
-    /// Now, by the hub's clock.
+    /// Returns the present time of the hub's clock.
     pub fn now(&self) -> Timestamp {
         self.inner.now()
     }
 
-    /// A fresh id, for what adapters number themselves (requests, for example).
+    /// Returns a new id for entities that adapters number themselves, such as requests.
     pub fn fresh_id(&self) -> uuid::Uuid {
         self.inner.ports.ids.uuid(self.inner.now())
     }
 
-    /// Fills `buffer` from the cryptographically secure source, for adapters that seal or sign.
+    /// Fills `buffer` with cryptographically secure random bytes, for adapters that seal or sign.
     pub fn random(&self, buffer: &mut [u8]) {
         self.inner.ports.ids.fill(buffer);
     }
 
-    /// The limits in force.
+    /// Returns the limits in force.
     pub fn limits(&self) -> &Limits {
         &self.inner.limits
     }

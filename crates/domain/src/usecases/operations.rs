@@ -1,4 +1,4 @@
-//! Operations: accepting, finding, canceling, and the loop that runs them.
+//! Operations: queueing, listing, canceling, and the loop that runs them.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -16,34 +16,34 @@ use crate::errors::{Fault, OperationError};
 use crate::ports::{Durability, MetadataError, OperationBacklog, OperationFilter, Transaction};
 use crate::values::{AccountId, CommitHash, DatabaseId, OperationId, RefName, Timestamp};
 
-/// Seconds a worker may be silent before its operation is taken over.
+/// Seconds after which the lease of a silent worker expires.
 pub(super) const LEASE_SECONDS: i64 = 30;
 
-/// A write by SQL, checked.
+/// The settings of an SQL write.
 #[derive(Debug, Clone)]
 pub struct SqlWrite {
-    /// Where `to_branch` starts when it does not exist; merged into it otherwise.
+    /// Branch that `to_branch` starts at if it does not exist; otherwise merged into `to_branch` after the statements.
     pub from_branch: String,
-    /// Where the statements run.
+    /// Branch that the statements run on.
     pub to_branch: RefName,
-    /// The statements; empty to merge `from_branch` and do nothing else.
+    /// The statements. If empty, the write only merges `from_branch`.
     pub statements: String,
-    /// Message of the commit of the statements.
+    /// Message of the statements' commit. A default is used if it is absent or blank.
     pub message: Option<String>,
 }
 
-/// How a run of an operation ended.
+/// The outcome of one run of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Ended {
-    /// Its effect is there.
+    /// The operation succeeded and took effect.
     Succeeded,
-    /// It failed.
+    /// The operation failed for good.
     Failed,
-    /// It is to be run again, or somebody else settled it.
+    /// The worker lost its lease: the operation runs again, or another worker settled it.
     Unsettled,
 }
 
-/// Workers that may hold what they could neither end nor hand back.
+/// Holders whose leases may still need to be released, because they could be neither settled nor released.
 #[derive(Default)]
 pub(crate) struct StrandedLeases(Mutex<HashSet<String>>);
 
@@ -53,7 +53,7 @@ impl StrandedLeases {
     }
 }
 
-/// Operations.
+/// Use cases of operations.
 pub struct Operations<'a>(&'a Inner);
 
 impl<'a> Operations<'a> {
@@ -61,10 +61,10 @@ impl<'a> Operations<'a> {
         Self(inner)
     }
 
-    /// Accepts a write.
+    /// Queues an SQL write.
     ///
     /// # Errors
-    /// [`OperationError::NoSuchBranch`], [`OperationError::QueueFull`].
+    /// [`OperationError::NoSuchBranch`] if `from_branch` does not exist; [`OperationError::QueueFull`].
     pub fn sql_write(
         &self,
         access: &DatabaseAccess<Write>,
@@ -91,10 +91,11 @@ impl<'a> Operations<'a> {
         self.accept(tx, &database, access.who(), work, now, once)
     }
 
-    /// Accepts a fork of the database to `owner`.
+    /// Queues a fork of the database to `owner`.
     ///
     /// # Errors
-    /// [`OperationError::MayNotCreateFor`], [`OperationError::NameTaken`], [`OperationError::TooManyDatabases`],
+    /// [`OperationError::MayNotCreateFor`] if the user cannot create databases for `owner`; [`OperationError::NameTaken`] if
+    /// `owner` has a database of that name or is about to get one; [`OperationError::TooManyDatabases`];
     /// [`OperationError::QueueFull`].
     pub fn fork(
         &self,
@@ -134,8 +135,8 @@ impl<'a> Operations<'a> {
         Ok(operation)
     }
 
-    /// The operation as it may be shown now: without commits that its database does not show any more, such as those of a deleted branch. A deleted
-    /// database shows none; its file may be gone.
+    /// Returns the operation without commits that its database no longer reaches, such as those of a deleted branch. All
+    /// commits of a deleted database are hidden, because its file may be gone.
     fn shown(&self, mut operation: Operation, is_deleted: bool) -> Result<Operation, Fault> {
         let OperationStatus::Succeeded(outcome) = &mut operation.status else { return Ok(operation) };
         let database = operation.database_id;
@@ -156,7 +157,7 @@ impl<'a> Operations<'a> {
         Ok(operation)
     }
 
-    /// Operations of a database, newest first, before `before`.
+    /// Returns up to `limit` operations of a database before `before`, newest first.
     ///
     /// # Errors
     /// [`OperationError::Fault`].
@@ -171,11 +172,11 @@ impl<'a> Operations<'a> {
         found.into_iter().map(|operation| Ok(self.shown(operation, false)?)).collect()
     }
 
-    /// Operations that a user asked for in any database, newest first, before `before`. `name` is the user the list is wanted
-    /// of, in any letter case.
+    /// Returns up to `limit` operations that a user created in any database, before `before`, newest first. `name` is the
+    /// user whose operations are wanted, in any letter case.
     ///
     /// # Errors
-    /// [`OperationError::NotYours`] when that is somebody else.
+    /// [`OperationError::NotYours`] if `name` is not `user`.
     pub fn list_by(
         &self,
         user: &User,
@@ -204,10 +205,10 @@ impl<'a> Operations<'a> {
         shown.collect()
     }
 
-    /// An operation, for its creator and whoever may read its database.
+    /// Returns an operation to its creator or to a reader of its database.
     ///
     /// # Errors
-    /// [`OperationError::NoSuchOperation`], also when it is not for this caller.
+    /// [`OperationError::NoSuchOperation`] if the operation does not exist or is hidden from the caller.
     pub fn get(&self, caller: &Caller, id: OperationId) -> Result<Operation, OperationError> {
         let mut tx = self.0.ports.metadata.read()?;
         let operation = readable(tx.as_mut(), caller.user().map(|user| user.id), id)?.0;
@@ -216,16 +217,18 @@ impl<'a> Operations<'a> {
         Ok(self.shown(operation, is_deleted)?)
     }
 
-    /// Has `tell` called with an operation as it ended in this process, once, unless the watch was dropped before. Watched before it is looked at,
-    /// no end is missed; what ends in another process is seen by looking only.
+    /// Calls `tell` once, when the operation settles in this process, unless the returned watch is dropped first. A caller
+    /// that starts to watch before it reads the operation misses no settlement. Settlements in other processes are not
+    /// reported; callers poll for them.
     pub fn watch(&self, id: OperationId, tell: impl FnOnce(&Operation) + Send + 'static) -> SettlementWatch {
         self.0.settled.watch(id, Box::new(tell))
     }
 
-    /// An operation that this user may cancel, should it still be queued.
+    /// Returns an operation that this user may cancel while it is queued.
     ///
     /// # Errors
-    /// [`OperationError::NoSuchOperation`], [`OperationError::Denied`].
+    /// [`OperationError::NoSuchOperation`]; [`OperationError::Denied`] if the user neither created the operation nor has the
+    /// write role.
     pub fn cancelable_by(&self, user: &User, id: OperationId) -> Result<Operation, OperationError> {
         let mut tx = self.0.ports.metadata.read()?;
         let (operation, role) = readable(tx.as_mut(), Some(user.id), id)?;
@@ -235,7 +238,8 @@ impl<'a> Operations<'a> {
         Ok(operation)
     }
 
-    /// Whether a caller sees what an operation made: the database of a fork may be hidden from them.
+    /// Returns `true` if the caller may see the result of an operation. The database that a fork created may be hidden from
+    /// the caller.
     ///
     /// # Errors
     /// [`OperationError::Fault`].
@@ -247,16 +251,18 @@ impl<'a> Operations<'a> {
         Ok(super::databases::visible_locator(tx.as_mut(), viewer, *made)?.is_some())
     }
 
-    /// How many rows an import has taken from its file so far; `None` unless this server is taking rows for it now. Scripts take none.
+    /// Returns the number of rows that an import has read from its file so far. Returns `None` unless this process is
+    /// reading rows for the import now. Scripts have no rows.
     #[must_use]
     pub fn rows_so_far(&self, operation: &Operation) -> Option<u64> {
         self.0.progress.rows(operation.id)
     }
 
-    /// Cancels an operation that has not begun.
+    /// Cancels a queued operation.
     ///
     /// # Errors
-    /// [`OperationError::NoSuchOperation`], [`OperationError::Denied`], [`OperationError::NotQueued`].
+    /// [`OperationError::NoSuchOperation`]; [`OperationError::Denied`] if the user neither created the operation nor has the
+    /// write role; [`OperationError::NotQueued`] if the operation has begun or ended.
     pub fn cancel(
         &self,
         user: &User,
@@ -284,8 +290,8 @@ impl<'a> Operations<'a> {
         Ok(operation)
     }
 
-    /// Ends the leases that a former process of this node left behind: those of holders `<node>/…`. Only for the start of the one process that
-    /// is this node; leases of others run out by themselves.
+    /// Ends the leases that a former process of this node left behind, which are those of holders `<node>/…`, and returns
+    /// their number. Call it only at the start of the node's process. Leases of other nodes expire by themselves.
     ///
     /// # Errors
     /// [`Fault`].
@@ -296,8 +302,8 @@ impl<'a> Operations<'a> {
         Ok(freed)
     }
 
-    /// Removes what a crash left without an owner: files of databases and bytes of uploads that the metadata does not know.
-    /// Gives how many. Only for the start of the one process that works on these stores, before anything else runs.
+    /// Removes the garbage of a crash: files of unknown or deleted databases, and uploads without a session. Returns their
+    /// number. Call it only at the start of the one process that uses these stores, before anything else runs.
     ///
     /// # Errors
     /// [`Fault`].
@@ -320,7 +326,7 @@ impl<'a> Operations<'a> {
         Ok(removed)
     }
 
-    /// What is not settled.
+    /// Returns the counts of unsettled operations.
     ///
     /// # Errors
     /// [`Fault`].
@@ -328,18 +334,18 @@ impl<'a> Operations<'a> {
         Ok(self.0.ports.metadata.read()?.operations().backlog()?)
     }
 
-    /// Runs the next operation that may run and returns what became of it, if there was one. `holder` names the worker: `<node>/<worker>`; no
-    /// two that run at the same time have the same name.
+    /// Runs the next operation that may run and returns its outcome, or `None` if there was none. `holder` names the worker
+    /// as `<node>/<worker>`, and is unique among the workers that run at the same time.
     ///
     /// # Errors
-    /// [`Fault`] when what became of it could not be recorded. It is run again once this worker asks for the next one and can hand it back, else
-    /// when its lease has ended.
+    /// [`Fault`] if a port failed. If the operation is still unsettled, it runs again as soon as its lease is released,
+    /// which later calls try again, or expires.
     pub fn run_next(&self, holder: &str) -> Result<Option<(OperationKind, Ended)>, Fault> {
         self.run_next_noting(holder, &|| {})
     }
 
-    /// The same. `on_long` is called when the operation has run for so long that it leaves its worker, which then is another one's; not on the
-    /// thread that runs it.
+    /// Runs the next operation as [`Operations::run_next`] does. `on_long` is called, on another thread than the
+    /// operation's, when the operation becomes long-running and its worker's share goes to another operation.
     ///
     /// # Errors
     /// As [`Operations::run_next`].
@@ -355,8 +361,9 @@ impl<'a> Operations<'a> {
         turn
     }
 
-    /// Releases the leases that workers could not release before, as on a full disk; also those of workers that have ended since. Such an attempt
-    /// does not count, because how it went could not be recorded. Locked until all is saved: a worker that is behind leases nothing meanwhile.
+    /// Releases the leases that workers could not release before, for example because the disk was full, including those of
+    /// workers that have ended since. Such an attempt does not count, because its outcome could not be recorded. The lock is
+    /// held until the release is committed, so that no worker leases an operation before that.
     fn catch_up(&self) -> Result<(), Fault> {
         let mut behind = self.0.behind.all();
         if behind.is_empty() {
@@ -387,24 +394,24 @@ impl<'a> Operations<'a> {
             tx.discard();
             return Ok(None);
         };
-        // Taken back, it is queued again, as if this process had ended, or was never accepted.
+        // If the commit is lost, the operation is queued again, as if this process had ended, or was never accepted.
         tx.commit(Durability::Relaxed)?;
         if shares.has_missed_some() {
             self.0.wake.one();
         }
         let kind = operation.work.kind();
-        // The worker that ran it looks for the next one of this database: no other has to be woken for it.
+        // This worker asks for the next operation of this database itself, so no other worker has to be woken.
         let ended = run::run(self.0, operation, holder, &place, on_long);
         let was_long = place.is_long();
         drop(place);
         if was_long {
-            // Its creator may have another one run, and its thread may end without looking for it.
+            // The creator may have another operation run now, and this thread may end without asking for one.
             self.0.wake.one();
         }
         Ok(Some((kind, ended?)))
     }
 
-    /// Prolongs the lease of an operation being run.
+    /// Extends the lease of a running operation. Returns `true` if `holder` still owned the lease.
     ///
     /// # Errors
     /// [`Fault`].
@@ -415,17 +422,18 @@ impl<'a> Operations<'a> {
         Ok(held)
     }
 
-    /// How often something was queued here so far. Taken before looking for work, it makes [`Operations::wait`] miss nothing.
+    /// Returns how often an operation was queued in this process. Pass a count that was read before looking for work to
+    /// [`Operations::wait`], so that no signal is missed.
     pub fn signals(&self) -> u64 {
         self.0.wake.count()
     }
 
-    /// Waits until something was queued since `seen`, at most so long.
+    /// Waits until an operation has been queued since `seen`, for at most `at_most`.
     pub fn wait(&self, seen: u64, at_most: Duration) {
         self.0.wake.wait(seen, at_most);
     }
 
-    /// Removes what is past its retention: settled operations, what is told of as long as them, saved answers, abandoned uploads.
+    /// Removes records past their retention: settled operations, activities, saved answers and abandoned uploads.
     ///
     /// # Errors
     /// [`Fault`].
@@ -448,7 +456,7 @@ impl<'a> Operations<'a> {
     }
 }
 
-/// Adds a queued operation.
+/// Adds a queued operation with a new id.
 pub(super) fn enqueue(
     inner: &Inner,
     tx: &mut dyn Transaction,
@@ -461,18 +469,18 @@ pub(super) fn enqueue(
     enqueue_as(inner, tx, id, database, user, work, now)
 }
 
-/// Saves a transaction that queued an operation. A worker begins with it while it is still on its way to the disk: what that saves is durable only when
-/// this is.
+/// Commits a transaction that queued an operation, and wakes a worker. The worker may begin before the commit is durable.
+/// Its own commits become durable only together with this one or after it.
 pub(super) fn save_queued(inner: &Inner, tx: Box<dyn Transaction + '_>) -> Result<(), MetadataError> {
     tx.commit_notifying(&mut || inner.wake.one())
 }
 
-/// An id for an operation to be.
+/// Returns an id for a new operation.
 pub(super) fn fresh_id(inner: &Inner, now: Timestamp) -> OperationId {
     OperationId::from_uuid(inner.ports.ids.uuid(now))
 }
 
-/// Adds a queued operation whose id had to be known before.
+/// Adds a queued operation under an id that the caller needed before.
 pub(super) fn enqueue_as(
     inner: &Inner,
     tx: &mut dyn Transaction,
@@ -522,13 +530,14 @@ fn readable(
     Ok((operation, role))
 }
 
-/// What is asked for an operation of a database that is hidden, asked in vain: otherwise the time would tell that there is one.
+/// Runs the lookups for an operation of a hidden database and discards the results, so that the response time does not
+/// reveal whether the operation exists.
 fn deny_like_a_hidden_one(tx: &mut dyn Transaction, reader: Option<AccountId>) -> Result<(), Fault> {
     tx.databases().get(DatabaseId::from_uuid(uuid::Uuid::nil()))?;
     super::databases::deny_like_a_hidden_one(tx, reader)
 }
 
-/// At most `bytes` bytes, cut on a character boundary.
+/// Truncates a text to at most `bytes` bytes, on a character boundary.
 fn cut(mut text: String, bytes: usize) -> String {
     if text.len() > bytes {
         let end = (0..=bytes).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);

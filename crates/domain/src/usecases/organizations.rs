@@ -1,4 +1,4 @@
-//! Organizations, and access to them.
+//! Organizations and access to them.
 
 use super::people::{refuse_reserved, taken};
 use super::{IdempotencyRecord, Inner, idempotency};
@@ -8,47 +8,47 @@ use crate::errors::OrganizationError;
 use crate::ports::{Durability, Transaction};
 use crate::values::{AccountId, Description, DisplayName, OwnerName};
 
-/// An organization to be.
+/// The properties of a new organization.
 #[derive(Debug, Clone)]
 pub struct NewOrganization {
-    /// Its name.
+    /// Name of the organization.
     pub name: OwnerName,
-    /// Shown beside the name.
+    /// Name shown beside the account name.
     pub display_name: Option<DisplayName>,
-    /// What it is for.
+    /// Description of the organization.
     pub description: Option<Description>,
-    /// Role of plain members on its databases; `Write` when not said.
+    /// Role of plain members on the organization's databases; `Write` if absent.
     pub base_role: Option<Role>,
 }
 
 impl NewOrganization {
-    /// One with nothing but a name.
+    /// Returns the properties of an organization with a name and nothing else.
     pub fn named(name: OwnerName) -> Self {
         Self { name, display_name: None, description: None, base_role: None }
     }
 }
 
-/// Changes to an organization; absent fields stay.
+/// Changes to an organization. Absent fields stay unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct EditOrganization {
-    /// New display name; empty clears.
+    /// New display name. An empty one removes the display name.
     pub display_name: Option<DisplayName>,
-    /// New description; empty clears.
+    /// New description. An empty one removes the description.
     pub description: Option<Description>,
-    /// New role of plain members on its databases.
+    /// New role of plain members on the organization's databases.
     pub base_role: Option<Role>,
 }
 
-/// An organization as one caller sees it.
+/// An organization as seen by one caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrganizationView {
     /// The organization.
     pub organization: Organization,
-    /// The caller's role in it, if there is one.
+    /// The caller's role in the organization, or `None` if the caller is not a member.
     pub role: Option<MemberRole>,
 }
 
-/// Organizations.
+/// Use cases of organizations.
 pub struct Organizations<'a>(&'a Inner);
 
 impl<'a> Organizations<'a> {
@@ -56,11 +56,11 @@ impl<'a> Organizations<'a> {
         Self(inner)
     }
 
-    /// Decides whether `caller` may do what `S` allows in the organization called `name`.
+    /// Returns the proof that `caller` may do what the standing `S` allows in the organization called `name`.
     ///
     /// # Errors
-    /// [`OrganizationError::SignInRequired`] before any look-up where the standing needs a person;
-    /// [`OrganizationError::NoSuchOrganization`]; [`OrganizationError::Denied`] when the role is too low.
+    /// [`OrganizationError::SignInRequired`], before any lookup, if the standing needs a signed-in user and the caller is
+    /// anonymous; [`OrganizationError::NoSuchOrganization`]; [`OrganizationError::Denied`] if the caller's role is too low.
     pub fn access<S: Standing>(&self, caller: &Caller, name: &str) -> Result<OrganizationAccess<S>, OrganizationError> {
         if S::who(caller).is_none() {
             return Err(OrganizationError::SignInRequired);
@@ -78,10 +78,10 @@ impl<'a> Organizations<'a> {
             .ok_or(OrganizationError::Denied(S::NAME))
     }
 
-    /// Makes an organization owned by `owner`.
+    /// Creates an organization owned by `owner`.
     ///
     /// # Errors
-    /// [`OrganizationError::People`] with a name that is taken or reserved.
+    /// [`OrganizationError::People`] if the name is taken or reserved.
     pub fn create(
         &self,
         owner: &User,
@@ -107,12 +107,12 @@ impl<'a> Organizations<'a> {
         Ok(view)
     }
 
-    /// The organization as the holder of the access sees it.
+    /// Returns the organization as seen by the access holder.
     pub fn get<S: Standing>(&self, access: &OrganizationAccess<S>) -> OrganizationView {
         OrganizationView { organization: access.organization().clone(), role: access.role() }
     }
 
-    /// The organizations of a user, by lower-case name, after `after`.
+    /// Returns up to `limit` organizations of a user whose lower-case names follow `after`, in order of these names.
     ///
     /// # Errors
     /// [`OrganizationError::Fault`].
@@ -127,10 +127,10 @@ impl<'a> Organizations<'a> {
         Ok(found.into_iter().map(view).collect())
     }
 
-    /// Changes what an organization says of itself, and what its members may do.
+    /// Changes the display name, description or base role of an organization.
     ///
     /// # Errors
-    /// [`OrganizationError::Changed`] when `expected` says that it is not as the caller saw it.
+    /// [`OrganizationError::Changed`] if `expected` rejects the current state.
     pub fn edit(
         &self,
         access: &OrganizationAccess<Own>,
@@ -155,11 +155,11 @@ impl<'a> Organizations<'a> {
         Ok(view)
     }
 
-    /// Deletes an organization that owns nothing; gives it as it was. Its name is free at once.
+    /// Deletes an organization that owns nothing, and returns its last state. The name can be reused at once.
     ///
     /// # Errors
-    /// [`OrganizationError::OwnsDatabases`]; [`OrganizationError::OwnsOthers`]; [`OrganizationError::Changed`] when `expected` says that it is not as the caller
-    /// saw it.
+    /// [`OrganizationError::OwnsDatabases`] with their number; [`OrganizationError::OwnsOthers`] with what else the
+    /// organization owns; [`OrganizationError::Changed`] if `expected` rejects the current state.
     pub fn delete(
         &self,
         access: &OrganizationAccess<Own>,
@@ -180,7 +180,7 @@ impl<'a> Organizations<'a> {
     }
 }
 
-/// The organization in the transaction that changes it, which must be as `expected`.
+/// Reads the organization within the transaction that changes it, and checks it against `expected`.
 fn seen(
     tx: &mut dyn Transaction,
     access: &OrganizationAccess<Own>,
@@ -193,7 +193,7 @@ fn seen(
     }
 }
 
-/// The organization, if it is still there.
+/// Returns the organization unless it has been deleted.
 pub(super) fn live<S: Standing>(
     tx: &mut dyn Transaction,
     access: &OrganizationAccess<S>,

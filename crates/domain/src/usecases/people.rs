@@ -1,4 +1,4 @@
-//! Users.
+//! Users: creating, finding and editing them.
 
 use branchyard_auth::PasswordHash;
 
@@ -8,46 +8,46 @@ use crate::errors::{Fault, PeopleError};
 use crate::ports::{Durability, MetadataError, Transaction};
 use crate::values::{AccountId, Description, DisplayName, EmailAddress, OwnerName, WebAddress};
 
-/// A person to be.
+/// The properties of a new user.
 #[derive(Debug, Clone)]
 pub struct NewUser {
-    /// Name.
+    /// Name of the user.
     pub name: OwnerName,
-    /// Primary address.
+    /// Primary email address.
     pub email: String,
-    /// Shown beside the name.
+    /// Name shown beside the user name.
     pub display_name: Option<String>,
-    /// Password, hashed.
+    /// Hashed password.
     pub password: Option<PasswordHash>,
-    /// Whether they administer the server.
+    /// Whether the user administers the server.
     pub is_admin: bool,
 }
 
-/// What a user says of themselves; all of it replaces what was said before, and empty texts say nothing.
+/// The public profile of a user. All fields replace the earlier ones; an empty text removes the field.
 #[derive(Debug, Clone)]
 pub struct Profile {
-    /// Shown beside the name, and in commits.
+    /// Name shown beside the user name and in commits.
     pub display_name: DisplayName,
-    /// A few words.
+    /// Short text about the user.
     pub bio: Description,
-    /// Where they are.
+    /// Where the user lives or works.
     pub location: DisplayName,
-    /// Their site.
+    /// The user's website.
     pub website: Option<WebAddress>,
 }
 
-/// Users.
+/// Use cases of users.
 pub struct People<'a>(&'a Inner);
 
 impl<'a> People<'a> {
-    /// Addresses a user may have.
+    /// Maximum number of email addresses per user.
     pub const EMAILS: usize = 10;
 
     pub(super) fn new(inner: &'a Inner) -> Self {
         Self(inner)
     }
 
-    /// Makes a user.
+    /// Creates a user.
     ///
     /// # Errors
     /// [`PeopleError::NameTaken`], [`PeopleError::NameReserved`].
@@ -60,10 +60,10 @@ impl<'a> People<'a> {
         Ok(user)
     }
 
-    /// Finds a user by name, whatever the case.
+    /// Returns a user by name, in any letter case.
     ///
     /// # Errors
-    /// [`PeopleError::NoSuchUser`].
+    /// [`PeopleError::NoSuchUser`] if there is no account of that name or it is an organization.
     pub fn find_user(&self, name: &OwnerName) -> Result<User, PeopleError> {
         let missing = || PeopleError::NoSuchUser(name.to_string());
         let mut tx = self.0.ports.metadata.read()?;
@@ -74,10 +74,10 @@ impl<'a> People<'a> {
         }
     }
 
-    /// Changes what a user says of themselves.
+    /// Replaces the public profile of a user.
     ///
     /// # Errors
-    /// [`PeopleError::NoSuchUser`].
+    /// [`PeopleError::NoSuchUser`] if the user does not exist any more.
     pub fn edit_profile(&self, user: &User, profile: Profile) -> Result<User, PeopleError> {
         let mut tx = self.0.ports.metadata.write()?;
         let mut user = tx.users().get(user.id)?.ok_or_else(|| PeopleError::NoSuchUser(user.name.to_string()))?;
@@ -91,10 +91,11 @@ impl<'a> People<'a> {
         Ok(user)
     }
 
-    /// Adds an address to a user's, not as the primary one. Nobody has shown yet that it is theirs.
+    /// Adds an unverified email address to a user. It becomes the primary one only if the user has no other.
     ///
     /// # Errors
-    /// [`PeopleError::EmailKnown`]; [`PeopleError::TooManyEmails`] with [`People::EMAILS`].
+    /// [`PeopleError::EmailKnown`] if the user has the address already; [`PeopleError::TooManyEmails`] with
+    /// [`People::EMAILS`].
     pub fn add_email(&self, user: &User, address: EmailAddress) -> Result<(), PeopleError> {
         self.edit_emails(user, |emails| {
             if emails.iter().any(|email| email.address.eq_ignore_ascii_case(address.as_str())) {
@@ -103,17 +104,17 @@ impl<'a> People<'a> {
             if emails.len() >= Self::EMAILS {
                 return Err(PeopleError::TooManyEmails(Self::EMAILS));
             }
-            // Who has none at all has commits without an address until now.
+            // Until now, the commits of a user without an address had none.
             let is_primary = emails.is_empty();
             emails.push(Email { address: address.into_string(), is_primary, is_verified: false });
             Ok(())
         })
     }
 
-    /// Removes an address that is not the primary one.
+    /// Removes an address other than the primary one.
     ///
     /// # Errors
-    /// [`PeopleError::NoSuchEmail`], [`PeopleError::PrimaryEmail`].
+    /// [`PeopleError::NoSuchEmail`]; [`PeopleError::PrimaryEmail`] for the primary address.
     pub fn remove_email(&self, user: &User, address: &str) -> Result<(), PeopleError> {
         self.edit_emails(user, |emails| {
             let place = place_of(emails, address)?;
@@ -125,10 +126,10 @@ impl<'a> People<'a> {
         })
     }
 
-    /// Has commits from now on carry this one of a user's addresses.
+    /// Makes one of a user's addresses the primary one, which new commits carry.
     ///
     /// # Errors
-    /// [`PeopleError::NoSuchEmail`].
+    /// [`PeopleError::NoSuchEmail`] if the user does not have the address.
     pub fn choose_email(&self, user: &User, address: &str) -> Result<(), PeopleError> {
         self.edit_emails(user, |emails| {
             let mut chosen = emails.remove(place_of(emails, address)?);
@@ -153,10 +154,10 @@ impl<'a> People<'a> {
         Ok(tx.commit(Durability::Synced)?)
     }
 
-    /// Finds a user by a name as a path has it, which may be none at all.
+    /// Returns a user by a name that may be malformed, such as a path segment.
     ///
     /// # Errors
-    /// [`PeopleError::NoSuchUser`].
+    /// [`PeopleError::NoSuchUser`], also for a malformed name.
     pub fn user_named(&self, text: &str) -> Result<User, PeopleError> {
         match OwnerName::parse(text) {
             Ok(name) => self.find_user(&name),
@@ -169,7 +170,7 @@ fn place_of(emails: &[Email], address: &str) -> Result<usize, PeopleError> {
     emails.iter().position(|email| email.address == address).ok_or(PeopleError::NoSuchEmail)
 }
 
-/// A person who is not stored yet.
+/// Returns a user that is not stored yet.
 pub(super) fn new_user(inner: &Inner, wanted: NewUser) -> User {
     let now = inner.now();
     User {
@@ -187,7 +188,7 @@ pub(super) fn new_user(inner: &Inner, wanted: NewUser) -> User {
     }
 }
 
-/// The account of a name as a path has it; `None` also where no name has that form.
+/// Returns the account of a name, or `None` if there is none or the name is malformed.
 pub(super) fn account_of(tx: &mut dyn Transaction, text: &str) -> Result<Option<Account>, Fault> {
     match OwnerName::parse(text) {
         Ok(name) => Ok(tx.accounts().by_name(&name)?),
@@ -195,7 +196,7 @@ pub(super) fn account_of(tx: &mut dyn Transaction, text: &str) -> Result<Option<
     }
 }
 
-/// Names that are kept free for routes and pages, or by the operator.
+/// Fails for names that are reserved for routes and pages, or by the operator.
 pub(super) fn refuse_reserved(inner: &Inner, name: &OwnerName) -> Result<(), PeopleError> {
     let by_operator = || inner.limits.reserved_names.iter().any(|kept| kept.eq_ignore_ascii_case(name.as_str()));
     if name.is_reserved() || by_operator() {
@@ -204,7 +205,7 @@ pub(super) fn refuse_reserved(inner: &Inner, name: &OwnerName) -> Result<(), Peo
     Ok(())
 }
 
-/// Says which name an account could not have.
+/// Converts the error of storing an account whose name is taken.
 pub(super) fn taken(result: Result<(), MetadataError>, name: &OwnerName) -> Result<(), PeopleError> {
     match result {
         Err(MetadataError::Taken) => Err(PeopleError::NameTaken(name.to_string())),

@@ -1,4 +1,5 @@
-//! How far imports are that run here. It is in memory only: people like to see it, nothing depends on it, and a row costs an addition.
+//! Progress of the imports that run in this process. Kept in memory only, because it is merely displayed; each row costs one
+//! addition.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +9,7 @@ use crate::entities::Cell;
 use crate::ports::{FormatError, RowSource};
 use crate::values::OperationId;
 
-/// Rows that imports have taken from their files, by operation.
+/// The number of rows read by each running import.
 #[derive(Default)]
 pub(crate) struct ImportProgress(Mutex<HashMap<OperationId, Arc<AtomicU64>>>);
 
@@ -17,12 +18,12 @@ impl ImportProgress {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The rows of an import that runs here.
+    /// Returns the number of rows read by an import, or `None` unless it runs in this process.
     pub(super) fn rows(&self, id: OperationId) -> Option<u64> {
         self.all().get(&id).map(|rows| rows.load(Ordering::Relaxed))
     }
 
-    /// Counts the rows of an import from zero until it is dropped.
+    /// Starts to count the rows of an import from zero. The count ends when the counter is dropped.
     pub(super) fn begin(&self, id: OperationId) -> RowCounter<'_> {
         let rows = Arc::new(AtomicU64::new(0));
         self.all().insert(id, Arc::clone(&rows));
@@ -30,7 +31,7 @@ impl ImportProgress {
     }
 }
 
-/// The count of an import that runs.
+/// The row counter of a running import.
 pub(super) struct RowCounter<'a> {
     progress: &'a ImportProgress,
     id: OperationId,
@@ -38,7 +39,7 @@ pub(super) struct RowCounter<'a> {
 }
 
 impl RowCounter<'_> {
-    /// The same source, whose rows are counted.
+    /// Wraps a source so that its rows are counted.
     pub(super) fn of<'a>(&'a self, source: &'a mut dyn RowSource) -> impl RowSource + 'a {
         CountedRows { rows: &self.rows, source }
     }

@@ -1,4 +1,4 @@
-//! Releases.
+//! Releases: publishing, listing and editing them.
 
 use super::databases::live;
 use super::{IdempotencyRecord, Inner, activities, idempotency, revisions};
@@ -8,31 +8,31 @@ use crate::errors::{RefError, ReleaseError};
 use crate::ports::{Durability, MetadataError, Transaction};
 use crate::values::{CommitHash, DatabaseId, LongText, RefName, ReleaseId, Revision, Timestamp, Title};
 
-/// A release to be.
+/// The properties of a new release.
 #[derive(Debug, Clone)]
 pub struct NewRelease {
-    /// The tag it stands on.
+    /// Name of the tag that the release is made from.
     pub tag: RefName,
-    /// Its title.
+    /// Title of the release.
     pub title: Title,
-    /// The commit the tag names, or shall name.
+    /// The commit that the tag names, or will name if it is created.
     pub commit: CommitHash,
-    /// Notes.
+    /// Release notes.
     pub description: Option<LongText>,
-    /// Create the tag when it does not exist.
+    /// Whether to create the tag if it does not exist.
     pub create_tag: bool,
 }
 
-/// Changes to a release; absent fields stay.
+/// Changes to a release. Absent fields stay unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct EditRelease {
     /// New title.
     pub title: Option<Title>,
-    /// New notes; empty clears.
+    /// New release notes. An empty text removes them.
     pub description: Option<LongText>,
 }
 
-/// Releases.
+/// Use cases of releases.
 pub struct Releases<'a>(&'a Inner);
 
 impl<'a> Releases<'a> {
@@ -40,10 +40,11 @@ impl<'a> Releases<'a> {
         Self(inner)
     }
 
-    /// Publishes a release, and its tag where asked to.
+    /// Publishes a release, and creates its tag if requested.
     ///
     /// # Errors
-    /// [`ReleaseError::NoSuchCommit`], [`ReleaseError::NoSuchTag`], [`ReleaseError::Exists`], [`ReleaseError::TagElsewhere`].
+    /// [`ReleaseError::NoSuchCommit`]; [`ReleaseError::NoSuchTag`] if the tag does not exist and is not to be created;
+    /// [`ReleaseError::Exists`] if the tag has a release; [`ReleaseError::TagElsewhere`] if the tag names another commit.
     pub fn create(
         &self,
         access: &DatabaseAccess<Write>,
@@ -89,15 +90,15 @@ impl<'a> Releases<'a> {
         Ok(release)
     }
 
-    /// The release of a tag.
+    /// Returns the release of a tag.
     ///
     /// # Errors
-    /// [`ReleaseError::NoSuchRelease`].
+    /// [`ReleaseError::NoSuchRelease`] if the tag has no release.
     pub fn get<L: Level>(&self, access: &DatabaseAccess<L>, tag: &str) -> Result<Release, ReleaseError> {
         find(self.0.ports.metadata.read()?.as_mut(), access.database().id, tag)
     }
 
-    /// Releases, newest first, after that pair.
+    /// Returns up to `limit` releases, newest first, starting after the creation time and tag in `after`.
     ///
     /// # Errors
     /// [`ReleaseError::Fault`].
@@ -110,10 +111,10 @@ impl<'a> Releases<'a> {
         Ok(self.0.ports.metadata.read()?.releases().list(access.database().id, after, limit)?)
     }
 
-    /// Changes title or notes. What is as wanted already changes nothing.
+    /// Changes the title or the notes. An edit that changes nothing leaves `updated_at` as it is.
     ///
     /// # Errors
-    /// [`ReleaseError::NoSuchRelease`]; [`ReleaseError::Changed`] when `expected` says that it is not as the caller saw it.
+    /// [`ReleaseError::NoSuchRelease`]; [`ReleaseError::Changed`] if `expected` rejects the current state.
     pub fn edit(
         &self,
         access: &DatabaseAccess<Write>,
@@ -140,7 +141,7 @@ impl<'a> Releases<'a> {
         Ok(release)
     }
 
-    /// Deletes a release; the tag stays. Gives it as it was.
+    /// Deletes a release, keeps its tag, and returns the release's last state.
     ///
     /// # Errors
     /// As [`Releases::edit`].
@@ -165,7 +166,7 @@ fn find(tx: &mut dyn Transaction, database: DatabaseId, tag: &str) -> Result<Rel
     tx.releases().get(database, &name)?.ok_or_else(missing)
 }
 
-/// The release in the transaction that changes it, which must be as `expected`.
+/// Reads a release within the transaction that changes it, and checks it against `expected`.
 fn seen(
     tx: &mut dyn Transaction,
     database: DatabaseId,

@@ -1,4 +1,4 @@
-//! From what people write to a commit.
+//! Resolution of refs and revision expressions to commits.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use crate::errors::{Fault, RefError};
 use crate::ports::{EngineError, Metadata, MetadataError, Reachability, Transaction};
 use crate::values::{CommitHash, DatabaseId, RefName, Revision};
 
-/// How many named commits are fetched at a time when looking for one that holds a commit.
+/// Number of named commits read at a time in the search for one that reaches a commit.
 const NAMED_PAGE: usize = 1_000;
 
-/// Resolves a ref; `None` is the default branch. The order is that of the contract (v2 §1.4): 40 hex digits are always a
-/// commit; then branches, tags, full names, and expressions such as `main~2`.
+/// Resolves a ref; `None` means the default branch. The order is defined in v2 §1.4: 40 hexadecimal digits are always a
+/// commit; then come branches, tags, full names, and expressions such as `main~2`.
 pub(super) fn resolve(inner: &Inner, database: &Database, text: Option<&str>) -> Result<CommitHash, RefError> {
     let look = || look_up(inner, database, text);
     let found = match key(database, text) {
@@ -26,7 +26,7 @@ pub(super) fn resolve(inner: &Inner, database: &Database, text: Option<&str>) ->
     })
 }
 
-/// The same when it need not be looked up.
+/// Returns what [`resolve`] would return, if it is in the cache.
 pub(super) fn known(inner: &Inner, database: &Database, text: Option<&str>) -> Option<CommitHash> {
     inner.remembered.refs.known(inner.ports.metadata.as_ref(), &key(database, text)?)
 }
@@ -51,7 +51,7 @@ fn look_up(inner: &Inner, database: &Database, text: Option<&str>) -> Result<Opt
     walk(inner, database, start, steps)
 }
 
-/// Resolves where a branch, tag or release starts.
+/// Resolves the revision that a branch, tag or release starts at.
 pub(super) fn revision(inner: &Inner, database: &Database, from: &Revision) -> Result<CommitHash, RefError> {
     match from {
         Revision::Branch(name) => {
@@ -65,7 +65,7 @@ pub(super) fn revision(inner: &Inner, database: &Database, from: &Revision) -> R
     }
 }
 
-/// The commit a name stands for that is no hash.
+/// Returns the commit of a name that is not a hash.
 fn resolve_name(tx: &mut dyn Transaction, database: &Database, name: &str) -> Result<Option<CommitHash>, Fault> {
     if name == "HEAD" {
         return branch_head(tx, database, database.default_branch.as_str());
@@ -95,21 +95,21 @@ fn tag_commit(tx: &mut dyn Transaction, database: &Database, name: &str) -> Resu
     Ok(tx.tags().get(database.id, &name)?.map(|tag| tag.commit))
 }
 
-/// Whether the database's own history holds a commit. The engine file may hold more: what deleted branches left, what was fetched for pulls,
-/// and, in a fork, all that the source ever had.
+/// Returns `true` if the database's own history holds a commit. The engine file may hold more: remains of deleted branches,
+/// commits fetched for pull requests and, in a fork, everything the source ever had.
 pub(super) fn held(inner: &Inner, database: DatabaseId, hash: &CommitHash) -> Result<bool, Fault> {
     let mut descends = |heads: &[CommitHash]| match heads {
         [] => Ok(false),
         _ => inner.ports.engine.descends(database, heads, hash),
     };
     match inner.reachable.reaches(database, hash, &mut descends) {
-        // The file of a database goes when it is deleted, also while a caller looks.
+        // Deleting a database removes its file, possibly during this lookup.
         Err(_) if find_live(inner.ports.metadata.read()?.as_mut(), database)?.is_none() => Ok(false),
         other => Ok(other?),
     }
 }
 
-/// Returns what [`held`] does, without a look-up if `known`, which the database holds, descends from the commit.
+/// Returns what [`held`] does, without a lookup if `known`, which the database holds, descends from the commit.
 pub(super) fn held_with(
     inner: &Inner,
     database: DatabaseId,
@@ -122,13 +122,13 @@ pub(super) fn held_with(
     }
 }
 
-/// A database, unless it was deleted.
+/// Returns a database unless it has been deleted.
 pub(super) fn find_live(tx: &mut dyn Transaction, id: DatabaseId) -> Result<Option<Database>, Fault> {
     Ok(tx.databases().get(id)?.filter(|database| database.deleted_at.is_none()))
 }
 
-/// Which commits the refs, pulls and releases in the metadata store reach. What is reached is remembered until anything changes there; which
-/// commit descends from which, the engine remembers.
+/// Answers which commits can be reached from the refs, pull requests and releases in the metadata store. Positive results
+/// are cached until the store changes. The engine caches the ancestry of commits.
 pub(crate) struct Reachable {
     metadata: Arc<dyn Metadata>,
     known: LookupCache<(DatabaseId, CommitHash), ()>,
@@ -146,7 +146,7 @@ impl Reachable {
     ) -> Result<Option<()>, EngineError> {
         let mut after: Option<CommitHash> = None;
         loop {
-            // The search may take a while: no connection is held meanwhile.
+            // The search may take a while, so it holds no connection to the store.
             let page = |after| self.metadata.read()?.refs().named_commits(database, after, NAMED_PAGE);
             let page = page(after.as_ref()).map_err(unavailable)?;
             if descends(&page)? {
@@ -180,7 +180,7 @@ fn unavailable(error: MetadataError) -> EngineError {
     }
 }
 
-/// `main~2^` → (`main`, `~2^`). Neither character can be part of a name.
+/// Splits `main~2^` into `main` and `~2^`. Names contain neither character.
 fn split_expression(text: &str) -> (&str, &str) {
     match text.find(['~', '^']) {
         Some(at) => text.split_at(at),
@@ -188,9 +188,9 @@ fn split_expression(text: &str) -> (&str, &str) {
     }
 }
 
-/// Follows `~n` (n first parents) and `^n` (the n-th parent), as git's revisions do.
+/// Follows `~n` (n first parents) and `^n` (the n-th parent), as in Git revisions.
 fn walk(inner: &Inner, database: &Database, start: CommitHash, steps: &str) -> Result<Option<CommitHash>, Fault> {
-    /// More steps than this resolve to nothing: each costs a look-up.
+    /// Maximum number of steps, because each costs a lookup. Longer expressions do not resolve.
     const MAX_STEPS: usize = 10_000;
     let mut at = start;
     let mut rest = steps;

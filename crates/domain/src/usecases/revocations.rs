@@ -1,10 +1,10 @@
-//! Who is told when people may have lost rights.
+//! Notification of listeners when users may have lost rights.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 type Listener = Arc<dyn Fn() + Send + Sync>;
 
-/// Crates over this one that remember what people may do.
+/// The listeners of other crates that cache permissions.
 #[derive(Default)]
 pub(crate) struct Revocations(Mutex<Vec<Listener>>);
 
@@ -17,7 +17,7 @@ impl Revocations {
         self.lock().push(listener);
     }
 
-    /// Calls every listener, once the loss is saved.
+    /// Calls every listener. To be called once the loss of rights is committed.
     pub(crate) fn announce(&self) {
         let listeners = self.lock().clone();
         listeners.iter().for_each(|listener| listener());

@@ -1,8 +1,8 @@
-//! Running operations.
+//! Execution of leased operations.
 //!
-//! The effect of an operation is its ref move, and that is in the settling transaction with the operation's status and events.
-//! A crash before it leaves at most a commit that no ref names; the operation runs again from the ref's present head. A crash
-//! after it finds the operation settled.
+//! The effect of an operation is a ref move, which is in the transaction that settles the operation, together with its
+//! status and events. A crash before that transaction leaves at most a commit without a ref, and the operation runs again
+//! from the present head of the ref. After a crash that follows the transaction, the operation is settled.
 
 mod fork;
 mod import;
@@ -28,21 +28,21 @@ use crate::errors::{Fault, PullError};
 use crate::ports::{Durability, EngineError, FormatError, MetadataError, Transaction};
 use crate::values::{CommitHash, RefName, Timestamp};
 
-/// How often work is begun again after a ref moved under it.
+/// Maximum number of tries when refs move while the work is done.
 const MOVED_RETRIES: u32 = 8;
-/// How often an operation is begun before a fault of the server is reported as its failure.
+/// Number of attempts after which a server fault becomes the operation's failure.
 const ATTEMPTS: u32 = 5;
 const INTERNAL: &str = "an internal error; the operator can find it by the operation's id";
 
-/// Why a run did not settle an operation as succeeded.
+/// Why a run did not settle its operation as succeeded.
 enum RunError {
-    /// The operation fails.
+    /// The operation fails for good.
     Failed(OperationFailure),
-    /// A port failed: try again.
+    /// A port failed. The operation is retried.
     Fault(Fault),
-    /// A ref moved meanwhile: do the work again.
+    /// A ref moved during the work, which has to be repeated.
     Moved,
-    /// Somebody else settled it, or holds it now.
+    /// The lease was lost: another worker holds or has settled the operation.
     Lost,
 }
 
@@ -56,20 +56,20 @@ fn failed(kind: FailureKind, detail: impl Into<String>) -> RunError {
     RunError::Failed(OperationFailure::new(kind, detail))
 }
 
-/// One leased operation, and what is needed to settle it.
+/// A leased operation, with what is needed to settle it.
 struct LeasedRun<'a> {
     inner: &'a Inner,
     operation: Operation,
     holder: &'a str,
     place: &'a WorkerPlace<'a>,
     on_long: &'a (dyn Fn() + Sync),
-    /// Whether commits are to be fetched for pulls once this is settled.
+    /// Whether settling the operation requires fetches for pull requests.
     moved_pulls: AtomicBool,
-    /// The branch that moves when this is settled.
+    /// The branch that moves when the operation is settled.
     moved_branch: OnceLock<RefName>,
 }
 
-/// Runs a leased operation to its end.
+/// Runs a leased operation and settles it.
 pub(super) fn run(
     inner: &Inner,
     operation: Operation,
@@ -80,7 +80,7 @@ pub(super) fn run(
     let (moved_pulls, moved_branch) = (AtomicBool::new(false), OnceLock::new());
     let mut run = LeasedRun { inner, operation, holder, place, on_long, moved_pulls, moved_branch };
     if run.operation.attempts > ATTEMPTS {
-        // It took the worker down each time.
+        // Each earlier attempt took the worker down with it.
         return run.settle_failed(OperationFailure::new(FailureKind::Internal, INTERNAL));
     }
     match run.with_heartbeat() {
@@ -95,7 +95,7 @@ pub(super) fn run(
 }
 
 impl LeasedRun<'_> {
-    /// Keeps the lease while the work goes on, and frees the worker when the work takes long.
+    /// Extends the lease while the work goes on, and frees the worker once the operation is long-running.
     fn with_heartbeat(&self) -> Result<(), RunError> {
         let (done, beat) = mpsc::channel::<()>();
         let period = Duration::from_secs(u64::try_from(LEASE_SECONDS / 3).unwrap_or(10));
@@ -105,7 +105,7 @@ impl LeasedRun<'_> {
                 let Err(mpsc::RecvTimeoutError::Timeout) = beat.recv_timeout(after) else { return };
                 let mut is_long = self.become_long();
                 while let Err(mpsc::RecvTimeoutError::Timeout) = beat.recv_timeout(period) {
-                    // A failed beat is made up for by the next; a lost lease shows when the operation is settled.
+                    // The next heartbeat makes up for a failed one. A lost lease is noticed when the operation is settled.
                     let _ = Operations::new(self.inner).prolong(self.operation.id, self.holder);
                     is_long = is_long || self.become_long();
                 }
@@ -117,7 +117,7 @@ impl LeasedRun<'_> {
         })
     }
 
-    /// Leaves the worker to others. Returns `false` if the long lane takes no more.
+    /// Frees the worker for another operation. Returns `false` if the long lane is full.
     fn become_long(&self) -> bool {
         let is_long = self.place.become_long();
         if is_long {
@@ -148,7 +148,7 @@ impl LeasedRun<'_> {
         }
     }
 
-    /// The database and the creator, who must still be allowed to do this.
+    /// Returns the database and the operation's creator, after checking that the creator still has the role `needs`.
     fn begin(&self, tx: &mut dyn Transaction, needs: Role) -> Result<(Database, User), RunError> {
         let database = tx.databases().get(self.operation.database_id)?.filter(|d| d.deleted_at.is_none());
         let database = database.ok_or_else(|| failed(FailureKind::Canceled, "its database was deleted"))?;
@@ -165,7 +165,8 @@ impl LeasedRun<'_> {
         }
     }
 
-    /// Moves a branch to a commit, whose time is looked up where it is not given, or creates it at `created_from` first; with their events.
+    /// Moves a branch to the commit `head` and emits the events. If `was` is `None`, creates the branch, whose history
+    /// counts from `created_from`. `at` is the time of the commit, and is looked up if absent.
     fn move_branch(
         &self,
         tx: &mut dyn Transaction,
@@ -210,7 +211,7 @@ impl LeasedRun<'_> {
         Ok(emit(self.inner, tx, database, by, now, kind)?)
     }
 
-    /// Has the open pulls from a branch follow it.
+    /// Records the move of a branch for the open pull requests from it.
     fn note_moved(
         &self,
         tx: &mut dyn Transaction,
@@ -225,14 +226,14 @@ impl LeasedRun<'_> {
         Ok(())
     }
 
-    /// Settles as succeeded and saves everything done in `tx`.
+    /// Settles the operation as succeeded and commits `tx`.
     fn succeed(&self, mut tx: Box<dyn Transaction + '_>, outcome: Outcome, now: Timestamp) -> Result<(), RunError> {
         let settled =
             Operation { status: OperationStatus::Succeeded(outcome), finished_at: Some(now), ..self.operation.clone() };
         if !tx.operations().settle(&settled, Some(self.holder))? {
             return Err(RunError::Lost);
         }
-        // Nobody waits for an event that no hook may want: the dispatcher drops such by the dozen when it next looks by itself.
+        // Without hooks, no delivery waits for the event. The dispatcher drops such events in batches when it polls next.
         let has_hooks = tx.hooks().count(self.operation.database_id)? > 0;
         tx.commit(Durability::Synced)?;
         self.inner.settled.tell(&settled);
@@ -278,9 +279,9 @@ impl LeasedRun<'_> {
             self.settle_failed(failure)?;
             return Err(fault);
         }
-        // A passing trouble gets time to pass, longer each time.
+        // Waits longer after each attempt, because the cause may be temporary.
         std::thread::sleep(Duration::from_millis(100 * u64::from(self.operation.attempts)));
-        // What is not saved here is made up for when the worker asks again, who is told of the first fault in any case.
+        // If this release fails, the worker's next call retries it. The worker gets the original fault in either case.
         if let Ok(mut tx) = self.inner.ports.metadata.write()
             && tx.operations().release(self.holder, true).is_ok()
         {
@@ -290,7 +291,7 @@ impl LeasedRun<'_> {
     }
 }
 
-/// What the content of an operation is to blame for, as its failure.
+/// Converts an error that the operation's content caused into the operation's failure. Other errors stay faults.
 fn blame(error: EngineError, several: bool) -> RunError {
     match error {
         EngineError::Sql { failure, statement } => {
@@ -314,7 +315,7 @@ fn blame(error: EngineError, several: bool) -> RunError {
     }
 }
 
-/// `resolve`: the tables in which the merge was told who wins.
+/// Returns the failure for merge conflicts. `resolve` holds the tables for which the caller chose a side.
 fn conflict(tables: &[(String, u64)], resolve: &BTreeMap<String, Side>) -> RunError {
     let parts: Vec<String> = tables
         .iter()
@@ -337,7 +338,7 @@ fn conflict(tables: &[(String, u64)], resolve: &BTreeMap<String, Side>) -> RunEr
     failed(FailureKind::MergeConflict, detail)
 }
 
-/// What stands in the way of a pull, as the failure of an operation.
+/// Converts an error about a pull request into the operation's failure.
 fn pull_failure(error: PullError) -> RunError {
     match error {
         PullError::Fault(fault) => RunError::Fault(fault),

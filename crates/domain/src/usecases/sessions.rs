@@ -1,4 +1,4 @@
-//! Signing in, and the sessions that come of it.
+//! Sign-in, and the sessions that result.
 
 use branchyard_auth::{HashedToken, PasswordHash, PlainPassword, PlainSecret};
 
@@ -8,23 +8,23 @@ use crate::errors::{Fault, SignInError};
 use crate::ports::{Durability, Transaction};
 use crate::values::{OwnerName, SessionId, Timestamp};
 
-/// A fresh session: the secret is known only now.
+/// A new session with its secret, which is readable only now.
 #[derive(Debug)]
 pub struct OpenedSession {
-    /// What is kept of it.
+    /// The stored session.
     pub session: Session,
-    /// For the cookie.
+    /// The secret, for the cookie.
     pub secret: PlainSecret,
-    /// Who is signed in.
+    /// The user who is signed in.
     pub user: User,
 }
 
-/// Where a request comes from.
+/// The origin of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Client {
     /// Network address.
     pub address: String,
-    /// What it calls itself.
+    /// Value of the `User-Agent` header.
     pub user_agent: String,
 }
 
@@ -34,24 +34,25 @@ impl Client {
     }
 }
 
-/// Sessions.
+/// Use cases of sessions.
 pub struct Sessions<'a>(&'a Inner);
 
 impl<'a> Sessions<'a> {
-    /// Sessions a user has at most; signing in once more ends the oldest.
+    /// Maximum number of sessions per user. Another sign-in ends the oldest one.
     pub const PER_USER: usize = 50;
 
-    /// Seconds between two notes of when and from where a session was used.
+    /// Minimum number of seconds between two recorded uses of a session.
     pub const NOTED_EVERY_SECONDS: i64 = 60;
 
     pub(super) fn new(inner: &'a Inner) -> Self {
         Self(inner)
     }
 
-    /// Signs in by name, whatever its case, and password. Takes the time of one password check also when the name is unknown.
+    /// Signs in with a user name, in any letter case, and a password. An unknown name takes the time of a password check
+    /// too.
     ///
     /// # Errors
-    /// [`SignInError::Wrong`], which does not say what is wrong.
+    /// [`SignInError::Wrong`], which does not reveal whether the name or the password is wrong.
     pub fn sign_in(&self, name: &str, password: &str, from: Client) -> Result<OpenedSession, SignInError> {
         let Ok(password) = PlainPassword::new(password.to_owned()) else { return Err(SignInError::Wrong) };
         let user = match OwnerName::parse(name) {
@@ -71,7 +72,7 @@ impl<'a> Sessions<'a> {
         Ok(self.open(user, from)?)
     }
 
-    /// Opens a session for a user who has just proved who they are in another way, by signing up for example.
+    /// Opens a session for a user who has just been authenticated in another way, for example by signing up.
     ///
     /// # Errors
     /// [`Fault`].
@@ -96,7 +97,7 @@ impl<'a> Sessions<'a> {
         Ok(OpenedSession { session, secret, user })
     }
 
-    /// The session of this secret and whose it is; `None` when it is unknown or has ended.
+    /// Returns the session of a secret and its user, or `None` if the session is unknown or has ended.
     ///
     /// # Errors
     /// [`Fault`].
@@ -106,7 +107,8 @@ impl<'a> Sessions<'a> {
         Ok(found.filter(|(session, _)| !session.expired(now)))
     }
 
-    /// Notes when and from where a session is used, and puts its end off; does nothing when that was noted a short time ago.
+    /// Records the time and origin of a use, and extends the session. Does nothing if the last recorded use is less than
+    /// [`Sessions::NOTED_EVERY_SECONDS`] ago.
     ///
     /// # Errors
     /// [`Fault`].
@@ -121,7 +123,7 @@ impl<'a> Sessions<'a> {
         Ok(())
     }
 
-    /// Sessions of a user that have not ended, newest first.
+    /// Returns the sessions of a user that have not ended, newest first.
     ///
     /// # Errors
     /// [`Fault`].
@@ -132,7 +134,7 @@ impl<'a> Sessions<'a> {
         Ok(sessions)
     }
 
-    /// Ends a session of a user; gives whether there was one.
+    /// Ends a session of a user. Returns `true` if it existed.
     ///
     /// # Errors
     /// [`Fault`].
@@ -143,7 +145,7 @@ impl<'a> Sessions<'a> {
         Ok(ended)
     }
 
-    /// Ends all sessions of a user, or all but one.
+    /// Ends all sessions of a user, except for `but`.
     ///
     /// # Errors
     /// [`Fault`].
@@ -154,7 +156,7 @@ impl<'a> Sessions<'a> {
         Ok(())
     }
 
-    /// Gives a user another password, for an operator who need not know the old one; ends all sessions.
+    /// Replaces the password of a user without asking for the old one, for operators. Ends all sessions of the user.
     ///
     /// # Errors
     /// [`Fault`].
@@ -169,10 +171,11 @@ impl<'a> Sessions<'a> {
         Ok(())
     }
 
-    /// Changes the password of a user who knows the old one (or has none), and ends all sessions but this one.
+    /// Changes the password of a user and ends all sessions except for `keep`. A user without a password need not provide an
+    /// old one.
     ///
     /// # Errors
-    /// [`SignInError::Wrong`] for the old password.
+    /// [`SignInError::Wrong`] if the old password is wrong or was changed meanwhile.
     pub fn change_password(
         &self,
         user: &User,
@@ -210,7 +213,7 @@ fn end_sessions(tx: &mut dyn Transaction, user: &User, but: Option<SessionId>) -
     Ok(())
 }
 
-/// Whether this is the password; without a stored one it never is, after the same time.
+/// Returns `true` if `password` is correct. Without a stored hash it returns `false` after the same time.
 fn check_password(stored: Option<&str>, password: &PlainPassword) -> Result<bool, Fault> {
     match stored {
         None => Ok(PasswordHash::dummy_verify(password)),

@@ -1,5 +1,5 @@
-//! Tells who waits for an operation that it has ended. In memory only, and only of what ends in this process: who waits looks now and then by
-//! themselves.
+//! Notification of callers that wait for an operation to settle. Kept in memory only, and limited to operations that settle
+//! in this process, so waiting callers also poll.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use crate::values::OperationId;
 
 type Tell = Box<dyn FnOnce(&Operation) + Send>;
 
-/// Who waits for which operation.
+/// The callers that wait for operations.
 #[derive(Default)]
 pub(crate) struct Settled(Mutex<SettlementWaiters>);
 
@@ -32,7 +32,7 @@ impl Settled {
         SettlementWatch { settled: Arc::clone(self), id, number }
     }
 
-    /// To be called when what settles the operation can be seen.
+    /// Notifies and removes the watches of an operation. To be called once the settlement is visible to readers.
     pub(super) fn tell(&self, operation: &Operation) {
         let told = self.lock().operations.remove(&operation.id);
         for (_, tell) in told.into_iter().flatten() {
@@ -41,7 +41,7 @@ impl Settled {
     }
 }
 
-/// Waits for the end of an operation until it is dropped.
+/// A registration for the settlement of an operation, which ends when it is dropped.
 pub struct SettlementWatch {
     settled: Arc<Settled>,
     id: OperationId,

@@ -1,4 +1,4 @@
-//! The `SHOW` and `DESCRIBE` statements every API version answers on reads (v2 §6.1).
+//! The `SHOW` and `DESCRIBE` statements that every API version answers on reads (v2 §6.1).
 
 use branchyard_sqlite_lexer::{TokenKind, tokenize};
 
@@ -6,18 +6,18 @@ use crate::entities::{Database, Index, TableSchema};
 use crate::ports::{Column, Engine, EngineError, Flow, ReadReport, RowSink, SqlFailure, ValueRef};
 use crate::values::CommitHash;
 
-/// A recognised statement.
+/// A recognized statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Show {
     Tables,
     Columns(String),
     CreateTable(String),
     Unsupported,
-    /// One of these, and more after it.
+    /// A recognized statement that is followed by another one.
     Several,
 }
 
-/// Recognizes a statement; `None` if the engine has to answer it.
+/// Recognizes a statement. Returns `None` if the engine has to answer it.
 pub(super) fn parse(statement: &str) -> Option<Show> {
     // A leading semicolon is an empty statement, which only the engine reports.
     if !tokenize(statement).next()?.is_one_of(&["show", "describe", "desc"]) {
@@ -45,7 +45,8 @@ struct ShowWord {
     quoted: bool,
 }
 
-/// Splits a statement into words, and says whether another statement follows. `None` if a quote is not closed, which the engine reports.
+/// Splits a statement into words. The flag is `true` if another statement follows. Returns `None` if a quote is not closed,
+/// which the engine reports.
 fn words(statement: &str) -> Option<(Vec<ShowWord>, bool)> {
     let mut words: Vec<ShowWord> = Vec::new();
     let mut end = None;
@@ -65,7 +66,7 @@ fn words(statement: &str) -> Option<(Vec<ShowWord>, bool)> {
     Some((words, tokens.any(|token| !token.is(";"))))
 }
 
-/// Answers it from the definitions at a commit.
+/// Answers a statement from the table definitions at a commit.
 pub(super) fn answer(
     engine: &dyn Engine,
     database: &Database,

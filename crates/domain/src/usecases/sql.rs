@@ -6,43 +6,43 @@ use crate::errors::{Fault, ReadError};
 use crate::ports::{EngineError, ReadQuery, ReadReport, RowSink, SqlFailure};
 use crate::values::CommitHash;
 
-/// How a read ended.
+/// The outcome of a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReadEnd {
-    /// All rows, or as many as the sink wanted.
+    /// The read ended normally, after all rows or when the sink stopped it.
     Done(ReadReport),
-    /// The statement is to blame.
+    /// The statement failed.
     Failed(SqlFailure),
 }
 
-/// SQL reads.
+/// Use cases of SQL reads.
 pub struct Sql<'a>(&'a Inner);
 
 impl<'a> Sql<'a> {
-    /// What is read where no statement is given.
+    /// The statement that is run if the caller provides none.
     pub const DEFAULT_STATEMENT: &'static str = "SHOW TABLES;";
 
     pub(super) fn new(inner: &'a Inner) -> Self {
         Self(inner)
     }
 
-    /// The commit a read of this ref sees; `None` is the default branch.
+    /// Returns the commit that a read of this ref sees. `None` means the default branch.
     ///
     /// # Errors
-    /// [`ReadError::Ref`].
+    /// [`ReadError::Ref`] if there is no such ref.
     pub fn resolve<L: Level>(&self, access: &DatabaseAccess<L>, name: Option<&str>) -> Result<CommitHash, ReadError> {
         Ok(revisions::resolve(self.0, access.database(), name)?)
     }
 
-    /// The same when it need not be looked up; never blocks. `None` says nothing about the ref.
+    /// Returns the commit of a ref if it is in the cache. Never blocks. `None` does not mean that the ref does not exist.
     pub fn known<L: Level>(&self, access: &DatabaseAccess<L>, name: Option<&str>) -> Option<CommitHash> {
         revisions::known(self.0, access.database(), name)
     }
 
-    /// Runs one statement at a commit that [`Sql::resolve`] gave, until `canceled` says that nobody wants its rows any more.
+    /// Runs one statement at a commit that [`Sql::resolve`] returned, and sends its rows to `sink`.
     ///
     /// # Errors
-    /// [`ReadError::Fault`]; what the statement is to blame for is [`ReadEnd::Failed`].
+    /// [`ReadError::Fault`]. Failures of the statement are returned as [`ReadEnd::Failed`].
     pub fn read<L: Level>(
         &self,
         access: &DatabaseAccess<L>,

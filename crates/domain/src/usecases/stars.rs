@@ -1,4 +1,4 @@
-//! Stars: what people keep databases in mind by.
+//! Stars, by which users bookmark databases.
 
 use super::Inner;
 use super::databases::live;
@@ -7,7 +7,7 @@ use crate::entities::Star;
 use crate::errors::DatabaseError;
 use crate::ports::Durability;
 
-/// Stars. The databases that somebody starred are a filter of the list of databases.
+/// Use cases of stars. The list of databases can be filtered by a user's stars.
 pub struct Stars<'a>(&'a Inner);
 
 impl<'a> Stars<'a> {
@@ -15,10 +15,10 @@ impl<'a> Stars<'a> {
         Self(inner)
     }
 
-    /// Stars a database; one that is starred stays so.
+    /// Stars a database. Starring it again changes nothing.
     ///
     /// # Errors
-    /// [`DatabaseError::Access`] when it was deleted meanwhile; [`DatabaseError::Fault`].
+    /// [`DatabaseError::Access`] if the database was deleted meanwhile; [`DatabaseError::Fault`].
     pub fn add(&self, access: &DatabaseAccess<Participate>) -> Result<(), DatabaseError> {
         let mut tx = self.0.ports.metadata.write()?;
         let database = live(tx.as_mut(), access.database().id)?;
@@ -26,7 +26,7 @@ impl<'a> Stars<'a> {
         Ok(tx.commit(Durability::Synced)?)
     }
 
-    /// Takes the star away; gives whether there was one.
+    /// Removes the star of the access holder. Returns `true` if there was one.
     ///
     /// # Errors
     /// [`DatabaseError::Fault`].
@@ -37,7 +37,7 @@ impl<'a> Stars<'a> {
         Ok(removed)
     }
 
-    /// Whether the holder of the access starred the database.
+    /// Returns `true` if the caller has starred the database.
     ///
     /// # Errors
     /// [`DatabaseError::Fault`].
@@ -46,7 +46,7 @@ impl<'a> Stars<'a> {
         Ok(self.0.ports.metadata.read()?.stars().get(access.database().id, user.id)?.is_some())
     }
 
-    /// Who starred a database, by lower-case name, after `after`.
+    /// Returns up to `limit` stars of a database whose users' lower-case names follow `after`, in order of these names.
     ///
     /// # Errors
     /// [`DatabaseError::Fault`].

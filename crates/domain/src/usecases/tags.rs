@@ -1,4 +1,4 @@
-//! Tags.
+//! Tags: creating, listing and deleting them.
 
 use super::databases::live;
 use super::{IdempotencyRecord, Inner, idempotency, revisions};
@@ -8,18 +8,18 @@ use crate::errors::RefError;
 use crate::ports::{Durability, MetadataError, Transaction};
 use crate::values::{DatabaseId, LongText, RefName, Revision};
 
-/// A tag to be.
+/// The properties of a new tag.
 #[derive(Debug, Clone)]
 pub struct NewTag {
-    /// Its name.
+    /// Name of the tag.
     pub name: RefName,
-    /// What it names.
+    /// The revision that the tag names.
     pub from: Revision,
-    /// Makes it an annotated tag.
+    /// Message of an annotated tag.
     pub message: Option<LongText>,
 }
 
-/// Tags.
+/// Use cases of tags.
 pub struct Tags<'a>(&'a Inner);
 
 impl<'a> Tags<'a> {
@@ -30,7 +30,7 @@ impl<'a> Tags<'a> {
     /// Creates a tag.
     ///
     /// # Errors
-    /// [`RefError::TagExists`]; [`RefError::NoSuchBranch`] or [`RefError::NoSuchRef`] for what it names.
+    /// [`RefError::TagExists`]; [`RefError::NoSuchBranch`] or [`RefError::NoSuchRef`] if the revision does not exist.
     pub fn create(
         &self,
         access: &DatabaseAccess<Write>,
@@ -52,15 +52,15 @@ impl<'a> Tags<'a> {
         Ok(tag)
     }
 
-    /// A tag.
+    /// Returns a tag.
     ///
     /// # Errors
-    /// [`RefError::NoSuchTag`].
+    /// [`RefError::NoSuchTag`] if the tag does not exist.
     pub fn get<L: Level>(&self, access: &DatabaseAccess<L>, name: &str) -> Result<Tag, RefError> {
         find(self.0.ports.metadata.read()?.as_mut(), access.database().id, name)
     }
 
-    /// Tags by name byte-wise, after `after`.
+    /// Returns up to `limit` tags whose names follow `after`, in byte order of their names.
     ///
     /// # Errors
     /// [`RefError::Fault`].
@@ -73,11 +73,11 @@ impl<'a> Tags<'a> {
         Ok(self.0.ports.metadata.read()?.tags().list(access.database().id, after, limit)?)
     }
 
-    /// Deletes a tag; gives it as it was.
+    /// Deletes a tag and returns its last state.
     ///
     /// # Errors
-    /// [`RefError::NoSuchTag`], [`RefError::ReleaseUsesTag`]; [`RefError::Changed`] when `expected` says that it is not as the
-    /// caller saw it.
+    /// [`RefError::NoSuchTag`]; [`RefError::ReleaseUsesTag`] if the tag has a release; [`RefError::Changed`] if `expected`
+    /// rejects the current state.
     pub fn delete(
         &self,
         access: &DatabaseAccess<Write>,

@@ -10,16 +10,16 @@ use crate::entities::{LastUse, Token, User};
 use crate::errors::{Fault, TokenError};
 use crate::values::{TokenExpiry, TokenId, TokenName};
 
-/// A fresh token: the secret is known only now.
+/// A new token with its secret, which is readable only now.
 #[derive(Debug)]
 pub struct MintedToken {
-    /// What is kept of it.
+    /// The stored token.
     pub token: Token,
-    /// The secret.
+    /// The secret, which the caller sends with requests.
     pub secret: PlainToken,
 }
 
-/// API tokens.
+/// Use cases of API tokens.
 pub struct Tokens<'a>(&'a Inner);
 
 impl<'a> Tokens<'a> {
@@ -27,10 +27,11 @@ impl<'a> Tokens<'a> {
         Self(inner)
     }
 
-    /// Makes a token for a user.
+    /// Creates a token for a user.
     ///
     /// # Errors
-    /// [`TokenError::Invalid`] for a label that is not 1–100 characters, [`TokenError::TooMany`].
+    /// [`TokenError::Invalid`] if the name is not 1–100 characters long; [`TokenError::TooMany`] with the number of
+    /// unexpired tokens.
     pub fn create(
         &self,
         user: &User,
@@ -62,12 +63,12 @@ impl<'a> Tokens<'a> {
         Ok(minted)
     }
 
-    /// A secret for [`Tokens::create`], from the hub's own source of randomness.
+    /// Returns a new secret for [`Tokens::create`], from the hub's source of randomness.
     pub fn mint(&self) -> PlainToken {
         PlainToken::mint_from(&mut |buffer| self.0.ports.ids.fill(buffer))
     }
 
-    /// Tokens of a user, newest first.
+    /// Returns up to `limit` tokens of a user, newest first, starting after `after`.
     ///
     /// # Errors
     /// [`TokenError::Fault`].
@@ -75,10 +76,10 @@ impl<'a> Tokens<'a> {
         Ok(self.0.ports.metadata.read()?.tokens().list(user.id, after, limit)?)
     }
 
-    /// Deletes a token of a user; it stops working with the next request.
+    /// Deletes a token of a user and returns it. It is rejected from the next request on.
     ///
     /// # Errors
-    /// [`TokenError::NoSuchToken`], also for somebody else's.
+    /// [`TokenError::NoSuchToken`], also if the token belongs to another user.
     pub fn delete(&self, user: &User, id: TokenId) -> Result<Token, TokenError> {
         let mut tx = self.0.ports.metadata.write()?;
         let token = tx.tokens().remove(user.id, id)?.ok_or(TokenError::NoSuchToken)?;
@@ -87,10 +88,10 @@ impl<'a> Tokens<'a> {
         Ok(token)
     }
 
-    /// The user a token stands for; `None` when it is unknown, deleted or expired.
+    /// Returns a token and its user, or `None` if the token is unknown, deleted or expired.
     ///
     /// # Errors
-    /// [`Fault`] when the store fails.
+    /// [`Fault`] if the store fails.
     pub fn check(&self, hash: &HashedToken) -> Result<Option<(Token, Arc<User>)>, Fault> {
         let metadata = self.0.ports.metadata.as_ref();
         let look = || -> Result<_, Fault> {
@@ -101,7 +102,7 @@ impl<'a> Tokens<'a> {
         Ok(self.live(found))
     }
 
-    /// The same when it need not be looked up; never blocks. `None` says nothing about the token.
+    /// Returns a token and its user if they are in the cache. Never blocks. `None` does not mean that the token is invalid.
     pub fn known(&self, hash: &HashedToken) -> Option<(Token, Arc<User>)> {
         self.live(self.0.remembered.tokens.known(self.0.ports.metadata.as_ref(), hash.as_bytes()))
     }
@@ -111,10 +112,10 @@ impl<'a> Tokens<'a> {
         found.filter(|(token, _)| !token.expired(now))
     }
 
-    /// Notes where a token was last used; callers batch this off the request path.
+    /// Records the last use of a token. Callers do this in batches, off the request path.
     ///
     /// # Errors
-    /// [`Fault`] when the store fails.
+    /// [`Fault`] if the store fails.
     pub fn touch(&self, id: TokenId, last_use: &LastUse) -> Result<(), Fault> {
         let mut tx = self.0.ports.metadata.write()?;
         tx.tokens().touch(id, last_use)?;

@@ -1,4 +1,4 @@
-//! A file that has arrived whole: looked at first, then imported. Who sent it needs no secret to go on with it.
+//! Files that have arrived completely: kept, previewed, then imported. The user who sent a file needs no secret to continue.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -12,12 +12,12 @@ use crate::errors::{Fault, ImportError};
 use crate::ports::{Durability, FormatError, FormatInput, InferredColumn, ReadSeek, TargetColumn};
 use crate::values::UploadId;
 
-/// What is to become of a file that has arrived; nothing is checked yet.
+/// The settings of an import of an arrived file. Nothing has been checked yet.
 #[derive(Debug, Clone)]
 pub struct ArrivedImport {
-    /// Existing branch.
+    /// Name of an existing branch to import into.
     pub branch: String,
-    /// The table; may be empty for a script.
+    /// Name of the table. May be empty for an SQL script.
     pub table: String,
     /// Name of the file.
     pub file_name: String,
@@ -25,42 +25,42 @@ pub struct ArrivedImport {
     pub mode: ImportMode,
     /// Columns of the primary key.
     pub primary_keys: Vec<String>,
-    /// Message of the commit.
+    /// Commit message. A default is used if it is absent or blank.
     pub message: Option<String>,
-    /// Land here and open a pull.
+    /// Branch to import into instead, from which a pull request against `branch` is opened.
     pub pull_branch: Option<String>,
 }
 
-/// What a file holds, as far as can be told before it is imported.
+/// The content of a file, as far as it is known before an import.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Preview {
-    /// Records.
+    /// The file holds records.
     Rows {
-        /// Its columns, with the types a new table would have.
+        /// The columns, with the types that a new table would have.
         columns: Vec<InferredColumn>,
-        /// The columns of its key, for formats that tell one.
+        /// The columns of the primary key, for formats that define one.
         primary_key: Vec<String>,
-        /// Its first records.
+        /// The first records.
         rows: Vec<Vec<Cell>>,
     },
-    /// A script, which only running it understands.
+    /// The file is an SQL script, whose content only an import interprets.
     Script,
-    /// An import of it would fail.
+    /// An import of the file would fail.
     Refused {
-        /// Why.
+        /// The reason.
         detail: String,
-        /// The records at fault, if it is records; not all of them when there are many.
+        /// The invalid records, if the reason lies in records. Not all of them are listed if there are many.
         problems: Vec<RowProblem>,
     },
-    /// Reading it takes longer than a preview may; an import has more time.
+    /// Reading the file exceeds the time limit of a preview. An import has more time.
     TooSlow,
 }
 
 impl Imports<'_> {
-    /// Keeps a stored file for a later import, for as long as an upload session lives.
+    /// Keeps a stored file for a later import, for the lifetime of an upload session.
     ///
     /// # Errors
-    /// [`ImportError::Fields`] for a format this server cannot read, [`ImportError::TooManyUploads`].
+    /// [`ImportError::Fields`] if this server cannot read the format; [`ImportError::TooManyUploads`].
     pub fn keep_file(
         &self,
         access: &DatabaseAccess<Write>,
@@ -87,7 +87,7 @@ impl Imports<'_> {
         Ok(session)
     }
 
-    /// Takes a part of a session that the holder of the access opened for this database.
+    /// Stores a part of an upload session that the access holder opened for this database.
     ///
     /// # Errors
     /// As [`Imports::put_part`].
@@ -102,17 +102,18 @@ impl Imports<'_> {
         self.put_part(id, number, None, bytes)
     }
 
-    /// A session of the holder of the access, for this database.
+    /// Returns an upload session of the access holder for this database.
     fn theirs(&self, access: &DatabaseAccess<Write>, id: UploadId) -> Result<Upload, ImportError> {
         let session = self.0.ports.metadata.read()?.uploads().get(id)?;
         let theirs = session.filter(|s| s.user_id == access.who().id && s.database_id == access.database().id);
         theirs.ok_or(ImportError::NoSuchUpload)
     }
 
-    /// A file that the holder of the access sent to this database, when all of it is there and no import has used it.
+    /// Returns an upload of the access holder to this database that is complete and unused.
     ///
     /// # Errors
-    /// [`ImportError::NoSuchUpload`], [`ImportError::UploadUsed`].
+    /// [`ImportError::NoSuchUpload`] if the upload does not exist, has expired or is incomplete;
+    /// [`ImportError::UploadUsed`].
     pub fn arrived(&self, access: &DatabaseAccess<Write>, id: UploadId) -> Result<Upload, ImportError> {
         let session = self.theirs(access, id)?;
         if let Some(operation) = session.used_by {
@@ -125,11 +126,11 @@ impl Imports<'_> {
         Ok(session)
     }
 
-    /// Reads a file that has arrived, from beginning to end, for at most [`super::Limits::preview_timeout_ms`]; gives its
-    /// columns and its first `limit` records. `table` chooses among the sheets or tables of a file.
+    /// Returns the columns and the first `limit` records of an arrived file. Scans the whole file, for at most
+    /// [`super::Limits::preview_timeout_ms`]. `table` selects one of the sheets or tables in the file.
     ///
     /// # Errors
-    /// As [`Imports::arrived`]; what is wrong with the file is [`Preview::Refused`].
+    /// As [`Imports::arrived`]. Defects of the file are returned as [`Preview::Refused`].
     pub fn preview(
         &self,
         access: &DatabaseAccess<Write>,
@@ -175,7 +176,7 @@ impl Imports<'_> {
         Ok(Preview::Rows { columns, primary_key, rows })
     }
 
-    /// Accepts the import of a file that has arrived as an operation.
+    /// Queues the import of an arrived file as an operation.
     ///
     /// # Errors
     /// As [`Imports::arrived`] and [`Imports::start`].

@@ -1,7 +1,7 @@
-//! Shares the workers of this process among the creators of operations.
+//! Fair shares of this process's workers for the creators of operations.
 //!
-//! Creators take turns, a creator has at most half of the workers, and an operation that runs for long leaves its worker. In memory only: each
-//! process has workers of its own, so no process has to know what others run.
+//! Creators take turns, each has at most half of the workers, and a long-running operation leaves its worker. All state is
+//! in memory only: each process has its own workers, so no process needs to know what others run.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,10 +11,10 @@ use crate::entities::Operation;
 use crate::ports::LeaseTurn;
 use crate::values::AccountId;
 
-/// Long operations of one process. Past it, an operation stays with its worker.
+/// Maximum number of long-running operations in one process. Beyond it, operations stay with their workers.
 const LONG_MAX: usize = 64;
 
-/// The workers of a process and what they run.
+/// The workers of a process and the operations they run.
 pub(crate) struct WorkerShares {
     workers: usize,
     long_places: usize,
@@ -23,14 +23,14 @@ pub(crate) struct WorkerShares {
 
 #[derive(Default)]
 struct SharesState {
-    /// Creator of the operation that was leased last.
+    /// Creator of the most recently leased operation.
     last: Option<AccountId>,
     creators: BTreeMap<AccountId, RunningOperations>,
-    /// Creators that were passed over when a worker last found nothing to run.
+    /// Creators at their limit when a worker last found nothing to run.
     passed_over: Vec<AccountId>,
 }
 
-/// Operations of a creator that run.
+/// The running operations of one creator.
 #[derive(Default)]
 struct RunningOperations {
     on_workers: usize,
@@ -48,7 +48,7 @@ impl SharesState {
 }
 
 impl WorkerShares {
-    /// Shares for so many workers and places for long operations; 0 means no limit.
+    /// Creates shares for `workers` workers and `long_places` places in the long lane. 0 means no limit.
     pub(super) fn new(workers: usize, long_places: usize) -> Self {
         let or_any = |limit| if limit == 0 { usize::MAX } else { limit };
         Self { workers: or_any(workers), long_places: or_any(long_places), state: Mutex::default() }
@@ -58,8 +58,9 @@ impl WorkerShares {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Creators that get no further operation now. One that has a long operation waits for a place in the long lane, since its next one may
-    /// need it; one that has none does not, so that no creator waits for the long operations of another one.
+    /// Returns the creators that get no further operation now. A creator with a long-running operation waits for a place in
+    /// the long lane, since its next operation may need one. Other creators do not, so that no creator waits for the
+    /// long-running operations of another.
     fn at_their_limit(&self, state: &SharesState) -> Vec<AccountId> {
         let per_creator = (self.workers / 2).max(1);
         let lane_is_full = state.long() >= self.long_places;
@@ -68,12 +69,13 @@ impl WorkerShares {
         state.creators.iter().filter(|(_, running)| is_full(running)).map(|(creator, _)| *creator).collect()
     }
 
-    /// Whether a worker is free.
+    /// Returns `true` if a worker is free.
     pub(super) fn has_free_worker(&self) -> bool {
         self.lock().on_workers() < self.workers
     }
 
-    /// Takes a worker for the operation that `lease` leases. Leases of one process never overlap, so that its limits hold.
+    /// Takes a worker for the operation that `lease` leases. The lock is held meanwhile, so that the limits hold within the
+    /// process.
     pub(super) fn take<E>(
         &self,
         lease: impl FnOnce(LeaseTurn<'_>) -> Result<Option<Operation>, E>,
@@ -93,8 +95,8 @@ impl WorkerShares {
         Ok(Some((operation, WorkerPlace { shares: self, creator, is_long: AtomicBool::new(false) })))
     }
 
-    /// Whether a creator that was passed over may have an operation run now. Another worker then has to look again: the one that ended an
-    /// operation looks once, and may have taken that of another creator.
+    /// Returns `true` if a creator that was passed over may have an operation run now. Another worker then has to look for
+    /// work: the worker that ended an operation looks once, and may have leased one of another creator.
     pub(super) fn has_missed_some(&self) -> bool {
         let mut state = self.lock();
         let full = self.at_their_limit(&state);
@@ -106,7 +108,7 @@ impl WorkerShares {
     }
 }
 
-/// The place of an operation that runs: with a worker, or in the long lane. Dropped, it is free.
+/// The place of a running operation, on a worker or in the long lane. Dropping it frees the place.
 pub(super) struct WorkerPlace<'a> {
     shares: &'a WorkerShares,
     creator: AccountId,
@@ -114,12 +116,12 @@ pub(super) struct WorkerPlace<'a> {
 }
 
 impl WorkerPlace<'_> {
-    /// Whether it is in the long lane.
+    /// Returns `true` if the operation is in the long lane.
     pub(super) fn is_long(&self) -> bool {
         self.is_long.load(Ordering::Relaxed)
     }
 
-    /// Frees the worker and goes on in the long lane. Returns `false` if the lane takes no more.
+    /// Frees the worker and moves the operation to the long lane. Returns `false` if the lane is full.
     pub(super) fn become_long(&self) -> bool {
         let mut state = self.shares.lock();
         if state.long() >= LONG_MAX {
@@ -184,7 +186,7 @@ mod tests {
         }
     }
 
-    /// Takes a worker for an operation of this creator, if it may have one.
+    /// Takes a worker for an operation of this creator, unless the creator is at its limit.
     fn take(shares: &WorkerShares, creator: u128) -> Option<WorkerPlace<'_>> {
         let lease =
             |turn: LeaseTurn<'_>| Ok::<_, ()>((!turn.without.contains(&account(creator))).then(|| operation(creator)));

@@ -1,4 +1,5 @@
-//! From the outbox to the receivers, step by step. All of it is in the store: a dispatcher that dies leaves leases that run out.
+//! Dispatch of events from the outbox to their receivers. All state is in the store, so the leases of a dispatcher that dies
+//! simply expire.
 
 use std::collections::HashMap;
 
@@ -10,48 +11,49 @@ use crate::errors::Fault;
 use crate::ports::{CancellationToken, DeliveryBacklog, Durability, Lease, Places, Sent, Transaction, WebhookRequest};
 use crate::values::{AttemptId, DeliveryId, EventId, HookId, Timestamp};
 
-/// Attempts that the log keeps of a delivery.
+/// Number of attempts that the log keeps per delivery.
 const ATTEMPTS_KEPT: usize = 50;
-/// Seconds that a lease outlives the longest attempt.
+/// Seconds by which a lease outlives the longest attempt.
 const LEASE_MARGIN_SECONDS: i64 = 15;
-/// Events whose deliveries are made in one transaction, and deliveries after which no further event is begun in it.
+/// Limits of one fan-out transaction: the maximum number of events, and the number of deliveries after which no further
+/// event is started.
 const EVENTS_AT_ONCE: usize = 50;
 const DELIVERIES_AT_ONCE: usize = 1_000;
-/// Deliveries that are removed in one transaction.
+/// Maximum number of deliveries removed in one transaction.
 const PURGED_AT_ONCE: usize = 1_000;
-/// How long attempts to one hook go on before they are recorded: all of them share a commit to disk, and a hook that is switched off
-/// meanwhile is asked so much longer.
+/// Milliseconds for which attempts to one hook go on before they are recorded. The attempts recorded together share one
+/// commit to disk. A hook that is disabled meanwhile receives attempts for that much longer.
 const RUN_MS: u64 = 50;
-/// Deliveries that one lease covers at most.
+/// Maximum number of deliveries that one lease covers.
 const RUN_LENGTH: usize = 64;
-/// Never again.
+/// HTTP status 410 (Gone, RFC 9110 §15.5.11): the receiver wants no further deliveries.
 const GONE: u16 = 410;
 
-/// An attempt that was made.
+/// A finished delivery attempt.
 #[derive(Debug, Clone)]
 pub struct Attempted {
-    /// For which delivery.
+    /// The delivery that was attempted.
     pub delivery: DeliveryId,
-    /// Its id.
+    /// Id of the attempt.
     pub id: AttemptId,
-    /// Where it went.
+    /// The address that the request went to.
     pub url: String,
-    /// When it began.
+    /// Start of the attempt.
     pub started_at: Timestamp,
-    /// When it ended.
+    /// End of the attempt.
     pub ended_at: Timestamp,
-    /// How it went.
+    /// The outcome of the attempt.
     pub sent: Sent,
     /// When the event was recorded, if this was the first attempt.
     pub event_at: Option<Timestamp>,
 }
 
-/// Hooks that a turn may lease.
+/// Limits on the hooks that one turn may lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room<'a> {
-    /// Hooks in all.
+    /// Maximum number of hooks.
     pub hooks: usize,
-    /// Of these, hooks whose last attempt failed, and slow ones.
+    /// Maximum number of hooks among them that are slow or whose last attempt failed.
     pub held_back: usize,
     /// Hooks that the dispatcher found to be slow.
     pub slow: &'a [HookId],
@@ -63,29 +65,29 @@ impl<'a> Room<'a> {
     }
 }
 
-/// What was done with a lease.
+/// The attempts made under one lease.
 #[derive(Debug, Clone)]
 pub struct Run {
     /// The lease, without its deliveries.
     pub lease: Lease,
-    /// The attempts, in their order. Deliveries without one are due as before.
+    /// The attempts in order. Deliveries without an attempt stay due.
     pub attempted: Vec<Attempted>,
 }
 
-/// What a turn of the dispatcher brought.
+/// The result of a turn of the dispatcher.
 #[derive(Debug)]
 pub struct Turn {
-    /// What may be attempted now.
+    /// Leases whose deliveries may be attempted now.
     pub leases: Vec<Lease>,
-    /// Hooks that were switched off by what was recorded.
+    /// Hooks that the recorded attempts caused to be disabled.
     pub disabled: Vec<(HookId, DisabledReason)>,
-    /// Deliveries that receivers have by what was recorded.
+    /// Number of deliveries that the recorded attempts completed.
     pub delivered: u64,
-    /// Deliveries that failed for good by it, those of hooks that were switched off included.
+    /// Number of deliveries that failed for good, including those given up because their hook was disabled.
     pub failed: u64,
 }
 
-/// The steps of a dispatcher.
+/// Use cases of the webhook dispatcher.
 pub struct Dispatch<'a>(&'a Inner);
 
 impl<'a> Dispatch<'a> {
@@ -93,7 +95,8 @@ impl<'a> Dispatch<'a> {
         Self(inner)
     }
 
-    /// Whether there is an event to become deliveries, or something due for which there is room; changes nothing.
+    /// Returns `true` if an event waits for its deliveries to be created, or a delivery is due that `room` permits. Changes
+    /// nothing.
     ///
     /// # Errors
     /// [`Fault`].
@@ -102,11 +105,12 @@ impl<'a> Dispatch<'a> {
         Ok(!tx.events().list_waiting(1)?.is_empty() || tx.deliveries().is_due(self.0.now(), room.places())?)
     }
 
-    /// Makes the deliveries of the next events, in the order in which they were recorded; gives what these were. What an
-    /// event becomes is decided as a whole: no other transaction sees some of its deliveries only.
+    /// Creates the deliveries of the next events, in the order in which the events were recorded, and returns the names of
+    /// these events. The deliveries of one event are created in one transaction, so no other transaction sees only some of
+    /// them.
     ///
     /// # Errors
-    /// [`Fault`]; then nothing was made.
+    /// [`Fault`]; no deliveries were created then.
     pub fn fan_out(&self) -> Result<Vec<EventName>, Fault> {
         if self.0.ports.metadata.read()?.events().list_waiting(1)?.is_empty() {
             return Ok(Vec::new());
@@ -114,19 +118,19 @@ impl<'a> Dispatch<'a> {
         let mut tx = self.0.ports.metadata.write()?;
         let FannedOut { events, deliveries } = fan_out(self.0, tx.as_mut())?;
         match deliveries {
-            // Nobody wanted any of it, which would be found again.
+            // No hook subscribes to these events. If the commit is lost, the events are found again.
             0 => tx.commit(Durability::Unsynced)?,
-            // The ids of deliveries stay the same from here on: receivers know by them what they have already.
+            // The ids of deliveries are final from here on, because receivers use them to recognize duplicates.
             _ => tx.commit(Durability::Synced)?,
         }
         Ok(events)
     }
 
-    /// Records what was done with leases and ends them, then leases hooks that have something due, as many as there is room for. Those that fail
-    /// or are slow have a part of it, so that they cannot take all places from those that work.
+    /// Records the attempts made under leases and ends these leases, then leases hooks with due deliveries, as many as
+    /// `room` permits. Failing and slow hooks get only a part of `room`, so that they cannot crowd out the others.
     ///
     /// # Errors
-    /// [`Fault`]; then neither was done, and both can be asked for again.
+    /// [`Fault`]; neither step took effect then, and the call can be repeated.
     pub fn turn(&self, holder: &str, done: &[Run], room: Room<'_>) -> Result<Turn, Fault> {
         let mut tx = self.0.ports.metadata.write()?;
         let (mut released, mut disabled) = (Vec::with_capacity(done.len()), Vec::new());
@@ -138,7 +142,8 @@ impl<'a> Dispatch<'a> {
         let known = tx.deliveries().get_all(&ids)?.into_iter();
         let mut known: HashMap<_, _> = known.map(|delivery| (delivery.id, delivery)).collect();
         for Run { lease, attempted } in done {
-            // Who lost the lease has nothing to say: the attempts are made again by somebody else. So it is when the hook is gone.
+            // A dispatcher that lost its lease cannot record attempts, because another one repeats them. The same applies if
+            // the hook was deleted.
             let Some(mut hook) = held.remove(&(lease.hook.id, lease.until)) else { continue };
             let before = hook.clone();
             for attempted in attempted {
@@ -168,14 +173,14 @@ impl<'a> Dispatch<'a> {
             }
         };
         match done {
-            // Only leases, and deliveries that are due as before when they are taken back.
+            // Only leases were taken. If the commit is lost, their deliveries are due as before.
             [] => tx.commit(Durability::Unsynced)?,
             _ => tx.commit(Durability::Synced)?,
         }
         Ok(Turn { leases, disabled, delivered, failed })
     }
 
-    /// What to send for a delivery, and the id of the attempt. `None` when the hook's secret cannot be read.
+    /// Builds the request for a delivery, with a new attempt id. Returns `None` if the hook's secret cannot be opened.
     fn parcel(
         &self,
         hook: &Hook,
@@ -198,11 +203,11 @@ impl<'a> Dispatch<'a> {
         })
     }
 
-    /// Attempts the deliveries of a lease one after the other and waits for the end: as long as they succeed, `go_on` says so, the lease
-    /// covers another attempt, and no more than 50 ms have passed. `None` when the hook's secret cannot be read; the lease then runs out, and
-    /// the attempt is made again.
+    /// Attempts the deliveries of a lease one after the other, and blocks until the last attempt has ended. Stops when an
+    /// attempt fails, `go_on` returns `false`, the lease does not cover another attempt, or 50 ms have passed. Returns
+    /// `None` if the hook's secret cannot be opened; the lease then expires, and the delivery is attempted again.
     ///
-    /// Once `canceled`, the attempt under way is cut short and no further one is made: what was cut short is due as before.
+    /// Once `canceled`, the attempt under way is aborted and no further one is made. The aborted delivery stays due.
     pub fn attempt(&self, mut lease: Lease, canceled: &CancellationToken, go_on: impl Fn() -> bool) -> Option<Run> {
         let mut attempted: Vec<Attempted> = Vec::new();
         for (delivery, body) in std::mem::take(&mut lease.deliveries) {
@@ -213,7 +218,7 @@ impl<'a> Dispatch<'a> {
                 break;
             }
             let parcel = self.parcel(&lease.hook, &delivery, body, canceled)?;
-            // Cut short, it is as if it had not been made: it is repeated, and the receiver knows it by its id.
+            // An aborted attempt does not count: the delivery is repeated, and the receiver recognizes it by its id.
             let Some(sent) = self.0.ports.sender.send(&parcel) else { break };
             let (delivered, ended_at) = (sent.delivered(), self.0.now());
             let WebhookRequest { attempt: id, url, at: started_at, .. } = parcel;
@@ -226,12 +231,12 @@ impl<'a> Dispatch<'a> {
         Some(Run { lease, attempted })
     }
 
-    /// Cuts attempts short, and has none be made any more: for a server that is to end at once.
+    /// Aborts the attempts under way and prevents further ones, for a server that has to stop at once.
     pub fn abort(&self) {
         self.0.ports.sender.abort();
     }
 
-    /// Gives what became of the delivery.
+    /// Records an attempt and returns the new status of the delivery.
     fn record(
         &self,
         tx: &mut dyn Transaction,
@@ -245,7 +250,7 @@ impl<'a> Dispatch<'a> {
         let request = Request { url: url.clone(), headers: sent.headers.clone() };
         delivery.attempt_count += 1;
         delivery.run_attempts += 1;
-        // Given up while the attempt ran, it stays so, unless the receiver has it.
+        // A delivery that was given up while the attempt ran stays failed, unless the receiver accepted it.
         if sent.delivered() {
             delivery.status = DeliveryStatus::Delivered { finished_at: *ended_at };
         } else if delivery.is_pending() {
@@ -269,7 +274,8 @@ impl<'a> Dispatch<'a> {
         }
     }
 
-    /// What an attempt says about its hook.
+    /// Updates the failure state of a hook after an attempt. Disables the hook if it has failed for too long or replied with
+    /// [`GONE`].
     fn judge(&self, hook: &mut Hook, last: bool, now: Timestamp, sent: &Sent) {
         if sent.delivered() {
             hook.succeeded();
@@ -283,7 +289,7 @@ impl<'a> Dispatch<'a> {
         }
     }
 
-    /// Ends the leases that a former process of this holder left behind.
+    /// Ends the leases that a former process of this holder left behind, and returns their number.
     ///
     /// # Errors
     /// [`Fault`].
@@ -294,7 +300,7 @@ impl<'a> Dispatch<'a> {
         Ok(freed)
     }
 
-    /// Removes deliveries that finished long ago, and events that nothing is left of.
+    /// Removes deliveries whose retention has passed, and events without remaining deliveries.
     ///
     /// # Errors
     /// [`Fault`].
@@ -312,7 +318,7 @@ impl<'a> Dispatch<'a> {
         }
     }
 
-    /// What waits now.
+    /// Returns the number of waiting events and deliveries.
     ///
     /// # Errors
     /// [`Fault`].
@@ -320,36 +326,37 @@ impl<'a> Dispatch<'a> {
         Ok(self.0.ports.metadata.read()?.deliveries().backlog(self.0.now())?)
     }
 
-    /// How often something was put in the outbox here so far. Taken before looking for work, it makes [`Dispatch::wait`] miss nothing.
+    /// Returns how often the outbox was signaled in this process. Pass a count that was read before looking for work to
+    /// [`Dispatch::wait`], so that no signal is missed.
     pub fn signals(&self) -> u64 {
         self.0.outbox.count()
     }
 
-    /// Waits until something was put in the outbox since `seen`, at most so long.
+    /// Waits until the outbox has been signaled since `seen`, for at most `at_most`.
     pub fn wait(&self, seen: u64, at_most: std::time::Duration) {
         self.0.outbox.wait(seen, at_most);
     }
 
-    /// Wakes whoever waits: something ended, or is to end.
+    /// Wakes a waiting dispatcher, because work ended or the server shuts down.
     pub fn wake(&self) {
         self.0.outbox.one();
     }
 }
 
-/// When an event was recorded, to a millisecond: its id says so.
+/// Returns when an event was recorded, in milliseconds precision, from its version 7 UUID.
 fn recorded_at(event: EventId) -> Option<Timestamp> {
     let (seconds, nanos) = event.as_uuid().get_timestamp()?.to_unix();
     let seconds = Timestamp::from_seconds(i64::try_from(seconds).ok()?);
     Some(seconds.plus_millis(u64::from(nanos / 1_000_000)))
 }
 
-/// The events of a step, and how many deliveries they became.
+/// The events of a fan-out, and the number of their deliveries.
 struct FannedOut {
     events: Vec<EventName>,
     deliveries: usize,
 }
 
-/// See [`Dispatch::fan_out`].
+/// Creates the deliveries of a batch of events. See [`Dispatch::fan_out`].
 fn fan_out(inner: &Inner, tx: &mut dyn Transaction) -> Result<FannedOut, Fault> {
     let (mut events, mut deliveries) = (Vec::new(), 0);
     for event in tx.events().list_waiting(EVENTS_AT_ONCE)? {
@@ -371,7 +378,8 @@ fn fan_out(inner: &Inner, tx: &mut dyn Transaction) -> Result<FannedOut, Fault> 
     Ok(FannedOut { events, deliveries })
 }
 
-/// Makes the deliveries of all that has happened so far: a hook that is about to listen gets nothing of it.
+/// Creates the deliveries of all events recorded so far, so that a hook about to be added or changed receives none of them
+/// on its new terms.
 pub(super) fn settle_waiting(inner: &Inner, tx: &mut dyn Transaction) -> Result<(), Fault> {
     while !fan_out(inner, tx)?.events.is_empty() {}
     Ok(())

@@ -1,4 +1,4 @@
-//! What was sent, and sending it again.
+//! The delivery log of webhooks, and redelivery.
 
 use super::super::databases::live;
 use super::super::{IdempotencyRecord, Inner, idempotency};
@@ -8,7 +8,7 @@ use crate::errors::{Fault, HookError};
 use crate::ports::{DeliveryState, Durability, Transaction};
 use crate::values::{DatabaseId, DeliveryId, HookId};
 
-/// The log of deliveries.
+/// Use cases of the delivery log.
 pub struct Deliveries<'a>(&'a Inner);
 
 impl<'a> Deliveries<'a> {
@@ -16,10 +16,10 @@ impl<'a> Deliveries<'a> {
         Self(inner)
     }
 
-    /// Deliveries of a hook, newest first, before `before`.
+    /// Returns up to `limit` deliveries of a hook before `before`, newest first.
     ///
     /// # Errors
-    /// [`HookError::NoSuchHook`].
+    /// [`HookError::NoSuchHook`] if the database has no such hook.
     pub fn list(
         &self,
         access: &DatabaseAccess<Admin>,
@@ -33,7 +33,7 @@ impl<'a> Deliveries<'a> {
         Ok(tx.deliveries().list(hook, state, before, limit)?)
     }
 
-    /// A delivery with all that is known of it.
+    /// Returns a delivery with its request and attempts.
     ///
     /// # Errors
     /// [`HookError::NoSuchHook`], [`HookError::NoSuchDelivery`].
@@ -48,10 +48,11 @@ impl<'a> Deliveries<'a> {
         details(tx.as_mut(), access.database().id, delivery)
     }
 
-    /// Queues one more run of attempts under the same id, whether the hook is active or not.
+    /// Queues another run of attempts under the same delivery id, whether the hook is active or not.
     ///
     /// # Errors
-    /// [`HookError::NoSuchHook`], [`HookError::NoSuchDelivery`], [`HookError::StillPending`].
+    /// [`HookError::NoSuchHook`]; [`HookError::NoSuchDelivery`]; [`HookError::StillPending`] if the previous run has not
+    /// ended.
     pub fn redeliver(
         &self,
         access: &DatabaseAccess<Admin>,
@@ -81,7 +82,7 @@ fn find(tx: &mut dyn Transaction, database: DatabaseId, hook: HookId, id: Delive
     tx.deliveries().get(hook, id)?.ok_or(HookError::NoSuchDelivery)
 }
 
-/// A delivery with what was sent and answered.
+/// Returns a delivery with its request, body and attempts.
 pub(super) fn details(
     tx: &mut dyn Transaction,
     database: DatabaseId,

@@ -1,14 +1,14 @@
-//! When the next attempt of a delivery is.
+//! The retry schedule of deliveries.
 
 use crate::entities::EventName;
 use crate::ports::RetryAfter;
 use crate::values::Timestamp;
 
-/// The longest a receiver can put off the next attempt.
+/// The longest delay that a receiver can ask for with `Retry-After`, in milliseconds.
 const RETRY_AFTER_MAX_MS: u64 = 86_400_000;
 
-/// The next attempt after `attempts` that failed, the last at `now`; `None` when none is left. `jitter` is any random number: each delay
-/// is multiplied by a factor from 0.8 to 1.2.
+/// Returns the time of the next attempt, or `None` if none is left. `attempts` attempts have failed, the last one at `now`.
+/// `jitter` is any random number: the delay is multiplied by a factor between 0.8 and 1.2.
 pub(super) fn next_attempt(
     delays_ms: &[u64],
     event: EventName,
@@ -19,7 +19,7 @@ pub(super) fn next_attempt(
 ) -> Option<Timestamp> {
     let place = usize::try_from(attempts).ok().filter(|_| event != EventName::Ping)?;
     let delay = *delays_ms.get(place)?;
-    // In thousandths, so that no fraction is lost on long delays: 800 to 1,200.
+    // The factor is in thousandths, from 800 to 1,200, so that long delays lose no fraction.
     let factor = 800 + u64::from(jitter) * 400 / u64::from(u32::MAX);
     let planned = now.plus_millis(delay.saturating_mul(factor) / 1_000);
     let latest = now.plus_millis(RETRY_AFTER_MAX_MS);

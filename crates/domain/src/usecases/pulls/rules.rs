@@ -1,41 +1,41 @@
-//! What pulls may show, and to whom: the rules alone, as functions of what was looked up.
+//! The rules of what pull requests may show and to which users, as pure functions of the data they depend on.
 
 use std::collections::BTreeMap;
 
 use crate::entities::{Database, Pull, PullState, Role, Visibility};
 use crate::values::{AccountId, DatabaseId};
 
-/// What opening or reopening a pull depends on.
+/// The facts that opening or reopening a pull request depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenRequest {
-    /// Whether source and base are one database.
+    /// Whether source and base are the same database.
     pub is_within: bool,
     /// The visibility of the source.
     pub source: Visibility,
-    /// The caller's role on the source; `None` when it is hidden from the caller.
+    /// The caller's role on the source, or `None` if the source is hidden from the caller.
     pub role: Option<Role>,
     /// The visibility of the base.
     pub base: Visibility,
-    /// Whether the caller agreed that everybody may see the source branch.
+    /// Whether the caller consented to making the source branch public.
     pub publish: bool,
 }
 
-/// Why a pull may not be opened or reopened.
+/// Why a pull request may not be opened or reopened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpeningError {
     /// The source is hidden from the caller.
     Hidden,
-    /// The source is not public and the caller may not write to it.
+    /// The source is not public and the caller lacks the write role on it.
     NeedsWrite,
-    /// The pull makes the branch visible to everybody and the caller did not agree.
+    /// The pull request would make the branch public and the caller did not consent.
     NeedsPublish,
 }
 
 impl OpenRequest {
-    /// Decides whether the pull may be opened.
+    /// Checks whether the pull request may be opened.
     ///
     /// # Errors
-    /// [`OpeningError`].
+    /// [`OpeningError`] with the rule that forbids it.
     pub fn check(&self) -> Result<(), OpeningError> {
         if self.is_within || self.source == Visibility::Public {
             return Ok(());
@@ -48,43 +48,46 @@ impl OpenRequest {
         }
     }
 
-    /// Whether the pull makes visible to everybody what is not.
+    /// Returns `true` if the pull request would make a private branch public.
     pub fn publishes(&self) -> bool {
         !self.is_within && self.source == Visibility::Private && self.base == Visibility::Public
     }
 }
 
-/// Whether a source shows its branches to other databases only with consent: it is private, or was deleted.
+/// Returns `true` if the branches of a source may be shown in other databases only with consent, because the source is
+/// private or deleted.
 pub fn is_guarded(source: &Database) -> bool {
     source.visibility == Visibility::Private || source.deleted_at.is_some()
 }
 
-/// Whether a pull is closed, and what it shows hidden, when its source is deleted or made private.
+/// Returns `true` if a pull request is closed and its content hidden when its source is deleted or made private.
 pub fn ends_with_source(pull: &Pull) -> bool {
     !pull.is_within() && !matches!(pull.state, PullState::Merged { .. })
 }
 
-/// Whether a pull is closed, and what it shows hidden, when its base is made public.
+/// Returns `true` if a pull request is closed and its content hidden when its base is made public.
 pub fn ends_with_public_base(pull: &Pull, source: &Database) -> bool {
     ends_with_source(pull) && is_guarded(source) && !pull.content.is_published
 }
 
-/// Whether a fork may be made public. `parent` is the visibility of its parent, the last one if that was deleted.
+/// Returns `true` if a fork may be made public. `parent` is the visibility of its parent, or the last one if the parent was
+/// deleted.
 pub fn may_make_fork_public(parent: Visibility, role_on_parent: Option<Role>) -> bool {
     parent == Visibility::Public || role_on_parent == Some(Role::Admin)
 }
 
-/// What a fetch occupies while it runs.
+/// The resources that a fetch occupies while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FetchPlace {
     /// The database fetched into.
     pub base: DatabaseId,
-    /// The user it is for.
+    /// The user who requested the fetch.
     pub user: AccountId,
 }
 
-/// Chooses which of the `waiting` fetches runs next, if one may: one at a time per base, and of one user at most half of the `places`, but one in
-/// any case. The user with the fewest running ones comes first; among equals the one that waits longest, which stands first.
+/// Returns the index of the `waiting` fetch to run next, or `None` if none may run. At most one fetch runs per base, and a
+/// user has at most half of the `places`, but always one. The user with the fewest running fetches comes first; among
+/// equals, the first in `waiting`, which has waited longest.
 pub fn next_fetch(running: &[FetchPlace], waiting: &[FetchPlace], places: usize) -> Option<usize> {
     if running.len() >= places.max(1) {
         return None;

@@ -1,4 +1,4 @@
-//! Forks.
+//! Forks of databases.
 
 use super::super::databases::{NewOwner, has_room, may_create_for};
 use super::{LeasedRun, RunError, failed};
@@ -18,12 +18,14 @@ pub(super) fn run(
     new_owner(tx.as_mut(), &user, owner_id, owner)?;
     tx.discard();
 
-    // What earlier attempts copied and could not settle, as when the store was away: their leases are over, so they never will.
+    // Remove the copies of earlier attempts that could not settle, for example because the metadata store was unavailable.
+    // Their leases have ended, so they never will.
     for earlier in 1..run.operation.attempts {
         inner.ports.engine.remove(copy_of(fork_id, earlier))?;
     }
     let fork_id = copy_of(fork_id, run.operation.attempts);
-    // No other operation of the source runs meanwhile, so the copy holds every commit that a ref can name when it is settled.
+    // No other operation of the source runs meanwhile, so the copy holds every commit that a ref can name when the fork is
+    // settled.
     inner.ports.engine.copy(source.id, fork_id)?;
     let settled = settle(run, owner_id, owner, fork_id);
     if matches!(settled, Err(RunError::Failed(_) | RunError::Lost)) {
@@ -32,15 +34,15 @@ pub(super) fn run(
     settled
 }
 
-/// The database that an attempt copies to. A file belongs to one attempt: a worker that lost its lease without knowing may still copy, or
-/// remove what it copied, when another has settled and the fork is in use.
+/// Returns the id of the database that an attempt copies to. Each attempt has its own file: a worker that lost its lease
+/// unnoticed may still copy or remove its file after another worker has settled and the fork is in use.
 fn copy_of(fork: DatabaseId, attempt: u32) -> DatabaseId {
     let later = u128::from(attempt.saturating_sub(1));
     DatabaseId::from_uuid(uuid::Uuid::from_u128(fork.as_uuid().as_u128() ^ later))
 }
 
-/// The account the fork is for, if its creator may still create there. What the failure says is shown to whoever reads the
-/// source, and the new owner is none of their business.
+/// Returns the account that the fork is for, if the operation's creator may still create databases there. The failure does
+/// not name the account, because every reader of the source can read the failure.
 fn new_owner(tx: &mut dyn Transaction, user: &User, id: AccountId, name: &OwnerName) -> Result<NewOwner, RunError> {
     let found = may_create_for(tx, user, name.as_str())?.filter(|found| found.id == id);
     found.ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Imports.
+//! Imports of files.
 
 use std::collections::HashSet;
 use std::io;
@@ -47,7 +47,7 @@ pub(super) fn run(run: &LeasedRun<'_>, request: &ImportRequest) -> Result<(), Ru
     };
     let previous = Some(base.clone());
     run.succeed(tx, Outcome { commit: Some(head), previous, pull, ..Outcome::default() }, now)?;
-    // The bytes are collected later when this fails.
+    // If this fails, the bytes are collected later.
     let _ = inner.ports.blobs.remove(upload.id);
     Ok(())
 }
@@ -109,12 +109,12 @@ fn bring_in(
         author: &author,
         timeout: deadline.left(),
     };
-    // Before the file is read.
+    // The count exists before the first row is read.
     let count = inner.progress.begin(run.operation.id);
     ahead(file, &targets, |rows| engine.import(database.id, &job, &mut count.of(rows)).map_err(blame))
 }
 
-/// Where each file column goes, and what happens to the table.
+/// The destination of each file column, and the treatment of the table.
 struct ImportPlan {
     target: ImportTarget,
     columns: Vec<ImportColumn>,
@@ -171,7 +171,7 @@ fn plan(
     Ok(ImportPlan { target, columns })
 }
 
-/// The key columns of a new table, in the spelling of the columns.
+/// Returns the key columns of a new table, in the spelling of the columns.
 fn new_key(wanted: &[String], columns: &[ImportColumn]) -> Result<Vec<String>, RunError> {
     let mut key = Vec::new();
     for name in wanted {
@@ -186,7 +186,7 @@ fn new_key(wanted: &[String], columns: &[ImportColumn]) -> Result<Vec<String>, R
     Ok(key)
 }
 
-/// Gives every column the name and type the table has for it.
+/// Replaces the name and type of every column by those of the table's column.
 fn into_existing(table: &TableSchema, columns: &mut [ImportColumn]) -> Result<(), RunError> {
     for column in columns {
         let found = find(&table.columns, &column.name, |c| &c.name);
@@ -219,12 +219,12 @@ fn check_key(request: &ImportRequest, table: &TableSchema, columns: &[ImportColu
     Ok(())
 }
 
-/// Matches a name exactly, then whatever the case.
+/// Returns the item with exactly this name, or else one with this name in any letter case.
 fn find<'a, T>(items: &'a [T], name: &str, name_of: impl Fn(&T) -> &String) -> Option<&'a T> {
     place(items, name, name_of).and_then(|place| items.get(place))
 }
 
-/// As [`find`], for the place of what is found.
+/// Returns the position of the item that [`find`] returns.
 fn place<T>(items: &[T], name: &str, name_of: impl Fn(&T) -> &String) -> Option<usize> {
     let exact = items.iter().position(|item| name_of(item) == name);
     exact.or_else(|| items.iter().position(|item| name_of(item).eq_ignore_ascii_case(name)))

@@ -1,4 +1,4 @@
-//! Merging pulls.
+//! Merges of pull requests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

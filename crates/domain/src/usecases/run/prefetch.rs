@@ -1,4 +1,4 @@
-//! Rows read and converted on a thread of their own, ahead of the engine, which has enough to do with putting them.
+//! Reading and converting import rows on a separate thread, ahead of the engine, which is busy inserting them.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
@@ -7,29 +7,29 @@ use std::thread;
 use crate::entities::Cell;
 use crate::ports::{FormatError, ImportFile, RowSource, TargetColumn};
 
-/// A batch is full at so many rows, or bytes of them.
+/// Limits at which a batch is full: rows, and bytes of their cells.
 const ROWS: usize = 1_024;
 const BYTES: usize = 256 << 10;
-/// Batches there are: one being filled, one being emptied, and those between.
+/// Number of batches: one being filled, one being emptied, and the others in between.
 const BATCHES: usize = 4;
-/// As the threads of workers have: converters of nested formats recurse.
+/// Stack of the reading thread in bytes, as large as that of worker threads, because converters of nested formats recurse.
 const STACK: usize = 8 << 20;
 
-/// Rows, and the line each begins on. Batches go round, so that their memory is freed by the thread that took it.
+/// Rows, and the line each begins on. Batches are recycled, so that their memory is freed by the thread that allocated it.
 #[derive(Default)]
 struct RowBatch {
     rows: Vec<(u64, Vec<Cell>)>,
     filled: usize,
 }
 
-/// What the thread says.
+/// A message of the reading thread.
 enum PrefetchMessage {
     Rows(RowBatch),
     End,
     Failed(FormatError),
 }
 
-/// Has a file read ahead while `work` takes its rows.
+/// Runs `work` on the rows of a file that a separate thread reads ahead.
 pub(super) fn ahead<T>(
     file: Box<dyn ImportFile + '_>,
     targets: &[TargetColumn],
@@ -38,20 +38,20 @@ pub(super) fn ahead<T>(
     let (give, take) = mpsc::sync_channel(BATCHES);
     let (hand_back, empty) = mpsc::channel();
     thread::scope(|scope| {
-        // With the one that is being emptied.
+        // The remaining batch is the one that `Ahead` starts with.
         (1..BATCHES).for_each(|_| hand_back.send(RowBatch::default()).unwrap_or_default());
         let reader = thread::Builder::new().name("import".to_owned()).stack_size(STACK);
-        // Without a thread there is nobody to say that the file has ended, which is a fault, told below.
+        // If the thread cannot be started, `give` is dropped, and `Ahead::next` reports an error.
         let _ = reader.spawn_scoped(scope, move || match file.rows(targets) {
             Ok(mut rows) => read(rows.as_mut(), &empty, &give),
-            // It fails when nobody wants rows any more.
+            // Sending fails if `work` has ended.
             Err(error) => drop(give.send(PrefetchMessage::Failed(error))),
         });
         work(&mut Ahead { take, hand_back, batch: RowBatch::default(), next: 0 })
     })
 }
 
-/// Reads until the file ends or nobody wants more.
+/// Reads until the file ends or `work` has ended.
 fn read(source: &mut dyn RowSource, empty: &Receiver<RowBatch>, give: &SyncSender<PrefetchMessage>) {
     while let Ok(mut batch) = empty.recv() {
         let ended = fill(source, &mut batch);
@@ -59,14 +59,14 @@ fn read(source: &mut dyn RowSource, empty: &Receiver<RowBatch>, give: &SyncSende
             return;
         }
         if let Some(end) = ended {
-            // It fails when nobody wants to know.
+            // Sending fails if `work` has ended.
             let _ = give.send(end);
             return;
         }
     }
 }
 
-/// Gives how the file ended, if it did.
+/// Fills a batch. Returns how the file ended, if it did.
 fn fill(source: &mut dyn RowSource, batch: &mut RowBatch) -> Option<PrefetchMessage> {
     let mut bytes = 0;
     batch.filled = 0;
@@ -86,7 +86,7 @@ fn fill(source: &mut dyn RowSource, batch: &mut RowBatch) -> Option<PrefetchMess
     None
 }
 
-/// The rows, as they come from the thread.
+/// The rows, in the order in which the thread reads them.
 struct Ahead {
     take: Receiver<PrefetchMessage>,
     hand_back: Sender<RowBatch>,
@@ -99,7 +99,7 @@ impl RowSource for Ahead {
         while self.next == self.batch.filled {
             match self.take.recv() {
                 Ok(PrefetchMessage::Rows(batch)) => {
-                    // It fails when the file has been read.
+                    // Sending fails if the thread has read the whole file.
                     let _ = self.hand_back.send(std::mem::replace(&mut self.batch, batch));
                     self.next = 0;
                 }
@@ -125,7 +125,8 @@ mod tests {
     use crate::entities::Cell;
     use crate::ports::{FormatError, ImportFile, InferredColumn, RowSource, TargetColumn};
 
-    /// So many rows, of which each holds its number and so many bytes, and so many empty cells; then an error, if there is to be one.
+    /// A file of `last` rows, followed by the result of `end`. Each row holds its number, a blob of `bytes` bytes and
+    /// `cells` nulls.
     #[derive(Clone)]
     struct Numbers {
         read: Arc<AtomicUsize>,
@@ -173,7 +174,7 @@ mod tests {
         super::ahead(Box::new(file.clone()), &[], work)
     }
 
-    /// Takes all rows, which have to come in their order; gives how many, and how it ended.
+    /// Takes all rows, checks their order, and returns their number and how the file ended.
     fn take(rows: &mut dyn RowSource) -> (usize, Result<(), FormatError>) {
         let (mut row, mut taken) = (Vec::new(), 0);
         loop {

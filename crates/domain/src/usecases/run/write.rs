@@ -43,7 +43,8 @@ pub(super) fn run(
     let now = inner.now();
     let mut tx = inner.ports.metadata.write()?;
     run.begin(tx.as_mut(), Role::Write)?;
-    // A commit keeps whole seconds. What was merged may be a commit of somebody else.
+    // Commit times are whole seconds. After a merge, the head may be an existing commit by another author, so its time is
+    // looked up.
     let at = (from_branch == to_branch && head != *base).then(|| Timestamp::from_seconds(author.at.as_seconds()));
     run.move_branch(tx.as_mut(), to_branch, was.as_ref(), &from, (&head, at), now)?;
     let outcome = Outcome {
@@ -55,7 +56,7 @@ pub(super) fn run(
     run.succeed(tx, outcome, now)
 }
 
-/// A write without a statement: what the other branch has is merged, and there may be nothing to do.
+/// Runs a write without statements: merges the other branch, which may have nothing new.
 fn merge_only(
     run: &LeasedRun<'_>,
     database: DatabaseId,
