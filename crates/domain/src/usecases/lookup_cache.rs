@@ -74,7 +74,7 @@ impl<K: Eq + Hash, V: Clone> LookupCache<K, V> {
         Ok(found)
     }
 
-    /// Returns the cached value, or calls `look` and caches its result. For values that stay valid whatever changes in the
+    /// Returns the cached value, or calls `look` and caches its result. For values that do not depend on the version of the
     /// store.
     pub(super) fn find_fixed<E>(&self, key: K, look: impl FnOnce() -> Result<V, E>) -> Result<V, E> {
         if let Some(known) = self.get(0, &key) {

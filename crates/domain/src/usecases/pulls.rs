@@ -1,4 +1,4 @@
-//! Pull requests.
+//! Pull requests: opening, previewing, editing, withdrawing and merging them.
 
 use std::collections::BTreeMap;
 
@@ -25,63 +25,63 @@ pub use fetches::Refreshed;
 pub(super) use fetches::{Fetches, branch_moved};
 use rules::{OpenRequest, OpeningError};
 
-/// Pulls that are closed at a time when a database is deleted or its visibility changes.
+/// Number of pull requests read at a time when a database is deleted or changes its visibility.
 const CLOSED_AT_A_TIME: usize = 500;
 
-/// A pull to be.
+/// The properties of a new pull request.
 #[derive(Debug, Clone)]
 pub struct NewPull {
-    /// What it is about.
+    /// Title of the pull request.
     pub title: Title,
-    /// More about it.
+    /// Description of the pull request.
     pub description: Option<LongText>,
-    /// Owner and name of the source database, as written.
+    /// Owner and name of the source database, as written by the caller.
     pub from_database: (String, String),
-    /// The branch to merge.
+    /// Branch to merge.
     pub from_branch: String,
-    /// Owner and name of the target database, as written.
+    /// Owner and name of the target database, as written by the caller.
     pub to_database: (String, String),
-    /// The branch to merge into.
+    /// Branch to merge into.
     pub to_branch: String,
-    /// Whether the author agrees that everybody may see the source branch.
+    /// Whether the author consents to making the source branch public.
     pub publish: bool,
 }
 
-/// States a pull can be put in by hand.
+/// The states that a user can put a pull request in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WantedState {
-    /// Open again.
+    /// Reopened.
     Open,
-    /// Close.
+    /// Closed.
     Closed,
 }
 
-/// Changes to a pull; absent fields stay.
+/// Changes to a pull request. Absent fields stay unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct EditPull {
     /// New title.
     pub title: Option<Title>,
-    /// New description; empty clears.
+    /// New description. An empty one removes the description.
     pub description: Option<LongText>,
     /// New state.
     pub state: Option<WantedState>,
-    /// Whether the caller agrees that everybody may see the source branch; for reopening.
+    /// Whether the caller consents to making the source branch public; used for reopening.
     pub publish: bool,
 }
 
-/// How to merge.
+/// The settings of a merge.
 #[derive(Debug, Clone, Default)]
 pub struct MergePull {
-    /// Message of the merge commit.
+    /// Message of the merge commit. A default is used if it is absent or blank.
     pub message: Option<LongText>,
-    /// Who wins in tables with conflicts.
+    /// The side that wins in each table with conflicts.
     pub resolve: BTreeMap<String, Side>,
 }
 
-/// The commits a pull stands between; both are in the base file.
+/// The commits that a pull request lies between. Both heads are in the base file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullEdges {
-    /// Where both sides parted.
+    /// The merge base.
     pub base: CommitHash,
     /// Head of the target branch.
     pub ours: CommitHash,
@@ -89,49 +89,49 @@ pub struct PullEdges {
     pub theirs: CommitHash,
 }
 
-/// How far the preview of a pull is.
+/// The state of a pull request's preview.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PreviewStage {
-    /// It can be shown.
+    /// The preview can be shown.
     Ready(PullEdges),
     /// The commits of the source are being fetched.
     Preparing,
-    /// [`Pulls::prepare`] has to be called first.
+    /// [`Pulls::prepare`] has to be called before the preview can be shown.
     Unprepared,
 }
 
-/// What a pull would show, and what opening it means.
+/// What a pull request would show, and whether opening it publishes the source branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullPreview {
-    /// Whether opening it makes visible to everybody what is not.
+    /// Whether opening the pull request makes a private branch public.
     pub publishes: bool,
     /// What can be shown.
     pub stage: PreviewStage,
 }
 
-/// A pull that its holder may withdraw.
+/// Proof that a user may withdraw a pull request.
 #[derive(Debug, Clone)]
 pub struct Withdrawable {
     user: std::sync::Arc<User>,
     base: Database,
     number: PullNumber,
-    /// Whether the holder sees the base of the pull.
+    /// Whether the user may read the base of the pull request.
     pub sees_base: bool,
 }
 
 impl Withdrawable {
-    /// The user who may withdraw it.
+    /// Returns the user who may withdraw the pull request.
     pub fn who(&self) -> &std::sync::Arc<User> {
         &self.user
     }
 
-    /// The database of the pull.
+    /// Returns the locator of the pull request's base database.
     pub fn base(&self) -> &DatabaseLocator {
         &self.base.locator
     }
 }
 
-/// What a pull brings together.
+/// The source and the branches of a pull request.
 struct PullRefs {
     source: Database,
     from_branch: Branch,
@@ -139,7 +139,7 @@ struct PullRefs {
     opening: OpenRequest,
 }
 
-/// Pull requests.
+/// Use cases of pull requests.
 pub struct Pulls<'a>(&'a Inner);
 
 impl<'a> Pulls<'a> {
@@ -147,10 +147,10 @@ impl<'a> Pulls<'a> {
         Self(inner)
     }
 
-    /// Opens a pull.
+    /// Opens a pull request.
     ///
     /// # Errors
-    /// The variants of [`PullError`] about target, source, network, branches and duplicates.
+    /// The variants of [`PullError`] about the target, the source, the fork network, the branches and duplicates.
     pub fn open(
         &self,
         access: &DatabaseAccess<Participate>,
@@ -191,22 +191,22 @@ impl<'a> Pulls<'a> {
         Ok(pull)
     }
 
-    /// Wakes a thread that fetches, if there is something to do for a pull that was opened.
+    /// Wakes the worker that has background work for an opened pull request.
     fn wake_for(&self, pull: &Pull) {
         if pull.content.fetch_due_at.is_some() {
             self.0.fetch_wake.one();
         } else {
-            // The pull is open whatever the store says now, and its first reader has the trial made.
+            // The pull request is open even if this fails. Its first reader then requests the trial merge.
             let _ = fetches::want_trial_of(self.0, pull);
         }
     }
 
-    /// The commits a pull between these branches would stand between, without opening it. Fetches nothing: a source that is another database is
-    /// prepared by [`Pulls::prepare`] first.
+    /// Returns the commits that a pull request between these branches would lie between, without opening it. Fetches
+    /// nothing: if the source is another database, [`Pulls::prepare`] fetches its commits first.
     ///
     /// # Errors
-    /// As [`Pulls::open`], [`PullError::Duplicate`] among them, but not [`PullError::NeedsPublish`]; [`PullError::BranchMissing`] without a common
-    /// history.
+    /// As [`Pulls::open`], including [`PullError::Duplicate`] but not [`PullError::NeedsPublish`];
+    /// [`PullError::BranchMissing`] if the branches have no common history.
     pub fn preview(
         &self,
         access: &DatabaseAccess<Participate>,
@@ -227,10 +227,11 @@ impl<'a> Pulls<'a> {
         Ok(PullPreview { publishes, stage })
     }
 
-    /// Has the commits fetched that a preview of a pull between these branches needs, once for each pair of heads. They are kept for ten minutes.
+    /// Queues the fetch of the commits that a preview between these branches needs, once for each pair of heads. The result
+    /// is kept for ten minutes.
     ///
     /// # Errors
-    /// As [`Pulls::preview`]; [`PullError::TooManyPreviews`].
+    /// As [`Pulls::preview`]; [`PullError::TooManyPreviews`] if the user or the server has too many previews.
     pub fn prepare(
         &self,
         access: &DatabaseAccess<Participate>,
@@ -248,7 +249,7 @@ impl<'a> Pulls<'a> {
         Ok(())
     }
 
-    /// What a preview is of, and whether opening the pull publishes.
+    /// Returns the key of a preview, and whether opening the pull request publishes the source branch.
     fn previewed(
         &self,
         access: &DatabaseAccess<Participate>,
@@ -268,7 +269,7 @@ impl<'a> Pulls<'a> {
         Ok((key, opening.publishes()))
     }
 
-    /// Source and branches of a pull to `base`, once they are found to fit.
+    /// Returns the source and the branches of a pull request to `base`, after checking that they fit together.
     fn ends(
         &self,
         tx: &mut dyn Transaction,
@@ -315,18 +316,19 @@ impl<'a> Pulls<'a> {
         Ok((source, role))
     }
 
-    /// A pull.
+    /// Returns a pull request.
     ///
     /// # Errors
-    /// [`PullError::NoSuchPull`].
+    /// [`PullError::NoSuchPull`] if the database has no such pull request.
     pub fn get<L: Level>(&self, access: &DatabaseAccess<L>, number: PullNumber) -> Result<Pull, PullError> {
         self.0.ports.metadata.read()?.pulls().get(access.database().id, number)?.ok_or(PullError::NoSuchPull)
     }
 
-    /// A pull that the holder of the access may edit.
+    /// Returns a pull request that the access holder may edit.
     ///
     /// # Errors
-    /// [`PullError::NoSuchPull`]; [`PullError::NotYours`] for a pull of somebody else without the write role.
+    /// [`PullError::NoSuchPull`]; [`PullError::NotYours`] if the access holder neither created the pull request nor has the
+    /// write role.
     pub fn editable(&self, access: &DatabaseAccess<Participate>, number: PullNumber) -> Result<Pull, PullError> {
         let pull = self.get(access, number)?;
         if pull.creator_id != access.who().id && access.role() < Role::Write {
@@ -335,7 +337,7 @@ impl<'a> Pulls<'a> {
         Ok(pull)
     }
 
-    /// Pulls by number descending, before `before`.
+    /// Returns up to `limit` pull requests before `before`, highest number first.
     ///
     /// # Errors
     /// [`PullError::Fault`].
@@ -349,12 +351,13 @@ impl<'a> Pulls<'a> {
         Ok(self.0.ports.metadata.read()?.pulls().list(access.database().id, filter, before, limit)?)
     }
 
-    /// Edits, closes or reopens a pull. A state it already has changes nothing.
+    /// Edits, closes or reopens a pull request. Requesting the state that it already has changes nothing.
     ///
     /// # Errors
     /// [`PullError::NotYours`], [`PullError::State`], [`PullError::Merging`], [`PullError::Duplicate`],
-    /// [`PullError::BranchGone`], [`PullError::BranchMissing`], [`PullError::NotShown`]; reopening, [`PullError::SourceDenied`] and
-    /// [`PullError::NeedsPublish`] too; [`PullError::Changed`] when `expected` says that it is not as the caller saw it.
+    /// [`PullError::BranchGone`], [`PullError::BranchMissing`], [`PullError::NotShown`]; for reopening also
+    /// [`PullError::SourceDenied`] and [`PullError::NeedsPublish`]; [`PullError::Changed`] if `expected` rejects the current
+    /// state or the pull request changes meanwhile.
     pub fn edit(
         &self,
         access: &DatabaseAccess<Participate>,
@@ -399,11 +402,13 @@ impl<'a> Pulls<'a> {
         Ok(pull)
     }
 
-    /// Decides whether `caller` may withdraw the pull of this number in `owner/name`. The base need not be visible to the caller.
+    /// Returns the proof that `caller` may withdraw a pull request of `owner/name`. The base need not be visible to the
+    /// caller.
     ///
     /// # Errors
-    /// [`AccessError::SignInRequired`]; [`AccessError::NoSuchDatabase`] when the base is absent, or hidden and the caller is no administrator of the
-    /// source; [`PullError::NoSuchPull`], [`PullError::NotSourceAdmin`] where the base is visible.
+    /// [`AccessError::SignInRequired`]; [`AccessError::NoSuchDatabase`] if the base does not exist, or is hidden from a
+    /// caller who does not administer the source; [`PullError::NoSuchPull`] and [`PullError::NotSourceAdmin`] if the base is
+    /// visible.
     pub fn withdrawable(
         &self,
         caller: &Caller,
@@ -434,10 +439,10 @@ impl<'a> Pulls<'a> {
         }
     }
 
-    /// Takes back what a pull shows, and closes it. A pull that was withdrawn before stays as it is.
+    /// Hides the content of a pull request and closes it. A pull request that is hidden already stays as it is.
     ///
     /// # Errors
-    /// [`PullError::State`] when it is merged; as [`Pulls::withdrawable`] when that has changed.
+    /// [`PullError::State`] if the pull request is merged; as [`Pulls::withdrawable`] if the permission has changed.
     pub fn withdraw(&self, of: &Withdrawable, once: Option<&IdempotencyRecord<'_, Pull>>) -> Result<Pull, PullError> {
         let now = self.0.now();
         let mut tx = self.0.ports.metadata.write()?;
@@ -458,7 +463,7 @@ impl<'a> Pulls<'a> {
         Ok(pull)
     }
 
-    /// Whether a user may withdraw a pull.
+    /// Returns `true` if a caller may withdraw a pull request.
     ///
     /// # Errors
     /// [`PullError::Fault`].
@@ -470,10 +475,10 @@ impl<'a> Pulls<'a> {
         Ok(administers_source(self.0.ports.metadata.read()?.as_mut(), user, pull)?)
     }
 
-    /// Comments, oldest first, after `after`.
+    /// Returns up to `limit` comments, oldest first, starting after `after`.
     ///
     /// # Errors
-    /// [`PullError::NoSuchPull`].
+    /// [`PullError::NoSuchPull`] if the database has no such pull request.
     pub fn comments<L: Level>(
         &self,
         access: &DatabaseAccess<L>,
@@ -487,10 +492,10 @@ impl<'a> Pulls<'a> {
         Ok(tx.pull_comments().list(id, number, after, limit)?)
     }
 
-    /// Adds a comment; allowed in every state.
+    /// Adds a comment, in any state of the pull request.
     ///
     /// # Errors
-    /// [`PullError::NoSuchPull`].
+    /// [`PullError::NoSuchPull`] if the database has no such pull request.
     pub fn comment(
         &self,
         access: &DatabaseAccess<Participate>,
@@ -516,10 +521,11 @@ impl<'a> Pulls<'a> {
         Ok(comment)
     }
 
-    /// Accepts the merge of a pull as an operation.
+    /// Queues the merge of a pull request as an operation.
     ///
     /// # Errors
-    /// [`PullError::Merging`], [`PullError::State`], [`PullError::BranchGone`], [`PullError::BranchMissing`], [`PullError::QueueFull`].
+    /// [`PullError::Merging`] if a merge is queued or running; [`PullError::State`] if the pull request is not open;
+    /// [`PullError::BranchGone`], [`PullError::BranchMissing`], [`PullError::QueueFull`].
     pub fn merge(
         &self,
         access: &DatabaseAccess<Write>,
@@ -560,11 +566,11 @@ impl<'a> Pulls<'a> {
         Ok(operation)
     }
 
-    /// The commits a pull stands between now; for a closed or merged pull, those it was closed or merged at.
+    /// Returns the commits that a pull request lies between now, or lay between when it was closed or merged.
     ///
     /// # Errors
-    /// [`PullError::BranchGone`], [`PullError::BranchMissing`]; [`PullError::NotShown`] when it shows nothing; [`PullError::Preparing`] while the
-    /// source is being fetched.
+    /// [`PullError::BranchGone`], [`PullError::BranchMissing`]; [`PullError::NotShown`] if the content is hidden;
+    /// [`PullError::Preparing`] while commits of the source are being fetched.
     pub fn edges<L: Level>(&self, access: &DatabaseAccess<L>, pull: &Pull) -> Result<PullEdges, PullError> {
         if let PullState::Merged { commit, base, source, .. } = &pull.state {
             return Ok(PullEdges { base: base.clone(), ours: commit.clone(), theirs: source.clone() });
@@ -575,7 +581,7 @@ impl<'a> Pulls<'a> {
             false => None,
         };
         let shown = match pull.shown() {
-            // A release that stored no heads opened it.
+            // The pull request was opened by a release that did not store heads.
             Err(NotShown::NoHeads) if is_open => return Err(PullError::Preparing),
             other => other?,
         };
@@ -586,7 +592,7 @@ impl<'a> Pulls<'a> {
         edges(self.0, access.database().id, ours, shown.from.clone())
     }
 
-    /// The tables a pull changes, by name.
+    /// Returns the tables that a pull request changes, ordered by name.
     ///
     /// # Errors
     /// [`PullError::Fault`].
@@ -598,7 +604,8 @@ impl<'a> Pulls<'a> {
         Ok(self.0.ports.engine.changed_tables(access.database().id, &at.base, &at.theirs)?)
     }
 
-    /// The kinds of objects with code of their own, triggers and views, that merging what lies between these commits adds or changes.
+    /// Returns the kinds of objects with code of their own (triggers and views) that a merge of these commits adds or
+    /// changes.
     ///
     /// # Errors
     /// [`PullError::Fault`].
@@ -614,7 +621,8 @@ impl<'a> Pulls<'a> {
         })
     }
 
-    /// What [`Pulls::brought`] will say of a pull that is to be opened; `None` when it cannot be told before the source is fetched.
+    /// Returns what [`Pulls::brought`] returns once the pull request is open, or `None` if that is unknown before the source
+    /// is fetched.
     pub fn brings_of_new(&self, access: &DatabaseAccess<Participate>, wanted: &NewPull) -> Option<Vec<ObjectKind>> {
         if !is_called(access.database(), &wanted.from_database) {
             return None;
@@ -624,7 +632,8 @@ impl<'a> Pulls<'a> {
         self.brought(access, &at).ok()
     }
 
-    /// What [`Pulls::brought`] says of a pull; `None` while its commits cannot be told, as when a branch of it is gone.
+    /// Returns what [`Pulls::brought`] returns for a pull request, or `None` if its commits are unknown, for example because
+    /// a branch was deleted.
     ///
     /// # Errors
     /// [`PullError::Fault`].
@@ -641,10 +650,10 @@ impl<'a> Pulls<'a> {
         }
     }
 
-    /// The rows of a table a pull changes, by primary key.
+    /// Returns a page of the rows of a table that a pull request changes, ordered by primary key.
     ///
     /// # Errors
-    /// [`PullError::NoSuchTable`].
+    /// [`PullError::NoSuchTable`] if the table exists at neither commit.
     pub fn changed_rows<L: Level>(
         &self,
         access: &DatabaseAccess<L>,
@@ -658,10 +667,11 @@ impl<'a> Pulls<'a> {
         }
     }
 
-    /// What merging a pull would leave unsettled, by table, then primary key, leaving out the first `skip`.
+    /// Returns up to `limit` conflicts of a merge, ordered by table, then primary key. The first `skip` are left out.
     ///
     /// # Errors
-    /// [`PullError::TooSlow`], [`PullError::CannotMerge`]; [`PullError::NoSuchTable`] when neither side has it.
+    /// [`PullError::TooSlow`] if the engine exceeds its time limit; [`PullError::CannotMerge`]; [`PullError::NoSuchTable`]
+    /// if neither side has the table.
     pub fn conflicts<L: Level>(
         &self,
         access: &DatabaseAccess<L>,
@@ -680,7 +690,7 @@ impl<'a> Pulls<'a> {
             }
             other => other?,
         };
-        // What is in conflict is there; only an empty list may be of nothing.
+        // A table with conflicts exists. Only an empty list may be due to a missing table.
         if let Some(table) = table.filter(|_| found.is_empty() && skip == 0) {
             let is_in = |commit: &CommitHash| -> Result<bool, EngineError> {
                 Ok(engine.tables(id, commit)?.iter().any(|found| found.name.eq_ignore_ascii_case(table)))
@@ -704,7 +714,7 @@ impl<'a> Pulls<'a> {
     }
 }
 
-/// Whether a user is an administrator of the database that a pull comes from.
+/// Returns `true` if a user is an administrator of the database that a pull request comes from.
 fn administers_source(tx: &mut dyn Transaction, user: &User, pull: &Pull) -> Result<bool, Fault> {
     let source = tx.databases().get(pull.from_database_id)?.filter(|d| d.deleted_at.is_none());
     let Some(source) = source else { return Ok(false) };
@@ -719,7 +729,7 @@ fn may_open(opening: OpenRequest) -> Result<(), PullError> {
     })
 }
 
-/// Hides what a pull shows, closes it, and reports that it was open.
+/// Hides the content of a pull request, closes it, and emits an event if it was open.
 fn hide(
     inner: &Inner,
     tx: &mut dyn Transaction,
@@ -737,7 +747,7 @@ fn hide(
     Ok(())
 }
 
-/// Closes and hides the pulls to other databases from one that is deleted or made private.
+/// Closes and hides the pull requests to other databases from a database that is deleted or made private.
 pub(super) fn end_with_source(
     inner: &Inner,
     tx: &mut dyn Transaction,
@@ -756,7 +766,8 @@ pub(super) fn end_with_source(
     }
 }
 
-/// Closes and hides the pulls of a database that is made public where their author did not agree that everybody may see their source.
+/// Closes and hides the pull requests of a database that is made public, unless their authors consented to making the source
+/// public.
 pub(super) fn end_with_public_base(
     inner: &Inner,
     tx: &mut dyn Transaction,
@@ -778,7 +789,7 @@ pub(super) fn end_with_public_base(
     }
 }
 
-/// Opens a closed pull again, for which the caller needs what opening needs.
+/// Reopens a closed pull request, which requires the same permissions as opening one.
 fn reopen(
     tx: &mut dyn Transaction,
     (base, user): (&Database, &User),
@@ -797,9 +808,10 @@ fn reopen(
             publish,
         }),
     };
-    // What the caller may not do comes before the state of the pull, and that before consent.
+    // Permission errors take precedence over those about the pull request's state, which take precedence over a missing
+    // consent.
     if let Some(opening) = opening {
-        // The pull names its source to every reader of the base, so there is nothing left to conceal.
+        // Every reader of the base can see the name of the source, so a hidden source is reported as a denied one.
         may_open(OpenRequest { publish: true, ..opening }).map_err(|error| match error {
             PullError::NoSuchSource => PullError::SourceDenied,
             other => other,
@@ -817,7 +829,7 @@ fn reopen(
     Ok(())
 }
 
-/// Puts a pull in the state asked for; gives what there is to report.
+/// Puts a pull request in the requested state. Returns the action to emit, if the state changed.
 fn wanted_state(
     tx: &mut dyn Transaction,
     on: (&Database, &User),
@@ -839,7 +851,7 @@ fn wanted_state(
     Ok(changed.then_some(action))
 }
 
-/// Reports what was done to a pull.
+/// Emits the event of an action on a pull request.
 pub(super) fn emit_pull(
     inner: &Inner,
     tx: &mut dyn Transaction,
@@ -860,7 +872,7 @@ pub(super) fn emit_pull(
     emit(inner, tx, pull.database_id, sender.named(), now, kind)
 }
 
-/// Numbers and adds an open pull.
+/// Adds an open pull request under the next number of its database.
 #[expect(clippy::too_many_arguments, reason = "the fields of a pull, shared by people and imports")]
 pub(super) fn new_pull(
     tx: &mut dyn Transaction,
@@ -898,7 +910,7 @@ pub(super) fn new_pull(
     Ok(pull)
 }
 
-/// Saves a changed pull.
+/// Saves a changed pull request.
 pub(super) fn update(tx: &mut dyn Transaction, pull: &mut Pull) -> Result<(), PullError> {
     match tx.pulls().update(pull) {
         Ok(true) => {
@@ -915,7 +927,7 @@ pub(super) fn update(tx: &mut dyn Transaction, pull: &mut Pull) -> Result<(), Pu
     }
 }
 
-/// Heads of target and source.
+/// Returns the heads of the target and of the source branch.
 pub(super) fn heads(tx: &mut dyn Transaction, pull: &Pull) -> Result<(CommitHash, CommitHash), PullError> {
     let source = tx.databases().get(pull.from_database_id)?.filter(|d| d.deleted_at.is_none());
     if source.is_none() {
@@ -928,7 +940,7 @@ pub(super) fn heads(tx: &mut dyn Transaction, pull: &Pull) -> Result<(CommitHash
     Ok((ours.head, theirs.head))
 }
 
-/// Finds where two commits of a database parted.
+/// Returns the edges between two commits of a database, with their merge base.
 pub(super) fn edges(
     inner: &Inner,
     base: DatabaseId,
@@ -943,13 +955,13 @@ pub(super) fn edges(
     Ok(PullEdges { base: parted, ours, theirs })
 }
 
-/// The unsettled operation that merges this pull.
+/// Returns the unsettled operation that merges this pull request.
 fn merging(tx: &mut dyn Transaction, pull: &Pull) -> Result<Option<Operation>, Fault> {
     let pending = tx.operations().pending(pull.database_id)?;
     Ok(pending.into_iter().find(|o| matches!(&o.work, Work::Merge { pull: number, .. } if *number == pull.number)))
 }
 
-/// Whether owner and name, as written, are those of this database.
+/// Returns `true` if owner and name, as written by the caller, are those of this database.
 fn is_called(database: &Database, (owner, name): &(String, String)) -> bool {
     let locator = &database.locator;
     locator.owner.as_str().eq_ignore_ascii_case(owner) && locator.name.as_str().eq_ignore_ascii_case(name)

@@ -1,7 +1,8 @@
-//! Bringing the commits of sources into bases, and trial merges of what is too large for a caller to wait for, in the background.
+//! Background work for pull requests: fetching the commits of sources into bases, and trial merges that take too long for a
+//! caller to wait for.
 //!
-//! Fetches that are due are in the store, so that they survive a crash. In memory there is what runs, what previews wait for, and the trial merges
-//! to be made: one that is lost is made for the next reader.
+//! Due fetches are in the store, so they survive a crash. Running fetches, fetches for previews and queued trial merges are
+//! in memory only. A trial merge that is lost is repeated for the next reader.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
@@ -16,40 +17,40 @@ use crate::ports::{Durability, EngineError, FetchBacklog, FetchEnd, PullFetch, P
 use crate::usecases::Inner;
 use crate::values::{AccountId, CommitHash, DatabaseId, PullNumber, RefName, Timestamp};
 
-/// Fetches that are looked at to choose the next one, in all and of each author.
+/// Number of due fetches from which the next one is chosen, in total and per author.
 const LOOKED_AT: usize = 200;
 const LOOKED_AT_PER_AUTHOR: u32 = 8;
-/// Seconds before a fetch that failed is tried again: the first time, and at most.
+/// Seconds before a failed fetch is retried: the first delay, and the maximum of the exponential backoff.
 const RETRY_SECONDS: i64 = 1;
 const RETRY_SECONDS_MAX: i64 = 300;
-/// Seconds a prepared preview is kept.
+/// Seconds for which a prepared preview is kept.
 const PREVIEW_SECONDS: i64 = 600;
-/// Previews that may wait or be kept, in all and of one user.
+/// Maximum number of queued and kept previews, in total and per user.
 const PREVIEWS: usize = 1_000;
 const PREVIEWS_PER_USER: usize = 20;
-/// Trial merges that may wait, in all and of one base.
+/// Maximum number of queued trial merges, in total and per base.
 const TRIALS: usize = 1_000;
 const TRIALS_PER_BASE: usize = 64;
-/// Moves of branches that may wait for their pulls to be looked up, and pulls that are looked up at a time.
+/// Maximum number of branch moves whose pull requests wait to be looked up, and the number of pull requests read at a time.
 const MOVES: usize = 1_000;
 const PULLS_AT_A_TIME: usize = 200;
 
-/// What became of a step of [`Pulls::refresh_next`].
+/// The outcome of a step of [`Pulls::refresh_next`].
 #[derive(Debug)]
 pub enum Refreshed {
     /// The commits are in the base.
     Fetched,
-    /// A trial merge was made; what it found is remembered.
+    /// A trial merge was made and its result is cached.
     Prepared,
-    /// There was nothing to do any more.
+    /// There was nothing left to do.
     Dropped,
-    /// A port failed. A pull's fetch is tried again later.
+    /// A port failed. The fetch for a pull request is retried later.
     Failed(Fault),
-    /// A trial merge failed. It is made again for the next reader.
+    /// A trial merge failed. It is repeated for the next reader.
     PrepareFailed(Fault),
 }
 
-/// A preview: the database of the pull, its source, and the two heads.
+/// The key of a preview: the base, the source, and the two heads.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct PreviewKey {
     pub(super) base: DatabaseId,
@@ -72,12 +73,12 @@ struct PreviewEntry {
     since: Timestamp,
 }
 
-/// A trial merge to be made.
+/// A queued trial merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Trial {
-    /// Of the heads that a pull has by then, so that several moves are one trial.
+    /// The heads that a pull request has when the trial runs, so that several moves need only one trial.
     Pull(DatabaseId, PullNumber),
-    /// Of two commits that a reader asked about.
+    /// Two commits that a reader asked for.
     Commits { base: DatabaseId, ours: CommitHash, theirs: CommitHash },
 }
 
@@ -89,7 +90,7 @@ impl Trial {
     }
 }
 
-/// Fetches that run in this process, previews, and trial merges.
+/// The running fetches, the previews and the queued trial merges of this process.
 #[derive(Default)]
 pub(crate) struct Fetches(Mutex<KnownPreviews>);
 
@@ -97,9 +98,9 @@ pub(crate) struct Fetches(Mutex<KnownPreviews>);
 struct KnownPreviews {
     running: Vec<FetchPlace>,
     previews: HashMap<PreviewKey, PreviewEntry>,
-    /// With the user they count for: the owner of the base, unless they are of a preview.
+    /// Queued trials, each with the user it counts for: the owner of the base, or the user who asked for a preview.
     trials: VecDeque<(Trial, AccountId)>,
-    /// Branches that moved, whose pulls are to be looked up.
+    /// Branches that moved, whose pull requests have to be looked up.
     moved: BTreeSet<(DatabaseId, RefName)>,
 }
 
@@ -108,7 +109,7 @@ impl Fetches {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has a preview prepared, unless it is. Returns whether there was room.
+    /// Queues the fetch for a preview, unless it is queued or prepared. Returns `false` if there is no room.
     pub(super) fn prepare(&self, key: PreviewKey, user: AccountId, now: Timestamp) -> bool {
         let mut known = self.lock();
         let oldest = now.plus_seconds(-PREVIEW_SECONDS);
@@ -124,7 +125,7 @@ impl Fetches {
         true
     }
 
-    /// Whether a preview is prepared; `None` when none was asked for in the last ten minutes.
+    /// Returns whether a preview is prepared, or `None` if it was not requested in the last ten minutes.
     pub(super) fn is_ready(&self, key: &PreviewKey, now: Timestamp) -> Option<bool> {
         let oldest = now.plus_seconds(-PREVIEW_SECONDS);
         let known = self.lock();
@@ -132,7 +133,7 @@ impl Fetches {
         Some(preview.stage == FetchStage::Ready)
     }
 
-    /// The previews that wait, the oldest first.
+    /// Returns the queued previews, oldest first.
     fn waiting(&self) -> Vec<(PreviewKey, AccountId)> {
         let known = self.lock();
         let is_waiting = |preview: &&PreviewEntry| preview.stage == FetchStage::Waiting;
@@ -141,7 +142,7 @@ impl Fetches {
         found.into_iter().map(|(key, preview)| (key.clone(), preview.user)).collect()
     }
 
-    /// Has a trial merge made, unless it is to be made already. Returns `false` if there is no room.
+    /// Queues a trial merge, unless it is queued already. Returns `false` if there is no room.
     fn want(&self, trial: Trial, owner: AccountId) -> bool {
         let mut known = self.lock();
         if known.trials.iter().any(|(waiting, _)| *waiting == trial) {
@@ -155,19 +156,19 @@ impl Fetches {
         true
     }
 
-    /// The trial merges that wait, the oldest first.
+    /// Returns the queued trial merges, oldest first.
     fn trials(&self) -> Vec<(Trial, AccountId)> {
         self.lock().trials.iter().cloned().collect()
     }
 
-    /// Takes a trial merge that waits. Returns whether it did.
+    /// Removes a trial merge from the queue. Returns `true` if it was queued.
     fn take_trial(&self, trial: &Trial) -> bool {
         let mut known = self.lock();
         let at = known.trials.iter().position(|(waiting, _)| waiting == trial);
         at.and_then(|at| known.trials.remove(at)).is_some()
     }
 
-    /// Records that a branch moved whose pulls need trial merges.
+    /// Records that a branch moved whose pull requests need trial merges.
     fn note_move(&self, database: DatabaseId, branch: RefName) {
         let mut known = self.lock();
         if known.moved.len() < MOVES {
@@ -179,7 +180,7 @@ impl Fetches {
         self.lock().moved.pop_first()
     }
 
-    /// Takes the place of the fetch to run next, if one may run.
+    /// Takes a permit for the fetch to run next, or returns `None` if none may run.
     fn take(&self, waiting: &[FetchPlace], places: usize) -> Option<(usize, FetchPermit<'_>)> {
         let mut known = self.lock();
         let at = rules::next_fetch(&known.running, waiting, places)?;
@@ -188,7 +189,7 @@ impl Fetches {
         Some((at, FetchPermit { fetches: self, place }))
     }
 
-    /// Moves a preview on; `None` forgets it. Returns whether it was at `from`.
+    /// Moves a preview from stage `from` to `to`, or removes it if `to` is `None`. Returns `true` if it was in stage `from`.
     fn turn(&self, key: &PreviewKey, from: FetchStage, to: Option<FetchStage>, now: Timestamp) -> bool {
         let mut known = self.lock();
         let Some(preview) = known.previews.get_mut(key).filter(|preview| preview.stage == from) else { return false };
@@ -200,7 +201,7 @@ impl Fetches {
     }
 }
 
-/// A place, until it is dropped.
+/// Permission to run one fetch, released when dropped.
 struct FetchPermit<'a> {
     fetches: &'a Fetches,
     place: FetchPlace,
@@ -215,7 +216,7 @@ impl Drop for FetchPermit<'_> {
     }
 }
 
-/// Something to do.
+/// A unit of background work.
 enum FetchJob {
     Pull(PullFetch),
     PreviewEntry(PreviewKey, AccountId),
@@ -233,12 +234,13 @@ impl FetchJob {
 }
 
 impl Pulls<'_> {
-    /// Fetches the commits of one pull or preview into its base, or makes one trial merge, if there is anything to do and one of the `places` is
-    /// free. Run by so many threads at once at most, it is fair: one fetch or trial at a time in a base, and at most half of the places for the
-    /// pulls of one author, or the trials in the databases of one owner. Fetches come before trials.
+    /// Runs one unit of background work: fetches the commits of one pull request or preview into its base, or makes one
+    /// trial merge. Returns `None` if there is no work or none of the `places` is free. The choice is fair if at most
+    /// `places` threads run it at once: one fetch or trial at a time per base, and at most half of the places for the pull
+    /// requests of one author or the trials in the databases of one owner. Fetches come before trials.
     ///
     /// # Errors
-    /// [`Fault`] when the store failed; what was being fetched is due again when its lease has ended.
+    /// [`Fault`] if the store failed. The fetch is due again when its lease expires.
     pub fn refresh_next(&self, places: usize) -> Result<Option<Refreshed>, Fault> {
         let inner = self.0;
         let now = inner.now();
@@ -267,8 +269,8 @@ impl Pulls<'_> {
         }
     }
 
-    /// Ends the leases that a former process left behind, and notes what moved while no process of this release watched. For the start of a server,
-    /// before anything else runs. Returns how many fetches are due.
+    /// Ends the leases that a former process left behind, and records the branch moves of the time in which no process of
+    /// this release ran. To be called when a server starts, before anything else runs. Returns the number of due fetches.
     ///
     /// # Errors
     /// [`Fault`].
@@ -279,7 +281,8 @@ impl Pulls<'_> {
         Ok(due)
     }
 
-    /// Returns what waits to be fetched for pulls, whichever process does it, and the number of trial merges that wait in this process.
+    /// Returns the backlog of fetches for pull requests in all processes, and the number of queued trial merges in this
+    /// process.
     ///
     /// # Errors
     /// [`Fault`].
@@ -288,12 +291,13 @@ impl Pulls<'_> {
         Ok((fetches, self.0.fetches.lock().trials.len()))
     }
 
-    /// How often something became due in this process so far. Taken before looking for work, it makes [`Pulls::wait`] miss nothing.
+    /// Returns how often work became due in this process. Pass a count that was read before looking for work to
+    /// [`Pulls::wait`], so that no signal is missed.
     pub fn signals(&self) -> u64 {
         self.0.fetch_wake.count()
     }
 
-    /// Waits until something became due since `seen`, at most so long.
+    /// Waits until work has become due since `seen`, for at most `at_most`.
     pub fn wait(&self, seen: u64, at_most: Duration) {
         self.0.fetch_wake.wait(seen, at_most);
     }
@@ -344,7 +348,7 @@ fn fetch_pull(inner: &Inner, leased: &PullFetch) -> Result<Refreshed, Fault> {
     Ok(Refreshed::Fetched)
 }
 
-/// The pull as it is now and the heads it is to show; `None` when there is nothing to fetch.
+/// Returns the present state of a pull request and the heads it is to show, or `None` if there is nothing to fetch.
 fn wanted(inner: &Inner, leased: &PullFetch) -> Result<Option<(Pull, PullHeads)>, Fault> {
     let mut tx = inner.ports.metadata.read()?;
     let Some(mut pull) = tx.pulls().get(leased.database_id, leased.number)? else { return Ok(None) };
@@ -361,7 +365,7 @@ fn wanted(inner: &Inner, leased: &PullFetch) -> Result<Option<(Pull, PullHeads)>
         return Ok(Some((pull, shown)));
     }
     tx.discard();
-    // A release that stored no heads opened it, and asked for no consent.
+    // The pull request was opened by a release that stored no heads and asked for no consent.
     let mut tx = inner.ports.metadata.write()?;
     let source = tx.databases().get(pull.from_database_id)?;
     if !pull.is_within() && source.is_none_or(|source| rules::is_guarded(&source)) {
@@ -381,10 +385,10 @@ fn wanted(inner: &Inner, leased: &PullFetch) -> Result<Option<(Pull, PullHeads)>
     Ok(Some((pull, shown)))
 }
 
-/// Runs `work` and prolongs the lease of the fetch meanwhile, so that it ends soon after its process only.
+/// Runs `work` and extends the lease of the fetch meanwhile. After a crash the lease thus expires soon.
 ///
-/// A lease that ended all the same, as when the clock jumped, is no harm: another process then fetches the same commits, which are in the base once, and
-/// both ends find what the pull shows.
+/// A lease that expires nevertheless, for example because the clock jumped, does no harm: another process fetches the same
+/// commits, which are stored once, and both processes settle the fetch for what the pull request shows.
 fn while_leased(
     inner: &Inner,
     leased: &PullFetch,
@@ -403,7 +407,7 @@ fn while_leased(
     thread::scope(|scope| {
         let keeping = thread::Builder::new().name("pull-lease".to_owned()).spawn_scoped(scope, move || {
             while let Err(mpsc::RecvTimeoutError::Timeout) = beat.recv_timeout(period) {
-                // A failed beat is made up for by the next.
+                // The next heartbeat makes up for a failed one.
                 let _ = prolong();
             }
         });
@@ -414,7 +418,7 @@ fn while_leased(
     })
 }
 
-/// Has a trial merge of the heads of an open pull made, where no reader can wait for it.
+/// Queues a trial merge of the heads of an open pull request, if the engine needs it to answer readers.
 pub(super) fn want_trial_of(inner: &Inner, pull: &Pull) -> Result<(), Fault> {
     if pull.state != PullState::Open || !inner.ports.engine.needs_preparing(pull.database_id) {
         return Ok(());
@@ -428,7 +432,7 @@ pub(super) fn want_trial_of(inner: &Inner, pull: &Pull) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Has a trial merge of two commits made, for a user, where no reader can wait for it.
+/// Queues a trial merge of two commits on behalf of a user, if the engine needs it to answer readers.
 pub(super) fn want_trial(inner: &Inner, base: DatabaseId, user: AccountId, ours: &CommitHash, theirs: &CommitHash) {
     let trial = Trial::Commits { base, ours: ours.clone(), theirs: theirs.clone() };
     if inner.ports.engine.needs_preparing(base) && inner.fetches.want(trial, user) {
@@ -436,8 +440,8 @@ pub(super) fn want_trial(inner: &Inner, base: DatabaseId, user: AccountId, ours:
     }
 }
 
-/// Has trial merges made for the open pulls of a database to and from a branch that moved, where no reader can wait for them. Looks up none of them:
-/// the caller may be about to acknowledge a write.
+/// Records a branch move, so that trial merges are queued for the open pull requests to and from the branch, if the engine
+/// needs them to answer readers. Looks up no pull request: the caller may be about to acknowledge a write.
 pub(crate) fn branch_moved(inner: &Inner, database: DatabaseId, branch: &RefName) {
     if inner.ports.engine.needs_preparing(database) {
         inner.fetches.note_move(database, branch.clone());
@@ -456,7 +460,7 @@ fn want_trials_of(inner: &Inner, database: DatabaseId, branch: &RefName) -> Resu
         before = Some(last.number);
         let concerned = |pull: &&Pull| pull.to_branch == *branch || (pull.is_within() && pull.from_branch == *branch);
         for pull in page.iter().filter(concerned) {
-            // The newest are worth most; the others wait for a reader.
+            // The newest pull requests matter most. The others wait for a reader.
             if !inner.fetches.want(Trial::Pull(database, pull.number), base.owner_id) {
                 return Ok(());
             }
@@ -475,13 +479,13 @@ fn make_trial(inner: &Inner, trial: &Trial) -> Result<Refreshed, Fault> {
     let Some((ours, theirs)) = commits else { return Ok(Refreshed::Dropped) };
     Ok(match inner.ports.engine.prepare_conflicts(trial.base(), &ours, &theirs) {
         Ok(()) => Refreshed::Prepared,
-        // There is no memory just now, or the commits are gone: the next reader learns so, and has it made again.
+        // Memory is short at present, or the commits are gone. The next reader gets the error and requests the trial again.
         Err(EngineError::Busy | EngineError::NoSuchCommit(_)) => Refreshed::Dropped,
         Err(error) => Refreshed::PrepareFailed(error.into()),
     })
 }
 
-/// The heads of the target and of an open pull; `None` when they cannot be merged now.
+/// Returns the heads of the target and of an open pull request, or `None` if they cannot be merged now.
 fn present_heads(
     inner: &Inner,
     database: DatabaseId,
