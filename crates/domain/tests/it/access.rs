@@ -1,4 +1,4 @@
-//! Who sees and may do what.
+//! Visibility of databases, and the permissions of each role.
 
 use branchyard_domain::access::{Admin, Caller, Participate, Read, Write};
 use branchyard_domain::entities::{MemberRole, Organization, Role, Visibility};

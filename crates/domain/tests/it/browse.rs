@@ -1,4 +1,4 @@
-//! How large a table is said to be.
+//! Exact and estimated sizes of tables.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn size(world: &DomainHarness, table: &str) -> TableSize {
     world.hub.browse().size(&access, &at, &schema, PATIENCE).unwrap().unwrap()
 }
 
-/// `count` rows of a number and a text of `width` bytes.
+/// Creates a table of `count` rows, each with a number and a text of `width` bytes.
 fn fill(world: &DomainHarness, table: &str, count: usize, width: usize) {
     let rows: Vec<String> = (0..count).map(|number| format!("({number},'{}')", "x".repeat(width))).collect();
     world.wrote("main", &format!("CREATE TABLE {table}(id INTEGER PRIMARY KEY, a TEXT)"));

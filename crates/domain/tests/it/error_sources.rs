@@ -1,6 +1,6 @@
-//! What causes which events, in which order: the table of the hooks contract (§2.5), cause by cause.
+//! The events of each cause and their order: the table of the hooks contract (§2.5), cause by cause.
 //!
-//! `B` = branch event, `P` = push, `R` = pull request event. A push tells how far its branch had come before and after.
+//! `B` = branch event, `P` = push, `R` = pull request event. A push event carries the branch's head before and after it.
 
 use branchyard_domain::access::{Admin, Participate, Write};
 use branchyard_domain::entities::{Event, EventKind, PullAction, Role, Visibility};
@@ -13,7 +13,7 @@ use crate::harness::{DB, DomainHarness, create, name, person, user, world};
 use crate::imports::import_of;
 use crate::refs::at;
 
-/// A cause: its name, what is there before, what is done, and the events that it has.
+/// A cause: its name, its precondition, its action, and the expected events.
 type Cause = (&'static str, fn(&DomainHarness), fn(&DomainHarness), &'static [&'static str]);
 
 const INSERT: &str = "INSERT INTO t VALUES (7,'seven')";
@@ -200,7 +200,7 @@ fn with_pull(world: &DomainHarness) {
     world.open("work");
 }
 
-/// `main` and `work` have both gone on; `main-copy` is where `main` was before that.
+/// `main` and `work` have both moved on; `main-copy` starts at the earlier head of `main`.
 fn diverged(world: &DomainHarness) {
     with_work(world);
     world.branch("main-copy", at("main")).unwrap();
@@ -249,7 +249,7 @@ fn every_cause_has_its_events_in_order() {
     }
 }
 
-/// Every event that moved a branch leads on from the one before: nothing is left out, nothing told twice.
+/// Each push event of a branch starts at the head of the previous one: none is missing and none is repeated.
 #[test]
 fn pushes_form_a_chain() {
     let world = world();
@@ -271,7 +271,7 @@ fn pushes_form_a_chain() {
     }
 }
 
-/// The sender of a merge is who asked for it, not who opened the pull.
+/// The sender of a merge event is the user who requested the merge, not the author of the pull request.
 #[test]
 fn senders_and_authors() {
     let world = world();
@@ -307,7 +307,7 @@ fn tell(world: &DomainHarness, event: &Event, main: &branchyard_domain::values::
     }
 }
 
-/// A commit that is named by its hash makes no event either.
+/// Creating a branch at a commit hash emits no push event either.
 #[test]
 fn a_branch_made_at_a_commit_is_a_branch_event() {
     let world = world();

@@ -1,4 +1,4 @@
-//! Every operation takes effect exactly once, whatever fails between.
+//! Every operation takes effect exactly once, even if any of its steps fails.
 
 use branchyard_domain::access::{Participate, Read, Write};
 use branchyard_domain::entities::{Operation, OperationStatus};
@@ -13,7 +13,7 @@ use crate::refs::at;
 
 const ADD: &str = "INSERT INTO t VALUES (2,'two')";
 
-/// Fails each save of a run in turn, both ways, and looks at what there is when all is done.
+/// Makes each commit of a run fail in turn, with either kind of fault, and checks the final state.
 fn with_every_fault(prepare: impl Fn(&DomainHarness) -> OperationId, check: impl Fn(&DomainHarness, &str)) {
     for fault in [SaveFault::Lost, SaveFault::Unheard] {
         for saves in 0.. {
@@ -146,7 +146,7 @@ fn a_branch_that_moves_meanwhile_is_written_again() {
     assert_eq!(world.events(), ["push main", "push main"]);
 }
 
-/// Runs one operation by a worker that falls asleep in the middle; another takes it over and finishes.
+/// Runs one operation on a worker that stalls in the middle. A second worker takes it over and settles it.
 fn taken_over(world: &DomainHarness) {
     let (hub, clock) = (world.hub.clone(), world.fakes.clock.clone());
     world.fakes.engine.meanwhile(move || {

@@ -1,4 +1,4 @@
-//! Workers shared among the creators of operations.
+//! Fair sharing of workers among the creators of operations.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::Scope;
@@ -12,12 +12,12 @@ use branchyard_domain::values::{DatabaseId, OperationId};
 
 use crate::harness::{DomainHarness, create, name, world_with};
 
-/// Far more than anything here takes.
+/// Far more time than any of these tests takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 const NAMES: [&str; 4] = ["one", "two", "three", "four"];
 const WRITES: usize = 20;
 
-/// Two workers, as a server runs them.
+/// Two workers, as in a server.
 struct TestCrew {
     hub: Hub,
     stop: AtomicBool,
@@ -43,7 +43,7 @@ impl TestCrew {
     }
 }
 
-/// Ends the crew and what it runs, also when a test fails.
+/// Stops the crew and releases the held writes, also if a test fails.
 struct End<'a>(&'a TestCrew, &'a DomainHarness);
 
 impl Drop for End<'_> {
@@ -85,7 +85,7 @@ fn wait_until(holds: impl Fn() -> bool) {
     }
 }
 
-/// Four databases of Ada's, whose writes are held, with 20 writes in them; and one of Ben's.
+/// Creates four databases of Ada with 20 held writes, and one of Ben.
 fn crowd(world: &DomainHarness) -> (Vec<DatabaseId>, Vec<OperationId>) {
     let databases: Vec<_> =
         NAMES.iter().map(|name| create(&world.hub, &world.ada, ("ada", *name), Visibility::Public)).collect();
@@ -122,7 +122,7 @@ fn others_get_through(long_after_ms: u64, held_at_once: usize) {
         world.fakes.engine.hold_writes(&[]);
         wait_until(|| held.iter().all(|id| is_settled(&world, *id)));
     });
-    // In their order: the table comes before its rows, and each row is there.
+    // The writes ran in order: each table came before its rows, and each row exists.
     held.iter().for_each(|id| drop(world.outcome(*id)));
     NAMES.iter().for_each(|name| assert_eq!(world.rows_in(("ada", *name), "main"), ["1", "2", "3", "4"]));
 }

@@ -1,4 +1,4 @@
-//! Files that come in one piece.
+//! Imports of files that arrive in one request.
 
 use std::io::{self, Read};
 
@@ -78,7 +78,7 @@ fn a_script_without_a_mode_is_run_as_it_is() {
     assert_eq!(world.failure(failed.id).kind, FailureKind::Content);
 }
 
-/// Gives a few bytes, then fails.
+/// A reader that returns one byte, unless the flag is set, then fails.
 struct Torn(bool);
 
 impl Read for Torn {
@@ -112,7 +112,7 @@ fn what_is_refused_leaves_nothing() {
     assert_eq!(blobs(&world), 1);
 }
 
-/// A file that is looked at before it is imported.
+/// Files that are previewed before they are imported.
 mod arrived {
     use branchyard_domain::usecases::{ArrivedImport, NewUpload, Preview};
 

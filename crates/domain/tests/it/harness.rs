@@ -1,4 +1,4 @@
-//! A hub with a few people, and short words for what tests do all the time.
+//! A hub over the fakes with two users, and shorthands for frequent steps of tests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(crate) fn name(text: &str) -> RefName {
     RefName::parse(text).unwrap()
 }
 
-/// Ada with the public database `ada/engines` of table `t`; Ben without any role.
+/// Creates a hub with Ada, who owns the public database `ada/engines` with table `t`, and Ben, who has no role.
 pub(crate) fn world() -> DomainHarness {
     world_with(Limits::default())
 }
@@ -83,7 +83,7 @@ impl DomainHarness {
         tx.commit(Durability::Synced).unwrap();
     }
 
-    /// Queues a write to `to`, starting from `from`.
+    /// Queues a write to `to`, which starts at `from` if it does not exist.
     pub(crate) fn queue(&self, from: &str, to: &str, statements: &str) -> Operation {
         let wanted = SqlWrite {
             from_branch: from.to_owned(),
@@ -94,7 +94,7 @@ impl DomainHarness {
         self.hub.operations().sql_write(&self.access::<Write>(&self.ada), wanted, None).unwrap()
     }
 
-    /// Runs what waits, faults included, until nothing is left.
+    /// Runs the queued operations, including retries after faults, until none is left.
     pub(crate) fn work(&self) {
         for _ in 0..30 {
             if let Ok(None) = self.hub.operations().run_next("worker") {
@@ -104,7 +104,7 @@ impl DomainHarness {
         panic!("there is no end of work");
     }
 
-    /// Fetches what pulls and previews wait for, faults included, until nothing is due.
+    /// Runs the due fetches of pull requests and previews, including retries after faults, until none is left.
     pub(crate) fn refresh(&self) {
         for _ in 0..30 {
             if self.hub.pulls().refresh_next(1).unwrap().is_none() {
@@ -132,7 +132,7 @@ impl DomainHarness {
         }
     }
 
-    /// Runs statements on a branch, which must work.
+    /// Runs statements on a branch and asserts that they succeed.
     pub(crate) fn wrote(&self, branch: &str, statements: &str) -> CommitHash {
         let operation = self.queue(if self.head(branch).is_some() { branch } else { "main" }, branch, statements);
         self.work();

@@ -1,4 +1,4 @@
-//! Hooks: registration, and the way of an event from the outbox to a receiver.
+//! Webhooks: registration, and the path of an event from the outbox to a receiver.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ impl DomainHarness {
         self.hub.hooks().create(&self.admin(), wanted, None)
     }
 
-    /// A hook for branch events, without anything that happened before.
+    /// Registers a hook for branch events, after discarding all earlier events.
     fn hooked(&self) -> HookId {
         while !self.hub.dispatch().fan_out().unwrap().is_empty() {}
         self.hook_to(URL, &[HookEvent::Branch]).unwrap().view.hook.id
@@ -52,7 +52,7 @@ impl DomainHarness {
         self.hub.hooks().edit(&self.admin(), hook, edit, None).unwrap()
     }
 
-    /// Makes the deliveries of all events and all attempts that are due; gives how many attempts there were.
+    /// Dispatches all events, makes all due attempts, and returns the number of attempts.
     fn deliver(&self) -> usize {
         let dispatch = self.hub.dispatch();
         while !dispatch.fan_out().unwrap().is_empty() {}
@@ -73,7 +73,7 @@ impl DomainHarness {
         (0..times).for_each(|_| self.fakes.sender.plan(URL, sent.clone()));
     }
 
-    /// Waits until the next attempt of a pending delivery and makes it.
+    /// Advances the clock to the next attempt of a pending delivery and makes the attempt. Returns the delay in seconds.
     fn next_attempt(&self, hook: HookId) -> i64 {
         let DeliveryStatus::Pending { next_attempt_at } = self.last(hook).status else { panic!("not pending") };
         let waited = next_attempt_at.as_micros() - self.hub.now().as_micros();
@@ -190,7 +190,7 @@ fn events_reach_the_hooks_that_want_them_in_order() {
     let log = world.hub.deliveries().get(&world.admin(), branch, world.last(branch).id).unwrap();
     assert_eq!((log.attempts.len(), log.attempts[0].response_status), (1, Some(200)));
     assert_eq!(log.request.headers.len(), 1);
-    // Switched on later, it hears of what happens later.
+    // A hook that is activated later receives only later events.
     world.edit_hook(off, EditHook { active: Some(true), ..EditHook::default() });
     assert_eq!(world.deliver(), 0);
     world.branches(&["d"]);
@@ -268,7 +268,7 @@ fn a_retry_does_not_hold_back_what_comes_later() {
 #[test]
 fn what_happened_before_a_hook_listened_is_not_told_to_it() {
     let world = world();
-    // Each event still waits in the outbox when the hook is registered, switched off, and on again.
+    // Each event still waits in the outbox when the hook is registered, deactivated and activated again.
     world.branches(&["a"]);
     let hook = world.hook_to(URL, &[HookEvent::Branch]).unwrap().view.hook.id;
     world.branches(&["b"]);
@@ -322,7 +322,7 @@ fn five_days_of_nothing_but_failures_switch_a_hook_off() {
         for _ in 0..9 {
             world.next_attempt(hook);
         }
-        // Three days and a bit have passed, and a delivery is used up.
+        // More than three days have passed, and one delivery has used up its attempts.
         assert!(world.view(hook).hook.exhausted && world.view(hook).hook.active);
         if one_success {
             world.branches(&["good"]);
@@ -443,11 +443,11 @@ fn who_lost_the_lease_changes_nothing() {
     let taken_over = lease(&world, "other").pop().unwrap();
     let first = taken_over.deliveries[0].0.id;
     assert_eq!(slow.deliveries[0].0.id, first, "the same id");
-    // Nothing is attempted that the lease does not cover to its end.
+    // No attempt is made that the lease does not cover to its end.
     let late = world.hub.dispatch().attempt(slow.clone(), &CancellationToken::default(), || true).unwrap();
     assert!(late.attempted.is_empty());
     assert!(world.fakes.sender.sent().is_empty());
-    // Who was cut off in the attempt itself comes late.
+    // An attempt that was under way when the lease expired is reported too late.
     let late = Run {
         lease: slow,
         attempted: world

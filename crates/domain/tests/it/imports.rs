@@ -28,7 +28,7 @@ fn put(world: &DomainHarness, opened: &OpenedUpload, number: u32, bytes: &str) -
     world.hub.imports().put_part(opened.upload.id, number, None, &mut bytes.as_bytes())
 }
 
-/// An import of what was uploaded in one part.
+/// Returns the settings of an import of a file that was uploaded in one part.
 fn wanted(opened: &OpenedUpload, file: &str) -> NewImport {
     let md5 = Md5::digest(file.as_bytes());
     NewImport {
@@ -59,7 +59,7 @@ fn start(world: &DomainHarness, wanted: NewImport) -> Result<Operation, ImportEr
     world.hub.imports().start(&world.access::<Write>(&world.ada), wanted, None)
 }
 
-/// Queues an import of a file into the table.
+/// Uploads a file and queues its import into the table.
 pub(crate) fn import_of(world: &DomainHarness, file: &str, pull_branch: Option<&str>) -> Operation {
     let opened = uploaded(world, file);
     let pull_branch = pull_branch.map(str::to_owned);
@@ -73,7 +73,7 @@ fn fields(refused: Result<impl std::fmt::Debug, ImportError>) -> Vec<&'static st
     }
 }
 
-/// Formats whose rows note what is said of the import while they are taken.
+/// Records the progress that the hub reports each time a row is read.
 struct Watched {
     asked: OnceLock<(Hub, Operation)>,
     seen: Mutex<Vec<Option<u64>>>,
@@ -101,7 +101,7 @@ impl RowSource for WatchedRows<'_> {
     }
 }
 
-/// The port, over one that tests look into.
+/// A formats port whose rows record the reported progress.
 struct Watching(Arc<Watched>);
 
 impl Formats for Watching {
@@ -319,7 +319,7 @@ fn rows_are_counted_while_an_import_takes_them() {
     let world = world();
     let watched = Arc::new(Watched { asked: OnceLock::new(), seen: Mutex::default() });
     let hub = world.fakes.reading(Arc::new(Watching(Arc::clone(&watched))));
-    // More than is read ahead of the engine, by far.
+    // Far more rows than are read ahead of the engine.
     const ROWS: u64 = 20_000;
     let lines: String = (2..ROWS + 2).map(|id| format!("{id},row\n")).collect();
     let operation = import_of(&world, &format!("id,a\n{lines}"), None);

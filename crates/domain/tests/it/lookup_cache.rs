@@ -1,4 +1,4 @@
-//! What is remembered is true: any change makes it be looked up again.
+//! Cached lookups are correct: every change of the store invalidates them.
 
 use branchyard_domain::access::{Caller, Participate, Read};
 use branchyard_domain::entities::{Role, Visibility};

@@ -1,4 +1,4 @@
-//! Use cases over the fakes, and the suites of the ports on the fakes.
+//! Tests of the use cases on the fakes, and of the fakes against the contract suites of the ports.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail where the test would")]
 
 mod access;

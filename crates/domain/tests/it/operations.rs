@@ -1,4 +1,4 @@
-//! Accepting, canceling, counting; SQL writes; idempotency.
+//! Operations: queueing, canceling, limits, SQL writes and idempotency.
 
 use branchyard_domain::access::{Admin, Caller, Participate, Write};
 use branchyard_domain::entities::{ActivityKind, FailureKind, Operation, OperationStatus, Role, Visibility, Work};

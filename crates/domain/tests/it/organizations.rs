@@ -12,7 +12,7 @@ fn named(text: &str) -> NewOrganization {
     NewOrganization::named(OwnerName::parse(text).unwrap())
 }
 
-/// Ada's world with her organization `works`.
+/// Creates the default hub with an organization `works` owned by Ada.
 fn works() -> DomainHarness {
     let world = world();
     world.hub.organizations().create(user(&world.ada), named("works"), None).unwrap();

@@ -1,4 +1,4 @@
-//! What strangers write is parsed without a panic, and what parses keeps the rules.
+//! Untrusted text is parsed without a panic, and parsed values satisfy their rules.
 
 use branchyard_domain::access::Read;
 use branchyard_domain::errors::{ReadError, RefError};
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use crate::harness::world;
 
-/// Texts near the rules, and texts far away.
+/// Texts that almost satisfy the rules, and arbitrary texts.
 fn texts() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<String>(),

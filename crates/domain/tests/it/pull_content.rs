@@ -1,4 +1,4 @@
-//! What pulls show, to whom, and until when.
+//! The content that pull requests show, to which users, and until when.
 
 use branchyard_domain::access::{Admin, Caller, Participate, Write};
 use branchyard_domain::entities::{Pull, PullHeads};
@@ -14,7 +14,7 @@ use crate::harness::{DB, DomainHarness, name, person, user, world};
 
 const FORK: (&str, &str) = ("ben", DB.1);
 
-/// The world with Ben's private fork of Ada's public database, one row ahead of it.
+/// The default hub with Ben's private fork of Ada's public database, one row ahead of it.
 struct Forked {
     world: DomainHarness,
     fork: DatabaseId,
@@ -90,7 +90,7 @@ impl Forked {
         pulls.withdraw(&pulls.withdrawable(by, DB.0, DB.1, pull.number)?, None)
     }
 
-    /// Whether readers of the base can name the commit of the pull.
+    /// Returns `true` if readers of the base can resolve the hash of the commit.
     fn is_named(&self, commit: &CommitHash) -> bool {
         let access = self.access::<Participate>(&self.ada);
         self.hub.sql().resolve(&access, Some(&commit.to_string())).is_ok()
@@ -121,7 +121,7 @@ fn a_reader_of_a_private_fork_cannot_publish_it() {
     assert!(matches!(world.offer(&world.cleo, false), Err(PullError::NeedsPublish)));
     let pull = world.offer(&world.cleo, true).unwrap();
     assert!(pull.content.is_published);
-    // The same to a base that is private needs no consent.
+    // A pull request to a private base needs no consent.
     world.set(&world.cleo, &pull, WantedState::Closed, false).unwrap();
     world.world.invite(&world.cleo, Role::Read);
     world.see(DB, Visibility::Private).unwrap();
@@ -143,7 +143,7 @@ fn opening_answers_at_once_and_the_commits_come_in_the_background() {
     assert!(world.hub.pulls().refresh_next(1).unwrap().is_none());
     assert_eq!(world.edges(&pull).unwrap().theirs, head);
     assert!(world.is_named(&head), "the pull names it");
-    // Moves of the source coalesce: one fetch, of the newest head.
+    // Moves of the source coalesce into one fetch, of the newest head.
     world.push("INSERT INTO t VALUES (7,'seven')");
     let newest = world.push("INSERT INTO t VALUES (8,'eight')");
     assert_eq!(world.now(&pull).content.heads.unwrap().from, newest);
@@ -177,7 +177,7 @@ fn a_pull_within_a_database_follows_its_branch_at_once() {
     let newest = world.world.wrote("work", "INSERT INTO t VALUES (3,'three')");
     assert_eq!(world.edges(&pull).unwrap().theirs, newest);
     assert!(world.hub.pulls().refresh_next(1).unwrap().is_none());
-    // Closed, it keeps showing what it showed.
+    // A closed pull request keeps its content.
     world.set(&world.ada, &pull, WantedState::Closed, false).unwrap();
     world.world.wrote("work", "INSERT INTO t VALUES (4,'four')");
     assert_eq!(world.edges(&pull).unwrap().theirs, newest);
@@ -380,7 +380,7 @@ fn a_preview_across_forks_is_prepared_first_and_kept_for_ten_minutes() {
 fn a_fetch_that_fails_is_tried_again_later_and_survives_a_restart() {
     let world = forked();
     let pull = world.offer(&world.ben, true).unwrap();
-    // As when the file of the source cannot be read.
+    // This stands for a source file that cannot be read.
     world.fakes.engine.remove(world.fork).unwrap();
     assert!(matches!(world.hub.pulls().refresh_next(1), Ok(Some(Refreshed::Failed(_)))));
     assert!(world.hub.pulls().refresh_next(1).unwrap().is_none(), "it waits");

@@ -13,7 +13,7 @@ use branchyard_domain::values::CommitHash;
 
 use crate::harness::{DomainHarness, world, world_with};
 
-/// Far longer than anything here takes, on a machine that is slow and busy.
+/// Far more time than any of these tests takes, even on a slow and busy machine.
 const AMPLE: Duration = Duration::from_secs(60);
 
 impl DomainHarness {
@@ -31,7 +31,7 @@ impl DomainHarness {
         self.conflicts_at(&self.edges_of(pull))
     }
 
-    /// Makes the trial merges that wait; returns how many there were.
+    /// Makes the queued trial merges and returns their number.
     fn trials(&self) -> usize {
         let refreshed = std::iter::from_fn(|| self.hub.pulls().refresh_next(1).unwrap());
         let each = refreshed.map(|ended| assert!(matches!(ended, Refreshed::Prepared), "{ended:?}"));
@@ -43,7 +43,7 @@ fn is_busy(conflicts: &Result<Vec<Conflict>, PullError>) -> bool {
     matches!(conflicts, Err(PullError::Fault(Fault::Engine(EngineError::Busy))))
 }
 
-/// A world with a row that `work` and `main` change differently, where conflicts are found in the background only.
+/// Creates a hub with a row that `work` and `main` change differently. Conflicts are found only in the background.
 fn large() -> DomainHarness {
     let world = world();
     world.wrote("work", "UPDATE t SET a = 'theirs' WHERE id = 1");
@@ -74,7 +74,7 @@ fn a_reader_who_finds_nothing_prepared_has_it_prepared() {
     let world = large();
     let pull = world.open("work");
     assert_eq!(world.trials(), 1);
-    // As when it was forgotten meanwhile, or the process restarted.
+    // This stands for a cache eviction or a restart of the process.
     world.fakes.engine.prepare_first();
     for _ in 0..3 {
         assert!(is_busy(&world.conflicts_of(&pull)));
@@ -94,7 +94,7 @@ fn trial_merges_that_wait_are_bounded() {
         assert!(is_busy(&world.conflicts_at(&PullEdges { theirs, ..edges.clone() })));
     }
     assert_eq!(world.hub.pulls().backlog().unwrap().1, 64);
-    // What is not there is passed over, and the pull's own trial is made all the same.
+    // Trials of missing commits are dropped, and the trial of the pull request itself is made.
     while world.hub.pulls().refresh_next(1).unwrap().is_some() {}
     assert_eq!(world.hub.pulls().backlog().unwrap().1, 0);
     assert_eq!(world.conflicts_of(&pull).unwrap().len(), 1);
@@ -125,7 +125,7 @@ fn a_fetch_keeps_its_lease_for_as_long_as_it_takes() {
     world.fakes.engine.meanwhile(move || {
         let is_free = || !metadata.read().unwrap().pull_fetches().due(hub.now(), 9, 9).unwrap().is_empty();
         assert!(!is_free(), "leased");
-        // Three times as long as the lease.
+        // Three times the duration of the lease.
         for _ in 0..3 {
             clock.advance_seconds(1);
             let began = Instant::now();
@@ -148,7 +148,7 @@ fn a_pull_that_is_shown_again_asks_the_engine_nothing() {
     let access = world.access::<Participate>(&world.ben);
     let brings = || world.hub.pulls().brings(&access, &pull).unwrap();
     let (edges, brought) = (world.edges_of(&pull), brings());
-    // Whatever the engine is asked from now on fails.
+    // From here on, every call to the engine fails.
     world.fakes.engine.remove(world.db).unwrap();
     assert_eq!((world.edges_of(&pull), brings()), (edges, brought));
 }

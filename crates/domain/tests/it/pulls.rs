@@ -1,4 +1,4 @@
-//! The life of a pull.
+//! The lifecycle of a pull request.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Branches, tags, releases, revisions.
+//! Branches, tags, releases and revision expressions.
 
 use branchyard_domain::access::{Participate, Read, Write};
 use branchyard_domain::errors::{ReadError, RefError, ReleaseError};

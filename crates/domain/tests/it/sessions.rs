@@ -1,4 +1,4 @@
-//! Signing up and in.
+//! Sign-up and sign-in.
 
 use branchyard_auth::{PasswordHash, PlainPassword, PlainSecret};
 use branchyard_domain::entities::User;

@@ -1,4 +1,4 @@
-//! The fakes pass the suites of the ports.
+//! The contract suites of the ports, run on the fakes.
 
 use branchyard_domain_testing::fakes::{MemoryEngine, MemoryMetadata};
 use branchyard_domain_testing::suites;
