@@ -1,4 +1,4 @@
-//! The formats port on `branchyard-imports`, and on the engine for files of its own kind.
+//! The formats port on `branchyard-imports`, and on the engine for SQLite files.
 
 mod sqlite;
 
@@ -11,11 +11,11 @@ use branchyard_domain::ports::{
 use branchyard_engine_doltlite::DoltliteEngine;
 use branchyard_imports::{Affinity, Format, ImportError, Input, Limits, ReadSeek, RowErrors, Rows, Scan, Value};
 
-/// Every format this build reads.
+/// Readers for every format that this build supports.
 pub struct FileFormats {
-    /// Limits of reading.
+    /// Limits of the files.
     pub limits: Limits,
-    /// Reads SQLite files.
+    /// The engine, which reads SQLite files.
     pub engine: Arc<DoltliteEngine>,
 }
 
@@ -27,7 +27,7 @@ fn format_of(file_type: FileType) -> Option<Format> {
         FileType::Yaml => Some(Format::Yaml),
         FileType::Xlsx => Some(Format::Xlsx),
         FileType::Parquet => Some(Format::Parquet),
-        // The engine reads these.
+        // The engine reads these formats.
         FileType::Sql | FileType::Sqlite => None,
     }
 }
@@ -49,7 +49,7 @@ impl Formats for FileFormats {
     }
 }
 
-/// A file as `branchyard-imports` opens it.
+/// A file in the form in which `branchyard-imports` opens it.
 struct File<'a> {
     format: Format,
     table: &'a str,
@@ -110,7 +110,7 @@ impl ImportFile for Scanned<'_> {
     }
 }
 
-/// What the table wants of each column of the file.
+/// Returns the affinity of the target column of each column in the file.
 pub(crate) fn affinities(columns: &[InferredColumn], targets: &[TargetColumn]) -> impl Fn(&str) -> Affinity {
     move |name| {
         let at = columns.iter().position(|column| column.name == name);
@@ -121,7 +121,7 @@ pub(crate) fn affinities(columns: &[InferredColumn], targets: &[TargetColumn]) -
     }
 }
 
-/// Rows as the engine takes them.
+/// Rows converted to the cells of the engine.
 pub(crate) struct Converted<'a> {
     rows: Box<dyn Rows + 'a>,
     errors: RowErrors,
@@ -141,7 +141,7 @@ impl RowSource for Converted<'_> {
                 row.extend(next.values.iter().map(cell));
                 Ok(Some(next.line))
             }
-            // Bad rows were skipped on the way; the end is where they are told, all at once.
+            // Invalid rows were skipped. Their errors are returned together at the end.
             None if self.errors.is_empty() => Ok(None),
             None => Err(FormatError::Rows(problems(&self.errors))),
         }

@@ -1,4 +1,5 @@
-//! Tables of SQLite files as records: the engine opens them, because it links SQLite; `branchyard-imports` makes rows of them.
+//! Tables of SQLite files as records. The engine opens the files, because it links SQLite; `branchyard-imports` converts the
+//! records to rows.
 
 use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{FormatError, FormatInput, ImportFile, InferredColumn, RowSource, TargetColumn};

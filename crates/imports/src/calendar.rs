@@ -2,10 +2,10 @@
 
 pub(crate) const NANOS_PER_DAY: i128 = 86_400_000_000_000;
 
-/// The date so many days after 1970-01-01, in the proleptic Gregorian calendar: `2026-09-04`. Years outside of 0 to 9999 have
-/// a sign and at least five digits.
+/// Returns the date `days` days after 1970-01-01 in the proleptic Gregorian calendar, such as `2026-09-04`. Years outside 0
+/// to 9999 have a sign and at least five digits.
 pub(crate) fn date(days: i64) -> String {
-    // Counted in eras of 400 years from 0000-03-01, so that the leap day is the last of its year.
+    // Eras of 400 years are counted from 0000-03-01, so that the leap day is the last day of a year.
     let days = i128::from(days) + 719_468;
     let era = days.div_euclid(146_097);
     let day_of_era = days.rem_euclid(146_097);
@@ -22,7 +22,7 @@ pub(crate) fn date(days: i64) -> String {
     }
 }
 
-/// A time of day: `12:30:00`, with as many digits of the fraction as it has.
+/// Returns a time of day, such as `12:30:00`, with only as many fractional digits as necessary.
 pub(crate) fn time(nanos: i128) -> String {
     let (seconds, fraction) = (nanos.div_euclid(1_000_000_000), nanos.rem_euclid(1_000_000_000));
     let time = format!("{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60);
@@ -33,7 +33,7 @@ pub(crate) fn time(nanos: i128) -> String {
     format!("{time}.{}", fraction.trim_end_matches('0'))
 }
 
-/// The moment so many nanoseconds after 1970-01-01T00:00:00: `2026-09-04T12:30:00`.
+/// Returns the timestamp `nanos` nanoseconds after 1970-01-01T00:00:00, such as `2026-09-04T12:30:00`.
 pub(crate) fn timestamp(nanos: i128) -> String {
     let days = i64::try_from(nanos.div_euclid(NANOS_PER_DAY)).unwrap_or(i64::MAX);
     format!("{}T{}", date(days), time(nanos.rem_euclid(NANOS_PER_DAY)))

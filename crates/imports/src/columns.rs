@@ -1,19 +1,19 @@
-//! The names of the columns.
+//! Names of columns and their uniqueness.
 
 use std::collections::HashMap;
 
 use crate::error::shortened;
 use crate::format::Limits;
 
-/// What all names together may take. The statement that makes a table of them is not longer in the engine.
+/// Maximum length of all names together in bytes. The engine limits `CREATE TABLE` statements to the same length.
 const ALL_BYTES: usize = 1 << 20;
 
-/// Why a name cannot be that of a column.
+/// The reason why a name is not valid for a column.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NameFault {
-    /// What is wrong.
+    /// The defect, for the user.
     pub(crate) detail: String,
-    /// Whether the file as a whole is beyond a limit, so that reading on makes no sense.
+    /// Whether the file as a whole exceeds a limit, so that reading further is pointless.
     pub(crate) fatal: bool,
 }
 
@@ -22,13 +22,13 @@ pub(crate) struct NameFault {
 pub(crate) struct Columns {
     names: Vec<String>,
     places: HashMap<String, usize>,
-    // The engine compares names without regard to ASCII case: `id` and `ID` could not be told apart in a table.
+    // The engine compares names case-insensitively for ASCII, so `id` and `ID` would be the same column of a table.
     folded: HashMap<String, usize>,
     bytes: usize,
 }
 
 impl Columns {
-    /// Columns an earlier pass found.
+    /// Returns the columns that an earlier pass found.
     pub(crate) fn known(names: &[String]) -> Self {
         let mut columns = Self::default();
         for name in names {
@@ -37,12 +37,12 @@ impl Columns {
         columns
     }
 
-    /// The names.
+    /// Returns the names in order.
     pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Adds a name, which must be new.
+    /// Adds a name. Fails if the name exists.
     pub(crate) fn add(&mut self, name: &str, limits: Limits) -> Result<(), NameFault> {
         if self.places.contains_key(name) {
             let detail = format!("two columns have the name '{}'", shortened(name));
@@ -51,7 +51,7 @@ impl Columns {
         self.place(name, limits).map(|_| ())
     }
 
-    /// The place of a name, which is added when it is new.
+    /// Returns the position of a name. Adds the name if it is new.
     pub(crate) fn place(&mut self, name: &str, limits: Limits) -> Result<usize, NameFault> {
         if let Some(place) = self.places.get(name) {
             return Ok(*place);

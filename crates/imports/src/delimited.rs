@@ -1,10 +1,9 @@
-//! `csv` and `psv`: fields between delimiters, with a header.
+//! `csv` and `psv`: delimited fields with a header.
 //!
-//! The reader is our own because the contract is stricter than the usual crates, which repair what it wants reported:
-//! characters after a closing quote, a quote never closed, and the physical line of every defect.
+//! The reader is our own because the contract is stricter than common crates, which silently repair what it requires to be
+//! reported: characters after a closing quote, a quote that is never closed, and the physical line of every defect.
 //!
-//! Memory: a fixed buffer and the longest record. Fields beyond the header's and values beyond the limit are read over,
-//! not kept.
+//! Memory: a fixed buffer and the longest record. Fields beyond those of the header and values beyond the limit are skipped.
 
 mod machine;
 mod record;
@@ -19,7 +18,7 @@ use crate::error::{ImportError, RowError, RowErrors};
 use crate::format::Limits;
 use crate::source::{Chunk, Source};
 
-/// What separates the fields of a record.
+/// The delimiter between the fields of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Delimiter {
     /// `,`
@@ -37,7 +36,7 @@ impl Delimiter {
     }
 }
 
-/// Reads a delimited file record by record.
+/// A reader that returns a delimited file record by record.
 #[derive(Debug)]
 pub struct DelimitedReader<R> {
     source: Source<R>,
@@ -48,11 +47,11 @@ pub struct DelimitedReader<R> {
 }
 
 impl<R: Read> DelimitedReader<R> {
-    /// Begins to read and takes the header. `input` needs no buffer of its own.
+    /// Creates a reader and reads the header. `input` needs no buffer of its own.
     ///
     /// # Errors
-    /// [`ImportError::File`] if there is no header, or if its names are empty, not distinct (letter case apart) or more
-    /// than [`Limits::columns`]; [`ImportError::Io`] if `input` fails.
+    /// [`ImportError::File`] if there is no header, or if its names are empty, not distinct (ignoring case) or more than
+    /// [`Limits::columns`]; [`ImportError::Io`] if `input` fails.
     pub fn new(input: R, delimiter: Delimiter, limits: Limits) -> Result<Self, ImportError> {
         let mut reader = Self {
             source: Source::new(input),
@@ -66,17 +65,17 @@ impl<R: Read> DelimitedReader<R> {
         Ok(reader)
     }
 
-    /// Names of the columns, in the order of the file: at least one, none empty, distinct.
+    /// Returns the names of the columns in the order of the file. There is at least one, and all are distinct and not empty.
     pub fn columns(&self) -> &[String] {
         &self.columns
     }
 
-    /// The next record with a field for each column, `None` after the last. Records with defects before it go to
+    /// Returns the next record with one field per column, or `None` after the last. Defects of skipped records are added to
     /// `errors`.
     ///
     /// # Errors
-    /// [`ImportError::File`] at an invalid UTF-8 sequence, [`ImportError::Io`] if the input fails. Nothing can be read
-    /// after either.
+    /// [`ImportError::File`] for an invalid UTF-8 sequence; [`ImportError::Io`] if the input fails. Neither can be recovered
+    /// from.
     pub fn next_record(&mut self, errors: &mut RowErrors) -> Result<Option<&DelimitedRecord>, ImportError> {
         while self.read_record()? {
             match self.defect() {
@@ -106,7 +105,7 @@ impl<R: Read> DelimitedReader<R> {
         Ok(columns.names().to_vec())
     }
 
-    /// Reads up to the end of the next record; `false` if there is none.
+    /// Reads to the end of the next record. Returns `false` if there is none.
     fn read_record(&mut self) -> Result<bool, ImportError> {
         self.machine.begin(&mut self.record);
         loop {

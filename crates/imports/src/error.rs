@@ -1,26 +1,26 @@
-//! Why a file cannot be imported: because of single rows, as a whole, or because it cannot be read.
+//! The errors of an import: invalid rows, an invalid file, or a failed reader.
 
 use std::fmt;
 use std::io;
 
-/// Characters of a file's own text that an error repeats. Keeps a hundred errors small whatever the file holds.
+/// Maximum number of characters of a file's own text in an error. Bounds the size of 100 errors for any file.
 const SHOWN_CHARS: usize = 100;
 
-/// Why a file cannot be imported.
+/// The reason why a file cannot be imported.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// Rows of the file are wrong; shown as the first of them.
+    /// Rows of the file are invalid. Displayed as the first error.
     #[error("{0}")]
     Rows(RowErrors),
-    /// The file as a whole is wrong, and reading it further makes no sense.
+    /// The file as a whole is invalid, and reading further is pointless.
     #[error("{}", Located { line: *line, column: None, detail })]
     File {
-        /// Physical line of the defect, from 1, where the format has lines.
+        /// Physical line of the defect, from 1, if the format has lines.
         line: Option<u64>,
-        /// What is wrong, for the one who made the file.
+        /// The defect, for the author of the file.
         detail: String,
     },
-    /// The reader failed. Says nothing about the file.
+    /// The reader failed. The file itself may be valid.
     #[error("the file cannot be read")]
     Io(#[source] io::Error),
 }
@@ -35,19 +35,19 @@ impl ImportError {
     }
 }
 
-/// One defect of one row; shown as `line 3: column age: 'x' is not an integer`.
+/// A defect of one row. Displayed like `line 3: column age: 'x' is not an integer`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowError {
     /// Physical line, from 1, on which the record begins.
     pub line: u64,
-    /// Column of the file, if the defect lies in one; names beyond 100 characters are cut.
+    /// Column of the file, if the defect concerns one. Names longer than 100 characters are shortened.
     pub column: Option<String>,
-    /// What is wrong, without line and column.
+    /// The defect, without line and column.
     pub detail: String,
 }
 
 impl RowError {
-    /// A defect of the record that begins on `line`, in `column` if it can be told.
+    /// Creates an error about the record that begins on `line`, and about `column` if that is known.
     pub fn new(line: u64, column: Option<&str>, detail: impl Into<String>) -> Self {
         Self { line, column: column.map(shortened), detail: detail.into() }
     }
@@ -59,7 +59,7 @@ impl fmt::Display for RowError {
     }
 }
 
-/// The row errors of one import, in the order found: the first hundred are kept, all are counted.
+/// The row errors of an import in the order in which they were found. The first 100 are kept, and all are counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RowErrors {
     kept: Vec<RowError>,
@@ -67,10 +67,10 @@ pub struct RowErrors {
 }
 
 impl RowErrors {
-    /// How many errors are kept.
+    /// Maximum number of errors kept.
     pub const KEPT: usize = 100;
 
-    /// Counts an error, and keeps it while there is room.
+    /// Counts an error, and keeps it if there is room.
     pub fn push(&mut self, error: RowError) {
         self.total += 1;
         if self.kept.len() < Self::KEPT {
@@ -78,31 +78,32 @@ impl RowErrors {
         }
     }
 
-    /// Whether no error was found.
+    /// Returns `true` if no error was found.
     pub fn is_empty(&self) -> bool {
         self.total == 0
     }
 
-    /// The errors kept, at most [`RowErrors::KEPT`].
+    /// Returns the kept errors, at most [`RowErrors::KEPT`].
     pub fn as_slice(&self) -> &[RowError] {
         &self.kept
     }
 
-    /// How many errors were found, kept or not.
+    /// Returns the number of errors found, including those not kept.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// Ends the collection.
+    /// Converts the collection to a result.
     ///
     /// # Errors
-    /// [`ImportError::Rows`] if anything was found.
+    /// [`ImportError::Rows`] if there are errors.
     pub fn into_result(self) -> Result<(), ImportError> {
         if self.is_empty() { Ok(()) } else { Err(ImportError::Rows(self)) }
     }
 
-    /// Ends the collection with an error that stopped the reading. A defect of the file joins the row errors found
-    /// before it, so that the first error stays the first; a failed reader hides them, since it may be tried again.
+    /// Combines the collection with the error that stopped the reader. A defect of the file is appended to the row errors
+    /// found before it, so that the first error stays first. A failure of the reader replaces them, because the import may
+    /// be retried.
     #[must_use]
     pub fn then(mut self, stopped_by: ImportError) -> ImportError {
         match stopped_by {
@@ -124,7 +125,7 @@ impl fmt::Display for RowErrors {
     }
 }
 
-/// The one form in which errors name their place.
+/// The single format in which errors name their location.
 struct Located<'a> {
     line: Option<u64>,
     column: Option<&'a str>,
@@ -143,7 +144,7 @@ impl fmt::Display for Located<'_> {
     }
 }
 
-/// `text` as an error may repeat it: whole, or its beginning and `…`.
+/// Returns `text` as errors quote it: whole, or shortened to its beginning and `…`.
 pub(crate) fn shortened(text: &str) -> String {
     match text.char_indices().nth(SHOWN_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),

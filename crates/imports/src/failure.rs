@@ -1,4 +1,4 @@
-//! Why reading stopped, kept apart from the parsers of others in between, which would only pass on part of it.
+//! Errors carried past third-party parsers, which would preserve only parts of them.
 
 use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -7,29 +7,29 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::error::ImportError;
 use crate::format::ReadSeek;
 
-/// The first failure of everything that shares it.
+/// The first error among all clones of the value.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FirstFailure(Arc<Mutex<Option<ImportError>>>);
 
 impl FirstFailure {
-    /// Keeps the first failure, and gives what the parser in between is told.
+    /// Keeps the first error and returns the placeholder error for the parser.
     pub(crate) fn keep(&self, error: ImportError) -> io::Error {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         io::Error::other("reading stopped")
     }
 
-    /// The failure that was kept; if none was, the parser itself found the file to be wrong.
+    /// Returns the kept error. If there is none, the parser itself rejected the file, and `wrong` becomes the error.
     pub(crate) fn or_file(&self, wrong: impl fmt::Display) -> ImportError {
         self.or(ImportError::whole(wrong.to_string()))
     }
 
-    /// As [`FirstFailure::or_file`].
+    /// Returns the kept error, or `wrong` if there is none.
     pub(crate) fn or(&self, wrong: ImportError) -> ImportError {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or(wrong)
     }
 }
 
-/// A reader whose failures are kept.
+/// A reader whose errors are kept.
 pub(crate) struct WatchedReader {
     input: Box<dyn ReadSeek>,
     failure: FirstFailure,
@@ -58,7 +58,7 @@ impl Read for WatchedReader {
 impl Seek for WatchedReader {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         match self.input.seek(to) {
-            // A file that points before its own start is wrong, not unreadable.
+            // Seeking to a position before the start is a defect of the file, not of the reader.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => Err(error),
             sought => self.watch(sought),
         }

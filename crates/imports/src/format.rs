@@ -1,39 +1,39 @@
-//! The formats, where their bytes come from, and what a file of any of them may not exceed.
+//! File formats, inputs and limits.
 
 use std::io::{self, Read, Seek};
 
-/// How the bytes of a file are to be read.
+/// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
     /// Comma-separated values with a header.
     Csv,
-    /// Values separated by `|` with a header; otherwise as [`Format::Csv`].
+    /// Values separated by `|` with a header, otherwise like [`Format::Csv`].
     Psv,
-    /// An array of objects, such an array under the single key `rows`, or objects one after another.
+    /// A JSON array of objects, an object with the single key `rows` that holds such an array, or a sequence of objects.
     Json,
-    /// One YAML 1.2 document of the shapes of [`Format::Json`].
+    /// One YAML 1.2 document in one of the document shapes of [`Format::Json`].
     Yaml,
-    /// An Office Open XML workbook: one sheet with a header row.
+    /// An Office Open XML workbook, of which one sheet with a header row is read.
     Xlsx,
     /// Apache Parquet.
     Parquet,
 }
 
-/// Bytes that can be read from anywhere.
+/// A readable and seekable stream of bytes.
 pub trait ReadSeek: Read + Seek + Send {}
 
 impl<T: Read + Seek + Send> ReadSeek for T {}
 
-/// A file that can be opened as often as it has to be read.
+/// A file that can be opened any number of times.
 #[derive(Clone, Copy)]
 pub struct Input<'a> {
-    /// How to read it.
+    /// The format of the file.
     pub format: Format,
-    /// Name of the table it is for: chooses the sheet of a workbook.
+    /// Name of the destination table, which selects the sheet of a workbook.
     pub table: &'a str,
-    /// What it may not exceed.
+    /// The limits that apply to the file.
     pub limits: Limits,
-    /// Opens it at its start.
+    /// Opens the file at its start.
     pub open: &'a dyn Fn() -> io::Result<Box<dyn ReadSeek>>,
 }
 
@@ -43,28 +43,28 @@ impl std::fmt::Debug for Input<'_> {
     }
 }
 
-/// What a file may not exceed. The default is the contract's.
+/// The limits of a file. The defaults are those of the contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Columns of a file; more fail the file. Default 2,000.
+    /// Maximum number of columns; a file with more is rejected. Default 2,000.
     pub columns: usize,
-    /// Bytes of one value, without its quotes; more are a row error. Default 16 MiB.
+    /// Maximum size of a value in bytes, without its quotes; a larger one is a row error. Default 16 MiB.
     pub value_bytes: usize,
-    /// Bytes that the compressed parts of a file expand to; more fail the file. Default 8 GiB.
+    /// Maximum size in bytes to which the compressed parts of a file may expand; a larger file is rejected. Default 8 GiB.
     pub expanded_bytes: u64,
 }
 
 impl Limits {
-    /// Arrays and objects within each other in one value; deeper is a row error.
+    /// Maximum nesting of arrays and objects in one value; a deeper one is a row error.
     pub const NESTING: usize = 64;
 
-    /// Bytes of one record as it stands in the file; more are a row error. Keeps memory flat where a record has to be
-    /// held whole. The engine takes no longer row either.
+    /// Returns the maximum size in bytes of one record in the file; a larger one is a row error. The limit bounds memory for
+    /// formats that have to hold a record whole. The engine accepts no longer row either.
     pub fn record_bytes(&self) -> usize {
         self.value_bytes.saturating_mul(4)
     }
 
-    /// What a value beyond the limit is told.
+    /// Returns the error detail for a value beyond the limit.
     pub(crate) fn too_long(&self) -> String {
         format!("the value is longer than {} bytes", self.value_bytes)
     }

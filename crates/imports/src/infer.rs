@@ -1,27 +1,27 @@
-//! The types of the columns of a new table: what they are, and how the fields of a text file tell them.
+//! Column types of new tables, and their inference from the fields of text formats.
 
 use crate::number;
 
-/// Whole numbers up to here are exact as a real number.
+/// The largest magnitude up to which every whole number is exact as a real number.
 const EXACT_IN_REAL: u64 = 1 << 53;
 
-/// The type of a column of a new table.
+/// The type of a column in a new table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ColumnType {
     /// Every value is a whole number within 64 bits.
     Integer,
-    /// Every value is a finite number, and none loses digits as a real one.
+    /// Every value is a finite number, and none loses digits as a real number.
     Real,
-    /// Everything else, and columns without any value.
+    /// Any other values, or no values at all.
     Text,
-    /// Every value is bytes.
+    /// Every value is a blob.
     Blob,
-    /// Bytes among other values: no type at all, so that each stays as it is.
+    /// Blobs among other values. The column has no type, so that each value is stored unchanged.
     Mixed,
 }
 
 impl ColumnType {
-    /// How a new table declares such a column; empty for no type.
+    /// Returns the declared type of such a column in a new table, or an empty text for none.
     pub fn declared(self) -> &'static str {
         match self {
             Self::Integer => "INTEGER",
@@ -33,17 +33,17 @@ impl ColumnType {
     }
 }
 
-/// Finds the types of the columns of a file: every value is [observed](ColumnTypes::observe) once.
+/// Infers the types of the columns of a file from their values. Each value has to be [observed](ColumnTypes::observe) once.
 #[derive(Debug, Clone)]
 pub struct ColumnTypes(Vec<Evidence>);
 
 impl ColumnTypes {
-    /// Nothing observed yet, for a file with so many columns.
+    /// Creates an inference without observations, for a file with `columns` columns.
     pub fn new(columns: usize) -> Self {
         Self(vec![Evidence::default(); columns])
     }
 
-    /// Takes one value into account. Empty values say nothing, and neither do columns the file does not have.
+    /// Observes one value. Empty values and unknown columns are ignored.
     pub fn observe(&mut self, column: usize, value: &str) {
         if let Some(evidence) = self.0.get_mut(column)
             && !value.is_empty()
@@ -52,18 +52,18 @@ impl ColumnTypes {
         }
     }
 
-    /// The types, one for each column.
+    /// Returns the type of each column.
     pub fn finish(self) -> Vec<ColumnType> {
         self.0.iter().map(Evidence::column_type).collect()
     }
 }
 
-/// Which kinds of values a column holds.
+/// The kinds of values found in a column.
 #[derive(Debug, Clone, Default)]
 struct Evidence {
     integers: bool,
     reals: bool,
-    /// A whole number that a real one cannot hold exactly, maybe not even an integer.
+    /// Whether there is a whole number that a real number cannot represent exactly.
     inexact: bool,
     oversized: bool,
     others: bool,
@@ -72,7 +72,7 @@ struct Evidence {
 impl Evidence {
     fn observe(&mut self, value: &str) {
         if self.others {
-            return; // text already, whatever comes
+            return; // already text, regardless of further values
         }
         if let Some(integer) = number::integer(value) {
             self.integers = true;

@@ -1,7 +1,7 @@
-//! `json`: an array of objects, an object with the single key `rows` that holds one, or objects one after another.
+//! `json`: an array of objects, an object with the single key `rows` that holds such an array, or a sequence of objects.
 //!
-//! A splitter of our own cuts the file into records, so that memory is flat, every record has its line, and a wrong one does
-//! not hide those after it; `serde_json` reads each record.
+//! Our own splitter cuts the file into records, so that memory is bounded, every record has its line, and an invalid record
+//! does not hide those after it. `serde_json` parses each record.
 //!
 //! Memory: a fixed buffer and the longest record.
 
@@ -20,17 +20,17 @@ use crate::error::{ImportError, RowError, RowErrors};
 use crate::format::Limits;
 use crate::typed::{Record, Records};
 
-/// Reads a JSON file record by record.
+/// A reader that returns a JSON file record by record.
 pub(crate) struct JsonRecords<R> {
     splitter: Splitter<R>,
     parser: RecordParser,
-    /// A file of one line numbers its records instead of its lines.
+    /// Whether row errors count records instead of lines, because the file has one line.
     numbered: bool,
     number: u64,
 }
 
 impl<R: Read> JsonRecords<R> {
-    /// Begins to read; `columns` are those an earlier pass found.
+    /// Creates a reader. `columns` are those found by an earlier pass.
     pub(crate) fn new(input: R, layout: Layout, columns: &[String], limits: Limits) -> Self {
         Self {
             splitter: Splitter::new(input, layout.shape, limits.record_bytes()),
@@ -57,7 +57,7 @@ impl<R: Read> Records for JsonRecords<R> {
     }
 
     fn next_record(&mut self, record: &mut Record, errors: &mut RowErrors) -> Result<bool, ImportError> {
-        // The parser stands aside while the splitter's text is borrowed.
+        // Moves the parser out while the splitter's text is borrowed.
         let mut parser = std::mem::take(&mut self.parser);
         let found = loop {
             match self.next_piece() {

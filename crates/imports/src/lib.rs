@@ -1,21 +1,21 @@
-//! File formats to rows: what an uploaded file says, before any table is touched.
+//! Readers that convert uploaded files to rows, independently of any table.
 //!
-//! An import reads its file twice, each time from its start:
+//! An import reads its file twice, each time from the start:
 //!
-//! 1. [`scan`] reads everything, collects the row errors and fixes the types of the columns;
-//! 2. [`rows`] reads it again as values for the columns of a table, be it new (the affinity comes from
-//!    [`Scan::affinity`]) or present (the affinity comes from the declared type, [`Affinity::of_declared_type`]).
+//! 1. [`scan`] reads the whole file, collects the row errors and infers the types of the columns;
+//! 2. [`rows`] reads the file again, as values for the columns of a table. For a new table the affinities come from
+//!    [`Scan::affinity`], for an existing one from the declared types ([`Affinity::of_declared_type`]).
 //!
-//! Two passes because the last line of a file can turn a column of integers into text, and nothing may be held in
-//! memory but the current record. The head of each format's module says what more it needs.
+//! Two passes are necessary because the last line of a file can turn a column of integers into text, and memory may hold
+//! only the current record. The module of each format states what else it keeps in memory.
 //!
-//! The crate is synchronous, opens no file and knows no SQL. To stop a long import let the reader given here
-//! fail: the error comes back as [`ImportError::Io`].
+//! The crate is synchronous, opens no file and knows no SQL. To stop a long import, let the caller's reader fail: its error
+//! is returned as [`ImportError::Io`].
 //!
 //! # Adding a format
-//! - a variant of [`Format`]: the compiler then names the two places that have to choose, [`scan`] and [`rows`];
-//! - a module with a type that implements [`Records`] if its values have types, [`Rows`] if they are text. A reader of records
-//!   outside of this crate needs no variant: [`scan_records`] and [`typed_rows`] take any;
+//! - a variant of [`Format`]: the compiler then points to the two functions that match on it, [`scan`] and [`rows`];
+//! - a module with a type that implements [`Records`] if its values have types, or [`Rows`] if they are text. A reader of
+//!   records outside this crate needs no variant: [`scan_records`] and [`typed_rows`] accept any;
 //! - its limits, if it has any, in [`Limits`].
 
 mod calendar;

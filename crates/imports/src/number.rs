@@ -1,6 +1,6 @@
-//! The two number forms of the contract, matched by hand: a regular expression is no shorter and much slower.
+//! The two number formats of the contract, matched by hand: a regular expression would be no shorter and much slower.
 
-/// The value of a text of the form `[+-]?(0|[1-9][0-9]*)`, if it fits 64 bits.
+/// Returns the value of a text of the form `[+-]?(0|[1-9][0-9]*)`, if it fits into 64 bits.
 pub(crate) fn integer(text: &str) -> Option<i64> {
     if !is_whole(text) {
         return None;
@@ -8,7 +8,7 @@ pub(crate) fn integer(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
-/// The value of a text of the form `[+-]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][+-]?[0-9]+)?` with a digit before the
+/// Returns the value of a text of the form `[+-]?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][+-]?[0-9]+)?` with a digit before the
 /// exponent, if it is finite.
 pub(crate) fn real(text: &str) -> Option<f64> {
     if !has_real_form(text) {
@@ -17,14 +17,14 @@ pub(crate) fn real(text: &str) -> Option<f64> {
     text.parse().ok().filter(|value: &f64| value.is_finite())
 }
 
-/// Whether a text has the form of an integer, however large.
+/// Returns `true` if a text has the form of an integer, of any size.
 pub(crate) fn is_whole(text: &str) -> bool {
     matches!(split_whole(unsigned(text)), Some((digits, "")) if !digits.is_empty())
 }
 
-/// A real number as an integer, if it is one within 64 bits.
+/// Converts a real number to an integer, if it is a whole number within 64 bits.
 pub(crate) fn exact_integer(real: f64) -> Option<i64> {
-    // 2^63, the first beyond; its negative is the last within.
+    // 2^63 is the first value outside the range; -2^63 is inside.
     const BEYOND: f64 = 9_223_372_036_854_775_808.0;
     if real.fract() != 0.0 || !(-BEYOND..BEYOND).contains(&real) {
         return None;
@@ -34,14 +34,14 @@ pub(crate) fn exact_integer(real: f64) -> Option<i64> {
     Some(integer)
 }
 
-/// The real number nearest to an integer: exact up to 2^53.
+/// Converts an integer to the nearest real number. The result is exact up to 2^53.
 pub(crate) fn nearest_real(integer: i64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a column of real numbers holds nothing nearer")]
     let real = integer as f64;
     real
 }
 
-/// The shortest decimal that reads back to the same number, always with a point or an exponent.
+/// Returns the shortest decimal text that parses to the same number, always with a point or an exponent.
 pub(crate) fn shown(real: f64) -> String {
     if real.is_infinite() {
         return if real > 0.0 { "Inf" } else { "-Inf" }.to_owned();
@@ -76,7 +76,7 @@ fn unsigned(text: &str) -> &str {
     text.strip_prefix(['+', '-']).unwrap_or(text)
 }
 
-/// Splits off the digits before the point; `None` when a needless zero leads them.
+/// Splits off the digits before the point. Returns `None` if they have a redundant leading zero.
 fn split_whole(text: &str) -> Option<(&str, &str)> {
     let (digits, rest) = split_digits(text);
     (digits.len() <= 1 || !digits.starts_with('0')).then_some((digits, rest))

@@ -1,8 +1,8 @@
 //! `parquet`: flat columns as values, nested ones as JSON text.
 //!
-//! The `parquet` crate reads the file; before it does, every page is expanded under the eyes of a counter (`pages`), because
-//! the crate expands a page whole and some codecs as far as it goes. What the crate gives up on by panicking is found in the
-//! schema first, or caught.
+//! The `parquet` crate reads the file. Before that, every page is decompressed and counted (`pages`), because the crate
+//! decompresses a page whole, and for some codecs without a bound. Types at which the crate would panic are rejected from
+//! the schema; other panics are caught.
 //!
 //! Memory: the largest page of each column of a row group, at most [`pages::MOST_BYTES`] together.
 
@@ -25,11 +25,11 @@ use crate::failure::FirstFailure;
 use crate::format::{Input, Limits};
 use crate::typed::{Record, Records};
 
-/// Reads a Parquet file row by row.
+/// A reader that returns a Parquet file row by row.
 pub(crate) struct ParquetRecords {
     rows: RowIter<'static>,
     columns: Columns,
-    /// What the numbers of each column mean.
+    /// The interpretation of each column's numbers.
     meanings: Vec<FieldMeaning>,
     failure: FirstFailure,
     limits: Limits,
@@ -37,7 +37,7 @@ pub(crate) struct ParquetRecords {
 }
 
 impl ParquetRecords {
-    /// Opens a file and reads what it tells of itself.
+    /// Opens a file and reads its metadata.
     pub(crate) fn open(input: &Input<'_>) -> Result<Self, ImportError> {
         let failure = FirstFailure::default();
         let (reader, _) = file(input, &failure)?;
@@ -54,7 +54,7 @@ impl ParquetRecords {
     }
 }
 
-/// Expands every page once, to know that the file keeps its limits.
+/// Decompresses every page once, to check that the file keeps its limits.
 pub(crate) fn check_pages(input: &Input<'_>) -> Result<(), ImportError> {
     let failure = FirstFailure::default();
     let (reader, chunks) = file(input, &failure)?;
@@ -71,7 +71,7 @@ fn wrong(failure: &FirstFailure, error: &dyn std::fmt::Display) -> ImportError {
     failure.or_file(format!("not a Parquet file that can be read: {error}"))
 }
 
-/// Runs code of the crate; a panic in it is a fault of the file.
+/// Runs code of the `parquet` crate. A panic in it counts as a defect of the file.
 fn guarded<T>(failure: &FirstFailure, run: impl FnOnce() -> T) -> Result<T, ImportError> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|_| wrong(failure, &"it is damaged"))
 }

@@ -1,4 +1,4 @@
-//! The second pass over a file: values for the columns of a table.
+//! The second pass over a file, which returns values for the columns of a table.
 
 use std::io::Read;
 
@@ -16,30 +16,30 @@ use crate::yaml::YamlRecords;
 /// One row of a file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Row {
-    /// Where the row begins, as row errors count: for text the physical line, from 1.
+    /// Location of the row, as in row errors: the physical line, from 1, for text formats.
     pub line: u64,
-    /// One value for each column of the file, in its order.
+    /// One value for each column of the file, in order.
     pub values: Vec<Value>,
 }
 
-/// The rows of a file, whatever its format.
+/// The rows of a file of any format.
 pub trait Rows {
-    /// Names of the columns, in the order of the file.
+    /// Returns the names of the columns in the order of the file.
     fn columns(&self) -> &[String];
 
-    /// The next row without defects, `None` after the last. Defects of the rows before it go to `errors`, which the
-    /// caller shares with its own, such as broken constraints.
+    /// Returns the next valid row, or `None` after the last. Defects of skipped rows are added to `errors`, where the caller
+    /// may also record its own, such as violated constraints.
     ///
     /// # Errors
-    /// [`ImportError::File`] and [`ImportError::Io`]; nothing can be read after either.
+    /// [`ImportError::File`] and [`ImportError::Io`]. Neither can be recovered from.
     fn next_row(&mut self, errors: &mut RowErrors) -> Result<Option<&Row>, ImportError>;
 }
 
-/// Begins to read a file as values; `scan` is what the first pass learned, `affinity` tells for each column of the file
-/// what the table wants.
+/// Opens a file for the second pass. `scan` is the result of the first pass, and `affinity` returns the affinity of the
+/// table's column for each column of the file.
 ///
 /// # Errors
-/// [`ImportError::File`] for a file without a usable header, [`ImportError::Io`] if it cannot be opened or read.
+/// [`ImportError::File`] if the file has no usable header; [`ImportError::Io`] if it cannot be opened or read.
 pub fn rows(
     input: &Input<'_>,
     scan: &Scan,
@@ -101,7 +101,7 @@ impl<R: Read> Rows for DelimitedRows<R> {
     }
 }
 
-/// Converts all fields even after a wrong one: who repairs a file wants to see every defect.
+/// Converts all fields of a record even after an invalid one, so that the author of the file sees every defect.
 fn fill(row: &mut Row, record: &DelimitedRecord, columns: &[String], affinities: &[Affinity], errors: &mut RowErrors) {
     row.line = record.line();
     row.values.clear();

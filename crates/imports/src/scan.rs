@@ -1,4 +1,4 @@
-//! The first pass over a file.
+//! The first pass over a file, which finds its columns, their types and the row errors.
 
 use std::io::Read;
 
@@ -13,32 +13,32 @@ use crate::value::Affinity;
 use crate::xlsx::XlsxRecords;
 use crate::yaml::YamlRecords;
 
-/// What the first pass learns about a file without errors.
+/// The result of the first pass over a file without errors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scan {
-    /// Names of the columns, in the order of the file.
+    /// Names of the columns in the order of the file.
     pub columns: Vec<String>,
-    /// Types of the columns, should they become a new table; as long as `columns`.
+    /// Types of the columns for a new table, one for each of `columns`.
     pub types: Vec<ColumnType>,
     /// Number of rows, without the header.
     pub rows: u64,
-    /// What the second pass over a JSON file need not find out again.
+    /// The layout of a JSON file, so that the second pass need not detect it again.
     pub(crate) layout: Option<Layout>,
 }
 
 impl Scan {
-    /// The affinity of a column of the file in a table made from it; text for a column the file does not have.
+    /// Returns the affinity of a column in a new table made from the file. Returns text for an unknown column.
     pub fn affinity(&self, column: &str) -> Affinity {
         let position = self.columns.iter().position(|name| name == column);
         position.and_then(|position| self.types.get(position)).map_or(Affinity::Text, |found| Affinity::from(*found))
     }
 }
 
-/// Reads a file to its end, for its columns, their types and every row error that needs no table to be seen.
+/// Reads a file to its end for its columns, their types, and all row errors that can be found without a table.
 ///
 /// # Errors
-/// [`ImportError::Rows`] for the row errors, [`ImportError::File`] if the file as a whole is wrong and no row error
-/// came before, [`ImportError::Io`] if the file cannot be opened or read.
+/// [`ImportError::Rows`] for row errors; [`ImportError::File`] if the file as a whole is invalid and no row error came
+/// first; [`ImportError::Io`] if the file cannot be opened or read.
 pub fn scan(input: &Input<'_>) -> Result<Scan, ImportError> {
     let opened = || (input.open)().map_err(ImportError::Io);
     let typed = |records: &mut dyn Records| scan_records(records, input.limits);

@@ -1,4 +1,4 @@
-//! Bytes to text, a fixed buffer at a time.
+//! Decoding of bytes to text with a fixed buffer.
 
 use std::io::{self, Read};
 use std::str;
@@ -7,24 +7,24 @@ const BUFFER_BYTES: usize = 64 * 1024;
 
 const UTF8_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// Byte order marks of other encodings. UTF-32 first: its little-endian mark begins with that of UTF-16.
+/// Byte order marks of other encodings. UTF-32 comes first, because its little-endian mark begins with that of UTF-16.
 const FOREIGN_MARKS: [(&[u8], &str); 4] =
     [(b"\xFF\xFE\0\0", "UTF-32"), (b"\0\0\xFE\xFF", "UTF-32"), (b"\xFF\xFE", "UTF-16"), (b"\xFE\xFF", "UTF-16")];
 
-/// What comes next in a file.
+/// The next piece of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Chunk<'a> {
-    /// Text, at least one character.
+    /// Text of at least one character.
     Text(&'a str),
-    /// The end.
+    /// The end of the file.
     End,
-    /// The byte order mark of this other encoding, at the beginning.
+    /// A byte order mark of the named encoding, at the start of the file.
     Foreign(&'static str),
-    /// Bytes that are not UTF-8. All text before them has been given out.
+    /// Bytes that are not UTF-8. All text before them has been returned.
     Invalid,
 }
 
-/// What the bytes already seen say about those to come.
+/// What follows the decoded text.
 #[derive(Debug, Clone, Copy)]
 enum Outlook {
     Begin,
@@ -34,16 +34,16 @@ enum Outlook {
     Invalid,
 }
 
-/// A reader as UTF-8 text, without a leading byte order mark.
+/// A reader of UTF-8 text that skips a leading byte order mark.
 #[derive(Debug)]
 pub(crate) struct Source<R> {
     input: R,
     bytes: Box<[u8]>,
-    /// Bytes at the start of `bytes` that are read but not decoded: the beginning of a sequence cut by a read.
+    /// Number of bytes at the start of `bytes` that are read but not decoded: the beginning of an incomplete sequence.
     undecoded: usize,
-    /// Kept apart from `bytes`, so that no text is checked twice.
+    /// The decoded text, kept apart from `bytes` so that no text is validated twice.
     text: String,
-    /// How much of `text` is consumed.
+    /// Number of consumed bytes of `text`.
     consumed: usize,
     outlook: Outlook,
 }
@@ -60,7 +60,7 @@ impl<R: Read> Source<R> {
         }
     }
 
-    /// What comes next. The same again until it is [consumed](Source::consume).
+    /// Returns the next piece, which stays the same until it is [consumed](Source::consume).
     pub(crate) fn chunk(&mut self) -> io::Result<Chunk<'_>> {
         while self.consumed == self.text.len() {
             match self.outlook {
@@ -74,12 +74,12 @@ impl<R: Read> Source<R> {
         Ok(Chunk::Text(&self.text[self.consumed..]))
     }
 
-    /// Marks so many bytes of the text given out as used; they must end between characters.
+    /// Marks `bytes` bytes of the returned text as consumed. They must end on a character boundary.
     pub(crate) fn consume(&mut self, bytes: usize) {
         self.consumed += bytes;
     }
 
-    /// Reads the longest mark's length, or the whole file if it is shorter.
+    /// Reads as many bytes as the longest mark has, or the whole file if it is shorter.
     fn read_mark(&mut self) -> io::Result<()> {
         while self.undecoded < 4 {
             match self.read()? {
@@ -108,7 +108,7 @@ impl<R: Read> Source<R> {
         Ok(())
     }
 
-    /// Reads behind the undecoded bytes. The buffer has room: they are fewer than four whenever this is called.
+    /// Reads after the undecoded bytes, which are always fewer than four here, so that the buffer has room.
     fn read(&mut self) -> io::Result<usize> {
         loop {
             match self.input.read(&mut self.bytes[self.undecoded..]) {
@@ -118,7 +118,7 @@ impl<R: Read> Source<R> {
         }
     }
 
-    /// Makes text of the bytes in `start..end`, as far as they are valid.
+    /// Decodes the bytes in `start..end` as far as they are valid.
     fn decode(&mut self, start: usize, end: usize) {
         let bytes = &self.bytes[start..end];
         self.text.clear();
@@ -138,9 +138,9 @@ impl<R: Read> Source<R> {
     }
 }
 
-/// Why decoding stopped before the end of the bytes.
+/// The reason why decoding stopped before the end of the bytes.
 enum InvalidEncoding {
-    /// They end within a sequence.
+    /// The bytes end within a sequence.
     Incomplete,
     Wrong,
 }
@@ -167,7 +167,7 @@ fn decode_prefix(bytes: &[u8], text: &mut String) -> Option<InvalidEncoding> {
 mod tests {
     use super::*;
 
-    /// All text of a source and what comes after it.
+    /// Returns all text of a source and the piece that follows it.
     fn drain(input: impl Read) -> (String, Chunk<'static>) {
         let mut source = Source::new(input);
         let mut all = String::new();

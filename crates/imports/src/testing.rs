@@ -1,4 +1,4 @@
-//! Files in memory, for the tests of this crate.
+//! In-memory files for the tests of this crate.
 
 use std::io::Cursor;
 
@@ -28,13 +28,13 @@ pub(crate) fn scan_bytes(format: Format, file: impl AsRef<[u8]>) -> Result<Scan,
     with_input(format, file, scan)
 }
 
-/// What a scan that found these columns gives.
+/// Returns the result of a scan that found these columns.
 pub(crate) fn scan_of(columns: &[&str]) -> Scan {
     let columns = columns.iter().map(|name| (*name).to_owned()).collect();
     Scan { columns, types: Vec::new(), rows: 0, layout: None }
 }
 
-/// Both passes, as a new table takes the file: columns with their declared types, and the rows.
+/// The result of both passes into a new table: columns with their declared types, and rows with their lines.
 pub(crate) type Table = (Vec<(String, &'static str)>, Vec<(u64, Vec<Value>)>);
 
 pub(crate) fn read(input: &Input<'_>) -> Result<Table, ImportError> {
@@ -54,7 +54,7 @@ pub(crate) fn read_bytes(format: Format, file: impl AsRef<[u8]>) -> Result<Table
     with_input(format, file, read)
 }
 
-/// All errors of a file, as they are shown.
+/// Returns all errors of a file in their displayed form.
 pub(crate) fn errors(result: Result<Table, ImportError>) -> Vec<String> {
     match result {
         Err(ImportError::Rows(rows)) => rows.as_slice().iter().map(ToString::to_string).collect(),
@@ -71,7 +71,7 @@ pub(crate) fn text(text: &str) -> Value {
     Value::Text(text.to_owned())
 }
 
-/// The affinity of a table present.
+/// Reads the rows of a file into an existing table with this affinity.
 pub(crate) fn rows_into(
     input: &Input<'_>,
     affinity: impl FnMut(&str) -> Affinity,

@@ -1,4 +1,4 @@
-//! Formats whose values have types: their columns and rows, whatever the format.
+//! Formats with typed values: their columns and rows.
 
 use crate::error::{ImportError, RowError, RowErrors};
 use crate::format::Limits;
@@ -7,23 +7,23 @@ use crate::rows::{Row, Rows};
 use crate::scan::Scan;
 use crate::value::{Affinity, Value, convert_typed};
 
-/// One record as it stands in the file.
+/// One record of a file, with the values as the file holds them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Record {
-    /// Where the record begins, as row errors count.
+    /// Location of the record, as in row errors.
     pub line: u64,
-    /// A value for each column that has one, by the place of the column; may end early.
+    /// The value of each column, by the column's position. May be shorter than the list of columns.
     pub values: Vec<Option<Value>>,
 }
 
 impl Record {
-    /// Forgets all values, for the record that begins at `line`.
+    /// Clears all values, for the record that begins at `line`.
     pub fn begin(&mut self, line: u64) {
         self.line = line;
         self.values.clear();
     }
 
-    /// Gives a column its value.
+    /// Sets the value of a column.
     pub fn set(&mut self, place: usize, value: Value) {
         if self.values.len() <= place {
             self.values.resize(place + 1, None);
@@ -31,7 +31,7 @@ impl Record {
         self.values[place] = Some(value);
     }
 
-    /// Gives a column its value, unless it has one.
+    /// Sets the value of a column. Fails if the column has one.
     pub(crate) fn set_once(&mut self, place: usize, value: Value) -> Result<(), String> {
         if self.values.get(place).is_some_and(Option::is_some) {
             return Err("the key occurs twice".to_owned());
@@ -43,26 +43,26 @@ impl Record {
 
 /// The records of a file with typed values.
 pub trait Records {
-    /// Names of the columns found so far, in the order of their first appearance.
+    /// Returns the names of the columns found so far, in the order of their first appearance.
     fn columns(&self) -> &[String];
 
-    /// Replaces `record` by the next one without defects; `false` after the last. Defects of the records before it go to
+    /// Replaces `record` by the next valid one. Returns `false` after the last. Defects of skipped records are added to
     /// `errors`.
     ///
     /// # Errors
-    /// [`ImportError::File`] and [`ImportError::Io`]; nothing can be read after either.
+    /// [`ImportError::File`] and [`ImportError::Io`]. Neither can be recovered from.
     fn next_record(&mut self, record: &mut Record, errors: &mut RowErrors) -> Result<bool, ImportError>;
 
-    /// Whether a new table keeps every value in its own storage class, rather than in the widest of its column.
+    /// Returns `true` if a new table keeps every value in its own storage class, not in the widest one of its column.
     fn keeps_classes(&self) -> bool {
         false
     }
 }
 
-/// Reads records to their end, for their columns, the types of these, and every row error that needs no table to be seen.
+/// Reads all records for their columns, the types of these, and all row errors that can be found without a table.
 ///
 /// # Errors
-/// As [`crate::scan`]; [`ImportError::File`] also if there is no column at all.
+/// As [`crate::scan`]; [`ImportError::File`] also if there are no columns.
 pub fn scan_records(records: &mut dyn Records, limits: Limits) -> Result<Scan, ImportError> {
     let mut kinds: Vec<Kinds> = Vec::new();
     let mut errors = RowErrors::default();
@@ -97,7 +97,7 @@ pub fn scan_records(records: &mut dyn Records, limits: Limits) -> Result<Scan, I
     Ok(Scan { columns, types, rows, layout: None })
 }
 
-/// Which classes of values a column holds. NULL says nothing.
+/// The classes of values in a column. NULL is ignored.
 #[derive(Debug, Clone, Copy, Default)]
 struct Kinds {
     integer: bool,
@@ -134,7 +134,7 @@ impl Kinds {
     }
 }
 
-/// Begins to give records as values for the columns of a table; `columns` are those an earlier [`scan_records`] found.
+/// Converts records to rows of values for the columns of a table. `columns` are those found by an earlier [`scan_records`].
 pub fn typed_rows<'r>(
     records: Box<dyn Records + 'r>,
     columns: &[String],

@@ -1,26 +1,27 @@
-//! Values for a table, and how the text of a field becomes one.
+//! Values of a table, and the conversion of fields to them.
 
 use crate::error::shortened;
 use crate::infer::ColumnType;
 use crate::number;
 
-/// A value as the engine stores it.
+/// A value as stored by the engine.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// No value.
     Null,
-    /// A whole number.
+    /// A 64-bit integer.
     Integer(i64),
-    /// A number; infinite only in formats that can say so. There is no NaN: the engine stores none.
+    /// A floating-point number, which is infinite only in formats that can express that. NaN does not occur, because the
+    /// engine stores none.
     Real(f64),
     /// Text, possibly empty.
     Text(String),
-    /// Bytes, possibly none.
+    /// Bytes, possibly empty.
     Blob(Vec<u8>),
 }
 
 impl Value {
-    /// Bytes of a text or blob; 0 for anything else.
+    /// Returns the length of a text or blob in bytes; 0 for other values.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Null | Self::Integer(_) | Self::Real(_) => 0,
@@ -30,24 +31,24 @@ impl Value {
     }
 }
 
-/// What a column of a table wants its values to be.
+/// The values that a column of a table accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Affinity {
-    /// Demands whole numbers within 64 bits.
+    /// Requires whole numbers within 64 bits.
     Integer,
-    /// Demands finite numbers.
+    /// Requires finite numbers.
     Real,
-    /// Takes numbers as numbers and the rest as text.
+    /// Stores numbers as numbers and all else as text.
     Numeric,
-    /// Takes the text as it is.
+    /// Stores text unchanged.
     Text,
-    /// Takes the text as it is, but an empty field as NULL.
+    /// Stores text unchanged, but an empty field as NULL.
     None,
 }
 
 impl Affinity {
-    /// The affinity of a column by its declared type; `""` for a column without one. These are SQLite's rules
-    /// (<https://sqlite.org/datatype3.html>, 3.1), in their order: `CHARINT` is an integer, `FLOATING POINT` too.
+    /// Returns the affinity of a declared type; `""` is that of a column without a type. Applies SQLite's rules
+    /// (<https://sqlite.org/datatype3.html>, 3.1) in their order: `CHARINT` is an integer, and `FLOATING POINT` too.
     pub fn of_declared_type(declared: &str) -> Self {
         let declared = declared.to_ascii_uppercase();
         let names = |parts: &[&str]| parts.iter().any(|part| declared.contains(part));
@@ -76,25 +77,26 @@ impl From<ColumnType> for Affinity {
     }
 }
 
-/// Why a text cannot be a value of a column; shown as `'x' is not an integer`. Values beyond 100 characters are cut.
+/// The reason why a value does not fit into a column. Displayed like `'x' is not an integer`, with values longer than 100
+/// characters shortened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidValue {
     /// Not a whole number, or not within 64 bits.
     #[error("'{}' is not an integer", shortened(.0))]
     NotAnInteger(String),
-    /// Not a number, or not a finite one.
+    /// Not a number, or not finite.
     #[error("'{}' is not a number", shortened(.0))]
     NotANumber(String),
-    /// Bytes where a number is demanded.
+    /// A blob where a number is required.
     #[error("a BLOB is not {0}")]
     Bytes(&'static str),
 }
 
-/// The value of a field in a column of the given affinity. An empty field is the empty text in a text column and NULL
-/// in any other.
+/// Converts a field to the value of a column with the given affinity. An empty field is an empty text in a text column and
+/// NULL in any other.
 ///
 /// # Errors
-/// [`InvalidValue`] if an integer or real column is given anything else.
+/// [`InvalidValue`] if the field does not fit into an integer or real column.
 pub fn convert(text: &str, affinity: Affinity) -> Result<Value, InvalidValue> {
     if text.is_empty() && affinity != Affinity::Text {
         return Ok(Value::Null);
@@ -109,7 +111,8 @@ pub fn convert(text: &str, affinity: Affinity) -> Result<Value, InvalidValue> {
     }
 }
 
-/// Whole numbers beyond 64 bits stay text: as real ones they would lose digits before the engine could decide.
+/// Converts a field for a numeric column. Whole numbers beyond 64 bits stay text, because they would lose digits as real
+/// numbers.
 fn numeric(text: &str) -> Value {
     if let Some(integer) = number::integer(text) {
         return Value::Integer(integer);
@@ -120,11 +123,11 @@ fn numeric(text: &str) -> Value {
     }
 }
 
-/// A value of a typed format in a column of the given affinity. NULL is NULL in every column; text is held to the form
-/// that [`convert`] wants, but an empty one is a value like any other.
+/// Converts a value of a typed format to the value of a column with the given affinity. NULL stays NULL in every column.
+/// Text has to have the form that [`convert`] requires, except that an empty text is a value like any other.
 ///
 /// # Errors
-/// [`InvalidValue`] if an integer or real column is given anything else.
+/// [`InvalidValue`] if the value does not fit into an integer or real column.
 pub(crate) fn convert_typed(value: Value, affinity: Affinity) -> Result<Value, InvalidValue> {
     match (affinity, value) {
         (_, Value::Null) => Ok(Value::Null),

@@ -1,8 +1,8 @@
 //! `xlsx`: one sheet of an Office Open XML workbook, whose first row names the columns.
 //!
-//! The parts of a workbook are compressed, so a small file can hold anything. What is expanded is counted against
-//! [`Limits::expanded_bytes`](crate::Limits); no event of the XML may be longer than a record; the parts that are kept in
-//! memory have bounds of their own. The reader is our own because those at hand believe the sizes that a file tells of itself.
+//! The parts of a workbook are compressed, so a small file can expand to any size. Decompressed bytes count against
+//! [`Limits::expanded_bytes`](crate::Limits), no XML event may be longer than a record, and the parts kept in memory have
+//! their own bounds. The reader is our own because existing ones trust the sizes that a file declares.
 //!
 //! Memory: the shared strings of the workbook, at most [`strings::MOST_BYTES`], and the longest row.
 
@@ -22,17 +22,17 @@ use crate::number;
 use crate::typed::{Record, Records};
 use crate::value::Value;
 
-/// Reads the rows of a sheet.
+/// A reader of the rows of a sheet.
 pub(crate) struct XlsxRecords {
     sheet: Sheet,
     columns: Columns,
-    /// The column of each column of the sheet that has one.
+    /// The column of the table for each column of the sheet, if it has one.
     places: Vec<Option<usize>>,
     cells: Vec<(usize, SheetCell)>,
 }
 
 impl XlsxRecords {
-    /// Opens a workbook and takes the header.
+    /// Opens a workbook and reads the header.
     pub(crate) fn open(input: &Input<'_>) -> Result<Self, ImportError> {
         let mut archive = WorkbookArchive::open(input)?;
         let parts = workbook::parts(&mut archive, input.table)?;
@@ -60,13 +60,13 @@ impl XlsxRecords {
         Ok(())
     }
 
-    /// Reads the next row that has a cell which is not empty.
+    /// Reads the next row with a cell that is not empty.
     fn next_row(&mut self) -> Result<Option<u64>, ImportError> {
         loop {
             let Some(line) = self.sheet.next_row(&mut self.cells)? else { return Ok(None) };
             self.cells.retain(|(_, cell)| *cell != SheetCell::Value(Value::Null));
             if !self.cells.is_empty() {
-                // A sheet may give its cells in any order.
+                // A sheet may list its cells in any order.
                 self.cells.sort_by_key(|(at, _)| *at);
                 return Ok(Some(line));
             }
@@ -74,7 +74,7 @@ impl XlsxRecords {
     }
 }
 
-/// What a cell of the header calls its column.
+/// Returns the column name in a header cell.
 fn name(value: Value) -> String {
     match value {
         Value::Text(text) => text,
@@ -84,7 +84,7 @@ fn name(value: Value) -> String {
     }
 }
 
-/// The letters a spreadsheet shows for a column: A to Z, then AA.
+/// Returns the spreadsheet letters of a column: A to Z, then AA.
 fn letters(mut at: usize) -> String {
     let mut letters = Vec::new();
     loop {

@@ -1,9 +1,9 @@
-//! `yaml`: one document of the YAML 1.2 core schema, shaped like the JSON formats that are one document.
+//! `yaml`: one document of the YAML 1.2 core schema, in one of the shapes of JSON documents.
 //!
-//! `saphyr-parser` gives events from a stream of characters. Aliases and anchors are refused: with them, a small file could
-//! stand for any amount of values. So are tags outside the core schema.
+//! `saphyr-parser` produces events from a stream of characters. Aliases and anchors are rejected, because they would let a
+//! small file expand to any number of values. Tags outside the core schema are rejected too.
 //!
-//! Memory: the longest value, and what the parser looks ahead.
+//! Memory: the longest value, and the parser's lookahead.
 
 mod events;
 mod json;
@@ -22,7 +22,7 @@ use crate::typed::{Record, Records};
 const SHAPE: &str =
     "the document is neither a list of mappings nor a mapping with the single key 'rows' that holds one";
 
-/// Where the reader stands.
+/// The position of the reader in the document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum YamlPosition {
     Start,
@@ -31,18 +31,18 @@ enum YamlPosition {
     End,
 }
 
-/// Reads a YAML file record by record.
+/// A reader that returns a YAML file record by record.
 pub(crate) struct YamlRecords<R: Read + 'static> {
     events: Events<R>,
     columns: Columns,
     limits: Limits,
     place: YamlPosition,
-    /// Whether the list stands under the key `rows`.
+    /// Whether the list is under the key `rows`.
     wrapped: bool,
 }
 
 impl<R: Read + 'static> YamlRecords<R> {
-    /// Begins to read; `columns` are those an earlier pass found.
+    /// Creates a reader. `columns` are those found by an earlier pass.
     pub(crate) fn new(input: R, columns: &[String], limits: Limits) -> Self {
         Self {
             events: Events::new(input, limits),
@@ -53,7 +53,7 @@ impl<R: Read + 'static> YamlRecords<R> {
         }
     }
 
-    /// Reads up to the list; `false` for an empty document.
+    /// Reads up to the start of the list. Returns `false` for an empty document.
     fn begin(&mut self) -> Result<bool, ImportError> {
         let mut first = self.events.next()?;
         while matches!(first.event, Event::StreamStart | Event::DocumentStart(_)) {
@@ -96,7 +96,7 @@ impl<R: Read + 'static> YamlRecords<R> {
         }
     }
 
-    /// Reads the keys and values of a record whose start was read.
+    /// Reads the keys and values of a record whose start has been read.
     fn fill(&mut self, record: &mut Record, errors: &mut RowErrors) -> Result<(), ImportError> {
         let line = record.line;
         loop {

@@ -1,4 +1,4 @@
-//! Memory does not grow with the file. A test of its own, because the peak is that of the whole process.
+//! Memory does not grow with the file. This test has its own binary, because the peak is that of the whole process.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail where the test would")]
 
@@ -9,10 +9,10 @@ use branchyard_imports::{Format, Input, Limits, RowErrors, rows, scan};
 const RECORD: &[u8] =
     b"{\"id\": 12345, \"name\": \"Alice \\u00e9\", \"level\": 1.5, \"tags\": [\"a\", {\"b\": null}]},\n";
 const FILE_BYTES: u64 = 200 << 20;
-/// Far more than the buffers take, far less than the file.
+/// Far more than the buffers need, far less than the size of the file.
 const GROWTH_KIB: u64 = 24 << 10;
 
-/// A JSON array that is made while it is read.
+/// A JSON array that is generated while it is read.
 struct Generated {
     position: u64,
 }
@@ -26,7 +26,7 @@ impl Read for Generated {
             *slot = match self.position {
                 0 => b'[',
                 at if at < end - 2 => RECORD[usize::try_from((at - 1) % RECORD.len() as u64).unwrap()],
-                // In the place of the last comma.
+                // Replaces the last comma.
                 at if at == end - 2 => b']',
                 _ => break,
             };

@@ -1,4 +1,4 @@
-//! What holds for every file: what a writer quotes is read back, and how the bytes arrive makes no difference.
+//! Properties of all files: written values are read back, and the sizes of reads make no difference.
 
 use std::io::{self, Read};
 
@@ -7,7 +7,7 @@ use branchyard_imports::{Affinity, Format, ImportError, Input, Limits, RowErrors
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Gives out a few bytes at a time, as a network may.
+/// A reader that returns a few bytes at a time, like a network connection.
 struct Chunked<'a> {
     bytes: &'a [u8],
     sizes: std::iter::Cycle<std::vec::IntoIter<usize>>,
@@ -27,14 +27,14 @@ impl Read for Chunked<'_> {
     }
 }
 
-/// A file in memory, opened as often as it has to be read.
+/// Calls `use_it` with an in-memory file.
 fn with_file<T>(format: Format, file: impl AsRef<[u8]>, use_it: impl FnOnce(&Input<'_>) -> T) -> T {
     let bytes = file.as_ref().to_vec();
     let open = move || Ok(Box::new(io::Cursor::new(bytes.clone())) as Box<_>);
     use_it(&Input { format, table: "t", limits: Limits::default(), open: &open })
 }
 
-/// Both passes over a file, as a new table takes it.
+/// Runs both passes over a file, into a new table.
 fn table(format: Format, file: impl AsRef<[u8]>) -> Result<Vec<Vec<Value>>, ImportError> {
     with_file(format, file, |input| {
         let found = scan(input)?;
@@ -48,7 +48,7 @@ fn table(format: Format, file: impl AsRef<[u8]>) -> Result<Vec<Vec<Value>>, Impo
     })
 }
 
-/// A JSON document of records with any keys and values.
+/// A JSON document of records with arbitrary keys and values.
 fn json_records() -> impl Strategy<Value = serde_json::Value> {
     let scalar = prop_oneof![
         Just(serde_json::Value::Null),
@@ -95,7 +95,7 @@ fn styles() -> impl Strategy<Value = Style> {
         })
 }
 
-/// Rows of one width, rich in the characters that mean something.
+/// Rows of equal width, with many significant characters.
 fn tables() -> impl Strategy<Value = Vec<Vec<String>>> {
     let field = prop_oneof![
         3 => "[ab,|\"\r\n é😀\u{feff}]{0,8}",
@@ -150,7 +150,7 @@ fn with_header(mut table: Vec<Vec<String>>) -> Vec<Vec<String>> {
 
 type Records = Vec<(u64, Vec<String>)>;
 
-/// Everything a reader says about a file: its records, its row errors and what stopped it.
+/// All results of a reader: the records, the row errors and the error that stopped it.
 fn read_all(input: impl Read, delimiter: Delimiter) -> (Records, RowErrors, Option<String>) {
     let mut records = Records::new();
     let mut errors = RowErrors::default();
@@ -163,7 +163,7 @@ fn read_all(input: impl Read, delimiter: Delimiter) -> (Records, RowErrors, Opti
     (records, errors, stopped_by.err().map(|error| error.to_string()))
 }
 
-/// Line on which each record of a written table begins.
+/// Returns the line on which each record of a written table begins.
 fn begins(table: &[Vec<String>], style: &Style) -> Vec<u64> {
     let mut line = 1;
     let begins = table.iter().map(|row| {
@@ -215,7 +215,7 @@ proptest! {
         prop_assert_eq!(u64::try_from(values.len()).unwrap(), found.rows);
     }
 
-    /// However a document is laid out, it is the same table; and JSON is YAML.
+    /// The layout of a JSON document does not affect the table.
     #[test]
     fn json_is_read_alike_in_every_shape(document in json_records()) {
         let compact = table(Format::Json, document.to_string()).unwrap();
@@ -227,7 +227,7 @@ proptest! {
         prop_assert_eq!(compact.len(), lines.len());
     }
 
-    /// No bytes make a reader panic, whatever they look like at first.
+    /// No bytes make a reader panic, including those with a valid beginning.
     #[test]
     fn any_bytes_are_a_table_or_an_error(
         (format, start) in prop::sample::select(vec![
@@ -240,7 +240,7 @@ proptest! {
         bytes in vec(prop_oneof![any::<u8>(), prop::sample::select(b"[]{}:,\"\\ \n-1".to_vec())], 0..60),
         end in prop::sample::select(vec![&b""[..], b"]", b"}]", b"\x04\0\0\0PAR1", b"PK\x05\x06"]),
     ) {
-        // Either is fine; only a panic is not.
+        // Both results are acceptable. Only a panic is not.
         let _ = table(format, [start, &bytes, end].concat());
     }
 

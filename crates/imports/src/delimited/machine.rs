@@ -1,11 +1,12 @@
-//! The rules of quotes, delimiters and line ends, as a machine that is fed pieces of the file.
+//! The rules of quotes, delimiters and line ends, as a state machine that processes the file piece by piece.
 //!
-//! Every byte that means something is ASCII, so pieces can be cut at any of them.
+//! Every significant byte is ASCII, so pieces can be cut at any of them.
 
 use super::record::DelimitedRecord;
 use crate::format::Limits;
 
-/// A defect in one field. The first of a record counts, but for [`FaultKind::NeverClosed`], which explains the others.
+/// A defect in one field. The first defect of a record is reported, except that [`FaultKind::NeverClosed`] takes precedence,
+/// because it explains the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FieldDefect {
     /// Position of the field, from 0.
@@ -22,18 +23,18 @@ pub(super) enum FaultKind {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MachineState {
-    /// At the beginning of a line; no record yet.
+    /// At the start of a line, before any record.
     LineStart,
-    /// After a CR at the beginning of a line: an empty line if LF follows, else data.
+    /// After a CR at the start of a line. A following LF makes the line empty; otherwise the CR is data.
     LineStartCr,
     FieldStart,
     Unquoted,
-    /// After a CR in an unquoted field: a line end if LF follows, else data.
+    /// After a CR in an unquoted field. A following LF ends the line; otherwise the CR is data.
     UnquotedCr,
     Quoted,
-    /// After a quote in a quoted field: half of a doubled one, or the closing one.
+    /// After a quote in a quoted field, which is either the first half of a doubled quote or the closing one.
     QuotedQuote,
-    /// After the closing quote and a CR: a line end if LF follows, else a fault.
+    /// After the closing quote and a CR. A following LF ends the line; anything else is a defect.
     QuotedCr,
     Ended,
 }
@@ -62,17 +63,17 @@ impl Machine {
         }
     }
 
-    /// Counts fields beyond so many, but does not keep them.
+    /// Keeps only the first `fields` fields of a record. Further ones are counted and skipped.
     pub(super) fn keep_fields(&mut self, fields: usize) {
         self.kept_fields = fields;
     }
 
-    /// Physical line reached, from 1.
+    /// Returns the current physical line, from 1.
     pub(super) fn line(&self) -> u64 {
         self.line
     }
 
-    /// Number of fields of the record so far, kept or not.
+    /// Returns the number of fields in the record so far, including skipped ones.
     pub(super) fn fields(&self) -> usize {
         self.fields
     }
@@ -85,7 +86,7 @@ impl Machine {
         self.state == MachineState::Ended
     }
 
-    /// Makes ready for the next record.
+    /// Prepares for the next record.
     pub(super) fn begin(&mut self, record: &mut DelimitedRecord) {
         record.clear();
         self.state = MachineState::LineStart;
@@ -93,7 +94,7 @@ impl Machine {
         self.fault = None;
     }
 
-    /// Reads `text` up to the end of the record or of `text`; returns how many bytes were read.
+    /// Processes `text` up to the end of the record or of `text`, and returns the number of bytes processed.
     pub(super) fn feed(&mut self, text: &str, record: &mut DelimitedRecord) -> usize {
         let mut read = 0;
         while let Some(byte) = text.as_bytes().get(read)
@@ -104,7 +105,7 @@ impl Machine {
         read
     }
 
-    /// Takes the end of the file; `false` if it comes between two records.
+    /// Processes the end of the file. Returns `false` if there is no unfinished record.
     pub(super) fn finish(&mut self, record: &mut DelimitedRecord) -> bool {
         match self.state {
             MachineState::LineStart => return false,
@@ -121,8 +122,8 @@ impl Machine {
         true
     }
 
-    /// One transition. Returns how many bytes of `rest`, which begins with `byte`, it took: none if only the state
-    /// changed.
+    /// Makes one transition. Returns the number of bytes of `rest`, which begins with `byte`, that were processed; 0 if only
+    /// the state changed.
     fn step(&mut self, rest: &str, byte: u8, record: &mut DelimitedRecord) -> usize {
         match self.state {
             MachineState::LineStart => self.start_line(byte, record),
@@ -202,14 +203,13 @@ impl Machine {
         }
     }
 
-    /// Reads the rest of a spoilt field as unquoted, so that the fields after it keep their meaning and the next record
-    /// is found.
+    /// Reads the rest of a malformed field as unquoted, so that the following fields and the next record are found.
     fn go_on_after_quote(&mut self) -> usize {
         self.blame(FaultKind::AfterQuote);
         self.enter(MachineState::Unquoted, 0)
     }
 
-    /// Takes a delimiter, LF or CR after a field; a CR only leads to the state that awaits its LF.
+    /// Processes a delimiter, LF or CR after a field. A CR only changes to the state that waits for its LF.
     fn separate(&mut self, byte: u8, after_cr: MachineState, record: &mut DelimitedRecord) -> usize {
         match byte {
             b'\r' => self.enter(after_cr, 1),
@@ -239,7 +239,7 @@ impl Machine {
         }
     }
 
-    /// A record with a fault is read over, and so are fields the header has no name for.
+    /// Returns `false` for the rest of a defective record, and for fields without a name in the header. Both are skipped.
     fn keeps_field(&self) -> bool {
         self.fault.is_none() && self.fields < self.kept_fields
     }

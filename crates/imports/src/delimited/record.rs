@@ -1,31 +1,31 @@
 //! One record of a delimited file.
 
-/// The fields of a record, in one text that is used again for the next record.
+/// The fields of a record, in one buffer that is reused for the next record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DelimitedRecord {
     line: u64,
     text: String,
-    /// Where each field ends in `text`.
+    /// The end of each field in `text`.
     ends: Vec<usize>,
 }
 
 impl DelimitedRecord {
-    /// Physical line, from 1, on which the record begins.
+    /// Returns the physical line, from 1, on which the record begins.
     pub fn line(&self) -> u64 {
         self.line
     }
 
-    /// Number of fields.
+    /// Returns the number of fields.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is no field at all; never so for a record that was read.
+    /// Returns `true` if there are no fields, which is never the case after a successful read.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// A field by its position, from 0, without its quotes.
+    /// Returns a field by its position, from 0, without its quotes.
     pub fn get(&self, position: usize) -> Option<&str> {
         let end = *self.ends.get(position)?;
         let start = match position.checked_sub(1) {
@@ -35,7 +35,7 @@ impl DelimitedRecord {
         self.text.get(start..end)
     }
 
-    /// The fields in the order of the file.
+    /// Returns the fields in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         (0..self.len()).filter_map(|position| self.get(position))
     }
@@ -57,7 +57,7 @@ impl DelimitedRecord {
         self.ends.push(self.text.len());
     }
 
-    /// Bytes of the field that has not ended yet.
+    /// Returns the length in bytes of the field that has not ended yet.
     pub(super) fn open_len(&self) -> usize {
         self.text.len() - self.ends.last().copied().unwrap_or_default()
     }

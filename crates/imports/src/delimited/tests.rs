@@ -1,4 +1,4 @@
-//! Each rule of the contract on `csv` and `psv`, by example.
+//! The rules of the contract on `csv` and `psv`, by example.
 
 use super::*;
 

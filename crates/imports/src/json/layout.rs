@@ -1,26 +1,26 @@
-//! Which of its shapes a JSON file has, found by reading as little of it as possible.
+//! Detection of a JSON file's layout, from as little of the file as possible.
 
 use std::io::Read;
 
 use crate::error::ImportError;
 use crate::source::{Chunk, Source};
 
-/// How the records stand in the file.
+/// The arrangement of the records in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecordLayout {
-    /// In an array.
+    /// The elements of an array.
     Array,
-    /// In an array under the only key of an object, `rows`.
+    /// The elements of an array under the only key of an object, `rows`.
     Wrapped,
-    /// One after another.
+    /// A sequence of values.
     Lines,
 }
 
-/// What has to be known of a JSON file before its first record is read.
+/// The properties of a JSON file that have to be known before its first record is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) shape: RecordLayout,
-    /// Whether an array stands on a single line.
+    /// Whether an array is on a single line.
     pub(crate) one_line: bool,
 }
 
@@ -28,8 +28,8 @@ impl Layout {
     pub(crate) const LINES: Self = Self { shape: RecordLayout::Lines, one_line: false };
 }
 
-/// Looks at a file. An array is read as far as its first line goes; an object whose first key is `rows` to the end of the
-/// file, because only there it shows whether it is the only one.
+/// Detects the layout of a file. Reads the first line of an array, but all of an object whose first key is `rows`, because
+/// only the end shows whether that key is the only one.
 pub(crate) fn layout(input: impl Read) -> Result<Layout, ImportError> {
     let mut source = Source::new(input);
     let mut probe = Probe::default();
@@ -44,7 +44,7 @@ pub(crate) fn layout(input: impl Read) -> Result<Layout, ImportError> {
                 }
                 text.len()
             }
-            // What is wrong here is told with its line when the records are read.
+            // Errors found here are reported with their line when the records are read.
             Chunk::End | Chunk::Foreign(_) | Chunk::Invalid => return Ok(probe.end()),
         };
         source.consume(read);
@@ -53,24 +53,24 @@ pub(crate) fn layout(input: impl Read) -> Result<Layout, ImportError> {
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum LayoutState {
-    /// Before anything.
+    /// Before the first token.
     #[default]
     Start,
-    /// In an array that is no value of an object.
+    /// In a top-level array.
     Array,
     /// After `{`.
     Object,
-    /// In the first key, with how much of it was as expected.
+    /// In the first key, with the number of characters that match.
     Key(usize),
     /// After the key `rows`.
     AfterKey,
-    /// After its colon.
+    /// After the colon of `rows`.
     AfterColon,
-    /// In its array.
+    /// In the array of `rows`.
     Rows,
-    /// After its array.
+    /// After the array of `rows`.
     AfterRows,
-    /// After the object.
+    /// After the top-level object.
     AfterObject,
 }
 
@@ -88,7 +88,7 @@ struct Probe {
 }
 
 impl Probe {
-    /// The layout as soon as it is certain.
+    /// Returns the layout as soon as it is certain.
     fn look(&mut self, byte: u8) -> Result<Option<Layout>, ImportError> {
         if byte == b'\n' {
             self.line += 1;

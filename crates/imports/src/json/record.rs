@@ -1,4 +1,4 @@
-//! The text of a record into its values.
+//! Parsing the text of a record into values.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -14,7 +14,7 @@ use crate::number;
 use crate::typed::Record;
 use crate::value::Value;
 
-/// Reads records into the columns found so far.
+/// A parser of records with the columns found so far.
 #[derive(Debug, Default)]
 pub(super) struct RecordParser {
     pub(super) columns: Columns,
@@ -22,7 +22,7 @@ pub(super) struct RecordParser {
 }
 
 impl RecordParser {
-    /// Reads a record; `false` if it has defects, which go to `errors`.
+    /// Parses a record. Returns `false` if the record has defects, which are added to `errors`.
     pub(super) fn parse(
         &mut self,
         text: &str,
@@ -49,7 +49,7 @@ impl RecordParser {
     }
 }
 
-/// What `serde_json` has to say, without a place that counts within the record.
+/// Returns the message of a `serde_json` error without its location, which is relative to the record.
 fn without_place(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.rsplit_once(" at line ").map_or(text.clone(), |(text, _)| text.to_owned())
@@ -59,7 +59,7 @@ struct Filling<'a> {
     parser: &'a mut RecordParser,
     record: &'a mut Record,
     errors: &'a mut RowErrors,
-    /// Set when the file is beyond a limit.
+    /// The detail of the error if the file exceeds a limit.
     beyond: Option<String>,
 }
 
@@ -126,7 +126,7 @@ impl Visitor<'_> for KeyLookup<'_> {
     }
 }
 
-/// A value from its text, which `serde_json` has found to be valid.
+/// Converts the text of a value that `serde_json` has validated.
 fn value(raw: &str, limits: Limits) -> Result<Value, String> {
     match raw.as_bytes().first() {
         Some(b'"') => {
@@ -141,7 +141,7 @@ fn value(raw: &str, limits: Limits) -> Result<Value, String> {
     }
 }
 
-/// A number: an integer if it is written as one.
+/// Converts a number. It becomes an integer if it is written as one.
 fn number(raw: &str) -> Result<Value, String> {
     if number::is_whole(raw) {
         let outside = || format!("{} is not a 64-bit integer", shortened(raw));
@@ -150,7 +150,8 @@ fn number(raw: &str) -> Result<Value, String> {
     number::real(raw).map(Value::Real).ok_or_else(|| format!("{} is beyond the range of numbers", shortened(raw)))
 }
 
-/// Valid JSON without the white space between its tokens. Held to the same as a record: each key of an object once, numbers that are numbers here.
+/// Removes the white space between the tokens of valid JSON. Applies the rules for records: the keys of an object must be
+/// unique, and numbers must be in range.
 fn compact(raw: &str, limits: Limits) -> Result<String, String> {
     let mut text = String::with_capacity(raw.len().min(limits.value_bytes));
     let mut open: Vec<OpenContainer<'_>> = Vec::new();
@@ -197,10 +198,10 @@ fn compact(raw: &str, limits: Limits) -> Result<String, String> {
     if text.len() > limits.value_bytes { Err(limits.too_long()) } else { Ok(text) }
 }
 
-/// An array or object that is open.
+/// An array or object that has not been closed.
 enum OpenContainer<'a> {
     Array,
-    /// Its keys so far, and whether another may be next.
+    /// The keys so far, and whether a key is next.
     Object(HashSet<Cow<'a, str>>, bool),
 }
 
@@ -208,7 +209,7 @@ fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\n')
 }
 
-/// The length of the token at the start of valid JSON.
+/// Returns the length of the token at the start of valid JSON.
 fn token_length(text: &str, first: u8) -> usize {
     let bytes = text.as_bytes();
     if first == b'"' {
@@ -222,12 +223,12 @@ fn token_length(text: &str, first: u8) -> usize {
     bytes.iter().position(|byte| !is_word(byte)).unwrap_or(bytes.len()).max(1)
 }
 
-/// What a key inside a value is told that occurs more than once.
+/// Returns the error detail for a duplicate key inside a value.
 pub(crate) fn twice(key: &str) -> String {
     format!("the key '{}' occurs twice in an object inside the value", shortened(key))
 }
 
-/// What nesting beyond the limit is told.
+/// Returns the error detail for nesting beyond the limit.
 pub(crate) fn too_deep() -> String {
     format!("nested deeper than {} levels", Limits::NESTING)
 }

@@ -1,4 +1,4 @@
-//! A JSON file into the texts of its records.
+//! Splitting a JSON file into the texts of its records.
 
 use std::io::Read;
 
@@ -6,45 +6,45 @@ use super::layout::RecordLayout;
 use crate::error::ImportError;
 use crate::source::{Chunk, Source};
 
-/// A record, not yet read.
+/// The unparsed text of a record.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct RecordText<'a> {
-    /// Physical line, from 1, on which it begins.
+    /// Physical line, from 1, on which the record begins.
     pub(super) line: u64,
-    /// Its text; `None` if it is too long to be kept.
+    /// The text, or `None` if it is too long to be kept.
     pub(super) text: Option<&'a str>,
 }
 
-/// What may come next between two records.
+/// The token expected between two records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expect {
-    /// The `[` of the array, and before it what the layout has seen already.
+    /// The `[` of the array, or a part of its prefix, which the layout detection has checked.
     Open,
-    /// A record, or `]` straight after `[`.
+    /// A record, or `]` directly after `[`.
     First,
     /// A record.
     Record,
     /// `,` or `]`.
     Comma,
-    /// `}` of the object around the array.
+    /// The `}` of the object around the array.
     Close,
-    /// A record or the end.
+    /// A record or the end of the file.
     Line,
-    /// The end.
+    /// The end of the file.
     End,
 }
 
-/// How much of a record is read.
+/// The state of the search for the end of a record.
 #[derive(Debug, Default)]
 struct SplitProgress {
     depth: u64,
     in_string: bool,
     escaped: bool,
-    /// Whether it is a number or a word, which end where something else begins.
+    /// Whether the record is a number or a word, which extends to the next delimiter.
     bare: bool,
 }
 
-/// Cuts a file into records. What they hold is looked at only as far as it takes to find their ends.
+/// Splits a file into records. Looks at their content only as far as necessary to find their ends.
 #[derive(Debug)]
 pub(super) struct Splitter<R> {
     source: Source<R>,
@@ -61,7 +61,7 @@ impl<R: Read> Splitter<R> {
         Self { source: Source::new(input), shape, expect, line: 1, text: String::new(), limit }
     }
 
-    /// The next record, `None` after the last.
+    /// Returns the next record, or `None` after the last.
     pub(super) fn next_piece(&mut self) -> Result<Option<RecordText<'_>>, ImportError> {
         if !self.find_record()? {
             return Ok(None);
@@ -72,7 +72,7 @@ impl<R: Read> Splitter<R> {
         Ok(Some(RecordText { line, text: whole.then_some(&self.text) }))
     }
 
-    /// Reads up to the first character of a record; `false` at the end of the file.
+    /// Reads up to the first character of a record. Returns `false` at the end of the file.
     fn find_record(&mut self) -> Result<bool, ImportError> {
         loop {
             let (line, expect) = (self.line, self.expect);
@@ -103,7 +103,7 @@ impl<R: Read> Splitter<R> {
             };
             match takes {
                 Some(expect) => {
-                    // Each of these is one byte long, and so is every character before the array.
+                    // Each of these tokens is one byte long, and so is every character before the array.
                     self.source.consume(1);
                     self.expect = expect;
                 }
@@ -122,7 +122,7 @@ impl<R: Read> Splitter<R> {
         }
     }
 
-    /// Reads a record from its first character to its last; `false` if it is too long to be kept.
+    /// Reads a record from its first character to its last. Returns `false` if it is too long to be kept.
     fn read_record(&mut self, line: u64) -> Result<bool, ImportError> {
         self.text.clear();
         let mut progress = SplitProgress::default();
@@ -150,7 +150,7 @@ impl<R: Read> Splitter<R> {
     }
 }
 
-/// What comes next of a file that was read up to `line`, `None` at its end.
+/// Returns the next text of a file that has been read up to `line`, or `None` at its end.
 fn text_in<R: Read>(source: &mut Source<R>, line: u64) -> Result<Option<&str>, ImportError> {
     match source.chunk().map_err(ImportError::Io)? {
         Chunk::Text(text) => Ok(Some(text)),
@@ -165,12 +165,12 @@ fn lines_in(text: &str) -> u64 {
 }
 
 impl SplitProgress {
-    /// Where the record ends in these bytes, which may be one after its last.
+    /// Returns the position after the last byte of the record, if the record ends in these bytes.
     fn end_in(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         while let Some(byte) = bytes.get(at) {
             if self.in_string && !self.escaped {
-                // Most of a file is the inside of strings.
+                // Most of a typical file is the inside of strings.
                 match bytes[at..].iter().position(|byte| matches!(byte, b'"' | b'\\')) {
                     Some(0) => {}
                     Some(plain) => {

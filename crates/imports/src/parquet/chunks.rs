@@ -1,4 +1,4 @@
-//! A file as the `parquet` crate wants to read it: from anywhere, and from several places in turn.
+//! Access to a file in the form that the `parquet` crate requires: from any position, and by several readers in turn.
 
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,12 +10,12 @@ use crate::error::ImportError;
 use crate::failure::{FirstFailure, WatchedReader};
 use crate::format::ReadSeek;
 
-/// What the crate reads ahead where it looks for the header of a page.
+/// Bytes that the crate reads ahead in its search for a page header.
 const BUFFER_BYTES: usize = 4 * 1024;
-/// What a file may tell of itself at its end; that is read whole.
+/// Maximum size in bytes of the footer, which is read whole.
 const MOST_FOOTER_BYTES: u32 = 64 << 20;
 
-/// One open file for all readers.
+/// One open file that all readers share.
 #[derive(Clone)]
 pub(super) struct Chunks {
     file: Arc<Mutex<WatchedReader>>,
@@ -69,7 +69,7 @@ impl ChunkReader for Chunks {
     }
 }
 
-/// A reader with a position of its own.
+/// A reader with its own position.
 pub(super) struct PositionedReader {
     file: Arc<Mutex<WatchedReader>>,
     position: u64,

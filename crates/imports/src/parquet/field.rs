@@ -1,4 +1,4 @@
-//! Fields of a row as values.
+//! Conversion of the fields of a row to values.
 
 use parquet::basic::{LogicalType, TimeUnit};
 use parquet::record::Field;
@@ -10,12 +10,12 @@ use crate::json::too_deep;
 use crate::number;
 use crate::value::Value;
 
-/// What a field does not say itself: what the numbers of its column count, and the same of those within.
+/// The interpretation of a column's numbers, which a field itself does not carry, and that of nested fields.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FieldMeaning {
-    /// Whether a moment is one in UTC.
+    /// Whether a timestamp is in UTC.
     utc: bool,
-    /// Whether a number counts nanoseconds, which the fields have no kind for.
+    /// Whether a number counts nanoseconds, for which fields have no variant.
     nanos: Option<Nanos>,
     within: Vec<(String, FieldMeaning)>,
 }
@@ -49,15 +49,15 @@ impl FieldMeaning {
         self.within.iter().find(|(other, _)| other == name).map(|(_, meaning)| meaning)
     }
 
-    /// Of the elements of a list or the keys or values of a map: the field at `place` of the repeated group, or the repeated
-    /// field itself.
+    /// Returns the interpretation of the elements of a list, or of the keys or values of a map: that of the field at `place`
+    /// in the repeated group, or of the repeated field itself.
     fn repeated(&self, place: usize) -> Option<&Self> {
         let (_, repeated) = self.within.first()?;
         repeated.within.get(place).map_or(Some(repeated), |(_, meaning)| Some(meaning))
     }
 }
 
-/// A field as the value of a column.
+/// Converts a field to the value of a column.
 pub(super) fn value(field: Field, meaning: &FieldMeaning, limits: Limits) -> Result<Value, String> {
     Ok(match field {
         Field::Str(text) => Value::Text(text),
@@ -91,7 +91,7 @@ fn scalar(field: &Field, meaning: &FieldMeaning) -> Value {
         Field::UInt(number) => Value::Integer((*number).into()),
         Field::ULong(number) => i64::try_from(*number).map_or_else(|_| Value::Text(number.to_string()), Value::Integer),
         Field::Float16(number) => real(number.to_f64()),
-        // The shortest decimal of the narrow number is what its writer meant.
+        // The shortest decimal of the 32-bit number is what its writer meant.
         Field::Float(number) => real(number.to_string().parse().unwrap_or_else(|_| f64::from(*number))),
         Field::Double(number) => real(*number),
         decimal @ Field::Decimal(_) => Value::Text(decimal.to_string()),
@@ -105,12 +105,12 @@ fn scalar(field: &Field, meaning: &FieldMeaning) -> Value {
     }
 }
 
-/// The engine has no NaN, which writers of such files put where there is no value.
+/// Converts NaN to NULL: the engine has no NaN, and writers of such files use it for missing values.
 fn real(number: f64) -> Value {
     if number.is_nan() { Value::Null } else { Value::Real(number) }
 }
 
-/// Writes a field as compact JSON; what cannot be told is written as the plain kind of its number.
+/// Writes a field as compact JSON. Numbers without a known interpretation are written as plain numbers.
 fn write(
     field: &Field,
     meaning: Option<&FieldMeaning>,
@@ -185,7 +185,7 @@ fn as_text(value: &Value) -> String {
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a string cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(text, "{byte:02x}");
         text
     })

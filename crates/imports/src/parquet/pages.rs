@@ -1,4 +1,4 @@
-//! What the pages of a file expand to.
+//! The decompressed size of the pages of a file.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -12,10 +12,11 @@ use parquet::file::serialized_reader::SerializedPageReader;
 use super::chunks::Chunks;
 use crate::error::ImportError;
 
-/// What one page of each column of a row group, and their dictionaries, may take together: all of these are in memory at once.
+/// Maximum size in bytes of one page of each column of a row group together with their dictionaries, which are all in memory
+/// at once.
 pub(super) const MOST_BYTES: u64 = 1 << 30;
 
-/// Expands every page and counts. The bytes themselves go nowhere.
+/// Decompresses every page and counts the bytes, which are discarded.
 pub(super) fn check(metadata: &ParquetMetaData, chunks: &Arc<Chunks>, limit: u64) -> Result<(), ImportError> {
     let mut left = limit;
     for group in metadata.row_groups() {
@@ -33,7 +34,7 @@ pub(super) fn check(metadata: &ParquetMetaData, chunks: &Arc<Chunks>, limit: u64
     Ok(())
 }
 
-/// Gives what the largest page and the dictionary of a column take.
+/// Returns the size in bytes of a column's largest page and its dictionary together.
 fn check_column(
     column: &ColumnChunkMetaData,
     rows: usize,
@@ -46,7 +47,7 @@ fn check_column(
     if codec == Compression::LZO {
         return Err(ImportError::whole("the file is compressed by LZO; write it with another codec"));
     }
-    // Pages said not to be compressed are given as they are.
+    // The reader returns pages unchanged if they are declared to be uncompressed.
     let raw = column.clone().into_builder().set_compression(Compression::UNCOMPRESSED).build().map_err(wrong)?;
     let mut pages = SerializedPageReader::new(Arc::clone(chunks), &raw, rows, None).map_err(wrong)?;
     let (mut dictionary, mut largest) = (0, 0);
@@ -79,7 +80,7 @@ fn next(pages: &mut SerializedPageReader<Chunks>) -> ParquetResult<Option<Page>>
     pages.get_next_page()
 }
 
-/// What bytes expand to; one more than `most` if that is less.
+/// Returns the decompressed size of `bytes`, or a value above `most` as soon as that is exceeded.
 fn expanded(codec: Compression, bytes: &[u8], most: u64) -> io::Result<u64> {
     if bytes.is_empty() {
         return Ok(0);
@@ -94,11 +95,11 @@ fn expanded(codec: Compression, bytes: &[u8], most: u64) -> io::Result<u64> {
             let length = snap::raw::decompress_len(bytes)?;
             Ok(u64::try_from(length).unwrap_or(u64::MAX))
         }
-        // Either frames, or blocks that are held to the length in the header of the page.
+        // The data is either frames, or blocks whose length is limited by the page header.
         Compression::LZ4 => {
             Ok(count(&mut lz4_flex::frame::FrameDecoder::new(bytes)).unwrap_or(length.saturating_mul(255)))
         }
-        // No block gets longer than this.
+        // The compression ratio of a block cannot exceed 255.
         Compression::LZ4_RAW => Ok(length.saturating_mul(255).min(most)),
         Compression::UNCOMPRESSED | Compression::LZO => Ok(length),
     }

@@ -1,4 +1,4 @@
-//! Which types can be read.
+//! The types that can be read.
 
 use parquet::basic::{ConvertedType, Type as Physical};
 use parquet::schema::types::Type;
@@ -6,14 +6,14 @@ use parquet::schema::types::Type;
 use crate::error::ImportError;
 use crate::format::Limits;
 
-/// Refuses a column with a type that the reader of rows would panic at.
+/// Rejects a column with a type at which the row reader would panic.
 pub(super) fn check(field: &Type) -> Result<(), ImportError> {
     check_at(field, field.name(), 0)
 }
 
 fn check_at(field: &Type, column: &str, depth: usize) -> Result<(), ImportError> {
     if field.is_group() {
-        // A list is two groups deep.
+        // A list consists of two nested groups.
         if depth > 2 * Limits::NESTING {
             return Err(ImportError::whole(format!("column {column}: {}", crate::json::too_deep())));
         }

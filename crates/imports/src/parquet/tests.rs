@@ -24,7 +24,7 @@ enum Values {
     Fixed(Vec<&'static [u8]>),
 }
 
-/// One row group; the definition levels and repetition levels stand beside the values of each column.
+/// The values of a column in one row group, with their definition levels and repetition levels.
 type Column = (Values, Vec<i16>, Vec<i16>);
 
 fn required(values: Values) -> Column {
@@ -189,7 +189,7 @@ fn other_files_are_refused() {
     for at in (4..file.len() - 8).step_by(3) {
         let mut damaged = file.clone();
         damaged[at] ^= 0xff;
-        // A few bytes, such as those of statistics, mean nothing; none of them may take the reader down.
+        // Some bytes, such as those of statistics, have no effect. No damage may cause a panic.
         let _ = read_bytes(Format::Parquet, damaged);
     }
     let interval = "message m { required fixed_len_byte_array(12) a (INTERVAL); }";

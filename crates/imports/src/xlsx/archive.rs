@@ -1,4 +1,4 @@
-//! The parts of a workbook, expanded under the eyes of a counter.
+//! The parts of a workbook's zip archive, with a bound on their decompressed size.
 
 use std::cell::Cell;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -13,14 +13,14 @@ use crate::failure::{FirstFailure, WatchedReader};
 use crate::format::Input;
 
 const BUFFER_BYTES: usize = 64 * 1024;
-/// What a part may expand to that is not a sheet and not the shared strings.
+/// Maximum decompressed size in bytes of a part other than a sheet or the shared strings.
 const SMALL_PART_BYTES: u64 = 64 << 20;
-/// Where a zip archive ends: so many bytes before the comment, which is at most 64 KiB long.
+/// Size in bytes of the end record of a zip archive, without its comment, which is at most 64 KiB long.
 const END_BYTES: u64 = 22;
 const END_MARK: &[u8] = b"PK\x05\x06";
 const END64_MARK: &[u8] = b"PK\x06\x07";
 
-/// A workbook whose directory is read.
+/// A workbook whose directory has been read.
 pub(super) struct WorkbookArchive<'a> {
     input: &'a Input<'a>,
     zip: ZipArchive<WatchedReader>,
@@ -37,14 +37,14 @@ impl<'a> WorkbookArchive<'a> {
         Ok(Self { input, zip, failure, expanded: Rc::default() })
     }
 
-    /// A part that is read as it comes.
+    /// Opens a part that is read as a stream.
     pub(super) fn xml(&mut self, name: &str) -> Result<Xml, ImportError> {
         let missing = || ImportError::whole(format!("not a workbook: it has no part {name}"));
         let part = self.part(name, u64::MAX)?.ok_or_else(missing)?;
         Ok(Xml::new(part, self.input.limits, self.failure.clone()))
     }
 
-    /// A part that is kept in memory; `None` if the workbook has none of this name.
+    /// Opens a part that is kept in memory. Returns `None` if the workbook has no part of this name.
     pub(super) fn small_xml(&mut self, name: &str) -> Result<Option<Xml>, ImportError> {
         let part = self.part(name, SMALL_PART_BYTES)?;
         Ok(part.map(|part| Xml::new(part, self.input.limits, self.failure.clone())))
@@ -77,8 +77,8 @@ impl<'a> WorkbookArchive<'a> {
     }
 }
 
-/// The directory is kept in memory, so its length must be known before it is read. Only archives beyond what an upload may be,
-/// or with more than 65,534 parts, need the 64-bit form.
+/// Checks the end record of the archive. The directory is kept in memory, so its length must be known before it is read.
+/// Only archives larger than an upload may be, or with more than 65,534 parts, need the 64-bit format, which is rejected.
 fn check_end(file: &mut WatchedReader) -> io::Result<()> {
     let length = file.seek(SeekFrom::End(0))?;
     let tail = length.min(END_BYTES + 20 + u64::from(u16::MAX));
@@ -96,7 +96,7 @@ fn check_end(file: &mut WatchedReader) -> io::Result<()> {
     Ok(())
 }
 
-/// Counts what is expanded, in this part and in all.
+/// Counts the decompressed bytes of one part and of the whole workbook.
 struct CountedReader {
     expanding: Box<dyn Read>,
     expanded: Rc<Cell<u64>>,

@@ -1,4 +1,4 @@
-//! The cells of a sheet, row by row.
+//! Reading the cells of a sheet, row by row.
 
 use quick_xml::events::Event;
 
@@ -9,26 +9,26 @@ use crate::error::{ImportError, shortened};
 use crate::format::Limits;
 use crate::value::Value;
 
-/// Columns a sheet can have.
+/// Maximum number of columns in a sheet.
 const MOST_COLUMNS: usize = 16_384;
 
-/// What is in a cell.
+/// The content of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum SheetCell {
-    /// A value; NULL in an empty cell.
+    /// A value; NULL if the cell is empty.
     Value(Value),
-    /// Nothing that can be imported, and why.
+    /// Content that cannot be imported, with the reason.
     Wrong(String),
 }
 
-/// A cell as its element describes it.
+/// The properties of a cell's element.
 struct Described {
     at: usize,
     kind: String,
     shown: NumberStyle,
 }
 
-/// Reads a sheet.
+/// A reader of the rows of a sheet.
 pub(super) struct Sheet {
     xml: Xml,
     styles: Vec<NumberStyle>,
@@ -44,7 +44,7 @@ impl Sheet {
         Self { xml, styles, strings, since_1904, limits, row: 0, ended: false }
     }
 
-    /// Replaces `cells` by those of the next row, and gives its number, from 1.
+    /// Replaces `cells` by those of the next row. Returns the number of the row, from 1, or `None` after the last.
     pub(super) fn next_row(&mut self, cells: &mut Vec<(usize, SheetCell)>) -> Result<Option<u64>, ImportError> {
         cells.clear();
         while !self.ended {
@@ -161,7 +161,7 @@ impl Sheet {
             },
             _ => match text.trim().parse::<f64>() {
                 Ok(number) if number.is_finite() => {
-                    // Whole numbers are read as such, so that none loses digits.
+                    // Whole numbers are parsed as integers, so that they lose no digits.
                     let whole = text.trim().parse::<i64>().ok().filter(|_| cell.shown == NumberStyle::Number);
                     SheetCell::Value(
                         whole.map_or_else(|| styles::value(number, cell.shown, self.since_1904), Value::Integer),
@@ -173,7 +173,7 @@ impl Sheet {
     }
 }
 
-/// The column of a place such as `AB12`, from 0.
+/// Returns the column of a cell reference such as `AB12`, from 0.
 fn column(place: &str) -> Option<usize> {
     let letters = place.bytes().take_while(u8::is_ascii_alphabetic);
     let number = letters.take(6).fold(0, |sum, letter| sum * 26 + usize::from(letter.to_ascii_uppercase() - b'A') + 1);

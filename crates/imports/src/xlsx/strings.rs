@@ -1,4 +1,4 @@
-//! The texts that cells share.
+//! The shared strings of a workbook.
 
 use quick_xml::events::Event;
 
@@ -6,10 +6,10 @@ use super::archive::WorkbookArchive;
 use super::xml::{Xml, reference};
 use crate::error::ImportError;
 
-/// What all shared texts may take. Any cell may name any of them, so they are kept in memory.
+/// Maximum size in bytes of all shared strings. Any cell may refer to any of them, so they are kept in memory.
 pub(super) const MOST_BYTES: usize = 256 << 20;
 
-/// Texts by number, without an allocation for each.
+/// Strings by index, without an allocation for each.
 #[derive(Debug, Default)]
 pub(super) struct Strings {
     text: String,
@@ -49,7 +49,7 @@ pub(super) fn read(archive: &mut WorkbookArchive<'_>, part: Option<&str>) -> Res
     }
 }
 
-/// Appends the text of all `t` elements up to the end of the element; what tells how it is pronounced is left out.
+/// Appends the text of all `t` elements up to the end of `element`. Phonetic text is skipped.
 pub(super) fn text_until(xml: &mut Xml, element: &str, text: &mut String) -> Result<(), ImportError> {
     let (mut in_text, mut spoken) = (false, false);
     loop {

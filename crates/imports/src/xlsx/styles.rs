@@ -1,4 +1,4 @@
-//! Which cells hold dates: a workbook stores them as numbers, and only their format tells.
+//! Number formats of cells. A workbook stores dates as numbers, and only the format distinguishes them.
 
 use std::collections::HashMap;
 
@@ -11,15 +11,15 @@ use crate::error::ImportError;
 use crate::number;
 use crate::value::Value;
 
-/// Days from 1899-12-30, where the numbers of dates count from, to 1970-01-01.
+/// Days from 1899-12-30, the origin of date numbers, to 1970-01-01.
 const EPOCH: i64 = 25_569;
-/// Days between the two starts of a workbook's calendar.
+/// Days between the origins of the two calendars that a workbook may use.
 const FROM_1900_TO_1904: f64 = 1_462.0;
-/// The first number beyond the year 9999.
+/// The first date number after the year 9999.
 const BEYOND: f64 = 2_958_466.0;
 const MILLIS_PER_DAY: f64 = 86_400_000.0;
 
-/// What a number is shown as.
+/// The kind of value that a number is displayed as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum NumberStyle {
     #[default]
@@ -27,11 +27,11 @@ pub(super) enum NumberStyle {
     Date,
     Time,
     DateTime,
-    /// Hours, minutes or seconds beyond a day.
+    /// Hours, minutes or seconds that may exceed a day.
     Elapsed,
 }
 
-/// The format of each style of the workbook.
+/// Returns the number style of each cell style in the workbook.
 pub(super) fn read(archive: &mut WorkbookArchive<'_>, part: Option<&str>) -> Result<Vec<NumberStyle>, ImportError> {
     let mut styles = Vec::new();
     let xml = match part {
@@ -64,7 +64,7 @@ pub(super) fn read(archive: &mut WorkbookArchive<'_>, part: Option<&str>) -> Res
     }
 }
 
-/// The formats every workbook has (ECMA-376, 18.8.30).
+/// Returns the style of a built-in format (ECMA-376, 18.8.30).
 fn built_in(id: u32) -> NumberStyle {
     match id {
         14..=17 | 27..=31 | 36 | 50..=54 | 57..=58 => NumberStyle::Date,
@@ -75,8 +75,8 @@ fn built_in(id: u32) -> NumberStyle {
     }
 }
 
-/// What a format code shows: the letters outside of quotes, escapes and brackets tell. Only the first section counts, which
-/// is that of positive numbers.
+/// Returns the style of a format code, from its letters outside of quotes, escapes and brackets. Only the first section
+/// counts, which applies to positive numbers.
 fn of_code(code: &str) -> NumberStyle {
     let (mut date, mut time, mut month) = (false, false, false);
     let mut characters = code.chars();
@@ -104,13 +104,13 @@ fn of_code(code: &str) -> NumberStyle {
         (true, true) => NumberStyle::DateTime,
         (true, false) => NumberStyle::Date,
         (false, true) => NumberStyle::Time,
-        // Without hours and seconds, m is for months.
+        // Without hours and seconds, `m` stands for months.
         (false, false) if month => NumberStyle::Date,
         (false, false) => NumberStyle::Number,
     }
 }
 
-/// A number as the value it is shown as: dates and times as ISO 8601 text.
+/// Converts a number to the value it is displayed as. Dates and times become ISO 8601 text.
 pub(super) fn value(number: f64, shown: NumberStyle, since_1904: bool) -> Value {
     let serial = if since_1904 && shown != NumberStyle::Elapsed { number + FROM_1900_TO_1904 } else { number };
     let outside = !(0.0..BEYOND).contains(&serial);
@@ -120,7 +120,7 @@ pub(super) fn value(number: f64, shown: NumberStyle, since_1904: bool) -> Value 
             None => Value::Real(number),
         };
     }
-    // There is a 29th of February 1900 in this calendar: it is number 60, and all before it are a day off.
+    // This calendar contains February 29, 1900, as number 60, so all earlier dates are off by one day.
     let days = if serial < 60.0 && !since_1904 && shown != NumberStyle::Time { serial + 1.0 } else { serial };
     let millis = number::exact_integer((days * MILLIS_PER_DAY).round()).unwrap_or_default();
     let (day, of_day) = (millis.div_euclid(86_400_000), millis.rem_euclid(86_400_000));
@@ -134,7 +134,7 @@ pub(super) fn value(number: f64, shown: NumberStyle, since_1904: bool) -> Value 
     })
 }
 
-/// `PT26H30M`
+/// Returns an ISO 8601 duration such as `PT26H30M0S`.
 fn duration(days: f64) -> String {
     let millis = number::exact_integer((days * MILLIS_PER_DAY).round()).unwrap_or_default();
     let (hours, minutes) = (millis / 3_600_000, millis / 60_000 % 60);

@@ -1,4 +1,4 @@
-//! Workbooks from a writer, and some no writer makes, read by the rules of the contract (v2 §5.7).
+//! Workbooks from a library, and some that no library writes, read by the rules of the contract (v2 §5.7).
 
 use std::io::Write as _;
 
@@ -91,7 +91,7 @@ fn wrong_cells_are_row_errors() {
     );
 }
 
-/// A zip archive of deflated parts.
+/// Returns a zip archive of deflated parts.
 fn archive(parts: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let (mut file, mut directory) = (Vec::new(), Vec::new());
     for (name, content) in parts {
@@ -138,7 +138,7 @@ fn relations(of: &[(&str, &str)]) -> Vec<u8> {
     format!("<Relationships>{all}</Relationships>").into_bytes()
 }
 
-/// A workbook of one sheet with these rows, and these shared texts.
+/// Returns a workbook of one sheet with these rows and shared strings.
 fn workbook(rows: &str, shared: &str) -> Vec<u8> {
     let parts = [("worksheet", "sheet.xml"), ("sharedStrings", "strings.xml")];
     archive(&[

@@ -1,4 +1,4 @@
-//! What is where in a workbook.
+//! Locating the parts of a workbook.
 
 use quick_xml::events::Event;
 
@@ -6,7 +6,7 @@ use super::archive::WorkbookArchive;
 use super::xml::{attribute, flag};
 use crate::error::ImportError;
 
-/// The parts an import needs.
+/// The paths of the parts that an import needs.
 #[derive(Debug)]
 pub(super) struct WorkbookParts {
     pub(super) sheet: String,
@@ -16,14 +16,14 @@ pub(super) struct WorkbookParts {
     pub(super) since_1904: bool,
 }
 
-/// A part one part names.
+/// A reference from one part to another.
 struct Relation {
     id: String,
     kind: String,
     path: String,
 }
 
-/// Finds the sheet named like `table`, else the first.
+/// Finds the parts of the sheet named `table`, in any letter case, or of the first sheet if there is none.
 pub(super) fn parts(archive: &mut WorkbookArchive<'_>, table: &str) -> Result<WorkbookParts, ImportError> {
     let workbook =
         find(&relations(archive, "", "_rels/.rels")?, "/officeDocument").unwrap_or("xl/workbook.xml".to_owned());
@@ -45,7 +45,7 @@ pub(super) fn parts(archive: &mut WorkbookArchive<'_>, table: &str) -> Result<Wo
             "workbookPr" => since_1904 = flag(&element, "date1904"),
             "sheet" => {
                 let id = attribute(&element, "id").unwrap_or_default();
-                // Charts have sheets of their own.
+                // Chart sheets are listed here too, but are not worksheets.
                 let sheet = relations.iter().find(|r| r.id == id && r.kind.ends_with("/worksheet"));
                 let Some(path) = sheet.map(|relation| relation.path.clone()) else { continue };
                 let is_named = attribute(&element, "name").is_some_and(|n| n.to_lowercase() == table.to_lowercase());
@@ -66,7 +66,7 @@ fn find(relations: &[Relation], kind: &str) -> Option<String> {
     relations.iter().find(|relation| relation.kind.ends_with(kind)).map(|relation| relation.path.clone())
 }
 
-/// What the part with this list of relations names; paths in it are relative to `folder`. External ones are ignored.
+/// Returns the relationships in `list`, except for external ones. Their paths are relative to `folder`.
 fn relations(archive: &mut WorkbookArchive<'_>, folder: &str, list: &str) -> Result<Vec<Relation>, ImportError> {
     let mut relations = Vec::new();
     let Some(mut xml) = archive.small_xml(list)? else { return Ok(relations) };

@@ -1,4 +1,4 @@
-//! The events of a part.
+//! Reading the XML events of a part.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -11,7 +11,7 @@ use crate::format::Limits;
 
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// Reads a part event by event; empty elements come as a start and an end.
+/// A reader of XML events. Empty elements are returned as a start and an end.
 pub(super) struct Xml {
     reader: Reader<Bounded>,
     buffer: Vec<u8>,
@@ -29,7 +29,7 @@ impl Xml {
         Self { reader, buffer: Vec::new(), room, failure }
     }
 
-    /// The next event; the end of the part again after it was reached.
+    /// Returns the next event. After the last event, it returns the end of the part repeatedly.
     pub(super) fn next(&mut self) -> Result<Event<'_>, ImportError> {
         self.buffer.clear();
         self.reader.get_mut().room = self.room;
@@ -39,13 +39,13 @@ impl Xml {
             .map_err(|error| failure.or_file(format!("not valid XML: {error}")))
     }
 
-    /// What an error of ours about the text of the part is told as.
+    /// Returns the error for invalid content, unless an earlier error was kept.
     pub(super) fn wrong(&self, detail: impl std::fmt::Display) -> ImportError {
         self.failure.or_file(detail)
     }
 }
 
-/// Lets one event be only so long: an event is kept whole.
+/// A reader that bounds the length of one event, because an event is kept whole.
 struct Bounded {
     part: BufReader<Box<dyn Read>>,
     room: usize,
@@ -77,18 +77,18 @@ impl BufRead for Bounded {
     }
 }
 
-/// An attribute by its name without prefix.
+/// Returns an attribute by its local name.
 pub(super) fn attribute(element: &BytesStart<'_>, name: &str) -> Option<String> {
     let found = element.attributes().with_checks(false).flatten().find(|a| a.key.local_name().as_ref() == name)?;
     found.normalized_value(XmlVersion::Implicit1_0).ok().map(std::borrow::Cow::into_owned)
 }
 
-/// An attribute that says yes or no.
+/// Returns a boolean attribute.
 pub(super) fn flag(element: &BytesStart<'_>, name: &str) -> bool {
     attribute(element, name).is_some_and(|value| value == "1" || value == "true")
 }
 
-/// What a reference in a text stands for. Documents that define references of their own are refused.
+/// Resolves an entity or character reference. Entities that a document defines itself are rejected.
 pub(super) fn reference(reference: &BytesRef<'_>) -> Result<String, String> {
     match reference.resolve_char_ref() {
         Ok(Some(c)) => Ok(c.to_string()),

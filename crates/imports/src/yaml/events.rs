@@ -1,4 +1,4 @@
-//! Events from bytes, with a bound on what lies between two of them.
+//! Parsing bytes to events, with a bound on the bytes between two of them.
 
 use std::cell::{Cell, RefCell};
 use std::io::Read;
@@ -18,13 +18,13 @@ pub(super) struct PlacedEvent {
     pub(super) line: u64,
 }
 
-/// What the parser, which takes characters that cannot fail, and its reader have to tell each other.
+/// State shared between the parser, whose input of characters cannot fail, and its reader.
 #[derive(Debug, Default)]
 struct SharedInput {
-    /// Bytes that may still be read before the next event.
+    /// Bytes that may be read before the next event.
     room: Cell<usize>,
     line: Cell<u64>,
-    /// Why the characters ended before the file.
+    /// The error that ended the characters before the end of the file.
     stopped_by: RefCell<Option<ImportError>>,
 }
 
@@ -89,9 +89,9 @@ impl<R: Read + 'static> Events<R> {
         Self { parser: Parser::new_from_iter(characters), shared, limits }
     }
 
-    /// The next event; after the last, the end of the stream again.
+    /// Returns the next event. After the last event, it returns the end of the stream repeatedly.
     pub(super) fn next(&mut self) -> Result<PlacedEvent, ImportError> {
-        // A value with its escapes, and the white space and comments around it.
+        // Covers a value with its escapes, and the white space and comments around it.
         self.shared.room.set(self.limits.record_bytes());
         let next = self.parser.next_event();
         if let Some(error) = self.shared.stopped_by.borrow_mut().take() {

@@ -1,4 +1,4 @@
-//! Lists and mappings inside a record, as compact JSON text.
+//! Conversion of lists and mappings inside a record to compact JSON text.
 
 use std::collections::HashSet;
 use std::io::Read;
@@ -13,17 +13,17 @@ use crate::json::{too_deep, twice};
 use crate::number;
 use crate::value::Value;
 
-/// A list or mapping that is open.
+/// A list or mapping that has not been closed.
 struct OpenCollection {
     mapping: bool,
     /// Keys of the mapping.
     keys: HashSet<String>,
-    /// Keys and values, or values, written so far.
+    /// Number of keys and values written so far.
     written: u64,
 }
 
-/// Writes the value that begins with `first`, up to its end. A value that cannot be written is read over, and is the inner
-/// error; one that is nested too deeply ends the file, since the parser remembers every level.
+/// Converts the value that begins with `first`. The inner error is that of a value that cannot be converted and has been
+/// skipped. A value that is nested too deeply fails the file, because the parser keeps every level in memory.
 pub(super) fn text<R: Read + 'static>(
     events: &mut Events<R>,
     first: PlacedEvent,
@@ -65,7 +65,7 @@ pub(super) fn text<R: Read + 'static>(
             _ => return Err(ImportError::at(next.line, "the file ends within a value")),
         }
         if text.len() > limits.value_bytes {
-            // Nothing of it is needed any more, so nothing more of it is kept.
+            // The value is invalid, so nothing more of it is kept.
             fault = fault.or_else(|| Some(limits.too_long()));
             text.clear();
             open.iter_mut().for_each(|open| open.keys.clear());
@@ -77,7 +77,7 @@ pub(super) fn text<R: Read + 'static>(
     }
 }
 
-/// Writes what stands before the next key or value; says whether it is a key.
+/// Writes the separator before the next key or value. Returns `true` if a key is next.
 fn separate(text: &mut String, open: &mut [OpenCollection], line: u64, scalar: bool) -> Result<bool, ImportError> {
     let Some(open) = open.last_mut() else { return Ok(false) };
     let key = open.mapping && open.written % 2 == 0;
@@ -95,7 +95,7 @@ fn separate(text: &mut String, open: &mut [OpenCollection], line: u64, scalar: b
 
 fn write(scalar: &Scalar<'_>, text: &mut String) {
     match scalar {
-        // JSON has no infinities either.
+        // JSON cannot represent NaN or infinities.
         Scalar::Null | Scalar::NotANumber => text.push_str("null"),
         Scalar::Real(real) if real.is_infinite() => quote(&number::shown(*real), text),
         Scalar::Bool(truth) => text.push_str(if *truth { "true" } else { "false" }),

@@ -6,26 +6,26 @@ use crate::error::shortened;
 use crate::format::Limits;
 use crate::value::Value;
 
-/// What a scalar is, before it becomes a value.
+/// The resolved type of a scalar, before its conversion to a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Scalar<'a> {
     Null,
     Bool(bool),
     Integer(i64),
     Real(f64),
-    /// The engine has no such number.
+    /// NaN, which the engine cannot store.
     NotANumber,
     Text(&'a str),
 }
 
-/// The name of a tag of the core schema.
+/// Returns the name of a core schema tag.
 pub(super) fn core_tag(tag: &Tag) -> Option<&'static str> {
     let whole = format!("{}{}", tag.handle, tag.suffix);
     let name = whole.strip_prefix("tag:yaml.org,2002:")?;
     ["str", "int", "float", "bool", "null", "map", "seq"].into_iter().find(|known| *known == name)
 }
 
-/// A scalar as the value of a column.
+/// Converts a scalar to the value of a column.
 pub(super) fn value(text: &str, style: ScalarStyle, tag: Option<&Tag>, limits: Limits) -> Result<Value, String> {
     if text.len() > limits.value_bytes {
         return Err(limits.too_long());
@@ -39,7 +39,7 @@ pub(super) fn value(text: &str, style: ScalarStyle, tag: Option<&Tag>, limits: L
     })
 }
 
-/// What a scalar is; only plain ones can be anything but text without a tag that says so.
+/// Resolves a scalar. Without a tag, only plain scalars can be anything other than text.
 pub(super) fn resolve<'a>(text: &'a str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Scalar<'a>, String> {
     let Some(tag) = tag.and_then(core_tag) else {
         return if style == ScalarStyle::Plain { plain(text) } else { Ok(Scalar::Text(text)) };
@@ -98,7 +98,7 @@ fn radix_digits(text: &str, radix: u32) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_digit(radix))
 }
 
-/// `(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`
+/// Matches `(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`, without the sign.
 fn is_float(text: &str) -> bool {
     let (mantissa, power) =
         text.split_once(['e', 'E']).map_or((text, None), |(mantissa, power)| (mantissa, Some(power)));
