@@ -91,7 +91,7 @@ impl<'a> Branches<'a> {
     /// Deletes a branch and returns its last state.
     ///
     /// [`RefError::NoSuchBranch`]; [`RefError::DefaultBranch`] for the default branch; [`RefError::InUse`] if an unsettled
-    /// operation moves the branch; [`RefError::Changed`] if `expected` rejects the branch or its head moves meanwhile.
+    /// operation moves the branch; [`RefError::Changed`] if `expected` rejects the branch or its head moves concurrently.
     /// `expected` is never called with the default branch.
     pub fn delete(
         &self,

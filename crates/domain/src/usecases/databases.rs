@@ -273,7 +273,7 @@ impl<'a> Databases<'a> {
     /// # Errors
     /// [`DatabaseError::NoSuchBranch`] if the new default branch does not exist; [`DatabaseError::ParentPrivate`] if a fork
     /// of a private database would become public without an administrator of the parent; [`DatabaseError::Changed`] if
-    /// `expected` rejects the current state or the database changes meanwhile.
+    /// `expected` rejects the current state or the database changes concurrently.
     pub fn edit(
         &self,
         access: &DatabaseAccess<Admin>,
@@ -326,7 +326,7 @@ impl<'a> Databases<'a> {
     /// Deletes a database and returns its last state. Cancels its queued operations. The name can be reused at once.
     ///
     /// # Errors
-    /// [`DatabaseError::Changed`] if `expected` rejects the current state or the database changes meanwhile.
+    /// [`DatabaseError::Changed`] if `expected` rejects the current state or the database changes concurrently.
     pub fn delete(
         &self,
         access: &DatabaseAccess<Admin>,

@@ -91,7 +91,7 @@ pub struct Limits {
     /// Maximum number of operations that run at once in this process, not counting long-running ones; 0 means no limit. One
     /// creator may have at most half of them.
     pub operation_workers: usize,
-    /// Number of long-running operations from which on a creator that has one starts no further operation; 0 means no limit.
+    /// Number of long-running operations at which a creator that has one starts no further operation; 0 means no limit.
     pub long_operation_places: usize,
     /// Milliseconds after which an operation counts as long-running.
     pub long_operation_after_ms: u64,

@@ -357,7 +357,7 @@ impl<'a> Pulls<'a> {
     /// [`PullError::NotYours`], [`PullError::State`], [`PullError::Merging`], [`PullError::Duplicate`],
     /// [`PullError::BranchGone`], [`PullError::BranchMissing`], [`PullError::NotShown`]; for reopening also
     /// [`PullError::SourceDenied`] and [`PullError::NeedsPublish`]; [`PullError::Changed`] if `expected` rejects the current
-    /// state or the pull request changes meanwhile.
+    /// state or the pull request changes concurrently.
     pub fn edit(
         &self,
         access: &DatabaseAccess<Participate>,

@@ -122,7 +122,7 @@ impl Machine {
         true
     }
 
-    /// Makes one transition. Returns the number of bytes of `rest`, which begins with `byte`, that were processed; 0 if only
+    /// Performs one transition. Returns the number of bytes of `rest`, which begins with `byte`, that were processed; 0 if only
     /// the state changed.
     fn step(&mut self, rest: &str, byte: u8, record: &mut DelimitedRecord) -> usize {
         match self.state {
