@@ -1,6 +1,6 @@
 //! Proof that a caller may act on a deployment.
 //!
-//! There is one way to get a [`DeploymentAccess`]: [`crate::usecases::Deployments::access`].
+//! [`crate::usecases::Deployments::access`] is the only way to get a [`DeploymentAccess`].
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use std::sync::Arc;
 use crate::entities::{Deployment, DeploymentRole};
 use branchyard_domain::entities::User;
 
-/// What an access to a deployment allows.
+/// A level of access to a deployment.
 pub trait DeploymentLevel: Send + Sync + 'static {
-    /// The least role.
+    /// The lowest role that has this level.
     const NEEDS: DeploymentRole;
-    /// How that role is called.
+    /// The name of that role, for messages.
     const NAME: &'static str;
 }
 
@@ -30,15 +30,15 @@ macro_rules! levels {
 }
 
 levels! {
-    /// See it, and read by SQL.
+    /// Read the deployment, and run SQL that reads.
     Observe: Reader, "reader";
-    /// Also write by SQL.
+    /// Also run SQL that writes.
     Operate: Writer, "writer";
-    /// Change it.
+    /// Also change the deployment itself.
     Manage: Admin, "admin";
 }
 
-/// Proof that a caller may do what `L` allows on a deployment.
+/// Proof that a caller has the access level `L` on a deployment.
 #[derive(Debug)]
 pub struct DeploymentAccess<L: DeploymentLevel> {
     deployment: Deployment,
@@ -54,22 +54,22 @@ impl<L: DeploymentLevel> Clone for DeploymentAccess<L> {
 }
 
 impl<L: DeploymentLevel> DeploymentAccess<L> {
-    /// `None` when the role is too low.
+    /// Returns `None` if the role is lower than `L` needs.
     pub(crate) fn grant(deployment: Deployment, who: Arc<User>, role: DeploymentRole) -> Option<Self> {
         (role >= L::NEEDS).then_some(Self { deployment, who, role, level: PhantomData })
     }
 
-    /// The deployment, as it was when access was decided.
+    /// Returns the deployment as it was when access was decided.
     pub fn deployment(&self) -> &Deployment {
         &self.deployment
     }
 
-    /// Who holds the access.
+    /// Returns the user that holds the access.
     pub fn who(&self) -> &Arc<User> {
         &self.who
     }
 
-    /// The highest role of the caller on the deployment.
+    /// Returns the highest role of the caller on the deployment.
     pub fn role(&self) -> DeploymentRole {
         self.role
     }

@@ -1,4 +1,4 @@
-//! Errors. No HTTP words; the cause is kept as `source`.
+//! Errors of the use cases. They contain no HTTP terms, and keep the cause as `source`.
 
 use branchyard_domain::errors::{AccessError, ExternalFault, Fault};
 use branchyard_domain::ports::{BlobsError, EngineError, MetadataError};
@@ -6,86 +6,86 @@ use branchyard_domain::ports::{BlobsError, EngineError, MetadataError};
 use crate::ports::ProvisionError;
 use crate::values::Usd;
 
-/// Deployments.
+/// An error of a use case of deployments.
 #[derive(Debug, thiserror::Error)]
 pub enum DeploymentError {
-    /// A credential is needed and there is none.
+    /// The call needs a credential and has none.
     #[error("this needs a credential")]
     SignInRequired,
-    /// Absent, deleted or hidden: the caller cannot tell which.
+    /// The deployment is absent, deleted or hidden. The caller cannot distinguish these cases.
     #[error("no deployment {0}")]
     NoSuchDeployment(String),
-    /// Nobody of that name, or nobody whose deployments the caller may list.
+    /// The owner does not exist, or the caller may not list its deployments.
     #[error("no owner {0}")]
     NoSuchOwner(String),
-    /// Visible, but the role is too low.
+    /// The deployment is visible, but the caller's role is too low. The value names the role that is needed.
     #[error("this needs the {0} role on the deployment")]
     Denied(&'static str),
-    /// The caller may not create for this owner, whether it exists or not.
+    /// The caller may not create deployments for this owner. The owner may or may not exist.
     #[error("you may not create deployments for '{0}'")]
     MayNotCreateFor(String),
-    /// The database to start from, or its ref, is absent or hidden.
+    /// The database to clone, or its ref, is absent or hidden.
     #[error("no database {0} that you can read")]
     NoSuchSource(String),
-    /// Something of the deployment is not there.
+    /// A part of the deployment does not exist.
     #[error("no {what} {name} in the deployment")]
     Absent {
-        /// What.
+        /// The kind of part, such as `backup`.
         what: &'static str,
-        /// How it was named.
+        /// The name or id in the request.
         name: String,
     },
-    /// No such operation, or not for this caller.
+    /// The operation does not exist, or the caller may not read it.
     #[error("no such operation")]
     NoSuchOperation,
-    /// The owner has a deployment of that name, or the deployment a database.
+    /// The owner already has a deployment of this name, or the deployment already has a database of this name.
     #[error("'{0}' exists already")]
     NameTaken(String),
-    /// A field that is well-formed and cannot be as it is.
+    /// A field is well-formed, but its value is not acceptable.
     #[error("{why}")]
     Field {
         /// JSON pointer of the field.
         pointer: String,
-        /// What is wrong.
+        /// Explanation for the caller.
         why: String,
     },
-    /// A field that breaks a rule which only the state tells.
+    /// A field breaks a rule that depends on the state of the deployment.
     #[error("{why}")]
     BadField {
         /// JSON pointer of the field.
         pointer: String,
-        /// What is wrong.
+        /// Explanation for the caller.
         why: String,
     },
-    /// Settings that do not exist, or values they cannot have.
+    /// Settings that do not exist, or that cannot have the requested value: the key and an explanation of each.
     #[error("{} of the settings cannot be as given", .0.len())]
     Settings(Vec<(String, String)>),
-    /// The state forbids it.
+    /// The state of the deployment does not allow the call.
     #[error("{0}")]
     Unprocessable(String),
-    /// Something else holds the state.
+    /// The call conflicts with a state change in progress, or with a limit that may pass.
     #[error("{0}")]
     Conflict(String),
-    /// Not offered here.
+    /// The server does not offer the requested feature.
     #[error("{0}")]
     Unsupported(String),
-    /// It would cost more than the owner may spend; amounts per month.
+    /// The instance would exceed the spending limit of the owner. All amounts are per month.
     #[error("the owner may spend {limit} USD a month; {committed} are committed, and this would add {requested}")]
     Spending {
-        /// The limit.
+        /// Spending limit of the owner.
         limit: Usd,
-        /// What runs already.
+        /// Cost of what already runs.
         committed: Usd,
-        /// What this would add.
+        /// Cost of the requested instance.
         requested: Usd,
     },
-    /// There is no room.
+    /// The server or the owner's quota has no room for another instance.
     #[error("{0}")]
     Capacity(String),
-    /// It is not as the caller saw it.
+    /// The deployment is not in the state that the caller expected.
     #[error("the deployment changed since it was read")]
     Changed,
-    /// Getting at the database to start from failed.
+    /// Access to the database to clone failed.
     #[error(transparent)]
     Access(#[from] AccessError),
     /// A port failed.

@@ -1,8 +1,9 @@
-//! The domain of deployments: a database that is served to ordinary clients by a process of its own, at a metered cost.
+//! The domain of deployments: databases that a process of their own serves to ordinary clients, at a metered cost.
 //!
-//! Everything goes through [`Deployments`], which is built over the [`Hub`](branchyard_domain::Hub) and the [`ports`]: a store whose transactions
-//! are those of the hub, a provisioner that runs processes, and the files of backups. What runs the processes is the [`Supervisor`].
-//! Calls are synchronous and may block; the caller chooses the thread.
+//! The entry point is [`Deployments`]. It is built over the [`Hub`](branchyard_domain::Hub) and the [`ports`]: a store
+//! that shares its transactions with the hub, a provisioner that runs the processes, and the files of the backups. The
+//! [`Supervisor`] starts, watches and stops the processes. Calls are synchronous and may block; the caller chooses the
+//! thread.
 
 pub mod access;
 pub mod entities;

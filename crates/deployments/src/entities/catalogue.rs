@@ -1,113 +1,115 @@
-//! What deployments can be made of, and what that costs.
+//! The catalogue: clouds, instance types and storage options, with their prices.
 
 use std::collections::BTreeSet;
 
 use crate::values::Usd;
 use branchyard_domain::values::Invalid;
 
-/// What can be offered in a cloud. 0 stands for what the provisioner says: three quarters of the memory, four fifths of the
-/// disk, any number of deployments.
+/// The capacity of each zone of a cloud.
+///
+/// A limit of 0 is derived from what the provisioner reports: three quarters of the memory, four fifths of the disk,
+/// and no limit on the number of deployments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Capacity {
     /// Deployments that are not stopped.
     pub deployments: u64,
-    /// Gigabytes of memory of their instances.
+    /// Memory of their instances, in gigabytes.
     pub memory_gb: u64,
-    /// Gigabytes of their volumes.
+    /// Volumes of their instances, in gigabytes.
     pub disk_gb: u64,
 }
 
-/// Where instances run.
+/// A cloud that instances run in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cloud {
-    /// Its id.
+    /// Unique id.
     pub id: String,
-    /// Its zones.
+    /// Ids of the zones; at least one.
     pub zones: Vec<String>,
-    /// What each zone holds.
+    /// Capacity of each zone.
     pub capacity: Capacity,
 }
 
-/// A size of instances.
+/// A size of instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstanceType {
-    /// Its id.
+    /// Unique id.
     pub id: String,
-    /// The cloud that has it.
+    /// Id of the cloud that offers the type.
     pub cloud: String,
-    /// The zones of it that have it.
+    /// Zones of that cloud that offer the type.
     pub zones: Vec<String>,
-    /// Its name.
+    /// Display name.
     pub name: String,
-    /// For people.
+    /// Description for users.
     pub description: String,
-    /// Processors.
+    /// Number of processors.
     pub cpus: u32,
-    /// Gigabytes of memory.
+    /// Memory in gigabytes.
     pub memory_gb: u32,
-    /// Price of an hour.
+    /// Price per hour.
     pub hourly_cost: Usd,
-    /// Read replicas of a deployment at most.
+    /// Maximum number of read replicas of a deployment.
     pub max_replicas: u32,
-    /// Ids of the storage options it goes with.
+    /// Ids of the storage options that the type can be combined with.
     pub storage: Vec<String>,
 }
 
-/// A kind of volumes.
+/// A kind of volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StorageOption {
-    /// Its id.
+    /// Unique id.
     pub id: String,
-    /// The cloud that has it.
+    /// Id of the cloud that offers the option.
     pub cloud: String,
-    /// Its name.
+    /// Display name.
     pub name: String,
-    /// For people.
+    /// Description for users.
     pub description: String,
-    /// Gigabytes at least.
+    /// Minimum size in gigabytes.
     pub min_size_gb: u32,
-    /// Gigabytes at most.
+    /// Maximum size in gigabytes.
     pub max_size_gb: u32,
-    /// Price of a gigabyte and month.
+    /// Price per gigabyte and month.
     pub monthly_cost_per_gb: Usd,
 }
 
-/// What deployments can be made of.
+/// Everything that deployments can be made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Catalogue {
-    /// Clouds, in the order they are shown.
+    /// Clouds, in display order.
     pub clouds: Vec<Cloud>,
-    /// Sizes.
+    /// Instance types, in display order.
     pub instance_types: Vec<InstanceType>,
-    /// Volumes.
+    /// Storage options, in display order.
     pub storage_options: Vec<StorageOption>,
 }
 
 impl Catalogue {
-    /// The cloud of an id.
+    /// Returns the cloud with this id.
     pub fn cloud(&self, id: &str) -> Option<&Cloud> {
         self.clouds.iter().find(|cloud| cloud.id == id)
     }
 
-    /// The size of an id.
+    /// Returns the instance type with this id.
     pub fn instance_type(&self, id: &str) -> Option<&InstanceType> {
         self.instance_types.iter().find(|kind| kind.id == id)
     }
 
-    /// The kind of volume of an id.
+    /// Returns the storage option with this id.
     pub fn storage_option(&self, id: &str) -> Option<&StorageOption> {
         self.storage_options.iter().find(|option| option.id == id)
     }
 
-    /// Sizes in a zone.
+    /// Returns the instance types that a zone offers.
     pub fn types_in(&self, cloud: &str, zone: &str) -> impl Iterator<Item = &InstanceType> {
         self.instance_types.iter().filter(move |kind| kind.cloud == cloud && kind.zones.iter().any(|own| own == zone))
     }
 
-    /// Checks that ids are unique and that everything named is there. The field says where, as a key of the configuration.
+    /// Checks that ids are unique and that every id the catalogue refers to exists.
     ///
     /// # Errors
-    /// [`Invalid`] naming the key.
+    /// [`Invalid`] if a rule is broken. The message names the configuration key.
     pub fn check(&self) -> Result<(), Invalid> {
         unique("clouds", self.clouds.iter().map(|cloud| &cloud.id))?;
         unique("instance_types", self.instance_types.iter().map(|kind| &kind.id))?;
@@ -163,7 +165,7 @@ fn unique<'a>(place: &str, ids: impl Iterator<Item = &'a String>) -> Result<(), 
 }
 
 impl Default for Catalogue {
-    /// What is offered unless configured: three sizes in the cloud `local`.
+    /// Returns the catalogue that applies without configuration: three instance types in the cloud `local`.
     fn default() -> Self {
         let local = || "local".to_owned();
         let size = |name: &str, description: &str, cpus, memory_gb, nanos| InstanceType {

@@ -6,47 +6,47 @@ use branchyard_domain::values::{AccountId, CommitHash, OwnerName, Timestamp};
 
 use branchyard_domain::entities::DatabaseLocator;
 
-/// What a caller may do on a deployment; ordered, each includes those before it.
+/// The role of a user on a deployment. Roles are ordered; each includes the ones before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeploymentRole {
-    /// Read.
+    /// May read.
     Reader,
-    /// Also open pulls.
+    /// May also open pull requests.
     ReaderAndPulls,
-    /// Also write.
+    /// May also write.
     Writer,
-    /// Everything.
+    /// May do everything.
     Admin,
 }
 
-/// Where a deployment or an instance stands.
+/// The state of a deployment or an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RunState {
     /// Coming up.
     Starting,
     /// Serving.
     Started,
-    /// Going down for good.
+    /// Shutting down.
     Stopping,
-    /// Down, its data removed.
+    /// Shut down; the data is removed.
     Stopped,
 }
 
-/// A state that does not lead to another one.
+/// A state transition that does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the deployment is {from:?}; it cannot become {to:?}")]
 pub struct NoSuchMove {
-    /// Where it stands.
+    /// The current state.
     pub from: RunState,
-    /// Where it was to go.
+    /// The requested state.
     pub to: RunState,
 }
 
 impl RunState {
-    /// Goes to another state, if there is such a move.
+    /// Changes to another state.
     ///
     /// # Errors
-    /// [`NoSuchMove`].
+    /// [`NoSuchMove`] if no such transition exists; the state is unchanged.
     pub fn go(&mut self, to: Self) -> Result<(), NoSuchMove> {
         let allowed = matches!(
             (*self, to),
@@ -63,29 +63,29 @@ impl RunState {
     }
 }
 
-/// How well a deployment does.
+/// The health of a deployment or an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health {
-    /// It serves.
+    /// Serving.
     Ok,
-    /// It comes up.
+    /// Coming up.
     Starting,
-    /// It ends again and again.
+    /// Ending repeatedly soon after each start.
     CrashLoop,
-    /// Its volume is full.
+    /// Serving with a full volume.
     DiskFull,
-    /// It goes down.
+    /// Shutting down.
     Stopping,
-    /// It is down.
+    /// Shut down.
     Stopped,
 }
 
-/// Owner and name as people write them.
+/// The owner and the name of a deployment, as users write them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeploymentLocator {
-    /// Owner, as chosen at creation.
+    /// The owner's name, in the spelling chosen at creation.
     pub owner: OwnerName,
-    /// Name, as chosen at creation.
+    /// The deployment's name, in the spelling chosen at creation.
     pub name: DeploymentName,
 }
 
@@ -95,105 +95,106 @@ impl std::fmt::Display for DeploymentLocator {
     }
 }
 
-/// The hub database a deployment began as a clone of.
+/// The hub database that a deployment was cloned from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeploymentOrigin {
-    /// Its name then.
+    /// The owner and the name of the database at the time of the clone.
     pub database: DatabaseLocator,
-    /// The ref that was asked for, or the default branch.
+    /// The requested ref, or the default branch if none was requested.
     pub reference: String,
-    /// The commit it resolved to.
+    /// The commit that the ref resolved to.
     pub commit: CommitHash,
 }
 
-/// A deployment.
+/// A database server for ordinary clients, run and metered by the hub.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deployment {
-    /// Its id.
+    /// Unique id.
     pub id: DeploymentId,
-    /// Who owns it.
+    /// The account that owns the deployment and pays for it.
     pub owner_id: AccountId,
     /// Owner and name.
     pub locator: DeploymentLocator,
-    /// Its primary's state.
+    /// The state of the primary.
     pub state: RunState,
-    /// The cloud it runs in.
+    /// Id of the cloud.
     pub cloud: String,
-    /// The zone of it.
+    /// Zone of that cloud.
     pub zone: String,
-    /// Which of the servers that share the metadata store runs it: the one that accepted it, whose folder has its data.
+    /// Node of the server that runs the deployment: the server that accepted it and stores its data. Servers that share
+    /// a metadata store have distinct nodes.
     pub node: String,
-    /// Name of who made it.
+    /// Name of the user that created the deployment.
     pub created_by: OwnerName,
-    /// When.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// Its databases; the first is the default one.
+    /// Names of the databases; the first one is the default.
     pub databases: Vec<ServedName>,
-    /// What it began as.
+    /// The hub database that the deployment was cloned from, if any.
     pub origin: Option<DeploymentOrigin>,
-    /// Its settings.
+    /// Settings in force.
     pub settings: Settings,
-    /// Whether it answers `GET metrics`.
+    /// Whether the instances serve `GET metrics`.
     pub expose_stats: bool,
-    /// Whether TLS with a public certificate was asked for.
+    /// Whether TLS with a public certificate was requested.
     pub public_tls: bool,
-    /// Whether the engine is left as it is in service windows.
+    /// Whether service windows leave the engine version unchanged.
     pub keeps_version: bool,
-    /// The engine it last ran.
+    /// The engine version that ran last.
     pub database_version: Option<String>,
-    /// When and by whom it was disabled, only while it is.
+    /// Time at which, and name of the user by whom, the deployment was disabled. `None` unless it is disabled.
     pub disabled: Option<(Timestamp, OwnerName)>,
-    /// What last went wrong.
+    /// The last error.
     pub last_error: Option<String>,
-    /// Counts changes to the row; lost updates are found by it.
+    /// Number of changes to the row; used to detect lost updates.
     pub version: i64,
-    /// When its removal was accepted: from then on nobody sees it.
+    /// Time at which the removal was accepted. The deployment is hidden from then on.
     pub removed_at: Option<Timestamp>,
-    /// When it was removed: from then on its name is free.
+    /// Time at which the removal was completed. The name is free from then on.
     pub deleted_at: Option<Timestamp>,
 }
 
 /// A user with a role of their own on a deployment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeploymentCollaborator {
-    /// The user.
+    /// Account of the user.
     pub user_id: AccountId,
-    /// The user's name.
+    /// Name of the user.
     pub username: OwnerName,
-    /// What they may do.
+    /// Role on the deployment.
     pub role: DeploymentRole,
-    /// Since when.
+    /// Time at which the user became a collaborator.
     pub added_at: Timestamp,
 }
 
-/// Why a backup was made.
+/// The reason for a backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BackupKind {
-    /// Every night.
+    /// The nightly schedule.
     Nightly,
-    /// Asked for.
+    /// A request.
     Manual,
-    /// When the deployment was shut down.
+    /// The shutdown of the deployment.
     Final,
 }
 
 /// A complete, verified backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backup {
-    /// Of which deployment.
+    /// The deployment that was backed up.
     pub deployment_id: DeploymentId,
-    /// Its name: when it was taken.
+    /// The id, which is also the time of the backup.
     pub id: BackupId,
-    /// Why.
+    /// The reason for the backup.
     pub kind: BackupKind,
-    /// What is in it, in the order of the deployment's databases.
+    /// The copied databases, in the order of the deployment's databases.
     pub databases: Vec<CopiedDatabase>,
-    /// When it may be removed.
+    /// Time from which the backup may be removed.
     pub expires_at: Timestamp,
 }
 
 impl Backup {
-    /// Bytes of all its files.
+    /// Returns the total size of the files in bytes.
     pub fn size_bytes(&self) -> u64 {
         self.databases.iter().map(|database| database.size_bytes).sum()
     }

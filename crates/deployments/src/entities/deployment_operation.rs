@@ -6,7 +6,7 @@ use crate::values::{BackupId, DeploymentId, InstanceId};
 use branchyard_domain::ports::OperationState;
 use branchyard_domain::values::{AccountId, OperationId, OwnerName, Timestamp};
 
-/// What is to be done.
+/// The work of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeploymentWork {
     /// Drain an instance and start it again.
@@ -18,7 +18,7 @@ pub enum DeploymentWork {
 }
 
 impl DeploymentWork {
-    /// Which kind of work it is.
+    /// Returns the kind of work, without its parameters.
     pub fn kind(self) -> DeploymentOperationKind {
         match self {
             Self::RebootInstance(_) => DeploymentOperationKind::RebootInstance,
@@ -28,73 +28,73 @@ impl DeploymentWork {
     }
 }
 
-/// Why an operation failed.
+/// The class of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeploymentFailureKind {
-    /// It could not begin in time.
+    /// The operation could not begin in time.
     Expired,
-    /// It did not succeed.
+    /// The operation ran and did not succeed.
     Failed,
-    /// A fault of the server.
+    /// The server is at fault.
     Internal,
 }
 
-/// Why an operation failed, in words for its creator.
+/// The failure of an operation, described for its creator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeploymentFailure {
-    /// The class of the failure.
+    /// Class of the failure.
     pub kind: DeploymentFailureKind,
-    /// A word for programs.
+    /// Machine-readable reason, in upper snake case.
     pub reason: String,
-    /// What happened.
+    /// Human-readable explanation.
     pub detail: String,
 }
 
 impl DeploymentFailure {
-    /// A failure.
+    /// Creates a failure.
     pub fn new(kind: DeploymentFailureKind, reason: &str, detail: impl Into<String>) -> Self {
         Self { kind, reason: reason.to_owned(), detail: detail.into() }
     }
 }
 
-/// Where an operation stands.
+/// The progress of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeploymentProgress {
     /// Accepted, not begun.
     Queued,
-    /// Being worked on.
+    /// Begun, not settled.
     Running,
-    /// Done; with the backup that was made.
+    /// Succeeded, with the backup if one was made.
     Succeeded(Option<BackupId>),
-    /// Not done.
+    /// Failed.
     Failed(DeploymentFailure),
 }
 
 /// Accepted work on a deployment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeploymentOperation {
-    /// Its id.
+    /// Unique id.
     pub id: OperationId,
-    /// The deployment.
+    /// The deployment to work on.
     pub deployment_id: DeploymentId,
-    /// How that is called.
+    /// Owner and name of that deployment.
     pub locator: DeploymentLocator,
-    /// What to do.
+    /// The work to do.
     pub work: DeploymentWork,
-    /// Where it stands.
+    /// Progress so far.
     pub progress: DeploymentProgress,
-    /// Who asked for it.
+    /// Account of the user that requested the operation.
     pub created_by: AccountId,
-    /// The name of who asked for it.
+    /// Name of the user that requested the operation.
     pub created_by_name: OwnerName,
-    /// When it was accepted.
+    /// Time of acceptance.
     pub created_at: Timestamp,
-    /// When it was begun or settled.
+    /// Time of the last change of progress. `None` if the operation has not begun.
     pub updated_at: Option<Timestamp>,
 }
 
 impl DeploymentProgress {
-    /// Where it stands, without what belongs to it.
+    /// Returns the state without its data.
     pub fn state(&self) -> OperationState {
         match self {
             Self::Queued => OperationState::Queued,
@@ -106,7 +106,7 @@ impl DeploymentProgress {
 }
 
 impl DeploymentOperation {
-    /// Whether it is over.
+    /// Returns `true` if the operation has succeeded or failed.
     pub fn settled(&self) -> bool {
         matches!(self.progress, DeploymentProgress::Succeeded(_) | DeploymentProgress::Failed(_))
     }

@@ -1,107 +1,108 @@
-//! Instances: one process each.
+//! Instances: each runs as one process.
 
 use super::{Deployment, Health, RunState};
 use crate::ports::{DatabaseSeed, InstanceHandle, InstanceSpec};
 use crate::values::{DeploymentId, InstanceId, Settings, Usd};
 use branchyard_domain::values::Timestamp;
 
-/// What an instance is made of: taken from the catalogue when it was accepted, and kept whatever the catalogue says later.
+/// The resources and prices of an instance. They are copied from the catalogue when the instance is accepted; later
+/// changes of the catalogue do not affect them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstanceSize {
     /// Id of the instance type.
     pub type_id: String,
-    /// Its name.
+    /// Name of the instance type.
     pub type_name: String,
-    /// Processors.
+    /// Number of processors.
     pub cpus: u32,
-    /// Gigabytes of memory.
+    /// Memory in gigabytes.
     pub memory_gb: u32,
-    /// Id of the kind of volume.
+    /// Id of the storage option.
     pub volume_type_id: String,
-    /// Its name.
+    /// Name of the storage option.
     pub volume_type_name: String,
-    /// Gigabytes of volume.
+    /// Size of the volume in gigabytes.
     pub volume_gb: u32,
-    /// Price of an hour of compute.
+    /// Price of compute per hour.
     pub compute_rate: Usd,
-    /// Price of an hour of storage.
+    /// Price of storage per hour.
     pub storage_rate: Usd,
 }
 
 impl InstanceSize {
-    /// Price of an hour.
+    /// Returns the price of compute and storage per hour.
     pub fn rate(&self) -> Usd {
         self.compute_rate + self.storage_rate
     }
 }
 
-/// How starting goes: what the times between attempts depend on.
+/// The record of recent starts and ends, which determines the backoff between starts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Attempts {
-    /// Starts in a row that never became ready.
+    /// Number of consecutive starts after which the process never became ready.
     pub failed: u32,
-    /// When it ended by itself, the last times within ten minutes, oldest first.
+    /// Times within the last ten minutes at which the process ended by itself, oldest first.
     pub ends: Vec<Timestamp>,
-    /// Not to be started before.
+    /// Earliest time of the next start.
     pub not_before: Option<Timestamp>,
 }
 
-/// What is left to do of shutting down.
+/// The remaining steps of a shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shutdown {
-    /// Whether the data becomes a backup first.
+    /// Whether a final backup is still to be made.
     pub final_backup: bool,
-    /// Not to be tried before.
+    /// Earliest time of the next attempt.
     pub not_before: Option<Timestamp>,
 }
 
-/// An instance.
+/// An instance of a deployment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instance {
-    /// Its id; names its folder.
+    /// Unique id; also the name of the instance's folder.
     pub id: InstanceId,
-    /// Which deployment it belongs to.
+    /// The deployment that the instance belongs to.
     pub deployment_id: DeploymentId,
-    /// 0 for the primary.
+    /// Index within the deployment; 0 is the primary.
     pub index: u32,
-    /// Where it stands.
+    /// State of the instance.
     pub state: RunState,
-    /// The port it listens on.
+    /// TCP port that the process listens on.
     pub port: u16,
-    /// What it is made of.
+    /// Resources and prices.
     pub size: InstanceSize,
-    /// When it was accepted.
+    /// Time of acceptance.
     pub accepted_at: Timestamp,
-    /// When the process that serves became ready.
+    /// Time at which the serving process became ready.
     pub started_at: Option<Timestamp>,
-    /// The host clients are given, once it started.
+    /// Host name that clients connect to. `None` before the first start.
     pub host: Option<String>,
-    /// How often it was started again.
+    /// Number of restarts.
     pub restarts: u32,
-    /// What its databases begin with, until they were made; empty afterwards.
+    /// Initial contents of the databases. Empty once the databases exist.
     pub seeds: Vec<DatabaseSeed>,
-    /// Whether its data was made.
+    /// Whether the databases have been created.
     pub prepared: bool,
-    /// Whether a process of it was ever ready.
+    /// Whether a process of the instance was ever ready.
     pub was_ready: bool,
-    /// The process, while there is one.
+    /// The running process, if any.
     pub handle: Option<InstanceHandle>,
-    /// The settings that process was started with.
+    /// The settings that the process was started with.
     pub started_with: Settings,
-    /// Whether that process is to end, for another one to take its place.
+    /// Whether the process is being drained for a restart.
     pub draining: bool,
-    /// How starting goes.
+    /// Recent starts and ends.
     pub attempts: Attempts,
-    /// Whether it ends again and again.
+    /// Whether the process ends repeatedly.
     pub crash_loop: bool,
-    /// Whether its volume is full.
+    /// Whether the volume is full.
     pub volume_full: bool,
-    /// What is left to do of shutting down, while it is.
+    /// The remaining steps of the shutdown, while one is in progress.
     pub shutdown: Option<Shutdown>,
 }
 
 impl Instance {
-    /// How well it does.
+    /// Returns the health of the instance.
     pub fn health(&self) -> Health {
         match self.state {
             RunState::Stopping => Health::Stopping,
@@ -113,7 +114,7 @@ impl Instance {
         }
     }
 
-    /// What the provisioner is told of it.
+    /// Returns the specification for the provisioner.
     pub fn spec(&self, deployment: &Deployment) -> InstanceSpec {
         InstanceSpec {
             deployment: deployment.id,

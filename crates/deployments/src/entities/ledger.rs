@@ -1,39 +1,39 @@
-//! The ledger: what was used, from when to when, at which price.
+//! The ledger: metered use of compute and storage, with the price that applied.
 
 use crate::values::{DeploymentId, InstanceId, Usd};
 use branchyard_domain::values::{AccountId, Timestamp};
 
-/// What is metered.
+/// The resources that are metered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Metered {
     /// A process that serves or drains.
     Compute,
-    /// A volume that is reserved.
+    /// A reserved volume.
     Storage,
 }
 
-/// Use of one thing without a break. Never changes once closed.
+/// An uninterrupted use of one resource. A closed interval never changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interval {
-    /// Who pays.
+    /// The account that pays.
     pub owner_id: AccountId,
-    /// Of which deployment.
+    /// The deployment that used the resource.
     pub deployment_id: DeploymentId,
-    /// Of which instance.
+    /// The instance that used the resource.
     pub instance_id: InstanceId,
-    /// Its index.
+    /// Index of that instance.
     pub instance_index: u32,
-    /// Compute or storage.
+    /// The resource.
     pub kind: Metered,
-    /// Id of the instance type or the kind of volume.
+    /// Id of the instance type or the storage option.
     pub type_id: String,
-    /// Price of an hour.
+    /// Price per hour.
     pub rate: Usd,
-    /// Since when.
+    /// Begin of the interval.
     pub opened_at: Timestamp,
-    /// The last time the process was known to live; for compute.
+    /// The last time at which the process was proven alive. Only for [`Metered::Compute`].
     pub proven_at: Option<Timestamp>,
-    /// Until when; `None` while it goes on.
+    /// End of the interval. `None` while the interval is open.
     pub closed_at: Option<Timestamp>,
 }
 
@@ -42,18 +42,19 @@ fn millis(time: Timestamp) -> i64 {
 }
 
 impl Interval {
-    /// Whole milliseconds of it within a range, of an open one up to `now`. None if the clock was set back before its start.
+    /// Returns the whole milliseconds of the interval that lie between `from` and `to`. An open interval counts up to
+    /// `now`. Returns 0 if the clock was set back to before the begin.
     pub fn millis_within(&self, from: Timestamp, to: Timestamp, now: Timestamp) -> i64 {
         let end = millis(self.closed_at.unwrap_or(now).min(to));
         (end - millis(self.opened_at.max(from))).max(0)
     }
 
-    /// What they cost.
+    /// Returns the price of [`Interval::millis_within`].
     pub fn amount_within(&self, from: Timestamp, to: Timestamp, now: Timestamp) -> Usd {
         self.rate.over_millis(self.millis_within(from, to, now))
     }
 
-    /// When it ends if it is closed at `now`: never before it began.
+    /// Returns the end of the interval if it is closed at `now`. The end is never before the begin.
     pub fn end_at(&self, now: Timestamp) -> Timestamp {
         now.max(self.opened_at)
     }

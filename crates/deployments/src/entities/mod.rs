@@ -1,4 +1,4 @@
-//! Entities: plain structs, with states as enums whose transitions can be refused.
+//! Entities: plain structs. States are enums whose transitions return an error if they do not exist.
 
 mod catalogue;
 mod deployment;

@@ -1,4 +1,4 @@
-//! Where backups are kept.
+//! The port for the storage of backups.
 
 use std::io::Read;
 
@@ -9,22 +9,22 @@ use crate::values::{BackupId, DeploymentId};
 
 /// The files of backups.
 pub trait BackupFiles: Send + Sync {
-    /// Keeps a file of a backup, replacing an earlier one whole. The bytes are on disk when this returns; cut short, nothing
-    /// changes.
+    /// Stores a file of a backup and returns its size in bytes. An existing file is replaced as a whole. The bytes are
+    /// on disk when the method returns. If the write is interrupted, nothing changes.
     ///
     /// # Errors
-    /// [`BlobsError`], also when `bytes` fails.
+    /// [`BlobsError`] if the write fails, or if reading `bytes` fails.
     fn put_backup(&self, file: &BackupFile, bytes: &mut dyn Read) -> Result<u64, BlobsError>;
 
-    /// Reads a file of a backup.
+    /// Opens a file of a backup.
     ///
     /// # Errors
-    /// [`BlobsError`] when it is missing or unreadable.
+    /// [`BlobsError`] if the file is missing or unreadable.
     fn open_backup(&self, file: &BackupFile) -> Result<Box<dyn ReadSeek>, BlobsError>;
 
-    /// Removes all files of a backup; removing nothing is fine.
+    /// Removes all files of a backup. Succeeds if there are none.
     ///
     /// # Errors
-    /// [`BlobsError`].
+    /// [`BlobsError`] if a file cannot be removed.
     fn remove_backup(&self, deployment: DeploymentId, backup: BackupId) -> Result<(), BlobsError>;
 }

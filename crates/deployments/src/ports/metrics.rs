@@ -1,4 +1,4 @@
-//! What is measured of an instance.
+//! The metrics of an instance.
 
 macro_rules! metrics {
     ($($metric:ident: $id:literal, $shown:literal, [$($series:ident: $name:literal, $unit:literal, $sum:ident;)+];)+) => {
@@ -10,26 +10,26 @@ macro_rules! metrics {
         )+}
 
         impl Metric {
-            /// All of them, in order.
+            /// All metrics, in display order.
             pub const ALL: &'static [Self] = &[$(Self::$metric),+];
 
-            /// Its name in addresses.
+            /// Returns the name of the metric in URLs.
             pub const fn id(self) -> &'static str {
                 match self { $(Self::$metric => $id),+ }
             }
 
-            /// Its name for people.
+            /// Returns the display name of the metric.
             pub const fn display_name(self) -> &'static str {
                 match self { $(Self::$metric => $shown),+ }
             }
 
-            /// Its series.
+            /// Returns the series of the metric.
             pub const fn series(self) -> &'static [Series] {
                 match self { $(Self::$metric => &[$(Series::$series),+]),+ }
             }
         }
 
-        /// One number over time.
+        /// A series: one number over time.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Series {$($(
             #[doc = concat!($name, " of ", $shown, ", in ", $unit)]
@@ -37,20 +37,21 @@ macro_rules! metrics {
         )+)+}
 
         impl Series {
-            /// All of them, in the order of their metrics. Stores keep samples in this order: append only.
+            /// All series, in the order of their metrics. Stores keep the values of a sample in this order, so new
+            /// series are only appended.
             pub const ALL: &'static [Self] = &[$($(Self::$series),+),+];
 
-            /// Its name within its metric.
+            /// Returns the name of the series within its metric.
             pub const fn name(self) -> &'static str {
                 match self { $($(Self::$series => $name),+),+ }
             }
 
-            /// Its unit.
+            /// Returns the unit of the series.
             pub const fn unit(self) -> &'static str {
                 match self { $($(Self::$series => $unit),+),+ }
             }
 
-            /// How several samples become one.
+            /// Returns how several samples are combined.
             pub const fn summary(self) -> Summary {
                 match self { $($(Self::$series => Summary::$sum),+),+ }
             }
@@ -58,14 +59,14 @@ macro_rules! metrics {
     };
 }
 
-/// How several samples become one.
+/// The way in which several samples are combined into one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Summary {
-    /// Counts are added.
+    /// The sum, for counts.
     Sum,
-    /// Levels are averaged.
+    /// The mean, for levels.
     Mean,
-    /// Of latencies the worst counts.
+    /// The maximum, for latencies.
     Max,
 }
 
@@ -106,18 +107,18 @@ metrics! {
 }
 
 impl Metric {
-    /// The metric of this name.
+    /// Returns the metric with this id.
     pub fn by_id(id: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|metric| metric.id() == id)
     }
 }
 
-/// What was measured at one time. A series without a value was not measured.
+/// The measurements of an instance at one time. A series without a value was not measured.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Sample(Vec<(Series, f64)>);
 
 impl Sample {
-    /// Sets the value of a series; one that is no finite number was not measured.
+    /// Sets the value of a series. A value that is not finite leaves the series without a value.
     pub fn set(&mut self, series: Series, value: f64) {
         self.0.retain(|(other, _)| *other != series);
         if value.is_finite() {
@@ -125,12 +126,12 @@ impl Sample {
         }
     }
 
-    /// The value of a series.
+    /// Returns the value of a series.
     pub fn get(&self, series: Series) -> Option<f64> {
         self.0.iter().find(|(other, _)| *other == series).map(|(_, value)| *value)
     }
 
-    /// Several samples as one; `None` of none.
+    /// Combines several samples into one. Returns `None` if `samples` is empty.
     pub fn merge(samples: &[&Self]) -> Option<Self> {
         if samples.is_empty() {
             return None;

@@ -1,4 +1,4 @@
-//! Ports: what the domain of deployments needs from the outside, as traits.
+//! Ports: the traits through which the domain of deployments uses the outside world.
 
 mod backup_files;
 mod metrics;

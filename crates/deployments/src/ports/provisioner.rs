@@ -1,8 +1,8 @@
-//! What runs the processes of deployments.
+//! The port that runs the processes of deployments.
 //!
-//! A provisioner knows instances, folders and processes. It decides nothing: states, restarts, operations and the ledger are the
-//! supervisor's, which calls it. Every call may block. Read replicas (`feed`, `hand_over`) and pulls inside a deployment
-//! (`branches`, `merge`) are not offered yet, so the port has no methods for them.
+//! A provisioner knows instances, folders and processes, and makes no decisions: the supervisor calls it, and owns
+//! states, restarts, operations and the ledger. Every call may block. Read replicas (`feed`, `hand_over`) and pull
+//! requests inside a deployment (`branches`, `merge`) are not offered yet, so the port has no methods for them.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -16,27 +16,27 @@ use branchyard_domain::entities::Signature;
 use branchyard_domain::ports::SqlPower;
 use branchyard_domain::values::{AccountId, CommitHash, DatabaseId, OperationId, RefName, Timestamp};
 
-/// The provisioner could not do what it was asked.
+/// An error of the provisioner.
 #[derive(Debug, thiserror::Error)]
 pub enum ProvisionError {
-    /// Trying again will not help; the reason is shown to the deployment's people as its last error.
+    /// A retry will not help. The reason becomes the last error of the deployment, which its users can read.
     #[error("{0}")]
     Refused(String),
-    /// Trying again later may help.
+    /// A later retry may help.
     #[error("the provisioner is unavailable: {context}")]
     Unavailable {
-        /// What was tried.
+        /// The attempted action.
         context: String,
-        /// What went wrong.
+        /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// There is no such process (any more).
+    /// The process does not exist, or no longer exists.
     #[error("the process is gone")]
     Gone,
 }
 
-/// What a zone offers.
+/// The features of a zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ZoneFeatures {
     /// Read replicas.
@@ -47,205 +47,206 @@ pub struct ZoneFeatures {
     pub remotesapi: bool,
     /// The MCP service.
     pub mcp: bool,
-    /// Credentials with which a deployment signs in elsewhere.
+    /// Credentials with which a deployment signs in to other servers.
     pub credentials: bool,
-    /// Versions of the engine it can run, without a leading `v`, the newest first.
+    /// Available engine versions without a leading `v`, newest first.
     pub versions: Vec<String>,
-    /// Bytes of memory of the zone, if it can be known.
+    /// Memory of the zone in bytes. `None` if it is unknown.
     pub memory_bytes: Option<u64>,
-    /// Bytes of the file system that holds the volumes, if it can be known.
+    /// Size in bytes of the file system that holds the volumes. `None` if it is unknown.
     pub disk_bytes: Option<u64>,
 }
 
-/// All that an instance needs to run, except for its data.
+/// Everything that an instance needs to run, except its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstanceSpec {
-    /// Which deployment it belongs to.
+    /// The deployment that the instance belongs to.
     pub deployment: DeploymentId,
-    /// Which instance it is; one process at most runs for it.
+    /// The instance. At most one process runs for it.
     pub instance: InstanceId,
-    /// `owner/name` of the deployment, for log lines and the titles of processes.
+    /// `owner/name` of the deployment, for log lines and process titles.
     pub label: String,
-    /// Where it runs.
+    /// Zone to run in.
     pub zone: String,
-    /// The TCP port it listens on.
+    /// TCP port to listen on.
     pub port: u16,
-    /// Processors.
+    /// Number of processors.
     pub cpus: u32,
-    /// Gigabytes (2^30) of memory.
+    /// Memory in gigabytes (2^30 bytes).
     pub memory_gb: u32,
-    /// Gigabytes (2^30) of volume.
+    /// Size of the volume in gigabytes (2^30 bytes).
     pub volume_gb: u32,
-    /// Its databases; the first is the default one.
+    /// Names of the databases; the first one is the default.
     pub databases: Vec<ServedName>,
-    /// Its settings.
+    /// Settings of the deployment.
     pub settings: Settings,
-    /// Whether it answers `GET metrics`.
+    /// Whether the instance serves `GET metrics`.
     pub expose_stats: bool,
 }
 
-/// What one database begins with.
+/// The initial content of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DatabaseSeed {
     /// One branch `main` with one empty commit.
     Empty {
-        /// Whose commit, and when.
+        /// Author and time of that commit.
         author: Signature,
     },
     /// A commit of a hub database with all of its history, on one branch.
     Hub {
-        /// The database.
+        /// The hub database.
         database: DatabaseId,
         /// The commit.
         commit: CommitHash,
-        /// The branch that will be at the commit; it becomes the default branch.
+        /// The branch that points to the commit. It becomes the default branch.
         branch: RefName,
     },
-    /// A file of a backup. Its hash and its integrity are checked before it is used.
+    /// A file of a backup. The provisioner checks the hash and the integrity of the file before it uses the file.
     Backup {
-        /// Where it is.
+        /// The file.
         file: BackupFile,
-        /// What is in it.
+        /// The expected content of the file.
         content: CopiedDatabase,
     },
 }
 
-/// A database of a backup, in the blob store.
+/// The address of a database of a backup in the blob store.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BackupFile {
-    /// Of which deployment.
+    /// The deployment that was backed up.
     pub deployment: DeploymentId,
-    /// Which backup.
+    /// The backup.
     pub backup: BackupId,
-    /// Which database.
+    /// The database.
     pub database: ServedName,
 }
 
-/// What a verified copy of a database holds.
+/// The content of a verified copy of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopiedDatabase {
-    /// Which database.
+    /// Name of the database.
     pub name: ServedName,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub size_bytes: u64,
-    /// SHA-256 of the file, in lower-case hex.
+    /// SHA-256 of the file, in lower-case hexadecimal.
     pub sha256: String,
-    /// Branches with their heads, by name.
+    /// Branches and their heads, sorted by name.
     pub heads: Vec<(RefName, CommitHash)>,
 }
 
-/// A process of an instance: enough to find it again after a restart of the server, and to tell it from a foreign one.
+/// The identity of a process of an instance. After a restart of the server, it suffices to find the process again and
+/// to recognize a reused process id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstanceHandle {
-    /// Of which instance.
+    /// The instance that the process runs.
     pub instance: InstanceId,
-    /// The id by which the provisioner's platform knows the process.
+    /// Id of the process on the provisioner's platform.
     pub process: u32,
-    /// When the process started, in whatever form the platform tells it; only compared.
+    /// Start time of the process in the format of the platform. Only compared for equality.
     pub process_started: String,
 }
 
-/// Something that happened to a process.
+/// An event of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InstanceEvent {
-    /// It serves.
+    /// The process serves requests.
     Ready {
-        /// The host that clients are given.
+        /// Host name that clients connect to.
         host: String,
-        /// The engine it runs, without a leading `v`.
+        /// Engine version without a leading `v`.
         version: String,
     },
-    /// It ended, by itself or because it was stopped. The last event of a process.
+    /// The process ended, by itself or because it was stopped. This is the last event of a process.
     Ended {
-        /// Why, in words: an exit status or a signal.
+        /// The exit status or signal, as text.
         cause: String,
-        /// The last of its standard error, at most 2 KiB, without anything that looks like a token.
+        /// The end of standard error: at most 2 KiB, without anything that resembles a token.
         stderr: String,
     },
-    /// It missed three pings; it is alive but of no use.
+    /// The process missed three pings. It is alive, but does not serve.
     Unresponsive,
-    /// Its volume became full, or has room again.
+    /// The volume became full (`true`) or has room again (`false`).
     VolumeFull(bool),
 }
 
-/// A place between two log lines of an instance; grows with time.
+/// A position between two log lines of an instance. Positions increase with time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OutputPosition {
-    /// Number of the file, counting up.
+    /// Number of the log file; increasing.
     pub segment: u64,
-    /// Byte in it.
+    /// Byte offset in that file.
     pub offset: u64,
 }
 
-/// Which lines are wanted.
+/// A selection of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputQuery {
-    /// From where; `None` = from the end towards older lines, from the beginning towards newer ones.
+    /// Start position. `None` is the end for [`Towards::Older`], and the beginning for [`Towards::Newer`].
     pub from: Option<OutputPosition>,
-    /// In which direction.
+    /// Direction from the start position.
     pub towards: Towards,
-    /// The most lines.
+    /// Maximum number of lines.
     pub limit: usize,
-    /// Only lines of this time and later.
+    /// Only lines at or after this time.
     pub since: Option<Timestamp>,
-    /// Only lines of this time and earlier.
+    /// Only lines at or before this time.
     pub until: Option<Timestamp>,
 }
 
 /// A direction in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Towards {
-    /// The lines that end at or before the position.
+    /// Lines that end at or before the position.
     Older,
-    /// The lines that begin at or after it.
+    /// Lines that begin at or after the position.
     Newer,
 }
 
-/// A line an instance wrote.
+/// A log line of an instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputLine {
-    /// When.
+    /// Time of the line.
     pub time: Timestamp,
-    /// What, without the newline.
+    /// Text of the line, without the newline.
     pub text: String,
-    /// Where it begins.
+    /// Position at which the line begins.
     pub begin: OutputPosition,
-    /// Where it ends, and the next one begins.
+    /// Position at which the line ends and the next one begins.
     pub end: OutputPosition,
 }
 
-/// A checked caller of a deployment's SQL.
+/// An authenticated caller of a deployment's SQL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SqlCaller {
-    /// The user.
+    /// Account of the user.
     pub user: AccountId,
     /// Name for commits.
     pub name: String,
-    /// Primary address for commits; may be empty.
+    /// Primary email address for commits; may be empty.
     pub email: String,
-    /// What they may do.
+    /// What the caller's role allows in SQL.
     pub power: SqlPower,
-    /// When the token expires, if it does.
+    /// Expiry of the token. `None` if the token does not expire.
     pub expires_at: Option<Timestamp>,
 }
 
-/// The answer to a check.
+/// The result of a token check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Authorized {
-    /// The token is good and its user has a role here.
+    /// The token is valid and its user has a role on the deployment.
     Caller(SqlCaller),
-    /// The token is unknown, expired or revoked, or its user suspended.
+    /// The token is unknown, expired or revoked, or its user is suspended.
     BadToken,
-    /// The token is good; its user has no role here.
+    /// The token is valid, but its user has no role on the deployment.
     NoRole,
 }
 
-/// Checks callers of instances, on every request.
+/// The callback that checks the callers of instances, on every request.
 pub trait Authorizer: Send + Sync {
-    /// Checks a token for an instance; notes it as used from `address`.
+    /// Checks a token for an instance, and records that the token was used from `address`.
     ///
     /// # Errors
-    /// [`ProvisionError::Unavailable`] when the store does not answer: then it is not known.
+    /// [`ProvisionError::Unavailable`] if the store does not answer. The result of the check is then unknown.
     fn authorize(
         &self,
         token: &HashedToken,
@@ -254,115 +255,122 @@ pub trait Authorizer: Send + Sync {
     ) -> Result<Authorized, ProvisionError>;
 }
 
-/// Runs instances. All methods that change something may be repeated: what is done already stays done.
+/// A provisioner of instances. All methods that change something are idempotent.
 pub trait Provisioner: Send + Sync {
-    /// Takes the callback with which instances check their callers. Called once, before any `start` or `adopt`.
+    /// Sets the callback with which instances check their callers. Called once, before any `start` or `adopt`.
     fn connect(&self, authorizer: Arc<dyn Authorizer>);
 
-    /// What a zone offers.
+    /// Returns the features of a zone.
     ///
     /// # Errors
-    /// [`ProvisionError::Refused`] for a zone it does not run.
+    /// [`ProvisionError::Refused`] if the provisioner does not run the zone.
     fn features(&self, zone: &str) -> Result<ZoneFeatures, ProvisionError>;
 
-    /// Whether a port can be bound now.
+    /// Returns `true` if the port can be bound now.
     fn port_is_free(&self, port: u16) -> bool;
 
-    /// Makes folder and databases of an instance. `seeds` has one for each of `spec.databases`, in their order. All or
-    /// nothing: cut short, the next call begins anew.
+    /// Creates the folder and the databases of an instance. `seeds` has one entry per entry of `spec.databases`, in the
+    /// same order. The call is atomic: after an interruption, the next call starts over.
     ///
     /// # Errors
-    /// [`ProvisionError::Refused`] when a seed is damaged or does not fit the volume.
+    /// [`ProvisionError::Refused`] if a seed is damaged or does not fit the volume.
     fn prepare(&self, spec: &InstanceSpec, seeds: &[DatabaseSeed]) -> Result<(), ProvisionError>;
 
-    /// Removes the data of an instance that does not run; its logs stay until [`Provisioner::forget`].
+    /// Removes the data of an instance that does not run. Its logs stay until [`Provisioner::forget`].
     ///
     /// # Errors
-    /// [`ProvisionError::Refused`] while it runs.
+    /// [`ProvisionError::Refused`] if the instance runs.
     fn remove(&self, instance: InstanceId) -> Result<(), ProvisionError>;
 
-    /// Removes all that is left of a deployment: folders and logs.
+    /// Removes all remaining folders and logs of a deployment.
     ///
     /// # Errors
-    /// [`ProvisionError::Refused`] while an instance of it runs.
+    /// [`ProvisionError::Refused`] if an instance of the deployment runs.
     fn forget(&self, deployment: DeploymentId) -> Result<(), ProvisionError>;
 
-    /// Runs a prepared instance, or gives the process that runs it. Returns before it is ready; it is ready, or killed as
-    /// ended, within 30 s.
+    /// Starts a prepared instance and returns its process. If the instance already runs, returns the running process.
+    ///
+    /// The call returns before the process is ready. Within 30 s, the process becomes ready, or is killed and reported
+    /// as ended.
     ///
     /// # Errors
-    /// [`ProvisionError::Refused`] when it was not prepared.
+    /// [`ProvisionError::Refused`] if the instance is not prepared.
     fn start(&self, spec: &InstanceSpec) -> Result<InstanceHandle, ProvisionError>;
 
-    /// Takes over a process that an earlier server started. Its next event is `Ready`.
+    /// Takes over a process that an earlier run of the server started. The next event of the process is
+    /// [`InstanceEvent::Ready`].
     ///
     /// # Errors
-    /// [`ProvisionError::Gone`] when it ended or does not prove that it is the one; it is left alone then.
+    /// [`ProvisionError::Gone`] if the process ended, or cannot prove its identity. The process is then left alone.
     fn adopt(&self, spec: &InstanceSpec, handle: &InstanceHandle) -> Result<(), ProvisionError>;
 
-    /// The next event of a process, waiting at most this long; `None` when there was none. Each is given once.
+    /// Returns the next event of a process, waiting for at most `wait`. Returns `None` if no event occurred. Each event
+    /// is returned once.
     ///
     /// # Errors
-    /// [`ProvisionError::Gone`] for a process that ended and whose end was told.
+    /// [`ProvisionError::Gone`] if the [`InstanceEvent::Ended`] of the process has already been returned.
     fn watch(&self, handle: &InstanceHandle, wait: Duration) -> Result<Option<InstanceEvent>, ProvisionError>;
 
-    /// Has a process refuse new requests and finish running ones within `deadline`; kills it after. Returns when it ended,
-    /// also when it had before. Its end is not told by `watch`.
+    /// Makes a process refuse new requests and finish running ones within `deadline`, and kills it afterwards. Returns
+    /// when the process has ended, or at once if it had ended before. `watch` does not report this end.
     ///
     /// # Errors
-    /// [`ProvisionError::Unavailable`] when it cannot be ended.
+    /// [`ProvisionError::Unavailable`] if the process cannot be ended.
     fn stop(&self, handle: &InstanceHandle, deadline: Duration) -> Result<(), ProvisionError>;
 
-    /// Gives up a process without ending it, when the server stops and its instances go on for a while.
+    /// Detaches from a process without ending it. Used when the server stops and its instances go on serving for a
+    /// while.
     fn release(&self, handle: &InstanceHandle);
 
-    /// Gives a running process its settings; those applied at a start are kept for the next one.
+    /// Applies settings to a running process. Settings that take effect at a start are stored for the next start.
     ///
     /// # Errors
-    /// [`ProvisionError::Gone`].
+    /// [`ProvisionError::Gone`] if the process has ended.
     fn apply(&self, handle: &InstanceHandle, settings: &Settings) -> Result<(), ProvisionError>;
 
-    /// Has a process forget the callers it remembers for when the server is away.
+    /// Makes a process drop its cache of callers, which serves while the server is unreachable.
     ///
     /// # Errors
-    /// [`ProvisionError::Gone`].
+    /// [`ProvisionError::Gone`] if the process has ended.
     fn forget_callers(&self, handle: &InstanceHandle) -> Result<(), ProvisionError>;
 
-    /// Where the server itself reaches a process.
+    /// Returns the address at which the server itself reaches a process.
     ///
     /// # Errors
-    /// [`ProvisionError::Gone`].
+    /// [`ProvisionError::Gone`] if the process has ended.
     fn address(&self, handle: &InstanceHandle) -> Result<SocketAddr, ProvisionError>;
 
-    /// Measures a process now. Counts are those since the last call for the same process.
+    /// Measures a process now. Counts cover the time since the previous call for the same process.
     ///
     /// # Errors
-    /// [`ProvisionError::Gone`].
+    /// [`ProvisionError::Gone`] if the process has ended.
     fn sample(&self, handle: &InstanceHandle) -> Result<Sample, ProvisionError>;
 
-    /// Lines of an instance, running or not, oldest first. Of an instance without any, none.
+    /// Returns log lines of an instance, oldest first. The instance need not run. Returns no lines if the instance has
+    /// none.
     ///
     /// # Errors
-    /// [`ProvisionError::Unavailable`].
+    /// [`ProvisionError::Unavailable`] if the logs cannot be read.
     fn logs(&self, instance: InstanceId, query: &OutputQuery) -> Result<Vec<OutputLine>, ProvisionError>;
 
-    /// Bytes of each database, in their order, running or not.
+    /// Returns the size of each database in bytes, in the order of `spec.databases`. The instance need not run.
     ///
     /// # Errors
-    /// [`ProvisionError::Refused`] when the instance has no data.
+    /// [`ProvisionError::Refused`] if the instance has no data.
     fn sizes(&self, spec: &InstanceSpec) -> Result<Vec<u64>, ProvisionError>;
 
-    /// Copies all databases of an instance, running or not, each at one instant; opens the copies, checks their integrity and
-    /// their heads, and puts them into the blob store as files of this backup. Cut short or failing, it leaves none of them.
+    /// Copies all databases of an instance, each at one instant. The instance need not run. Opens the copies, checks
+    /// their integrity and their heads, and stores them in the blob store as files of `backup`. If the call fails or is
+    /// interrupted, no file remains.
     ///
     /// # Errors
-    /// [`ProvisionError::Refused`] when a copy is damaged.
+    /// [`ProvisionError::Refused`] if a copy is damaged.
     fn snapshot(&self, spec: &InstanceSpec, backup: BackupId) -> Result<Vec<CopiedDatabase>, ProvisionError>;
 
-    /// Adds a database to a running instance, once per operation.
+    /// Adds a database to a running instance. Repeated calls with the same `operation` have no further effect.
     ///
     /// # Errors
-    /// [`ProvisionError::Refused`] when the seed does not fit.
+    /// [`ProvisionError::Refused`] if the seed does not fit the volume.
     fn create_database(
         &self,
         handle: &InstanceHandle,
@@ -371,10 +379,11 @@ pub trait Provisioner: Send + Sync {
         seed: &DatabaseSeed,
     ) -> Result<(), ProvisionError>;
 
-    /// Takes a database away from a running instance, once per operation; one that is not there is fine.
+    /// Removes a database from a running instance. Repeated calls with the same `operation` have no further effect.
+    /// Succeeds if the database does not exist.
     ///
     /// # Errors
-    /// [`ProvisionError::Gone`].
+    /// [`ProvisionError::Gone`] if the process has ended.
     fn drop_database(
         &self,
         handle: &InstanceHandle,

@@ -1,4 +1,4 @@
-//! The metadata store's part for deployments: their rows, the ledger, backups, samples, operations.
+//! The deployment part of the metadata store: deployments, the ledger, backups, samples and operations.
 #![expect(clippy::missing_errors_doc, reason = "said once for all repositories in the head of `metadata`")]
 
 use super::metrics::Sample;
@@ -12,35 +12,36 @@ use branchyard_domain::values::{AccountId, OperationId, OwnerName, Timestamp};
 
 type Result<T> = std::result::Result<T, MetadataError>;
 
-/// The store of deployments, which is the hub's metadata store, too. Its transactions are those of the hub's metadata: what both change in one becomes visible and durable together.
+/// The store of deployments, which is also the hub's metadata store. Both share their transactions: changes made to
+/// both in one transaction become visible and durable together.
 pub trait DeploymentStore: Metadata {
-    /// Begins a transaction that only reads; it sees one state.
+    /// Begins a read-only transaction, which sees one consistent state.
     fn read_deployments(&self) -> Result<Box<dyn DeploymentTransaction + '_>>;
 
     /// Begins a transaction that may write, as [`branchyard_domain::ports::Metadata::write`] does.
     fn write_deployments(&self) -> Result<Box<dyn DeploymentTransaction + '_>>;
 }
 
-/// A transaction on deployments and on everything of the hub.
+/// A transaction on deployments and on all data of the hub.
 pub trait DeploymentTransaction: Transaction + DeploymentRepositories {}
 
 impl<T: Transaction + DeploymentRepositories> DeploymentTransaction for T {}
 
-/// The repositories of a transaction for deployments.
+/// The repositories of a transaction, for deployments.
 pub trait DeploymentRepositories {
-    /// Deployments.
+    /// Returns the repository of deployments.
     fn deployments(&mut self) -> &mut dyn DeploymentRepository;
-    /// Collaborators of deployments.
+    /// Returns the repository of collaborators of deployments.
     fn deployment_collaborators(&mut self) -> &mut dyn DeploymentCollaboratorRepository;
-    /// Instances of deployments.
+    /// Returns the repository of instances.
     fn instances(&mut self) -> &mut dyn InstanceRepository;
-    /// The ledger: metered intervals.
+    /// Returns the repository of metered intervals.
     fn ledger(&mut self) -> &mut dyn LedgerRepository;
-    /// Backups.
+    /// Returns the repository of backups.
     fn backups(&mut self) -> &mut dyn BackupRepository;
-    /// Samples of metrics.
+    /// Returns the repository of metric samples.
     fn samples(&mut self) -> &mut dyn SampleRepository;
-    /// Operations on deployments.
+    /// Returns the repository of operations on deployments.
     fn deployment_operations(&mut self) -> &mut dyn DeploymentOperationRepository;
 }
 
@@ -83,21 +84,21 @@ impl<
     }
 }
 
-/// Deployments.
+/// The repository of deployments.
 pub trait DeploymentRepository {
-    /// Adds a deployment. `Taken` when its owner has one of that name.
+    /// Adds a deployment. Fails with `Taken` if its owner already has a deployment of that name.
     fn add(&mut self, deployment: &Deployment) -> Result<()>;
-    /// A deployment by owner and name, whatever the case; not a deleted one.
+    /// Returns a deployment by owner and name, ignoring case. Ignores deleted deployments.
     fn by_name(&mut self, owner: &OwnerName, name: &DeploymentName) -> Result<Option<Deployment>>;
-    /// Id and owner of a deployment that is not removed, by owner and name, whatever the case. The rest of it is not looked at, so
-    /// that this takes as long for one that is there as for one that is not.
+    /// Returns the id and the owner of a deployment that is not removed, by owner and name, ignoring case. Reads no
+    /// other data of the deployment, so the call takes equally long whether or not the deployment exists.
     fn identity(&mut self, owner: &OwnerName, name: &DeploymentName) -> Result<Option<(DeploymentId, AccountId)>>;
-    /// A deployment by id, deleted ones included.
+    /// Returns a deployment by id, including deleted deployments.
     fn get(&mut self, id: DeploymentId) -> Result<Option<Deployment>>;
-    /// Changes everything but id, owner, name and creation, if the version still is `deployment.version`; the version then
-    /// counts up. Gives whether it was changed.
+    /// Updates everything except id, owner, name and creation, and increments the version. Returns `false` and changes
+    /// nothing if the stored version differs from `deployment.version`.
     fn update(&mut self, deployment: &Deployment) -> Result<bool>;
-    /// Deployments of an owner that are not removed, newest first, before `before`.
+    /// Returns the deployments of an owner that are not removed, newest first, starting after `before`.
     fn list(
         &mut self,
         owner: AccountId,
@@ -105,80 +106,83 @@ pub trait DeploymentRepository {
         before: Option<DeploymentId>,
         limit: usize,
     ) -> Result<Vec<Deployment>>;
-    /// Deployments of an owner that are not stopped.
+    /// Returns the number of deployments of an owner that are not stopped.
     fn count_active(&mut self, owner: AccountId) -> Result<u64>;
-    /// Ids of a node's deployments that are not stopped, or that have an unsettled operation; ascending.
+    /// Returns the ids of a node's deployments that are not stopped or that have an unsettled operation, in ascending
+    /// order.
     fn busy(&mut self, node: &str) -> Result<Vec<DeploymentId>>;
 }
 
-/// Collaborators of deployments.
+/// The repository of collaborators of deployments.
 pub trait DeploymentCollaboratorRepository {
-    /// Adds or changes a collaborator; gives whether it was added.
+    /// Adds a collaborator or changes its role. Returns `true` if the collaborator was added.
     fn put(&mut self, deployment: DeploymentId, user: AccountId, role: DeploymentRole, at: Timestamp) -> Result<bool>;
-    /// A collaborator.
+    /// Returns a collaborator.
     fn get(&mut self, deployment: DeploymentId, user: AccountId) -> Result<Option<DeploymentCollaborator>>;
-    /// Removes a collaborator; gives it as it was.
+    /// Removes a collaborator and returns its last state.
     fn remove(&mut self, deployment: DeploymentId, user: AccountId) -> Result<Option<DeploymentCollaborator>>;
-    /// All collaborators, by lower-case name.
+    /// Returns all collaborators, sorted by lower-case name.
     fn list(&mut self, deployment: DeploymentId) -> Result<Vec<DeploymentCollaborator>>;
 }
 
-/// Instances of deployments.
+/// The repository of instances of deployments.
 pub trait InstanceRepository {
-    /// Adds an instance. `Taken` when another one that is not stopped has its port.
+    /// Adds an instance. Fails with `Taken` if another instance that is not stopped has the same port.
     fn add(&mut self, instance: &Instance) -> Result<()>;
-    /// Changes everything but id, deployment and index; gives whether it is there. `Taken` as in adding.
+    /// Updates everything except id, deployment and index. Returns `false` if the instance does not exist. Fails with
+    /// `Taken` as [`InstanceRepository::add`] does.
     fn update(&mut self, instance: &Instance) -> Result<bool>;
-    /// An instance.
+    /// Returns an instance.
     fn get(&mut self, id: InstanceId) -> Result<Option<Instance>>;
-    /// Instances of a deployment, stopped ones included, oldest first.
+    /// Returns the instances of a deployment, including stopped ones, oldest first.
     fn list(&mut self, deployment: DeploymentId) -> Result<Vec<Instance>>;
-    /// All instances that are not stopped, each with its owner and zone, by id.
+    /// Returns all instances that are not stopped, each with its owner and zone, sorted by id.
     fn active(&mut self) -> Result<Vec<(Instance, AccountId, String)>>;
 }
 
-/// The ledger: metered intervals.
+/// The ledger: the repository of metered intervals.
 pub trait LedgerRepository {
     /// Opens an interval.
     fn open(&mut self, interval: &Interval) -> Result<()>;
-    /// The open interval of an instance and kind.
+    /// Returns the open interval of an instance and resource.
     fn current(&mut self, instance: InstanceId, kind: Metered) -> Result<Option<Interval>>;
-    /// When the last closed interval of an instance and kind ended.
+    /// Returns the end of the last closed interval of an instance and resource.
     fn last_end(&mut self, instance: InstanceId, kind: Metered) -> Result<Option<Timestamp>>;
-    /// Closes the open interval of an instance and kind; gives whether there was one.
+    /// Closes the open interval of an instance and resource. Returns `false` if there is none.
     fn close(&mut self, instance: InstanceId, kind: Metered, at: Timestamp) -> Result<bool>;
-    /// Notes that the process behind an open interval of compute lives.
+    /// Records that the process of an open compute interval was alive at `at`.
     fn prove(&mut self, instance: InstanceId, at: Timestamp) -> Result<()>;
-    /// Intervals of a deployment that are open or ended after `from`, and began before `to`; by instance index, instance,
-    /// kind and start.
+    /// Returns the intervals of a deployment that overlap the range from `from` to `to`. Sorted by instance index,
+    /// instance, resource and begin.
     fn list(&mut self, deployment: DeploymentId, from: Timestamp, to: Timestamp) -> Result<Vec<Interval>>;
-    /// The same of all deployments of an owner, by deployment, deleted ones included.
+    /// Returns the intervals of all deployments of an owner, including deleted ones, that overlap the range from `from`
+    /// to `to`. Sorted by deployment first, then as [`LedgerRepository::list`].
     fn list_of_owner(&mut self, owner: AccountId, from: Timestamp, to: Timestamp) -> Result<Vec<Interval>>;
 }
 
-/// Backups.
+/// The repository of backups.
 pub trait BackupRepository {
-    /// Adds a backup. `Taken` when there is one of that name.
+    /// Adds a backup. Fails with `Taken` if the deployment already has a backup of that id.
     fn add(&mut self, backup: &Backup) -> Result<()>;
-    /// A backup.
+    /// Returns a backup.
     fn get(&mut self, deployment: DeploymentId, id: BackupId) -> Result<Option<Backup>>;
-    /// Backups of a deployment, newest first.
+    /// Returns the backups of a deployment, newest first.
     fn list(&mut self, deployment: DeploymentId) -> Result<Vec<Backup>>;
-    /// Removes a backup; gives whether there was one.
+    /// Removes a backup. Returns `false` if there was none.
     fn remove(&mut self, deployment: DeploymentId, id: BackupId) -> Result<bool>;
 }
 
-/// How far apart samples are.
+/// The distance between two samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Resolution {
-    /// 15 s, as measured.
+    /// 15 s, the distance of measurements.
     Fine,
     /// 300 s.
     Coarse,
 }
 
 impl Resolution {
-    /// Seconds from one to the next.
+    /// Returns the distance between two samples in seconds.
     pub const fn seconds(self) -> i64 {
         match self {
             Self::Fine => 15,
@@ -186,7 +190,7 @@ impl Resolution {
         }
     }
 
-    /// Seconds they are kept.
+    /// Returns the retention of samples in seconds.
     pub const fn kept_seconds(self) -> i64 {
         match self {
             Self::Fine => 48 * 3_600,
@@ -195,11 +199,11 @@ impl Resolution {
     }
 }
 
-/// Samples of metrics.
+/// The repository of metric samples.
 pub trait SampleRepository {
-    /// Keeps a sample, replacing one of the same time.
+    /// Stores a sample, replacing an existing one of the same time.
     fn put(&mut self, instance: InstanceId, resolution: Resolution, at: Timestamp, sample: &Sample) -> Result<()>;
-    /// Samples from `from` to before `to`, oldest first.
+    /// Returns the samples from `from` (inclusive) to `to` (exclusive), oldest first.
     fn list(
         &mut self,
         instance: InstanceId,
@@ -207,22 +211,22 @@ pub trait SampleRepository {
         from: Timestamp,
         to: Timestamp,
     ) -> Result<Vec<(Timestamp, Sample)>>;
-    /// Removes samples older than `before`; gives how many.
+    /// Removes samples older than `before` and returns their number.
     fn purge(&mut self, resolution: Resolution, before: Timestamp) -> Result<u64>;
     /// Removes all samples of a deployment.
     fn clear(&mut self, deployment: DeploymentId) -> Result<()>;
 }
 
-/// Filters of the list of operations of a deployment.
+/// A filter on the operations of a deployment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DeploymentOperationFilter {
-    /// Only in this state.
+    /// Only operations in this state.
     pub state: Option<OperationState>,
-    /// Only of this kind.
+    /// Only operations of this kind.
     pub kind: Option<DeploymentOperationKind>,
 }
 
-/// Which kind of work.
+/// The kind of an operation on a deployment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeploymentOperationKind {
     /// See [`crate::entities::DeploymentWork::RebootInstance`].
@@ -233,15 +237,15 @@ pub enum DeploymentOperationKind {
     Delete,
 }
 
-/// Operations on deployments.
+/// The repository of operations on deployments.
 pub trait DeploymentOperationRepository {
     /// Adds an operation.
     fn add(&mut self, operation: &DeploymentOperation) -> Result<()>;
-    /// An operation.
+    /// Returns an operation.
     fn get(&mut self, id: OperationId) -> Result<Option<DeploymentOperation>>;
-    /// Changes where it stands, unless it is settled; gives whether it was changed.
+    /// Updates the progress of an operation. Returns `false` and changes nothing if the operation is settled.
     fn update(&mut self, operation: &DeploymentOperation) -> Result<bool>;
-    /// Operations of a deployment, newest first, before `before`.
+    /// Returns the operations of a deployment, newest first, starting after `before`.
     fn list(
         &mut self,
         deployment: DeploymentId,
@@ -249,8 +253,8 @@ pub trait DeploymentOperationRepository {
         before: Option<OperationId>,
         limit: usize,
     ) -> Result<Vec<DeploymentOperation>>;
-    /// The unsettled operations of a deployment, oldest first.
+    /// Returns the unsettled operations of a deployment, oldest first.
     fn pending(&mut self, deployment: DeploymentId) -> Result<Vec<DeploymentOperation>>;
-    /// Removes operations settled before `before`; gives how many.
+    /// Removes operations that were settled before `before` and returns their number.
     fn purge(&mut self, before: Timestamp) -> Result<u64>;
 }

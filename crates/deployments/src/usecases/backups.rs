@@ -1,4 +1,4 @@
-//! Backups: listed, asked for, removed, downloaded; and how one is taken.
+//! Backups: listing, requesting, removing and downloading them, and the procedure that takes one.
 
 use super::Inner;
 use super::{Deployments, live, operations};
@@ -12,13 +12,13 @@ use branchyard_domain::errors::Fault;
 use branchyard_domain::ports::{Durability, MetadataError, ReadSeek};
 use branchyard_domain::usecases::IdempotencyRecord;
 
-/// A database of a backup, to be read.
+/// A database of a backup, opened for reading.
 pub struct BackupFileBytes {
-    /// SHA-256 of the file, in lower-case hex.
+    /// SHA-256 of the file, in lower-case hexadecimal.
     pub sha256: String,
-    /// How many bytes it has.
+    /// Size of the file in bytes.
     pub size_bytes: u64,
-    /// The bytes.
+    /// Content of the file.
     pub bytes: Box<dyn ReadSeek>,
 }
 
@@ -32,17 +32,17 @@ fn named(tx: &mut dyn DeploymentTransaction, deployment: &Deployment, id: &str) 
 }
 
 impl Deployments {
-    /// Complete and verified backups, newest first.
+    /// Returns the complete and verified backups, newest first.
     ///
     /// # Errors
-    /// [`DeploymentError::Fault`].
+    /// [`DeploymentError::Fault`] if the store fails.
     pub fn backups<L: DeploymentLevel>(&self, access: &DeploymentAccess<L>) -> Result<Vec<Backup>, DeploymentError> {
         let mut tx = self.0.ports.store.read_deployments()?;
         let deployment = live(tx.as_mut(), access)?;
         Ok(tx.backups().list(deployment.id)?)
     }
 
-    /// Accepts to make a backup.
+    /// Accepts the creation of a backup.
     ///
     /// # Errors
     /// [`DeploymentError::Unprocessable`] unless the deployment is started.
@@ -66,10 +66,11 @@ impl Deployments {
         Ok(operation)
     }
 
-    /// Removes a backup; gives it as it was.
+    /// Removes a backup and returns its last state.
     ///
     /// # Errors
-    /// [`DeploymentError::Absent`]; [`DeploymentError::Conflict`] for the only one of a deployment that does not run.
+    /// - [`DeploymentError::Absent`] if there is no such backup.
+    /// - [`DeploymentError::Conflict`] if it is the only backup of a deployment that does not run.
     pub fn remove_backup(&self, access: &DeploymentAccess<Manage>, id: &str) -> Result<Backup, DeploymentError> {
         let mut tx = self.0.ports.store.write_deployments()?;
         let deployment = live(tx.as_mut(), access)?;
@@ -85,10 +86,10 @@ impl Deployments {
         Ok(backup)
     }
 
-    /// A database of a backup.
+    /// Opens a database of a backup.
     ///
     /// # Errors
-    /// [`DeploymentError::Absent`].
+    /// [`DeploymentError::Absent`] if the backup or the database does not exist.
     pub fn read_backup(
         &self,
         access: &DeploymentAccess<Manage>,
@@ -107,16 +108,16 @@ impl Deployments {
     }
 }
 
-/// Whether an instance that is coming up still needs this backup.
+/// Returns `true` if an instance that is starting still needs this backup.
 fn running_from(tx: &mut dyn DeploymentTransaction, deployment: &Deployment, backup: BackupId) -> Result<bool, Fault> {
     use crate::ports::DatabaseSeed;
     let instance = super::primary(tx, deployment.id)?;
     Ok(instance.seeds.iter().any(|seed| matches!(seed, DatabaseSeed::Backup { file, .. } if file.backup == backup)))
 }
 
-/// Why no backup was made.
+/// The reason why no backup was made.
 pub(super) enum NoBackup {
-    /// The provisioner could not.
+    /// The provisioner could not make the copies.
     Provision(ProvisionError),
     /// A port failed.
     Fault(Fault),
@@ -128,7 +129,7 @@ impl From<MetadataError> for NoBackup {
     }
 }
 
-/// Takes a backup now; it is listed when this returns.
+/// Takes a backup now. The backup is listed when the function returns.
 pub(super) fn take(
     inner: &Inner,
     deployment: &Deployment,
@@ -146,7 +147,7 @@ pub(super) fn take(
     let backup = Backup { deployment_id: deployment.id, id, kind, databases, expires_at: now.plus_seconds(kept) };
     let recorded = record(inner, &backup);
     if recorded.is_err() {
-        // Nobody lists it; bytes that stay after a second failure are only garbage.
+        // The backup is not listed. If removing its files fails too, they are only garbage.
         let _ = inner.ports.backup_files.remove_backup(deployment.id, id);
     }
     recorded?;
@@ -159,7 +160,7 @@ fn record(inner: &Inner, backup: &Backup) -> Result<(), MetadataError> {
     tx.commit(Durability::Synced)
 }
 
-/// Removes backups past their time; the newest of a stopped deployment stays.
+/// Removes expired backups, except the newest one of a deployment that is not started.
 pub(super) fn expire(inner: &Inner, deployment: &Deployment) -> Result<(), Fault> {
     let now = inner.now();
     let backups = inner.ports.store.read_deployments()?.backups().list(deployment.id)?;

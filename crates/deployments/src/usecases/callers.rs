@@ -1,4 +1,4 @@
-//! Callers of instances, checked for the provisioner.
+//! The check of callers that instances use through the provisioner.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Weak};
@@ -13,10 +13,10 @@ use branchyard_domain::entities::LastUse;
 use branchyard_domain::errors::Fault;
 use branchyard_domain::ports::SqlPower;
 
-/// Seconds between two notes of the use of a token.
+/// Minimum seconds between two records of the use of a token.
 const NOTED_EVERY: i64 = 30;
 
-/// The hub as instances see it. It does not keep the hub alive, which keeps the provisioner.
+/// The hub as instances see it. The reference is weak because the hub owns the provisioner, which owns this value.
 pub(crate) struct Callers(Weak<Inner>);
 
 impl Callers {

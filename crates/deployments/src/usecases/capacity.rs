@@ -1,4 +1,4 @@
-//! Whether there is room for another instance: spending, capacity, ports.
+//! Admission of new instances: spending limits, capacity and ports.
 
 use super::Inner;
 use crate::entities::{Capacity, Instance, InstanceSize, InstanceType, StorageOption};
@@ -7,18 +7,18 @@ use crate::ports::DeploymentTransaction;
 use crate::values::Usd;
 use branchyard_domain::values::{AccountId, OwnerName};
 
-/// What is wanted of the catalogue.
+/// The catalogue entries that a new instance needs.
 #[derive(Debug, Clone, Copy)]
 pub struct CapacityRequest<'a> {
-    /// The cloud.
+    /// Id of the cloud.
     pub cloud: &'a str,
-    /// The zone of it.
+    /// Zone of that cloud.
     pub zone: &'a str,
     /// Id of the instance type.
     pub instance_type: &'a str,
-    /// Id of the kind of volume.
+    /// Id of the storage option.
     pub volume_type: &'a str,
-    /// Gigabytes of volume.
+    /// Size of the volume in gigabytes.
     pub volume_gb: u32,
 }
 
@@ -26,7 +26,7 @@ fn field(pointer: &str, why: String) -> DeploymentError {
     DeploymentError::Field { pointer: pointer.to_owned(), why }
 }
 
-/// What the catalogue makes of it.
+/// Looks up the requested entries in the catalogue.
 pub(super) fn choose(inner: &Inner, wanted: &CapacityRequest<'_>) -> Result<InstanceSize, DeploymentError> {
     let catalogue = &inner.settings.catalogue;
     let cloud = catalogue.cloud(wanted.cloud);
@@ -63,14 +63,14 @@ fn size(kind: &InstanceType, option: &StorageOption, volume_gb: u32) -> Instance
     }
 }
 
-/// Whose instance it will be.
+/// The owner of the new instance.
 pub(super) struct CapacityOwner<'a> {
     pub(super) id: AccountId,
     pub(super) name: &'a OwnerName,
 }
 
-/// Checks the owner's spending and room, then the zone's, and gives a free port. Decided in the transaction that adds the instance,
-/// so that requests that come together cannot pass a limit together.
+/// Checks the spending limit and quota of the owner, then the capacity of the zone, and returns a free port. The check
+/// runs in the transaction that adds the instance, so that concurrent requests cannot exceed a limit together.
 pub(super) fn admit(
     inner: &Inner,
     tx: &mut dyn DeploymentTransaction,
@@ -98,13 +98,13 @@ pub(super) fn admit(
         .ok_or_else(|| DeploymentError::Capacity("the server has no free port for another instance".to_owned()))
 }
 
-/// What an owner may spend a month.
+/// Returns the monthly spending limit of an owner. `None` means unlimited.
 pub(super) fn spending_limit(inner: &Inner, owner: &OwnerName) -> Option<Usd> {
     let hosted = &inner.settings;
     hosted.monthly_limits.get(&owner.key()).copied().unwrap_or(hosted.monthly_limit)
 }
 
-/// The lowest port nobody holds.
+/// Returns the lowest port that no instance holds and that can be bound.
 pub(super) fn free_port(inner: &Inner, held: &[u16]) -> Option<u16> {
     let mut ports = inner.settings.ports.clone();
     ports.find(|port| !held.contains(port) && inner.ports.provisioner.port_is_free(*port))
@@ -118,7 +118,7 @@ fn zone_has_room(
 ) -> Result<(), DeploymentError> {
     let capacity = inner.settings.catalogue.cloud(wanted.cloud).map_or_else(Capacity::default, |c| c.capacity);
     let features = inner.ports.provisioner.features(wanted.zone)?;
-    // Three quarters of the memory, four fifths of the disk; of what cannot be known, any amount.
+    // Unset limits are three quarters of the memory and four fifths of the disk. An unknown size means no limit.
     let derived = |set: u64, bytes: Option<u64>, parts: u64, of: u64| match (set, bytes) {
         (0, bytes) => bytes.map(|bytes| (bytes / of * parts) >> 30),
         (set, _) => Some(set),

@@ -9,7 +9,7 @@ use branchyard_domain::entities::User;
 use branchyard_domain::ports::Durability;
 use branchyard_domain::values::AccountId;
 
-/// Collaborators of a deployment at most.
+/// Maximum number of collaborators of a deployment.
 const MOST: usize = 200;
 
 fn absent(name: &str) -> DeploymentError {
@@ -17,10 +17,10 @@ fn absent(name: &str) -> DeploymentError {
 }
 
 impl Deployments {
-    /// Collaborators by name.
+    /// Returns the collaborators, sorted by name.
     ///
     /// # Errors
-    /// [`DeploymentError::Fault`].
+    /// [`DeploymentError::Fault`] if the store fails.
     pub fn collaborators(
         &self,
         access: &DeploymentAccess<Manage>,
@@ -28,10 +28,12 @@ impl Deployments {
         Ok(self.0.ports.store.read_deployments()?.deployment_collaborators().list(access.deployment().id)?)
     }
 
-    /// Adds a collaborator or changes a role; gives whether the collaborator was added. Holds from the next request on.
+    /// Adds a collaborator or changes its role, effective from the next request. Returns the collaborator, and `true`
+    /// if it was added.
     ///
     /// # Errors
-    /// [`DeploymentError::Unprocessable`] for the user who owns the deployment, and beyond 200.
+    /// [`DeploymentError::Unprocessable`] if the user owns the deployment, or if the deployment already has 200
+    /// collaborators.
     pub fn put_collaborator(
         &self,
         access: &DeploymentAccess<Manage>,
@@ -56,10 +58,10 @@ impl Deployments {
         Ok((collaborator, added))
     }
 
-    /// Removes the collaborator of a name, whatever the case; gives it as it was.
+    /// Removes a collaborator by name, ignoring case, and returns its last state.
     ///
     /// # Errors
-    /// [`DeploymentError::Absent`].
+    /// [`DeploymentError::Absent`] if there is no such collaborator.
     pub fn remove_collaborator(
         &self,
         access: &DeploymentAccess<Manage>,
@@ -69,10 +71,10 @@ impl Deployments {
         self.end(access, account.id, name)
     }
 
-    /// Ends the collaboration of the holder of the access; gives it as it was.
+    /// Removes the caller from the collaborators and returns the last state.
     ///
     /// # Errors
-    /// [`DeploymentError::Absent`] for somebody whose role comes from elsewhere.
+    /// [`DeploymentError::Absent`] if the caller's role does not come from a collaboration.
     pub fn leave(&self, access: &DeploymentAccess<Observe>) -> Result<DeploymentCollaborator, DeploymentError> {
         self.end(access, access.who().id, access.who().name.as_str())
     }

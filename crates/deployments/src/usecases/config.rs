@@ -7,20 +7,20 @@ use crate::errors::DeploymentError;
 use crate::values::{Applied, Setting};
 use branchyard_domain::ports::Durability;
 
-/// A setting as it is.
+/// A setting with its current value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingView {
-    /// Which.
+    /// The setting.
     pub setting: Setting,
-    /// Its value.
+    /// The value in force.
     pub value: String,
-    /// Whether it was set.
+    /// Whether the value was set explicitly.
     pub is_overridden: bool,
-    /// Whether it takes effect at the next start only.
+    /// Whether the value takes effect only at the next start.
     pub pending_restart: bool,
 }
 
-/// Whether settings are as somebody saw them.
+/// A check that the settings are in the state that the caller last saw.
 pub type SettingsCheck<'a> = &'a dyn Fn(&[SettingView]) -> bool;
 
 fn views(deployment: &Deployment, instance: &Instance) -> Vec<SettingView> {
@@ -37,10 +37,10 @@ fn views(deployment: &Deployment, instance: &Instance) -> Vec<SettingView> {
 }
 
 impl Deployments {
-    /// All settings, in the order of the table.
+    /// Returns all settings, in the order of the table.
     ///
     /// # Errors
-    /// [`DeploymentError::Fault`].
+    /// [`DeploymentError::Fault`] if the store fails.
     pub fn settings<L: DeploymentLevel>(
         &self,
         access: &DeploymentAccess<L>,
@@ -51,11 +51,11 @@ impl Deployments {
         Ok(views(&deployment, &instance))
     }
 
-    /// Changes settings, all or none; `None` takes the default again. What runs is told.
+    /// Changes settings, all or none, and applies them to the running process. `None` restores the default.
     ///
     /// # Errors
-    /// [`DeploymentError::Settings`] naming each that does not exist or cannot have its value;
-    /// [`DeploymentError::Changed`] when `expected` says that they are not as the caller saw them.
+    /// - [`DeploymentError::Settings`] listing each setting that does not exist or cannot have its value.
+    /// - [`DeploymentError::Changed`] if `expected` does not accept the current settings.
     pub fn set(
         &self,
         access: &DeploymentAccess<Manage>,
@@ -87,7 +87,7 @@ impl Deployments {
         update(tx.as_mut(), &mut deployment)?;
         tx.commit(Durability::Synced)?;
         if let Some(handle) = &instance.handle {
-            // One that cannot be told just now is told by the supervisor.
+            // If the process cannot be reached now, the supervisor applies the settings later.
             let _ = self.0.ports.provisioner.apply(handle, &deployment.settings);
         }
         Ok(views(&deployment, &instance))

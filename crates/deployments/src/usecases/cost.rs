@@ -1,4 +1,4 @@
-//! Cost and usage, read from the ledger.
+//! Cost and usage, computed from the ledger.
 
 use std::collections::BTreeMap;
 
@@ -13,67 +13,67 @@ use branchyard_domain::entities::User;
 use branchyard_domain::errors::Fault;
 use branchyard_domain::values::{AccountId, OwnerName, Timestamp};
 
-/// Use of one instance, kind and price.
+/// The use of one resource of an instance at one price.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CostItem {
     /// The instance.
     pub instance_id: InstanceId,
-    /// Its index.
+    /// Index of the instance.
     pub instance_index: u32,
-    /// Compute or storage.
+    /// The resource.
     pub kind: Metered,
-    /// Id of the instance type or the kind of volume.
+    /// Id of the instance type or the storage option.
     pub type_id: String,
-    /// Price of an hour.
+    /// Price per hour.
     pub rate: Usd,
-    /// Milliseconds of use.
+    /// Duration of use in milliseconds.
     pub millis: i64,
-    /// What they cost.
+    /// Cost of the use.
     pub amount: Usd,
-    /// When the first interval began.
+    /// Begin of the first interval.
     pub first_at: Timestamp,
-    /// Whether it goes on.
+    /// Whether the use continues.
     pub open: bool,
 }
 
-/// What a deployment cost in a range of time.
+/// The cost of a deployment in a range of time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cost {
-    /// From.
+    /// Begin of the range, inclusive.
     pub from: Timestamp,
-    /// To.
+    /// End of the range, exclusive.
     pub to: Timestamp,
-    /// The sum of the items.
+    /// Sum of the items.
     pub amount: Usd,
-    /// What an hour costs now.
+    /// Current price per hour.
     pub hourly_cost: Usd,
-    /// By instance index, instance, kind and price.
+    /// Items, sorted by instance index, instance, resource and price.
     pub items: Vec<CostItem>,
 }
 
-/// What an owner's deployments cost in a month.
+/// The cost of an owner's deployments in a month.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnerUsage {
-    /// The owner.
+    /// Name of the owner.
     pub owner: OwnerName,
-    /// The sum.
+    /// Sum over the deployments.
     pub amount: Usd,
-    /// What a month of what runs now costs.
+    /// Cost per month of the instances that run now.
     pub committed_monthly: Usd,
-    /// What the owner may spend a month, if that is limited.
+    /// Monthly spending limit. `None` means unlimited.
     pub limit: Option<Usd>,
-    /// Name, state and cost of each; those deleted are stopped.
+    /// Name, state and cost of each deployment. Deleted deployments are listed as stopped.
     pub deployments: Vec<(String, RunState, Usd)>,
 }
 
-/// The months of all owners that a user administers.
+/// The usage of all owners that a user administers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Usage {
-    /// The user first, then organizations by name.
+    /// The user first, then organizations sorted by name.
     pub owners: Vec<OwnerUsage>,
 }
 
-/// Intervals summed per instance, kind and price, within a range.
+/// Sums intervals per instance, resource and price within a range.
 fn items(intervals: &[Interval], from: Timestamp, to: Timestamp, now: Timestamp) -> Vec<CostItem> {
     let mut items: BTreeMap<(u32, InstanceId, Metered, Usd), CostItem> = BTreeMap::new();
     for interval in intervals {
@@ -98,10 +98,10 @@ fn items(intervals: &[Interval], from: Timestamp, to: Timestamp, now: Timestamp)
 }
 
 impl Deployments {
-    /// What a deployment cost from `from` to `to`; what goes on counts until now.
+    /// Returns the cost of a deployment from `from` to `to`. Open intervals count up to now.
     ///
     /// # Errors
-    /// [`DeploymentError::Fault`].
+    /// [`DeploymentError::Fault`] if the store fails.
     pub fn cost<L: DeploymentLevel>(
         &self,
         access: &DeploymentAccess<L>,
@@ -116,10 +116,10 @@ impl Deployments {
         Ok(Cost { from, to, amount: items.iter().map(|item| item.amount).sum(), hourly_cost, items })
     }
 
-    /// What the deployments of all owners that `user` administers cost from `from` to `to`.
+    /// Returns the cost, from `from` to `to`, of the deployments of all owners that `user` administers.
     ///
     /// # Errors
-    /// [`DeploymentError::Fault`].
+    /// [`DeploymentError::Fault`] if the store fails.
     pub fn usage(&self, user: &User, from: Timestamp, to: Timestamp) -> Result<Usage, DeploymentError> {
         const PAGE: usize = 100;
         let mut tx = self.0.ports.store.read_deployments()?;

@@ -1,4 +1,4 @@
-//! Making a deployment.
+//! Creation of deployments.
 
 use super::Inner;
 use super::capacity::{CapacityOwner, CapacityRequest, admit, choose};
@@ -18,53 +18,53 @@ use branchyard_domain::usecases::IdempotencyRecord;
 use branchyard_domain::values::{CommitHash, RefName, Timestamp};
 use std::sync::Arc;
 
-/// A hub database to begin with.
+/// A hub database to clone.
 #[derive(Debug, Clone)]
 pub struct DeploymentSource {
-    /// Its owner, as written.
+    /// Owner of the database, as written in the request.
     pub owner: String,
-    /// Its name, as written.
+    /// Name of the database, as written in the request.
     pub name: String,
-    /// A branch, tag or commit of it; the default branch when not said.
+    /// A branch, tag or commit. `None` is the default branch.
     pub reference: Option<String>,
 }
 
-/// A deployment to be.
+/// A request to create a deployment.
 #[derive(Debug, Clone)]
 pub struct NewDeployment {
-    /// Whose it will be, as written.
+    /// Name of the owner, as written in the request.
     pub owner: String,
-    /// Its name.
+    /// Name of the deployment.
     pub name: DeploymentName,
-    /// The cloud.
+    /// Id of the cloud.
     pub cloud: String,
-    /// The zone.
+    /// Zone of that cloud.
     pub zone: String,
     /// Id of the instance type.
     pub instance_type: String,
-    /// Id of the kind of volume.
+    /// Id of the storage option.
     pub volume_type: String,
-    /// Gigabytes of volume.
+    /// Size of the volume in gigabytes.
     pub volume_gb: u32,
-    /// A kind of cluster that is known and not offered.
+    /// A requested kind of cluster that is recognized but not offered.
     pub other_cluster: Option<String>,
-    /// Read replicas.
+    /// Number of read replicas.
     pub replicas: u32,
-    /// TLS with a public certificate.
+    /// Whether TLS with a public certificate is requested.
     pub public_tls: bool,
-    /// The `remotesapi` service.
+    /// Whether the `remotesapi` service is requested.
     pub remotesapi: bool,
-    /// The MCP service.
+    /// Whether the MCP service is requested.
     pub mcp: bool,
-    /// `GET metrics`.
+    /// Whether the instances serve `GET metrics`.
     pub stats: bool,
-    /// What to begin with; nothing when not said.
+    /// The hub database to clone. `None` starts with an empty database.
     pub source: Option<DeploymentSource>,
     /// Name of the first database.
     pub database: Option<ServedName>,
 }
 
-/// What a database begins with, resolved.
+/// A hub database to clone, with its ref resolved.
 pub(super) struct Resolved {
     pub(super) database: Database,
     pub(super) reference: String,
@@ -85,13 +85,14 @@ impl Resolved {
         }
     }
 
-    /// Whether it fits a volume; the size counts in whole bytes.
+    /// Returns `true` if the database fits a volume of this size. The database is measured in bytes, the volume in
+    /// units of 2^30 bytes.
     pub(super) fn fits(&self, volume_gb: u32) -> bool {
         u64::try_from(self.database.size_bytes).unwrap_or(0) <= u64::from(volume_gb) << 30
     }
 }
 
-/// Finds the database to begin with and resolves its ref.
+/// Finds the database to clone and resolves its ref.
 pub(super) fn resolve(inner: &Inner, user: &Arc<User>, source: &DeploymentSource) -> Result<Resolved, DeploymentError> {
     let missing = || DeploymentError::NoSuchSource(format!("{}/{}", source.owner, source.name));
     let caller = Caller::User(Arc::clone(user));
@@ -124,7 +125,7 @@ fn main() -> Result<RefName, Fault> {
 }
 
 impl Deployments {
-    /// Accepts a deployment. The checks come in the order of the contract (6.1).
+    /// Accepts a deployment. The checks run in the order of section 6.1 of the contract.
     ///
     /// # Errors
     /// [`DeploymentError::MayNotCreateFor`], [`DeploymentError::NoSuchSource`], [`DeploymentError::NameTaken`],
@@ -220,7 +221,7 @@ pub(super) fn switched_off() -> DeploymentError {
     DeploymentError::Unsupported("this server starts no deployments (hosted.enabled is false)".to_owned())
 }
 
-/// The primary to be, as it is accepted.
+/// Returns a primary in its initial state.
 pub(super) fn new_instance(
     inner: &Inner,
     deployment: &Deployment,

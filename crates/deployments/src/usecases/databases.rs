@@ -11,17 +11,17 @@ use branchyard_domain::ports::Durability;
 use branchyard_domain::usecases::IdempotencyRecord;
 use branchyard_domain::values::OperationId;
 
-/// Databases of a deployment at most.
+/// Maximum number of databases of a deployment.
 const MOST: usize = 32;
 
 /// A database of a deployment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServedDatabase {
-    /// Its name.
+    /// Name of the database.
     pub name: ServedName,
-    /// Whether it is the one that addresses without a database mean.
+    /// Whether URLs without a database name refer to this database.
     pub is_default: bool,
-    /// Bytes of its file.
+    /// Size of the file in bytes.
     pub size_bytes: u64,
 }
 
@@ -36,10 +36,10 @@ fn running(deployment: &Deployment, instance: &Instance) -> Result<InstanceHandl
 }
 
 impl Deployments {
-    /// Databases with their sizes, the default one first. Of a deployment without data they are empty.
+    /// Returns the databases with their sizes, the default one first. If the deployment has no data, the sizes are 0.
     ///
     /// # Errors
-    /// [`DeploymentError::Fault`].
+    /// [`DeploymentError::Fault`] if a port fails.
     pub fn databases<L: DeploymentLevel>(
         &self,
         access: &DeploymentAccess<L>,
@@ -64,11 +64,13 @@ impl Deployments {
         Ok(names.map(shown).collect())
     }
 
-    /// Adds a database, empty or as a clone of a hub database at a ref.
+    /// Adds a database: empty, or a clone of a hub database at a ref.
     ///
     /// # Errors
-    /// [`DeploymentError::NoSuchSource`], [`DeploymentError::NameTaken`], [`DeploymentError::Unprocessable`] beyond 32,
-    /// [`DeploymentError::Conflict`] unless the deployment is started.
+    /// - [`DeploymentError::NoSuchSource`] if the database to clone is absent or hidden.
+    /// - [`DeploymentError::NameTaken`] if the deployment has a database of that name.
+    /// - [`DeploymentError::Unprocessable`] if the deployment already has 32 databases.
+    /// - [`DeploymentError::Conflict`] unless the deployment is started.
     pub fn add_database(
         &self,
         access: &DeploymentAccess<Manage>,
@@ -119,7 +121,7 @@ impl Deployments {
         Ok(made)
     }
 
-    /// Bytes of a database that was just made.
+    /// Returns the size of a newly created database in bytes.
     fn size_of(&self, access: &DeploymentAccess<Manage>, name: &ServedName) -> Result<u64, DeploymentError> {
         let mut tx = self.0.ports.store.read_deployments()?;
         let deployment = live(tx.as_mut(), access)?;
@@ -129,11 +131,12 @@ impl Deployments {
         Ok(self.0.ports.provisioner.sizes(&spec)?.first().copied().unwrap_or(0))
     }
 
-    /// Takes a database away with all that is in it; gives it as it was.
+    /// Removes a database with all of its content and returns its last state.
     ///
     /// # Errors
-    /// [`DeploymentError::Absent`], [`DeploymentError::Unprocessable`] for the default one, [`DeploymentError::Conflict`]
-    /// unless the deployment is started.
+    /// - [`DeploymentError::Absent`] if there is no such database.
+    /// - [`DeploymentError::Unprocessable`] if it is the default database.
+    /// - [`DeploymentError::Conflict`] unless the deployment is started.
     pub fn drop_database(
         &self,
         access: &DeploymentAccess<Manage>,

@@ -1,4 +1,4 @@
-//! Instances: listed, started again, removed, rebooted.
+//! Instances: listing, starting, removing and rebooting them.
 
 use super::capacity::{CapacityOwner, CapacityRequest, admit, choose};
 use super::create::{new_instance, switched_off, too_small};
@@ -13,20 +13,20 @@ use crate::values::{BackupId, InstanceId};
 use branchyard_domain::ports::Durability;
 use branchyard_domain::usecases::IdempotencyRecord;
 
-/// An instance to be.
+/// A request to start an instance.
 #[derive(Debug, Clone)]
 pub struct NewInstance {
     /// Id of the instance type.
     pub instance_type: String,
-    /// Id of the kind of volume.
+    /// Id of the storage option.
     pub volume_type: String,
-    /// Gigabytes of volume.
+    /// Size of the volume in gigabytes.
     pub volume_gb: u32,
-    /// The backup to begin with; nothing when not said.
+    /// The backup to restore. `None` starts with an empty database.
     pub backup: Option<BackupId>,
 }
 
-/// An instance of the deployment.
+/// Returns an instance of the deployment by id.
 pub(super) fn of_deployment(
     tx: &mut dyn DeploymentTransaction,
     deployment: &Deployment,
@@ -38,10 +38,10 @@ pub(super) fn of_deployment(
 }
 
 impl Deployments {
-    /// Instances that are not stopped, by index.
+    /// Returns the instances that are not stopped, sorted by index.
     ///
     /// # Errors
-    /// [`DeploymentError::Fault`].
+    /// [`DeploymentError::Fault`] if the store fails.
     pub fn instances<L: DeploymentLevel>(
         &self,
         access: &DeploymentAccess<L>,
@@ -54,13 +54,14 @@ impl Deployments {
         Ok(instances)
     }
 
-    /// Starts a stopped deployment again, from a backup or empty. On a running one it would be a read replica, which is not
-    /// offered.
+    /// Starts a stopped deployment again, from a backup or empty. On a started deployment the instance would be a read
+    /// replica, which is not offered.
     ///
     /// # Errors
-    /// [`DeploymentError::Conflict`] while it is neither running nor stopped, [`DeploymentError::BadField`] for a backup where
-    /// it is not stopped, [`DeploymentError::Field`], [`DeploymentError::Unsupported`], [`DeploymentError::Spending`],
-    /// [`DeploymentError::Capacity`].
+    /// - [`DeploymentError::Conflict`] while the deployment is starting or stopping.
+    /// - [`DeploymentError::BadField`] if a backup is requested and the deployment is not stopped.
+    /// - [`DeploymentError::Field`], [`DeploymentError::Unsupported`], [`DeploymentError::Spending`] and
+    ///   [`DeploymentError::Capacity`] as for [`Deployments::create`].
     pub fn start(
         &self,
         access: &DeploymentAccess<Manage>,
@@ -109,7 +110,7 @@ impl Deployments {
                 };
                 backup.databases.into_iter().map(seed).collect()
             }
-            // Empty is one database: the others held what is gone now.
+            // An empty start has only the default database: the content of the others is gone.
             None => {
                 deployment.databases.truncate(1);
                 vec![DatabaseSeed::Empty { author: access.who().signature(now) }]
@@ -134,11 +135,12 @@ impl Deployments {
         Ok(instance)
     }
 
-    /// Takes an instance away. With the primary the deployment shuts down.
+    /// Removes an instance. Removing the primary shuts the deployment down.
     ///
     /// # Errors
-    /// [`DeploymentError::Absent`], [`DeploymentError::Unprocessable`] for one that is stopped, [`DeploymentError::Conflict`]
-    /// while the deployment is not settled.
+    /// - [`DeploymentError::Absent`] if there is no such instance.
+    /// - [`DeploymentError::Unprocessable`] if the instance is stopped.
+    /// - [`DeploymentError::Conflict`] unless the deployment is started.
     pub fn remove_instance(&self, access: &DeploymentAccess<Manage>, id: &str) -> Result<Instance, DeploymentError> {
         let now = self.0.now();
         let mut tx = self.0.ports.store.write_deployments()?;
@@ -157,10 +159,10 @@ impl Deployments {
         Ok(instance)
     }
 
-    /// Accepts to drain an instance and start it again.
+    /// Accepts a reboot: the instance is drained and started again.
     ///
     /// # Errors
-    /// [`DeploymentError::Absent`] for one that is not there or stopped.
+    /// [`DeploymentError::Absent`] if the instance does not exist or is stopped.
     pub fn reboot(
         &self,
         access: &DeploymentAccess<Manage>,
@@ -182,10 +184,10 @@ impl Deployments {
         Ok(operation)
     }
 
-    /// Shuts a deployment down; its data becomes a backup. Cost ends when that is done.
+    /// Shuts a deployment down and makes a final backup of its data. Metering ends when the shutdown is complete.
     ///
     /// # Errors
-    /// [`DeploymentError::Unprocessable`] when it is stopping or stopped.
+    /// [`DeploymentError::Unprocessable`] if the deployment is stopping or stopped.
     pub fn disable(
         &self,
         access: &DeploymentAccess<Manage>,

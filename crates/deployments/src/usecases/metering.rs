@@ -1,11 +1,12 @@
-//! What moves of state write into the ledger.
+//! Metering: the ledger entries that state transitions write.
 
 use crate::entities::{Deployment, Instance, Interval, Metered};
 use crate::ports::DeploymentTransaction;
 use branchyard_domain::errors::Fault;
 use branchyard_domain::values::Timestamp;
 
-/// Begins to meter. An interval never begins before the one ahead of it has ended, whatever the clock did.
+/// Opens an interval, unless one is open. The interval begins no earlier than the previous one ended, even if the clock
+/// was set back.
 pub(super) fn open(
     tx: &mut dyn DeploymentTransaction,
     deployment: &Deployment,
@@ -37,7 +38,7 @@ pub(super) fn open(
     Ok(())
 }
 
-/// Ends metering; a clock that was set back ends it where it began.
+/// Closes the open interval. If the clock was set back, the interval ends where it began.
 pub(super) fn close(
     tx: &mut dyn DeploymentTransaction,
     instance: &Instance,
@@ -48,7 +49,8 @@ pub(super) fn close(
     Ok(())
 }
 
-/// Ends compute of a process that was found gone: no more is charged than was proven.
+/// Closes the compute interval of a process that is gone. Charges only up to the last time at which the process was
+/// proven alive.
 pub(super) fn close_at_proof(tx: &mut dyn DeploymentTransaction, instance: &Instance) -> Result<(), Fault> {
     if let Some(open) = tx.ledger().current(instance.id, Metered::Compute)? {
         let proven = open.proven_at.unwrap_or(open.opened_at);

@@ -1,4 +1,4 @@
-//! Deployments: access to them, and what is made, changed and read of them. What runs them is the [`Supervisor`].
+//! The use cases of deployments: access, creation, changes and queries. The [`Supervisor`] runs the instances.
 
 mod backups;
 mod callers;
@@ -47,30 +47,31 @@ use branchyard_domain::ports::{Clock, Durability, Ids};
 use branchyard_domain::usecases::Wake;
 use branchyard_domain::values::{AccountId, OwnerName, Timestamp};
 
-/// How deployments are run here.
+/// The settings with which this server hosts deployments.
 #[derive(Debug, Clone)]
 pub struct Hosted {
-    /// Which of the servers that share a metadata store this one is. It runs the deployments it accepted and no others.
+    /// Name of this server, unique among the servers that share the metadata store. A server runs only the deployments
+    /// that it accepted.
     pub node: String,
-    /// Whether new instances may start; those there are, are served in any case.
+    /// Whether new instances may start. Existing instances are served in any case.
     pub enabled: bool,
-    /// What can be had.
+    /// The catalogue of instance types and storage options.
     pub catalogue: Catalogue,
-    /// What an owner may spend a month, unless said otherwise; `None` = no limit.
+    /// Default spending limit of an owner per month. `None` means unlimited.
     pub monthly_limit: Option<Usd>,
-    /// The same for some owners, by lower-case name.
+    /// Spending limits of individual owners per month, by lower-case name. `None` means unlimited.
     pub monthly_limits: BTreeMap<String, Option<Usd>>,
-    /// Deployments of an owner that are not stopped; 0 = no limit.
+    /// Maximum number of deployments per owner that are not stopped; 0 means unlimited.
     pub per_owner: u64,
-    /// Ports of instances.
+    /// Ports that instances may use.
     pub ports: RangeInclusive<u16>,
-    /// Seconds a new instance may take to become ready.
+    /// Maximum seconds until a new instance is ready.
     pub start_deadline_seconds: i64,
-    /// The hour, UTC, in which nightly backups are made.
+    /// Hour of the day (UTC) in which nightly backups are made.
     pub backup_hour: u8,
-    /// Days backups are kept.
+    /// Retention of backups in days.
     pub backup_retention_days: i64,
-    /// Whether something in front of the server gives TLS with a public certificate.
+    /// Whether a proxy in front of the server provides TLS with a public certificate.
     pub public_tls: bool,
 }
 
@@ -97,18 +98,18 @@ impl Default for Hosted {
 pub struct DeploymentView {
     /// The deployment.
     pub deployment: Deployment,
-    /// Its primary; of a stopped deployment, the last one.
+    /// The primary. For a stopped deployment, the last primary.
     pub primary: Instance,
-    /// The caller's role.
+    /// Role of the caller.
     pub role: DeploymentRole,
-    /// What an hour costs now.
+    /// Current price per hour.
     pub hourly_cost: Usd,
-    /// Its newest backup.
+    /// The newest backup, if any.
     pub last_backup: Option<Backup>,
 }
 
 impl DeploymentView {
-    /// How well it does.
+    /// Returns the health of the deployment.
     pub fn health(&self) -> Health {
         match self.deployment.state {
             RunState::Stopping => Health::Stopping,
@@ -118,31 +119,31 @@ impl DeploymentView {
     }
 }
 
-/// What can be had in a cloud, as far as it is determined.
+/// The options that remain in a cloud after the choices made so far.
 #[derive(Debug, Clone)]
 pub struct OfferedOptions {
-    /// The cloud.
+    /// Id of the cloud.
     pub cloud: String,
-    /// Zones that are left.
+    /// Zones that match.
     pub zones: Vec<String>,
-    /// Sizes, once the zone is said; with what the zone's provisioner allows of replicas.
+    /// Instance types of the zone, limited to the replicas that the zone supports. `None` if no zone is chosen.
     pub instance_types: Option<Vec<InstanceType>>,
-    /// Volumes, once the size is said.
+    /// Storage options of the instance type. `None` if no instance type is chosen.
     pub storage_options: Option<Vec<StorageOption>>,
 }
 
-/// The outside world.
+/// The ports that the use cases need.
 #[derive(Clone)]
 pub struct DeploymentPorts {
-    /// The hub's metadata and that of deployments, in one transaction.
+    /// The metadata store of the hub and of deployments.
     pub store: Arc<dyn DeploymentStore>,
-    /// Processes of deployments.
+    /// The provisioner of instances.
     pub provisioner: Arc<dyn Provisioner>,
-    /// Files of backups.
+    /// The files of backups.
     pub backup_files: Arc<dyn BackupFiles>,
-    /// Time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Ids.
+    /// The source of ids and randomness.
     pub ids: Arc<dyn Ids>,
 }
 
@@ -159,12 +160,12 @@ impl Inner {
     }
 }
 
-/// Deployments: access to them, and what is made, changed and read of them. Cheap to clone.
+/// The entry point to deployments. Cheap to clone.
 #[derive(Clone)]
 pub struct Deployments(Arc<Inner>);
 
 impl Deployments {
-    /// Returns the deployments of a hub. Their store has to be that of the hub.
+    /// Returns the deployments of a hub. `ports.store` has to be the store of the hub.
     pub fn new(hub: Hub, ports: DeploymentPorts, settings: Hosted) -> Self {
         let inner = Arc::new(Inner { hub, ports, settings, wake: Wake::default() });
         let weak = Arc::downgrade(&inner);
@@ -176,26 +177,27 @@ impl Deployments {
         Self(inner)
     }
 
-    /// Has the provisioner ask here about the callers of its instances.
+    /// Registers with the provisioner as the authority that checks the callers of instances.
     pub fn serve_instances(&self) {
         self.0.ports.provisioner.connect(Arc::new(Callers::of(&self.0)));
     }
 
-    /// The steps that keep instances as they should be.
+    /// Returns the supervisor, which runs the instances.
     pub fn supervisor(&self) -> Supervisor<'_> {
         Supervisor::new(&self.0)
     }
 
-    /// How deployments are run here.
+    /// Returns the settings with which this server hosts deployments.
     pub fn hosting(&self) -> &Hosted {
         &self.0.settings
     }
 
-    /// Decides whether `caller` may do what `L` allows on `owner/name`.
+    /// Decides whether `caller` has the access level `L` on `owner/name`.
     ///
     /// # Errors
-    /// [`DeploymentError::SignInRequired`] before any look-up; [`DeploymentError::NoSuchDeployment`] when absent or hidden;
-    /// [`DeploymentError::Denied`] when visible and the role is too low.
+    /// - [`DeploymentError::SignInRequired`] for an anonymous caller, before any look-up.
+    /// - [`DeploymentError::NoSuchDeployment`] if the deployment is absent or hidden.
+    /// - [`DeploymentError::Denied`] if the deployment is visible and the role is too low.
     pub fn access<L: DeploymentLevel>(
         &self,
         caller: &Caller,
@@ -209,7 +211,8 @@ impl Deployments {
         };
         let mut tx = self.0.ports.store.read_deployments()?;
         let found = tx.deployments().identity(&owner, &name)?;
-        // Of one that is not there the same is asked as of a hidden one, so that the time taken does not tell them apart.
+        // An absent deployment costs the same queries as a hidden one, so that timing does not reveal which one is the
+        // case.
         let nil = uuid::Uuid::nil();
         let (id, owner_id) = found.unwrap_or((DeploymentId::from_uuid(nil), AccountId::from_uuid(nil)));
         let role = role_of(tx.as_mut(), user.id, owner_id, id)?.ok_or_else(missing)?;
@@ -218,10 +221,10 @@ impl Deployments {
         DeploymentAccess::grant(deployment, Arc::clone(user), role).ok_or(DeploymentError::Denied(L::NAME))
     }
 
-    /// What can be had: zones of a cloud, sizes in a zone, volumes that go with a size.
+    /// Returns the zones of a cloud, the instance types in a zone, and the storage options of an instance type.
     ///
     /// # Errors
-    /// [`DeploymentError::Field`] for what is not in the catalogue.
+    /// [`DeploymentError::Unprocessable`] if the catalogue does not have an id.
     pub fn options(
         &self,
         cloud: &str,
@@ -257,20 +260,21 @@ impl Deployments {
         Ok(offered)
     }
 
-    /// The deployment as the holder of the access sees it.
+    /// Returns the deployment as the holder of the access sees it.
     ///
     /// # Errors
-    /// [`DeploymentError::NoSuchDeployment`] when it is gone meanwhile.
+    /// [`DeploymentError::NoSuchDeployment`] if the deployment was removed in the meantime.
     pub fn get<L: DeploymentLevel>(&self, access: &DeploymentAccess<L>) -> Result<DeploymentView, DeploymentError> {
         let mut tx = self.0.ports.store.read_deployments()?;
         let deployment = live(tx.as_mut(), access)?;
         Ok(view(tx.as_mut(), deployment, access.role())?)
     }
 
-    /// Deployments of an owner that the caller has a role on, newest first, before `before`.
+    /// Returns the deployments of an owner on which the caller has a role, newest first, starting after `before`.
     ///
     /// # Errors
-    /// [`DeploymentError::NoSuchOwner`] for whoever has nothing to do with that owner.
+    /// [`DeploymentError::NoSuchOwner`] if the owner does not exist, or if the caller has no role on any of its
+    /// deployments.
     pub fn list(
         &self,
         user: &User,
@@ -307,10 +311,10 @@ impl Deployments {
         Ok(found)
     }
 
-    /// Says whether the engine is left as it is in service windows.
+    /// Sets whether service windows leave the engine version unchanged.
     ///
     /// # Errors
-    /// [`DeploymentError::Changed`] when `expected` says that it is not as the caller saw it.
+    /// [`DeploymentError::Changed`] if `expected` does not accept the current deployment.
     pub fn keep_version(
         &self,
         access: &DeploymentAccess<Manage>,
@@ -329,10 +333,10 @@ impl Deployments {
         Ok(seen)
     }
 
-    /// The engine that runs, and those that could.
+    /// Returns the engine version that ran last, and the versions that the zone offers.
     ///
     /// # Errors
-    /// [`DeploymentError::Fault`].
+    /// [`DeploymentError::Fault`] if a port fails.
     pub fn versions<L: DeploymentLevel>(
         &self,
         access: &DeploymentAccess<L>,
@@ -341,10 +345,11 @@ impl Deployments {
         Ok((deployment.database_version, self.features(&deployment.zone)?.versions))
     }
 
-    /// Where the server itself reaches the primary of a deployment that serves.
+    /// Returns the address at which the server itself reaches the primary of a deployment.
     ///
     /// # Errors
-    /// [`DeploymentError::Conflict`] unless it is started; [`DeploymentError::Fault`] for one of another server.
+    /// - [`DeploymentError::Conflict`] unless the deployment is started.
+    /// - [`DeploymentError::Fault`] if another server runs the deployment.
     pub fn address<L: DeploymentLevel>(
         &self,
         access: &DeploymentAccess<L>,
@@ -363,7 +368,7 @@ impl Deployments {
     }
 }
 
-/// The role a user has on all deployments of an owner.
+/// Returns the role of a user on all deployments of an owner.
 fn role_through_owner(
     tx: &mut dyn DeploymentTransaction,
     user: AccountId,
@@ -383,7 +388,7 @@ fn role_through_owner(
     }))
 }
 
-/// The highest role of a user on a deployment; `None` = it does not exist for them.
+/// Returns the highest role of a user on a deployment. `None` hides the deployment from the user.
 fn role_of(
     tx: &mut dyn DeploymentTransaction,
     user: AccountId,
@@ -412,7 +417,7 @@ fn has_role_on_any(tx: &mut dyn DeploymentTransaction, user: AccountId, owner: A
     }
 }
 
-/// The account of a name as a path has it; `None` also where no name has that form.
+/// Returns the account with the name in `text`. Returns `None` if `text` is not a valid name.
 fn account_of(tx: &mut dyn DeploymentTransaction, text: &str) -> Result<Option<Account>, Fault> {
     match OwnerName::parse(text) {
         Ok(name) => Ok(tx.accounts().by_name(&name)?),
@@ -420,7 +425,8 @@ fn account_of(tx: &mut dyn DeploymentTransaction, text: &str) -> Result<Option<A
     }
 }
 
-/// An account a user may create deployments for; `None` when they may not, whether it exists or not.
+/// Returns the account if the user may create deployments for it. Returns `None` if the user may not, or if the account
+/// does not exist.
 fn may_create_for(
     tx: &mut dyn DeploymentTransaction,
     user: &User,
@@ -435,7 +441,7 @@ fn may_create_for(
     Ok(allowed.then_some((account.id, account.name)))
 }
 
-/// The deployment of an access, as it is now, if it is still there.
+/// Returns the current state of the deployment, unless it was removed.
 fn live<L: DeploymentLevel>(
     tx: &mut dyn DeploymentTransaction,
     access: &DeploymentAccess<L>,
@@ -444,7 +450,7 @@ fn live<L: DeploymentLevel>(
     found.ok_or_else(|| DeploymentError::NoSuchDeployment(access.deployment().locator.to_string()))
 }
 
-/// Refuses for now what only the server can do that runs the deployment.
+/// Fails unless this server runs the deployment.
 fn here(inner: &Inner, deployment: &Deployment) -> Result<(), Fault> {
     if deployment.node == inner.settings.node {
         return Ok(());
@@ -453,10 +459,11 @@ fn here(inner: &Inner, deployment: &Deployment) -> Result<(), Fault> {
     Err(ProvisionError::Unavailable { context, source: "only that server reaches it".into() }.into())
 }
 
-/// Has the instances of this server forget the callers they remember for when it is away: rights were taken away, and one that was
-/// killed a moment later could not tell them any more. An instance that cannot be told ends or is told who calls anyway.
+/// Drops the caller caches of the instances of this server, because rights were revoked. The caches apply while the
+/// server is unreachable, so they have to be dropped before the server can fail. An instance that cannot be reached has
+/// either ended or asks the server about its callers.
 fn forget_callers(inner: &Inner) {
-    // The rights are gone whether or not the store answers now, too.
+    // Best effort: the revocation itself is already committed.
     let Ok(active) = inner.ports.store.read_deployments().and_then(|mut tx| tx.instances().active()) else {
         return;
     };
@@ -465,7 +472,7 @@ fn forget_callers(inner: &Inner) {
     }
 }
 
-/// The primary; of a stopped deployment, the last one.
+/// Returns the primary. For a stopped deployment, returns the last primary.
 fn primary(tx: &mut dyn DeploymentTransaction, deployment: DeploymentId) -> Result<Instance, Fault> {
     let instances = tx.instances().list(deployment)?;
     let newest = instances.into_iter().rfind(|instance| instance.index == 0);
@@ -486,7 +493,7 @@ fn view(
     Ok(DeploymentView { deployment, primary, role, hourly_cost, last_backup })
 }
 
-/// Saves a deployment that was read in the same transaction.
+/// Updates a deployment that was read in the same transaction.
 fn update(tx: &mut dyn DeploymentTransaction, deployment: &mut Deployment) -> Result<(), Fault> {
     if !tx.deployments().update(deployment)? {
         return Err(Fault::Unsettled("a deployment that was just read"));

@@ -11,18 +11,18 @@ use crate::ports::{Metric, OutputLine, OutputPosition, OutputQuery, Resolution, 
 use crate::values::InstanceId;
 use branchyard_domain::values::Timestamp;
 
-/// Which log lines are wanted.
+/// A selection of log lines.
 #[derive(Debug, Clone)]
 pub struct LogWindow {
-    /// Of which instance, as written; the primary when not said.
+    /// Id of the instance, as written in the request. `None` is the primary.
     pub instance: Option<String>,
-    /// Not before.
+    /// Only lines at or after this time.
     pub since: Option<Timestamp>,
-    /// Not after.
+    /// Only lines at or before this time.
     pub until: Option<Timestamp>,
-    /// From where on, and in which direction; the newest lines when not said.
+    /// Start position and direction. `None` selects the newest lines.
     pub from: Option<(OutputPosition, Towards)>,
-    /// The most lines.
+    /// Maximum number of lines.
     pub limit: usize,
 }
 
@@ -33,30 +33,30 @@ pub struct InstanceLogs {
     pub instance: InstanceId,
     /// Lines, oldest first.
     pub lines: Vec<OutputLine>,
-    /// Whether older ones are kept.
+    /// Whether older lines exist.
     pub has_older: bool,
 }
 
-/// A metric over time.
+/// The values of a metric over time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricData {
-    /// Which.
+    /// The metric.
     pub metric: Metric,
-    /// Seconds of a period.
+    /// Length of a period in seconds.
     pub period_seconds: i64,
-    /// The begin of each period with a value, oldest first.
+    /// Begin of each period that has a value, oldest first.
     pub times: Vec<Timestamp>,
-    /// Each series with a value for each time; `None` = not measured.
+    /// Values of each series, one per entry of `times`. `None` means not measured.
     pub series: Vec<(Series, Vec<Option<f64>>)>,
 }
 
 const HOUR: i64 = 3_600;
 
 impl Deployments {
-    /// Log lines of an instance.
+    /// Returns log lines of an instance.
     ///
     /// # Errors
-    /// [`DeploymentError::Absent`] for an instance that is not of the deployment.
+    /// [`DeploymentError::Absent`] if the deployment has no such instance.
     pub fn logs<L: DeploymentLevel>(
         &self,
         access: &DeploymentAccess<L>,
@@ -94,10 +94,11 @@ impl Deployments {
         }
     }
 
-    /// What was measured of an instance from `from` to `to`.
+    /// Returns the values of a metric of an instance from `from` to `to`.
     ///
     /// # Errors
-    /// [`DeploymentError::Absent`] for a metric that is not listed, or an instance that is not of the deployment or stopped.
+    /// [`DeploymentError::Absent`] if the metric does not exist, or if the deployment has no such instance that is not
+    /// stopped.
     pub fn metric<L: DeploymentLevel>(
         &self,
         access: &DeploymentAccess<L>,
@@ -119,7 +120,7 @@ impl Deployments {
     }
 }
 
-/// How wide a period is, and from which samples it is made.
+/// Returns the length of a period in seconds, and the resolution of the samples that it is computed from.
 fn period(from: Timestamp, to: Timestamp, now: Timestamp) -> (i64, Resolution) {
     let seconds = match to.as_seconds() - from.as_seconds() {
         window if window <= 3 * HOUR => 15,

@@ -1,4 +1,4 @@
-//! What can be had, and at what price, before anything is made.
+//! The catalogue and price estimates.
 
 use super::Deployments;
 use super::capacity::{CapacityRequest, choose};
@@ -6,20 +6,22 @@ use crate::entities::{Catalogue, InstanceSize};
 use crate::errors::DeploymentError;
 
 impl Deployments {
-    /// What deployments can be made of.
+    /// Returns the catalogue.
     pub fn catalogue(&self) -> &Catalogue {
         &self.0.settings.catalogue
     }
 
-    /// Whether new instances may start on this server.
+    /// Returns `true` if this server may start new instances.
     pub fn may_start(&self) -> bool {
         self.0.settings.enabled
     }
 
-    /// The size an instance would have, with its prices. Nothing is set aside, and spending and room are not looked at.
+    /// Returns the size that an instance would have, with its prices. Reserves nothing, and checks neither spending
+    /// limits nor capacity.
     ///
     /// # Errors
-    /// [`DeploymentError::Field`] for what is not in the catalogue, or a volume it does not have in that size.
+    /// [`DeploymentError::Field`] if an entry is not in the catalogue, or if the storage option does not have that
+    /// volume size.
     pub fn price(&self, wanted: &CapacityRequest<'_>) -> Result<InstanceSize, DeploymentError> {
         choose(&self.0, wanted)
     }

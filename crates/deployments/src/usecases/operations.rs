@@ -1,4 +1,4 @@
-//! Operations of deployments: accepted, found, listed.
+//! Operations of deployments: accepting, finding and listing them.
 
 use super::Inner;
 use super::{Deployments, live, role_of};
@@ -13,9 +13,9 @@ use branchyard_domain::ports::Durability;
 use branchyard_domain::usecases::IdempotencyRecord;
 use branchyard_domain::values::{OperationId, Timestamp};
 
-/// Seconds settled operations are kept.
+/// Retention of settled operations in seconds.
 pub(super) const KEPT_SECONDS: i64 = 30 * 86_400;
-/// Unsettled operations of a deployment at most.
+/// Maximum number of unsettled operations of a deployment.
 const MOST_PENDING: usize = 100;
 
 /// Adds a queued operation.
@@ -48,11 +48,11 @@ pub(super) fn accept(
 }
 
 impl Deployments {
-    /// An operation, for its creator and whoever has a role on its deployment; once that is deleted, for its creator and the
-    /// owner's administrators.
+    /// Returns an operation. Its creator and every user with a role on the deployment may read the operation. After the
+    /// deployment is removed, only the creator and the administrators of the owner may.
     ///
     /// # Errors
-    /// [`DeploymentError::NoSuchOperation`], also when it is not for this caller.
+    /// [`DeploymentError::NoSuchOperation`] if the operation does not exist or the caller may not read it.
     pub fn operation(&self, user: &User, id: &str) -> Result<DeploymentOperation, DeploymentError> {
         let id = OperationId::parse(id).map_err(|_| DeploymentError::NoSuchOperation)?;
         let mut tx = self.0.ports.store.read_deployments()?;
@@ -67,10 +67,10 @@ impl Deployments {
         if readable || operation.created_by == user.id { Ok(operation) } else { Err(DeploymentError::NoSuchOperation) }
     }
 
-    /// Operations of a deployment, newest first, before `before`.
+    /// Returns the operations of a deployment, newest first, starting after `before`.
     ///
     /// # Errors
-    /// [`DeploymentError::Fault`].
+    /// [`DeploymentError::Fault`] if the store fails.
     pub fn operations<L: DeploymentLevel>(
         &self,
         access: &DeploymentAccess<L>,
@@ -82,10 +82,10 @@ impl Deployments {
         Ok(tx.deployment_operations().list(access.deployment().id, filter, before, limit)?)
     }
 
-    /// Accepts the removal of a stopped deployment: from then on nobody sees it.
+    /// Accepts the removal of a stopped deployment, and hides the deployment at once.
     ///
     /// # Errors
-    /// [`DeploymentError::Conflict`] unless it is stopped.
+    /// [`DeploymentError::Conflict`] unless the deployment is stopped.
     pub fn delete(
         &self,
         access: &DeploymentAccess<Manage>,

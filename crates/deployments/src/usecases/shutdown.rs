@@ -1,4 +1,4 @@
-//! Shutting down: how it begins. The rest is the supervisor's.
+//! The begin of a shutdown. The supervisor does the rest.
 
 use super::update;
 use crate::entities::{
@@ -9,7 +9,7 @@ use crate::ports::DeploymentTransaction;
 use branchyard_domain::errors::Fault;
 use branchyard_domain::values::Timestamp;
 
-/// 409: something is under way.
+/// Returns the error for a call that needs a settled state.
 pub(super) fn not_settled(deployment: &Deployment) -> DeploymentError {
     let what = match (deployment.state, &deployment.last_error) {
         (RunState::Stopping, Some(error)) => format!("its final backup is not done yet ({error})"),
@@ -20,7 +20,7 @@ pub(super) fn not_settled(deployment: &Deployment) -> DeploymentError {
     DeploymentError::Conflict(format!("{} is not settled: {what}; wait and try again", deployment.locator))
 }
 
-/// Begins to shut down: queued operations fail, and the instance goes.
+/// Begins a shutdown: fails the queued operations and moves the instance to [`RunState::Stopping`].
 pub(super) fn begin(
     tx: &mut dyn DeploymentTransaction,
     deployment: &mut Deployment,
@@ -43,7 +43,7 @@ pub(super) fn begin(
     update(tx, deployment)
 }
 
-/// Moves a deployment with its primary.
+/// Changes the state of a deployment together with its primary.
 pub(super) fn go(deployment: &mut Deployment, instance: &mut Instance, to: RunState) -> Result<(), Fault> {
     let moved = deployment.state.go(to).and_then(|()| instance.state.go(to));
     moved.map_err(|_| Fault::Unsettled("the state of a deployment"))

@@ -1,5 +1,7 @@
-//! The supervisor: what keeps instances as they should be. It has no threads and no memory of its own; whoever runs it calls
-//! [`Supervisor::step`] for each busy deployment, one at a time for each, and [`Supervisor::operate`] beside it.
+//! The supervisor, which keeps instances in their desired state.
+//!
+//! The supervisor has no threads and no state of its own. The server calls [`Supervisor::step`] for each busy
+//! deployment, one call at a time per deployment, and [`Supervisor::operate`] beside it.
 
 mod attempts;
 mod monitor;
@@ -18,30 +20,30 @@ use crate::ports::{ProvisionError, Resolution};
 use crate::values::DeploymentId;
 use branchyard_domain::errors::Fault;
 
-/// How long a process may take to finish what it does.
+/// Time that a process has to finish its running requests.
 const DRAIN: Duration = Duration::from_secs(20);
 
-/// Why a deployment is stopped after a restore.
+/// The last error of a deployment that a restore stopped.
 const LEFT_BEHIND: &str =
     "the server was restored from a backup, which holds no volumes; start it again from a backup of its own";
 
-/// When a deployment wants the next step.
+/// The time of the next step of a deployment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// At once.
     Now,
-    /// After so long, or when something is asked of it.
+    /// After this time, or earlier if a request for the deployment arrives.
     In(Duration),
-    /// Not before something is asked of it.
+    /// Only when a request for the deployment arrives.
     Never,
 }
 
-/// What a step did.
+/// The result of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stepped {
-    /// When to call again.
+    /// Time of the next step.
     pub next: Next,
-    /// Something the operator should read.
+    /// A warning for the operator's log.
     pub warning: Option<String>,
 }
 
@@ -51,16 +53,16 @@ impl From<Next> for Stepped {
     }
 }
 
-/// What became of the processes that an earlier server left.
+/// The fate of the processes that an earlier run of the server left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Recovered {
-    /// Taken over.
+    /// Number of processes taken over.
     pub adopted: u64,
-    /// Gone; they will be started anew.
+    /// Number of processes that are gone. They will be started again.
     pub gone: u64,
 }
 
-/// The supervisor.
+/// The supervisor of the deployments of this server.
 pub struct Supervisor<'a>(&'a Inner);
 
 impl<'a> Supervisor<'a> {
@@ -68,10 +70,11 @@ impl<'a> Supervisor<'a> {
         Self(inner)
     }
 
-    /// Takes over the processes that an earlier start of this server left, or notes that they are gone. Before anything else is done.
+    /// Takes over the processes that an earlier run of this server left, and records which of them are gone. Called
+    /// before any step.
     ///
     /// # Errors
-    /// [`Fault`].
+    /// [`Fault`] if a port fails.
     pub fn recover(&self) -> Result<Recovered, Fault> {
         let mut recovered = Recovered::default();
         let active = self.0.ports.store.read_deployments()?.instances().active()?;
@@ -91,35 +94,35 @@ impl<'a> Supervisor<'a> {
         Ok(recovered)
     }
 
-    /// Deployments of this server that want steps.
+    /// Returns the deployments of this server that need steps.
     ///
     /// # Errors
-    /// [`Fault`].
+    /// [`Fault`] if the store fails.
     pub fn busy(&self) -> Result<Vec<DeploymentId>, Fault> {
         Ok(self.0.ports.store.read_deployments()?.deployments().busy(&self.0.settings.node)?)
     }
 
-    /// How often something was asked of a deployment here so far. Taken before looking, it makes [`Supervisor::wait`] miss
-    /// nothing.
+    /// Returns the number of requests for deployments on this server so far. A caller that reads the number before it
+    /// looks for work misses no request in [`Supervisor::wait`].
     pub fn signals(&self) -> u64 {
         self.0.wake.count()
     }
 
-    /// Waits until something was asked of a deployment since `seen`, at most so long.
+    /// Waits until the number of requests exceeds `seen`, for at most `at_most`.
     pub fn wait(&self, seen: u64, at_most: Duration) {
         self.0.wake.wait(seen, at_most);
     }
 
-    /// Ends the waits of others.
+    /// Wakes the callers of [`Supervisor::wait`].
     pub fn wake(&self) {
         self.0.wake.one();
     }
 
-    /// Does what is due for a deployment: starts, watches, shuts down. Waits for its process at most `wait`; draining one and
-    /// making or copying data may take longer.
+    /// Does what is due for a deployment: starts, watches or stops its instance. Waits for the process for at most
+    /// `wait`; draining a process and creating or copying data may take longer.
     ///
     /// # Errors
-    /// [`Fault`] when a port failed; calling again later goes on.
+    /// [`Fault`] if a port fails. A later call continues.
     pub fn step(&self, id: DeploymentId, wait: Duration) -> Result<Stepped, Fault> {
         let Some((deployment, instance)) = self.load(id)? else { return Ok(Next::Never.into()) };
         match instance.state {
@@ -130,11 +133,11 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Drains the process of a deployment because the server stops; the next start starts it again. In haste it is killed, which
-    /// loses nothing that was acknowledged.
+    /// Drains the process of a deployment because the server stops. The next run of the server starts the process
+    /// again. With `in_haste` the process is killed, which loses nothing that was acknowledged.
     ///
     /// # Errors
-    /// [`Fault`].
+    /// [`Fault`] if a port fails.
     pub fn rest(&self, id: DeploymentId, in_haste: bool) -> Result<(), Fault> {
         let Some((_, instance)) = self.load(id)? else { return Ok(()) };
         let Some(handle) = &instance.handle else { return Ok(()) };
@@ -152,10 +155,10 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    /// Kills the processes of this server, so that whoever drains one waits no longer.
+    /// Kills the processes of this server, so that callers that drain a process stop waiting.
     ///
     /// # Errors
-    /// [`Fault`].
+    /// [`Fault`] if a port fails.
     pub fn cut_short(&self) -> Result<(), Fault> {
         for id in self.busy()? {
             if let Some((_, Instance { handle: Some(handle), .. })) = self.load(id)? {
@@ -165,11 +168,12 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    /// Notes after a restore that no volume and no process came with it: what ran is stopped, metered up to the last proof of life
-    /// that the backup knows of. Gives how many deployments that were.
+    /// Stops the deployments that a restored metadata store lists as active, because a backup of the server contains no
+    /// volumes and no processes. Metering ends at the last proof of life in the restored ledger. Returns the number of
+    /// deployments stopped.
     ///
     /// # Errors
-    /// [`Fault`].
+    /// [`Fault`] if the store fails.
     pub fn restored(&self) -> Result<u64, Fault> {
         let active = self.0.ports.store.read_deployments()?.instances().active()?;
         let mut stopped = 0;
@@ -200,10 +204,11 @@ impl<'a> Supervisor<'a> {
         Ok(stopped)
     }
 
-    /// Leaves the process of a deployment to itself because the server stops; the next start takes it over.
+    /// Detaches from the process of a deployment because the server stops. The next run of the server takes the process
+    /// over.
     ///
     /// # Errors
-    /// [`Fault`].
+    /// [`Fault`] if the store fails.
     pub fn leave(&self, id: DeploymentId) -> Result<(), Fault> {
         if let Some((_, Instance { handle: Some(handle), .. })) = self.load(id)? {
             self.0.ports.provisioner.release(&handle);
@@ -211,10 +216,10 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    /// Removes what is past its retention: samples and settled operations.
+    /// Removes samples and settled operations that are past their retention.
     ///
     /// # Errors
-    /// [`Fault`].
+    /// [`Fault`] if the store fails.
     pub fn tidy(&self) -> Result<(), Fault> {
         let now = self.0.now();
         let mut tx = self.0.ports.store.write_deployments()?;
@@ -233,8 +238,8 @@ impl<'a> Supervisor<'a> {
         Ok(Some((deployment, instance)))
     }
 
-    /// Changes an instance with its deployment in one transaction, unless it is not in the state or does not have the process
-    /// that was seen.
+    /// Changes an instance and its deployment in one transaction. Returns `None` and changes nothing if the state or
+    /// the process of the instance differs from `seen`.
     fn change<T>(
         &self,
         seen: &Instance,
@@ -256,7 +261,8 @@ impl<'a> Supervisor<'a> {
         Ok(Some(result))
     }
 
-    /// The process of an instance ended while nobody watched: it is paid for up to its last proof of life.
+    /// Records that the process of an instance ended while it was not watched. Compute is charged up to the last proof
+    /// of life.
     fn found_gone(&self, instance: &Instance) -> Result<(), Fault> {
         self.change(instance, |tx, deployment, instance| {
             metering::close_at_proof(tx, instance)?;

@@ -1,4 +1,4 @@
-//! Names of backups.
+//! Ids of backups.
 
 use std::fmt;
 
@@ -6,31 +6,31 @@ use branchyard_domain::values::{Invalid, Timestamp};
 
 const DAY: i64 = 86_400_000;
 
-/// A backup of a deployment is named by the millisecond it was taken at; the text form is UTC, `YYYYMMDDTHHMMSS.mmm`.
+/// The id of a backup: the millisecond at which it was taken. The text form is UTC, `YYYYMMDDTHHMMSS.mmm`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BackupId(i64);
 
 impl BackupId {
-    /// The backup taken at this time; what is below a millisecond is dropped.
+    /// Returns the id of a backup taken at this time, rounded down to a millisecond.
     pub const fn at(time: Timestamp) -> Self {
         Self(time.as_micros().div_euclid(1_000))
     }
 
-    /// When it was taken.
+    /// Returns the time at which the backup was taken.
     pub const fn time(self) -> Timestamp {
         Timestamp::from_micros(self.0.saturating_mul(1_000))
     }
 
-    /// The name a millisecond later, for a second backup in the same one.
+    /// Returns the id one millisecond later, for a second backup in the same millisecond.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }
 
-    /// Parses `\d{8}T\d{6}\.\d{3}` that names a time.
+    /// Parses `\d{8}T\d{6}\.\d{3}`.
     ///
     /// # Errors
-    /// [`Invalid`] for any other text.
+    /// [`Invalid`] if the text has another form, or is not a valid date and time.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         let invalid = || Invalid::new("a backup is named by its time, as YYYYMMDDTHHMMSS.mmm");
         let shaped = text.len() == 19
@@ -47,7 +47,7 @@ impl BackupId {
         let days = days_from_civil(part(0, 4)?, part(4, 6)?, part(6, 8)?);
         let clock = (part(9, 11)? * 60 + part(11, 13)?) * 60 + part(13, 15)?;
         let id = Self(days * DAY + clock * 1_000 + part(16, 19)?);
-        // Only times that exist are written the same way again.
+        // Only a valid date and time formats to the same text again.
         if id.to_string() == text { Ok(id) } else { Err(invalid()) }
     }
 }
@@ -68,7 +68,8 @@ impl fmt::Display for BackupId {
     }
 }
 
-/// Days since the epoch of a date of the Gregorian calendar; years begin in March, so that the leap day is the last.
+/// Returns the days since the epoch of a date in the Gregorian calendar. Internally a year begins in March, so that the
+/// leap day is its last.
 pub(crate) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -77,7 +78,7 @@ pub(crate) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// The date of a day since the epoch: the inverse of [`days_from_civil`].
+/// Returns the year, month and day of a day since the epoch. The inverse of [`days_from_civil`].
 pub(crate) fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);

@@ -1,8 +1,8 @@
 //! Identifiers.
 
 branchyard_domain::id_types! {
-    /// A deployment.
+    /// The id of a deployment.
     DeploymentId,
-    /// A process of a deployment.
+    /// The id of an instance.
     InstanceId,
 }

@@ -1,4 +1,4 @@
-//! Values: parsed once, trusted afterwards.
+//! Values: types that are valid by construction.
 
 mod backup;
 mod ids;

@@ -6,17 +6,17 @@ use std::ops::{Add, AddAssign};
 
 use branchyard_domain::values::Invalid;
 
-/// Billionths of a dollar in one.
+/// Billionths in one dollar.
 const UNIT: i128 = 1_000_000_000;
-/// Hours that count as a month in prices.
+/// Hours per month, for the conversion between hourly and monthly prices.
 pub const HOURS_PER_MONTH: i64 = 730;
 const MILLIS_PER_HOUR: i128 = 3_600_000;
 
-/// US dollars, in whole billionths; also a price per hour.
+/// An amount in US dollars, or a price per hour, in whole billionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Usd(i128);
 
-/// `number / by`, a tie going to the even neighbour. `by` is above zero.
+/// Returns `number / by`, rounded half to even. `by` must be positive.
 fn half_even(number: i128, by: i128) -> i128 {
     let (quotient, rest) = (number.div_euclid(by), number.rem_euclid(by));
     match (rest * 2).cmp(&by) {
@@ -27,23 +27,23 @@ fn half_even(number: i128, by: i128) -> i128 {
 }
 
 impl Usd {
-    /// Nothing.
+    /// Zero dollars.
     pub const ZERO: Self = Self(0);
 
-    /// From billionths.
+    /// Returns the amount of this many billionths.
     pub const fn from_nanos(nanos: i64) -> Self {
         Self(nanos as i128)
     }
 
-    /// Billionths, as many as a store can hold.
+    /// Returns the amount in billionths, capped at `i64::MAX`.
     pub fn as_nanos(self) -> i64 {
         i64::try_from(self.0).unwrap_or(i64::MAX)
     }
 
-    /// Parses digits with at most nine decimals and at most nine digits before them: `"0.10"`.
+    /// Parses a decimal number with one to nine digits and at most nine decimals, such as `"0.10"`.
     ///
     /// # Errors
-    /// [`Invalid`] for any other text.
+    /// [`Invalid`] if the text has another form.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
         let digits = |part: &str| (1..=9).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -56,25 +56,25 @@ impl Usd {
         Ok(Self(number(whole) * UNIT + number(&format!("{decimals:0<9}"))))
     }
 
-    /// The price of an hour, of so many gigabytes at a price per month.
+    /// Returns the price per hour of `gigabytes`, for a price per gigabyte and month.
     #[must_use]
     pub fn storage_per_hour(self, gigabytes: u32) -> Self {
         Self(half_even(self.0 * i128::from(gigabytes), i128::from(HOURS_PER_MONTH)))
     }
 
-    /// What so many milliseconds cost at this price per hour.
+    /// Returns the cost of `millis` milliseconds at this price per hour.
     #[must_use]
     pub fn over_millis(self, millis: i64) -> Self {
         Self(half_even(self.0 * i128::from(millis.max(0)), MILLIS_PER_HOUR))
     }
 
-    /// What a month costs at this price per hour.
+    /// Returns the cost of a month at this price per hour.
     #[must_use]
     pub const fn per_month(self) -> Self {
         Self(self.0 * HOURS_PER_MONTH as i128)
     }
 
-    /// Hundred-millionths: the eight decimals of amounts that are JSON numbers.
+    /// Returns whole dollars and hundred-millionths: the eight decimals of amounts that are JSON numbers.
     pub fn rounded_to_8(self) -> (i128, u32) {
         let rounded = half_even(self.0, 10);
         (rounded / 100_000_000, u32::try_from(rounded % 100_000_000).unwrap_or(0))
@@ -101,7 +101,7 @@ impl Sum for Usd {
     }
 }
 
-/// With exactly nine decimals.
+/// Formats the amount with exactly nine decimals.
 impl fmt::Display for Usd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:09}", self.0.div_euclid(UNIT), self.0.rem_euclid(UNIT))

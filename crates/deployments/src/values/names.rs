@@ -1,4 +1,4 @@
-//! Names people choose.
+//! Names that users choose.
 
 use std::fmt;
 
@@ -11,10 +11,10 @@ macro_rules! plain_names {
         pub struct $name(String);
 
         impl $name {
-            /// Checks length and characters.
+            /// Checks the length and the characters.
             ///
             /// # Errors
-            /// [`Invalid`] naming the rule.
+            /// [`Invalid`] if a rule is broken; the message states the rule.
             pub fn parse(text: &str) -> Result<Self, Invalid> {
                 let plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
                 if !($least..=$most).contains(&text.len()) || !plain {
@@ -25,12 +25,12 @@ macro_rules! plain_names {
                 Ok(Self(text.to_owned()))
             }
 
-            /// The spelling chosen by its creator.
+            /// Returns the name in the spelling chosen by its creator.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
 
-            /// What uniqueness and look-ups go by: the lower-case form.
+            /// Returns the lower-case form, by which names are unique and looked up.
             pub fn key(&self) -> String {
                 self.0.to_ascii_lowercase()
             }
@@ -45,8 +45,9 @@ macro_rules! plain_names {
 }
 
 plain_names! {
-    /// Name of a deployment: 3–32 of `[-a-zA-Z0-9_]`; unique per owner whatever the case.
+    /// The name of a deployment: 3–32 characters of `[-a-zA-Z0-9_]`, unique per owner ignoring case.
     DeploymentName, "the name of a deployment", 3, 32;
-    /// Name of a database in a deployment: 1–64 of `[A-Za-z0-9_-]`; unique in it whatever the case.
+    /// The name of a database in a deployment: 1–64 characters of `[A-Za-z0-9_-]`, unique in the deployment ignoring
+    /// case.
     ServedName, "the name of a database in a deployment", 1, 64;
 }

@@ -1,32 +1,32 @@
-//! Settings of a deployment: the table of what can be set, and the values in force.
+//! Settings of a deployment: the table of settings, and the values in force.
 
 use std::collections::BTreeMap;
 
 use branchyard_domain::values::Invalid;
 
-/// When a changed setting takes effect.
+/// The time at which a changed setting takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Applied {
-    /// From the next request on.
+    /// With the next request.
     Live,
-    /// For streams that are opened from then on.
+    /// For streams opened after the change.
     Stream,
     /// At the next start of the process.
     Restart,
 }
 
-/// What the value of a setting may be.
+/// The values that a setting accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
     /// `true` or `false`.
     Flag,
-    /// A whole number in decimal digits, bounds included.
+    /// A whole number in decimal digits between two inclusive bounds.
     Integer(u64, u64),
-    /// The same, or nothing.
+    /// Empty, or a whole number as for [`Rule::Integer`].
     OptionalInteger(u64, u64),
     /// One of these words.
     Word(&'static [&'static str]),
-    /// Nothing, `*`, or origins with commas.
+    /// Empty, `*`, or origins separated by commas.
     Origins,
 }
 
@@ -34,7 +34,7 @@ impl Rule {
     /// Checks a value.
     ///
     /// # Errors
-    /// [`Invalid`] saying what is allowed.
+    /// [`Invalid`] if the value is not accepted; the message states what is.
     pub fn check(self, value: &str) -> Result<(), Invalid> {
         let within = |least: u64, most: u64| {
             let digits = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
@@ -58,7 +58,7 @@ impl Rule {
     }
 }
 
-/// An origin is scheme, host and perhaps port, and nothing else.
+/// Returns `true` for a list of origins. An origin consists of a scheme, a host and an optional port.
 fn origins(value: &str) -> bool {
     value.is_empty()
         || value == "*"
@@ -73,7 +73,7 @@ fn origins(value: &str) -> bool {
 
 macro_rules! settings {
     ($($name:ident: $key:literal, $default:literal, $rule:expr, $applied:ident, $description:literal;)+) => {
-        /// What can be set, in the order in which it is listed.
+        /// A setting of a deployment. The variants are in display order.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Setting {$(
             #[doc = $description]
@@ -81,30 +81,30 @@ macro_rules! settings {
         )+}
 
         impl Setting {
-            /// All of them, in order.
+            /// All settings, in display order.
             pub const ALL: &'static [Self] = &[$(Self::$name),+];
 
-            /// Its name.
+            /// Returns the key of the setting.
             pub const fn key(self) -> &'static str {
                 match self { $(Self::$name => $key),+ }
             }
 
-            /// Its value unless set; empty where absence has a meaning of its own.
+            /// Returns the default value. Empty where the absence of a value has a meaning of its own.
             pub const fn default_value(self) -> &'static str {
                 match self { $(Self::$name => $default),+ }
             }
 
-            /// What its value may be.
+            /// Returns the values that the setting accepts.
             pub const fn rule(self) -> Rule {
                 match self { $(Self::$name => $rule),+ }
             }
 
-            /// When a change takes effect.
+            /// Returns the time at which a change takes effect.
             pub const fn applied(self) -> Applied {
                 match self { $(Self::$name => Applied::$applied),+ }
             }
 
-            /// What it does, in a sentence; numbers with their transaction.
+            /// Returns a description in one sentence. Numbers come with their unit.
             pub const fn description(self) -> &'static str {
                 match self { $(Self::$name => $description),+ }
             }
@@ -158,23 +158,23 @@ settings! {
 }
 
 impl Setting {
-    /// The setting of this name.
+    /// Returns the setting with this key.
     pub fn by_key(key: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|setting| setting.key() == key)
     }
 }
 
-/// The settings of a deployment: what was set, over the defaults.
+/// The settings of a deployment: explicit values over the defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
     overrides: BTreeMap<Setting, String>,
 }
 
 impl Settings {
-    /// Sets a value, or with `None` takes the default again.
+    /// Sets a value. `None` restores the default.
     ///
     /// # Errors
-    /// [`Invalid`] when the value breaks the setting's rule; nothing is changed then.
+    /// [`Invalid`] if the setting does not accept the value; nothing is changed.
     pub fn set(&mut self, setting: Setting, value: Option<String>) -> Result<(), Invalid> {
         match value {
             Some(value) => {
@@ -188,27 +188,27 @@ impl Settings {
         Ok(())
     }
 
-    /// The value in force.
+    /// Returns the value in force.
     pub fn get(&self, setting: Setting) -> &str {
         self.overrides.get(&setting).map_or(setting.default_value(), String::as_str)
     }
 
-    /// Whether it was set, to whatever value.
+    /// Returns `true` if the value was set explicitly, even to the default.
     pub fn is_overridden(&self, setting: Setting) -> bool {
         self.overrides.contains_key(&setting)
     }
 
-    /// What was set, in the order of the table.
+    /// Returns the explicit values, in the order of the table.
     pub fn overrides(&self) -> impl Iterator<Item = (Setting, &str)> {
         self.overrides.iter().map(|(setting, value)| (*setting, value.as_str()))
     }
 
-    /// The value of a setting that is a flag.
+    /// Returns the value of a flag.
     pub fn flag(&self, setting: Setting) -> bool {
         self.get(setting) == "true"
     }
 
-    /// The value of a setting that is a number; `None` where it is empty.
+    /// Returns the value of a number. Returns `None` if the value is empty.
     pub fn number(&self, setting: Setting) -> Option<u64> {
         self.get(setting).parse().ok()
     }

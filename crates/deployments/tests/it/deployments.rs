@@ -1,4 +1,4 @@
-//! Deployments over the fakes: made, supervised, metered, shut down, started again, deleted.
+//! The life of deployments over the fakes: creation, supervision, metering, shutdown, restart and deletion.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use branchyard_domain::usecases::{Limits, NewUser};
 use branchyard_domain::values::{OwnerName, Timestamp, TokenExpiry};
 use branchyard_domain_testing::fakes::{FakeHub, hub, hub_hosting};
 
-/// A hub, its user ada, and steps through the life of deployments.
+/// A hub with its user ada, and the steps of a deployment's life.
 struct DeploymentsHarness {
     fake: FakeHub,
     ada: Arc<User>,
@@ -78,7 +78,7 @@ impl DeploymentsHarness {
         self.fake.deployments.create(&self.ada, wanted, None)
     }
 
-    /// A small deployment that serves.
+    /// Creates a small deployment and brings it up.
     fn started(&self, name: &str) -> DeploymentId {
         let id = self.create(wanted(name, "small", 10)).unwrap().deployment.id;
         self.settle(id);
@@ -98,7 +98,7 @@ impl DeploymentsHarness {
         self.view(name).primary.id
     }
 
-    /// Steps until nothing is due without the clock.
+    /// Steps until nothing is due without advancing the clock.
     fn settle(&self, id: DeploymentId) {
         for _ in 0..50 {
             let operated = self.fake.deployments.supervisor().operate(id).unwrap();
@@ -134,7 +134,7 @@ impl DeploymentsHarness {
     }
 }
 
-/// What a step may change.
+/// A text form of everything that a step may change.
 trait SeenSteps {
     fn metadata_view(&self, id: DeploymentId) -> String;
 }
@@ -216,7 +216,7 @@ fn an_adopted_process_is_metered_without_a_break_and_a_lost_one_up_to_its_last_p
     assert_eq!(yard.view("gauges").primary.restarts, 0);
     yard.pass(3_000);
     yard.settle(id);
-    // 30 s, last proven at 30 s; the server is away for a minute, in which the process goes.
+    // The process was last proven alive after 30 s. The server is away for a minute, during which the process ends.
     yard.fake.provisioner.vanish(yard.instance("gauges"));
     yard.pass(60_000);
     let recovered = yard.fake.deployments.supervisor().recover().unwrap();
@@ -557,12 +557,12 @@ fn each_server_runs_the_deployments_it_accepted() {
     let there = yard.fake.deployments_beside(Hosted { node: "there".to_owned(), ..Hosted::default() });
     assert_eq!(yard.fake.deployments.supervisor().busy().unwrap(), [id]);
     assert!(there.supervisor().busy().unwrap().is_empty());
-    // Another server that starts neither adopts nor buries what is not its own.
+    // Another server neither adopts the processes of this one nor declares them gone.
     yard.fake.provisioner.vanish(yard.instance("gauges"));
     assert_eq!(there.supervisor().recover().unwrap(), Recovered::default());
     assert_eq!(yard.view("gauges").deployment.state, RunState::Started);
     there.supervisor().cut_short().unwrap();
-    // What needs its process is for the server that has it; what the store knows, all say.
+    // Calls that need the process fail on another server; calls that need only the store succeed.
     let caller = Caller::User(Arc::clone(&yard.ada));
     let access = there.access::<Observe>(&caller, "ada", "gauges").unwrap();
     there.get(&access).unwrap();
@@ -597,7 +597,7 @@ fn after_a_restore_what_ran_is_stopped_and_paid_for_up_to_its_last_proof() {
     yard.settle(id);
     let paid = yard.cost("gauges")["sum"].clone();
     yard.fake.deployments.back_up(&yard.access("gauges"), None).unwrap();
-    // The backup is restored long after; nothing of the process and the volume came along.
+    // The backup is restored much later, without the process and the volume.
     yard.pass(3_600_000);
     assert_eq!(yard.fake.deployments.supervisor().restored().unwrap(), 2);
     for name in ["gauges", "pumps"] {
@@ -611,7 +611,7 @@ fn after_a_restore_what_ran_is_stopped_and_paid_for_up_to_its_last_proof() {
     let operations = yard.fake.deployments.operations(&yard.access("gauges"), Default::default(), None, 10).unwrap();
     assert!(matches!(operations[0].progress, DeploymentProgress::Failed(_)), "{operations:?}");
     assert_eq!(yard.fake.deployments.supervisor().restored().unwrap(), 0);
-    // It can be started again, and deleted.
+    // The deployment can be started again, and deleted.
     yard.fake.deployments.start(&yard.access("gauges"), &small(None), None).unwrap();
     yard.settle(id);
     assert_eq!(yard.view("gauges").deployment.state, RunState::Started);

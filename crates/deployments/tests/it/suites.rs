@@ -1,4 +1,4 @@
-//! The fakes pass the suites of the ports.
+//! The contract suites of the ports, on the fakes.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -1,17 +1,19 @@
-//! When to try again.
+//! Backoff between starts of an instance.
 
 use crate::entities::Attempts;
 use branchyard_domain::values::Timestamp;
 
-/// Ends within ten minutes that make a loop of crashes.
+/// Number of ends within ten minutes that count as a crash loop.
 const LOOP_ENDS: usize = 20;
-/// Starts in a row that were never ready, which make one.
+/// Number of consecutive starts without becoming ready that count as a crash loop.
 const LOOP_STARTS: u32 = 3;
-/// Ends within a minute from which on there is more time between them.
+/// Number of ends within a minute from which on the delay is longer.
 const MANY_ENDS: usize = 5;
 
-/// Notes an end. A process that had been ready is started again soon; one that never was, after a time that doubles up to a
-/// minute, give or take a fifth (`jitter`, 0 to 255).
+/// Records an end and sets the earliest time of the next start.
+///
+/// A process that had been ready is started again after 200 ms, or after 2 s if it ends often. A process that was never
+/// ready is started again with exponential backoff of up to a minute, with a jitter of ±20 % (`jitter`, 0 to 255).
 pub(super) fn note(attempts: &mut Attempts, now: Timestamp, was_ready: bool, jitter: u8) {
     attempts.ends.retain(|end| end.plus_seconds(600) > now);
     attempts.ends.push(now);
@@ -30,7 +32,7 @@ pub(super) fn note(attempts: &mut Attempts, now: Timestamp, was_ready: bool, jit
     attempts.not_before = Some(now.plus_millis(delay_ms));
 }
 
-/// Whether it ends again and again.
+/// Returns `true` if the instance is in a crash loop.
 pub(super) fn is_loop(attempts: &Attempts) -> bool {
     attempts.failed >= LOOP_STARTS || attempts.ends.len() >= LOOP_ENDS
 }

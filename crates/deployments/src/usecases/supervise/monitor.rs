@@ -1,4 +1,4 @@
-//! What is done for an instance that serves: watched, proven alive, measured.
+//! Monitoring of a serving instance: events, proofs of life and samples.
 
 use branchyard_domain::ports::Durability;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::ports::{ProvisionError, Resolution, Sample};
 use branchyard_domain::errors::Fault;
 use branchyard_domain::values::Timestamp;
 
-/// Seconds between proofs of life.
+/// Seconds between two proofs of life.
 const PROOF_SECONDS: i64 = 10;
 
 impl Supervisor<'_> {
@@ -25,7 +25,7 @@ impl Supervisor<'_> {
         };
         let stepped = self.watch(instance, handle, wait)?;
         match self.tend(deployment, instance) {
-            // Its end is told by the next watch.
+            // The next watch returns the end of the process.
             Ok(()) => Ok(stepped),
             Err(Fault::External(fault)) if matches!(fault.cause(), Some(ProvisionError::Gone)) => Ok(stepped),
             Err(fault) => Err(fault),
@@ -38,7 +38,7 @@ impl Supervisor<'_> {
         let open = self.0.ports.store.read_deployments()?.ledger().current(instance.id, Metered::Compute)?;
         let proven = open.map_or(now, |interval| interval.proven_at.unwrap_or(interval.opened_at));
         if proven.plus_seconds(PROOF_SECONDS) <= now {
-            // The settings go with the proof: a change that could not be told at once is told now.
+            // The settings are applied with each proof, in case they could not be applied when they changed.
             self.0.ports.provisioner.apply(handle, &deployment.settings)?;
             let mut tx = self.0.ports.store.write_deployments()?;
             tx.ledger().prove(instance.id, now)?;
@@ -64,7 +64,8 @@ impl Supervisor<'_> {
         Ok(found.into_iter().next().map(|(_, sample)| sample))
     }
 
-    /// The coarse sample of the window before this one, if it was not made yet and something was measured in it.
+    /// Returns the coarse sample of the previous coarse period. Returns `None` if the sample exists already or nothing
+    /// was measured.
     fn coarse_sample(&self, instance: &Instance, now: Timestamp) -> Result<Option<(Timestamp, Sample)>, Fault> {
         let end = slot(now, Resolution::Coarse);
         let begin = end.plus_seconds(-Resolution::Coarse.seconds());
@@ -77,7 +78,7 @@ impl Supervisor<'_> {
     }
 }
 
-/// The begin of the period a time is in.
+/// Returns the begin of the period that contains a time.
 fn slot(time: Timestamp, resolution: Resolution) -> Timestamp {
     let seconds = resolution.seconds();
     Timestamp::from_seconds(time.as_seconds().div_euclid(seconds) * seconds)

@@ -1,4 +1,4 @@
-//! Running the operations of a deployment, one at a time, and its nightly backups.
+//! Execution of the operations of a deployment, one at a time, and its nightly backups.
 
 use super::super::backups::{NoBackup, expire, take};
 use super::super::{shutdown, update};
@@ -14,7 +14,7 @@ use branchyard_domain::values::Timestamp;
 
 /// Seconds after which an operation that could not begin fails.
 const BEGIN_SECONDS: i64 = 600;
-/// Seconds a reboot may take.
+/// Maximum seconds that a reboot may take.
 const REBOOT_SECONDS: i64 = 60;
 const DAY: i64 = 86_400;
 
@@ -23,10 +23,11 @@ fn failed(reason: &str, detail: impl Into<String>) -> DeploymentProgress {
 }
 
 impl Supervisor<'_> {
-    /// Does what is due of the operations of a deployment; gives whether there was anything. May take as long as a backup does.
+    /// Continues the oldest operation of a deployment, or makes a nightly backup that is due. Returns `true` if it
+    /// changed anything. May take as long as a backup.
     ///
     /// # Errors
-    /// [`Fault`] when a port failed; calling again later goes on.
+    /// [`Fault`] if a port fails. A later call continues.
     pub fn operate(&self, id: DeploymentId) -> Result<bool, Fault> {
         let Some((deployment, instance)) = self.load(id)? else { return Ok(false) };
         let pending = self.0.ports.store.read_deployments()?.deployment_operations().pending(id)?;
@@ -51,7 +52,7 @@ impl Supervisor<'_> {
         Ok(true)
     }
 
-    /// Not begun in time: it fails. Otherwise it waits.
+    /// Fails an operation that could not begin in time. Otherwise leaves it queued.
     fn wait_to_begin(&self, operation: DeploymentOperation) -> Result<bool, Fault> {
         if self.0.now() < operation.created_at.plus_seconds(BEGIN_SECONDS) {
             return Ok(false);
@@ -141,8 +142,9 @@ impl Supervisor<'_> {
         Ok(true)
     }
 
-    /// A backup each night, at a time within the hour that the deployment's id gives; after downtime as soon as the newest is
-    /// older than a day. Backups past their time go with it.
+    /// Makes the nightly backup if it is due, and then removes expired backups. The time within the hour is derived
+    /// from the deployment's id, which spreads the load. After a downtime, the backup is due at once if the newest one
+    /// predates the last nightly time.
     fn back_up_nightly(&self, deployment: &Deployment, instance: &Instance) -> Result<bool, Fault> {
         let Some(since) = instance.started_at.filter(|_| deployment.state == RunState::Started) else {
             return Ok(false);
@@ -151,7 +153,7 @@ impl Supervisor<'_> {
         let newest = self.0.ports.store.read_deployments()?.backups().list(deployment.id)?.into_iter().next();
         let is_due = match &newest {
             Some(backup) => backup.id.time() < due,
-            // A fresh deployment waits for its first night.
+            // A new deployment waits for its first nightly time.
             None => since.min(instance.accepted_at) < due,
         };
         if !is_due {
@@ -167,7 +169,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// The last time at which a nightly backup was to be made.
+    /// Returns the most recent time at which a nightly backup was due.
     fn last_nightly_time(&self, id: DeploymentId) -> Timestamp {
         let spread = i64::from(u16::try_from(id.as_uuid().as_u128() % 3_600).unwrap_or(0));
         let of_day = i64::from(self.0.settings.backup_hour) * 3_600 + spread;

@@ -1,4 +1,4 @@
-//! Bringing an instance up, and noticing that it is not any more.
+//! Starting an instance, and handling its end.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Ends the process of a planned restart.
+    /// Stops the process for a planned restart.
     fn drain(&self, instance: &Instance, handle: &InstanceHandle) -> Result<Stepped, Fault> {
         self.0.ports.provisioner.stop(handle, DRAIN)?;
         self.change(instance, |tx, _, instance| {
@@ -47,7 +47,7 @@ impl Supervisor<'_> {
         Ok(Next::Now.into())
     }
 
-    /// Tells what happened to a process, and follows.
+    /// Waits for an event of a process and handles it.
     pub(super) fn watch(&self, instance: &Instance, handle: &InstanceHandle, wait: Duration) -> Result<Stepped, Fault> {
         match self.0.ports.provisioner.watch(handle, wait) {
             Ok(None) => return Ok(Next::Now.into()),
@@ -80,7 +80,7 @@ impl Supervisor<'_> {
     ) -> Result<(), Fault> {
         let now = self.0.now();
         let settings = self.change(instance, |tx, deployment, instance| {
-            // An adopted process says so too; it was started long ago.
+            // An adopted process also reports that it is ready; its instance was started long ago.
             if instance.state == RunState::Starting {
                 shutdown::go(deployment, instance, RunState::Started)?;
                 instance.started_at = Some(now);
@@ -102,7 +102,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// A process ended by itself.
+    /// Records that a process ended by itself.
     fn ended(&self, instance: &Instance, cause: &str, stderr: &str) -> Result<Stepped, Fault> {
         let now = self.0.now();
         let mut jitter = [0];
@@ -139,7 +139,7 @@ impl Supervisor<'_> {
         deployment.last_error = Some(said.to_owned());
     }
 
-    /// Makes the data if it is not there, finds a port if the own one is taken, and starts a process.
+    /// Creates the data if necessary, changes the port if another process has taken it, and starts a process.
     fn launch(
         &self,
         deployment: &Deployment,
@@ -175,7 +175,8 @@ impl Supervisor<'_> {
                     instance.started_with = deployment.settings.clone();
                     Ok(())
                 });
-                // Shut down meanwhile, or not recorded: a process nobody knows must not stay.
+                // The instance was shut down in the meantime, or the process was not recorded: an unrecorded process
+                // must not stay.
                 if !matches!(noted, Ok(Some(()))) {
                     provisioner.stop(&handle, Duration::ZERO)?;
                 }
@@ -200,7 +201,8 @@ impl Supervisor<'_> {
         Ok(Stepped { next: Next::Now, warning: Some(warning) })
     }
 
-    /// What was refused for good ends the attempt; anything else is tried again.
+    /// Handles an error of the provisioner. [`ProvisionError::Refused`] shuts the instance down; any other error is
+    /// retried later.
     fn refused(&self, instance: &Instance, error: ProvisionError) -> Result<Stepped, Fault> {
         if let ProvisionError::Refused(why) = error {
             return self.give_up(instance, why);
@@ -216,7 +218,8 @@ impl Supervisor<'_> {
         Err(error.into())
     }
 
-    /// A start that cannot succeed: the deployment goes down. What was served before becomes a backup; what never was, does not.
+    /// Shuts the deployment down because its start cannot succeed. If the instance was ever ready, its data becomes a
+    /// final backup.
     fn give_up(&self, instance: &Instance, why: String) -> Result<Stepped, Fault> {
         let warning = format!("instance {} is given up: {why}", instance.id);
         self.change(instance, |_, deployment, instance| {

@@ -1,4 +1,4 @@
-//! Shutting a deployment down.
+//! Shutdown of a deployment.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::{DRAIN, Next, Stepped, Supervisor};
 use crate::entities::{BackupKind, Deployment, Instance, Metered, RunState, Shutdown};
 use branchyard_domain::errors::Fault;
 
-/// Seconds after which a final backup that failed is tried again.
+/// Seconds after which a failed final backup is tried again.
 const AGAIN_SECONDS: i64 = 600;
 
 impl Supervisor<'_> {
@@ -44,7 +44,7 @@ impl Supervisor<'_> {
         Ok(Next::Never.into())
     }
 
-    /// The data goes only once it is a verified backup.
+    /// Makes the final backup. The data is removed only after the backup is verified.
     fn final_backup(&self, deployment: &Deployment, instance: &Instance) -> Result<Stepped, Fault> {
         match take(self.0, deployment, instance, BackupKind::Final) {
             Ok(_) => {
