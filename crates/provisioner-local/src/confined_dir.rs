@@ -1,8 +1,9 @@
-//! Folders that the process of an instance can write to, as the server and the process open them.
+//! Access to folders that the process of an instance can write to, for the server and the process.
 //!
-//! Such a process runs the SQL of its clients and is not trusted: once taken over, it can put a link, a pipe or a file without end where the server
-//! looks. Whatever lies below the folder of an instance is therefore opened here: one component after another on open descriptors, never through a
-//! link, never waiting for a pipe, and only as a regular file. What was opened stays what it is, whatever happens to its name afterwards.
+//! Such a process runs the SQL of its clients and is not trusted: if it is compromised, it can put a link, a pipe or an
+//! endless file where the server looks. Everything below the folder of an instance is therefore opened through this
+//! module: one path component at a time on open descriptors, never through a link, never waiting for a pipe, and only
+//! as a regular file. An open file stays the same file, even if its name is changed afterwards.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -29,7 +30,7 @@ fn not_regular() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "not a regular file, or a link to one")
 }
 
-/// A name that stands for an entry of the folder itself.
+/// Returns the name if it names a direct entry of a folder.
 fn entry(name: &OsStr) -> io::Result<&OsStr> {
     let is_one = !matches!(name.as_bytes(), b"" | b"." | b"..") && !name.as_bytes().contains(&b'/');
     if is_one { Ok(name) } else { Err(io::Error::new(io::ErrorKind::InvalidInput, "not the name of an entry")) }
@@ -41,7 +42,7 @@ impl ConfinedDir {
         Ok(Self(openat(CWD, path, FOLDER | OFlags::NOFOLLOW, Mode::empty())?))
     }
 
-    /// Opens a folder in this one.
+    /// Opens a subfolder.
     pub(crate) fn sub(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
         match openat(&self.0, entry(name.as_ref())?, FOLDER | OFlags::NOFOLLOW, Mode::empty()) {
             Ok(folder) => Ok(Self(folder)),
@@ -52,7 +53,7 @@ impl ConfinedDir {
         }
     }
 
-    /// Opens a folder in this one, which is made for its owner only when it is missing.
+    /// Opens a subfolder, and creates it with access for the owner only if it does not exist.
     pub(crate) fn make(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
         match mkdirat(&self.0, entry(name.as_ref())?, Mode::from_raw_mode(0o700)) {
             Ok(()) | Err(Errno::EXIST) => self.sub(name),
@@ -71,7 +72,7 @@ impl ConfinedDir {
 
     /// Opens a regular file for reading.
     pub(crate) fn file(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
-        // Without `NONBLOCK` opening a pipe waits for a writer.
+        // Without `NONBLOCK`, opening a pipe waits for a writer.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let opened = match openat(&self.0, entry(name.as_ref())?, flags, Mode::empty()) {
             Err(Errno::LOOP | Errno::NXIO) => return Err(not_regular()),
@@ -124,21 +125,21 @@ impl ConfinedDir {
         Ok(bytes)
     }
 
-    /// Creates a file for its owner only; there must be nothing of this name.
+    /// Creates a file with access for the owner only. Fails if an entry of this name exists.
     pub(crate) fn create(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(openat(&self.0, entry(name.as_ref())?, flags, OWNER_ONLY)?.into())
     }
 
-    /// Creates a file in the place of whatever has this name.
+    /// Creates a file, and removes any existing entry of this name.
     pub(crate) fn replace(&self, name: &str) -> io::Result<File> {
         self.remove(name)?;
         self.create(name)
     }
 
-    /// Writes a file for its owner only, whole or not at all.
+    /// Writes a file atomically, with access for the owner only.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        // Not to be foreseen, so nothing waits there.
+        // The name is unpredictable, so the process cannot put a link there first.
         let temporary = format!("{name}.{:016x}.new", rand::rng().next_u64());
         let mut file = self.create(&temporary)?;
         let written = file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| self.put(&temporary, name));
@@ -158,12 +159,12 @@ impl ConfinedDir {
         }
     }
 
-    /// Moves an entry to another folder, under the same or another name.
+    /// Moves an entry to another folder under the name `as_name`.
     pub(crate) fn give(&self, name: &str, to: &Self, as_name: &str) -> io::Result<()> {
         Ok(renameat(&self.0, entry(name.as_ref())?, &to.0, entry(as_name.as_ref())?)?)
     }
 
-    /// The names of its first `most` entries, in no order.
+    /// Returns the names of the first `most` entries, in no particular order.
     pub(crate) fn names(&self, most: usize) -> io::Result<Vec<OsString>> {
         self.entries()?.take(most).collect()
     }
@@ -176,12 +177,13 @@ impl ConfinedDir {
         }))
     }
 
-    /// Makes what was done to names last.
+    /// Makes changes of names durable.
     pub(crate) fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::fsync(&self.0)?)
     }
 
-    /// Removes an entry, and if it is a folder all that is in it; it may be gone already. A link is removed, not followed.
+    /// Removes an entry, including the content of a folder. Succeeds if the entry does not exist. A link is removed,
+    /// not followed.
     pub(crate) fn remove(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         let name = entry(name.as_ref())?;
         while !self.unlink(name)? {
@@ -190,9 +192,10 @@ impl ConfinedDir {
         Ok(())
     }
 
-    /// Removes a file, link or empty folder. Returns `false` if it is a folder that holds something.
+    /// Removes a file, a link or an empty folder. Returns `false` if the entry is a folder that is not empty.
     fn unlink(&self, name: &OsStr) -> io::Result<bool> {
-        // Of a folder one error or the other, by the system; the second also of a file that cannot be removed.
+        // Depending on the system, unlinking a folder fails with the first or the second error. The second also occurs
+        // for a file that may not be removed.
         let refused = match unlinkat(&self.0, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => return Ok(true),
             Err(error @ (Errno::ISDIR | Errno::PERM)) => error,
@@ -206,7 +209,8 @@ impl ConfinedDir {
         }
     }
 
-    /// Removes everything in it. Folders further down are moved up first: however deep they go, few descriptors and no stack are needed.
+    /// Removes all content of this folder. Nested folders are moved up to this folder first, so that the depth of the
+    /// tree costs neither descriptors nor stack.
     fn clear(&self) -> io::Result<()> {
         let mut moved = 0_u64;
         loop {
@@ -224,7 +228,7 @@ impl ConfinedDir {
         }
     }
 
-    /// Removes its files, and moves its folders to another one under names that count up.
+    /// Removes the files in this folder, and moves its subfolders to `to` under numbered names.
     fn lift(&self, to: &Self, moved: &mut u64) -> io::Result<()> {
         for name in self.entries()? {
             let name = name?;
@@ -242,7 +246,7 @@ impl ConfinedDir {
         Ok(())
     }
 
-    /// Connects to a socket in this folder, of which the path may be of any length.
+    /// Connects to a socket in this folder. The length of the folder's path is not limited.
     pub(crate) fn connect(&self, name: &str) -> io::Result<UnixStream> {
         let name = entry(name.as_ref())?;
         #[cfg(target_os = "linux")]
@@ -374,7 +378,7 @@ mod tests {
     fn a_tree_deeper_than_descriptors_and_stack_go_is_removed() {
         let (outer, opened) = folder();
         let mut deepest = opened.make("tree").unwrap();
-        // No path leads there.
+        // The tree is deeper than any path can be long.
         for _ in 0..20_000 {
             deepest = deepest.make("d").unwrap();
         }

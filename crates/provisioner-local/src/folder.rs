@@ -1,6 +1,8 @@
-//! The folder of an instance: `{root}/{deployment}/{instance}/{db,run,log}`. Only ids are in paths, nothing a user chose.
+//! The folder of an instance: `{root}/{deployment}/{instance}/{db,run,log}`. Paths consist only of ids, never of names
+//! that a user chose.
 //!
-//! The server trusts the path down to the instance, which no instance can change, and nothing below: see [`crate::confined_dir`].
+//! The server trusts the path down to the instance, which no instance can change, and nothing below it: see
+//! [`crate::confined_dir`].
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -11,7 +13,7 @@ use branchyard_deployments::values::{DeploymentId, InstanceId};
 
 use crate::confined_dir::ConfinedDir;
 
-/// Where the parts of an instance lie.
+/// The paths of an instance.
 #[derive(Debug, Clone)]
 pub(crate) struct InstanceFolder {
     path: PathBuf,
@@ -22,7 +24,7 @@ impl InstanceFolder {
         Self { path: root.join(deployment.to_string()).join(instance.to_string()) }
     }
 
-    /// The folder whose part `run` is given.
+    /// Returns the folder whose subfolder `run` has this path.
     pub(crate) fn of_run(run: &Path) -> Option<Self> {
         Some(Self { path: run.parent()?.to_owned() })
     }
@@ -31,22 +33,22 @@ impl InstanceFolder {
         &self.path
     }
 
-    /// Opens the folder, for all that is in it.
+    /// Opens the folder, for access to its content.
     pub(crate) fn open(&self) -> io::Result<ConfinedDir> {
         ConfinedDir::open(&self.path)
     }
 
-    /// Its databases; for the process itself.
+    /// Returns the path of the databases, for use by the process itself.
     pub(crate) fn db(&self) -> PathBuf {
         self.path.join(DB)
     }
 
-    /// What a process of it needs to run; for the process itself.
+    /// Returns the path of the files that a process needs to run, for use by the process itself.
     pub(crate) fn run(&self) -> PathBuf {
         self.path.join(RUN)
     }
 
-    /// What its processes wrote; for the process itself.
+    /// Returns the path of the logs, for use by the process itself.
     pub(crate) fn log(&self) -> PathBuf {
         self.path.join(LOG)
     }
@@ -58,20 +60,21 @@ impl InstanceFolder {
 
 /// Name of the folder of the databases.
 pub(crate) const DB: &str = "db";
-/// Name of the folder with what a process needs to run.
+/// Name of the folder of the files that a process needs to run.
 pub(crate) const RUN: &str = "run";
-/// Name of the folder of the log.
+/// Name of the folder of the logs.
 pub(crate) const LOG: &str = "log";
-/// Name of the folder from which a process takes new databases.
+/// Name of the folder from which a process adopts new databases.
 pub(crate) const INCOMING: &str = "incoming";
 /// Name of the control socket in the folder `run`.
 pub(crate) const SOCKET: &str = "control";
-/// Name of the file in the folder `run` that tells a process what to serve.
+/// Name of the file in the folder `run` that describes what a process serves.
 pub(crate) const SPEC: &str = "spec.json";
-/// The most bytes of a file in which server and process tell each other something.
+/// Maximum size in bytes of a file that the server and a process exchange.
 pub(crate) const MOST_BYTES: u64 = 1 << 20;
 
-/// Makes a folder of the server, and those above it, for its owner only; one that is there has to be a folder and no link.
+/// Creates a folder of the server and its parents, with access for the owner only. Fails if the path exists and is a
+/// link or not a folder.
 pub(crate) fn make(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     let is = fs::symlink_metadata(path)?;

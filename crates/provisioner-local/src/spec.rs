@@ -1,4 +1,4 @@
-//! What a process of an instance is told: `run/spec.json`, readable by its owner only.
+//! The specification of a process: `run/spec.json`, readable by its owner only.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,10 +8,10 @@ use branchyard_deployments::values::{InstanceId, Setting, Settings};
 use rand::RngCore as _;
 use serde::{Deserialize, Serialize};
 
-/// Bytes of the secrets.
+/// Size of a secret in bytes.
 const SECRET: usize = 32;
 
-/// A secret of an instance, in hex; it does not print.
+/// A secret of an instance, in hexadecimal. Its `Debug` output is redacted.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Secret(String);
@@ -23,7 +23,7 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// A new one, as unpredictable as the system's generator.
+    /// Generates a secret with a cryptographically secure generator.
     pub(crate) fn fresh() -> Self {
         let mut bytes = [0; SECRET];
         rand::rng().fill_bytes(&mut bytes);
@@ -35,12 +35,12 @@ impl Secret {
     }
 }
 
-/// Bytes as lower-case hex digits.
+/// Formats bytes as lower-case hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The bytes of hex digits.
+/// Parses hexadecimal digits.
 pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes();
     if !digits.len().is_multiple_of(2) || !digits.iter().all(u8::is_ascii_hexdigit) {
@@ -49,7 +49,7 @@ pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
     digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
-/// The file.
+/// The content of the file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Spec {
     pub(crate) instance: String,
@@ -61,11 +61,11 @@ pub(crate) struct Spec {
     pub(crate) volume_gb: u32,
     pub(crate) settings: BTreeMap<String, String>,
     pub(crate) expose_stats: bool,
-    /// Seconds to go on for when the server is away.
+    /// Seconds for which the process goes on serving while the server is away.
     pub(crate) orphan_grace: u64,
-    /// Proves server and process to each other.
+    /// The secret with which the server and the process authenticate each other.
     pub(crate) secret: Secret,
-    /// Authenticates batons; kept from start to start.
+    /// The key that authenticates batons. Kept across restarts.
     pub(crate) baton_key: Secret,
 }
 
@@ -92,12 +92,13 @@ impl Spec {
     }
 }
 
-/// What was set, by name.
+/// Returns the explicit values by key.
 pub(crate) fn settings_map(settings: &Settings) -> BTreeMap<String, String> {
     settings.overrides().map(|(setting, value)| (setting.key().to_owned(), value.to_owned())).collect()
 }
 
-/// The settings of these names. What this build does not know, or what breaks its rule, is left out: an older process may be told by a newer server.
+/// Parses settings. Skips keys that this build does not know and values that break their rule: a newer server may
+/// configure an older process.
 pub(crate) fn settings(map: &BTreeMap<String, String>) -> Settings {
     let mut settings = Settings::default();
     for (key, value) in map {

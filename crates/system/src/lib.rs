@@ -1,4 +1,4 @@
-//! The real clock and the real source of ids.
+//! The system clock, and the system's source of ids and randomness.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -8,12 +8,12 @@ use branchyard_domain::values::Timestamp;
 use rand::RngCore as _;
 use uuid::Uuid;
 
-/// The clock of the machine, in whole microseconds, but that it does not go back: when that one is set back, this one goes on, a tenth slower than time
-/// passes, until it is caught up with.
+/// The clock of the machine in whole microseconds, made monotonic. If the machine's clock is set back, this clock runs
+/// a tenth slower than real time until the machine's clock has caught up.
 #[derive(Debug)]
 pub struct SystemClock(Mutex<Reached>);
 
-/// A time, and when it was that.
+/// A time of the clock and the instant at which it was reached.
 #[derive(Debug, Clone, Copy)]
 struct Reached {
     time_micros: i64,
@@ -21,7 +21,7 @@ struct Reached {
 }
 
 impl Reached {
-    /// The time at a later moment, at which the machine's clock shows `machine_micros`.
+    /// Returns the time at a later instant, at which the machine's clock shows `machine_micros`.
     fn go_on(&mut self, machine_micros: i64, at: Instant) -> i64 {
         let passed = i64::try_from(at.saturating_duration_since(self.at).as_micros()).unwrap_or(i64::MAX);
         let least = self.time_micros.saturating_add(passed - passed / 10);
@@ -64,7 +64,7 @@ fn machine_micros() -> i64 {
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// UUID v7 (RFC 9562 §5.7) and secrets from the machine's generator.
+/// UUIDs of version 7 (RFC 9562 §5.7) and secrets from the system's random number generator.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemIds;
 

@@ -2,7 +2,7 @@
 
 use percent_encoding::percent_decode_str;
 
-/// What is behind a path.
+/// An endpoint of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChildEndpoint {
     Health,
@@ -12,7 +12,7 @@ pub(crate) enum ChildEndpoint {
     Metrics,
 }
 
-/// Behind which database and branch.
+/// The database and the branch that a path names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct SqlTarget {
     pub(crate) database: Option<String>,
@@ -30,7 +30,7 @@ const ENDPOINTS: &[(&str, ChildEndpoint)] = &[
 ];
 
 impl ChildEndpoint {
-    /// Its one method.
+    /// Returns the only HTTP method of the endpoint.
     pub(crate) fn method(self) -> &'static str {
         match self {
             Self::Pipeline | Self::Cursor => "POST",
@@ -39,7 +39,8 @@ impl ChildEndpoint {
     }
 }
 
-/// What a path names, as it came: `[db/{database}/][branch/{branch}/]{endpoint}`. Doubled slashes come from clients whose URL ends in one.
+/// Parses a path in its encoded form: `[db/{database}/][branch/{branch}/]{endpoint}`. Repeated slashes are accepted,
+/// because some clients append a path to a base URL that ends in a slash.
 pub(crate) fn parse(path: &str) -> Option<(SqlTarget, ChildEndpoint)> {
     let mut rest = path.trim_start_matches('/');
     let mut target = SqlTarget::default();
@@ -49,7 +50,7 @@ pub(crate) fn parse(path: &str) -> Option<(SqlTarget, ChildEndpoint)> {
         rest = after.trim_start_matches('/');
     }
     if let Some(after) = rest.strip_prefix("branch/") {
-        // The name may hold slashes: the endpoint is what stands last.
+        // A branch name may contain slashes, so the endpoint is found at the end.
         return ENDPOINTS.iter().find_map(|(name, endpoint)| {
             let branch = after.strip_suffix(name)?.strip_suffix('/')?.trim_end_matches('/');
             let branch = decoded(branch).filter(|branch| !branch.is_empty())?;

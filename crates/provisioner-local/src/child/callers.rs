@@ -1,4 +1,4 @@
-//! Who calls: asked of the server on every request, remembered only for when the server is away.
+//! Authentication of callers. The server is asked on every request; the cache serves only while the server is away.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -13,15 +13,15 @@ use tokio::sync::{mpsc, oneshot};
 use crate::control::CallerOutcome;
 use crate::hrana::errors::HttpError;
 
-/// How long a caller is remembered.
+/// Lifetime of a cache entry.
 const REMEMBERED: Duration = Duration::from_secs(60);
 const MOST_REMEMBERED: usize = 10_000;
-/// How long the server may take to answer, a machine with much other work included. A server that is stuck is found by its pings.
+/// Time limit for an answer of the server, generous for a busy machine. A server that hangs is detected by its pings.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Rejected credentials of an address in a second.
+/// Maximum number of rejected credentials per address and second.
 const MOST_REJECTED: u32 = 10;
 
-/// A question for the server.
+/// A caller check to be sent to the server.
 pub(crate) struct CallerQuestion {
     pub(crate) token: [u8; 32],
     pub(crate) address: Option<IpAddr>,
@@ -30,13 +30,13 @@ pub(crate) struct CallerQuestion {
 
 #[derive(Default)]
 struct CallersState {
-    /// Towards the server, while it is there.
+    /// The channel to the server. `None` while the server is away.
     server: Option<mpsc::Sender<CallerQuestion>>,
     remembered: HashMap<[u8; 32], (SqlCaller, Instant)>,
     rejected: HashMap<IpAddr, (Instant, u32)>,
 }
 
-/// See the module.
+/// The cache of callers, and the channel over which the server is asked.
 #[derive(Default)]
 pub(crate) struct CallerCache {
     state: Mutex<CallersState>,
@@ -47,14 +47,14 @@ impl CallerCache {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The server is there: from now on it is asked, and nothing is remembered from before.
+    /// Sets the channel to a connected server and clears the cache.
     pub(crate) fn connect(&self, server: mpsc::Sender<CallerQuestion>) {
         let mut state = self.lock();
         state.server = Some(server);
         state.remembered.clear();
     }
 
-    /// The server is away.
+    /// Marks the server as away.
     pub(crate) fn disconnect(&self) {
         self.lock().server = None;
     }
@@ -63,17 +63,17 @@ impl CallerCache {
         self.lock().remembered.clear();
     }
 
-    /// Towards the server, unless its channel has broken off.
+    /// Returns the channel to the server, unless it is closed.
     fn server(&self) -> Option<mpsc::Sender<CallerQuestion>> {
         self.lock().server.clone().filter(|server| !server.is_closed())
     }
 
-    /// Whether the server is there.
+    /// Returns `true` if the server is connected.
     pub(crate) fn is_connected(&self) -> bool {
         self.lock().server.is_some()
     }
 
-    /// Checks the value of `Authorization`, of which there has to be one.
+    /// Authenticates the caller by the value of the `Authorization` header.
     pub(crate) async fn check(
         &self,
         header: Option<&str>,
@@ -81,7 +81,8 @@ impl CallerCache {
         now: Timestamp,
     ) -> Result<SqlCaller, HttpError> {
         let token = header.map(token_of);
-        // A token that was good a short time ago waits for nobody: others behind its address, a proxy for one, cannot lock it out.
+        // A token that was verified recently bypasses the rate limit, so that other clients behind the same address,
+        // such as a proxy, cannot lock its user out.
         let is_known = matches!(&token, Some(Some(hash)) if self.recall(*hash, Instant::now()).is_some());
         if !is_known && address.is_some_and(|address| self.is_limited(address, Instant::now())) {
             return Err(HttpError::RateLimited);
@@ -108,7 +109,7 @@ impl CallerCache {
             match ask(&server, hash, address).await {
                 CallerReply::Said(outcome) => break outcome.authorized(),
                 CallerReply::Late => break None,
-                // The server went while it was asked: it is away, or another one took its place.
+                // The server disconnected during the check: it is away, or a new connection has replaced it.
                 CallerReply::Gone => server.closed().await,
             }
         };
@@ -125,7 +126,7 @@ impl CallerCache {
 
     fn remember(&self, hash: [u8; 32], caller: &SqlCaller, now: Instant) {
         let mut state = self.lock();
-        // While the server is away nobody is verified, so nobody is remembered for longer.
+        // While the server is away, no caller is verified, so no cache entry may be renewed.
         if state.server.is_none() {
             return;
         }
@@ -139,7 +140,7 @@ impl CallerCache {
 
     fn recall(&self, hash: [u8; 32], now: Instant) -> Option<SqlCaller> {
         let state = self.lock();
-        // Compared as hashes are: in the same time wherever they differ.
+        // Hashes are compared in constant time.
         let asked = HashedToken::from_bytes(hash);
         let (stored, (caller, at)) = state.remembered.get_key_value(&hash)?;
         let fresh = now.saturating_duration_since(*at) < REMEMBERED;
@@ -158,7 +159,8 @@ impl CallerCache {
             state.rejected.retain(|_, (since, _)| now.saturating_duration_since(*since) < SECOND);
         }
         if state.rejected.len() >= MOST_REMEMBERED {
-            // All within a second: better some may guess again than memory without bounds.
+            // All entries are younger than a second. Dropping the counts bounds the memory; some addresses may then
+            // guess again.
             state.rejected.clear();
         }
         let entry = state.rejected.entry(address).or_insert((now, 0));
@@ -169,7 +171,7 @@ impl CallerCache {
     }
 }
 
-/// The hash of the token in a header, if it is one.
+/// Returns the hash of the bearer token in a header. Returns `None` if the header has no well-formed token.
 fn token_of(header: &str) -> Option<[u8; 32]> {
     let (_, token) = header.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))?;
     PlainToken::parse(token.trim()).ok().map(|token| *token.hash().as_bytes())
@@ -177,12 +179,12 @@ fn token_of(header: &str) -> Option<[u8; 32]> {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What became of a question.
+/// The outcome of a question to the server.
 enum CallerReply {
     Said(CallerOutcome),
-    /// No answer in time.
+    /// The server did not answer in time.
     Late,
-    /// The channel broke off.
+    /// The channel to the server closed.
     Gone,
 }
 
@@ -218,7 +220,7 @@ mod tests {
         }
     }
 
-    /// A server that gives one answer.
+    /// Connects a server that answers every question with `outcome`.
     fn serve(callers: &CallerCache, outcome: CallerOutcome) {
         let (sender, mut questions) = mpsc::channel::<CallerQuestion>(8);
         callers.connect(sender);
@@ -269,13 +271,13 @@ mod tests {
         assert_eq!(check(&callers).await, Ok("ada".into()));
         let PlainTokenHash(hash) = hash();
         assert!(callers.recall(hash, Instant::now() + REMEMBERED).is_none());
-        // Back again, it alone decides, and what was remembered is gone.
+        // A new connection clears the cache.
         serve(&callers, CallerOutcome::BadToken);
         callers.disconnect();
         assert!(matches!(check(&callers).await, Err(HttpError::Unavailable(_))));
     }
 
-    /// A busy machine has the request reach the channel just before it breaks off.
+    /// On a busy machine, a request can reach the channel just before the channel closes.
     #[tokio::test]
     async fn a_server_that_goes_while_it_is_asked_is_away() {
         let callers = CallerCache::default();
@@ -285,7 +287,7 @@ mod tests {
         callers.lock().server = Some(sender);
         let breaks = async {
             let question = questions.recv().await;
-            // In the order in which a channel ends: questions, then the channel.
+            // A channel closes in this order: first the questions are dropped, then the channel.
             drop(question);
             callers.disconnect();
             drop(questions);
@@ -327,7 +329,7 @@ mod tests {
         assert_eq!(callers.check(Some(&header()), one, now).await, Err(HttpError::RateLimited));
         assert_eq!(callers.check(Some("x"), other, now).await, Err(HttpError::Unauthenticated { sent: true }));
         assert!(!callers.is_limited(IpAddr::from([127, 0, 0, 1]), Instant::now() + SECOND));
-        // Who was let in a moment ago is not locked out by others.
+        // A recently verified caller is not locked out by others.
         serve(&callers, ada(None));
         callers.check(Some(&header()), other, now).await.unwrap();
         for _ in 1..MOST_REJECTED {

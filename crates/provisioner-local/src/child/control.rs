@@ -1,4 +1,4 @@
-//! The process's end of the control channel.
+//! The process side of the control channel.
 
 use std::collections::HashMap;
 use std::io;
@@ -23,11 +23,12 @@ use crate::control::{
 use crate::folder::SOCKET;
 use crate::spec::{self, Secret, hex};
 
-/// Messages that wait to be written.
+/// Maximum number of messages waiting to be written.
 const WAITING: usize = 1024;
 const GREETING: Duration = Duration::from_secs(5);
 
-/// Listens in the present folder. The lock is held: what is there was left by a process that is gone.
+/// Listens in the current folder. The process holds the lock of the folder, so an existing socket was left by a process
+/// that has ended.
 pub(super) fn listen() -> io::Result<UnixListener> {
     match std::fs::remove_file(SOCKET) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -36,7 +37,7 @@ pub(super) fn listen() -> io::Result<UnixListener> {
     UnixListener::bind(SOCKET)
 }
 
-/// Serves one server at a time: whoever proves itself last.
+/// Serves one server at a time. A server that proves its identity replaces the connected one.
 pub(super) async fn serve(child: Arc<Child>, listener: UnixListener) {
     let mut present: Option<actix_web::rt::task::JoinHandle<()>> = None;
     loop {
@@ -59,7 +60,7 @@ pub(super) async fn serve(child: Arc<Child>, listener: UnixListener) {
         }
         if let Some(present) = present.take() {
             present.abort();
-            // Its end says that the server is away: that has to come before another one is there.
+            // Dropping the connection marks the server as away. That has to happen before the next server connects.
             let _ = present.await;
         }
         present = Some(actix_web::rt::spawn(converse(Arc::clone(&child), reader, writer)));
@@ -90,7 +91,7 @@ async fn greet(child: &Child, reader: &mut BufReader<OwnedReadHalf>, writer: &mu
     proves(&secret, ControlSide::Server, &nonce, &shown.proof).then_some(())
 }
 
-/// Gone when the server is.
+/// The connection to a server. Dropping it marks the server as away.
 struct ServerConnection(Arc<Child>);
 
 impl Drop for ServerConnection {
@@ -114,7 +115,7 @@ async fn converse(child: Arc<Child>, mut reader: BufReader<OwnedReadHalf>, mut w
     }
     let mut waiting: HashMap<u64, oneshot::Sender<CallerOutcome>> = HashMap::new();
     let mut next = 0_u64;
-    // Reading is not given up in the middle of a line.
+    // A task of its own reads the lines, because `select!` would drop a line that is only partly read.
     let (lines, mut said) = mpsc::channel::<Vec<u8>>(WAITING);
     let read = actix_web::rt::spawn(async move {
         while let Some(line) = line(&mut reader).await {
@@ -147,7 +148,7 @@ async fn converse(child: Arc<Child>, mut reader: BufReader<OwnedReadHalf>, mut w
                 match serde_json::from_slice::<FromServer>(&line) {
                     Ok(FromServer::Verified { id, outcome }) => {
                         if let Some(answer) = waiting.remove(&id) {
-                            // Whoever asked may have given up.
+                            // The caller of the check may have stopped waiting.
                             let _ = answer.send(outcome);
                         }
                     }
@@ -215,7 +216,7 @@ async fn answer(child: &Arc<Child>, ask: ControlRequest) -> ControlReply {
     }
 }
 
-/// Takes a file of the folder `incoming`; done before, by the same id, it is done.
+/// Adopts a file of the folder `incoming` as a database. Succeeds at once if a database with this id exists.
 fn create(child: &Child, name: &str, database: &str, file: &str) -> Result<(), String> {
     let say = |error: &dyn std::fmt::Display| error.to_string();
     let name = ServedName::parse(name).map_err(|error| say(&error))?;
@@ -226,7 +227,7 @@ fn create(child: &Child, name: &str, database: &str, file: &str) -> Result<(), S
     if child.databases.find(Some(name.as_str())).is_some() {
         return Err(format!("there is a database {name}"));
     }
-    // An id: nothing that could lead elsewhere.
+    // The name is parsed as an id, so the path cannot lead out of the folder.
     let file = DatabaseId::parse(file).map_err(|error| say(&error))?;
     let from = child.folder.path().join("incoming").join(file.to_string());
     child.engine.put_back(id, &from).map_err(|error| say(&error))?;

@@ -1,4 +1,4 @@
-//! What a process counts of itself.
+//! Counters of a process, and the samples and Prometheus metrics made from them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Upper bounds of the buckets of the histogram grow by a quarter from 10 µs on: a quantile is off by at most that.
+/// Number of histogram buckets. The upper bounds grow by a quarter from 10 µs on, so a quantile is off by at most a
+/// quarter.
 const BUCKETS: usize = 80;
 const FIRST_MICROS: f64 = 10.0;
 const GROWTH: f64 = 1.25;
@@ -20,13 +21,13 @@ pub(crate) struct Counters {
     pub(crate) sent: AtomicU64,
     pub(crate) connections: AtomicI64,
     pub(crate) volume_full: AtomicBool,
-    /// How much is on the volume.
+    /// Bytes in use on the volume.
     pub(crate) disk_used: AtomicU64,
     last: Mutex<LastSample>,
     latency: Mutex<Histogram>,
 }
 
-/// As of the last sample.
+/// Totals at the time of the last sample.
 #[derive(Default)]
 struct LastSample {
     at: Option<Instant>,
@@ -56,7 +57,7 @@ fn bucket_of(took: Duration) -> usize {
     at
 }
 
-/// Upper bound of a bucket, in milliseconds.
+/// Returns the upper bound of a bucket in milliseconds.
 fn bound_millis(at: usize) -> f64 {
     (0..at).fold(FIRST_MICROS, |bound, _| bound * GROWTH) / 1000.0
 }
@@ -84,7 +85,7 @@ impl Histogram {
 }
 
 impl Counters {
-    /// Notes how long a statement took.
+    /// Records the duration of a statement.
     pub(crate) fn took(&self, took: Duration) {
         let mut latency = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
         let at = bucket_of(took);
@@ -93,7 +94,8 @@ impl Counters {
         latency.seconds += took.as_secs_f64();
     }
 
-    /// Everything by name, as [`branchyard_deployments::ports::Series`] calls it; counts are those since the last time.
+    /// Returns a sample by the names of [`branchyard_deployments::ports::Series`]. Counts cover the time since the
+    /// previous sample.
     pub(crate) fn sample(&self, streams: usize, cpus: u32, memory: u64, volume: u64) -> BTreeMap<String, f64> {
         let mut sample = BTreeMap::new();
         let mut set = |name: &str, value: f64| {
@@ -144,11 +146,11 @@ impl Counters {
         sample
     }
 
-    /// For scrapers.
+    /// Returns the metrics in the Prometheus text format.
     pub(crate) fn prometheus(&self, streams: usize) -> String {
         let mut text = String::new();
         let mut say = |name: &str, kind: &str, help: &str, value: f64| {
-            // Writing into a string does not fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
         };
         let total = |counter: &AtomicU64| count(counter.load(Ordering::Relaxed));

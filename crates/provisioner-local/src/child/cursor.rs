@@ -1,4 +1,4 @@
-//! `POST v3/cursor`: the rows of a batch, sent as they come.
+//! `POST v3/cursor`: the rows of a batch, streamed as they are computed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,14 +24,14 @@ use crate::hrana::run::{self, Around, CursorRun, RunProgress};
 use crate::hrana::streams::Stream;
 use crate::hrana::wire::{Cursor, HranaBatch};
 
-/// Bytes sent at once.
+/// Target size of a piece in bytes.
 const PIECE: usize = 16 << 10;
-/// Rows wait no longer than this for others to go with them.
+/// Maximum delay of a row while a piece fills up.
 const SOON: Duration = Duration::from_millis(100);
-/// Pieces that wait for the client.
+/// Maximum number of pieces waiting for the client.
 const PIECES: usize = 4;
 
-/// The answer's lines on their way, with what stops the work when nobody takes them.
+/// The answer as a stream of pieces. Dropping it cancels the batch.
 pub(super) struct CursorAnswer {
     pub(super) pieces: mpsc::Receiver<Bytes>,
     canceled: CancellationToken,
@@ -43,11 +43,11 @@ impl Drop for CursorAnswer {
     }
 }
 
-/// Words without which no statement leaves anything behind in its session.
+/// Words without which no statement changes the state of its session.
 const LEAVING: &[&str] =
     &["begin", "savepoint", "pragma", "temp", "dolt_branch", "dolt_checkout", "dolt_rebase", "commit", "rollback"];
 
-/// Whether a batch surely leaves a clean stream clean.
+/// Returns `true` if the batch certainly leaves a clean stream clean.
 fn stays_clean(batch: &HranaBatch) -> bool {
     batch.steps.iter().all(|step| {
         let sql = step.stmt.sql.as_deref().map(str::to_ascii_lowercase);
@@ -55,15 +55,17 @@ fn stays_clean(batch: &HranaBatch) -> bool {
     })
 }
 
-/// Gathers lines to pieces. The first line is the baton, which says whether the stream ends clean: it waits for the end, unless
-/// that takes too long.
+/// Groups lines into pieces.
+///
+/// The first line contains the baton, which states whether the stream ends clean. The line is therefore held back until
+/// the end, unless a piece has to be sent earlier.
 struct LinePieces {
     sender: mpsc::Sender<Bytes>,
     runtime: Handle,
     slots: Arc<Slots>,
     slot: Option<RunPermit>,
     patience: Duration,
-    /// The first line, should it have to go before the end.
+    /// The first line to send if a piece has to be sent before the end.
     early: Option<Vec<u8>>,
     gathered: Vec<u8>,
     sent_at: Instant,
@@ -78,7 +80,7 @@ impl LinePieces {
         }
         let piece = Bytes::from(std::mem::take(&mut self.gathered));
         if let Err(mpsc::error::TrySendError::Full(piece)) = self.sender.try_send(piece) {
-            // While the client takes its time, others may use the slot.
+            // While the client is slow, other requests may use the slot.
             self.slot = None;
             let sent = self.runtime.block_on(tokio::time::timeout(self.patience, self.sender.send(piece)));
             self.slot = self.runtime.block_on(self.slots.enter_again());
@@ -88,7 +90,7 @@ impl LinePieces {
         if self.is_gone { Flow::Stop } else { Flow::Continue }
     }
 
-    /// Sends what is left, behind the first line if that did not go yet.
+    /// Sends the remaining lines. If no piece was sent yet, `first` goes before them.
     fn finish(mut self, first: Vec<u8>) {
         if self.early.take().is_some() {
             let rest = std::mem::replace(&mut self.gathered, first);
@@ -208,7 +210,7 @@ async fn run_on(
             let baton = child.baton(&stream, stream.sequence, clean);
             child.streams.put_back(stream, Instant::now());
             let first = line(&json!({"baton": baton, "base_url": null}));
-            // It may wait for the client.
+            // Sending may block on the client.
             drop(spawn_blocking(move || pieces.finish(first)).await);
             return;
         }

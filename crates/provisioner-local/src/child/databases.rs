@@ -1,4 +1,4 @@
-//! Names of an instance's databases: `db/databases.json`, beside the files it names.
+//! The databases of an instance by name, stored in `db/databases.json` beside the database files.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::confined_dir::ConfinedDir;
 use crate::folder;
 
-/// A database.
+/// A database with its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NamedDatabase {
     pub(crate) name: ServedName,
@@ -23,10 +23,10 @@ struct DatabaseEntry {
     id: String,
 }
 
-/// The file with the names.
+/// Name of the file that lists the databases.
 pub(crate) const LIST: &str = "databases.json";
 
-/// The databases of a folder; the first is the default one.
+/// Reads the databases of a folder. The first one is the default.
 pub(crate) fn read(db: &ConfinedDir) -> io::Result<Vec<NamedDatabase>> {
     let unreadable = |why: &dyn std::fmt::Display| io::Error::new(io::ErrorKind::InvalidData, why.to_string());
     let bytes = db.read(LIST, folder::MOST_BYTES)?;
@@ -40,7 +40,7 @@ pub(crate) fn read(db: &ConfinedDir) -> io::Result<Vec<NamedDatabase>> {
         .collect()
 }
 
-/// Writes them, all or none.
+/// Writes the list of databases atomically.
 pub(crate) fn write(db: &ConfinedDir, databases: &[NamedDatabase]) -> io::Result<()> {
     let entries: Vec<DatabaseEntry> = databases
         .iter()
@@ -51,7 +51,7 @@ pub(crate) fn write(db: &ConfinedDir, databases: &[NamedDatabase]) -> io::Result
     db.write(LIST, &bytes)
 }
 
-/// The databases a process serves.
+/// The databases that a process serves.
 pub(crate) struct ServedDatabases {
     db: ConfinedDir,
     all: Mutex<Vec<NamedDatabase>>,
@@ -67,7 +67,7 @@ impl ServedDatabases {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The one of this name, whatever the case; without a name the default one.
+    /// Returns the database of this name, ignoring case. Without a name, returns the default database.
     pub(crate) fn find(&self, name: Option<&str>) -> Option<DatabaseId> {
         let all = self.lock();
         match name {
@@ -81,7 +81,7 @@ impl ServedDatabases {
         self.lock().clone()
     }
 
-    /// Adds one whose file is in its place.
+    /// Adds a database whose file is in place.
     pub(crate) fn add(&self, database: NamedDatabase) -> io::Result<()> {
         let mut all = self.lock();
         let mut more = all.clone();
@@ -91,7 +91,7 @@ impl ServedDatabases {
         Ok(())
     }
 
-    /// Takes one away; its file may go then.
+    /// Removes a database from the list. The caller may then remove the file.
     pub(crate) fn take_away(&self, name: &ServedName) -> io::Result<Option<DatabaseId>> {
         let mut all = self.lock();
         let Some(at) = all.iter().position(|database| database.name.key() == name.key()) else { return Ok(None) };

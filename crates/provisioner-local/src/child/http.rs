@@ -1,4 +1,4 @@
-//! The listener of a process: routes, credentials, bodies, answers.
+//! The HTTP listener of a process: routing, authentication, bodies and responses.
 
 use std::io;
 use std::net::IpAddr;
@@ -23,12 +23,12 @@ use super::state::Child;
 use super::{cursor, pipeline};
 use crate::hrana::errors::HttpError;
 
-/// Threads for statements that wait for their client, besides those that run.
+/// Threads for statements blocked on a slow client, in addition to the threads for running statements.
 const SPARE_THREADS: usize = 8;
-/// Below the limit of open files, which databases need, too.
+/// Maximum number of connections. Lower than the limit of open files, because databases need files too.
 const CONNECTIONS: usize = 512;
 
-/// Counts an open connection.
+/// An open connection, counted until it is dropped.
 struct OpenConnection(Arc<Counters>);
 
 impl Drop for OpenConnection {
@@ -37,7 +37,7 @@ impl Drop for OpenConnection {
     }
 }
 
-/// A request that runs, while it is there.
+/// A running request, counted until it is dropped.
 pub(super) struct RunningRequest(Arc<Child>);
 
 impl Drop for RunningRequest {
@@ -64,7 +64,7 @@ pub(super) fn server(child: Arc<Child>, address: (IpAddr, u16), threads: usize) 
         .client_request_timeout(head_timeout)
         .keep_alive(Duration::from_secs(75))
         .disable_signals()
-        // Answers that are ready get this long to leave.
+        // Seconds for finished responses to be sent.
         .shutdown_timeout(1)
         .on_connect(move |_, extensions| {
             let connections: &AtomicI64 = &counters.connections;
@@ -126,7 +126,7 @@ async fn answer(request: &HttpRequest, payload: web::Payload, child: &Arc<Child>
             if endpoint == ChildEndpoint::Cursor {
                 return cursor::answer(child, caller, database, target, body).await.map(rows);
             }
-            // In a task of its own: it ends in good order, whether or not the client waits for it.
+            // In a task of its own, so that the request runs to its end even if the client disconnects.
             let counters = Arc::clone(&child.counters);
             let answered = actix_web::rt::spawn(async move {
                 let answer = pipeline::answer(child, caller, database, target, body).await;
@@ -148,7 +148,7 @@ fn rows(answer: cursor::CursorAnswer) -> HttpResponse {
     HttpResponse::Ok().content_type("application/x-ndjson").streaming(pieces)
 }
 
-/// Who calls, and which database.
+/// Authenticates the caller and finds the database.
 async fn called(
     request: &HttpRequest,
     child: &Child,
@@ -157,7 +157,7 @@ async fn called(
     let mut sent = request.headers().get_all(header::AUTHORIZATION);
     let header = match (sent.next(), sent.next()) {
         (None, _) => None,
-        // What is no text, or sent twice, is a credential that is not good.
+        // A header that is not text, or that is repeated, counts as an invalid credential.
         (Some(one), None) => Some(one.to_str().unwrap_or_default()),
         (Some(_), Some(_)) => Some(""),
     };
@@ -213,13 +213,13 @@ fn refusal(error: &HttpError) -> HttpResponse {
         }
         _ => {}
     }
-    // The type is compared as a string by clients: nothing may stand behind it.
+    // Clients compare the content type as a string, so it must have no parameters.
     builder
         .insert_header((header::CONTENT_TYPE, "application/json"))
         .body(json!({"message": error.message(), "code": error.code()}).to_string())
 }
 
-/// The client's id, if it is fit to be repeated, else a new one.
+/// Returns the client's request id if it is well-formed, or a new one.
 fn request_id(request: &HttpRequest, child: &Child) -> String {
     let sent = request.headers().get("x-request-id").and_then(|id| id.to_str().ok());
     let fit = |id: &&str| {
@@ -229,7 +229,7 @@ fn request_id(request: &HttpRequest, child: &Child) -> String {
     sent.filter(fit).map_or_else(|| format!("req_{}", child.fresh_id().hyphenated()), str::to_owned)
 }
 
-/// The request's origin, if its pages may use the endpoint.
+/// Returns the value of `Access-Control-Allow-Origin` if the request's origin is allowed.
 fn allowed_origin(child: &Child, request: &HttpRequest) -> Option<String> {
     let origin = request.headers().get(header::ORIGIN)?.to_str().ok()?;
     let settings = child.settings();

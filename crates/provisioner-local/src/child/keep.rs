@@ -1,4 +1,5 @@
-//! What a process does on its own: ends what is overdue, watches its volume and memory, collects garbage, and ends when its server stays away.
+//! Housekeeping of a process: expiry of streams and transactions, measurement of volume and memory, garbage collection,
+//! and the end of the process when its server stays away.
 
 use std::collections::HashMap;
 use std::fs;
@@ -17,19 +18,19 @@ use crate::control::FromProcess;
 
 const TICK: Duration = Duration::from_millis(200);
 const MEASURE: Duration = Duration::from_secs(5);
-/// Below this size garbage is not worth a thought.
+/// Size in bytes below which garbage is not collected.
 const WORTH_COLLECTING: u64 = 8 << 20;
 const COLLECT_AT_MOST: Duration = Duration::from_secs(3600);
-/// Samples in a row above the memory of the instance.
+/// Consecutive measurements above the memory of the instance after which the process restarts.
 const TOO_OFTEN: u32 = 3;
 
 struct CollectedRows {
-    /// Size after the last time.
+    /// Size in bytes after the last collection.
     size: u64,
     at: Option<Instant>,
 }
 
-/// Runs until the process ends.
+/// Runs the housekeeping until the process has to end.
 pub(super) async fn house(child: Arc<Child>) {
     let grace = Duration::from_secs(child.spec.orphan_grace);
     let mut server_seen = Instant::now();
@@ -48,7 +49,7 @@ pub(super) async fn house(child: Arc<Child>) {
         }
         let idle = child.streams.expired(now, child.millis(Setting::StreamIdleTimeoutMillis));
         let on = Arc::clone(&child);
-        // Both may roll back.
+        // Both may roll back transactions.
         let swept = spawn_blocking(move || {
             drop(idle);
             on.streams.expire_transactions(now);
@@ -99,7 +100,7 @@ fn memory_is_above(child: &Child) -> bool {
     procfs::read().resident_bytes.is_some_and(|bytes| bytes > resources::memory(child.spec.memory_gb))
 }
 
-/// Collects garbage of a database that nobody writes to, once its file has doubled, or the volume fills up.
+/// Collects the garbage of a database if its file has doubled and no request runs, or if the volume is filling up.
 async fn collect(child: &Arc<Child>, database: DatabaseId, collected: &mut HashMap<DatabaseId, CollectedRows>) {
     let Ok(size) = child.engine.served_size_bytes(database) else { return };
     let last = collected.entry(database).or_insert(CollectedRows { size, at: None });
@@ -121,7 +122,7 @@ async fn collect(child: &Arc<Child>, database: DatabaseId, collected: &mut HashM
             tracing::info!(before = size, after, "collected garbage");
             *last = CollectedRows { size: after, at: Some(Instant::now()) };
         }
-        // Somebody is reading; later.
+        // The database is being read. A later tick tries again.
         Ok(Err(error)) => tracing::debug!(%error, "garbage was not collected"),
         Err(error) => tracing::error!(%error, "collecting garbage panicked"),
     }

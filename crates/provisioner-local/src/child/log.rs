@@ -1,4 +1,5 @@
-//! The log of an instance: lines in files that are cut off in length, number and age. What looks like a token is masked.
+//! The log of an instance: files limited in line length, size, number and age. Anything that resembles a token is
+//! masked.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -13,20 +14,20 @@ use branchyard_domain::ports::Clock;
 use branchyard_domain::values::Timestamp;
 use chrono::DateTime;
 
-/// Bytes after which a file is full.
+/// Size in bytes at which a file is full.
 pub(crate) const FULL: u64 = 10 << 20;
-/// Files kept.
+/// Number of files kept.
 pub(crate) const KEPT: usize = 5;
-/// Bytes of a line.
+/// Maximum length of a line in bytes.
 pub(crate) const LONGEST: usize = 8 << 10;
 const OLDEST: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// Name of a file of the log.
+/// Returns the name of a log file.
 pub(crate) fn file_name(segment: u64) -> String {
     format!("{segment:010}.log")
 }
 
-/// The files of a log, oldest first.
+/// Returns the numbers of the log files, oldest first.
 fn segments(folder: &Path) -> io::Result<Vec<u64>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -43,13 +44,13 @@ fn segments(folder: &Path) -> io::Result<Vec<u64>> {
     Ok(found)
 }
 
-/// A time as it stands at the beginning of a line.
+/// Formats a time as it appears at the beginning of a line.
 pub(crate) fn time_text(at: Timestamp) -> String {
     let at = DateTime::from_timestamp_micros(at.as_micros()).unwrap_or_default();
     at.format("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
-/// Puts dots where a token stands.
+/// Replaces the secret part of each token by `…`.
 pub(crate) fn mask(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -71,7 +72,7 @@ struct Current {
     bytes: u64,
 }
 
-/// Writes the log.
+/// The writer of the log.
 pub(crate) struct ChildLog {
     folder: PathBuf,
     clock: Arc<dyn Clock>,
@@ -80,7 +81,7 @@ pub(crate) struct ChildLog {
 }
 
 impl ChildLog {
-    /// Goes on with the newest file, or begins the first.
+    /// Opens the log at its newest file, or creates the first file.
     pub(crate) fn open(folder: PathBuf, clock: Arc<dyn Clock>) -> io::Result<Self> {
         Self::open_with(folder, clock, FULL)
     }
@@ -119,7 +120,7 @@ impl ChildLog {
         Ok(())
     }
 
-    /// Adds a line.
+    /// Appends a line.
     pub(crate) fn line(&self, text: &str) {
         let mut line = mask(text.trim());
         line = line.replace(['\n', '\r'], " ");
@@ -131,7 +132,7 @@ impl ChildLog {
         let line = format!("{} {line}\n", time_text(self.clock.now()));
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(open) = current.as_mut() else { return };
-        // There is nowhere left to tell of a log that cannot be written.
+        // A log that cannot be written has nowhere to report the error.
         if open.file.write_all(line.as_bytes()).is_ok() {
             open.bytes += u64::try_from(line.len()).unwrap_or(0);
         }
@@ -145,7 +146,7 @@ impl ChildLog {
     }
 }
 
-/// The least severity that is written: 1 error, 2 warn, 3 info, 4 debug.
+/// The minimum severity that is written: 1 error, 2 warn, 3 info, 4 debug.
 #[derive(Debug)]
 pub(crate) struct LogLevel(AtomicU8);
 
@@ -177,7 +178,7 @@ impl LogLevel {
     }
 }
 
-/// One event, collected until it is whole.
+/// Collects the text of one event.
 pub(crate) struct LineWriter {
     log: Arc<ChildLog>,
     bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! The process of an instance: serves its databases to clients, and answers its server on the control channel.
+//! The process of an instance. It serves the instance's databases to clients, and the server over the control channel.
 
 mod address;
 mod callers;
@@ -34,60 +34,61 @@ use crate::spec::{self, Spec};
 use log::{ChildLog, LineWriter, LogLevel};
 use state::Child;
 
-/// Number of the signal that a too long file raises; ended by it, the process could not say that the volume is full.
+/// The signal raised when a file exceeds its size limit. Its default action would end the process before the process
+/// could report a full volume.
 const SIGXFSZ: i32 = 25;
-/// Time running requests get when the process is to end.
+/// Time that running requests have when the process is to end.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// How large an engine may become.
+/// The memory limits of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EngineSize {
-    /// Bytes of its heap.
+    /// Size of the heap in bytes.
     pub heap_bytes: u64,
-    /// Page cache of each session, in KiB.
+    /// Page cache of each session in KiB.
     pub session_cache_kib: usize,
-    /// Idle sessions it keeps.
+    /// Maximum number of idle sessions kept open.
     pub idle_sessions: usize,
 }
 
-/// What a process needs from whoever composes it.
+/// The dependencies of a process.
 pub struct Tools {
     /// Opens the engine on a folder.
     #[expect(clippy::type_complexity, reason = "one function, named once")]
     pub open_engine: Box<dyn Fn(PathBuf, EngineSize) -> Result<Arc<dyn SessionEngine>, EngineError>>,
-    /// Tells the time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Makes ids.
+    /// The source of ids and randomness.
     pub ids: Arc<dyn Ids>,
 }
 
-/// The process could not serve.
+/// An error that prevents a process from serving.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The folder does not hold what it should.
+    /// A file of the folder is missing or malformed.
     #[error("{path}: {why}")]
     Spec {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the problem.
         why: String,
     },
     /// Another process serves the folder.
     #[error("another process serves {0}")]
     Taken(PathBuf),
-    /// The system refused something.
+    /// An operation of the system failed.
     #[error("cannot {what}")]
     Io {
-        /// What was tried.
+        /// The attempted action.
         what: &'static str,
-        /// What went wrong.
+        /// The cause.
         #[source]
         source: io::Error,
     },
     /// The engine does not open.
     #[error("the engine does not open")]
     Engine(#[source] EngineError),
-    /// It served, and ended to be started anew with less memory in use.
+    /// The process served, and ended because it used too much memory. It should be started again.
     #[error("more memory was in use than the instance has")]
     Memory,
 }
@@ -96,16 +97,16 @@ fn io_error(what: &'static str) -> impl FnOnce(io::Error) -> ServeError {
     move |source| ServeError::Io { what, source }
 }
 
-/// Serves the instance whose folder `run` is given, until it is told to end.
+/// Serves the instance with the folder `run` until the process is asked to end.
 ///
 /// # Errors
-/// [`ServeError`] when it cannot begin.
+/// [`ServeError`] if the process cannot start to serve, or if it used too much memory.
 pub fn serve(run: &Path, tools: Tools) -> Result<(), ServeError> {
     let run = std::path::absolute(run).map_err(io_error("name the folder"))?;
     let path = run.join(folder::SPEC);
     let wrong = |why: String| ServeError::Spec { path: path.clone(), why };
     let folder = InstanceFolder::of_run(&run).ok_or_else(|| wrong("it has no folder above it".into()))?;
-    // Not confined yet: what an earlier process of the instance left there is not followed.
+    // The process is not confined yet, so links that an earlier process of the instance left must not be followed.
     let bytes = ConfinedDir::open(&run).and_then(|run| run.read(folder::SPEC, folder::MOST_BYTES));
     let bytes = bytes.map_err(|error| wrong(error.to_string()))?;
     let spec: Spec = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
@@ -120,7 +121,7 @@ pub fn serve(run: &Path, tools: Tools) -> Result<(), ServeError> {
     let confined = false;
     let lock = std::fs::File::create(folder.lock()).map_err(io_error("open the lock"))?;
     lock.try_lock().map_err(|_| ServeError::Taken(folder.path().to_owned()))?;
-    // The control socket is reached by a short name: paths of sockets have to be.
+    // Paths of sockets are limited in length, so the control socket is reached by a relative path.
     std::env::set_current_dir(&run).map_err(io_error("enter the folder"))?;
 
     let log = ChildLog::open(folder.log(), Arc::clone(&tools.clock)).map_err(io_error("open the log"))?;
@@ -152,7 +153,7 @@ fn chain(error: &ServeError) -> String {
     text
 }
 
-/// Sends events to the log, panics among them.
+/// Sends events and panics to the log.
 fn tell_log(log: Arc<ChildLog>, level: &Arc<LogLevel>) {
     let least = Arc::clone(level);
     let writer = tracing_subscriber::fmt::layer()
@@ -163,7 +164,7 @@ fn tell_log(log: Arc<ChildLog>, level: &Arc<LogLevel>) {
         .with_filter(tracing_subscriber::filter::dynamic_filter_fn(move |metadata, _| {
             least.lets_through(*metadata.level()) && metadata.target().starts_with("branchyard")
         }));
-    // Only the first call of a process counts; there is one.
+    // Fails only if a subscriber is set already; the process sets it once.
     let _ = tracing::subscriber::set_global_default(Registry::default().with(writer));
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -186,7 +187,7 @@ async fn begin(
     let db = ConfinedDir::open(&folder.db()).map_err(io_error("open the folder of the databases"))?;
     let databases = databases::ServedDatabases::open(db).map_err(io_error("read the list of databases"))?;
     for database in databases.all() {
-        // What cannot be opened is found out now, not by the first client.
+        // A database that cannot be opened fails the start, rather than the first request.
         engine.heads(database.id).map_err(ServeError::Engine)?;
     }
     let (port, count) = (spec.port, databases.all().len());
@@ -197,7 +198,7 @@ async fn begin(
         })?);
     let server = http::server(Arc::clone(&child), address, threads).map_err(io_error("listen"))?;
     let handle = server.handle();
-    // Registered, it no longer ends the process; the write fails and says so.
+    // With a handler registered, the signal does not end the process: the write fails with an error instead.
     let _too_long = signal(SignalKind::from_raw(SIGXFSZ)).map_err(io_error("watch for a signal"))?;
     let mut terminate = signal(SignalKind::terminate()).map_err(io_error("watch for a signal"))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(io_error("watch for a signal"))?;
@@ -223,7 +224,7 @@ async fn begin(
     };
     let in_time = tokio::time::timeout(DRAIN, ended).await.is_ok();
     child.canceled.cancel();
-    // Their transactions are rolled back as they are dropped.
+    // Dropping the streams rolls their transactions back.
     let idle = child.streams.drain();
     let dropped = actix_web::rt::task::spawn_blocking(move || drop(idle)).await;
     handle.stop(true).await;
@@ -231,7 +232,8 @@ async fn begin(
     if child.is_over_memory.load(Ordering::Acquire) { Err(ServeError::Memory) } else { Ok(()) }
 }
 
-/// A quarter of the memory for caches, unless a setting says otherwise, for as many sessions as are kept at most.
+/// Returns the memory limits: a quarter of the memory for page caches, unless a setting overrides it, divided by the
+/// number of idle sessions.
 fn engine_size(spec: &Spec, settings: &branchyard_deployments::values::Settings) -> EngineSize {
     const IDLE: usize = 16;
     let cache = settings

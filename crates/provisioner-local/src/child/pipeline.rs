@@ -1,4 +1,4 @@
-//! `POST v2/pipeline`, `v3/pipeline`.
+//! `POST v2/pipeline` and `POST v3/pipeline`.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,7 +16,7 @@ use crate::hrana::run::{self, Around, PipelineRun, RunProgress};
 use crate::hrana::streams::Stream;
 use crate::hrana::wire::Pipeline;
 
-/// The part of a body that says which stream it is about.
+/// The part of a body that identifies the stream.
 #[derive(Deserialize)]
 pub(super) struct WithBaton {
     #[serde(default)]
@@ -28,7 +28,7 @@ pub(super) fn malformed(error: &serde_json::Error) -> HttpError {
 }
 
 impl Child {
-    /// Gives a stream back as it was, or ends it, as the error says.
+    /// Returns a stream unchanged or closes it, depending on the error.
     pub(super) fn give_up(&self, stream: Stream, error: HttpError) -> HttpError {
         if error.keeps_stream() && stream.sequence > 0 {
             self.streams.put_back(stream, Instant::now());
@@ -38,13 +38,13 @@ impl Child {
         error
     }
 
-    /// Takes the turn to write if nobody has it or waits for it; then the run may go on where it is, on its thread.
+    /// Takes the write turn if it is free, so that the run can continue on its thread.
     pub(super) fn take_free_turn(&self, stream: &mut Stream) -> bool {
         stream.turn = self.turn(stream.of.database).try_lock_owned().ok();
         stream.turn.is_some()
     }
 
-    /// Waits for the turn to write, for as long as the settings say.
+    /// Waits for the write turn within the configured timeout. Returns `true` on timeout.
     pub(super) async fn wait_for_turn(&self, stream: &mut Stream) -> bool {
         let turn = self.turn(stream.of.database);
         stream.turn = tokio::time::timeout(self.limits().busy_timeout, turn.lock_owned()).await.ok();
@@ -96,7 +96,7 @@ pub(super) async fn answer(
         })
         .await;
         let Ok((back, ran, progress, clean)) = ran else {
-            // It panicked, and the log says where.
+            // The run panicked; the panic hook has logged it.
             child.streams.close(id);
             return Err(HttpError::Internal);
         };

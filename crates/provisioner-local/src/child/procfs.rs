@@ -1,8 +1,8 @@
-//! What the operating system says of this process; what it does not say is absent.
+//! Resource usage of this process according to the operating system. Unavailable values are `None`.
 
 use std::fs;
 
-/// Ticks of a second in `/proc`: Linux fixed it for all programs.
+/// Clock ticks per second in `/proc`, which Linux fixes at 100 for user space.
 const TICKS: f64 = 100.0;
 const PAGE: u64 = 4096;
 
@@ -16,7 +16,7 @@ pub(super) struct Process {
 
 pub(super) fn read() -> Process {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name in parentheses may hold anything.
+    // The process name in parentheses may contain any character.
     let fields: Vec<&str> =
         stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default();
     let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok());

@@ -1,4 +1,4 @@
-//! What a process takes from itself before it opens a socket or a database: limits, set and read back.
+//! Resource limits that a process sets on itself before it opens a socket or a database. Each limit is read back.
 
 use std::io;
 #[cfg(target_os = "linux")]
@@ -7,21 +7,21 @@ use std::path::Path;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 
 const GIB: u64 = 1 << 30;
-/// Address space beyond the memory of the instance: code, stacks, what is mapped and not used.
+/// Address space in addition to the memory of the instance: code, stacks and unused mappings.
 const ADDRESS_ROOM: u64 = 4 * GIB;
 const OPEN_FILES: u64 = 1024;
 
-/// Bytes of the engine's heap: 60 % of the memory.
+/// Returns the heap size of the engine in bytes: 60 % of the memory.
 pub(crate) fn engine_heap(memory_gb: u32) -> u64 {
     u64::from(memory_gb) * GIB / 10 * 6
 }
 
-/// Bytes of memory.
+/// Returns the memory in bytes.
 pub(crate) fn memory(memory_gb: u32) -> u64 {
     u64::from(memory_gb) * GIB
 }
 
-/// Bytes of the volume.
+/// Returns the size of the volume in bytes.
 pub(crate) fn volume(volume_gb: u32) -> u64 {
     u64::from(volume_gb) * GIB
 }
@@ -29,7 +29,7 @@ pub(crate) fn volume(volume_gb: u32) -> u64 {
 /// Sets the limits.
 ///
 /// # Errors
-/// When one does not hold afterwards.
+/// Returns an error if a limit is not in force afterwards.
 pub(crate) fn confine(memory_gb: u32, volume_gb: u32) -> io::Result<()> {
     umask(rustix::fs::Mode::from_raw_mode(0o077));
     limit(Resource::As, memory(memory_gb) + ADDRESS_ROOM, "address space")?;
@@ -41,11 +41,11 @@ pub(crate) fn confine(memory_gb: u32, volume_gb: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps files outside `folder` and outgoing connections away from this process and all it starts, as far as the kernel can; whether it can. To
-/// be called before there is a second thread.
+/// Denies this process and its children access to files outside `folder` and outgoing TCP connections, as far as the
+/// kernel supports it. Returns `true` if the kernel enforces the rules. Must be called before a second thread starts.
 ///
 /// # Errors
-/// When the kernel can and does not.
+/// Returns an error if the kernel supports the rules but does not apply them.
 #[cfg(target_os = "linux")]
 pub(crate) fn confine_files(folder: &Path) -> Result<bool, landlock::RulesetError> {
     use landlock::{
@@ -58,14 +58,14 @@ pub(crate) fn confine_files(folder: &Path) -> Result<bool, landlock::RulesetErro
         .handle_access(AccessNet::ConnectTcp)?
         .create()?
         .add_rules(path_beneath_rules([folder], AccessFs::from_all(KNOWN)))?
-        // What the process reads of itself.
+        // For the resource usage that the process reads about itself.
         .add_rules(path_beneath_rules(["/proc"], AccessFs::from_read(KNOWN)))?
         .restrict_self()?;
     Ok(status.ruleset != RulesetStatus::NotEnforced)
 }
 
 fn limit(resource: Resource, value: u64, what: &str) -> io::Result<()> {
-    // A harder limit that is there already stays.
+    // An existing lower hard limit stays in force.
     let most = getrlimit(resource).maximum.map_or(value, |most| most.min(value));
     setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
     let set = getrlimit(resource);

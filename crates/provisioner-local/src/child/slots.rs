@@ -1,4 +1,4 @@
-//! Bounds on work: so many statements at once, so many requests waiting, none of them for long.
+//! Back-pressure: limits on the number of running statements, on the number of waiting requests and on their wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,17 +7,17 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
-/// Requests that may wait, for each statement that may run.
+/// Maximum number of waiting requests per running statement.
 const WAITING_PER_THREAD: usize = 10;
 
-/// See the module.
+/// The slots for running statements.
 pub(crate) struct Slots {
     free: Arc<Semaphore>,
     waiting: AtomicUsize,
     most_waiting: usize,
 }
 
-/// The right to run statements, until dropped.
+/// A permit to run statements until it is dropped.
 pub(crate) struct RunPermit {
     _permit: OwnedSemaphorePermit,
 }
@@ -31,7 +31,7 @@ impl Slots {
         }
     }
 
-    /// Waits for a slot; `None` when too many wait already, or for too long.
+    /// Waits for a slot. Returns `None` if too many requests are waiting, or if the wait takes too long.
     pub(crate) async fn enter(&self) -> Option<RunPermit> {
         struct Leave<'a>(&'a AtomicUsize);
         impl Drop for Leave<'_> {
@@ -50,9 +50,9 @@ impl Slots {
         tokio::time::timeout(LONGEST_WAIT, self.enter_again()).await.ok().flatten()
     }
 
-    /// Waits for a slot however long it takes: the request is under way.
+    /// Waits for a slot without a limit, for a request that is already running.
     pub(crate) async fn enter_again(&self) -> Option<RunPermit> {
-        // It is never closed.
+        // The semaphore is never closed.
         Arc::clone(&self.free).acquire_owned().await.ok().map(|permit| RunPermit { _permit: permit })
     }
 }

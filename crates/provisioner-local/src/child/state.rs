@@ -1,4 +1,4 @@
-//! What all requests of a process share.
+//! The state that all requests of a process share.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -44,20 +44,20 @@ pub(crate) struct Child {
     pub(super) clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     pub(super) canceled: CancellationToken,
-    /// Answers requests.
+    /// Whether requests are served.
     pub(super) is_ready: AtomicBool,
-    /// Refuses new requests.
+    /// Whether new requests are refused.
     pub(super) is_draining: AtomicBool,
-    /// Ends because it has too much memory in use.
+    /// Whether the process ends because it uses too much memory.
     pub(super) is_over_memory: AtomicBool,
-    /// Told once, to end.
+    /// Notified once, when the process has to end.
     pub(super) drained: Notify,
-    /// Requests that run.
+    /// Number of running requests.
     pub(super) running: AtomicUsize,
     settings: RwLock<Arc<Settings>>,
     level: Arc<LogLevel>,
     turns: Mutex<WriteTurns>,
-    /// Towards the server, while it is there.
+    /// The channel to the server. `None` while the server is away.
     server: Mutex<Option<mpsc::Sender<FromProcess>>>,
 }
 
@@ -108,18 +108,18 @@ impl Child {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes new settings; those that count from the next start on are in the file already.
+    /// Applies new settings. Settings that take effect at the next start are already in the file.
     pub(super) fn apply(&self, settings: Settings) {
         self.level.set(settings.get(Setting::LogLevel));
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
-    /// Sets the way towards the server, or that it is away.
+    /// Sets the channel to the server. `None` marks the server as away.
     pub(super) fn reach(&self, server: Option<mpsc::Sender<FromProcess>>) {
         *self.server.lock().unwrap_or_else(PoisonError::into_inner) = server;
     }
 
-    /// Tells the server something, if it is there and listens.
+    /// Sends a message to the server if it is connected and accepts the message.
     pub(super) fn tell(&self, message: FromProcess) {
         let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(server) = server
@@ -129,7 +129,7 @@ impl Child {
         }
     }
 
-    /// Whether requests are answered.
+    /// Fails unless requests are served.
     pub(super) fn check_open(&self) -> Result<(), HttpError> {
         if self.is_draining.load(Ordering::Acquire) {
             Err(HttpError::Unavailable("the deployment is stopping"))
@@ -148,12 +148,12 @@ impl Child {
         Duration::from_millis(self.number(setting))
     }
 
-    /// The writer's turn at a database, first come first served.
+    /// Returns the write turn of a database: a lock that is granted in the order of requests.
     pub(super) fn turn(&self, database: DatabaseId) -> Arc<tokio::sync::Mutex<()>> {
         Arc::clone(self.turns.lock().unwrap_or_else(PoisonError::into_inner).entry(database).or_default())
     }
 
-    /// The limits in force.
+    /// Returns the limits in force.
     pub(super) fn limits(&self) -> RunLimits {
         let settings = self.settings();
         let number = |setting| settings.number(setting).unwrap_or(0);
@@ -171,7 +171,7 @@ impl Child {
         }
     }
 
-    /// The stream a request goes on with, or a new one.
+    /// Returns the stream that the baton identifies, or opens a new one.
     pub(super) fn enter(
         &self,
         caller: &SqlCaller,
@@ -195,7 +195,8 @@ impl Child {
         }
         match self.streams.take(baton.stream, baton.sequence) {
             Ok(stream) if stream.session.is_some() && stream.of.power > power => {
-                // What was allowed when the session began no longer is; dropped, it rolls back.
+                // The caller's role is now lower than when the session began. Dropping the stream rolls its transaction
+                // back.
                 self.streams.close(stream.id);
                 drop(stream);
                 Err(HttpError::StreamExpired)
@@ -219,7 +220,7 @@ impl Child {
         opened.ok_or(HttpError::TooManyStreams(most))
     }
 
-    /// The baton for the next request on a stream.
+    /// Returns the baton for the next request on a stream.
     pub(super) fn baton(&self, stream: &Stream, sequence: u64, clean: bool) -> String {
         self.batons.seal(&Baton {
             stream: stream.id,

@@ -1,7 +1,8 @@
-//! The control channel between the server and a process of an instance: lines of JSON on a Unix socket in the folder `run`.
+//! The control channel between the server and a process of an instance: lines of JSON on a Unix socket in the folder
+//! `run`.
 //!
-//! The process listens, the server connects. Each proves that it knows the secret of the instance before anything else is said; then
-//! both ask and answer, told apart by numbers.
+//! The process listens and the server connects. Each side first proves that it knows the secret of the instance. Then
+//! both sides send requests and replies, which are matched by number.
 
 pub(crate) mod server;
 
@@ -16,16 +17,16 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
 use uuid::Uuid;
 
-/// The longest line.
+/// Maximum length of a line in bytes.
 pub(crate) const LONGEST_LINE: usize = 1 << 20;
 
-/// First line of the server.
+/// The first line of the server.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Hello {
     pub(crate) nonce: String,
 }
 
-/// First line of the process.
+/// The first line of the process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Welcome {
     pub(crate) nonce: String,
@@ -36,20 +37,20 @@ pub(crate) struct Welcome {
     pub(crate) version: String,
 }
 
-/// Second line of the server.
+/// The second line of the server.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Proof {
     pub(crate) proof: String,
 }
 
-/// Who proves something.
+/// A side of the channel.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ControlSide {
     Server,
     Process,
 }
 
-/// What a side shows for the other's nonce.
+/// Returns the proof that a side sends for the nonce of the other side.
 pub(crate) fn proof(secret: &[u8; 32], side: ControlSide, nonce: &str) -> String {
     let word: &[u8] = match side {
         ControlSide::Server => b"server ",
@@ -61,23 +62,23 @@ pub(crate) fn proof(secret: &[u8; 32], side: ControlSide, nonce: &str) -> String
     crate::spec::hex(&mac.finalize().into_bytes())
 }
 
-/// Whether a side showed the right thing.
+/// Returns `true` if the proof of a side is correct. Compares in constant time.
 pub(crate) fn proves(secret: &[u8; 32], side: ControlSide, nonce: &str, shown: &str) -> bool {
     let expected = proof(secret, side, nonce);
     !expected.is_empty() && bool::from(expected.as_bytes().ct_eq(shown.as_bytes()))
 }
 
-/// What the server says.
+/// A message from the server.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum FromServer {
-    /// Wants an answer.
+    /// A request that needs a reply.
     ControlRequest { id: u64, ask: ControlRequest },
-    /// The answer to a check.
+    /// The result of a caller check.
     Verified { id: u64, outcome: CallerOutcome },
 }
 
-/// What a server asks.
+/// A request from the server to the process.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ControlRequest {
@@ -87,9 +88,9 @@ pub(crate) enum ControlRequest {
     },
     ForgetCallers,
     Sample,
-    /// Refuse what is new, finish what runs, end.
+    /// Refuse new requests, finish running ones, and end.
     Drain,
-    /// Take a finished file of the folder `incoming` as a database.
+    /// Adopt a finished file of the folder `incoming` as a database.
     CreateDatabase {
         operation: String,
         name: String,
@@ -102,7 +103,7 @@ pub(crate) enum ControlRequest {
     },
 }
 
-/// What a process says.
+/// A message from the process.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum FromProcess {
@@ -110,21 +111,21 @@ pub(crate) enum FromProcess {
         id: u64,
         answer: ControlReply,
     },
-    /// Who is it?
+    /// Check a caller.
     Verify {
         id: u64,
         token: String,
         address: Option<String>,
     },
-    /// It answers requests.
+    /// The process serves requests.
     Ready,
-    /// Its volume became full, or has room again.
+    /// The volume became full, or has room again.
     VolumeFull {
         full: bool,
     },
 }
 
-/// What a process answers.
+/// The reply of the process to a request.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ControlReply {
@@ -133,7 +134,7 @@ pub(crate) enum ControlReply {
     Sample { sample: BTreeMap<String, f64> },
 }
 
-/// What is known of a caller.
+/// The result of a caller check.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CallerOutcome {
@@ -146,7 +147,7 @@ pub(crate) enum CallerOutcome {
     },
     BadToken,
     NoRole,
-    /// Not known at the moment.
+    /// The check could not be made now.
     Unknown,
 }
 
@@ -180,7 +181,7 @@ impl From<Authorized> for CallerOutcome {
 }
 
 impl CallerOutcome {
-    /// `None` when it is not known.
+    /// Returns `None` if the check could not be made.
     pub(crate) fn authorized(self) -> Option<Authorized> {
         Some(match self {
             Self::Caller { user, name, email, power, expires_at } => Authorized::Caller(SqlCaller {
@@ -201,7 +202,7 @@ impl CallerOutcome {
     }
 }
 
-/// A message as a line.
+/// Serializes a message as a line.
 pub(crate) fn to_line<T: Serialize>(message: &T) -> Vec<u8> {
     let mut line = Vec::new();
     crate::hrana::values::append(&mut line, message);

@@ -1,4 +1,4 @@
-//! The server's end of the control channel, on plain threads.
+//! The server side of the control channel, on plain threads.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -21,14 +21,14 @@ use crate::folder::{InstanceFolder, RUN, SOCKET};
 use crate::spec::{Secret, hex, unhex};
 
 const GREETING: Duration = Duration::from_secs(5);
-/// Checks that wait for the store.
+/// Maximum number of caller checks waiting for the store.
 const WAITING: usize = 4096;
 
-/// What a process tells unasked.
+/// A message that a process sends without being asked.
 pub(crate) enum ChildNotice {
     Ready,
     VolumeFull(bool),
-    /// The channel broke off.
+    /// The channel closed.
     Gone,
 }
 
@@ -45,14 +45,15 @@ pub(crate) struct Channel {
     pub(crate) version: String,
 }
 
-/// Who is asked for callers.
+/// The authority that checks the callers of an instance.
 pub(crate) struct Checks {
     pub(crate) authorizer: Arc<dyn Authorizer>,
     pub(crate) instance: InstanceId,
 }
 
 impl Channel {
-    /// Connects to the process of an instance, and makes sure that it is the instance's. `told` hears what it says unasked.
+    /// Connects to the process of an instance and verifies its identity. `told` is called with the messages that the
+    /// process sends without being asked.
     pub(crate) fn open(
         folder: &InstanceFolder,
         secret: &Secret,
@@ -82,7 +83,7 @@ impl Channel {
             port: welcome.port,
             version: welcome.version,
         });
-        // Checks wait for the store, pings must not: each has a thread.
+        // Caller checks wait for the store, and pings must not wait: each has a thread of its own.
         let (to_check, checking) = mpsc::sync_channel(WAITING);
         let on = Arc::clone(&channel);
         thread::Builder::new().name("deployment-checks".into()).spawn(move || on.check(&checks, &checking))?;
@@ -104,7 +105,7 @@ impl Channel {
                 Ok(FromProcess::Done { id, answer }) => {
                     let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
                     if let Some(asked) = asked {
-                        // Whoever asked may have given up.
+                        // The caller of the request may have stopped waiting.
                         let _ = asked.send(answer);
                     }
                 }
@@ -152,10 +153,10 @@ impl Channel {
         writer.write_all(&to_line(message)).is_ok()
     }
 
-    /// Asks, and waits for the answer at most this long.
+    /// Sends a request and waits for the reply for at most `patience`.
     ///
     /// # Errors
-    /// [`ProvisionError::Gone`] when there is none.
+    /// [`ProvisionError::Gone`] if there is no reply in time.
     pub(crate) fn ask(&self, ask: ControlRequest, patience: Duration) -> Result<ControlReply, ProvisionError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = mpsc::channel();
@@ -166,9 +167,9 @@ impl Channel {
         got.ok_or(ProvisionError::Gone)
     }
 
-    /// Ends the channel.
+    /// Closes the channel.
     pub(crate) fn close(&self) {
-        // Closed by the other side already, it is closed.
+        // Fails only if the other side has closed the channel already.
         let _ = self.socket.shutdown(std::net::Shutdown::Both);
     }
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::errors::StatementError;
 use super::values::{append, write};
 
-/// Columns as they are told.
+/// Appends the columns as JSON.
 fn columns_json(columns: &[Column], out: &mut Vec<u8>) {
     let told: Vec<_> =
         columns.iter().map(|column| json!({"name": column.name, "decltype": column.declared_type})).collect();
@@ -24,7 +24,7 @@ fn row_json(row: &[ValueRef<'_>], out: &mut Vec<u8>) {
     out.push(b']');
 }
 
-/// Collects a result of a pipeline, within a budget of bytes.
+/// Collects the result of a statement of a pipeline, up to a limit in bytes.
 pub(crate) struct Collector {
     columns: Vec<u8>,
     rows: Vec<u8>,
@@ -44,7 +44,7 @@ impl Collector {
         if self.is_too_large { Flow::Stop } else { Flow::Continue }
     }
 
-    /// The result, once the statement has ended.
+    /// Returns the result of a completed statement as JSON.
     pub(crate) fn result(&self, report: &StatementReport, millis: f64) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.columns.len() + self.rows.len() + 160);
         out.extend_from_slice(br#"{"cols":"#);
@@ -86,12 +86,12 @@ impl RowSink for Collector {
     }
 }
 
-/// Takes the lines of a cursor's answer, each with its newline.
+/// A receiver of the lines of a cursor's answer. Each line ends with a newline.
 pub(crate) trait LineSink {
     fn line(&mut self, line: Vec<u8>) -> Flow;
 }
 
-/// Passes a step of a cursor on as lines.
+/// Writes a step of a cursor as lines.
 pub(crate) struct StepLines<'a> {
     step: usize,
     want_rows: bool,
@@ -134,7 +134,7 @@ impl RowSink for StepLines<'_> {
     }
 }
 
-/// A value as a line.
+/// Serializes a value as a line.
 pub(crate) fn line(value: &serde_json::Value) -> Vec<u8> {
     let mut out = Vec::new();
     append(&mut out, value);
@@ -142,7 +142,7 @@ pub(crate) fn line(value: &serde_json::Value) -> Vec<u8> {
     out
 }
 
-/// An error as it is told.
+/// Returns an error in its wire form.
 pub(crate) fn error_json(error: &StatementError) -> serde_json::Value {
     json!({"message": error.message, "code": error.code})
 }

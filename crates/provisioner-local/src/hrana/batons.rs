@@ -1,4 +1,5 @@
-//! Batons: what a client shows to go on with its stream. Opaque to it, authenticated with a key of the instance.
+//! Batons, with which a client continues its stream. They are opaque to the client, and authenticated with a key of the
+//! instance.
 
 use std::time::Duration;
 
@@ -9,34 +10,34 @@ use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use uuid::Uuid;
 
-/// How long a clean baton opens a fresh stream after its own has ended. The stream ends at latest an idle time after the baton was issued, which
-/// is short next to a day, so the day is counted from then.
+/// Time during which a clean baton opens a new stream after its own stream has ended. Counted from the issue of the
+/// baton: the stream ends at most an idle timeout later, which is short compared with a day.
 const CLEAN_FOR: Duration = Duration::from_secs(24 * 3600);
 const BODY: usize = 1 + 16 + 8 + 16 + 16 + 8 + 1;
 const MAC: usize = 32;
 
-/// What a baton says.
+/// The content of a baton.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Baton {
     pub(crate) stream: Uuid,
-    /// Counts the answers on the stream.
+    /// Number of answers on the stream.
     pub(crate) sequence: u64,
     pub(crate) user: AccountId,
     pub(crate) database: DatabaseId,
     pub(crate) issued_at: Timestamp,
-    /// Whether a fresh stream may take the place of this one.
+    /// Whether a new stream may replace this one.
     pub(crate) clean: bool,
 }
 
 impl Baton {
-    /// Whether it opens a fresh stream, its own being gone.
+    /// Returns `true` if the baton opens a new stream when its own stream is gone.
     pub(crate) fn renews(&self, now: Timestamp) -> bool {
         let age = now.as_micros().saturating_sub(self.issued_at.as_micros());
         self.clean && u128::try_from(age).is_ok_and(|age| age <= CLEAN_FOR.as_micros())
     }
 }
 
-/// The key of an instance.
+/// The key that authenticates the batons of an instance.
 pub(crate) struct BatonKey([u8; 32]);
 
 impl std::fmt::Debug for BatonKey {
@@ -64,7 +65,7 @@ impl BatonKey {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// What a baton says, if it was sealed with this key.
+    /// Returns the content of a baton. Returns `None` if the baton was not sealed with this key.
     pub(crate) fn open(&self, text: &str) -> Option<Baton> {
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         let (body, mac) = bytes.split_at_checked(BODY)?;
@@ -86,7 +87,7 @@ impl BatonKey {
     }
 
     fn mac(&self, bytes: &[u8]) -> Option<Hmac<Sha256>> {
-        // A key of any length is taken.
+        // HMAC accepts a key of any length.
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).ok()?;
         mac.update(bytes);
         Some(mac)
@@ -130,7 +131,7 @@ mod tests {
         assert!(baton().renews(at(0)) && baton().renews(at(86_400)));
         assert!(!baton().renews(at(86_401)));
         assert!(!Baton { clean: false, ..baton() }.renews(at(0)));
-        // A clock that was set back.
+        // The clock was set back.
         assert!(!baton().renews(at(-10)));
     }
 }

@@ -1,13 +1,13 @@
-//! What is wrong with a body as a whole, found before anything of it runs.
+//! Checks of a whole body, made before any part of it runs.
 
 use std::collections::BTreeSet;
 
 use super::errors::HttpError;
 use super::wire::{HranaBatch, HranaRequest, Stmt};
 
-/// Texts a stream may store.
+/// Maximum number of SQL texts that a stream stores.
 pub(crate) const MOST_STORED: usize = 100;
-/// Bytes of one.
+/// Maximum size of a stored text in bytes.
 pub(crate) const LONGEST_STORED: usize = 64 * 1024;
 
 /// Checks the requests of a pipeline on a stream that has stored these texts.
@@ -27,7 +27,7 @@ pub(crate) fn pipeline(requests: &[HranaRequest], stored: &BTreeSet<i32>, most_s
                 if stored.contains(sql_id) {
                     return Err(HttpError::Protocol(format!("sql_id {sql_id} is taken")));
                 }
-                // Whether it is kept is told in its result.
+                // The result of the request reports whether the text was stored.
                 if stored.len() < MOST_STORED && sql.len() <= LONGEST_STORED {
                     stored.insert(*sql_id);
                 }
@@ -41,7 +41,7 @@ pub(crate) fn pipeline(requests: &[HranaRequest], stored: &BTreeSet<i32>, most_s
     Ok(())
 }
 
-/// Checks a batch.
+/// Checks a batch: the number of steps, the stored texts, and that conditions name only earlier steps.
 pub(crate) fn batch(batch: &HranaBatch, stored: &BTreeSet<i32>, most_steps: usize) -> Result<(), HttpError> {
     if batch.steps.len() > most_steps {
         return Err(too_many("steps of a batch", most_steps));

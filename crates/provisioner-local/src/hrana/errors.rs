@@ -1,8 +1,8 @@
-//! Errors: of a request as a whole, and of single statements.
+//! Errors of a whole request and of single statements.
 
 use branchyard_domain::ports::SessionError;
 
-/// A request that came to nothing. The HTTP status follows from it.
+/// An error of a whole request. It determines the HTTP status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HttpError {
     Protocol(String),
@@ -71,7 +71,7 @@ impl HttpError {
         }
     }
 
-    /// Whether it leaves stream and baton as they were.
+    /// Returns `true` if the error leaves the stream and its baton unchanged.
     pub(crate) fn keeps_stream(&self) -> bool {
         matches!(
             self,
@@ -84,7 +84,7 @@ impl HttpError {
     }
 }
 
-/// A statement, or another request of a pipeline, that came to nothing.
+/// An error of a statement, or of another request of a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StatementError {
     pub(crate) code: String,

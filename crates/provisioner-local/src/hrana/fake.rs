@@ -1,4 +1,4 @@
-//! Sessions in memory, on a language of their own: each statement is a word that says what becomes of it.
+//! In-memory sessions with a language of their own: each statement is one word that determines its outcome.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,16 +12,17 @@ use branchyard_domain::ports::{
 use branchyard_domain::values::{CommitHash, DatabaseId};
 use branchyard_sqlite_lexer::skip_to_statement;
 
-/// `one` gives a row, `big` a long one, `write` writes, `shrink` makes room, `fail` fails, `begin`, `commit`, `rollback` are what they are, `temp` leaves something behind.
+/// The statements are: `one` returns a row, `big` a long row, `write` writes, `shrink` frees space, `fail` fails,
+/// `begin`, `commit` and `rollback` have their usual meaning, and `temp` changes the session state.
 #[derive(Default)]
 pub(crate) struct FakeEngine {
-    /// Rows written for good.
+    /// Number of committed rows.
     pub(crate) written: Arc<AtomicU64>,
 }
 
 struct FakeSession {
     written: Arc<AtomicU64>,
-    /// Rows of the open transaction.
+    /// Number of rows of the open transaction.
     open: Option<u64>,
     is_clean: bool,
 }

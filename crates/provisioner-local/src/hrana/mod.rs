@@ -1,7 +1,7 @@
-//! Hrana over HTTP, versions 2 and 3, in JSON: what libSQL clients speak.
+//! Hrana over HTTP, versions 2 and 3, in JSON: the protocol of libSQL clients.
 //!
-//! [`wire`] is what is sent, [`run`] turns requests into statements of a session, [`streams`] keeps what lives from one request to the
-//! next, [`batons`] name it. Nothing here knows a socket; `child` does.
+//! [`wire`] defines the messages, [`run`] turns requests into statements of a session, [`streams`] keeps the state
+//! between requests, and [`batons`] identify it. This module knows no sockets; `child` does.
 
 pub(crate) mod answer;
 pub(crate) mod batons;

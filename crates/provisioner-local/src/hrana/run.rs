@@ -1,6 +1,7 @@
-//! Running the requests of a pipeline, or the batch of a cursor, on a stream.
+//! Execution of the requests of a pipeline, or of the batch of a cursor, on a stream.
 //!
-//! A run stops where a statement has to wait for its turn to write, so that waiting holds no thread, and goes on from there.
+//! A run returns when a statement has to wait for the write turn, and continues from there later, so that no thread is
+//! blocked during the wait.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,7 @@ use super::streams::Stream;
 use super::values::append;
 use super::wire::{Condition, HranaBatch, HranaRequest, SqlText, Stmt};
 
-/// What the settings say while a request runs.
+/// The settings that apply while a request runs.
 #[derive(Debug, Clone)]
 pub(crate) struct RunLimits {
     pub(crate) foreign_keys: bool,
@@ -31,16 +32,16 @@ pub(crate) struct RunLimits {
     pub(crate) busy_timeout: Duration,
 }
 
-/// Is told of every statement that was run.
+/// An observer of the statements that run.
 pub(crate) trait Observer: Send + Sync {
-    /// Whether the volume has no room left.
+    /// Returns `true` if the volume is full.
     fn is_full(&self) -> bool;
 
-    /// A statement ran, or failed.
+    /// Called after a statement has succeeded or failed.
     fn ran(&self, sql: &str, took: Duration, outcome: Result<&StatementReport, &StatementError>);
 }
 
-/// What a run needs besides the stream.
+/// The environment of a run, besides its stream.
 pub(crate) struct Around<'a> {
     pub(crate) engine: &'a dyn SessionEngine,
     pub(crate) limits: &'a RunLimits,
@@ -48,15 +49,15 @@ pub(crate) struct Around<'a> {
     pub(crate) canceled: &'a CancellationToken,
 }
 
-/// How far a run got.
+/// The progress of a run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RunProgress {
     Done,
-    /// The stream needs the turn; then it is to be given on.
+    /// The run needs the write turn. It continues once the caller has put the turn into the stream.
     NeedsTurn,
 }
 
-/// Why a statement did not run to its end.
+/// The reason why a statement did not complete.
 enum StatementEnd {
     NeedsTurn,
     Error(StatementError),
@@ -68,7 +69,7 @@ impl From<StatementError> for StatementEnd {
     }
 }
 
-/// Opens the stream's session, so that what is wrong with it is an error of the request.
+/// Opens the session of a stream, so that a failure becomes an error of the request.
 pub(crate) fn open(stream: &mut Stream, around: &Around<'_>) -> Result<(), HttpError> {
     match stream.session(around.engine, around.limits.foreign_keys) {
         Ok(_) => Ok(()),
@@ -80,7 +81,7 @@ pub(crate) fn open(stream: &mut Stream, around: &Around<'_>) -> Result<(), HttpE
     }
 }
 
-/// A batch that is under way.
+/// A batch in progress.
 struct BatchRun {
     at: usize,
     results: Vec<Option<Vec<u8>>>,
@@ -115,16 +116,16 @@ impl BatchRun {
     }
 }
 
-/// A pipeline that is under way.
+/// A pipeline in progress.
 pub(crate) struct PipelineRun {
     requests: Vec<HranaRequest>,
     at: usize,
-    /// The entries of `results` so far, with commas.
+    /// Entries of `results` so far, separated by commas.
     results: Vec<u8>,
     batch: Option<BatchRun>,
-    /// How much of a sequence is done.
+    /// Number of bytes of the current sequence that have run.
     done: usize,
-    /// The wait for the turn was in vain: what asked for it fails.
+    /// Whether the wait for the write turn timed out. The statement that needs the turn then fails.
     pub(crate) was_denied: bool,
     pub(crate) is_closed: bool,
 }
@@ -134,7 +135,7 @@ impl PipelineRun {
         Self { requests, at: 0, results: Vec::new(), batch: None, done: 0, was_denied: false, is_closed: false }
     }
 
-    /// The answer, once the run is done.
+    /// Returns the answer of a completed run.
     pub(crate) fn answer(&self, baton: Option<&str>) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.results.len() + 64);
         out.extend_from_slice(br#"{"baton":"#);
@@ -145,9 +146,9 @@ impl PipelineRun {
         out
     }
 
-    /// Runs on, until all is done or something has to wait.
+    /// Continues until the run is done or has to wait.
     pub(crate) fn advance(&mut self, stream: &mut Stream, around: &Around<'_>) -> RunProgress {
-        // Taken out while its parts are borrowed.
+        // Taken out because `self` is borrowed mutably below.
         let requests = std::mem::take(&mut self.requests);
         let mut progress = RunProgress::Done;
         while let Some(request) = requests.get(self.at) {
@@ -336,7 +337,7 @@ fn batch_json(run: &BatchRun) -> Vec<u8> {
     out
 }
 
-/// A batch of a cursor that is under way.
+/// A batch of a cursor in progress.
 pub(crate) struct CursorRun {
     batch: HranaBatch,
     run: BatchRun,
@@ -348,7 +349,7 @@ impl CursorRun {
         Self { batch, run: BatchRun::new(), was_denied: false }
     }
 
-    /// Runs on, until all is done, something has to wait, or nobody takes the lines.
+    /// Continues until the run is done, has to wait, or the receiver of the lines stops.
     pub(crate) fn advance(
         &mut self,
         stream: &mut Stream,
@@ -365,7 +366,7 @@ impl CursorRun {
             let ran = statement(stream, around, &step.stmt, &mut self.was_denied, 10, &mut sink);
             let (outcome, flow) = match ran {
                 Err(StatementEnd::NeedsTurn) => return RunProgress::NeedsTurn,
-                // Conditions only ask whether there is a result.
+                // Conditions only check whether there is a result.
                 Ok(report) => (Ok(Vec::new()), sink.end(&report)),
                 Err(StatementEnd::Error(error)) => {
                     let flow = sink.fail(&error);
@@ -381,7 +382,7 @@ impl CursorRun {
     }
 }
 
-/// Runs a statement of a pipeline to its result.
+/// Runs a statement of a pipeline and returns its result.
 fn execute(
     stream: &mut Stream,
     around: &Around<'_>,
@@ -412,7 +413,7 @@ fn statement(
     guarded(stream, around, &sql, was_denied, patience, |session, bounds| session.run(&sql, &arguments, bounds, sink))
 }
 
-/// Runs something on the stream's session within all its limits, and keeps account of turn and transaction.
+/// Runs `work` on the session of a stream within all limits, and tracks the write turn and the transaction.
 fn guarded(
     stream: &mut Stream,
     around: &Around<'_>,
@@ -431,7 +432,7 @@ fn guarded(
         stream.expire_transaction();
     }
     if stream.overdue {
-        // What follows was meant for the transaction, until the client ends it.
+        // Statements that follow belong to the expired transaction until the client ends it.
         stream.overdue = !ends_transaction(sql);
         return Err(overdue.into());
     }

@@ -1,4 +1,4 @@
-//! Streams: what lives from one request of a client to its next.
+//! Streams: the state that lives from one request of a client to the next.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -9,7 +9,7 @@ use branchyard_domain::values::{AccountId, DatabaseId};
 use tokio::sync::OwnedMutexGuard;
 use uuid::Uuid;
 
-/// Whose stream it is, and what for.
+/// The caller, database and branch of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StreamOf {
     pub(crate) user: AccountId,
@@ -19,20 +19,20 @@ pub(crate) struct StreamOf {
     pub(crate) branch: Option<String>,
 }
 
-/// One stream.
+/// A stream.
 pub(crate) struct Stream {
     pub(crate) id: Uuid,
-    /// Of its last answer.
+    /// Sequence number of the last answer.
     pub(crate) sequence: u64,
     pub(crate) of: StreamOf,
-    /// There only while a request runs, and in between as long as another one could not take its place.
+    /// The session. Present while a request runs, and between requests as long as a new session could not replace it.
     pub(crate) session: Option<Box<dyn Session>>,
-    /// The database's turn to write, kept while a transaction is open that has written.
+    /// The write turn of the database, kept while a transaction that has written is open.
     pub(crate) turn: Option<OwnedMutexGuard<()>>,
     pub(crate) stored: BTreeMap<i32, String>,
-    /// When the open transaction has to end.
+    /// Deadline of the open transaction.
     pub(crate) transaction_until: Option<Instant>,
-    /// A transaction took too long, and the client was not told yet.
+    /// Whether a transaction timed out and its client has not seen the error yet.
     pub(crate) overdue: bool,
 }
 
@@ -50,7 +50,7 @@ impl Stream {
         }
     }
 
-    /// Its session, opened if it has none.
+    /// Returns the session, and opens it if there is none.
     pub(crate) fn session(
         &mut self,
         engine: &dyn SessionEngine,
@@ -68,7 +68,8 @@ impl Stream {
         self.session.as_mut().ok_or_else(|| SessionError::NoSuchBranch(self.of.branch.clone().unwrap_or_default()))
     }
 
-    /// Whether a fresh stream could take its place. The session is given back then.
+    /// Closes the session if it is clean, and releases the write turn if no transaction is open. Returns `true` if a
+    /// new stream can replace this one.
     pub(crate) fn settle(&mut self) -> bool {
         if self.session.as_ref().is_some_and(|session| session.is_clean()) {
             self.session = None;
@@ -80,7 +81,7 @@ impl Stream {
         self.session.is_none() && self.stored.is_empty() && !self.overdue
     }
 
-    /// Ends a transaction that took too long.
+    /// Rolls back a transaction that took too long.
     pub(crate) fn expire_transaction(&mut self) {
         let rolled_back = self.session.as_mut().is_none_or(|session| session.roll_back().is_ok());
         if !rolled_back {
@@ -94,26 +95,26 @@ impl Stream {
 
 struct StreamSlot {
     sequence: u64,
-    /// `None` while a request runs on it.
+    /// `None` while a request runs on the stream.
     stream: Option<Stream>,
     idle_since: Instant,
 }
 
-/// Why a stream cannot be had.
+/// The reason why a stream is not available.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NoStream {
     Gone,
     InUse,
 }
 
-/// All streams of a child.
+/// All streams of a process.
 #[derive(Default)]
 pub(crate) struct Streams {
     slots: Mutex<HashMap<Uuid, StreamSlot>>,
 }
 
 impl Streams {
-    /// A new stream, in use; `None` when there are so many already.
+    /// Opens a stream and marks it as in use. Returns `None` if there are `most` streams already.
     pub(crate) fn open(&self, of: StreamOf, id: Uuid, most: usize, now: Instant) -> Option<Stream> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         if slots.len() >= most {
@@ -133,24 +134,25 @@ impl Streams {
         slot.stream.take().ok_or(NoStream::InUse)
     }
 
-    /// Gives a stream back after its request.
+    /// Returns a stream after its request.
     pub(crate) fn put_back(&self, stream: Stream, now: Instant) {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = StreamSlot { sequence: stream.sequence, idle_since: now, stream: None };
         slots.insert(stream.id, StreamSlot { stream: Some(stream), ..slot });
     }
 
-    /// Forgets a stream that is in use.
+    /// Removes a stream that is in use.
     pub(crate) fn close(&self, id: Uuid) {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
     }
 
-    /// How many there are.
+    /// Returns the number of streams.
     pub(crate) fn count(&self) -> usize {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Takes out what was idle for too long. To be dropped where that may take a while.
+    /// Removes and returns the streams that have been idle for too long. The caller should drop them where blocking is
+    /// allowed.
     pub(crate) fn expired(&self, now: Instant, idle: Duration) -> Vec<Stream> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let is_over =
@@ -159,7 +161,7 @@ impl Streams {
         over.iter().filter_map(|id| slots.remove(id)).filter_map(|slot| slot.stream).collect()
     }
 
-    /// Rolls back the overdue transactions of idle streams.
+    /// Rolls back the timed-out transactions of idle streams.
     pub(crate) fn expire_transactions(&self, now: Instant) {
         let mut taken = Vec::new();
         {
@@ -177,7 +179,7 @@ impl Streams {
         }
     }
 
-    /// Takes out everything that is idle, for good.
+    /// Takes all idle streams for good.
     pub(crate) fn drain(&self) -> Vec<Stream> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         slots.values_mut().filter_map(|slot| slot.stream.take()).collect()

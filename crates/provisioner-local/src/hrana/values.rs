@@ -1,4 +1,4 @@
-//! Values of SQL in JSON.
+//! SQL values in JSON.
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
@@ -9,13 +9,13 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 use serde_json::value::RawValue;
 
-/// Sent without padding, taken with or without.
+/// Base64 as Hrana uses it: sent without padding, accepted with or without.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_encode_padding(false).with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// A value of an argument.
+/// The value of an argument.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct HranaValue(pub(crate) Cell);
 
@@ -51,7 +51,7 @@ impl<'de> Deserialize<'de> for HranaValue {
     }
 }
 
-/// A number of JSON, to its last digit: the usual reader is off by one there.
+/// Parses a JSON number exactly. The default parser of `serde_json` can be off in the last digit.
 fn float(json: &str) -> Option<f64> {
     let is_number = json.starts_with(|c: char| c.is_ascii_digit() || c == '-');
     json.parse().ok().filter(|x: &f64| is_number && x.is_finite())
@@ -88,9 +88,9 @@ pub(crate) fn write(value: ValueRef<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends something as JSON.
+/// Appends a value as JSON.
 pub(crate) fn append<T: serde::Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
-    // Writing into memory does not fail, and what is written here has only string keys.
+    // Writing to memory does not fail, and all maps serialized here have string keys.
     if serde_json::to_writer(&mut *out, value).is_err() {
         out.extend_from_slice(b"null");
     }

@@ -1,4 +1,4 @@
-//! Requests as they are sent. Fields that are not known are ignored.
+//! Requests in their wire form. Unknown fields are ignored.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
@@ -6,19 +6,19 @@ use serde_json::value::RawValue;
 
 use super::values::HranaValue;
 
-/// Body of a pipeline.
+/// The body of a pipeline.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Pipeline {
     pub(crate) requests: Vec<HranaRequest>,
 }
 
-/// Body of a cursor.
+/// The body of a cursor.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Cursor {
     pub(crate) batch: HranaBatch,
 }
 
-/// One request of a pipeline.
+/// A request of a pipeline.
 #[derive(Debug)]
 pub(crate) enum HranaRequest {
     Execute { stmt: Stmt },
@@ -31,7 +31,7 @@ pub(crate) enum HranaRequest {
     Close,
 }
 
-/// Tagged by hand: what derives a tagged enum looks at numbers on the way, and does not keep their last digit.
+/// Written by hand, because the derived implementation of a tagged enum buffers numbers and loses their last digit.
 impl<'de> Deserialize<'de> for HranaRequest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
@@ -73,7 +73,7 @@ impl<'de> Deserialize<'de> for HranaRequest {
     }
 }
 
-/// A text, here or stored.
+/// An SQL text, inline or stored.
 #[derive(Debug, Deserialize)]
 pub(crate) struct SqlText {
     pub(crate) sql: Option<String>,
@@ -99,7 +99,7 @@ pub(crate) struct NamedArg {
     pub(crate) value: HranaValue,
 }
 
-/// Statements with conditions.
+/// A list of statements with conditions.
 #[derive(Debug, Deserialize)]
 pub(crate) struct HranaBatch {
     pub(crate) steps: Vec<BatchStep>,
@@ -112,7 +112,7 @@ pub(crate) struct BatchStep {
     pub(crate) stmt: Stmt,
 }
 
-/// Whether a step is to run.
+/// The condition under which a step runs.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum Condition {
@@ -125,7 +125,7 @@ pub(crate) enum Condition {
 }
 
 impl Condition {
-    /// The steps it names.
+    /// Returns the steps that the condition refers to.
     pub(crate) fn steps(&self) -> Vec<usize> {
         match self {
             Self::Ok { step } | Self::Error { step } => vec![*step],

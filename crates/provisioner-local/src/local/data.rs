@@ -1,4 +1,4 @@
-//! Databases of an instance before and while it runs: seeded, measured, copied.
+//! The databases of an instance: creating them from seeds, measuring and copying them.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek as _};
@@ -70,7 +70,7 @@ fn fill(
     databases::write(&db, &named).map_err(io_error("write the list of databases"))
 }
 
-/// Makes one database from its seed. `spare` is a path nobody uses; nothing is left there.
+/// Creates a database from its seed. `spare` is an unused path for a temporary file, which is removed.
 fn plant(
     on: &LocalProcess,
     engine: &dyn SessionEngine,
@@ -108,7 +108,7 @@ fn tidy(spare: &Path, outcome: Result<(), ProvisionError>) -> Result<(), Provisi
     }
 }
 
-/// Copies a file of a backup, and compares its hash.
+/// Copies a file of a backup and verifies its size and hash.
 fn fetch(on: &LocalProcess, file: &BackupFile, content: &CopiedDatabase, to: &Path) -> Result<(), ProvisionError> {
     let mut source = on.blobs.open_backup(file).map_err(|error| match error.source.kind() {
         io::ErrorKind::NotFound => ProvisionError::Refused(format!("the backup of {} is missing", content.name)),
@@ -140,7 +140,7 @@ fn heads(engine: &dyn SessionEngine, id: DatabaseId) -> Result<Vec<(RefName, Com
     let heads = engine.heads(id).map_err(engine_error("list the branches"))?;
     let mut named = Vec::new();
     for head in heads {
-        // The engine's rules for names are stricter than ours.
+        // The engine's rules for branch names are stricter than ours.
         let name = RefName::parse(&head.branch).map_err(|error| ProvisionError::Refused(error.to_string()))?;
         named.push((name, head.commit));
     }
@@ -148,7 +148,7 @@ fn heads(engine: &dyn SessionEngine, id: DatabaseId) -> Result<Vec<(RefName, Com
     Ok(named)
 }
 
-/// Looks through a database and compares its heads.
+/// Checks the integrity of a database and compares its heads.
 fn prove(engine: &dyn SessionEngine, id: DatabaseId, expected: &[(RefName, CommitHash)]) -> Result<(), ProvisionError> {
     let problems = engine.check(id).map_err(engine_error("check a database"))?;
     if let Some(problem) = problems.first() {
@@ -163,7 +163,7 @@ fn prove(engine: &dyn SessionEngine, id: DatabaseId, expected: &[(RefName, Commi
     }
 }
 
-/// Makes a database on the side, as a file of that name among what is staged.
+/// Creates a database as a staged file whose name is `id`.
 pub(super) fn stage(
     on: &LocalProcess,
     staging: &Staging,
@@ -175,7 +175,7 @@ pub(super) fn stage(
     engine.copy_out(id, &staging.path(&id.to_string())).map(drop).map_err(engine_error("copy a database"))
 }
 
-/// The folder of an instance's databases, and their names.
+/// Returns the folder of an instance's databases, and their names.
 fn live(on: &LocalProcess, spec: &InstanceSpec) -> Result<(ConfinedDir, Vec<NamedDatabase>), ProvisionError> {
     let read = || -> io::Result<_> {
         let db = on.folder(spec).open()?.sub(folder::DB)?;
@@ -188,7 +188,8 @@ fn live(on: &LocalProcess, spec: &InstanceSpec) -> Result<(ConfinedDir, Vec<Name
     })
 }
 
-/// Opens the file of a database; it is read from what is open, whatever the process of the instance does to its name.
+/// Opens the file of a database. The file is then read through its descriptor, so the process of the instance cannot
+/// redirect the read by changing names.
 fn open_live(on: &LocalProcess, db: &ConfinedDir, named: &NamedDatabase) -> Result<File, ProvisionError> {
     db.file_at(&on.hub.place(named.id)).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => ProvisionError::Refused(format!("the file of {} is missing", named.name)),
@@ -227,7 +228,8 @@ pub(super) fn snapshot(
     copied
 }
 
-/// The databases of an instance may exceed its volume by what it writes between two measurements. What exceeds this many volumes is refused.
+/// Limit on the total size of a backup, in volumes. A process checks its volume only from time to time, so its
+/// databases may exceed the volume by what it writes between two measurements.
 const MOST_VOLUMES: u64 = 2;
 
 fn copy_all(
@@ -249,7 +251,7 @@ fn copy_all(
         checking.put_back(id, &staging.path("copy")).map_err(engine_error("open the copy"))?;
         let heads = heads(&*checking, id)?;
         prove(&*checking, id, &heads)?;
-        // What is hashed is what is kept, byte for byte.
+        // The hash is computed from exactly the bytes that are stored.
         copy.rewind().map_err(io_error("read the copy"))?;
         let mut bytes = Hashed { from: copy, hasher: Sha256::new() };
         let file = BackupFile { deployment: spec.deployment, backup, database: name.clone() };
@@ -262,7 +264,8 @@ fn copy_all(
     Ok(copied)
 }
 
-/// Copies what is in a file now. Only what was appended meanwhile may be missing: see `copy_file` of the engine.
+/// Copies the present content of a file. Only data appended during the copy may be missing: see `copy_file` of the
+/// engine.
 fn copy_at_most(source: File, to: &mut File, room: u64) -> Result<u64, ProvisionError> {
     let fault = io_error("copy a database");
     let too_large = || ProvisionError::Refused("the databases are larger than the volume of the instance".into());
@@ -274,7 +277,7 @@ fn copy_at_most(source: File, to: &mut File, room: u64) -> Result<u64, Provision
     if copied > room { Err(too_large()) } else { Ok(copied) }
 }
 
-/// Reads a file and hashes what was read.
+/// A reader that hashes the bytes it reads.
 struct Hashed {
     from: File,
     hasher: Sha256,

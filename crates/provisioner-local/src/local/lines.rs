@@ -1,4 +1,4 @@
-//! Lines of a log, from any place in either direction.
+//! Reading the lines of a log from any position in either direction.
 
 use std::io;
 
@@ -9,14 +9,14 @@ use chrono::DateTime;
 use crate::child::log::{FULL, KEPT, LONGEST, file_name};
 use crate::confined_dir::ConfinedDir;
 
-/// Entries of the folder that are looked at: a log has a handful.
+/// Maximum number of folder entries that are examined. A log has only a few files.
 const MOST_ENTRIES: usize = 1_000;
-/// Files that are read, the newest: those that are kept, and one that is just begun.
+/// Maximum number of files that are read, newest first: the files kept, and one that has just been created.
 const MOST_FILES: usize = KEPT + 1;
-/// Bytes of a file that are read: a full one and its last line, with its time.
+/// Maximum number of bytes read from a file: a full file and its last line with its time.
 const MOST_BYTES: u64 = FULL + LONGEST as u64 + 64;
 
-/// The files of a log, oldest first.
+/// Returns the numbers of the log files, oldest first.
 fn segments(folder: &ConfinedDir) -> io::Result<Vec<u64>> {
     let number = |name: &str| {
         let number = name.strip_suffix(".log")?.parse().ok()?;
@@ -28,9 +28,10 @@ fn segments(folder: &ConfinedDir) -> io::Result<Vec<u64>> {
     Ok(found.split_off(found.len().saturating_sub(MOST_FILES)))
 }
 
-/// The lines a query asks for, oldest first.
+/// Returns the lines that match a query, oldest first.
 ///
-/// The log is written by a process that may have been taken over: a file that is a link or no regular file is none, and no more is read than a log has.
+/// The process that writes the log may be compromised. Links and entries that are not regular files are ignored, and no
+/// more is read than a log can contain.
 pub(super) fn read(folder: &ConfinedDir, query: &OutputQuery) -> io::Result<Vec<OutputLine>> {
     let mut numbers = segments(folder)?;
     let mut found = Vec::new();
@@ -68,10 +69,10 @@ pub(super) fn read(folder: &ConfinedDir, query: &OutputQuery) -> io::Result<Vec<
     Ok(found)
 }
 
-/// Whole lines of a file; what is still being written is none yet.
+/// Returns the complete lines of a file. A line that is still being written is ignored.
 fn lines_of(folder: &ConfinedDir, segment: u64) -> io::Result<Vec<OutputLine>> {
     let bytes = match folder.read_first(&file_name(segment), MOST_BYTES) {
-        // Rotated away meanwhile, or no file.
+        // The file was rotated away in the meantime, or is not a regular file.
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => {
             return Ok(Vec::new());
         }
@@ -96,7 +97,7 @@ fn lines_of(folder: &ConfinedDir, segment: u64) -> io::Result<Vec<OutputLine>> {
     Ok(lines)
 }
 
-/// No longer than a line of a log is.
+/// Cuts a text to the maximum length of a line.
 fn cut(text: &str) -> &str {
     let mut end = text.len().min(LONGEST);
     while !text.is_char_boundary(end) {
@@ -157,7 +158,7 @@ mod tests {
 
     const LINE: &str = "2026-11-20T12:00:00.000Z INFO line\n";
 
-    /// Asks for the whole log, in both directions, and not for longer than a minute.
+    /// Reads the whole log in both directions. Fails if that takes longer than a minute.
     fn all(folder: &std::path::Path) -> Vec<String> {
         let opened = ConfinedDir::open(folder).unwrap();
         let (done, waiting) = mpsc::channel();

@@ -1,4 +1,4 @@
-//! From a process that was started to one that is known to serve: channel, proof, health.
+//! The connection to a process: control channel, proof of identity and health check.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -14,25 +14,25 @@ use crate::spec::Secret;
 
 const HEALTH: Duration = Duration::from_secs(2);
 
-/// What it takes to reach a process.
+/// The parameters for reaching a process.
 pub(super) struct ProcessLink {
     pub(super) instance: InstanceId,
     pub(super) folder: InstanceFolder,
     pub(super) secret: Secret,
     pub(super) authorizer: Arc<dyn Authorizer>,
-    /// The host that clients are given.
+    /// Host name that clients connect to.
     pub(super) host: String,
     pub(super) health: IpAddr,
 }
 
 impl ProcessLink {
-    /// Connects and makes sure whom to.
+    /// Opens the control channel and verifies the identity of the process.
     pub(super) fn open(&self, told: impl Fn(ChildNotice) + Send + 'static) -> std::io::Result<Arc<Channel>> {
         let checks = Checks { authorizer: Arc::clone(&self.authorizer), instance: self.instance };
         Channel::open(&self.folder, &self.secret, checks, told)
     }
 
-    /// Whether `GET health` is answered with 200.
+    /// Returns `true` if `GET /health` returns status 200.
     pub(super) fn is_healthy(&self, port: u16) -> bool {
         let ask = || -> std::io::Result<bool> {
             let mut socket = TcpStream::connect_timeout(&SocketAddr::new(self.health, port), HEALTH)?;

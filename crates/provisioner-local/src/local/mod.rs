@@ -1,4 +1,5 @@
-//! The provisioner on this machine: each instance a process of the same program, with a folder and a port of its own.
+//! The provisioner on the local machine. Each instance is a process of the same program, with a folder and a port of
+//! its own.
 
 mod data;
 mod lines;
@@ -33,41 +34,41 @@ use link::ProcessLink;
 use running::RunningProcess;
 use staging::Staging;
 
-/// Time for an answer on the control channel that takes no work.
+/// Time limit for control requests that need no work.
 const PROMPT: Duration = Duration::from_secs(5);
-/// Time for taking or dropping a database.
+/// Time limit for creating or dropping a database.
 const PATIENT: Duration = Duration::from_secs(300);
 
-/// The databases of the hub, as far as a deployment may start from one.
+/// Access to the hub's databases that a deployment may be cloned from.
 pub trait HubFiles: Send + Sync {
-    /// Copies the file of a database out.
+    /// Copies the file of a database to `to` and returns its size in bytes.
     ///
     /// # Errors
-    /// [`EngineError`].
+    /// [`EngineError`] if the copy fails.
     fn export(&self, database: DatabaseId, to: &Path) -> Result<u64, EngineError>;
 
-    /// Where the engine keeps the file of a database within its folder.
+    /// Returns the path of a database's file, relative to the folder of its engine.
     fn place(&self, database: DatabaseId) -> PathBuf;
 }
 
-/// Where and how processes run.
+/// The settings of the local provisioner.
 #[derive(Debug, Clone)]
 pub struct LocalSettings {
-    /// The folder of all deployments.
+    /// Root folder of all deployments.
     pub root: PathBuf,
-    /// The program that serves: this one.
+    /// Path of the program that serves instances, which is this program.
     pub program: PathBuf,
-    /// The address instances listen on.
+    /// Address that instances listen on.
     pub bind: IpAddr,
-    /// The host clients are given.
+    /// Host name that clients connect to.
     pub advertise_host: String,
-    /// Time an instance goes on for when the server is away.
+    /// Time for which an instance goes on serving while the server is away.
     pub orphan_grace: Duration,
 }
 
 type OpenEngine = dyn Fn(PathBuf) -> Result<Arc<dyn SessionEngine>, EngineError> + Send + Sync;
 
-/// See the module.
+/// The provisioner that runs each instance as a local process.
 pub struct LocalProcess {
     settings: LocalSettings,
     open_engine: Box<OpenEngine>,
@@ -94,11 +95,11 @@ pub(crate) fn unavailable(
 }
 
 impl LocalProcess {
-    /// A provisioner over a folder, which is made when it is missing. `open_engine` opens the engine of a folder with databases; `version` is the
-    /// one it has, without a leading `v`.
+    /// Opens a provisioner on a folder, which is created if it does not exist. `open_engine` opens the engine on a
+    /// folder of databases. `version` is the version of that engine, without a leading `v`.
     ///
     /// # Errors
-    /// When the folder cannot be used.
+    /// Returns an error if the folder cannot be used.
     pub fn open(
         settings: LocalSettings,
         open_engine: Box<OpenEngine>,
@@ -127,7 +128,7 @@ impl LocalProcess {
         InstanceFolder::of(&self.settings.root, spec.deployment, spec.instance)
     }
 
-    /// The folder of an instance whose deployment is not told.
+    /// Finds the folder of an instance whose deployment is unknown.
     fn find_folder(&self, instance: InstanceId) -> io::Result<Option<(DeploymentId, InstanceFolder)>> {
         for name in ConfinedDir::open(&self.settings.root)?.names(usize::MAX)? {
             let Some(id) = name.to_str().and_then(|name| DeploymentId::parse(name).ok()) else { continue };
@@ -149,7 +150,7 @@ impl LocalProcess {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The process of this very handle.
+    /// Returns the process with exactly this handle.
     fn process(&self, handle: &InstanceHandle) -> Result<Arc<RunningProcess>, ProvisionError> {
         let found = self.lock().get(&handle.instance).cloned();
         found.filter(|running| running.handle == *handle).ok_or(ProvisionError::Gone)
@@ -177,7 +178,7 @@ impl LocalProcess {
         })
     }
 
-    /// Where the server reaches what listens on the bind address.
+    /// Returns the address at which the server reaches a process that listens on the bind address.
     fn reached_at(&self) -> IpAddr {
         match self.settings.bind {
             IpAddr::V4(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -212,7 +213,7 @@ fn write_spec(folder: &InstanceFolder, spec: &Spec) -> io::Result<()> {
 
 impl Provisioner for LocalProcess {
     fn connect(&self, authorizer: Arc<dyn Authorizer>) {
-        // Called once; a second caller would not be the one that was promised.
+        // The port calls this once. A second authorizer is ignored.
         let _ = self.authorizer.set(authorizer);
     }
 
@@ -245,7 +246,7 @@ impl Provisioner for LocalProcess {
         let removed = self.find_folder(instance).and_then(|found| {
             let Some((deployment, found)) = found else { return Ok(()) };
             let home = found.open()?;
-            // Two of them were made by earlier versions.
+            // Earlier versions created `db.new` and `staging`.
             for part in [folder::DB, folder::RUN, folder::INCOMING, "db.new", "staging"] {
                 home.remove(part)?;
             }
@@ -384,7 +385,7 @@ impl Provisioner for LocalProcess {
         seed: &DatabaseSeed,
     ) -> Result<(), ProvisionError> {
         let running = self.process(handle)?;
-        // The same id for the same operation: done twice, it is done once.
+        // The database id is derived from the operation id, which makes the call idempotent.
         let id = DatabaseId::from_uuid(operation.as_uuid());
         let fault = |error: io::Error| unavailable("prepare a database", error);
         let staging = self
@@ -411,7 +412,7 @@ impl Provisioner for LocalProcess {
             };
             self.ask(handle, ask, PATIENT).map(drop)
         });
-        // Removed where the process, which goes on, cannot add to it.
+        // The folder is moved out of the reach of the process, which still runs, before it is removed.
         let tidied = match home.give(folder::INCOMING, staging.dir(), "taken") {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(unavailable("tidy up after a database", error))

@@ -1,4 +1,4 @@
-//! Processes and machine, as the system tells them.
+//! Handles on processes, and the resources of the machine.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal};
 
-/// A hold on a process: signals through it never reach another one that got the same number.
+/// A handle on a process. Signals sent through it never reach another process that reuses the id.
 pub(super) struct ProcessHandle {
     #[cfg(target_os = "linux")]
     fd: std::os::fd::OwnedFd,
@@ -18,7 +18,7 @@ pub(super) struct ProcessHandle {
 }
 
 impl ProcessHandle {
-    /// Of a process that has not been waited for, or of somebody else's.
+    /// Opens a handle. A child process must not have been waited for, because its id could have been reused.
     pub(super) fn of(process: u32) -> io::Result<Self> {
         let gone = || io::Error::from(io::ErrorKind::NotFound);
         let pid = i32::try_from(process).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
@@ -28,7 +28,7 @@ impl ProcessHandle {
         Ok(Self { pid })
     }
 
-    /// `SIGKILL`.
+    /// Sends `SIGKILL`. Succeeds if the process has ended.
     pub(super) fn kill(&self) -> io::Result<()> {
         #[cfg(target_os = "linux")]
         let killed = rustix::process::pidfd_send_signal(&self.fd, Signal::KILL);
@@ -40,7 +40,7 @@ impl ProcessHandle {
         }
     }
 
-    /// Waits until it ended.
+    /// Waits until the process has ended.
     pub(super) fn wait(&self) -> io::Result<()> {
         #[cfg(target_os = "linux")]
         loop {
@@ -62,26 +62,27 @@ impl ProcessHandle {
     }
 }
 
-/// When a process started, in words that only equal themselves.
+/// Returns the start time of a process in clock ticks since boot, as text. Only compared for equality. Returns an empty
+/// string if the time is unknown.
 pub(super) fn started(process: u32) -> String {
-    // The 22nd field; the second, a name in parentheses, may hold anything.
+    // Field 22. Field 2, the name in parentheses, may contain any character.
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let field = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(19).map(str::to_owned));
     field.unwrap_or_default()
 }
 
-/// Memory of this machine.
+/// Returns the memory of this machine in bytes.
 pub(super) fn memory_bytes() -> Option<u64> {
     let info = fs::read_to_string("/proc/meminfo").ok()?;
     let kib = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?.trim().strip_suffix("kB")?.trim();
     kib.parse::<u64>().ok().map(|kib| kib << 10)
 }
 
-/// Size of the file system of a folder.
+/// Returns the size in bytes of the file system that contains a path.
 pub(super) fn disk_bytes(path: &Path) -> Option<u64> {
     let found = rustix::fs::statvfs(path).ok()?;
     Some(found.f_blocks.saturating_mul(found.f_frsize))
 }
 
-/// How long between two looks.
+/// Polling interval.
 pub(super) const LOOK: Duration = Duration::from_millis(20);

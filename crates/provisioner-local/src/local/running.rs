@@ -1,4 +1,4 @@
-//! A process that runs, or ran: its events, its channel, its end.
+//! A process that runs or ran: its events, its control channel and its end.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,15 +19,16 @@ use crate::control::ControlRequest;
 use crate::control::server::{Channel, ChildNotice};
 use crate::folder::{InstanceFolder, LOG};
 
-/// Time to become ready.
+/// Time limit for a process to become ready.
 const READY: Duration = Duration::from_secs(30);
 const PING_EVERY: Duration = Duration::from_secs(5);
 const MISSES: u32 = 3;
-/// Bytes of standard error that are told.
+/// Maximum number of bytes of standard error that are reported.
 const TOLD: usize = 2048;
-/// Bytes of it that are read: a token that is cut at their beginning is not told.
+/// Number of bytes of standard error that are read. More than is reported, so that a token that is cut at the beginning
+/// is never reported.
 const READ: u64 = 64 << 10;
-/// Name of the file with standard error in the folder `log`.
+/// Name of the file with standard error, in the folder `log`.
 const STDERR: &str = "stderr";
 
 #[derive(Default)]
@@ -36,13 +37,13 @@ struct ProcessState {
     channel: Option<Arc<Channel>>,
     is_ready: bool,
     has_ended: bool,
-    /// Its end was told, or nobody wants to know.
+    /// The end was returned as an event, or the process was stopped on request.
     is_over: bool,
-    /// Nobody watches it any more.
+    /// The process was released and is no longer watched.
     is_released: bool,
 }
 
-/// See the module.
+/// A process that runs or ran.
 pub(super) struct RunningProcess {
     pub(super) handle: InstanceHandle,
     pub(super) folder: InstanceFolder,
@@ -52,7 +53,7 @@ pub(super) struct RunningProcess {
     changed: Condvar,
 }
 
-/// Starts the program on a folder.
+/// Starts the program on the folder of an instance.
 pub(super) fn start(
     program: &Path,
     folder: &InstanceFolder,
@@ -65,12 +66,12 @@ pub(super) fn start(
         .arg("--run-dir")
         .arg(folder.run())
         .env_clear()
-        // The process enters its folder itself, once it is confined to it.
+        // The process enters the folder `run` itself, after it has confined itself.
         .current_dir(folder.path())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(stderr)
-        // What ends the server from a terminal is not meant for it.
+        // In a process group of its own, so that signals from the server's terminal do not reach it.
         .process_group(0)
         .spawn()?;
     let process = child.id();
@@ -97,14 +98,14 @@ pub(super) fn start(
     Ok(running)
 }
 
-/// Takes over a process that another server started.
+/// Takes over a process that another run of the server started.
 pub(super) fn adopt(
     folder: &InstanceFolder,
     handle: &InstanceHandle,
     port: u16,
     link: ProcessLink,
 ) -> Result<Arc<RunningProcess>, ProvisionError> {
-    // Held first: from here on the number cannot become another's.
+    // The handle is opened first: from then on, the id cannot be reused unnoticed.
     let hold = ProcessHandle::of(handle.process).map_err(|_| ProvisionError::Gone)?;
     if process::started(handle.process) != handle.process_started {
         return Err(ProvisionError::Gone);
@@ -185,7 +186,7 @@ impl RunningProcess {
         !state.has_ended && !state.is_released
     }
 
-    /// Sees it become ready, then that it stays alive.
+    /// Waits until the process is ready, then pings it.
     fn attend(self: &Arc<Self>, link: &ProcessLink) {
         let deadline = Instant::now() + READY;
         while self.is_watched() && !self.is_up(link) {
@@ -207,7 +208,7 @@ impl RunningProcess {
                 return;
             }
             if self.channel().is_none() {
-                // Only the channel broke: it is made anew.
+                // Only the channel closed; it is opened again.
                 let _ = self.connect(link);
             }
             let answered = self.channel().is_some_and(|channel| channel.ask(ControlRequest::Ping, PING_EVERY).is_ok());
@@ -243,7 +244,7 @@ impl RunningProcess {
         }
     }
 
-    /// Waits until it ended, at most this long.
+    /// Waits until the process has ended, for at most `most`. Returns `true` if it has ended.
     fn wait_for_end(&self, most: Duration) -> bool {
         let state = self.lock();
         let waited = self.changed.wait_timeout_while(state, most, |state| !state.has_ended && !state.is_released);
@@ -267,7 +268,7 @@ impl RunningProcess {
     pub(super) fn stop(&self, deadline: Duration) -> Result<(), ProvisionError> {
         let until = Instant::now() + deadline;
         if let Some(channel) = self.channel() {
-            // An answer or none: what counts is its end.
+            // The reply does not matter, only the end of the process does.
             let _ = channel.ask(ControlRequest::Drain, deadline.min(PING_EVERY));
         } else {
             self.kill();
@@ -297,7 +298,7 @@ impl RunningProcess {
     }
 }
 
-/// The end of standard error, as text, without tokens.
+/// Returns the end of standard error as text, with tokens masked.
 fn last_of(folder: &InstanceFolder) -> String {
     let read = folder.open().and_then(|home| home.sub(LOG)?.read_last(STDERR, READ));
     let bytes = read.unwrap_or_default();

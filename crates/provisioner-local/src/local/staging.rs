@@ -1,4 +1,5 @@
-//! Room for files that the server makes or checks: outside of all instances, so what is in it only the server can change.
+//! Staging folders for files that the server creates or checks. They lie outside all instances, so only the server can
+//! change them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,10 +9,10 @@ use branchyard_deployments::values::{DeploymentId, InstanceId};
 use crate::confined_dir::ConfinedDir;
 use crate::folder;
 
-/// No id of a deployment, so it is never taken for one.
+/// Not a valid deployment id, so the folder is never mistaken for a deployment.
 const STAGING: &str = ".staging";
 
-/// An empty folder for one purpose; gone when dropped.
+/// An empty folder for one purpose. Removed when dropped.
 pub(super) struct Staging {
     parent: ConfinedDir,
     dir: ConfinedDir,
@@ -20,7 +21,7 @@ pub(super) struct Staging {
 }
 
 impl Staging {
-    /// Makes the folder; what another attempt left there is removed.
+    /// Creates the folder, and removes what an earlier attempt left there.
     pub(super) fn open(
         root: &Path,
         deployment: DeploymentId,
@@ -39,7 +40,7 @@ impl Staging {
         &self.dir
     }
 
-    /// Where an entry of it lies.
+    /// Returns the path of an entry.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
@@ -53,7 +54,7 @@ impl Drop for Staging {
     }
 }
 
-/// Removes what is staged for a deployment, or for one instance of it.
+/// Removes the staging folders of a deployment, or of one of its instances.
 pub(super) fn remove(root: &Path, deployment: &str, instance: Option<InstanceId>) -> io::Result<()> {
     let remove = || match instance {
         None => ConfinedDir::open(root)?.sub(STAGING)?.remove(deployment),

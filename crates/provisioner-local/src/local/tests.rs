@@ -1,4 +1,5 @@
-//! What a process that was taken over can bring the server to read, write or wait for in its folder: nothing.
+//! Tests that a compromised process cannot make the server read, write or wait for anything outside the process's
+//! folder.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -24,7 +25,7 @@ const DATA: &str = "rows of the deployment";
 
 type FolderAttack = Arc<Mutex<Box<dyn Fn() + Send>>>;
 
-/// An engine on plain files. While it looks through one, the attack happens.
+/// An engine on plain files. It runs the attack while it checks a file.
 struct FileEngine {
     folder: PathBuf,
     attack: FolderAttack,
@@ -116,7 +117,7 @@ struct ProcessHarness {
 }
 
 impl ProcessHarness {
-    /// One instance with one database, and a secret beside all deployments.
+    /// Creates one instance with one database, and a secret file outside all deployments.
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("server.key"), SECRET).unwrap();
@@ -172,7 +173,7 @@ impl ProcessHarness {
         root.join(self.spec.deployment.to_string()).join(self.spec.instance.to_string())
     }
 
-    /// The file of its database.
+    /// Returns the path of the database file.
     fn file(&self) -> PathBuf {
         let entries: Vec<_> = fs::read_dir(self.home().join("db/files")).unwrap().collect();
         assert_eq!(entries.len(), 1);
@@ -183,7 +184,7 @@ impl ProcessHarness {
         BackupId::at(Timestamp::from_seconds(3))
     }
 
-    /// Makes a backup, which may not take longer than a minute.
+    /// Makes a backup. Fails if that takes longer than a minute.
     fn snapshot(&self) -> Result<Vec<CopiedDatabase>, ProvisionError> {
         let (local, spec, backup) = (Arc::clone(&self.local), self.spec.clone(), self.backup());
         let (done, waiting) = mpsc::channel();
@@ -231,7 +232,7 @@ fn a_backup_holds_what_was_checked_whatever_is_swapped_meanwhile() {
     let (home, secret, file, count) = (scene.home(), scene.secret(), scene.file(), Arc::clone(&attacks));
     *scene.attack.lock().unwrap() = Box::new(move || {
         count.fetch_add(1, Ordering::Relaxed);
-        // All that the process can write to.
+        // All paths that the process can write to.
         for copy in ["staging/copy", "copy"].map(|copy| home.join(copy)) {
             if copy.parent().is_some_and(Path::exists) {
                 swap(&copy, &secret);

@@ -1,4 +1,4 @@
-//! Runs on sessions in memory.
+//! Runs on in-memory sessions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -78,7 +78,8 @@ impl Bench {
         Around { engine: &self.engine, limits: &self.limits, observer: &self.observer, canceled: &self.canceled }
     }
 
-    /// Runs requests to their end, giving the turn where it is needed; how often it was, and the results.
+    /// Runs requests to their end and grants the write turn where it is needed. Returns the number of grants and the
+    /// results.
     fn run(&self, stream: &mut Stream, requests: &str) -> (u32, Vec<Value>) {
         let read: Pipeline = serde_json::from_str(&format!(r#"{{"requests":[{requests}]}}"#)).unwrap();
         let mut run = PipelineRun::new(read.requests);
@@ -119,7 +120,7 @@ fn a_run_waits_for_the_turn_where_it_writes_and_goes_on_there() {
     assert!(stream.turn.is_none(), "given back after each statement");
     assert_eq!(bench.observer.ran.load(Ordering::Relaxed), 5, "none ran twice");
 
-    // A transaction keeps it to its end.
+    // A transaction keeps the turn until it ends.
     let (turns, _) = bench.run(&mut stream, &requests(&["begin", "write", "write"]));
     assert_eq!((turns, stream.turn.is_some(), stream.settle()), (1, true, false));
     let mut other = bench.streams.open(of(None), Uuid::from_u128(4), 9, Instant::now()).unwrap();
@@ -155,7 +156,7 @@ fn an_overdue_transaction_is_told_until_it_is_ended() {
     let (_, results) = bench.run(&mut stream, &requests(&["begin", "write", "one", "commit", "one"]));
     assert_eq!(codes(&results), ["ok", "TRANSACTION_TIMEOUT", "TRANSACTION_TIMEOUT", "TRANSACTION_TIMEOUT", "ok"]);
     assert_eq!(bench.written(), 0);
-    // The same between requests.
+    // The timeout also applies between requests.
     let mut stream = bench.streams.open(of(None), Uuid::from_u128(5), 9, Instant::now()).unwrap();
     bench.run(&mut stream, &requests(&["begin"]));
     assert!(!stream.settle());
