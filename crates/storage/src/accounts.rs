@@ -67,7 +67,8 @@ fn account_row(id: AccountId, name: &OwnerName, kind: AccountKind, created_at: T
     }
 }
 
-/// A user from the rows of the three tables; the addresses in the order of their positions.
+/// Assembles a user from the rows of the three tables. The primary address comes first; the others keep the order of
+/// `emails`.
 pub(crate) fn user(account: AccountRow, user: UserRow, emails: Vec<EmailRow>) -> Read<User> {
     let mut emails: Vec<Email> = emails
         .into_iter()

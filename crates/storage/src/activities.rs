@@ -1,4 +1,4 @@
-//! What happened.
+//! The activity feed.
 
 use branchyard_domain::entities::{Activity, ActivityKind};
 use branchyard_domain::ports::{ActivityRepository, MetadataError};
@@ -77,7 +77,7 @@ fn activity((mut row, by_name): (ActivityRow, String)) -> Read<Activity> {
     })
 }
 
-/// Those of a database, or of one of its pulls; newest first.
+/// Returns the activities of a database, or of one of its pull requests, newest first.
 fn newest(
     conn: &mut AnyConnection,
     database: DatabaseId,

@@ -1,4 +1,4 @@
-//! Files of backups as a folder: `<dir>/<deployment>/<backup>/<name of the database in hex>`.
+//! The files of backups, stored as `<dir>/<deployment>/<backup>/<database name in hexadecimal>`.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -10,7 +10,7 @@ use branchyard_domain::ports::{BlobsError, ReadSeek};
 
 use crate::blobs::{failed, sync_folder};
 
-/// Keeps the files of backups below one folder.
+/// Stores the files of backups below one folder.
 #[derive(Debug)]
 pub(crate) struct BackupFolder {
     dir: PathBuf,
@@ -26,7 +26,8 @@ impl BackupFolder {
         self.dir.join(deployment.to_string()).join(backup.to_string())
     }
 
-    /// A name that was chosen by somebody is never part of a path.
+    /// Returns the path of a file. The name of the database is encoded in hexadecimal, because a name that a user chose
+    /// must not become part of a path.
     fn path(&self, file: &BackupFile) -> PathBuf {
         let name: String = file.database.key().bytes().map(|byte| format!("{byte:02x}")).collect();
         self.folder(file.deployment, file.backup).join(name)
@@ -53,7 +54,7 @@ impl BackupFolder {
     pub(crate) fn remove(&self, deployment: DeploymentId, backup: BackupId) -> Result<(), BlobsError> {
         let folder = self.folder(deployment, backup);
         gone(fs::remove_dir_all(&folder)).map_err(failed("remove a backup"))?;
-        // The deployment's folder goes with its last backup.
+        // Removing the last backup of a deployment removes the deployment's folder too.
         let parent = folder.parent().unwrap_or(Path::new(""));
         let empty = fs::read_dir(parent).is_ok_and(|mut entries| entries.next().is_none());
         if empty { gone(fs::remove_dir(parent)).map_err(failed("remove a folder of backups")) } else { Ok(()) }

@@ -1,4 +1,4 @@
-//! Backups of deployments: what is known of them. Their files are in the blob store.
+//! Backups of deployments: their metadata. Their files are in the blob store.
 
 use branchyard_deployments::entities::Backup;
 use branchyard_deployments::ports::BackupRepository;

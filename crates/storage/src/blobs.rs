@@ -1,4 +1,4 @@
-//! The blob port as folders: uploads as `<dir>/<upload>/<part>`, and the files of backups.
+//! The blob ports on folders: uploads as `<dir>/<upload>/<part>`, and the files of backups.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -11,7 +11,7 @@ use branchyard_domain::values::UploadId;
 
 use crate::backup_files::BackupFolder;
 
-/// Uploads in flight and files of backups, in folders of this process alone.
+/// Uploads in progress and files of backups, in folders that only this process uses.
 #[derive(Debug)]
 pub struct FolderBlobs {
     dir: PathBuf,
@@ -19,10 +19,10 @@ pub struct FolderBlobs {
 }
 
 impl FolderBlobs {
-    /// Uses `dir` for uploads and `backups` for files of backups, making them when they are not there.
+    /// Opens the folders `dir` for uploads and `backups` for files of backups. Creates a folder that does not exist.
     ///
     /// # Errors
-    /// When one cannot be made.
+    /// Returns an error if a folder cannot be created.
     pub fn open(dir: PathBuf, backups: PathBuf) -> io::Result<Self> {
         fs::create_dir_all(&dir)?;
         Ok(Self { dir, backups: BackupFolder::open(backups)? })
@@ -42,7 +42,7 @@ pub(crate) fn failed(context: impl Into<String>) -> impl FnOnce(io::Error) -> Bl
     move |source| BlobsError { context, full: source.kind() == io::ErrorKind::StorageFull, source }
 }
 
-/// A name in the folder is durable only once the folder itself is synced.
+/// Makes new names in a folder durable.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
@@ -51,7 +51,8 @@ impl Blobs for FolderBlobs {
     fn put_part(&self, upload: UploadId, number: u32, bytes: &mut dyn Read) -> Result<u64, BlobsError> {
         let folder = self.folder(upload);
         fs::create_dir_all(&folder).map_err(failed("make the folder of an upload"))?;
-        // Under a name of its own: two attempts at one part may overlap, and the last complete one wins.
+        // Written under a temporary name: two attempts to upload the same part may overlap, and the last complete one
+        // wins.
         let mut temporary = tempfile::NamedTempFile::new_in(&folder).map_err(failed("begin a part"))?;
         let size = io::copy(bytes, temporary.as_file_mut()).map_err(failed("write a part"))?;
         temporary.as_file().sync_all().map_err(failed("sync a part"))?;
@@ -105,17 +106,17 @@ impl BackupFilesPort for FolderBlobs {
     }
 }
 
-/// A part and where it ends in the whole.
+/// A part, and the offset of its end in the whole upload.
 struct BlobPart {
     path: PathBuf,
     end: u64,
 }
 
-/// All parts as one file, with one of them open at a time.
+/// All parts as one file, with at most one part open at a time.
 struct JoinedParts {
     all: Vec<BlobPart>,
     position: u64,
-    /// The open part, by its place, read up to the position.
+    /// Index and file of the open part. The file is positioned at `position`.
     current: Option<(usize, File)>,
 }
 

@@ -1,4 +1,4 @@
-//! Connections: which engine, how each is set up, and the pools.
+//! Connections: the choice of the engine, the setup of a connection, and the pools.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,14 +11,14 @@ use crate::error::OpenError;
 use crate::file;
 use crate::store::PoolLoad;
 
-/// A connection to either engine. SQLite stands last because it accepts any path; the variant is chosen by [`StoreTarget`].
+/// A connection to either engine. [`StoreTarget`] chooses the variant. SQLite is last because it accepts any path.
 #[derive(diesel::MultiConnection)]
 pub(crate) enum AnyConnection {
     Pg(PgConnection),
     Sqlite(SqliteConnection),
 }
 
-/// Where the store is.
+/// The location of the store.
 #[derive(Clone)]
 pub(crate) enum StoreTarget {
     Postgres(String),
@@ -45,7 +45,7 @@ impl StoreTarget {
     }
 }
 
-/// A pooled connection that can be marked as not to be used again.
+/// A pooled connection that can be marked as unusable.
 pub(crate) struct Pooled {
     pub(crate) any: AnyConnection,
     pub(crate) broken: bool,
@@ -77,20 +77,20 @@ impl r2d2::ManageConnection for Manager {
         Ok(conn.any.ping()?)
     }
 
-    /// A transaction that panicked leaves its transaction open: closing the connection ends it.
+    /// A thread that panics leaves its transaction open. Closing the connection ends the transaction.
     fn has_broken(&self, conn: &mut Pooled) -> bool {
         conn.broken || std::thread::panicking() || conn.any.is_broken()
     }
 }
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TransactionKind {
     Read,
     Write,
 }
 
-/// Whether SQLite writes a log ahead, by what a `PRAGMA journal_mode` answers.
+/// Runs a `PRAGMA journal_mode` statement. Returns `true` if SQLite uses a write-ahead log.
 pub(crate) fn writes_ahead(conn: &mut SqliteConnection, pragma: &str) -> QueryResult<bool> {
     #[derive(QueryableByName)]
     struct OpenMode {
@@ -113,9 +113,10 @@ impl r2d2::CustomizeConnection<Pooled, ConnectError> for SetUp {
         let wait = self.wait.as_millis();
         match &mut conn.any {
             AnyConnection::Sqlite(sqlite) => {
-                // The first: what follows may meet a lock.
+                // The busy timeout comes first, because the following statements may meet a lock.
                 sqlite.batch_execute(&format!("PRAGMA busy_timeout = {wait}; PRAGMA foreign_keys = ON"))?;
-                // An acknowledged change survives a power cut: in WAL mode by a sync of the log that transactions share (`log`).
+                // An acknowledged change survives a power cut. In WAL mode, that takes a sync of the log, which
+                // transactions share (`wal_sync`).
                 let level = if writes_ahead(sqlite, "PRAGMA journal_mode = WAL")? { "NORMAL" } else { "FULL" };
                 sqlite.batch_execute(&format!("PRAGMA synchronous = {level}"))?;
                 if self.purpose == TransactionKind::Read {
@@ -124,7 +125,8 @@ impl r2d2::CustomizeConnection<Pooled, ConnectError> for SetUp {
             }
             AnyConnection::Pg(pg) => {
                 let statement = self.statement.as_millis();
-                // English, because some errors are told apart by their text (`error::is_passing`); not everyone may set it.
+                // In English, because `error::is_passing` recognizes some errors by their text. Not every role may set
+                // this.
                 let _ = pg.batch_execute("SET lc_messages = 'C'");
                 pg.batch_execute(&format!(
                     "SET lock_timeout = {wait}; SET statement_timeout = {statement}; SET client_min_messages = warning; \
@@ -136,7 +138,7 @@ impl r2d2::CustomizeConnection<Pooled, ConnectError> for SetUp {
     }
 }
 
-/// Keeps the last reason why connecting failed: r2d2 itself only reports that time ran out.
+/// Keeps the cause of the last failed attempt to connect, because r2d2 only reports the timeout.
 #[derive(Debug, Clone, Default)]
 struct LastError(Arc<Mutex<Option<String>>>);
 
@@ -147,7 +149,7 @@ impl r2d2::HandleError<ConnectError> for LastError {
     }
 }
 
-/// No connection was to be had in time.
+/// No connection became available in time.
 #[derive(Debug, thiserror::Error)]
 #[error("no connection to the metadata store within {} ms: {}", .waited.as_millis(), .reason.as_deref().unwrap_or("all are in use"))]
 pub(crate) struct NoConnection {
@@ -157,7 +159,7 @@ pub(crate) struct NoConnection {
 
 pub(crate) type PooledConnection = r2d2::PooledConnection<Manager>;
 
-/// A bounded pool; the wait for one of its connections is bounded too.
+/// A bounded pool. The wait for a connection is bounded too.
 pub(crate) struct ConnectionPool {
     pool: r2d2::Pool<Manager>,
     errors: LastError,
@@ -177,7 +179,7 @@ impl ConnectionPool {
             .max_size(size.max(1))
             .min_idle(Some(1))
             .connection_timeout(wait)
-            // A connection is tried by the BEGIN of its transaction, which is repeated on another one.
+            // The `BEGIN` of a transaction tests its connection, and is repeated on another connection if it fails.
             .test_on_check_out(false)
             .error_handler(Box::new(errors.clone()))
             .connection_customizer(Box::new(SetUp { purpose, wait, statement }));
@@ -200,13 +202,13 @@ impl ConnectionPool {
         PoolLoad { busy: state.connections.saturating_sub(state.idle_connections), idle: state.idle_connections }
     }
 
-    /// How many connections may have gone stale together.
+    /// Returns the maximum number of connections. All of them may have gone stale together.
     pub(crate) fn size(&self) -> u32 {
         self.pool.max_size()
     }
 }
 
-/// Begins a transaction with `sql` as its first statement.
+/// Begins a transaction with the given statement for the connection's engine.
 pub(crate) fn begin(conn: &mut AnyConnection, postgres: &str, sqlite: &str) -> QueryResult<()> {
     match conn {
         AnyConnection::Pg(conn) => AnsiTransactionManager::begin_transaction_sql(conn, postgres),

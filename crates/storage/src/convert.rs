@@ -1,4 +1,4 @@
-//! Between columns and values. What a column holds is parsed like anything else that comes from outside.
+//! Conversion between columns and values. The content of a column is parsed like any other external input.
 
 use branchyard_deployments::entities::{BackupKind, DeploymentFailureKind, DeploymentRole, Metered, RunState};
 use branchyard_deployments::ports::{DeploymentOperationKind, Resolution};
@@ -18,10 +18,10 @@ use crate::error::Unreadable;
 
 pub(crate) type Read<T> = Result<T, Unreadable>;
 
-/// Bytes of the longest text that is searched for; a longer one is found nowhere.
+/// Maximum length in bytes of a text that is searched for. A longer text has no matches.
 pub(crate) const LONGEST_SEARCH: usize = PullFilter::MAX_CONTAINS;
 
-/// The pattern that finds a text anywhere in a `search_key`.
+/// Returns the `LIKE` pattern that finds a text anywhere in a `search_key`.
 pub(crate) fn anywhere(text: &str) -> String {
     let mut pattern = String::with_capacity(text.len() + 2);
     pattern.push('%');
@@ -41,17 +41,17 @@ pub(crate) trait StoredValue: Sized {
     fn read(column: Self::Column) -> Result<Self, String>;
 }
 
-/// Reads a column, naming it if that fails.
+/// Reads a column. An error names the column.
 pub(crate) fn read<T: StoredValue>(name: &'static str, column: T::Column) -> Read<T> {
     T::read(column).map_err(|why| Unreadable { column: name, why })
 }
 
-/// The same for a column that may be null.
+/// Reads a nullable column. An error names the column.
 pub(crate) fn read_if<T: StoredValue>(name: &'static str, column: Option<T::Column>) -> Read<Option<T>> {
     column.map(|column| read(name, column)).transpose()
 }
 
-/// A column that has to be there because of another one.
+/// Returns the value of a nullable column that must not be null in the state of its row.
 pub(crate) fn present<T>(name: &'static str, column: Option<T>) -> Read<T> {
     column.ok_or_else(|| Unreadable { column: name, why: "nothing, where the state wants a value".to_owned() })
 }
@@ -100,7 +100,7 @@ impl StoredValue for PullNumber {
     }
 }
 
-/// Counts and sizes: never negative, at most what a signed column holds.
+/// Counts and sizes, which are never negative and fit a signed column.
 macro_rules! stored_counts {
     ($($type:ty),+) => {$(
         impl StoredValue for $type {
@@ -184,27 +184,27 @@ pub(crate) fn time(micros: i64) -> Timestamp {
     Timestamp::from_micros(micros)
 }
 
-/// A size or count for a signed column.
+/// Converts a size or count for a signed column.
 pub(crate) fn signed(column: &'static str, value: u64) -> Read<i64> {
     i64::try_from(value).map_err(|_| Unreadable { column, why: format!("{value}, which is too large") })
 }
 
-/// A page size as SQL wants it.
+/// Converts a page size for a `LIMIT` clause.
 pub(crate) fn limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-/// A count as the port wants it.
+/// Converts a count of rows for the port. A negative count becomes 0.
 pub(crate) fn count(rows: i64) -> u64 {
     u64::try_from(rows).unwrap_or(0)
 }
 
-/// Turns rows into entities, failing with the first that does not parse.
+/// Converts rows to entities. Fails with the first row that does not parse.
 pub(crate) fn all<R, T>(rows: Vec<R>, read: impl FnMut(R) -> Read<T>) -> Result<Vec<T>, crate::error::StoreError> {
     Ok(rows.into_iter().map(read).collect::<Read<Vec<T>>>()?)
 }
 
-/// The same for at most one row.
+/// Converts at most one row to an entity.
 pub(crate) fn one<R, T>(row: Option<R>, read: impl FnMut(R) -> Read<T>) -> Result<Option<T>, crate::error::StoreError> {
     Ok(row.map(read).transpose()?)
 }

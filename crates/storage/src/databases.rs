@@ -40,7 +40,7 @@ struct DatabaseRow {
     deleted_at: Option<i64>,
 }
 
-/// Name and description in lower case, apart by a character that neither has.
+/// Returns the lower-case name and description, separated by a character that occurs in neither.
 fn search_key(database: &Database) -> String {
     let description = database.description.as_deref().unwrap_or_default();
     format!("{}\u{1f}{}", database.locator.name.key(), description.to_lowercase())
@@ -93,7 +93,7 @@ impl DatabaseRow {
     }
 }
 
-/// Live databases that `viewer` may see.
+/// Returns the query for live databases that `viewer` may see.
 fn visible<'q>(viewer: Option<AccountId>) -> Boxed<'q> {
     let live = databases::table.filter(databases::deleted_at.is_null()).into_boxed();
     match viewer.map(|viewer| viewer.to_string()) {
@@ -116,11 +116,11 @@ fn visible<'q>(viewer: Option<AccountId>) -> Boxed<'q> {
     }
 }
 
-/// The same as a page after a pair of keys.
+/// Returns the query for a page of [`visible`] databases, sorted by owner and name, after a pair of keys.
 fn page<'q>(viewer: Option<AccountId>, after: Option<(&str, &str)>, most: usize) -> Boxed<'q> {
     let mut query = visible(viewer);
     if let Some((owner, name)) = after {
-        // Said twice, so that the index is entered at the owner.
+        // The first filter is redundant, but lets the index scan start at the owner.
         query = query
             .filter(databases::owner_key.ge(owner.to_owned()))
             .filter(databases::owner_key.gt(owner.to_owned()).or(databases::name_key.gt(name.to_owned())));
@@ -128,7 +128,7 @@ fn page<'q>(viewer: Option<AccountId>, after: Option<(&str, &str)>, most: usize)
     query.order((databases::owner_key, databases::name_key)).limit(limit(most))
 }
 
-/// The same narrowed down; nothing when no database can pass.
+/// Narrows a query down by a filter. Returns `None` if no database can match.
 fn filtered<'q>(mut query: Boxed<'q>, filter: &DatabaseFilter) -> Option<Boxed<'q>> {
     if let Some(owner) = &filter.owner {
         query = query.filter(databases::owner_key.eq(owner.key()));
@@ -149,15 +149,16 @@ fn filtered<'q>(mut query: Boxed<'q>, filter: &DatabaseFilter) -> Option<Boxed<'
     Some(query)
 }
 
-/// As the index has it.
+/// Spelled exactly as in the index.
 const LAST_WRITE: &str = "COALESCE(databases.last_write_at, 0)";
 
-/// The same by `$place`, the highest first, after a place and an id. A macro, because the places differ in their type.
+/// Sorts a query by `$place` in descending order, and starts after a place and an id. A macro, because the types of the
+/// places differ.
 macro_rules! ranked {
     ($query:expr, $place:expr, $after:expr) => {{
         let mut query = $query;
         if let Some((place, id)) = $after {
-            // Said twice, so that the index is entered at the place.
+            // The first filter is redundant, but lets the index scan start at the place.
             query = query
                 .filter($place.le(place))
                 .filter($place.lt(place).or(databases::id.lt(DatabaseId::to_string(&id))));
@@ -261,7 +262,7 @@ impl DatabaseRepository for SqlTransaction {
         let user = user.to_string();
         let organizations = members::table.filter(members::user_id.eq(&user)).select(members::organization_id);
         let shared = collaborators::table.filter(collaborators::user_id.eq(&user)).select(collaborators::database_id);
-        // Three queries, so that each enters an index of its own.
+        // Three queries, so that each can use its own index.
         let live = || databases::table.filter(databases::deleted_at.is_null()).into_boxed();
         let queries: [Boxed<'_>; 3] = [
             live().filter(databases::owner_id.eq(&user)),

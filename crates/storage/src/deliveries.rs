@@ -1,4 +1,4 @@
-//! Deliveries, their attempts, and the leases on hooks.
+//! Webhook deliveries, their attempts, and the leases on hooks.
 
 use std::collections::BTreeMap;
 
@@ -112,7 +112,7 @@ fn attempt(row: AttemptRow) -> Read<Attempt> {
     })
 }
 
-/// The newest delivery of a hook.
+/// Returns the newest delivery of a hook.
 pub(crate) fn last(conn: &mut AnyConnection, hook: &str) -> Step<Option<Delivery>> {
     let row = deliveries::table
         .filter(deliveries::hook_id.eq(hook))
@@ -123,22 +123,22 @@ pub(crate) fn last(conn: &mut AnyConnection, hook: &str) -> Step<Option<Delivery
     one(row, delivery)
 }
 
-/// When a hook is due: the earliest time of its pending deliveries.
+/// The time at which a hook is due: the earliest time of its pending deliveries.
 const DUE_AT: Fixed<Nullable<BigInt>> =
     fixed("(SELECT min(d.next_attempt_at) FROM deliveries AS d WHERE d.hook_id = hooks.id AND d.state = 'pending')");
-/// That a delivery is pending, spelled as in the indexes of such deliveries: with a parameter in its place SQLite would prepare the statement
-/// anew for each value, to see whether they serve it.
+/// The condition that a delivery is pending, spelled as in the partial indexes. With a parameter, SQLite would prepare
+/// the statement again for each value to check whether the indexes apply.
 const PENDING: Fixed<Bool> = fixed("deliveries.state = 'pending'");
-/// Hooks or deliveries that one statement names.
+/// Maximum number of hooks or deliveries that one statement names.
 const AT_ONCE: usize = 500;
 
-/// Notes when the hook of deliveries that changed is due.
+/// Updates the due time of a hook whose deliveries changed.
 fn note_due(conn: &mut AnyConnection, hook: &str) -> Step<()> {
     update(hooks::table.find(hook)).set(hooks::due_at.eq(DUE_AT)).execute(conn)?;
     Ok(())
 }
 
-/// The first due deliveries of a hook, by event, with their bodies.
+/// Returns the first due deliveries of a hook in the order of their ids, with the bodies of their events.
 fn first_due(conn: &mut AnyConnection, hook: HookId, now: i64, most: usize) -> Step<Vec<(Delivery, String)>> {
     let rows: Vec<(DeliveryRow, String)> = deliveries::table
         .inner_join(events::table.on(events::id.eq(deliveries::event_id)))
@@ -155,7 +155,7 @@ fn first_due(conn: &mut AnyConnection, hook: HookId, now: i64, most: usize) -> S
 impl DeliveryRepository for SqlTransaction {
     fn add(&mut self, added: &[Delivery]) -> Result<()> {
         self.run("queue deliveries", |conn| {
-            // By the time at which they are due: nearly always one for all.
+            // Grouped by due time, which is nearly always the same for all.
             let mut due = BTreeMap::<i64, Vec<String>>::new();
             for delivery in added {
                 let row = DeliveryRow {

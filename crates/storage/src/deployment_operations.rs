@@ -60,7 +60,7 @@ fn row(operation: &DeploymentOperation) -> DeploymentOperationRow {
     }
 }
 
-/// The row with the names of its deployment and its creator.
+/// An operation's row with the names of its deployment and its creator.
 type JoinedDeploymentOperation = (DeploymentOperationRow, (String, String), String);
 
 fn operation((row, (owner, name), creator): JoinedDeploymentOperation) -> Read<DeploymentOperation> {
@@ -103,7 +103,7 @@ fn operation((row, (owner, name), creator): JoinedDeploymentOperation) -> Read<D
     })
 }
 
-/// The select that [`operation`] reads.
+/// The query whose rows [`operation`] reads.
 macro_rules! joined {
     () => {
         deployment_operations::table

@@ -135,7 +135,7 @@ impl DeploymentRepository for SqlTransaction {
 
     fn by_name(&mut self, owner: &OwnerName, name: &DeploymentName) -> Result<Option<Deployment>> {
         self.run("find a deployment", |conn| {
-            // An organization that was deleted owned no deployments, so at most one account has the name.
+            // A deleted organization owned no deployments, so at most one account with this name has any.
             let found: Option<DeploymentRow> = deployments::table
                 .inner_join(accounts::table.on(accounts::id.eq(deployments::owner_id)))
                 .filter(accounts::name_key.eq(owner.key()))

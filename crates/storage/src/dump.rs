@@ -1,7 +1,8 @@
-//! Everything in the store as lines of JSON, and back: the same from and to either engine.
+//! Dumps: the content of the store as lines of JSON. A dump of either engine can be loaded into either engine.
 //!
-//! The first line says which migrations the tables are at, the last how many rows there were, so that a file cut short is noticed. In between
-//! each table begins with an object that names its columns; each row is an array. Bytes are hexadecimal, times and numbers are integers.
+//! The first line lists the applied migrations. The last line holds the number of rows, so that a truncated file is
+//! detected. Between them, each table begins with an object that names its columns, and each row is an array. Bytes are
+//! hexadecimal text; times and numbers are integers.
 
 use std::io::{self, BufRead, Write};
 
@@ -16,7 +17,7 @@ use crate::connection::{AnyConnection, TransactionKind};
 use crate::error::MigrationError;
 use crate::store::Store;
 
-/// Every table, each after those it refers to.
+/// All tables. Each comes after the tables it refers to.
 const TABLES: &[&str] = &[
     "installation",
     "accounts",
@@ -54,43 +55,43 @@ const TABLES: &[&str] = &[
 ];
 
 const FORMAT: u32 = 1;
-/// Rows that are read or written in one statement.
+/// Number of rows that one statement reads or writes.
 const BATCH: usize = 500;
 
-/// Metadata could not be dumped or loaded.
+/// An error of a dump or a load.
 #[derive(Debug, thiserror::Error)]
 pub enum DumpError {
-    /// Reading or writing the file.
+    /// Reading or writing the file failed.
     #[error("the dump could not be read or written")]
     Io(#[from] io::Error),
-    /// The store.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] MetadataError),
-    /// The store, while a table was read or written.
+    /// The store failed while a table was read or written.
     #[error("table {table}: {source}")]
     Table {
-        /// The table.
+        /// Name of the table.
         table: String,
-        /// What went wrong.
+        /// The cause.
         source: diesel::result::Error,
     },
-    /// Its migrations.
+    /// The migrations of the store could not be checked.
     #[error(transparent)]
     Migrations(#[from] MigrationError),
-    /// The file is not a whole dump.
+    /// The file is not a complete dump.
     #[error("line {line} of the dump: {why}")]
     Malformed {
-        /// Line, from 1.
+        /// Line number, counted from 1.
         line: u64,
-        /// What is wrong with it.
+        /// Description of the problem.
         why: String,
     },
-    /// A newer program wrote the dump.
+    /// A newer version of the program wrote the dump.
     #[error(
         "the dump has migration {0}, which this program does not know; load it with the program that wrote it, or a newer one"
     )]
     Newer(String),
-    /// The store is in use already.
+    /// The store to load into is not empty.
     #[error("the metadata store is not empty; load the dump into a new one")]
     NotEmpty,
 }
@@ -130,10 +131,11 @@ struct DumpColumn {
 }
 
 impl Store {
-    /// Writes everything as it is at one moment; gives the live databases of that moment, ascending.
+    /// Writes the whole store as of one point in time. Returns the ids of the databases that are live at that time, in
+    /// ascending order.
     ///
     /// # Errors
-    /// [`DumpError`].
+    /// [`DumpError`] if the store cannot be read or `out` cannot be written.
     pub fn dump(&self, out: &mut dyn Write) -> Result<Vec<DatabaseId>, DumpError> {
         let migrations = self.check()?.applied;
         let mut tx = self.transaction(TransactionKind::Read)?;
@@ -157,10 +159,10 @@ impl Store {
         Ok(live.into_iter().filter_map(|id| DatabaseId::parse(&id.line).ok()).collect())
     }
 
-    /// Reads what [`Store::dump`] wrote into this store, which has its tables and nothing in them. All of it or nothing.
+    /// Loads a dump written by [`Store::dump`] into this store, which must be migrated and empty. The load is atomic.
     ///
     /// # Errors
-    /// [`DumpError`].
+    /// [`DumpError`] if the dump is malformed or newer, or if the store is not empty.
     pub fn load(&self, from: &mut dyn BufRead) -> Result<(), DumpError> {
         let mut input = DumpInput { from, line: 0 };
         let head: DumpHead = input.parse("no head")?;
@@ -180,10 +182,10 @@ impl Store {
         Ok(tx.commit(Durability::Synced)?)
     }
 
-    /// The id that tells this store from others; `fresh` becomes it on the first call.
+    /// Returns the unique id of this store. The first call sets the id to `fresh`.
     ///
     /// # Errors
-    /// [`MetadataError`].
+    /// [`MetadataError`] if the store fails.
     pub fn installation(&self, fresh: &str) -> Result<String, MetadataError> {
         let mut tx = Box::new(self.transaction(TransactionKind::Write)?);
         let id = tx.run("name the installation", |conn| {
@@ -231,7 +233,7 @@ fn dump_table(
     let values: Vec<String> = columns
         .iter()
         .map(|DumpColumn { name, kind }| match kind.as_str() {
-            // An absent value has no digits: of NULL, `hex` would make an empty text.
+            // `hex` would turn NULL into an empty text.
             "blob" => format!("CASE WHEN {name} IS NOT NULL THEN lower(hex({name})) END"),
             "bytea" => format!("encode({name}, 'hex')"),
             "boolean" if matches!(conn, AnyConnection::Sqlite(_)) => {
@@ -252,7 +254,7 @@ fn dump_table(
                 rows += 1;
             }
         }
-        // A cursor: otherwise all rows would be in memory at once.
+        // With a cursor, so that not all rows are in memory at once.
         AnyConnection::Pg(conn) => {
             conn.batch_execute(&format!(
                 "DECLARE dump NO SCROLL CURSOR FOR SELECT json_build_array({values})::text AS line FROM {table}"
@@ -275,7 +277,7 @@ fn dump_table(
     Ok(rows)
 }
 
-/// Databases refer to databases, in any order.
+/// Defers the check of foreign keys, because databases refer to each other in any order.
 fn defer_constraints(conn: &mut AnyConnection) -> QueryResult<()> {
     match conn {
         AnyConnection::Sqlite(conn) => conn.batch_execute("PRAGMA defer_foreign_keys = ON"),
@@ -353,7 +355,7 @@ fn load_tables(conn: &mut AnyConnection, input: &mut DumpInput<'_>) -> Result<()
     }
 }
 
-/// Rows on their way into one table.
+/// A load of rows into one table.
 struct Load {
     table: String,
     insert: String,
@@ -384,7 +386,7 @@ impl Load {
         let insert = if sqlite {
             format!("INSERT INTO {table} ({names}) SELECT {values} FROM (SELECT value AS r FROM json_each(?))")
         } else {
-            // The order of events is a number the engine gives otherwise.
+            // The position of an event is an identity column, which accepts explicit values only with this clause.
             format!(
                 "INSERT INTO {table} ({names}) OVERRIDING SYSTEM VALUE SELECT {values} FROM jsonb_array_elements($1::jsonb) AS e (r)"
             )

@@ -1,92 +1,92 @@
-//! What can go wrong, and how diesel's errors become the port's.
+//! Errors, and the conversion of diesel's errors to those of the port.
 
 use std::time::Duration;
 
 use branchyard_domain::ports::MetadataError;
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 
-/// The store could not be opened.
+/// An error that prevents opening the store.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The URL names no engine known here.
+    /// The URL has an unknown scheme.
     #[error("'{scheme}' is no metadata store: use sqlite://PATH, a plain path or postgres://…")]
     Scheme {
-        /// What stood before `://`.
+        /// The scheme, which is the text before `://`.
         scheme: String,
     },
     /// A SQLite URL without a path.
     #[error("the metadata URL names no file")]
     NoPath,
-    /// A store in memory would be in DoltLite's own format, and different in each connection.
+    /// An in-memory store. It would have DoltLite's own format, and each connection would have a store of its own.
     #[error("the metadata store has to be a file, not '{0}'")]
     InMemory(String),
-    /// The file is something else.
+    /// The file exists and is not a standard SQLite file.
     #[error("'{path}' is not a standard SQLite file; move it away, or name another with --metadata-url")]
     NotSqlite {
-        /// The file.
+        /// Path of the file.
         path: String,
     },
-    /// The file could not be made or read.
+    /// The file could not be created or read.
     #[error("cannot use '{path}' as the metadata file")]
     File {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// No connection within the time allowed.
+    /// No connection could be opened in time.
     #[error("cannot connect to the metadata store: {reason}")]
     Connect {
-        /// What the engine said.
+        /// The message of the engine.
         reason: String,
     },
 }
 
-/// Migrations could not be checked or run.
+/// An error that prevents checking or applying migrations.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrationError {
-    /// A newer or foreign program has been here.
+    /// The store has a migration that this program does not know.
     #[error(
         "the metadata store has migration {version}, which this program does not know; run the program that applied it, or a newer one"
     )]
     Unknown {
-        /// The migration.
+        /// Version of the migration.
         version: String,
     },
-    /// What was applied is not what this program would apply.
+    /// A migration differs from the one that was applied.
     #[error(
         "migration {version} was changed after it was applied to this metadata store; run the release that applied it, \
          and put further changes in a new migration"
     )]
     Altered {
-        /// The migration.
+        /// Version of the migration.
         version: String,
     },
-    /// Not all were applied, and applying was not allowed.
+    /// Migrations are pending, and applying them was not allowed.
     #[error("the metadata store lacks migrations ({}); run `branchyard migrate`, or start without --no-migrate", .versions.join(", "))]
     Pending {
-        /// The migrations, in order.
+        /// Versions of the migrations, in order.
         versions: Vec<String>,
     },
-    /// Another process is migrating.
+    /// Another process is migrating the store. The value is the time waited.
     #[error("another process has been migrating the metadata store for {} seconds; wait for it, or stop it, and try again", .0.as_secs())]
     Locked(Duration),
-    /// A migration failed; nothing of it stays.
+    /// A migration failed and was rolled back.
     #[error("migration {version} failed and was undone")]
     Failed {
-        /// The migration.
+        /// Version of the migration.
         version: String,
-        /// What went wrong.
+        /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The store itself.
+    /// The store failed.
     #[error("the metadata store failed while migrations were {doing}")]
     Store {
-        /// What was being done.
+        /// The action at the time, for the message.
         doing: &'static str,
-        /// What went wrong.
+        /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -100,7 +100,7 @@ pub(crate) struct Unreadable {
     pub(crate) why: String,
 }
 
-/// What a repository method stumbles over, before it is known which port error that is.
+/// An error of a repository method, before it is converted to an error of the port.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StoreError {
     #[error(transparent)]
@@ -110,7 +110,8 @@ pub(crate) enum StoreError {
 }
 
 impl StoreError {
-    /// The port's error. A unique violation is a fault here: where it has a meaning, [`Failed::is_taken`] was asked first.
+    /// Converts to the error of the port. A unique violation becomes a fault: where it has a meaning, the caller has
+    /// checked [`StoreError::is_taken`] first.
     pub(crate) fn into_port(self, context: &'static str) -> MetadataError {
         match self {
             Self::Sql(error) if is_passing(&error) => MetadataError::Unavailable(Box::new(error)),
@@ -118,14 +119,15 @@ impl StoreError {
         }
     }
 
-    /// Whether a unique constraint refused. Which one cannot be told on SQLite, so the operation tried gives the meaning.
+    /// Returns `true` if a unique constraint was violated. SQLite does not identify the constraint, so the operation
+    /// defines the meaning.
     pub(crate) fn is_taken(&self) -> bool {
         matches!(self, Self::Sql(DieselError::DatabaseError(DatabaseErrorKind::UniqueViolation, _)))
     }
 }
 
-/// Whether the same may work later. diesel passes on no error codes, so the text decides what the kind leaves open; a text
-/// in another language is a fault instead, which costs the caller a retry and nothing else.
+/// Returns `true` if a retry may succeed. diesel does not pass on error codes, so the text of the error decides where
+/// the kind does not. An error in another language becomes a fault instead, which only costs the caller a retry.
 pub(crate) fn is_passing(error: &DieselError) -> bool {
     const SIGNS: &[&str] = &[
         "database is locked",

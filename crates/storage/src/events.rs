@@ -1,4 +1,4 @@
-//! The outbox.
+//! The outbox of events.
 
 use branchyard_domain::entities::Event;
 use branchyard_domain::ports::{EventRepository, MetadataError};
@@ -61,7 +61,7 @@ impl EventRepository for SqlTransaction {
                     .optional()?;
                 query = match position {
                     Some(position) => query.filter(events::position.gt(position)),
-                    // The event was purged, and those before it too: ids sort by creation.
+                    // The event has been purged, and so have all events before it: ids sort by time of creation.
                     None => query.filter(events::id.gt(after.to_string())),
                 };
             }

@@ -1,8 +1,8 @@
 //! The SQLite metadata file.
 //!
-//! The SQLite in this process is DoltLite's, and whatever it creates itself (a zero-byte file included) is in DoltLite's own
-//! format, with other locking and no WAL. It opens a file that *is* standard SQLite as such. So a new metadata file starts as
-//! a copy of an empty standard image, complete before it has its name.
+//! The SQLite in this process is DoltLite's. It creates new files (and turns zero-byte files) into DoltLite's own
+//! format, with other locking and without WAL, but it opens a standard SQLite file as such. A new metadata file is
+//! therefore a copy of an empty standard image, which is complete before it gets its final name.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -15,25 +15,26 @@ const EMPTY: &[u8; 4096] = include_bytes!("empty.sqlite");
 
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
-/// Makes the file if it is missing, never over an existing one, and refuses what is not standard SQLite.
+/// Creates the file if it does not exist, and never overwrites an existing file. Fails if the file is not standard
+/// SQLite.
 pub(crate) fn prepare(path: &Path) -> Result<(), OpenError> {
     let failed = |source| OpenError::File { path: path.display().to_string(), source };
     match File::open(path) {
         Ok(file) => check(file, path),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             create(path).map_err(failed)?;
-            // Another process may have been first; then its file counts.
+            // Another process may have created the file first. In that case its file is used.
             check(File::open(path).map_err(failed)?, path)
         }
         Err(error) => Err(failed(error)),
     }
 }
 
-/// The file itself, where `path` is a link to it.
+/// Returns the path of the file itself if `path` is a link to it.
 pub(crate) fn resolved(path: &str) -> Result<String, OpenError> {
     let failed = |source| OpenError::File { path: path.to_owned(), source };
     let resolved = std::fs::canonicalize(path).map_err(failed)?;
-    // A name that is no text can still be reached by the one that was given.
+    // If the resolved path is not valid UTF-8, the original path is used.
     Ok(resolved.into_os_string().into_string().unwrap_or_else(|_| path.to_owned()))
 }
 
@@ -58,7 +59,7 @@ fn create(path: &Path) -> std::io::Result<()> {
     name.push(format!(".new-{}", std::process::id()));
     let temporary = folder.join(name);
     let made = write_all(&temporary).and_then(|()| put_in_place(&temporary, path));
-    // Gone already when it was renamed.
+    // Already gone if the file was renamed.
     match std::fs::remove_file(&temporary) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             tracing::warn!(%error, path = %temporary.display(), "left behind")
@@ -79,18 +80,18 @@ fn write_all(path: &Path) -> std::io::Result<()> {
     file.sync_all()
 }
 
-/// A hard link fails when the name is taken, where a rename would replace what has it.
+/// Puts the file in place. A hard link fails if the name is taken, whereas a rename would replace the existing file.
 fn put_in_place(temporary: &Path, path: &Path) -> std::io::Result<()> {
     match std::fs::hard_link(temporary, path) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        // A file system without hard links: two processes that start at the same moment both write the same empty image.
+        // The file system has no hard links. If two processes start at the same time, both write the same empty image.
         Err(_) if !path.exists() => std::fs::rename(temporary, path),
         Err(error) => Err(error),
     }
 }
 
-/// The URI under which SQLite opens exactly this file, without ever creating it.
+/// Returns the URI with which SQLite opens exactly this file and never creates it.
 pub(crate) fn uri(path: &str) -> String {
     let mut uri = String::with_capacity(path.len() + 16);
     uri.push_str("file:");

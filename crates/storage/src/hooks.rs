@@ -30,7 +30,7 @@ struct HookRow {
     settings: SettingsRow,
 }
 
-/// What can change.
+/// The columns that can change.
 #[derive(Queryable, Selectable, Insertable, AsChangeset)]
 #[diesel(table_name = hooks, treat_none_as_null = true)]
 struct SettingsRow {
@@ -117,18 +117,19 @@ fn get(conn: &mut AnyConnection, id: &str) -> Step<Option<Hook>> {
     one(row, hook)
 }
 
-/// Hooks by how their last attempts went.
+/// A selection of hooks by the outcome of their last attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HookHealth<'a> {
-    /// It succeeded, and these hooks are not among them: the slow ones.
+    /// Hooks whose last attempt succeeded, except these slow hooks.
     Well(&'a [HookId]),
-    /// It succeeded, and these hooks are the ones: the slow ones.
+    /// These slow hooks, if their last attempt succeeded.
     Slow(&'a [HookId]),
-    /// It failed.
+    /// Hooks whose last attempt failed.
     Failing,
 }
 
-/// Hooks that have something due and that nobody holds, those that wait longest first, with when.
+/// Returns the hooks that have a due delivery and no live lease, with the time at which they became due, longest
+/// overdue first.
 pub(crate) fn due(conn: &mut AnyConnection, now: i64, standing: HookHealth<'_>, most: usize) -> Step<Vec<(i64, Hook)>> {
     if most == 0 || standing == HookHealth::Slow(&[]) {
         return Ok(Vec::new());
@@ -138,7 +139,7 @@ pub(crate) fn due(conn: &mut AnyConnection, now: i64, standing: HookHealth<'_>, 
         .filter(hooks::lease_until.is_null().or(hooks::lease_until.le(now)))
         .into_boxed();
     let ids = |hooks: &[HookId]| hooks.iter().map(ToString::to_string).collect::<Vec<_>>();
-    // There is an index for each of the two.
+    // Each of the two conditions on `failing_since` has a partial index.
     let wanted = match standing {
         HookHealth::Failing => free.filter(hooks::failing_since.is_not_null()),
         HookHealth::Well([]) => free.filter(hooks::failing_since.is_null()),
@@ -153,7 +154,7 @@ pub(crate) fn due(conn: &mut AnyConnection, now: i64, standing: HookHealth<'_>, 
     all(rows, |(due, row)| Ok((due.unwrap_or_default(), hook(row)?)))
 }
 
-/// Those of these hooks whose lease `holder` has, with its end.
+/// Returns those of the given hooks whose lease `holder` has, with the end of the lease.
 pub(crate) fn held(
     conn: &mut AnyConnection,
     holder: &str,

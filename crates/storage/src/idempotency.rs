@@ -1,4 +1,4 @@
-//! Answers kept for idempotency keys.
+//! Answers stored for idempotency keys.
 
 use branchyard_domain::ports::{IdempotencyRepository, MetadataError, SavedAnswer};
 use branchyard_domain::values::{AccountId, Timestamp};

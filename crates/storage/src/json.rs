@@ -1,5 +1,7 @@
-//! Structured values as JSON text. The mirrors are this crate's own and carry a version: an entity can change shape while
-//! rows written before stay readable. A changed mirror becomes `V2` beside `V1`; nothing here panics on what it reads.
+//! Structured values as JSON text.
+//!
+//! The mirror types belong to this crate and carry a version, so an entity can change its shape while existing rows
+//! stay readable. A changed mirror becomes `V2` beside `V1`. Reading never panics.
 
 mod deployments;
 
@@ -20,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::convert::{Read, StoredWord, read, read_if};
 use crate::error::Unreadable;
 
-/// The envelope: `{"v":"1", …}`.
+/// The versioned envelope: `{"v":"1", …}`.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "v")]
 enum Versioned<T> {
@@ -356,7 +358,7 @@ pub(crate) fn to_headers(column: &'static str, text: &str) -> Read<Vec<(String, 
 mod tests {
     use super::*;
 
-    /// What stores out there hold. A change here is a change of format: add `V2`.
+    /// The format of existing stores. A change of this text is a change of format: add `V2`.
     #[test]
     fn the_stored_form_stays() {
         let text = r#"{"v":"1","kind":"merge","pull":7,"ends":{"from":{"owner":"ann","name":"menu"},"from_branch":"f","to_branch":"t"},"message":"m","resolve":{"t":"ours"}}"#;

@@ -47,7 +47,7 @@ fn interval(row: IntervalRow) -> Read<Interval> {
     })
 }
 
-/// Intervals of `$whose` that touch a range. A macro, because the lists differ in the type of their query.
+/// Returns the intervals of `$whose` that overlap a range. A macro, because the types of the queries differ.
 macro_rules! touching {
     ($conn:expr, $whose:expr, $from:expr, $to:expr) => {{
         let rows: Vec<IntervalRow> = intervals::table

@@ -1,20 +1,24 @@
-//! The metadata port on diesel: SQLite for one node, Postgres for several, from one code.
+//! The metadata port on diesel: SQLite for one node, Postgres for several, from one code base.
 //!
-//! [`Store`] implements [`Metadata`](branchyard_domain::ports::Metadata). The connection is an enum of both engines and never
-//! leaves this crate; neither does any SQL. There is one `table!` set (`schema`), one file per aggregate, and for what the
-//! columns cannot hold flat, private JSON mirrors (`json`) that are versioned apart from the entities.
+//! [`Store`] implements [`Metadata`](branchyard_domain::ports::Metadata). A connection is an enum of both engines and
+//! never leaves this crate; neither does any SQL. There is one set of `table!` definitions (`schema`) and one file per
+//! aggregate. Values that do not fit flat columns have private JSON mirrors (`json`), which are versioned separately
+//! from the entities.
 //!
-//! The metadata file is a *standard* SQLite file, in WAL mode, although the SQLite linked here is DoltLite's: see `file`.
+//! The metadata file is a *standard* SQLite file in WAL mode, although the SQLite linked here is DoltLite's: see
+//! `file`.
 //!
 //! # Adding a migration
-//! 1. Write `migrations/{sqlite,postgres}/<date>-<number>_<name>/{up,down}.sql`, add only (see `migrations/README.md`).
-//! 2. Name the folder in `migrations.rs` and change `schema.rs`.
-//! 3. `cargo test -p branchyard-storage`, with `BRANCHYARD_TEST_POSTGRES_URL` set.
+//! 1. Write `migrations/{sqlite,postgres}/<date>-<number>_<name>/{up,down}.sql`, which may only add (see
+//!    `migrations/README.md`).
+//! 2. Add the folder to `TEXTS` in `migrations.rs` and change `schema.rs`.
+//! 3. Run `cargo test -p branchyard-storage` with `BRANCHYARD_TEST_POSTGRES_URL` set.
 
-// Both are here to be linked: the first carries every `sqlite3_*` symbol, the second the zlib that it needs.
+// Both are named so that they are linked: the first provides every `sqlite3_*` symbol, the second the zlib that the
+// first needs.
 use doltlite as _;
 use libz_sys as _;
-// Named so that their features (no bundled SQLite, libpq from source) hold for this crate whatever else is built with it.
+// Named so that this crate's features (no bundled SQLite, libpq from source) apply in every build.
 use libsqlite3_sys as _;
 use pq_sys as _;
 

@@ -1,7 +1,7 @@
-//! Migrations: what was applied, whether it is what this program knows, and applying the rest.
+//! Migrations: which are applied, whether this program knows them, and applying the pending ones.
 //!
-//! diesel applies and records them. What it does not notice is a migration that was edited after it ran somewhere, so the
-//! SHA-256 of each `up.sql` is kept beside, in `branchyard_migrations`, written in the transaction of the migration.
+//! diesel applies and records migrations, but does not notice a migration that was edited after it was applied. The
+//! SHA-256 of each `up.sql` is therefore stored in `branchyard_migrations`, in the transaction of the migration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -21,7 +21,8 @@ use crate::store::Store;
 const POSTGRES: EmbeddedMigrations = embed_migrations!("../../migrations/postgres");
 const SQLITE: EmbeddedMigrations = embed_migrations!("../../migrations/sqlite");
 
-/// A migration's folder and what its `up.sql` says on each engine; diesel does not give back what it embeds.
+/// A migration: the name of its folder and its `up.sql` for each engine. diesel does not expose the text that it
+/// embeds.
 struct MigrationText {
     name: &'static str,
     postgres: &'static str,
@@ -38,23 +39,23 @@ macro_rules! texts {
     };
 }
 
-/// All folders, oldest first.
+/// All migrations, oldest first.
 const TEXTS: &[MigrationText] =
     texts!["2026-11-21-000001_start", "2026-11-23-000001_pull_content", "2026-11-23-000002_operation_turns"];
 
 const LOG: &str = "CREATE TABLE IF NOT EXISTS branchyard_migrations (
     version TEXT NOT NULL PRIMARY KEY, hash TEXT NOT NULL, applied_at BIGINT NOT NULL)";
 
-/// "branchym": held by a process while it migrates, for its session.
+/// The key is "branchym". A process holds the lock for its session while it migrates.
 const LOCK: &str = "SELECT pg_try_advisory_lock(7093839489804040557) AS held";
 const UNLOCK: &str = "SELECT pg_advisory_unlock(7093839489804040557)";
 
-/// How far a store is.
+/// The migration status of a store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Status {
-    /// Migrations applied, oldest first; all of them known and unchanged.
+    /// Applied migrations, oldest first. All of them are known and unchanged.
     pub applied: Vec<String>,
-    /// Migrations still to be applied, oldest first.
+    /// Pending migrations, oldest first.
     pub pending: Vec<String>,
 }
 
@@ -62,7 +63,7 @@ fn failed<E: Into<Box<dyn std::error::Error + Send + Sync>>>(doing: &'static str
     move |error| MigrationError::Store { doing, source: error.into() }
 }
 
-/// How diesel reads the version from the folder's name.
+/// Returns the version that diesel derives from the folder's name.
 fn version(name: &str) -> String {
     name.split('_').next().unwrap_or_default().replace('-', "")
 }
@@ -71,7 +72,7 @@ fn hash(text: &str) -> String {
     Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Version → hash, for the engine of the connection.
+/// Returns the hash of each known version, for the engine of the connection.
 fn known(conn: &AnyConnection) -> BTreeMap<String, String> {
     TEXTS
         .iter()
@@ -85,7 +86,7 @@ fn known(conn: &AnyConnection) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// What the store says about itself, compared with what this program knows. Writes nothing.
+/// Compares the migrations recorded in the store with those known to this program. Writes nothing.
 fn status(conn: &mut AnyConnection) -> Result<Status, MigrationError> {
     const DOING: &str = "being read";
     if !has_log(conn).map_err(failed(DOING))? {
@@ -116,7 +117,7 @@ fn status(conn: &mut AnyConnection) -> Result<Status, MigrationError> {
     Ok(Status { applied: versions.into_iter().collect(), pending })
 }
 
-/// Whether any migration ever began here.
+/// Returns `true` if the store has ever been migrated.
 fn has_log(conn: &mut AnyConnection) -> QueryResult<bool> {
     #[derive(QueryableByName)]
     struct Row {
@@ -135,7 +136,7 @@ fn has_log(conn: &mut AnyConnection) -> QueryResult<bool> {
     Ok(diesel::sql_query(query).get_result::<Row>(conn)?.tables > 0)
 }
 
-/// Applies one migration and notes its hash, in the transaction that is open.
+/// Applies one migration and records its hash, in the open transaction.
 fn apply(conn: &mut AnyConnection, next: &str, hash: &str, now: i64) -> Result<(), MigrationError> {
     let fail = |source| MigrationError::Failed { version: next.to_owned(), source };
     match conn {
@@ -163,7 +164,7 @@ where
     Ok(())
 }
 
-/// All that is pending, in one transaction: afterwards there is all of it or nothing.
+/// Applies all pending migrations in one transaction.
 fn apply_all(conn: &mut AnyConnection, now: i64) -> Result<Vec<String>, MigrationError> {
     const DOING: &str = "being prepared";
     begin(conn, "BEGIN", "BEGIN IMMEDIATE").map_err(failed(DOING))?;
@@ -179,8 +180,8 @@ fn apply_all(conn: &mut AnyConnection, now: i64) -> Result<Vec<String>, Migratio
     Ok(pending)
 }
 
-/// Waits for the lock of migrations by asking again and again: a session that *blocks* on it holds a snapshot, for which a
-/// concurrent index build waits, which the migrating session waits for in turn.
+/// Waits for the migration lock by polling. A session that *blocks* on the lock would hold a snapshot. A concurrent
+/// index build waits for that snapshot, and the migrating session waits for the index build.
 fn lock(conn: &mut AnyConnection, patience: Duration) -> Result<(), MigrationError> {
     #[derive(QueryableByName)]
     struct Row {
@@ -193,7 +194,7 @@ fn lock(conn: &mut AnyConnection, patience: Duration) -> Result<(), MigrationErr
     let begun = Instant::now();
     loop {
         if diesel::sql_query(LOCK).get_result::<Row>(conn).map_err(failed("being locked"))?.held {
-            // Building an index on a grown table takes longer than any request may.
+            // Building an index on a large table takes longer than any request may.
             return conn.batch_execute("SET statement_timeout = 0").map_err(failed("being locked"));
         }
         if begun.elapsed() >= patience {
@@ -208,15 +209,15 @@ impl Store {
         self.writers.get().map_err(failed("being connected"))
     }
 
-    /// Checks that nothing unknown or altered was applied, and tells what is applied and pending. Changes nothing.
+    /// Checks that no unknown or altered migration was applied, and returns the status. Changes nothing.
     ///
     /// # Errors
-    /// [`MigrationError`]; its text says what to do.
+    /// [`MigrationError`]; its text states what to do.
     pub fn check(&self) -> Result<Status, MigrationError> {
         status(&mut self.readers.get().map_err(failed("being connected"))?.any)
     }
 
-    /// The migrations still to be applied, oldest first.
+    /// Returns the pending migrations, oldest first.
     ///
     /// # Errors
     /// As [`Store::check`].
@@ -224,7 +225,8 @@ impl Store {
         Ok(self.check()?.pending)
     }
 
-    /// Like [`Store::check`], and refuses a store that lacks a migration: for a start that must not migrate.
+    /// Checks the store as [`Store::check`] does, and fails if a migration is pending. For a start that must not
+    /// migrate.
     ///
     /// # Errors
     /// [`MigrationError::Pending`], or as [`Store::check`].
@@ -235,21 +237,21 @@ impl Store {
         }
     }
 
-    /// Applies what is pending, all of it or, when something fails, nothing; gives what was applied. Processes that do this
-    /// at the same time wait for each other.
+    /// Applies all pending migrations atomically and returns them. Concurrent calls, also from other processes, wait
+    /// for each other.
     ///
     /// # Errors
-    /// [`MigrationError`]; its text says what to do.
+    /// [`MigrationError`]; its text states what to do.
     pub fn migrate(&self, now: branchyard_domain::values::Timestamp) -> Result<Vec<String>, MigrationError> {
         let mut conn = self.for_migrations()?;
-        // Until all went well: closing the connection undoes the transaction and frees the lock, whatever happened.
+        // Reset on success. After an error, closing the connection rolls the transaction back and releases the lock.
         conn.broken = true;
         lock(&mut conn.any, Duration::from_secs(60))?;
         let done = apply_all(&mut conn.any, now.as_micros())?;
         if let AnyConnection::Pg(pg) = &mut conn.any {
             pg.batch_execute(UNLOCK).map_err(failed("being unlocked"))?;
         }
-        // On Postgres its settings are no longer those of the pool.
+        // On Postgres, the settings of the session were changed, so the connection must not return to the pool.
         conn.broken = matches!(conn.any, AnyConnection::Pg(_));
         Ok(done)
     }
@@ -269,7 +271,7 @@ mod tests {
         migrations.iter().map(|migration| migration.name().version().to_string()).collect()
     }
 
-    /// Fails when a folder is missing in `TEXTS`, or on one of the engines.
+    /// Fails if a folder is missing in `TEXTS` or for one of the engines.
     #[test]
     fn every_migration_is_named_on_both_engines() {
         let named: BTreeSet<String> = TEXTS.iter().map(|text| version(text.name)).collect();

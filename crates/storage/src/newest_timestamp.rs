@@ -1,4 +1,4 @@
-//! How far time had come when something was last recorded.
+//! The newest timestamp in the store.
 
 use branchyard_domain::ports::MetadataError;
 use branchyard_domain::values::Timestamp;
@@ -9,8 +9,8 @@ use crate::connection::TransactionKind;
 use crate::convert::time;
 use crate::store::Store;
 
-/// What is recorded with each piece of work: the end of an index each, but for attempts at deliveries that are to be made again, which are few.
-/// Times that lie ahead, as of a next attempt, are none of these.
+/// The times recorded with each kind of work. Each is one read at the end of an index, except for the attempts of
+/// deliveries that are to be retried, which are few. Future times, such as that of a next attempt, are excluded.
 const LATEST: &str = "\
 SELECT max(at) AS at FROM (
     SELECT max(created_at) AS at FROM answers
@@ -32,10 +32,11 @@ struct LatestRow {
 }
 
 impl Store {
-    /// The latest time at which work was recorded, by the clock of the server that did it. `None` when there was none yet.
+    /// Returns the newest time at which work was recorded, by the clock of the server that did it. Returns `None` if
+    /// the store has no record.
     ///
     /// # Errors
-    /// [`MetadataError`].
+    /// [`MetadataError`] if the store fails.
     pub fn latest(&self) -> Result<Option<Timestamp>, MetadataError> {
         let mut tx = self.transaction(TransactionKind::Read)?;
         let row: LatestRow =

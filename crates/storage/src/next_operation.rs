@@ -1,4 +1,4 @@
-//! Which operation is run next.
+//! The choice of the next operation to run.
 
 use branchyard_domain::ports::LeaseTurn;
 use branchyard_domain::values::{AccountId, Timestamp};
@@ -8,14 +8,19 @@ use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::serialize::ToSql;
 use diesel::sql_types::{BigInt, HasSqlType, Nullable, Text};
 
-/// The id of the next operation to run. In a database with a live lease nothing may; where a lease ended, that operation goes before
-/// the queued ones, because it may have begun; else the oldest queued one. Of all databases, such an operation of the creator whose turn it is,
-/// the oldest: a database whose turn is taken holds up no other database.
+/// A query for the id of the next operation to run.
 ///
-/// Each range of creators is a walk over an index in its order, which ends at the first operation that may run; a later range is looked at only
-/// if those before it have none. Operations of creators that are passed over are not walked over.
+/// Each database has at most one candidate. While an operation of the database has a live lease, there is none.
+/// Otherwise the candidate is the oldest operation whose lease has expired, because it may have begun, or else the
+/// oldest queued operation. Among the candidates, the query returns the oldest one of the creator whose turn it is. A
+/// busy database does not hold up any other.
 ///
-/// Not by [`sql_query`](diesel::sql_query), which is prepared anew each time: a worker asks this before and after each operation.
+/// Creators are divided into ranges. Each range is scanned in the order of an index up to the first operation that may
+/// run. A later range is scanned only if the earlier ones have no candidate. Operations of creators that are passed
+/// over are not scanned.
+///
+/// [`sql_query`](diesel::sql_query) is not used because it would prepare the statement each time, and a worker runs
+/// this query before and after each operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NextOperation {
     now: i64,
@@ -40,7 +45,7 @@ impl NextOperation {
         let mut without = turn.without.to_vec();
         without.sort_unstable();
         let mut ranges = Vec::new();
-        // From the creator after the last one to the last, then round again to that one itself.
+        // The creators after the last one come first; then the order wraps around and ends with the last one itself.
         let later = without.partition_point(|creator| turn.after.is_some_and(|after| *creator <= after));
         let (earlier, later) = without.split_at(later);
         let rest = between(&mut ranges, turn.after, later);
@@ -59,7 +64,7 @@ fn text(id: Option<AccountId>) -> Option<String> {
     id.map(|id| id.to_string())
 }
 
-/// Adds the ranges before each of these creators. Returns where the next range begins.
+/// Adds the ranges before each of these creators. Returns the creator after which the next range begins.
 fn between(ranges: &mut Vec<Creators>, after: Option<AccountId>, without: &[AccountId]) -> Option<AccountId> {
     without.iter().fold(after, |after, creator| {
         ranges.push(Creators { after: text(after), end: Some(NextEnd::Before(creator.to_string())) });
@@ -90,7 +95,7 @@ where
     String: ToSql<Text, DB>,
 {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, DB>) -> QueryResult<()> {
-        // Both databases evaluate the arguments in turn, and only until one is not null.
+        // Both engines evaluate the arguments in order, and only up to the first one that is not null.
         out.push_sql("SELECT coalesce(");
         for range in &self.ranges {
             out.push_sql(UNSETTLED);
@@ -120,7 +125,7 @@ where
     }
 }
 
-/// Statements with it are told apart by their text, which differs in the ranges only.
+/// The text identifies the statement. It differs only in the ranges.
 impl QueryId for NextOperation {
     type QueryId = ();
     const HAS_STATIC_QUERY_ID: bool = false;
@@ -140,7 +145,7 @@ mod tests {
 
     use super::{NextEnd, NextOperation};
 
-    /// The creators in the ranges, in turn: of these, and without those.
+    /// Returns the creators in the order of the ranges, out of 1 to 6.
     fn walked(after: Option<u128>, without: &[u128]) -> Vec<u128> {
         let id = |n: u128| AccountId::from_uuid(Uuid::from_u128(n));
         let without: Vec<_> = without.iter().copied().map(id).collect();

@@ -67,7 +67,7 @@ impl OperationRow {
             database_id: operation.database_id.to_string(),
             kind: operation.work.kind().word().to_owned(),
             work: json::from_work(&operation.work)?,
-            // A fork keeps the name of what it is made from.
+            // A fork has the same name as the database it is made from.
             fork_name_key: fork_owner_id.is_some().then(|| operation.locator.name.key()),
             fork_owner_id,
             status: status_row(&operation.status)?,
@@ -80,7 +80,7 @@ impl OperationRow {
     }
 }
 
-/// The row with the names of its database and its creator.
+/// An operation's row with the names of its database and its creator.
 type JoinedOperation = (OperationRow, (String, String), String);
 
 fn operation((row, (owner, name), creator): JoinedOperation) -> Read<Operation> {
@@ -109,7 +109,7 @@ fn operation((row, (owner, name), creator): JoinedOperation) -> Read<Operation> 
     })
 }
 
-/// The select that [`operation`] reads.
+/// The query whose rows [`operation`] reads.
 macro_rules! joined {
     () => {
         operations::table
@@ -119,7 +119,7 @@ macro_rules! joined {
     };
 }
 
-/// The operations of `$whose`, newest first. A macro, because the two kinds of lists differ in the type of their query.
+/// Lists the operations of `$whose`, newest first. A macro, because the types of the queries differ.
 macro_rules! list {
     ($conn:expr, $whose:expr, $filter:expr, $before:expr, $most:expr) => {{
         let mut query = joined!().filter($whose).into_boxed();
@@ -143,11 +143,12 @@ fn get(conn: &mut AnyConnection, id: &str) -> std::result::Result<Option<Operati
 }
 
 define_sql_function! {
-    /// The first of the two that is there.
+    /// Returns the first argument that is not null.
     fn coalesce(first: Nullable<BigInt>, second: Nullable<BigInt>) -> Nullable<BigInt>;
 }
 
-/// Only work to be done is added, and only done work is settled.
+/// Checks the state of an operation before it is written: a new operation must not be running, and a settled one must
+/// be done.
 fn want(holds: bool, why: &str) -> Read<()> {
     if holds { Ok(()) } else { Err(Unreadable { column: "operations.state", why: why.to_owned() }) }
 }
@@ -285,7 +286,7 @@ impl OperationRepository for SqlTransaction {
 
     fn recover(&mut self, node: &str) -> Result<u64> {
         self.run("end the leases of a node", |conn| {
-            // They stay running, so that they go before what is queued, and belong to nobody.
+            // The operations stay in the state running, so that they come before queued ones, but have no lease holder.
             let ended = diesel::update(
                 operations::table
                     .filter(operations::finished_at.is_null())

@@ -1,4 +1,4 @@
-//! Statements that are written by hand and run often.
+//! Handwritten statements that are prepared once per connection.
 
 use std::marker::PhantomData;
 
@@ -13,11 +13,12 @@ use diesel::sql_types::{BigInt, HasSqlType, Text};
 pub(crate) enum Parameter {
     /// A text.
     Text(String),
-    /// A number.
+    /// An integer.
     Number(i64),
 }
 
-/// A statement that each connection prepares once, unlike those of [`sql_query`](diesel::sql_query). `T` is the type of its rows.
+/// A statement that each connection prepares once, unlike those of [`sql_query`](diesel::sql_query). `T` is the type of
+/// its rows.
 #[derive(Debug, Clone)]
 pub(crate) struct PreparedSql<T = ()> {
     text: &'static str,
@@ -26,7 +27,7 @@ pub(crate) struct PreparedSql<T = ()> {
 }
 
 impl<T> PreparedSql<T> {
-    /// Creates a statement of a text in which each `?` stands for a parameter, in turn.
+    /// Creates a statement from a text in which each `?` stands for the next parameter.
     pub(crate) fn new(text: &'static str, parameters: Vec<Parameter>) -> Self {
         debug_assert_eq!(text.matches('?').count(), parameters.len(), "{text}");
         Self { text, parameters, rows: PhantomData }
@@ -53,7 +54,7 @@ where
     }
 }
 
-/// Statements are told apart by their text.
+/// The text identifies the statement.
 impl<T> QueryId for PreparedSql<T> {
     type QueryId = ();
     const HAS_STATIC_QUERY_ID: bool = false;

@@ -1,4 +1,4 @@
-//! Pulls and their comments.
+//! Pull requests and their comments.
 
 use branchyard_domain::entities::{DatabaseLocator, Pull, PullComment, PullContent, PullHeads, PullHidden, PullState};
 use branchyard_domain::ports::{
@@ -155,7 +155,7 @@ WHERE from_database_id = ? AND from_branch = ? AND state = 'open' AND (
     to_head IS NOT NULL OR EXISTS (SELECT 1 FROM branches AS b WHERE b.database_id = pulls.database_id AND b.name = pulls.to_branch)
 )";
 
-/// As [`SOURCE_MOVED`], for all open pulls that do not show the present head of their source.
+/// As [`SOURCE_MOVED`], for all open pull requests that do not show the current head of their source.
 const CATCH_UP: &str = "\
 UPDATE pulls SET fetch_tries = 0, version = version + 1,
     from_head = (SELECT head FROM branches AS b WHERE b.database_id = pulls.from_database_id AND b.name = pulls.from_branch),
@@ -168,8 +168,9 @@ WHERE state = 'open' AND EXISTS (
     to_head IS NOT NULL OR EXISTS (SELECT 1 FROM branches AS b WHERE b.database_id = pulls.database_id AND b.name = pulls.to_branch)
 )";
 
-/// An open pull without heads was opened by a release that asked for no consent: as at the upgrade, one from another database that is not public is
-/// closed and hidden. A dump of such a release, or a server of it on the same store, may bring one at any time.
+/// Closes and hides open pull requests without heads whose source is another database that is not public, as the
+/// upgrade does. Such a pull request was opened by a release that asked for no consent. It may arrive at any time, with
+/// a dump of such a release or from a server of that release on the same store.
 const CLOSE_WITHOUT_CONSENT: &str = "\
 UPDATE pulls SET state = 'closed', closed_at = $1, updated_at = $2, hidden = 'source', fetch_due_at = NULL, version = version + 1
 WHERE state = 'open' AND from_head IS NULL AND from_database_id <> database_id AND EXISTS (
@@ -195,7 +196,7 @@ struct FetchRow {
     fetch_tries: i64,
 }
 
-/// Title and description in lower case, apart by a character that neither has.
+/// Returns the lower-case title and description, separated by a character that occurs in neither.
 fn search_key(pull: &Pull) -> String {
     format!("{}\u{1f}{}", pull.title.to_lowercase(), pull.description.as_deref().unwrap_or_default().to_lowercase())
 }

@@ -54,7 +54,8 @@ impl TagRow {
     }
 }
 
-/// Each arm is a range of an index, cut at the page size, so that a page costs the same wherever it is.
+/// A page of the commits that branches, tags and pull requests name. The parts for branches and tags are index ranges
+/// limited to the page size, so their cost does not depend on the position of the page.
 const NAMED_COMMITS: &str = "\
 SELECT hash FROM (
     SELECT * FROM (SELECT DISTINCT head AS hash FROM branches WHERE database_id = ? AND head > ? ORDER BY head LIMIT ?) AS b

@@ -1,4 +1,4 @@
-//! Samples of instances.
+//! Metric samples of instances.
 
 use branchyard_deployments::ports::{Resolution, Sample, SampleRepository};
 use branchyard_deployments::values::{DeploymentId, InstanceId};

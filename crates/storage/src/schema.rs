@@ -1,4 +1,4 @@
-//! The tables as both engines have them. One set: where the engines differ (BLOB and BYTEA, collations), diesel does not care.
+//! The tables, defined once for both engines. diesel abstracts from the differences (BLOB and BYTEA, collations).
 
 diesel::table! {
     installation (id) {

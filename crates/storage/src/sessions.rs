@@ -101,7 +101,7 @@ impl SessionRepository for SqlTransaction {
 
     fn by_hash(&mut self, hash: &HashedToken) -> Result<Option<(Session, User)>> {
         self.run("find a session", |conn| {
-            // One statement, because every request begins with it: a row for each address of the user.
+            // One statement, because every request runs it. It returns a row per email address of the user.
             let rows: Vec<(SessionRow, AccountRow, UserRow, Option<EmailRow>)> = sessions::table
                 .inner_join(users::table.on(users::id.eq(sessions::user_id)))
                 .inner_join(accounts::table.on(accounts::id.eq(sessions::user_id)))

@@ -22,7 +22,7 @@ fn star((user_id, name, starred_at): StarRow) -> Read<Star> {
     })
 }
 
-/// Counts stars that came or went.
+/// Adds `stars`, which may be negative, to the star count of a database.
 fn add_to_count(conn: &mut AnyConnection, database: DatabaseId, stars: i64) -> QueryResult<()> {
     diesel::update(databases::table.find(database.to_string()))
         .set(databases::star_count.eq(databases::star_count + stars))

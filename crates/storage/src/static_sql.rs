@@ -1,4 +1,4 @@
-//! A piece of SQL that is always the same.
+//! Constant SQL expressions.
 
 use std::marker::PhantomData;
 
@@ -8,8 +8,8 @@ use diesel::prelude::*;
 use diesel::query_builder::{AstPass, QueryFragment, QueryId};
 use diesel::sql_types::SingleValue;
 
-/// An expression without parameters, of type `ST`. With [`sql`](diesel::dsl::sql), whose text could be any, Diesel prepares the whole statement
-/// anew each time.
+/// An expression of type `ST` without parameters. The text of [`sql`](diesel::dsl::sql) can vary, so diesel would
+/// prepare the whole statement each time.
 pub(crate) struct Fixed<ST>(&'static str, PhantomData<ST>);
 
 pub(crate) const fn fixed<ST>(text: &'static str) -> Fixed<ST> {
@@ -27,7 +27,7 @@ impl<DB: Backend, ST> QueryFragment<DB> for Fixed<ST> {
     }
 }
 
-/// Statements with it are told apart by their text.
+/// The text identifies statements that contain the expression.
 impl<ST> QueryId for Fixed<ST> {
     type QueryId = ();
     const HAS_STATIC_QUERY_ID: bool = false;

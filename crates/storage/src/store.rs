@@ -1,4 +1,4 @@
-//! The store: pools, and the transactions they give.
+//! The store: its connection pools and transactions.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,17 +15,18 @@ use crate::transaction::SqlTransaction;
 use crate::version::Version;
 use crate::wal_sync::WalSync;
 
-/// How many connections, and how long to wait.
+/// The limits of a store.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
-    /// Connections for transactions that read.
+    /// Maximum number of connections for read-only transactions.
     pub readers: u32,
-    /// Connections for transactions that write. SQLite has one, whatever is said here: it admits one writer at a time, and a queue
-    /// for the connection is fair and wakes at once where waiting for the file's lock polls.
+    /// Maximum number of connections for transactions that write. Always 1 on SQLite, which admits one writer at a
+    /// time: a queue for the connection is fair and wakes its waiters at once, whereas waiting for the lock of the file
+    /// polls.
     pub writers: u32,
-    /// The longest wait for a connection, and for other writers.
+    /// Maximum time to wait for a connection, or for other writers.
     pub wait: Duration,
-    /// The longest a single statement may run (Postgres).
+    /// Maximum run time of a statement (Postgres only).
     pub statement: Duration,
 }
 
@@ -44,25 +45,25 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store at `sqlite://PATH`, a plain path, `postgres://…` or `postgresql://…`. A missing SQLite file is made,
-    /// empty; its folder is not. Tables come with [`Store::migrate`].
+    /// Opens the store at `sqlite://PATH`, a plain path, `postgres://…` or `postgresql://…`. A missing SQLite file is
+    /// created empty; its folder is not created. [`Store::migrate`] creates the tables.
     ///
     /// # Errors
-    /// [`OpenError`] says what to do about it.
+    /// [`OpenError`]; its text states what to do.
     pub fn open(url: &str, options: &StoreOptions) -> Result<Self, OpenError> {
         let mut target = StoreTarget::parse(url)?;
         let mut writers = options.writers;
         if let StoreTarget::Sqlite { path } = &mut target {
             file::prepare(Path::new(path))?;
-            // SQLite keeps the log beside the file itself, also where this is a link to it.
+            // SQLite places the log beside the file itself, not beside a link to the file.
             *path = file::resolved(path)?;
             writers = 1;
         }
-        // The writer first: it is the one that turns a new file to WAL mode.
+        // The writer comes first, because it switches a new file to WAL mode.
         let pool = |purpose, size| ConnectionPool::open(&target, purpose, size, options.wait, options.statement);
         let writers = pool(TransactionKind::Write, writers)?;
         let readers = pool(TransactionKind::Read, options.readers)?;
-        // Another server on the same Postgres changes things too, and asking it is a round trip, as looking is.
+        // On Postgres, other servers change the store too, and asking for a version costs as much as a query.
         let version = match &target {
             StoreTarget::Sqlite { path } => Some(Version::open(path)?),
             StoreTarget::Postgres(_) => None,
@@ -78,15 +79,16 @@ impl Store {
         Ok(store)
     }
 
-    /// Brings into the file what a process that was killed, or whose disk failed, left in the log. From here on all that can be read is on disk.
+    /// Syncs the log and checkpoints what a killed process, or one whose disk failed, left there. Afterwards everything
+    /// that can be read is on disk.
     fn settle_log(&self) -> Result<(), OpenError> {
         let Some(log) = &self.log else { return Ok(()) };
         log.sync()?;
         let failed = |reason: String| OpenError::Connect { reason };
         let mut writer = self.writers.get().map_err(|error| failed(error.to_string()))?;
-        // It waits for nobody: what others read just now is left in the log, which is on disk.
+        // Does not wait for readers. What is not checkpointed stays in the log, which is on disk.
         if let Err(error) = writer.any.batch_execute("PRAGMA wal_checkpoint(PASSIVE)") {
-            // So it is in a folder that can only be read. Whoever saves is told.
+            // Expected in a read-only folder. A transaction that commits reports an error.
             tracing::warn!(%error, "the log of the metadata store could not be brought into its file");
         }
         Ok(())
@@ -97,27 +99,27 @@ impl Store {
         SqlTransaction::begin(pool, purpose, self.log.as_ref())
     }
 
-    /// Its connections now.
+    /// Returns the current load of the connection pools.
     pub fn connections(&self) -> Connections {
         Connections { readers: self.readers.load(), writers: self.writers.load() }
     }
 }
 
-/// The connections of a store.
+/// The load of a store's connection pools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connections {
-    /// For transactions that read.
+    /// Load of the pool for read-only transactions.
     pub readers: PoolLoad,
-    /// For transactions that write.
+    /// Load of the pool for transactions that write.
     pub writers: PoolLoad,
 }
 
-/// Connections of one purpose.
+/// The load of a connection pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolLoad {
-    /// Used by a transaction.
+    /// Number of connections in use.
     pub busy: u32,
-    /// Kept open for the next.
+    /// Number of idle connections.
     pub idle: u32,
 }
 

@@ -74,7 +74,7 @@ impl TokenRepository for SqlTransaction {
 
     fn by_hash(&mut self, hash: &HashedToken) -> Result<Option<(Token, User)>> {
         self.run("find a token", |conn| {
-            // One statement, because every request begins with it: a row for each address of the user.
+            // One statement, because every request runs it. It returns a row per email address of the user.
             let rows: Vec<(TokenRow, AccountRow, UserRow, Option<EmailRow>)> = tokens::table
                 .inner_join(users::table.on(users::id.eq(tokens::user_id)))
                 .inner_join(accounts::table.on(accounts::id.eq(tokens::user_id)))

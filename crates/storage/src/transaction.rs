@@ -1,13 +1,18 @@
-//! The transaction: one transaction on one connection.
+//! Transactions.
 //!
-//! **Writers exclude each other.** On SQLite by `BEGIN IMMEDIATE`. On Postgres by a transaction-level advisory lock, taken first,
-//! under READ COMMITTED: each statement then sees all transactions before it and none beside it. `SERIALIZABLE` would promise the
-//! same, but any of its statements may fail to be serialized and the whole transaction has to be run again, which a transaction handed out
-//! as a value cannot do by itself; row locks would leave it to every method to lock the right rows. The lock is released when
-//! the transaction is visible to all, so reading what the one before wrote is safe. It costs one round trip, and it caps all
-//! nodes together at one writer at a time: about 1 / (round trips × latency) transactions a second (measured
-//! on two busy cores, debug build, local server: 1,000 small transactions a second, with one thread as with eight). When that is too little, the key
-//! of the lock can become the database's, and the few transactions that span databases take two in order.
+//! **Writers exclude each other.** SQLite does so with `BEGIN IMMEDIATE`. On Postgres, a writer first takes a
+//! transaction-level advisory lock, under READ COMMITTED. Each statement then sees the result of all earlier
+//! transactions and of no concurrent one.
+//!
+//! `SERIALIZABLE` would give the same guarantee, but any statement may fail to serialize. The whole transaction would
+//! then have to be run again, which a transaction that is handed out as a value cannot do by itself. Row locks would
+//! require every method to lock the right rows.
+//!
+//! The lock is released when the transaction is visible to all, so reading what the previous writer wrote is safe. The
+//! lock costs one round trip, and limits all nodes together to one writer at a time: about 1 / (round trips × latency)
+//! transactions a second (measured on two busy cores, debug build, local server: 1,000 small transactions a second,
+//! with one thread as with eight). If that becomes too little, the key of the lock can become the database's, and the
+//! few transactions that span databases take two locks in order.
 
 use std::sync::Arc;
 
@@ -21,7 +26,7 @@ use crate::wal_sync::{SeenCommits, WalSync};
 
 type Tm = <AnyConnection as Connection>::TransactionManager;
 
-/// The key of the writers' lock in Postgres: "branchya".
+/// The advisory lock of writers in Postgres. The key is "branchya".
 const WRITE_LOCK: &str = "SELECT pg_advisory_xact_lock(7093839489804040545)";
 
 const SAVE: &str = "commit a transaction";
@@ -31,11 +36,11 @@ pub(crate) struct SqlTransaction {
     open: bool,
     failed: bool,
     log: Option<Arc<WalSync>>,
-    /// The last field: dropped when the connection is back in its pool.
+    /// The last field, so that it is dropped after the connection has returned to its pool.
     seen: SeenCommits,
 }
 
-/// Something in the transaction failed before.
+/// An earlier step of the transaction failed.
 #[derive(Debug, thiserror::Error)]
 #[error("an earlier step of this transaction failed")]
 struct EarlierStepFailed;
@@ -62,13 +67,14 @@ impl SqlTransaction {
                     let seen = SeenCommits(log.cloned());
                     let mut tx = Self { conn, open: true, failed: false, log: log.cloned(), seen };
                     if purpose == TransactionKind::Write {
-                        // What could not be saved need not begin.
+                        // A transaction that cannot be committed need not begin.
                         log.map_or(Ok(()), |log| log.check())?;
                         tx.lock()?;
                     }
                     return Ok(tx);
                 }
-                // The server was away since the connection was last used: others in the pool may be in the same state.
+                // The server was unreachable since the last use of the connection. Other connections of the pool may be
+                // stale too.
                 Err(error) if matches!(conn.any, AnyConnection::Pg(_)) && tries > 0 => {
                     tracing::debug!(%error, "a stale connection is thrown away");
                     conn.broken = true;
@@ -91,12 +97,13 @@ impl SqlTransaction {
         }
     }
 
-    /// The connection, for what is no step of a repository.
+    /// Returns the connection, for statements outside the repositories.
     pub(crate) fn connection(&mut self) -> &mut AnyConnection {
         &mut self.conn.any
     }
 
-    /// Runs one step. A step that fails spoils the transaction: Postgres would refuse what follows and "commit" nothing.
+    /// Runs one step. A failed step marks the transaction as failed: Postgres would reject the following statements and
+    /// then "commit" nothing.
     pub(crate) fn run<T>(
         &mut self,
         context: &'static str,
@@ -105,7 +112,8 @@ impl SqlTransaction {
         step(&mut self.conn.any).map_err(|error| self.spoil(error, context))
     }
 
-    /// Runs a step that a unique constraint may refuse, as [`MetadataError::Taken`]. A savepoint keeps the transaction usable then.
+    /// Runs a step that may violate a unique constraint, which becomes [`MetadataError::Taken`]. A savepoint keeps the
+    /// transaction usable in that case.
     pub(crate) fn run_unless_taken<T>(
         &mut self,
         context: &'static str,
@@ -127,7 +135,8 @@ impl SqlTransaction {
             return Err(MetadataError::Fault { context: SAVE, source: Box::new(EarlierStepFailed) });
         }
         let result = Tm::commit_transaction(&mut self.conn.any);
-        // Whether a transaction is still open after an error depends on the error; the connection is not asked.
+        // Whether the transaction is still open after an error depends on the error. The connection is discarded
+        // instead.
         self.open = false;
         self.conn.broken |= result.is_err();
         result.map_err(|error| {
@@ -166,7 +175,8 @@ impl Transaction for SqlTransaction {
         log.begin()?;
         let result = self.commit_connection();
         let committed = log.end();
-        // Waiting for this commit waits for everything before it, and the next writer need not wait.
+        // Waiting for this commit includes waiting for all earlier ones. The next writer does not have to wait for the
+        // sync.
         self.seen.0 = None;
         drop(self);
         result?;
@@ -181,7 +191,7 @@ impl Transaction for SqlTransaction {
 
 impl Drop for SqlTransaction {
     fn drop(&mut self) {
-        // In a panic the pool throws the connection away, transaction and all.
+        // After a panic, the pool discards the connection together with its transaction.
         if self.open && !std::thread::panicking() {
             self.roll_back();
         }
@@ -200,7 +210,7 @@ mod tests {
     use crate::wal_sync::WalSync;
     use crate::{Store, StoreOptions};
 
-    /// A store whose log is brought to disk by a count, which fails from a number on.
+    /// Opens a store whose log syncs are counted, and fail from the sync with number `fails_from` on.
     fn store(folder: &tempfile::TempDir, fails_from: u32) -> (Store, Arc<AtomicU32>) {
         let path = folder.path().join("metadata.sqlite");
         let mut store = Store::open(path.to_str().unwrap(), &StoreOptions::default()).unwrap();
@@ -233,7 +243,7 @@ mod tests {
     fn whoever_has_seen_a_commit_waits_for_it() {
         let folder = tempfile::tempdir().unwrap();
         let (store, syncs) = store(&folder, u32::MAX);
-        // As in the middle of somebody's `save`.
+        // As in the middle of another transaction's commit.
         let log = store.log.as_ref().unwrap();
         let ends: [fn(&Store); 3] = [
             |store| drop(store.read().unwrap()),
@@ -272,7 +282,7 @@ mod tests {
             let mut tx = store.write().unwrap();
             tx.idempotency().purge(Timestamp::from_micros(1)).unwrap();
             tx.commit_notifying(&mut || {
-                // The one writer is free already.
+                // The writer's connection is already free.
                 store.write().unwrap().discard();
                 told.push(syncs.load(Ordering::SeqCst));
             })
@@ -280,7 +290,7 @@ mod tests {
         tell(&store).unwrap();
         assert!(tell(&store).is_err(), "the disk failed");
         assert_eq!(told, [0, 1]);
-        // What could not be committed is not told.
+        // `on_visible` is not called for a transaction that could not be committed.
         let mut tx = store.transaction(crate::connection::TransactionKind::Read).unwrap();
         tx.run("fail", |_| Err::<(), _>(crate::error::StoreError::Sql(diesel::result::Error::NotFound))).unwrap_err();
         Box::new(tx).commit_notifying(&mut || panic!("it was not saved")).unwrap_err();

@@ -1,19 +1,22 @@
-//! Updates that stay prepared.
+//! `UPDATE` statements that stay prepared.
 
 use diesel::associations::HasTable;
 use diesel::backend::Backend;
 use diesel::prelude::*;
 use diesel::query_builder::{AsChangeset, AstPass, IntoUpdateTarget, QueryFragment, QueryId};
 
-/// An update whose rows are chosen, and what is set is not.
+/// An update with its target rows, before its assignments.
 pub(crate) struct UpdateTarget<Table: QuerySource, Chosen> {
     table: Table::FromClause,
     chosen: Chosen,
 }
 
-/// As [`diesel::update`], which prepares anew each time because what it sets may be other columns. Here a call always sets the same ones:
-/// there are as many texts as calls, each is kept, and preparing is half of what a small update costs. Not for rows chosen by
-/// a list ([`eq_any`](diesel::ExpressionMethods::eq_any)), whose length is in the text.
+/// Builds an update like [`diesel::update`], whose statements are prepared each time because their assignments may
+/// differ.
+///
+/// Each call of this function has constant assignments. There are as many texts as calls, each stays prepared, and
+/// preparing is half the cost of a small update. Not suitable for rows selected by a list
+/// ([`eq_any`](diesel::ExpressionMethods::eq_any)), whose length changes the text.
 pub(crate) fn update<T: IntoUpdateTarget>(chosen: T) -> UpdateTarget<<T as HasTable>::Table, T::WhereClause>
 where
     <T as HasTable>::Table: QuerySource,
@@ -31,7 +34,7 @@ impl<Table: QuerySource, Chosen> UpdateTarget<Table, Chosen> {
     }
 }
 
-/// A whole update.
+/// A complete update.
 pub(crate) struct Update<Table, Values, Chosen> {
     table: Table,
     values: Values,
@@ -54,7 +57,7 @@ where
     }
 }
 
-/// Told apart by their text.
+/// The text identifies the statement.
 impl<Table, Values, Chosen> QueryId for Update<Table, Values, Chosen> {
     type QueryId = ();
     const HAS_STATIC_QUERY_ID: bool = false;
@@ -94,7 +97,8 @@ mod tests {
             assert_eq!(update(hooks::table.find("1")).set((hooks::url.eq(url), due)).execute(&mut conn), Ok(1));
         }
         assert_eq!(kept.load(Ordering::SeqCst), 1);
-        // What this file is for. Should Diesel learn to keep them, it is not needed any more.
+        // Shows why this module exists. If diesel learns to keep these statements prepared, the module is no longer
+        // needed.
         diesel::update(hooks::table.find("2")).set(hooks::url.eq("d")).execute(&mut conn).unwrap();
         assert_eq!(kept.load(Ordering::SeqCst), 1);
         let rows: Vec<(String, String, Option<i64>)> =

@@ -1,5 +1,7 @@
-//! Whether anything has changed, told without a transaction: the header of the index of SQLite's write-ahead log, a file, changes
-//! with each commit, and is what SQLite itself looks at to find out (<https://sqlite.org/walformat.html> §2.1).
+//! Detection of changes without a transaction.
+//!
+//! The header of the index of SQLite's write-ahead log changes with each commit. SQLite itself uses it to detect
+//! changes (<https://sqlite.org/walformat.html> §2.1).
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher as _};
@@ -13,15 +15,17 @@ use diesel::prelude::*;
 use crate::error::OpenError;
 use crate::{connection, file};
 
-/// The header, which is there twice so that a half-written one can be told.
+/// Size of the header in bytes. The file contains the header twice, so that a half-written one is detected.
 const HEADER: usize = 48;
 
-/// The index of the log, and a connection without which it would not stay the same file.
+/// The open index of the log, and a connection that keeps the index in place.
 pub(crate) struct Version {
-    /// Never closed: POSIX would give up what locks this process holds on the file, and SQLite's own are among them.
+    /// Never closed: closing it would release the POSIX locks that this process holds on the file, including SQLite's
+    /// own.
     index: Option<ManuallyDrop<File>>,
     writes_ahead: bool,
-    /// Whoever closes the last connection removes the index, in this process or another. Used no more, and in no pool, which might replace it.
+    /// Keeps the index in place, because closing the last connection of any process removes it. Otherwise unused, and
+    /// not part of a pool, which might replace it.
     _keeper: Mutex<SqliteConnection>,
 }
 
@@ -34,17 +38,18 @@ impl Version {
         looked.map_err(|error| failed(error.to_string()))?;
         let writes_ahead = connection::writes_ahead(&mut keeper, "PRAGMA journal_mode");
         let writes_ahead = writes_ahead.map_err(|error| failed(error.to_string()))?;
-        // There is none where the file system has no shared memory and SQLite did without the log.
+        // There is no index if the file system has no shared memory; SQLite then works without the log.
         let index = File::open(format!("{path}-shm")).ok().map(ManuallyDrop::new);
         Ok(Self { index, writes_ahead, _keeper: Mutex::new(keeper) })
     }
 
-    /// Whether there is a log, which then stays the same file too.
+    /// Returns `true` if there is a log. The log then stays the same file too.
     pub(crate) fn writes_ahead(&self) -> bool {
         self.writes_ahead
     }
 
-    /// `None` when it cannot be told just now; whoever wants to know then looks.
+    /// Returns a number for the current state. Returns `None` if the header cannot be read now; the caller then has to
+    /// query the store.
     pub(crate) fn now(&self) -> Option<u64> {
         let mut both = [0; 2 * HEADER];
         self.index.as_ref()?.read_exact_at(&mut both, 0).ok()?;
@@ -52,7 +57,7 @@ impl Version {
         if first != second {
             return None;
         }
-        // It holds a count of changes, salts, and checksums of the last frame and of itself.
+        // The header contains a change counter, salts, and checksums of the last frame and of itself.
         let mut hasher = DefaultHasher::new();
         hasher.write(first);
         Some(hasher.finish())

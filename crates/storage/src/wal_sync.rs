@@ -1,13 +1,17 @@
-//! SQLite's write-ahead log, brought to disk for all who wait for it at once.
+//! Group commit for SQLite's write-ahead log: transactions that wait for durability share syncs.
 //!
-//! Under `PRAGMA synchronous = NORMAL` a commit is written to the log and not waited for (<https://sqlite.org/pragma.html#pragma_synchronous>).
-//! Whoever saves a transaction waits for the disk here, when the one writer of the file is free for the next already: the first to come syncs the
-//! log for everybody who has committed until then, and those who come meanwhile share the next sync. Frames follow each other in the log, so
-//! what is on disk is always a beginning of what happened.
+//! Under `PRAGMA synchronous = NORMAL`, a commit is written to the log without waiting for the disk
+//! (<https://sqlite.org/pragma.html#pragma_synchronous>). A transaction that commits as
+//! [`Durability::Synced`](branchyard_domain::ports::Durability::Synced) waits for the disk here, after it has freed the
+//! only writer connection for the next transaction. The first waiter syncs the log for all transactions that have
+//! committed so far; later ones share the next sync. Frames are appended to the log in order, so the disk always holds
+//! a prefix of the history.
 //!
-//! A transaction may see commits that are not on disk yet. It waits for them when it ends: what is told to anybody outlasts a power cut. Only leases
-//! ([`Transaction::save_unsynced`](branchyard_domain::ports::Transaction::save_unsynced)) are seen without that.
-//! Whoever tells nobody before they save something of their own [leaves](branchyard_domain::ports::Transaction::leave) without waiting: that will wait for all.
+//! A transaction may see commits that are not on disk yet. It waits for them when it ends, so anything reported to a
+//! client survives a power cut. Commits as [`Durability::Unsynced`](branchyard_domain::ports::Durability::Unsynced),
+//! such as those of leases, are not waited for. A caller that reports nothing before its next synced commit ends its
+//! transaction with [`discard`](branchyard_domain::ports::Transaction::discard), which does not wait, because the later
+//! commit waits for all earlier ones.
 
 use std::fs::File;
 use std::io;
@@ -20,7 +24,7 @@ use crate::error::OpenError;
 
 type SyncLog = dyn Fn() -> io::Result<()> + Send + Sync;
 
-/// Who has committed, and how far the log is on disk.
+/// The commits made, and how many of them are on disk.
 pub(crate) struct WalSync {
     path: String,
     sync: Box<SyncLog>,
@@ -30,17 +34,18 @@ pub(crate) struct WalSync {
 
 #[derive(Default)]
 struct SyncState {
-    /// Commits under way: they may be visible already.
+    /// Number of commits in progress. They may already be visible.
     committing: u32,
-    /// How many have committed, and how many of these are on disk.
+    /// Number of commits made. `on_disk` of them are on disk.
     committed: u64,
     on_disk: u64,
     syncing: bool,
-    /// A sync failed. What was not on disk then may never be, whatever a later sync says: the system forgets about it.
+    /// The error of a failed sync. Data that was not on disk at that time may never be, even if a later sync succeeds,
+    /// because the operating system may drop the failed pages.
     failed: Option<Arc<io::Error>>,
 }
 
-/// The log could not be brought to disk.
+/// The log could not be synced.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the log of the metadata store could not be brought to disk, and nothing is saved until the server is started again"
@@ -57,10 +62,11 @@ impl SyncState {
 }
 
 impl WalSync {
-    /// The log of a file, which is there while a connection is.
+    /// Opens the log of a metadata file. The log exists while there is a connection.
     pub(crate) fn open(path: &str) -> Result<Self, OpenError> {
         let open = || {
-            // SQLite makes its name durable when it first waits for the disk, which may be long after the first commit.
+            // SQLite makes the name of the log durable only when it first syncs, which may be long after the first
+            // commit.
             let folder = Path::new(path).parent().filter(|folder| !folder.as_os_str().is_empty());
             File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
             File::open(format!("{path}-wal"))
@@ -77,17 +83,17 @@ impl WalSync {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Brings what is in it to disk, whoever wrote it.
+    /// Syncs the log, including frames written by other processes.
     pub(crate) fn sync(&self) -> Result<(), OpenError> {
         (self.sync)().map_err(|source| OpenError::File { path: self.path.clone(), source })
     }
 
-    /// Whether anything can be saved.
+    /// Fails if a sync has failed, after which nothing can be committed.
     pub(crate) fn check(&self) -> Result<(), MetadataError> {
         self.lock().check()
     }
 
-    /// To be called before a commit that shall be waited for.
+    /// Announces a commit that will be waited for.
     pub(crate) fn begin(&self) -> Result<(), MetadataError> {
         let mut state = self.lock();
         state.check()?;
@@ -95,7 +101,7 @@ impl WalSync {
         Ok(())
     }
 
-    /// To be called when it has ended; gives what to wait for.
+    /// Records the end of an announced commit. Returns the number to pass to [`WalSync::wait_for`].
     pub(crate) fn end(&self) -> u64 {
         let mut state = self.lock();
         state.committing -= 1;
@@ -130,11 +136,12 @@ impl WalSync {
         Ok(())
     }
 
-    /// Waits until all that can be seen now is on disk.
+    /// Waits until all visible commits are on disk.
     fn wait_for_all(&self) -> Result<(), MetadataError> {
         let mut state = self.lock();
         if state.committing > 0 {
-            // Whether it can be seen yet is not known: as if it were a commit of one's own.
+            // The commit in progress may be visible already. Counting one more commit makes this call wait for a new
+            // sync.
             state.committed += 1;
         }
         let last = state.committed;
@@ -143,13 +150,14 @@ impl WalSync {
     }
 }
 
-/// What a transaction has seen. Dropped after its connection, which is of use to others meanwhile.
+/// The commits that a transaction has seen. Dropped after the transaction's connection, so that other transactions can
+/// use the connection meanwhile.
 pub(crate) struct SeenCommits(pub(crate) Option<Arc<WalSync>>);
 
 impl Drop for SeenCommits {
     fn drop(&mut self) {
         if let Some(log) = &self.0 {
-            // Whoever saves is told that it failed; reading goes on.
+            // A failed sync is reported to transactions that commit. Reading goes on.
             let _ = log.wait_for_all();
         }
     }

@@ -1,4 +1,4 @@
-//! What deployments, instances, backups and samples keep beside what is looked up.
+//! JSON mirrors of deployments, instances, backups and samples, for the values that are not looked up.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ fn from_settings(settings: &Settings) -> BTreeMap<String, String> {
 fn to_settings(column: &'static str, overrides: BTreeMap<String, String>) -> Read<Settings> {
     let mut settings = Settings::default();
     for (key, value) in overrides {
-        // A setting that a later program knew is not known here: its default holds.
+        // The setting may come from a newer program. Its default applies.
         if let Some(setting) = Setting::by_key(&key) {
             let set = settings.set(setting, Some(value));
             set.map_err(|why| Unreadable { column, why: format!("{key}: {why}") })?;
@@ -70,7 +70,7 @@ pub(crate) fn from_deployment(deployment: &Deployment) -> Read<String> {
     encode(DEPLOYMENT, mirror)
 }
 
-/// Fills in what the details hold.
+/// Fills in the values stored in `details`.
 pub(crate) fn to_deployment(details: &str, deployment: Deployment) -> Read<Deployment> {
     let mirror: DeploymentV1 = decode(DEPLOYMENT, details)?;
     let databases = mirror.databases.into_iter().map(|name| read(DEPLOYMENT, name)).collect::<Read<_>>()?;
@@ -261,7 +261,7 @@ pub(crate) fn from_instance(instance: &Instance) -> Read<String> {
     encode(INSTANCE, mirror)
 }
 
-/// Fills in what the details hold.
+/// Fills in the values stored in `details`.
 pub(crate) fn to_instance(details: &str, fill: impl FnOnce(InstanceSize) -> Instance) -> Read<Instance> {
     let mirror: InstanceV1 = decode(INSTANCE, details)?;
     let instance = fill(to_size(mirror.size));
@@ -313,7 +313,7 @@ const SAMPLE: &str = "samples.measured";
 
 #[derive(Serialize, Deserialize)]
 struct SampleV1 {
-    /// In the order of [`Series::ALL`], which is only appended to.
+    /// In the order of [`Series::ALL`], to which new series are only appended.
     values: Vec<Option<f64>>,
 }
 

@@ -1,4 +1,4 @@
-//! Dumps: out of one engine and into either.
+//! Dumps of one engine loaded into either engine.
 
 use std::io::BufReader;
 
@@ -16,7 +16,7 @@ fn dumped(store: &Store) -> Vec<u8> {
     bytes
 }
 
-/// Rows may come in any order.
+/// Parses and sorts the lines of a dump, because rows may come in any order.
 fn lines(dump: &[u8]) -> Vec<serde_json::Value> {
     let mut lines: Vec<serde_json::Value> = dump
         .split(|byte| *byte == b'\n')
@@ -27,7 +27,7 @@ fn lines(dump: &[u8]) -> Vec<serde_json::Value> {
     lines
 }
 
-/// The suite removes all parts of uploads in the end.
+/// Adds parts to all uploads, because the suite removes all parts in the end.
 fn add_parts(home: &Home, store: &Store) {
     let mut tx = store.write().unwrap();
     for id in home.lines("SELECT id AS line FROM uploads") {
@@ -39,7 +39,7 @@ fn add_parts(home: &Home, store: &Store) {
 
 type Check = Box<dyn Fn(&Store)>;
 
-/// The checks of both suites, but for those that change something all the time.
+/// Returns the checks of both suites, except those that change the store continuously.
 fn checks() -> impl Iterator<Item = (&'static str, Check)> {
     let of_hub = metadata::ALL.iter().filter(|(name, _)| *name != "concurrency");
     let of_hub = of_hub.map(|&(name, check)| (name, Box::new(move |store: &Store| check(store)) as Check));
@@ -47,7 +47,7 @@ fn checks() -> impl Iterator<Item = (&'static str, Check)> {
     of_hub.chain(of_deployments.map(|&(name, check)| (name, Box::new(move |store: &Store| check(store)) as Check)))
 }
 
-/// What each check of the suites leaves behind comes through unchanged.
+/// The rows that each check of the suites leaves behind survive a dump and a load.
 #[test]
 fn a_dump_loads_into_the_other_engine_unchanged() {
     let mut tables = std::collections::BTreeSet::new();
@@ -68,7 +68,7 @@ fn a_dump_loads_into_the_other_engine_unchanged() {
                     None => {}
                 }
             }
-            // The other engine, where there is one.
+            // The other engine, if available.
             let to =
                 Home::each().into_iter().find(|to| to.is_sqlite() != from.is_sqlite()).unwrap_or_else(Home::sqlite);
             let target = to.ready();
@@ -83,7 +83,7 @@ fn a_dump_loads_into_the_other_engine_unchanged() {
     assert_eq!(tables.len(), 33, "some table stays empty, so nothing is known of it: {tables:?}");
 }
 
-/// Heads, consent, what was withdrawn and what was hidden decide who sees what: a restore must not open what was closed.
+/// Heads, consent, withdrawal and hiding decide which users see which commits. A restore must not open what was closed.
 #[test]
 fn what_pulls_show_comes_through_a_dump() {
     for from in Home::each() {
@@ -120,7 +120,7 @@ fn what_pulls_show_comes_through_a_dump() {
     }
 }
 
-/// A table that [`Store::dump`] forgets would be lost.
+/// A table that [`Store::dump`] omits would be lost.
 #[test]
 fn every_table_is_dumped() {
     for home in Home::each() {
@@ -138,7 +138,7 @@ fn every_table_is_dumped() {
     }
 }
 
-/// The engine goes on counting where the dump ended.
+/// The engine continues to count events where the dump ended.
 #[test]
 fn events_go_on_after_a_load() {
     for to in Home::each() {

@@ -16,7 +16,7 @@ fn the_file_is_standard_sqlite_in_wal_mode_beside_doltlite() {
     assert!(std::path::Path::new(&format!("{path}-wal")).exists());
     assert_eq!(home.lines("SELECT doltlite_engine() AS line"), ["orig"]);
     assert_eq!(home.lines("SELECT journal_mode AS line FROM pragma_journal_mode"), ["wal"]);
-    // The SQLite that is linked is DoltLite's.
+    // The linked SQLite is DoltLite's.
     assert_eq!(home.lines("SELECT dolt_version() AS line").len(), 1);
     drop(store);
     assert_eq!(home.lines("SELECT doltlite_engine() AS line"), ["orig"]);
@@ -38,7 +38,7 @@ fn urls() {
     assert!(path.exists());
     assert!(std::fs::metadata(&path).unwrap().len() > 0);
     drop(store);
-    // What was written is found again.
+    // Data written before is found again.
     let store = Store::open(&format!("sqlite://{}", path.to_str().unwrap()), &StoreOptions::default()).unwrap();
     store.require_current().unwrap();
 }

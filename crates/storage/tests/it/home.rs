@@ -1,4 +1,4 @@
-//! A place for one test's store, gone afterwards.
+//! A temporary location for the store of one test.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -21,7 +21,7 @@ impl Home {
         Self::Sqlite(tempfile::tempdir().unwrap())
     }
 
-    /// A database of its own, or `None` when there is no server.
+    /// Creates a database for this test. Returns `None` if there is no Postgres server.
     pub(crate) fn postgres() -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let Ok(admin) = std::env::var("BRANCHYARD_TEST_POSTGRES_URL") else {
@@ -40,7 +40,7 @@ impl Home {
         Some(Self::Postgres { admin, url, name })
     }
 
-    /// One of each engine that is there.
+    /// Returns a home on each available engine.
     pub(crate) fn each() -> Vec<Self> {
         std::iter::once(Self::sqlite()).chain(Self::postgres()).collect()
     }
@@ -60,19 +60,19 @@ impl Home {
         folder.path().join("meta.sqlite").to_str().unwrap().to_owned()
     }
 
-    /// The store as found.
+    /// Opens the store without migrating it.
     pub(crate) fn open(&self) -> Store {
         Store::open(&self.url(), &StoreOptions { readers: 9, ..StoreOptions::default() }).unwrap()
     }
 
-    /// The store with its tables.
+    /// Opens and migrates the store.
     pub(crate) fn ready(&self) -> Store {
         let store = self.open();
         store.migrate(now()).unwrap();
         store
     }
 
-    /// SQL past the store.
+    /// Runs SQL on a separate connection.
     pub(crate) fn execute(&self, sql: &str) {
         match self {
             Self::Sqlite(folder) => {
@@ -84,7 +84,7 @@ impl Home {
         }
     }
 
-    /// The one text column `line` of a query past the store.
+    /// Returns the text column `line` of a query on a separate connection.
     pub(crate) fn lines(&self, sql: &str) -> Vec<String> {
         let rows: Vec<Line> = match self {
             Self::Sqlite(folder) => {

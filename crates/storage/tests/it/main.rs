@@ -1,5 +1,5 @@
-//! The store on both engines. Postgres takes part when `BRANCHYARD_TEST_POSTGRES_URL` names a server on which databases may
-//! be created; with `BRANCHYARD_TEST_REQUIRE_POSTGRES=1` a missing URL is a failure.
+//! The store on both engines. Postgres is tested if `BRANCHYARD_TEST_POSTGRES_URL` names a server on which databases
+//! may be created. With `BRANCHYARD_TEST_REQUIRE_POSTGRES=1`, a missing URL is a failure.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Migrations: apply, revert, compare; and what is refused.
+//! Migrations: applying, reverting, comparing, and the errors.
 
 use branchyard_domain::ports::Metadata;
 use branchyard_domain_testing::suites::metadata;
@@ -9,7 +9,7 @@ use diesel_migrations::{FileBasedMigrations, MigrationHarness};
 
 use crate::home::{Home, now};
 
-/// The schema as lines that compare.
+/// Returns the schema as comparable lines.
 fn schema(home: &Home) -> Vec<String> {
     match home {
         Home::Sqlite(_) => home.lines(
@@ -32,7 +32,7 @@ fn schema(home: &Home) -> Vec<String> {
     }
 }
 
-/// Runs `step` with diesel's own harness, on the folders.
+/// Runs `step` with diesel's own harness on the migration folders.
 macro_rules! with_harness {
     ($home:expr, |$conn:ident, $source:ident| $step:expr) => {{
         let folder = |engine: &str| {
@@ -59,7 +59,7 @@ macro_rules! with_harness {
 fn each_migration_reverts_to_what_was_before() {
     for home in Home::each() {
         drop(home.open());
-        // Upwards, with the schema before each step…
+        // Applies each migration and records the schema before it.
         let mut before = Vec::new();
         loop {
             before.push(schema(&home));
@@ -76,14 +76,14 @@ fn each_migration_reverts_to_what_was_before() {
         }
         let full = before.pop().unwrap();
         assert!(full.len() > 50);
-        // …downwards, comparing after each…
+        // Reverts each migration and compares the schema.
         while let Some(expected) = before.pop() {
             with_harness!(&home, |conn, source| {
                 conn.revert_last_migration(source).unwrap();
             });
             assert_eq!(schema(&home), expected);
         }
-        // …and up again, by the store.
+        // Applies all migrations again through the store.
         let store = home.open();
         home.execute("DROP TABLE IF EXISTS branchyard_migrations");
         store.migrate(now()).unwrap();
@@ -148,7 +148,7 @@ fn what_is_unknown_or_altered_is_refused() {
         assert!(matches!(store.migrate(now()), Err(MigrationError::Unknown { .. })));
     }
     for home in Home::each() {
-        // Applied by diesel's own tool, without a hash: nobody knows what it was.
+        // The migrations were applied by diesel's own tool and have no hash, so their text is unknown.
         let store = home.ready();
         home.execute("DELETE FROM branchyard_migrations");
         assert!(matches!(store.check(), Err(MigrationError::Altered { .. })));
@@ -162,7 +162,7 @@ fn every_foreign_key_has_an_index() {
     for home in Home::each() {
         let _store = home.ready();
         let bare = match &home {
-            // Keys whose columns are not the first ones, in order, of some index that is not partial.
+            // Finds foreign keys whose columns are not the leading columns of any non-partial index.
             Home::Sqlite(_) => home.lines(
                 "SELECT k.table_name || ' (' || k.columns || ')' AS line FROM (
                     SELECT t.name AS table_name, f.id, group_concat(f.\"from\", ',') AS columns
@@ -185,7 +185,7 @@ fn every_foreign_key_has_an_index() {
     }
 }
 
-/// Open pulls from databases that are not public were opened without the consent that showing them needs.
+/// Open pull requests from databases that are not public were opened without the consent that showing them needs.
 #[test]
 fn the_upgrade_hides_what_open_pulls_show_of_private_databases() {
     const PULL: &str = "INSERT INTO pulls (database_id, number, title, search_key, state, closed_at, creator_id, from_database_id, from_owner,

@@ -1,10 +1,10 @@
-//! How far time has come, by what is recorded.
+//! The newest timestamp in the store.
 
 use branchyard_domain::values::Timestamp;
 
 use crate::home::Home;
 
-/// What is recorded when, each later than the one before; none of it needs what it belongs to.
+/// Statements that record work, and the newest timestamp after each. Rows that they refer to need not exist.
 const RECORDS: &[(&str, i64)] = &[
     ("INSERT INTO answers VALUES ('a', 's', 'k', '12345678901234567890123456789012', '', 10)", 10),
     (
@@ -27,7 +27,7 @@ const RECORDS: &[(&str, i64)] = &[
     ),
     ("UPDATE deliveries SET state = 'delivered', next_attempt_at = NULL, finished_at = 80", 80),
     ("INSERT INTO samples VALUES ('i', 'fine', 90, '{}')", 90),
-    // Out of order, as by another server whose clock is behind.
+    // Out of order, as written by another server whose clock is behind.
     ("INSERT INTO answers VALUES ('a', 's', 'l', '12345678901234567890123456789012', '', 15)", 90),
 ];
 

@@ -1,4 +1,4 @@
-//! What only Postgres can do to us.
+//! Failures that only Postgres can cause.
 
 use branchyard_domain::ports::{Metadata, MetadataError};
 use branchyard_storage::{OpenError, Store, StoreOptions};

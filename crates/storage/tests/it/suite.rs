@@ -1,10 +1,10 @@
-//! The suites of the ports of the store.
+//! The contract suites of the store's ports.
 
 use branchyard_storage::Store;
 
 use crate::home::Home;
 
-/// Runs a check on a store, if there is one.
+/// Runs a check on a store, if the engine is available.
 fn on(home: Option<Home>, check: impl FnOnce(&Store)) {
     if let Some(home) = home {
         check(&home.ready());
