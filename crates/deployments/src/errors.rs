@@ -60,10 +60,10 @@ pub enum DeploymentError {
     /// Settings that do not exist, or that cannot have the requested value: the key and an explanation of each.
     #[error("{} of the settings cannot be as given", .0.len())]
     Settings(Vec<(String, String)>),
-    /// The state of the deployment does not allow the call.
+    /// The request is well-formed but not possible. The text explains why.
     #[error("{0}")]
     Unprocessable(String),
-    /// The call conflicts with a state change in progress, or with a limit that may pass.
+    /// The request conflicts with the current state of the deployment. A later request may succeed.
     #[error("{0}")]
     Conflict(String),
     /// The server does not offer the requested feature.

@@ -1,4 +1,4 @@
-//! The catalogue: clouds, instance types and storage options, with their prices.
+//! The catalog: clouds, instance types and storage options, with their prices.
 
 use std::collections::BTreeSet;
 
@@ -106,7 +106,7 @@ impl Catalogue {
         self.instance_types.iter().filter(move |kind| kind.cloud == cloud && kind.zones.iter().any(|own| own == zone))
     }
 
-    /// Checks that ids are unique and that every id the catalogue refers to exists.
+    /// Checks that ids are unique and that every id the catalog refers to exists.
     ///
     /// # Errors
     /// [`Invalid`] if a rule is broken. The message names the configuration key.
@@ -165,7 +165,7 @@ fn unique<'a>(place: &str, ids: impl Iterator<Item = &'a String>) -> Result<(), 
 }
 
 impl Default for Catalogue {
-    /// Returns the catalogue that applies without configuration: three instance types in the cloud `local`.
+    /// Returns the catalog that applies without configuration: three instance types in the cloud `local`.
     fn default() -> Self {
         let local = || "local".to_owned();
         let size = |name: &str, description: &str, cpus, memory_gb, nanos| InstanceType {

@@ -142,7 +142,7 @@ pub struct Deployment {
     pub keeps_version: bool,
     /// The engine version that ran last.
     pub database_version: Option<String>,
-    /// Time at which, and name of the user by whom, the deployment was disabled. `None` unless it is disabled.
+    /// Time at which the deployment was disabled, and name of the user who disabled it. `None` unless it is disabled.
     pub disabled: Option<(Timestamp, OwnerName)>,
     /// The last error.
     pub last_error: Option<String>,

@@ -5,8 +5,8 @@ use crate::ports::{DatabaseSeed, InstanceHandle, InstanceSpec};
 use crate::values::{DeploymentId, InstanceId, Settings, Usd};
 use branchyard_domain::values::Timestamp;
 
-/// The resources and prices of an instance. They are copied from the catalogue when the instance is accepted; later
-/// changes of the catalogue do not affect them.
+/// The resources and prices of an instance. They are copied from the catalog when the instance is accepted; later
+/// changes of the catalog do not affect them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstanceSize {
     /// Id of the instance type.

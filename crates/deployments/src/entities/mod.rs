@@ -1,4 +1,4 @@
-//! Entities: plain structs. States are enums whose transitions return an error if they do not exist.
+//! Entities: plain structs. States are enums, and an invalid transition is an error.
 
 mod catalogue;
 mod deployment;

@@ -7,7 +7,7 @@ use crate::ports::DeploymentTransaction;
 use crate::values::Usd;
 use branchyard_domain::values::{AccountId, OwnerName};
 
-/// The catalogue entries that a new instance needs.
+/// The catalog entries that a new instance needs.
 #[derive(Debug, Clone, Copy)]
 pub struct CapacityRequest<'a> {
     /// Id of the cloud.
@@ -26,7 +26,7 @@ fn field(pointer: &str, why: String) -> DeploymentError {
     DeploymentError::Field { pointer: pointer.to_owned(), why }
 }
 
-/// Looks up the requested entries in the catalogue.
+/// Looks up the requested entries in the catalog.
 pub(super) fn choose(inner: &Inner, wanted: &CapacityRequest<'_>) -> Result<InstanceSize, DeploymentError> {
     let catalogue = &inner.settings.catalogue;
     let cloud = catalogue.cloud(wanted.cloud);

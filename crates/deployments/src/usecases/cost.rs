@@ -51,7 +51,7 @@ pub struct Cost {
     pub items: Vec<CostItem>,
 }
 
-/// The cost of an owner's deployments in a month.
+/// The cost of an owner's deployments in a range of time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnerUsage {
     /// Name of the owner.

@@ -55,7 +55,7 @@ pub struct Hosted {
     pub node: String,
     /// Whether new instances may start. Existing instances are served in any case.
     pub enabled: bool,
-    /// The catalogue of instance types and storage options.
+    /// The catalog of instance types and storage options.
     pub catalogue: Catalogue,
     /// Default spending limit of an owner per month. `None` means unlimited.
     pub monthly_limit: Option<Usd>,
@@ -224,7 +224,7 @@ impl Deployments {
     /// Returns the zones of a cloud, the instance types in a zone, and the storage options of an instance type.
     ///
     /// # Errors
-    /// [`DeploymentError::Unprocessable`] if the catalogue does not have an id.
+    /// [`DeploymentError::Unprocessable`] if the catalog does not have an id.
     pub fn options(
         &self,
         cloud: &str,

@@ -1,4 +1,4 @@
-//! The catalogue and price estimates.
+//! The catalog and price estimates.
 
 use super::Deployments;
 use super::capacity::{CapacityRequest, choose};
@@ -6,7 +6,7 @@ use crate::entities::{Catalogue, InstanceSize};
 use crate::errors::DeploymentError;
 
 impl Deployments {
-    /// Returns the catalogue.
+    /// Returns the catalog.
     pub fn catalogue(&self) -> &Catalogue {
         &self.0.settings.catalogue
     }
@@ -20,7 +20,7 @@ impl Deployments {
     /// limits nor capacity.
     ///
     /// # Errors
-    /// [`DeploymentError::Field`] if an entry is not in the catalogue, or if the storage option does not have that
+    /// [`DeploymentError::Field`] if an entry is not in the catalog, or if the storage option does not have that
     /// volume size.
     pub fn price(&self, wanted: &CapacityRequest<'_>) -> Result<InstanceSize, DeploymentError> {
         choose(&self.0, wanted)

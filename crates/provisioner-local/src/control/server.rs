@@ -52,8 +52,8 @@ pub(crate) struct Checks {
 }
 
 impl Channel {
-    /// Connects to the process of an instance and verifies its identity. `told` is called with the messages that the
-    /// process sends without being asked.
+    /// Connects to the process of an instance and verifies its identity. Messages that the process sends without being
+    /// asked go to the callback.
     pub(crate) fn open(
         folder: &InstanceFolder,
         secret: &Secret,
