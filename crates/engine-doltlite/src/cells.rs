@@ -1,11 +1,11 @@
-//! Values between the engine and the domain.
+//! Conversions of values between the engine and the domain.
 
 use branchyard_domain::entities::Cell;
 use branchyard_domain::ports;
 use rusqlite::ToSql;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
-/// A cell as a parameter.
+/// A [`Cell`] as a statement parameter.
 pub(crate) struct Param<'a>(pub &'a Cell);
 
 impl ToSql for Param<'_> {
@@ -20,7 +20,7 @@ impl ToSql for Param<'_> {
     }
 }
 
-/// A value of a row, copied.
+/// Copies a value of a row.
 pub(crate) fn cell(value: ValueRef<'_>) -> Cell {
     match value {
         ValueRef::Null => Cell::Null,
@@ -31,7 +31,7 @@ pub(crate) fn cell(value: ValueRef<'_>) -> Cell {
     }
 }
 
-/// A value of a row, borrowed.
+/// Borrows a value of a row.
 pub(crate) fn borrowed(value: ValueRef<'_>) -> ports::ValueRef<'_> {
     match value {
         ValueRef::Null => ports::ValueRef::Null,
@@ -42,7 +42,7 @@ pub(crate) fn borrowed(value: ValueRef<'_>) -> ports::ValueRef<'_> {
     }
 }
 
-/// A value that was borrowed, copied.
+/// Copies a borrowed value.
 pub(crate) fn owned(value: &ports::ValueRef<'_>) -> Cell {
     match *value {
         ports::ValueRef::Null => Cell::Null,
@@ -53,7 +53,7 @@ pub(crate) fn owned(value: &ports::ValueRef<'_>) -> Cell {
     }
 }
 
-/// Text of a row; what is not UTF-8 is replaced.
+/// Returns a value of a row as text. Bytes that are not valid UTF-8 are replaced.
 pub(crate) fn text(value: ValueRef<'_>) -> String {
     match value {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned(),
@@ -63,7 +63,7 @@ pub(crate) fn text(value: ValueRef<'_>) -> String {
     }
 }
 
-/// A count in a row.
+/// Reads a column as a count. Negative numbers become 0.
 pub(crate) fn count(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<u64> {
     Ok(u64::try_from(row.get::<_, i64>(at)?).unwrap_or(0))
 }

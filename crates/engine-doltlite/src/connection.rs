@@ -1,4 +1,4 @@
-//! Connections: opened without ever making a file, guarded, with small caches.
+//! Guarded connections with small caches, opened without ever creating a file.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
@@ -17,27 +17,27 @@ use crate::reach::Scope;
 use crate::sql::errors;
 use crate::watchdog::{DeadlineWatch, Follower, Watchdog};
 
-/// How many instructions run between two looks at the clock.
+/// Number of virtual machine instructions between two checks of the deadline.
 const PROGRESS_EVERY: i32 = 1000;
 
 /// A guarded connection.
 pub(crate) struct Connection {
     raw: rusqlite::Connection,
     guard: Guard,
-    /// What statements of ours may take while the time is limited.
+    /// Memory budget of internal statements while a time limit is in force.
     memory: Mutex<Option<Arc<MemoryBudget>>>,
     scope: Mutex<Option<Arc<Scope>>>,
     held: AtomicI64,
 }
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnectionUse<'a> {
-    /// Reads, fixed to a commit.
+    /// Reads at one commit.
     Read(&'a CommitHash),
-    /// Questions of ours about any commits.
+    /// Internal queries about any commits.
     History,
-    /// Writes, on the reserved branch.
+    /// Writes on the reserved branch.
     Write,
 }
 
@@ -53,14 +53,14 @@ impl Connection {
             name.push("@");
             name.push(commit.as_str());
         }
-        // Without CREATE: a name that does not exist must not become a file.
+        // Opened without CREATE: a path that does not exist must not become a file.
         let access = match purpose {
             ConnectionUse::Read(_) | ConnectionUse::History => OpenFlags::SQLITE_OPEN_READ_ONLY,
             ConnectionUse::Write => OpenFlags::SQLITE_OPEN_READ_WRITE,
         };
         let raw = rusqlite::Connection::open_with_flags(name, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         raw.busy_handler(Some(wait_a_little))?;
-        // The engine's own default is 64 MB for each connection.
+        // The engine's default cache is 64 MB for each connection.
         let settings = match purpose {
             ConnectionUse::Read(_) | ConnectionUse::History => {
                 "PRAGMA cache_size = -4000; PRAGMA temp_store = memory; PRAGMA query_only = on;"
@@ -72,9 +72,9 @@ impl Connection {
         Ok(Self { raw, guard, memory: Mutex::default(), scope: Mutex::default(), held: AtomicI64::new(0) })
     }
 
-    /// Opens a file in SQLite's own format, which nobody else has open, for reading.
+    /// Opens a file in SQLite's own format for reading. No other connection may have the file open.
     pub(crate) fn open_sqlite(path: &Path, modules: &Arc<HashSet<String>>) -> rusqlite::Result<Self> {
-        // Immutable: a journal beside it is not looked for, nor would one be applied.
+        // Immutable: SQLite neither looks for a journal beside the file nor applies one.
         let uri = format!("file:{}?doltlite_engine=sqlite&mode=ro&immutable=1", in_uri(path));
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let raw = rusqlite::Connection::open_with_flags(uri, flags)?;
@@ -86,7 +86,7 @@ impl Connection {
         Ok(Self { raw, guard, memory: Mutex::default(), scope: Mutex::default(), held: AtomicI64::new(0) })
     }
 
-    /// Opens an existing file for a session: on a branch, or on the default branch.
+    /// Opens an existing file for a session, on the requested branch or on the default branch.
     pub(crate) fn open_session(
         path: &Path,
         request: &SessionRequest,
@@ -106,7 +106,7 @@ impl Connection {
             "PRAGMA cache_size = -{cache_kib}; PRAGMA temp_store = memory; PRAGMA foreign_keys = {}; PRAGMA query_only = {reads};",
             request.foreign_keys
         ))?;
-        // Before the guard takes the function away.
+        // Must run before the guard removes the function.
         raw.query_row(
             "SELECT dolt_config('user.name', ?), dolt_config('user.email', ?)",
             [&request.caller.name, &request.caller.email],
@@ -116,49 +116,52 @@ impl Connection {
         Ok(Self { raw, guard, memory: Mutex::default(), scope: Mutex::default(), held: AtomicI64::new(0) })
     }
 
-    /// Records the memory that this connection allocated on this thread since `before`, and returns whether the connection can be reused. After a
-    /// refused allocation it cannot: the engine may have lost part of its list of branches, and would treat our branch as deleted.
+    /// Records the memory that this connection allocated on this thread since `before`. Returns `true` if the
+    /// connection can be reused. After a refused allocation it cannot: the engine may have lost part of its list of
+    /// branches, and would treat the reserved branch as deleted.
     pub(crate) fn is_sound_since(&self, before: Allocated) -> bool {
         self.held.fetch_add(before.grown(), Ordering::Relaxed);
         !before.was_refused()
     }
 
-    /// Bytes it holds, its caches above all, as far as it was weighed.
+    /// Returns the memory in bytes that the connection holds, mostly caches, as far as it was measured.
     pub(crate) fn held(&self) -> i64 {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// The connection itself, for statements of ours.
+    /// Returns the underlying connection, for internal statements.
     pub(crate) fn raw(&self) -> &rusqlite::Connection {
         &self.raw
     }
 
-    /// Runs a stranger's statements until the result is dropped.
+    /// Switches the guard to user statements until the result is dropped.
     pub(crate) fn enter(&self, mode: GuardMode) -> Entered<'_> {
         self.guard.enter(mode, self.scope().clone())
     }
 
-    /// Limits users' statements to the commits of `scope`; `None` lifts the limit.
+    /// Limits user statements to the commits of `scope`; `None` lifts the limit.
     pub(crate) fn limit_to(&self, scope: Option<Arc<Scope>>) {
         *self.scope() = scope;
     }
 
-    /// Whether statements are limited to some commits.
+    /// Returns `true` if user statements are limited to a set of commits.
     pub(crate) fn is_limited(&self) -> bool {
         self.scope().is_some()
     }
 
-    /// Whether what ran since the time limit began depends on what else the database shows.
+    /// Returns `true` if the result of the statements since the time limit began depends on the refs of the database.
     pub(crate) fn depends_on_refs(&self) -> bool {
         self.scope().as_ref().is_some_and(|scope| scope.was_asked())
     }
 
-    /// Whether tables and functions of the engine were replaced by ours: the connection is of no use for statements of ours any more.
+    /// Returns `true` if tables or functions of the engine were replaced by wrappers. Such a connection cannot run
+    /// internal statements any more.
     pub(crate) fn is_wrapped(&self) -> bool {
         self.guard.is_wrapped()
     }
 
-    /// Prepares a user's statement; again, when the guard wants tables or functions of the engine wrapped first.
+    /// Prepares a user's statement. If the guard asks for tables or functions of the engine to be wrapped, wraps them
+    /// and prepares the statement again.
     pub(crate) fn preparing<T>(
         &self,
         sql: &str,
@@ -186,7 +189,8 @@ impl Connection {
         }
     }
 
-    /// Why a statement could not be prepared, without the columns of a commit that counts as absent.
+    /// Returns the error to report for a statement that could not be prepared. An error about a column is replaced if
+    /// the statement names a hidden commit, because the error would reveal the columns of that commit.
     fn without_columns(&self, sql: &str, error: rusqlite::Error) -> rusqlite::Error {
         if !errors::parts(&error).1.contains("column") {
             return error;
@@ -199,8 +203,9 @@ impl Connection {
         }
     }
 
-    /// The first commit that a view names which the statement prepared last reads through, and that counts as absent. The engine takes the columns of
-    /// some tables from the commit that is named, so that a view would still show those of a commit that was hidden since.
+    /// Returns the first hidden commit that is named by a view which the last prepared statement reads through. The
+    /// engine takes the columns of some tables from the named commit, so a view would otherwise still show the columns
+    /// of a commit that was hidden later.
     fn hidden_behind_views(&self) -> rusqlite::Result<Option<CommitHash>> {
         let Some(scope) = self.scope().clone() else { return Ok(None) };
         let views = self.guard.views();
@@ -222,7 +227,7 @@ impl Connection {
         self.scope.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends what runs here when the time of another connection is over, until the result is dropped.
+    /// Applies the deadline of another connection to this one, until the result is dropped.
     pub(crate) fn follow(&self, other: &Follower) -> rusqlite::Result<DeadlineWatch> {
         let watch = other.watch(self.raw.get_interrupt_handle());
         let deadline = Arc::clone(watch.deadline());
@@ -230,17 +235,17 @@ impl Connection {
         Ok(watch)
     }
 
-    /// What the guard saw since it was asked last.
+    /// Takes the effects that the guard recorded since the last call.
     pub(crate) fn take_seen(&self) -> StatementEffects {
         self.guard.take_seen()
     }
 
-    /// Bounds what runs from now until the result is dropped.
+    /// Limits the time and memory of what runs on this connection until the result is dropped.
     pub(crate) fn limit_time(&self, watchdog: &Watchdog, timeout: Duration) -> rusqlite::Result<TimeLimit<'_>> {
         self.limit_time_or(watchdog, timeout, CancellationToken::default())
     }
 
-    /// The same; `canceled` ends it early.
+    /// Works like [`Self::limit_time`]; `canceled` ends the work early.
     pub(crate) fn limit_time_or(
         &self,
         watchdog: &Watchdog,
@@ -261,8 +266,9 @@ impl Connection {
         *self.memory.lock().unwrap_or_else(PoisonError::into_inner) = memory;
     }
 
-    /// Runs a statement of ours, or a step of one, that may compute what users stored in a schema (generated columns, checks, triggers, views): while
-    /// the time is limited, its memory is as well. As [`MemoryBudget::spend`], never around code that takes an allocation for granted.
+    /// Runs an internal statement, or a step of one, that may evaluate expressions stored in a schema (generated
+    /// columns, checks, triggers, views). While a time limit is in force, the memory of `work` is limited as well. As
+    /// with [`MemoryBudget::spend`], `work` must not contain code that cannot handle a failed allocation.
     pub(crate) fn spend<T>(&self, work: impl FnOnce() -> T) -> T {
         let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match memory {
@@ -271,7 +277,7 @@ impl Connection {
         }
     }
 
-    /// [`Self::spend`] for a statement whose one row `read` takes.
+    /// Runs [`Self::spend`] for a statement that returns one row, and passes the row to `read`.
     pub(crate) fn spend_on_row<T>(
         &self,
         sql: &str,
@@ -284,13 +290,13 @@ impl Connection {
         read(row.ok_or(rusqlite::Error::QueryReturnedNoRows)?)
     }
 
-    /// Ends whatever transaction is open.
+    /// Rolls back the open transaction, if there is one.
     pub(crate) fn roll_back(&self) -> rusqlite::Result<()> {
         if self.raw.is_autocommit() { Ok(()) } else { self.raw.execute_batch("ROLLBACK") }
     }
 }
 
-/// A path as it stands in a URI.
+/// Percent-encodes a path for a URI.
 fn in_uri(path: &Path) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte);
     let escaped = |byte: &u8| if plain(*byte) { char::from(*byte).to_string() } else { format!("%{byte:02X}") };
@@ -304,23 +310,24 @@ pub(crate) struct TimeLimit<'a> {
 }
 
 impl TimeLimit<'_> {
-    /// Whether time ran out.
+    /// Returns `true` if the time ran out.
     pub(crate) fn expired(&self) -> bool {
         self.watch.deadline().expired()
     }
 
-    /// Why it was ended before its end, if it was. After a failure only: a lack of memory may have passed.
+    /// Returns the reason if the work was ended early. Call this only after a failure: a statement that lacked memory
+    /// may have succeeded later.
     pub(crate) fn ended(&self) -> Option<EngineError> {
         self.watch.deadline().ended().or_else(|| self.memory().lacked().then_some(EngineError::Busy))
     }
 
-    /// What runs may take.
+    /// Returns the memory budget of the work.
     pub(crate) fn memory(&self) -> &MemoryBudget {
         self.watch.memory()
     }
 
-    /// Runs `work`; where it fails because other statements hold the memory there is, waits for them and runs it again, unless `is_final` says
-    /// that it cannot be repeated. Waits for [`memory::WAIT`] in all.
+    /// Runs `work`. If it fails because other statements hold the memory, waits for them and runs it again, unless
+    /// `is_final` returns `true` because `work` cannot be repeated. Waits for at most [`memory::WAIT`] in all.
     pub(crate) fn with_room<T, E>(
         &self,
         mut work: impl FnMut(&MemoryBudget) -> Result<T, E>,
@@ -340,12 +347,12 @@ impl TimeLimit<'_> {
         }
     }
 
-    /// The time that is left.
+    /// Returns the remaining time.
     pub(crate) fn remaining(&self) -> Duration {
         self.watch.deadline().remaining()
     }
 
-    /// Runs something that does not count.
+    /// Runs `wait` with the clock stopped.
     pub(crate) fn stopped<T>(&self, wait: impl FnOnce() -> T) -> T {
         self.watch.deadline().stopped(wait)
     }
@@ -363,9 +370,10 @@ impl Drop for TimeLimit<'_> {
     }
 }
 
-/// Waits for a lock in very short sleeps: `busy_timeout` backs off so far that readers stall for seconds next to a writer.
+/// Waits for a lock in very short sleeps. The backoff of `busy_timeout` grows so long that readers stall for seconds
+/// next to a writer.
 fn wait_a_little(attempt: i32) -> bool {
     thread::sleep(Duration::from_micros(if attempt < 10 { 50 } else { 250 }));
-    // About ten seconds; nothing here holds a lock for longer than one commit takes.
+    // About ten seconds in all. No holder keeps a lock for longer than one commit takes.
     attempt < 40_000
 }

@@ -1,4 +1,4 @@
-//! The engine: what all calls share, and the port on top of it.
+//! The engine: the state that all calls share, and the implementation of the port.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ use crate::reach::{Scope, parents_of};
 use crate::sql::{errors, shape};
 use crate::watchdog::Watchdog;
 
-/// Databases as DoltLite files in a folder.
+/// An engine that stores databases as DoltLite files in a folder.
 pub struct DoltliteEngine {
     pub(crate) options: EngineOptions,
     pub(crate) files: Files,
@@ -46,12 +46,12 @@ pub struct DoltliteEngine {
     reachability: OnceLock<Arc<dyn Reachability>>,
 }
 
-/// What tells connections for reads apart.
+/// Distinguishes the read connections of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ReaderKey {
-    /// The commit it is fixed to.
+    /// The commit that the connection is fixed to.
     at: Option<CommitHash>,
-    /// Whether the connection is for users' statements only.
+    /// Whether the connection serves user statements only.
     wrapped: bool,
 }
 
@@ -65,9 +65,10 @@ impl std::fmt::Debug for DoltliteEngine {
 }
 
 impl DoltliteEngine {
-    /// Opens the folder of the databases, making it when missing. One process at a time may use a folder.
+    /// Opens the folder of the databases, and creates it if it does not exist. Only one process at a time may use a
+    /// folder.
     ///
-    /// To be called before anything else in the process uses SQLite: only then single statements have a memory limit.
+    /// Call this before anything else in the process uses SQLite: otherwise single statements have no memory limit.
     ///
     /// # Errors
     /// [`EngineError`] when the folder cannot be used.
@@ -85,7 +86,7 @@ impl DoltliteEngine {
         Ok(Self {
             readers: Pool::new(options.idle_readers, options.idle_memory),
             writers: Pool::new(options.idle_writers, options.idle_memory),
-            // Their threads change, so they cannot be weighed; their caches are small.
+            // Sessions move between threads, so their memory cannot be measured; their caches are small.
             sessions: Arc::new(Pool::new(options.idle_sessions, usize::MAX)),
             options,
             files,
@@ -100,12 +101,13 @@ impl DoltliteEngine {
         })
     }
 
-    /// Connections that are kept open for reads, and for writes; those in use are not among them.
+    /// Returns the number of idle connections for reads and for writes. Connections in use are not counted.
     pub fn idle_connections(&self) -> (usize, usize) {
         (self.readers.idle(), self.writers.idle())
     }
 
-    /// Removes what a process that was killed left half made. For the one process that serves the folder, before it works on it.
+    /// Removes the unfinished files of a process that was killed. Only the process that serves the folder may call
+    /// this, and only before it uses the folder.
     ///
     /// # Errors
     /// [`EngineError`] when something cannot be removed.
@@ -113,8 +115,8 @@ impl DoltliteEngine {
         self.files.clear_temporary().map_err(|error| io_fault("remove temporary files", error))
     }
 
-    /// Copies the file of a database out; gives its size in bytes. The copy holds every commit that was there when this was called,
-    /// whatever other threads and processes write meanwhile.
+    /// Copies the file of a database to `to`, and returns the size of the copy in bytes. The copy holds every commit
+    /// that existed at the time of the call, regardless of concurrent writes by other threads and processes.
     ///
     /// # Errors
     /// [`EngineError`]; [`EngineError::Damaged`] when the database has no file.
@@ -125,12 +127,12 @@ impl DoltliteEngine {
         commits::copy_file(&self.files.path(database), to).map_err(|error| io_fault("back up a database", error))
     }
 
-    /// Returns where the file of a database lies within the folder of an engine.
+    /// Returns the path of a database's file relative to the folder of an engine.
     pub fn place(database: DatabaseId) -> PathBuf {
         Files::place(database)
     }
 
-    /// Puts a file that [`DoltliteEngine::back_up`] made in the place of a database.
+    /// Replaces the file of a database by a copy of a file that [`DoltliteEngine::back_up`] created.
     ///
     /// # Errors
     /// [`EngineError`] when it is not a database of the engine, or cannot be copied.
@@ -148,7 +150,7 @@ impl DoltliteEngine {
         self.reading_at(database, Some(at), false, work)
     }
 
-    /// As [`Self::reading`], for users' statements, which find only the commits that the database shows.
+    /// Works like [`Self::reading`] for user statements, which see only the commits that the database shows.
     fn reading_guarded<T>(
         &self,
         database: DatabaseId,
@@ -158,7 +160,7 @@ impl DoltliteEngine {
         self.reading_at(database, Some(at), true, work)
     }
 
-    /// Runs `work`, which may ask for the history of any commit, inside one read transaction.
+    /// Runs `work`, which may query the history of any commit, inside one read transaction.
     pub(crate) fn reading_history<T>(
         &self,
         database: DatabaseId,
@@ -188,7 +190,7 @@ impl DoltliteEngine {
         if let Some(at) = at.filter(|_| guarded && !connection.is_limited()) {
             connection.limit_to(self.scope(database, at));
         }
-        // Reading something is what makes the engine look at what others appended to the file since the connection was opened.
+        // The engine notices what other connections appended to the file only when a statement reads something.
         let begun = connection.raw().execute_batch("BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1");
         begun.map_err(|error| match at {
             Some(at) => errors::fault_at("begin a read", at, error),
@@ -209,7 +211,8 @@ impl DoltliteEngine {
         result
     }
 
-    /// As [`Self::reading`], for statements of ours whose time depends on how much there is.
+    /// Works like [`Self::reading`] with a time limit, for internal statements whose duration depends on the amount of
+    /// data.
     pub(crate) fn reading_within<T>(
         &self,
         timeout: Duration,
@@ -228,7 +231,7 @@ impl DoltliteEngine {
         })
     }
 
-    /// Runs `work` on the connection that writes to a database; whatever transaction it leaves open is rolled back.
+    /// Runs `work` on the write connection of a database. A transaction that `work` leaves open is rolled back.
     pub(crate) fn writing<T>(
         &self,
         turn: &WriteTurn,
@@ -254,7 +257,8 @@ impl DoltliteEngine {
         result
     }
 
-    /// As [`Self::writing`], for users' statements that start from `base`: they find only the commits that the database shows.
+    /// Works like [`Self::writing`] for user statements that start from `base`, which see only the commits that the
+    /// database shows.
     pub(crate) fn writing_at<T>(
         &self,
         turn: &WriteTurn,
@@ -282,7 +286,7 @@ impl DoltliteEngine {
         }))
     }
 
-    /// Opens a connection to another file of ours, under a temporary name.
+    /// Opens a connection to another file of the engine, under a temporary name.
     pub(crate) fn open_file(&self, path: &std::path::Path, purpose: ConnectionUse<'_>) -> rusqlite::Result<Connection> {
         Connection::open(path, purpose, &self.modules)
     }
@@ -300,12 +304,12 @@ impl DoltliteEngine {
         })
     }
 
-    /// Names of all virtual table modules, in lower case.
+    /// Returns the names of all virtual table modules, in lower case.
     pub(crate) fn modules(&self) -> Arc<HashSet<String>> {
         Arc::clone(&self.modules)
     }
 
-    /// Forgets connections, after or before the file of a database is exchanged.
+    /// Closes the connections and clears the caches of a database, before or after its file is replaced.
     pub(crate) fn evict(&self, database: DatabaseId) {
         self.readers.evict(database);
         self.writers.evict(database);
@@ -329,13 +333,14 @@ pub(crate) fn io_fault(context: &str, error: std::io::Error) -> EngineError {
     }
 }
 
-/// Holds for the process: before a connection that could need one is opened.
+/// Sets the folder for temporary files of the whole process. Must run before a connection that could need the folder is
+/// opened.
 fn set_temporary_folder(folder: &std::path::Path) -> rusqlite::Result<()> {
     let connection = rusqlite::Connection::open_in_memory()?;
     connection.pragma_update(None, "temp_store_directory", folder.to_string_lossy())
 }
 
-/// Names of all virtual table modules, in lower case.
+/// Returns the names of all virtual table modules, in lower case.
 fn all_modules() -> rusqlite::Result<HashSet<String>> {
     let connection = rusqlite::Connection::open_in_memory()?;
     let mut statement = connection.prepare("SELECT lower(name) FROM pragma_module_list")?;
@@ -355,7 +360,7 @@ impl Engine for DoltliteEngine {
         let turn = self.queues.enter(database);
         self.evict(database);
         let removed = self.files.remove(database).map_err(|error| io_fault("remove a database", error));
-        // Whoever opened it meanwhile must not put it back into the pool.
+        // A connection that was opened during the removal must not return to the pool.
         self.evict(database);
         drop(turn);
         removed
@@ -384,7 +389,7 @@ impl Engine for DoltliteEngine {
     }
 
     fn descends(&self, database: DatabaseId, heads: &[CommitHash], commit: &CommitHash) -> Result<bool, EngineError> {
-        // Mostly all parents are known already, and no connection is needed.
+        // In most cases all parents are cached, and no connection is needed.
         let known = self.ancestry.descends(database, heads, commit, &mut |_| Err(()));
         if let Ok(descends) = known {
             return Ok(descends);

@@ -1,12 +1,14 @@
 //! The engine port on DoltLite: immutable commits with their tables and history, one file per database.
 //!
-//! A file holds one reserved branch of ours, of a secret name; nothing a user calls a branch or a tag is in it. Every write moves the branch to the commit it
-//! starts from, changes it and commits, in one engine transaction; reads open the file fixed to a commit.
+//! A file holds one reserved branch with a secret name; the branches and tags of users are not in it. Every write moves
+//! the reserved branch to the commit it starts from, changes the tables and commits, in one engine transaction. Reads
+//! open the file fixed to a commit.
 //!
-//! SQL of strangers runs under a guard: an allow-list checked while a statement is prepared, run-time limits, bounded
-//! replacements of some functions, a progress handler and a watchdog thread. See `docs/ARCHITECTURE.md` and the tests of this crate.
+//! Untrusted SQL runs under a guard: an allow-list checked while a statement is prepared, run-time limits, bounded
+//! replacements of some functions, a progress handler and a watchdog thread. See `docs/ARCHITECTURE.md` and the tests
+//! of this crate.
 
-// One SQLite in the process: `doltlite` carries all `sqlite3_*` symbols, zlib comes from source.
+// The process has one SQLite: `doltlite` carries all `sqlite3_*` symbols, and zlib is built from source.
 use doltlite as _;
 use libz_sys as _;
 

@@ -1,7 +1,7 @@
-//! Views and triggers that a merge cannot bring together.
+//! Views and triggers in conflict.
 //!
-//! The engine counts them as conflicts of one table, `dolt_schemas`, and does not list them; it resolves them by name. Which they are follows from
-//! their definitions at the three commits.
+//! The engine counts these conflicts as conflicts of one table, `dolt_schemas`, and does not list them; it resolves
+//! them by name. The conflicting names follow from the definitions at the three commits.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +12,20 @@ use crate::connection::Connection;
 use crate::engine::DoltliteEngine;
 use crate::sql::errors;
 
-/// The table the engine counts them in.
+/// The table under which the engine counts conflicts of views and triggers.
 pub(crate) const TABLE: &str = "dolt_schemas";
 
-/// Names of views and triggers in conflict, each with what is the matter.
+/// Maps the names of views and triggers in conflict to a description of the conflict.
 pub(crate) type Objects = BTreeMap<String, String>;
 
-/// Kind and text.
+/// Kind and SQL text of an object.
 type ObjectDefinition = (String, String);
 
 /// Definitions by name.
 type ObjectDefinitions = BTreeMap<String, ObjectDefinition>;
 
-/// Those of the merge that `connection` attempted, of the commits base, ours, theirs.
+/// Returns the objects in conflict after the merge that `connection` attempted. `commits` are the base, ours and
+/// theirs.
 pub(crate) fn in_conflict(
     engine: &DoltliteEngine,
     database: DatabaseId,

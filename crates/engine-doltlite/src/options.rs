@@ -5,45 +5,50 @@ use std::time::Duration;
 
 use crate::yield_hook::Long;
 
-/// Settings; the defaults suit a small server.
+/// Settings of the engine. The defaults suit a small server.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
-    /// Idle connections for reads kept open, over all databases and commits.
+    /// Maximum number of idle read connections, over all databases and commits.
     pub idle_readers: usize,
-    /// Idle connections for writes kept open, over all databases.
+    /// Maximum number of idle write connections, over all databases.
     pub idle_writers: usize,
-    /// Idle sessions of a deployment's clients kept open, over all databases, branches and callers.
+    /// Maximum number of idle sessions of deployment clients, over all databases, branches and callers.
     pub idle_sessions: usize,
-    /// The most memory the idle connections for reads may hold together, in bytes, and those for writes as much again: their caches outlive the
-    /// statements.
+    /// Maximum memory of all idle read connections together, in bytes; idle write connections may hold the same amount
+    /// again. The caches of a connection outlive its statements.
     pub idle_memory: usize,
     /// Page cache of each session, in KiB.
     pub session_cache_kib: usize,
-    /// The most memory one statement of a stranger may take, in bytes.
+    /// Maximum memory of one user statement, in bytes.
     pub statement_memory: usize,
-    /// The most memory all running statements may take together, in bytes; `None` = as much as there is. A statement that finds no room waits for
-    /// up to 5 s and then ends with [`EngineError::Busy`](branchyard_domain::ports::EngineError::Busy).
+    /// Maximum memory of all running user statements together, in bytes; `None` sets no limit. A statement that finds
+    /// too little free memory waits for up to 5 s and then ends with
+    /// [`EngineError::Busy`](branchyard_domain::ports::EngineError::Busy).
     pub total_memory: Option<usize>,
-    /// The most memory everything in the process that uses SQLite may take together, in bytes, 0 for no limit: the last line of defence.
+    /// Maximum memory of everything in the process that uses SQLite, in bytes; `None` or 0 sets no limit. This limit is
+    /// the last line of defense.
     pub process_memory: Option<u64>,
-    /// The folder for temporary files of everything in the process that uses SQLite; `None` for the system's. Set once.
+    /// Folder for the temporary files of everything in the process that uses SQLite; `None` keeps the system's. Applies
+    /// to the whole process.
     pub temporary_folder: Option<PathBuf>,
-    /// Time a trial merge may take.
+    /// Time limit of a trial merge.
     pub trial_merge_timeout: Duration,
-    /// Bytes of a database above which [`Engine::conflicts`](branchyard_domain::ports::Engine::conflicts) makes no trial merge unless the
-    /// file system shares the blocks of copies.
+    /// Database size in bytes above which [`Engine::conflicts`](branchyard_domain::ports::Engine::conflicts) runs no
+    /// trial merge unless the file system shares the blocks of copies.
     pub trial_copy_bytes: u64,
-    /// Whether private copies of files share blocks with them where the file system can.
+    /// Whether private copies share blocks with the original file where the file system supports block sharing.
     pub share_blocks: bool,
-    /// Time one step of a fetch should keep the writers of the target waiting; a step brings at least one commit.
+    /// Time that one step of a fetch should keep the writers of the target waiting. A step fetches at least one commit.
     pub fetch_step: Duration,
-    /// Time finding a page of changed rows may take.
+    /// Time limit for finding a page of changed rows.
     pub diff_timeout: Duration,
-    /// Time counting the changed rows of all tables of a diff may take; later tables come without counts.
+    /// Time limit for counting the changed rows of all tables of a diff. Tables that are not reached in time have no
+    /// counts.
     pub count_timeout: Duration,
-    /// Time each step of [`Engine::verify`](branchyard_domain::ports::Engine::verify) may take: the check of the file, and counting the rows of a head.
+    /// Time limit of each step of [`Engine::verify`](branchyard_domain::ports::Engine::verify): the check of the file,
+    /// and the row count of each head.
     pub verify_timeout: Duration,
-    /// Whom calls that compute for long ask; `None` = they just go on.
+    /// Hook that schedules long-running calls; `None` lets them run without interruption.
     pub long: Option<Long>,
 }
 

@@ -1,4 +1,4 @@
-//! Idle connections, a bounded number of each kind with a bounded amount of memory, the least recently used dropped first.
+//! Pools of idle connections, bounded in number and in memory. The least recently used connection is dropped first.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ struct Idle<K> {
     connection: Connection,
 }
 
-/// A pool of connections that are told apart by `K` within a database.
+/// A pool of connections that are distinguished by `K` within a database.
 pub(crate) struct Pool<K> {
     idle: Mutex<VecDeque<Idle<K>>>,
     most: usize,
@@ -23,30 +23,31 @@ pub(crate) struct Pool<K> {
 }
 
 impl<K: PartialEq> Pool<K> {
-    /// At most so many connections, which hold at most so many bytes together.
+    /// Creates a pool of at most `most` connections that hold at most `most_bytes` bytes together.
     pub(crate) fn new(most: usize, most_bytes: usize) -> Self {
         let most_bytes = i64::try_from(most_bytes).unwrap_or(i64::MAX);
         Self { idle: Mutex::default(), most, most_bytes, generation: AtomicU64::new(0) }
     }
 
-    /// The generation a connection opened from now on belongs to.
+    /// Returns the generation of connections that are opened from now on.
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// An idle connection, if there is one.
+    /// Takes an idle connection out of the pool. Returns `None` if there is none for `database` and `key`.
     pub(crate) fn take(&self, database: DatabaseId, key: &K) -> Option<Connection> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let at = idle.iter().rposition(|entry| entry.database == database && entry.key == *key)?;
         idle.remove(at).map(|entry| entry.connection)
     }
 
-    /// How many connections are idle.
+    /// Returns the number of idle connections.
     pub(crate) fn idle(&self) -> usize {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Gives a connection back; it is closed when it holds more than all may, or files were exchanged since `generation`.
+    /// Returns a connection to the pool. The connection is closed instead if it alone exceeds the memory limit of the
+    /// pool, or if a file was replaced since `generation`.
     pub(crate) fn put(&self, database: DatabaseId, key: K, connection: Connection, generation: u64) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if generation != self.generation() || connection.held() > self.most_bytes {
@@ -66,12 +67,12 @@ impl<K: PartialEq> Pool<K> {
         })
         .collect();
         drop(idle);
-        // Closing takes a while: not under the lock.
+        // Closing takes a while, so it happens outside the lock.
         drop(surplus);
     }
 
-    /// Closes the connections of a database, also, when they come back, those in use: after its file was exchanged they would go on
-    /// answering from the old one.
+    /// Closes the idle connections of a database. Connections in use, of all databases, are closed when they are
+    /// returned: after a file was replaced, its connections would still answer from the old one.
     pub(crate) fn evict(&self, database: DatabaseId) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         self.generation.fetch_add(1, Ordering::AcqRel);

@@ -1,6 +1,6 @@
-//! Write queues: one per database, first come first served.
+//! Write queues: one per database, first come, first served.
 //!
-//! The engine's own lock spans the whole file and is unfair: with eight writers one of them starved (`engine-notes.md` §1.2).
+//! The engine's own lock covers the whole file and is unfair: in a measurement with eight writers, one of them starved.
 
 use branchyard_domain::values::DatabaseId;
 use std::collections::HashMap;
@@ -27,7 +27,7 @@ pub(crate) struct WriteQueues {
 }
 
 impl WriteQueues {
-    /// Waits for the turn at `database`.
+    /// Waits for the write turn of `database`.
     pub(crate) fn enter(&self, database: DatabaseId) -> WriteTurn {
         let (queue, ticket) = self.draw(database);
         let tickets = queue.tickets.lock().unwrap_or_else(PoisonError::into_inner);
@@ -39,7 +39,7 @@ impl WriteQueues {
     fn draw(&self, database: DatabaseId) -> (Arc<Queue>, u64) {
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         let queue = Arc::clone(queues.entry(database).or_default());
-        // Drawn under the map's lock, so that a queue somebody stands in is never forgotten.
+        // The ticket is drawn under the lock of the map, so that a queue with waiting callers is never removed.
         let mut tickets = queue.tickets.lock().unwrap_or_else(PoisonError::into_inner);
         let ticket = tickets.next;
         tickets.next += 1;
@@ -48,7 +48,7 @@ impl WriteQueues {
     }
 }
 
-/// The right to write to a database, until dropped.
+/// The exclusive right to write to a database, held until dropped.
 pub(crate) struct WriteTurn {
     queues: Arc<Queues>,
     queue: Arc<Queue>,
@@ -56,7 +56,7 @@ pub(crate) struct WriteTurn {
 }
 
 impl WriteTurn {
-    /// The database it is about.
+    /// Returns the database of this turn.
     pub(crate) fn database(&self) -> DatabaseId {
         self.database
     }

@@ -1,4 +1,4 @@
-//! One statement of a stranger, at a commit.
+//! Runs one untrusted read statement at a commit.
 
 use std::cell::Cell as Flag;
 
@@ -24,7 +24,7 @@ pub(crate) fn read(
     read_with(engine, connection, query, &[], sink)
 }
 
-/// The same with values for the parameters of the statement.
+/// Runs `read` with values for the parameters of the statement.
 pub(crate) fn read_with(
     engine: &DoltliteEngine,
     connection: &Connection,
@@ -48,7 +48,7 @@ pub(crate) fn read_with(
     outcome.map_err(|failed| failed.unless_ended(timed.ended()).at(1))
 }
 
-/// Hands a result on that may begin several times before its first row.
+/// Forwards the columns of a result to `sink` only once, although the statement may be restarted before its first row.
 struct SingleResultSink<'a> {
     sink: &'a mut dyn RowSink,
     is_described: bool,
@@ -122,7 +122,7 @@ fn run(
     Ok(ReadReport { deterministic: !seen.volatile && !connection.depends_on_refs() })
 }
 
-/// The engine takes a NUL for the end of the text; whatever follows would be skipped in silence.
+/// Rejects a text that contains a NUL. The engine treats a NUL as the end of the text and would skip the rest silently.
 pub(crate) fn no_nul(sql: &str) -> Result<(), SqlFailure> {
     match sql.find('\0') {
         Some(at) => Err(SqlFailure::Syntax { position: at + 2, near: "\0".into() }),
@@ -130,8 +130,11 @@ pub(crate) fn no_nul(sql: &str) -> Result<(), SqlFailure> {
     }
 }
 
-/// Refuses a statement before the engine prepares it, as little of that can be stopped: the time may grow with the power of what is nested. Within
-/// one call of a JSON function, nothing is stopped either; the time is that of its document for each path.
+/// Rejects a statement that is nested too deeply or passes too many paths to a JSON function.
+///
+/// The check runs before the engine prepares the statement, because most of preparing cannot be interrupted and its
+/// time may grow exponentially with the nesting. A call of a JSON function cannot be interrupted either, and takes the
+/// time of its whole document for each path.
 pub(crate) fn not_too_complex(sql: &str) -> Result<(), SqlFailure> {
     if complexity::nesting(sql) > complexity::MAX_NESTING {
         let text = format!(
@@ -150,7 +153,8 @@ pub(crate) fn not_too_complex(sql: &str) -> Result<(), SqlFailure> {
     Ok(())
 }
 
-/// Bytes that the names of a result's columns may have, with those of their tables and types: every answer begins with them.
+/// Maximum size in bytes of the column names of a result, with the names of their tables and types. Every answer begins
+/// with them.
 const MOST_NAME_BYTES: usize = 1 << 20;
 
 fn name_bytes(column: &Column) -> usize {
@@ -167,7 +171,7 @@ pub(crate) fn describe(statement: &Statement<'_>) -> Vec<Column> {
         .map(|(at, (typed, source))| Column {
             name: typed.name().to_owned(),
             declared_type: typed.decl_type().map(str::to_uppercase).filter(|declared| !declared.is_empty()),
-            // Tables of modules have no such metadata; nothing is lost.
+            // Tables of modules have no column metadata; `false` is correct for them.
             is_primary_key: matches!(statement.column_metadata(at), Ok(Some((_, _, _, _, _, _, true, _)))),
             source_table: source.table_name().unwrap_or_default().to_owned(),
         })

@@ -1,4 +1,4 @@
-//! All rows of a table at a commit, in the order of its key.
+//! Reads all rows of a table at a commit, in the order of the table's key.
 
 use std::time::Duration;
 

@@ -23,7 +23,7 @@ pub(crate) fn verify(
     let checked = engine.writing(&turn, |connection| {
         let fault = |error| errors::fault("check the file", error);
         let timed = connection.limit_time(&engine.watchdog, timeout).map_err(fault)?;
-        // It computes the generated columns, checks and indexed expressions of every row.
+        // The check evaluates the generated columns, check constraints and indexed expressions of every row.
         let check = || -> rusqlite::Result<Vec<String>> {
             let mut statement = connection.raw().prepare("PRAGMA integrity_check")?;
             let (mut rows, mut lines) = (statement.query([])?, Vec::new());

@@ -1,7 +1,8 @@
-//! Deadlines: one thread interrupts whatever computes for too long.
+//! Deadlines, and the thread that interrupts calls that exceed them.
 //!
-//! The progress handler of a connection stops most statements by itself; some calls of the engine never ask it, but all look for
-//! an interrupt. The clock of a [`Deadline`] can be stopped, while rows wait for whoever takes them.
+//! The progress handler of a connection stops most statements. Some operations of the engine never call it, but all of
+//! them check for an interrupt. The clock of a [`Deadline`] can be stopped, for example while rows wait for their
+//! consumer.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,14 +18,14 @@ use crate::memory::{MemoryBudget, MemoryPool};
 use crate::yield_hook::{Long, WatchedCall};
 
 const STOPPED: u64 = u64::MAX;
-/// How often it looks while it watches anything.
+/// Interval between two checks while a deadline is watched.
 const LOOK: Duration = Duration::from_millis(20);
-/// How much later than it should a call may ask whether it may go on.
+/// Delay of a call of `go_on` from which a call counts as silent.
 const SILENCE: Duration = Duration::from_millis(40);
-/// How often an overdue statement is interrupted again: an interrupt between two statements is lost.
+/// Interval at which an overdue statement is interrupted again, because an interrupt between two statements is lost.
 const AGAIN: Duration = Duration::from_millis(10);
 
-/// A point in time that moves when the clock is stopped.
+/// A point in time that moves while the clock is stopped.
 #[derive(Debug)]
 pub(crate) struct Deadline {
     start: Instant,
@@ -53,7 +54,7 @@ impl Deadline {
         }
     }
 
-    /// What the one who computes asks now and then, on its own thread: whether to end.
+    /// Returns `true` if the call has to end. Called regularly on the thread that computes.
     pub(crate) fn ends(&self) -> bool {
         self.expired() || self.refuses()
     }
@@ -73,7 +74,7 @@ impl Deadline {
         refused
     }
 
-    /// To be called by who watches: tells of a call that computes and does not ask.
+    /// Reports a call that computes and is overdue with its call of `go_on`. Called by the watchdog thread.
     fn tell_of_silence(&self) {
         if let Some(call) = &self.call
             && nanos(self.computed()) > self.asks_nanos.load(Ordering::Relaxed).saturating_add(nanos(SILENCE))
@@ -82,22 +83,22 @@ impl Deadline {
         }
     }
 
-    /// Makes room for other calls while this one waits for memory; returns `false` if it may not wait.
+    /// Yields to other calls while this call waits for memory. Returns `false` if the call may not wait.
     pub(crate) fn pause(&self) -> bool {
         self.long.as_ref().is_none_or(|long| long.turns.pause() == Flow::Continue)
     }
 
-    /// What ends the call early.
+    /// Returns the token that cancels the call.
     pub(crate) fn canceled(&self) -> &CancellationToken {
         &self.canceled
     }
 
-    /// Time that passed while the clock ran.
+    /// Returns the time that passed while the clock ran.
     fn computed(&self) -> Duration {
         self.timeout.saturating_sub(self.remaining())
     }
 
-    /// Why a call was ended before its end, if it was.
+    /// Returns the reason if the call was ended early.
     pub(crate) fn ended(&self) -> Option<EngineError> {
         match self.expired() {
             false => None,
@@ -106,12 +107,13 @@ impl Deadline {
         }
     }
 
-    /// Whether it was found to have expired, which costs next to nothing to ask: the watchdog looks at it all the time.
+    /// Returns `true` if the deadline was found to have expired. Only reads a flag, which the watchdog keeps up to
+    /// date.
     pub(crate) fn is_over(&self) -> bool {
         self.expired.load(Ordering::Relaxed)
     }
 
-    /// Whether time ran out, or nobody waits any more; stays true.
+    /// Returns `true` if the time ran out or the call was canceled. Stays `true` from then on.
     pub(crate) fn expired(&self) -> bool {
         if self.expired.load(Ordering::Relaxed) {
             return true;
@@ -132,14 +134,13 @@ impl Deadline {
         result
     }
 
-    /// The time that is left, once the clock runs.
+    /// Returns the time that remains once the clock runs.
     pub(crate) fn remaining(&self) -> Duration {
         let due = self.due_nanos.load(Ordering::Relaxed);
         Duration::from_nanos(due.saturating_sub(nanos(self.start.elapsed())))
     }
 }
 
-/// Whole milliseconds.
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
@@ -152,7 +153,7 @@ fn nanos(duration: Duration) -> u64 {
 struct WatchedDeadline {
     next: u64,
     entries: HashMap<u64, (Arc<Deadline>, InterruptHandle)>,
-    /// Nothing was watched when the thread went to sleep.
+    /// Whether nothing was watched when the thread went to sleep.
     asleep: bool,
     closing: bool,
 }
@@ -174,7 +175,7 @@ impl WatchdogState {
                     wait = wait.min(AGAIN);
                 } else {
                     deadline.tell_of_silence();
-                    // A stopped clock may start again at any time, and so may the wish to cancel: look from time to time.
+                    // A stopped clock may start and the call may be canceled at any time, so both are polled.
                     wait = wait.min(deadline.remaining().clamp(Duration::from_millis(1), LOOK));
                 }
             }
@@ -184,7 +185,7 @@ impl WatchdogState {
     }
 }
 
-/// The thread that looks at all deadlines of an engine.
+/// Owns the thread that checks all deadlines of an engine.
 pub(crate) struct Watchdog {
     shared: Arc<WatchdogState>,
     thread: Option<thread::JoinHandle<()>>,
@@ -200,7 +201,7 @@ impl fmt::Debug for Watchdog {
 }
 
 impl Watchdog {
-    /// What is watched may take `statement_memory`, from `pool`.
+    /// Starts the thread. Each watched call may take `statement_memory` bytes from `pool`.
     pub(crate) fn start(long: Option<Long>, statement_memory: usize, pool: MemoryPool) -> std::io::Result<Self> {
         let shared = Arc::new(WatchdogState::default());
         let watcher = Arc::clone(&shared);
@@ -208,7 +209,7 @@ impl Watchdog {
         Ok(Self { shared, thread: Some(thread), long, statement_memory, pool: Arc::new(pool) })
     }
 
-    /// Interrupts the connection of `handle` once `timeout` is over or `canceled` says so, until the watch is dropped.
+    /// Interrupts the connection of `handle` after `timeout` or when `canceled` is set, until the watch is dropped.
     pub(crate) fn watch(
         &self,
         handle: InterruptHandle,
@@ -242,7 +243,8 @@ fn watch(
     let id = watched.next;
     watched.next += 1;
     watched.entries.insert(id, (Arc::clone(&deadline), handle));
-    // Waking it costs more than a short statement does; awake, it looks in time for all but the shortest.
+    // Waking the thread costs more than a short statement. A thread that is awake checks in time for all but the
+    // shortest deadlines.
     let wake = std::mem::take(&mut watched.asleep) || deadline.timeout < LOOK;
     drop(watched);
     if wake {
@@ -251,7 +253,7 @@ fn watch(
     DeadlineWatch { shared: Arc::clone(shared), id, deadline, memory }
 }
 
-/// A deadline that more connections can be put under.
+/// A handle that puts further connections under the same deadline.
 #[derive(Clone)]
 pub(crate) struct Follower {
     shared: Arc<WatchdogState>,
@@ -260,13 +262,13 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// Interrupts the connection of `handle`, too, when the time is over, until the watch is dropped.
+    /// Interrupts the connection of `handle` as well when the time is over, until the watch is dropped.
     pub(crate) fn watch(&self, handle: InterruptHandle) -> DeadlineWatch {
         watch(&self.shared, Arc::clone(&self.deadline), handle, Arc::clone(&self.memory))
     }
 }
 
-/// A deadline under watch. No interrupt is sent after it was dropped.
+/// A deadline under watch. No interrupt is sent after the watch is dropped.
 pub(crate) struct DeadlineWatch {
     shared: Arc<WatchdogState>,
     id: u64,
@@ -279,12 +281,12 @@ impl DeadlineWatch {
         &self.deadline
     }
 
-    /// What is watched may take.
+    /// Returns the memory budget of the watched call.
     pub(crate) fn memory(&self) -> &Arc<MemoryBudget> {
         &self.memory
     }
 
-    /// For other connections that work for the same call.
+    /// Returns a handle for other connections that work for the same call.
     pub(crate) fn follower(&self) -> Follower {
         Follower {
             shared: Arc::clone(&self.shared),

@@ -1,4 +1,4 @@
-//! Statements of a stranger that change a commit, as a new commit.
+//! Runs untrusted statements that change a commit, and commits the result.
 
 use branchyard_domain::entities::Signature;
 use branchyard_domain::ports::{EngineError, MergeJob, MergeOutcome, SqlFailure, WriteJob, Written};
@@ -27,7 +27,7 @@ pub(crate) fn write(engine: &DoltliteEngine, turn: &WriteTurn, job: &WriteJob<'_
         let mut before = 0;
         let ran = timed.with_room(
             |memory| {
-                // Of an attempt that found no memory nothing stays.
+                // Discards the changes of a previous attempt that ran out of memory.
                 connection
                     .roll_back()
                     .map_err(|error| (StatementFailure::Engine(errors::fault("start over", error)), 1))?;
@@ -38,7 +38,7 @@ pub(crate) fn write(engine: &DoltliteEngine, turn: &WriteTurn, job: &WriteJob<'_
             || false,
         );
         ran.map_err(|(failed, statement)| failed.unless_ended(timed.ended()).at(statement))?;
-        // What was asked for in time is also kept: committing is ours.
+        // Statements that finished in time are committed without a time limit: the commit is the engine's own work.
         drop(timed);
         let rows_affected = connection.raw().total_changes().saturating_sub(before);
         Ok((finish(connection, job.base, job.message, job.author)?, rows_affected))
@@ -47,7 +47,7 @@ pub(crate) fn write(engine: &DoltliteEngine, turn: &WriteTurn, job: &WriteJob<'_
         engine.ancestry.note(turn.database(), &written, std::slice::from_ref(job.base));
     }
     let outcome = match job.then_merge {
-        // The commit made above is garbage unless the merge succeeds: nobody knows its name.
+        // If the merge fails, the commit made above is garbage: no ref names it.
         Some((theirs, message)) => crate::merge::merge(
             engine,
             turn,
@@ -65,11 +65,11 @@ pub(crate) fn write(engine: &DoltliteEngine, turn: &WriteTurn, job: &WriteJob<'_
     Ok(Written { outcome, rows_affected })
 }
 
-/// Moves our branch to `base`, inside a transaction that stays open.
+/// Moves the reserved branch to `base`, inside a transaction that stays open.
 pub(crate) fn start(connection: &Connection, base: &CommitHash) -> Result<(), EngineError> {
     connection.raw().execute_batch("BEGIN IMMEDIATE").map_err(|error| errors::fault("begin a write", error))?;
-    // Moving costs some milliseconds; one write after the other finds the branch where it has to be. What a failed write set down
-    // in the file makes the two contents differ.
+    // A reset takes some milliseconds, and consecutive writes usually find the branch where it has to be. The content
+    // is compared too, because a failed write may have left changes in the file.
     let is_there = "SELECT dolt_hashof('HEAD') = ? AND dolt_hashof_db() = dolt_hashof_db('HEAD')";
     let there = connection
         .raw()
@@ -84,7 +84,7 @@ pub(crate) fn start(connection: &Connection, base: &CommitHash) -> Result<(), En
         .map_err(|error| errors::fault_at("move to a commit", base, error))
 }
 
-/// Commits everything changed since [`start`], for good; gives `base` when that is nothing.
+/// Commits all changes since [`start`] durably. Returns `base` if there are none.
 pub(crate) fn finish(
     connection: &Connection,
     base: &CommitHash,
@@ -103,7 +103,8 @@ pub(crate) fn finish(
     commits::parse(&commit)
 }
 
-/// Committing looks at deferred constraints: a fault of the statements.
+/// Maps an error of a commit. Deferred constraints are checked at the commit, so their violation is an error of the
+/// user's statements.
 fn blame(text: String, error: rusqlite::Error) -> EngineError {
     let constraint =
         matches!(errors::parts(&error).0.map(|code| code.code), Some(rusqlite::ErrorCode::ConstraintViolation));
@@ -141,12 +142,12 @@ fn run(
     if number == 0 { Err((StatementPosition::all(sql, GuardMode::Writer).ends_early().into(), 1)) } else { Ok(()) }
 }
 
-/// Moves what the statements changed so far from memory to the file. Our branch is nobody else's: its transactions may end
-/// at any time, since only the final commit gets a name, and whoever comes next starts with a hard reset.
+/// Moves the changes so far from memory to the file. Only the engine uses the reserved branch, so a transaction may end
+/// at any time: only the final commit gets a name, and the next write starts with a hard reset.
 pub(crate) fn set_down(connection: &Connection) -> rusqlite::Result<()> {
     match connection.raw().execute_batch("COMMIT") {
         Ok(()) => connection.raw().execute_batch("BEGIN IMMEDIATE"),
-        // References that are to be checked at the end keep the transaction open.
+        // Deferred references keep the transaction open; they are checked at the end.
         Err(_) if !connection.raw().is_autocommit() => Ok(()),
         Err(error) => Err(error),
     }
@@ -160,13 +161,14 @@ pub(crate) fn run_one(
     memory: &MemoryBudget,
 ) -> Result<(), StatementFailure> {
     if not_first && statement_kind(place.text) == StatementKind::Alter {
-        // ALTER TABLE after changes of the same transaction may lose values (engine-notes §7.1).
+        // ALTER TABLE after changes in the same transaction may lose values.
         set_down(connection).map_err(|error| place.failed(error, &StatementEffects::default()))?;
     }
     if !defines(place.text) {
         return run_guarded(connection, place, memory);
     }
-    // The engine reads what it is about to store. That it is too long is better said by us than found out by it.
+    // The engine parses the definition that it is about to store. The limit is raised so that `schema::too_long`
+    // reports a definition that is too long, with a clearer error than the engine's.
     let limit = |bytes| connection.raw().set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, bytes);
     let fault = |error| StatementFailure::Engine(errors::fault("set a limit", error));
     let usual = limit(MAX_LENGTH).map_err(fault)?;
@@ -189,7 +191,7 @@ fn run_guarded(
     let _entered = connection.enter(GuardMode::Writer);
     let failed = |error: rusqlite::Error| place.failed(error, &connection.take_seen());
     let mut batch = Batch::new(connection.raw(), place.text);
-    // One statement, unless the engine knows better where it ends.
+    // Usually one statement, unless the engine finds an earlier end in the text.
     let mut any = false;
     while let Some(mut statement) =
         connection.preparing(place.text, || memory.spend(|| batch.next())).map_err(failed)?

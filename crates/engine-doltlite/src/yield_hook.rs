@@ -1,4 +1,4 @@
-//! Calls that compute for long, and whom to ask whether they may.
+//! The hook that schedules long-running calls of the engine.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,37 +6,42 @@ use std::time::Duration;
 
 use branchyard_domain::ports::{CancellationToken, Flow};
 
-/// Whom to ask about calls of the engine that compute for long, so that many of them cannot take the processor from short ones.
+/// Settings for calls of the engine that compute for long, so that many of them cannot starve short calls of processor
+/// time.
 #[derive(Clone)]
 pub struct Long {
-    /// Time computed between two questions.
+    /// Computing time between two calls of [`YieldHook::go_on`].
     pub every: Duration,
-    /// Who answers.
+    /// The scheduler that decides whether a call may continue.
     pub turns: Arc<dyn YieldHook>,
 }
 
-/// Gives turns to calls. Asked on the thread of the call; the answer may be a while in coming: the time it takes does not count against
-/// the call's limit, and is not worth waiting for once nobody wants the result. [`Flow::Stop`] ends the call with
+/// A scheduler of long-running calls.
+///
+/// Its methods are called on the thread of the call, and may block. The blocked time does not count against the time
+/// limit of the call. An implementation should stop blocking once `canceled` is set. [`Flow::Stop`] ends the call with
 /// [`EngineError::Busy`](branchyard_domain::ports::EngineError::Busy).
 pub trait YieldHook: Send + Sync {
-    /// A stranger's read is about to begin; nothing is held for it yet. Statements on a database that differ in literals, comments and
-    /// white space only have the same `shape`.
+    /// Called before a user's read begins, while no resource is held for the read. Statements on one database that
+    /// differ only in literals, comments and white space have the same `shape`.
     fn begin(&self, shape: u64, canceled: &CancellationToken) -> Flow;
 
-    /// A call has computed for [`Long::every`] again.
+    /// Called each time a call has computed for [`Long::every`].
     fn go_on(&self, canceled: &CancellationToken) -> Flow;
 
-    /// A call is about to wait for memory, and computes nothing until it has asked [`YieldHook::go_on`].
+    /// Called before a call waits for memory. The call computes nothing until it has called [`YieldHook::go_on`].
     fn pause(&self) -> Flow;
 
-    /// The call of this thread, for whoever watches it from another one.
+    /// Returns the call of the current thread, to be watched from another thread.
     fn call(&self) -> Option<Arc<dyn WatchedCall>>;
 }
 
-/// A call, watched from another thread.
+/// A call that is watched from another thread.
 pub trait WatchedCall: fmt::Debug + Send + Sync {
-    /// The call should have asked [`YieldHook::go_on`] and did not: it is within something that cannot be stopped. Told again for as long as that
-    /// lasts, and perhaps once more after the call has ended. Must not block.
+    /// Reports that the call is overdue with its call of [`YieldHook::go_on`], because it is inside an operation that
+    /// cannot be interrupted.
+    ///
+    /// Called repeatedly for as long as that state lasts, and perhaps once after the call has ended. Must not block.
     fn is_silent(&self);
 }
 
