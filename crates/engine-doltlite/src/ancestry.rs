@@ -1,17 +1,17 @@
-//! Which commits descend from which: parents of commits, kept in memory, since they never change.
+//! A cache of the parents of commits, which never change, and the search for descendants over it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
-/// Commits whose parents are kept, over all databases; each takes about 100 bytes.
+/// Maximum number of cached commits, over all databases. Each takes about 100 bytes.
 const MOST: usize = 300_000;
 
-/// A commit in 20 bytes.
+/// A commit hash in 20 bytes.
 type RawHash = [u8; 20];
 
-/// The parents of a commit; most have one.
+/// The parents of a commit. Most commits have one.
 #[derive(Clone, Default)]
 struct Parents {
     first: Option<RawHash>,
@@ -24,16 +24,16 @@ struct KnownAncestors {
     commits: usize,
 }
 
-/// The parents of the commits that were asked for.
+/// The cached parents of the commits that were looked up.
 #[derive(Default)]
 pub(crate) struct Ancestry(Mutex<KnownAncestors>);
 
-/// How the search asks for the parents of a commit that is not kept yet; `None` if the file has no such commit.
+/// Looks up the parents of a commit that is not cached yet. Returns `None` if the file has no such commit.
 pub(crate) type ParentsOf<'a, E> = dyn FnMut(&CommitHash) -> Result<Option<Vec<CommitHash>>, E> + 'a;
 
 impl Ancestry {
-    /// Returns `true` if one of `heads` is `commit` or descends from it. The search begins at all heads at once, so a recent commit of any of
-    /// them is found after few steps.
+    /// Returns `true` if one of `heads` is `commit` or descends from it. The search starts at all heads at once, so a
+    /// recent ancestor of any head is found after few steps.
     pub(crate) fn descends<E>(
         &self,
         database: DatabaseId,
@@ -62,12 +62,12 @@ impl Ancestry {
         Ok(true)
     }
 
-    /// Notes the parents of a commit that was just made.
+    /// Records the parents of a commit that was just created.
     pub(crate) fn note(&self, database: DatabaseId, commit: &CommitHash, parents: &[CommitHash]) {
         self.keep(database, node(commit), parents);
     }
 
-    /// Forgets a database whose file is exchanged.
+    /// Removes a database whose file is replaced.
     pub(crate) fn forget(&self, database: DatabaseId) {
         let mut known = self.lock();
         if let Some(commits) = known.databases.remove(&database) {
@@ -105,7 +105,7 @@ fn node(commit: &CommitHash) -> RawHash {
     node
 }
 
-/// The value of a lower-case hex digit; a [`CommitHash`] holds nothing else.
+/// Returns the value of a lower-case hex digit; a [`CommitHash`] holds nothing else.
 fn digit_value(digit: u8) -> u8 {
     if digit.is_ascii_digit() { digit - b'0' } else { digit.wrapping_sub(b'a').wrapping_add(10) & 0xf }
 }
@@ -141,7 +141,7 @@ mod tests {
         }
     }
 
-    /// A history of 10,000 commits with a merge every tenth: what is asked again is not looked up again.
+    /// Searches a history of 10,000 commits with a merge at every tenth commit. Parents are looked up once only.
     #[test]
     fn ancestors_are_found_and_remembered() {
         let ancestry = Ancestry::default();

@@ -1,5 +1,5 @@
-//! Rows of a table or view that somebody looks at. Their statement is ours, but a view holds one of a stranger, so both run under
-//! the guard.
+//! Reads pages of rows of a table or view. The statement is internal, but the statement of a view is untrusted, so both
+//! run under the guard.
 
 use std::time::{Duration, Instant};
 
@@ -70,7 +70,7 @@ pub(crate) fn count(
     Ok(counted.0)
 }
 
-/// The one number of a count.
+/// A sink for the result of a count.
 struct RowCount(u64);
 
 impl RowSink for RowCount {
@@ -86,7 +86,7 @@ impl RowSink for RowCount {
     }
 }
 
-/// ` WHERE …`, or nothing.
+/// Returns ` WHERE …` with all conditions, or an empty string if there are none.
 fn all_of(conditions: &[&str]) -> String {
     if conditions.is_empty() { String::new() } else { format!(" WHERE {}", conditions.join(" AND ")) }
 }

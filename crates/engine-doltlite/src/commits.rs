@@ -1,4 +1,4 @@
-//! Commits: made, found, related to each other; whole files of them.
+//! Creates, finds and relates commits, and copies whole database files.
 
 use std::collections::{HashSet, VecDeque};
 use std::fs::{self, File};
@@ -21,11 +21,11 @@ use crate::connection::{Connection, ConnectionUse};
 use crate::engine::{DoltliteEngine, io_fault};
 use crate::sql::errors;
 
-/// Stands for an empty address: the engine demands one.
+/// Replaces an empty email address, because the engine requires one.
 const NO_EMAIL: &str = "none@invalid";
-/// The longest text the engine takes as an argument.
+/// Maximum length in bytes of an argument of an engine function.
 const MAX_ARGUMENT: usize = 65_535;
-/// Files from this size on go to disk while they are copied.
+/// Size in bytes from which on a file is flushed to disk while it is copied.
 const LONG_FILE: u64 = 32 << 20;
 
 pub(crate) fn create(
@@ -37,7 +37,8 @@ pub(crate) fn create(
     create_with(engine, database, author, message, branch::rename)
 }
 
-/// Makes a database with one branch, `main`, that holds one empty commit; `finish` has the file before anybody else.
+/// Creates a database with one branch, `main`, that holds one empty commit. `finish` runs on the new file before it is
+/// installed.
 pub(crate) fn create_with(
     engine: &DoltliteEngine,
     database: DatabaseId,
@@ -47,11 +48,11 @@ pub(crate) fn create_with(
 ) -> Result<CommitHash, EngineError> {
     let turn = engine.queues.enter(database);
     let temporary = engine.files.temporary();
-    // The one place that makes a file.
+    // The only place that creates a database file.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let fault = |error| errors::fault("create a database", error);
     let raw = rusqlite::Connection::open_with_flags(temporary.path(), flags).map_err(fault)?;
-    // The engine's own first commit has its clock's date and no author: ours takes its place.
+    // The engine's own first commit has the date of the engine's clock and no author. Amending replaces it.
     let hash = commit_all_raw(&raw, message, author, &["--amend", "--allow-empty"]).map_err(fault)?;
     finish(&raw).map_err(fault)?;
     raw.close().map_err(|(_, error)| fault(error))?;
@@ -67,7 +68,8 @@ pub(crate) fn copy(engine: &DoltliteEngine, from: DatabaseId, to: DatabaseId) ->
     install_copy(engine, &engine.files.path(from), to, branch::rename)
 }
 
-/// Puts a copy of a file, proved readable, in the place of a database; `finish` has the copy before anybody else.
+/// Installs a copy of a file as the file of a database, after checking that the copy is readable. `finish` runs on the
+/// copy before it is installed.
 pub(crate) fn install_copy(
     engine: &DoltliteEngine,
     from: &Path,
@@ -94,19 +96,20 @@ pub(crate) fn install_copy(
     installed
 }
 
-/// Copies a file that may be written meanwhile: it only grows at its end, and what is incomplete there is cut off when it is opened; collecting
-/// garbage puts another file in its place and leaves this one as it is.
+/// Copies a file that may be written to meanwhile, and returns the size of the copy. The file only grows at its end,
+/// and an incomplete end is cut off when the copy is opened. Garbage collection replaces the file and leaves the old
+/// one unchanged.
 pub(crate) fn copy_file(from: &Path, to: &Path) -> io::Result<u64> {
     let (mut source, target) = (File::open(from)?, File::create_new(to)?);
     let is_long = source.metadata()?.len() >= LONG_FILE;
     let copied = AtomicBool::new(false);
     let size = thread::scope(|scope| {
-        // The disk begins with what is there while the rest is copied: waiting for all of it at the end takes a third longer.
+        // Flushes to disk while the rest is still copied: one flush at the end takes a third longer.
         let syncing = is_long.then(|| {
             scope.spawn(|| {
                 while !copied.load(Ordering::Relaxed) {
                     target.sync_data()?;
-                    // Not to spin where reading is slow.
+                    // Avoids spinning if reading is slow.
                     thread::sleep(Duration::from_millis(2));
                 }
                 Ok(())
@@ -114,7 +117,7 @@ pub(crate) fn copy_file(from: &Path, to: &Path) -> io::Result<u64> {
         });
         let size = io::copy(&mut source, &mut &target);
         copied.store(true, Ordering::Relaxed);
-        // A fault of the disk is told once, perhaps to that thread.
+        // The system reports a disk error once, possibly to the flushing thread.
         let synced = syncing.map_or(Ok(()), |thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
         size.and_then(|size| synced.map(|()| size))
     })?;
@@ -122,7 +125,7 @@ pub(crate) fn copy_file(from: &Path, to: &Path) -> io::Result<u64> {
     Ok(size)
 }
 
-/// Runs `dolt_commit` on everything changed.
+/// Runs `dolt_commit` on all changes.
 pub(crate) fn commit_all(
     connection: &Connection,
     message: &str,
@@ -145,7 +148,7 @@ fn commit_all_raw(
     raw.query_row(&format!("SELECT dolt_commit({marks})"), params_from_iter(arguments), |row| row.get(0))
 }
 
-/// Runs `dolt_commit` on everything changed, now, by whoever the connection belongs to.
+/// Runs `dolt_commit` on all changes, with the current time and the user of the connection as the author.
 pub(crate) fn commit_session(connection: &Connection, message: &str) -> rusqlite::Result<()> {
     connection.raw().query_row("SELECT dolt_commit('-A', '-m', ?)", [message], |_| Ok(()))
 }
@@ -167,7 +170,7 @@ fn truncate(text: &mut String, most: usize) {
     text.truncate(end);
 }
 
-/// `Name <address>`, whatever the name holds.
+/// Returns `Name <address>`, with every character of the name and the address that would break this format replaced.
 fn author_argument(author: &Signature) -> String {
     let clean = |text: &str| {
         let kept: String = text.chars().map(|c| if c.is_control() || c == '<' || c == '>' { ' ' } else { c }).collect();
@@ -277,7 +280,7 @@ pub(crate) fn merge_base(
     })
 }
 
-/// Facts that never change: which commit is an ancestor of which.
+/// A bounded cache of ancestor relations, which never change.
 #[derive(Debug, Default)]
 pub(crate) struct AncestorCache {
     known: HashSet<(DatabaseId, CommitHash, CommitHash)>,
@@ -298,7 +301,7 @@ impl AncestorCache {
         }
     }
 
-    /// Forgets a database whose file is exchanged.
+    /// Removes a database whose file is replaced.
     pub(crate) fn forget(&mut self, database: DatabaseId) {
         self.order.retain(|fact| fact.0 != database);
         self.known.retain(|fact| fact.0 != database);
@@ -326,7 +329,7 @@ pub(crate) fn is_ancestor(
     Ok(is)
 }
 
-/// Whether a database has a file.
+/// Returns `true` if a database has a file.
 pub(crate) fn exists(engine: &DoltliteEngine, database: DatabaseId) -> bool {
     fs::exists(engine.files.path(database)).unwrap_or(false)
 }

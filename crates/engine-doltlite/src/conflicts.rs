@@ -1,4 +1,4 @@
-//! What an attempted merge left unsettled, for people to read.
+//! Lists the conflicts that an attempted merge left.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -12,15 +12,16 @@ use crate::connection::Connection;
 use crate::objects::Objects;
 use crate::schema;
 
-/// Bytes of conflicts that are listed beyond those asked for, so that the next pages need no merge of their own.
+/// Bytes of conflicts that are listed beyond the requested ones, so that the next pages need no merge of their own.
 const MORE_BYTES: usize = 4 << 20;
-/// Time spent on them.
+/// Time limit for listing conflicts beyond the requested ones.
 const MORE_TIME: Duration = Duration::from_millis(500);
 
 type NamedCells = Vec<(String, Cell)>;
 
-/// Lists what an attempted merge left in `only` or everywhere, by table, then primary key, without the first `skip`: at least `least`, and
-/// as many more as [`MORE_BYTES`] and [`MORE_TIME`] allow. Also returns whether nothing follows.
+/// Lists the conflicts that an attempted merge left in the table `only`, or in all tables, ordered by table and then
+/// primary key. Leaves out the first `skip`, and lists at least `least` and as many more as [`MORE_BYTES`] and
+/// [`MORE_TIME`] allow. The second value is `true` if no conflict follows.
 pub(crate) fn list(
     connection: &Connection,
     objects: &Objects,
@@ -64,19 +65,19 @@ pub(crate) fn list(
     Ok((page.conflicts, !page.more))
 }
 
-/// The part of a list that is read.
+/// The page of a list that is being read.
 struct ConflictPage {
     skip: usize,
     least: usize,
     until: Instant,
     bytes: usize,
-    /// Whether there is a conflict behind the part.
+    /// Whether a conflict follows the page.
     more: bool,
     conflicts: Vec<Conflict>,
 }
 
 impl ConflictPage {
-    /// Returns whether the next conflict is in the part.
+    /// Returns `true` if the next conflict belongs to the page.
     fn wants(&mut self) -> bool {
         if self.skip > 0 {
             self.skip -= 1;
@@ -92,7 +93,7 @@ impl ConflictPage {
     }
 }
 
-/// Bytes a conflict takes up, about.
+/// Returns the approximate size of a conflict in bytes.
 pub(crate) fn size(conflict: &Conflict) -> usize {
     let row = |cells: &[(String, Cell)]| -> usize {
         let cell = |(name, cell): &(String, Cell)| name.len() + 64 + cell.bytes();
@@ -136,7 +137,7 @@ fn schema_conflicts(connection: &Connection, table: &str, page: &mut ConflictPag
 fn row_conflicts(connection: &Connection, table: &str, page: &mut ConflictPage) -> rusqlite::Result<()> {
     let name = schema::history_table("dolt_conflicts_", table);
     let key = schema::key_names(&schema::columns(connection, table)?);
-    // Whichever side has the row knows its key.
+    // The key is taken from whichever side has the row.
     let order = if key.is_empty() {
         "1".to_owned()
     } else {
@@ -150,7 +151,7 @@ fn row_conflicts(connection: &Connection, table: &str, page: &mut ConflictPage) 
     };
     let mut statement =
         connection.spend(|| connection.raw().prepare(&format!("SELECT * FROM {name} ORDER BY {order}")))?;
-    // from_root_ish, base_*, our_*, our_diff_type, their_*, their_diff_type, dolt_conflict_id
+    // Columns: from_root_ish, base_*, our_*, our_diff_type, their_*, their_diff_type, dolt_conflict_id.
     let names: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
     let width = names.len().saturating_sub(4) / 3;
     let columns: Vec<String> =
@@ -189,7 +190,8 @@ fn key_of(key: &[String], row: Option<&NamedCells>) -> NamedCells {
     key.iter().map(|name| (name.clone(), find(name).unwrap_or(Cell::Null))).collect()
 }
 
-/// The engine does not tell the row id of a conflict: a row that looks like it has one.
+/// Finds the row id of a row in conflict. The engine does not report it, so the id is that of a row with the same
+/// values.
 fn row_id(connection: &Connection, table: &str, row: Option<&NamedCells>) -> rusqlite::Result<NamedCells> {
     let Some(row) = row else { return Ok(Vec::new()) };
     let same = row.iter().map(|(name, _)| format!("{} IS ?", quote_name(name))).collect::<Vec<_>>().join(" AND ");
@@ -207,7 +209,7 @@ fn constraint_conflicts(connection: &Connection, table: &str, page: &mut Conflic
     let key = schema::key_names(&schema::columns(connection, table)?);
     let order = if key.is_empty() { "1".to_owned() } else { quote_names(key.iter().map(String::as_str)) };
     let mut statement = connection.raw().prepare(&format!("SELECT * FROM {name} ORDER BY {order}"))?;
-    // violation_type, the columns of the table, violation_info
+    // Columns: violation_type, the columns of the table, violation_info.
     let names: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
     let mut rows = statement.query([])?;
     while let Some(row) = connection.spend(|| rows.next())? {

@@ -1,10 +1,12 @@
-//! Commits of one file, brought into another.
+//! Fetches commits from one file into another.
 //!
-//! The work is done on a private copy of the source, so no writer of the source waits. Our branch in the copy is moved to a commit and fetched
-//! as a file remote, which brings what the target lacks. Long histories come in steps, ancestors first, each within a write turn of its own: the
-//! writers of the target wait for one step at most.
+//! The work is done on a private copy of the source, so no writer of the source waits. The reserved branch of the copy
+//! is moved to a commit and fetched as a file remote, which transfers what the target lacks. Long histories are fetched
+//! in steps, ancestors first. Each step takes a write turn of its own, so the writers of the target wait for one step
+//! at most.
 //!
-//! The remote, and what tracks it, are in the target only meanwhile; after a crash they stay until the next fetch into it.
+//! The target has the remote and its tracking branches only during the fetch. After a crash they stay until the next
+//! fetch into the same target.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -22,9 +24,9 @@ use crate::queue::WriteTurn;
 use crate::sql::errors;
 use crate::write;
 
-/// Commits of the first step.
+/// Number of commits of the first step.
 const FIRST_STEP: usize = 64;
-/// Commits of a step at most.
+/// Maximum number of commits of a step.
 const MAX_STEP: usize = 4096;
 
 pub(crate) fn fetch(
@@ -36,7 +38,7 @@ pub(crate) fn fetch(
     if has(engine, into, commit)? {
         return Ok(());
     }
-    // Looked up before anything is copied.
+    // Checked before anything is copied.
     if into == from || !has(engine, from, commit)? {
         return Err(EngineError::NoSuchCommit(commit.clone()));
     }
@@ -49,7 +51,8 @@ pub(crate) fn fetch(
     while left > 0 {
         left = left.saturating_sub(step);
         let Some(tip) = plan.lacking.get(left) else { break };
-        // Where histories join, an earlier step may have brought it. The last step removes the remote.
+        // Where histories join, an earlier step may have fetched the commit. The last step always runs, because it
+        // removes the remote.
         if left > 0 && has(engine, into, tip)? {
             continue;
         }
@@ -65,7 +68,7 @@ pub(crate) fn fetch(
     if has(engine, into, commit)? { Ok(()) } else { Err(EngineError::NoSuchCommit(commit.clone())) }
 }
 
-/// Commits of the next step, for it to take about as long as wanted.
+/// Returns the number of commits of the next step, so that the step takes about as long as `wanted`.
 fn next_step(step: usize, took: Duration, wanted: Duration) -> usize {
     if took > wanted {
         (step / 2).max(1)
@@ -80,13 +83,13 @@ fn has(engine: &DoltliteEngine, database: DatabaseId, commit: &CommitHash) -> Re
     Ok(commits::commit(engine, database, commit)?.is_some())
 }
 
-/// What has to be brought.
+/// What a fetch has to transfer.
 struct FetchPlan {
     /// The branch of the copy.
     branch: String,
-    /// Commits the target lacks, newest first.
+    /// Commits that the target lacks, newest first.
     lacking: Vec<CommitHash>,
-    /// The commit below them, which the target has.
+    /// The commit that follows them in the log, which the target has.
     anchor: Option<CommitHash>,
 }
 
@@ -102,7 +105,8 @@ impl FetchPlan {
         let mut log = copy.raw().prepare("SELECT commit_hash FROM dolt_log(?)").map_err(fault)?;
         let mut rows = log.query([commit.as_str()]).map_err(fault)?;
         let mut lacking = Vec::new();
-        // The target lacks all before `lacks`, and has the one at `end` if there is one. Looked up at doubling distances first.
+        // The target lacks all commits before `lacks`, and has the commit at `end` if that is set. The search first
+        // doubles its distance, then bisects.
         let (mut lacks, mut next, mut end) = (1, 1, None);
         while let Some(row) = rows.next().map_err(fault)? {
             let (at, hash) = (lacking.len(), commits::parse(&row.get::<_, String>(0).map_err(fault)?)?);
@@ -144,13 +148,14 @@ impl Fetch<'_> {
         stand_at(self.copy.connection(), to)
     }
 
-    /// Fetches the branch of the copy. `start` is there in the first step, with the commit to build on, if any.
+    /// Fetches the branch of the copy. `start` is set in the first step only, and holds the commit to build on, if
+    /// there is one. The last step removes the remote.
     fn step(&self, turn: &WriteTurn, start: Option<Option<&CommitHash>>, last: bool) -> Result<(), EngineError> {
         let path = std::path::absolute(self.copy.path()).map_err(|error| io_fault("name the source", error))?;
         let url = format!("file://{}", path.display());
         self.engine.writing(turn, |target| {
             let begun = start.map_or(Ok(()), |anchor| {
-                // The engine checks all of a history that is fetched, down to commits at which the target has a branch.
+                // The engine checks all of a fetched history, down to commits at which the target has a branch.
                 anchor.map_or(Ok(()), |anchor| stand_at(target, anchor))?;
                 forget_remotes(target, |name| !self.engine.remotes.contains(name))
                     .and_then(|()| add_remote(target, &self.remote.name, &url))
@@ -170,7 +175,7 @@ impl Fetch<'_> {
     }
 }
 
-/// Moves our branch of a file to a commit.
+/// Moves the reserved branch of a file to a commit.
 fn stand_at(file: &Connection, commit: &CommitHash) -> Result<(), EngineError> {
     write::start(file, commit)?;
     file.raw().execute_batch("COMMIT").map_err(|error| errors::fault("move to a commit", error))
@@ -180,7 +185,7 @@ fn add_remote(target: &Connection, name: &str, url: &str) -> rusqlite::Result<()
     target.raw().query_row("SELECT dolt_remote('add', ?, ?)", [name, url], |_| Ok(()))
 }
 
-/// Removes the remotes that `which` picks, with the branches that track them.
+/// Removes the remotes that `which` selects, with their tracking branches.
 fn forget_remotes(target: &Connection, which: impl Fn(&str) -> bool) -> rusqlite::Result<()> {
     let names: Vec<String> = target
         .raw()
@@ -193,12 +198,12 @@ fn forget_remotes(target: &Connection, which: impl Fn(&str) -> bool) -> rusqlite
     Ok(())
 }
 
-/// Names of the remotes of the fetches under way; all others are left from a crash.
+/// Names of the remotes of running fetches. All other remotes are left from a crash.
 #[derive(Debug, Default)]
 pub(crate) struct Remotes(Mutex<BTreeSet<String>>);
 
 impl Remotes {
-    /// Returns a name that no other fetch has and nothing a user runs can guess.
+    /// Returns a name that no other fetch has and that no user statement can guess.
     fn name(&self) -> Remote<'_> {
         let name = format!("fetch-{:032x}", rand::random::<u128>());
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone());
@@ -210,7 +215,7 @@ impl Remotes {
     }
 }
 
-/// See [`Remotes::name`].
+/// The name of a remote, released when dropped; see [`Remotes::name`].
 struct Remote<'a> {
     remotes: &'a Remotes,
     name: String,

@@ -1,4 +1,4 @@
-//! Where databases lie: `<folder>/<two digits>/<id>.db`. Only ids are in paths, nothing a user chose.
+//! The layout of database files: `<folder>/<two digits>/<id>.db`. Paths contain only ids, nothing that a user chose.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,39 +17,40 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Opens the folder, making it when missing.
+    /// Opens the folder, and creates it if it does not exist.
     pub(crate) fn open(folder: PathBuf) -> io::Result<Self> {
         fs::create_dir_all(folder.join(TEMPORARY))?;
         Ok(Self { folder, next: AtomicU64::new(0) })
     }
 
-    /// Removes what a process that was killed left half made.
+    /// Removes the unfinished files of a process that was killed.
     pub(crate) fn clear_temporary(&self) -> io::Result<()> {
         let temporary = self.folder.join(TEMPORARY);
         fs::remove_dir_all(&temporary)?;
         fs::create_dir_all(&temporary)
     }
 
-    /// The file of a database.
+    /// Returns the path of a database's file.
     pub(crate) fn path(&self, database: DatabaseId) -> PathBuf {
         self.folder.join(Self::place(database))
     }
 
-    /// Where it lies within the folder.
+    /// Returns the path of a database's file relative to the folder.
     pub(crate) fn place(database: DatabaseId) -> PathBuf {
         let name = database.to_string();
-        // The last digits are random, the first are a time.
+        // The last digits of an id are random; the first are a timestamp.
         let shard = &name[name.len() - 2..];
         Path::new(shard).join(format!("{name}.db"))
     }
 
-    /// A path that no other call gets, in any process; gone, with what belongs to it, when dropped.
+    /// Returns a path that no other call in any process gets. The file and its companion files are removed when the
+    /// result is dropped.
     pub(crate) fn temporary(&self) -> Temporary {
         let n = self.next.fetch_add(1, Ordering::Relaxed);
         Temporary { path: self.folder.join(TEMPORARY).join(format!("{}-{n}.db", std::process::id())) }
     }
 
-    /// Puts a finished file in the place of a database, for good.
+    /// Moves a finished file to the path of a database, durably.
     pub(crate) fn install(&self, temporary: Temporary, database: DatabaseId) -> io::Result<()> {
         File::open(&temporary.path)?.sync_all()?;
         let path = self.path(database);
@@ -75,7 +76,7 @@ impl Files {
         }
     }
 
-    /// All databases that have a file.
+    /// Returns all databases that have a file.
     pub(crate) fn list(&self) -> io::Result<Vec<DatabaseId>> {
         let mut databases = Vec::new();
         for shard in fs::read_dir(&self.folder)? {
@@ -95,7 +96,7 @@ impl Files {
     }
 }
 
-/// See [`Files::temporary`].
+/// A temporary file; see [`Files::temporary`].
 #[derive(Debug)]
 pub(crate) struct Temporary {
     path: PathBuf,
@@ -117,7 +118,7 @@ impl Drop for Temporary {
     }
 }
 
-/// Files the engine makes beside a database.
+/// Returns the paths of the files that the engine creates beside a database.
 fn companions(path: &Path) -> Vec<PathBuf> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     [format!(".{name}-lock"), format!("{name}-gc-tmp"), format!("{name}-journal"), format!("{name}-wal")]
@@ -125,10 +126,10 @@ fn companions(path: &Path) -> Vec<PathBuf> {
         .into()
 }
 
-/// Copies a database file for work that ends with the process. Nothing is forced to disk, and the copy shares its blocks with the file where
-/// the file system can (`share_blocks`).
+/// Copies a database file for work that ends with the process. Nothing is flushed to disk. If `share_blocks` is set,
+/// the copy shares its blocks with the file where the file system supports it.
 ///
-/// Returns `false`, and leaves nothing, if blocks cannot be shared and the file is longer than `most` bytes.
+/// Returns `false` and creates nothing if blocks cannot be shared and the file is longer than `most` bytes.
 pub(crate) fn copy_for_now(from: &Path, to: &Path, most: u64, share_blocks: bool) -> io::Result<bool> {
     let (mut source, mut target) = (File::open(from)?, File::create_new(to)?);
     if share_blocks && clone_blocks(&source, &target) {
@@ -143,13 +144,13 @@ pub(crate) fn copy_for_now(from: &Path, to: &Path, most: u64, share_blocks: bool
     Ok(true)
 }
 
-/// Returns whether the file system made `to` share the blocks of `from`.
+/// Clones the blocks of `from` to `to`. Returns `true` if the file system supports it.
 #[cfg(target_os = "linux")]
 fn clone_blocks(from: &File, to: &File) -> bool {
     rustix::fs::ioctl_ficlone(to, from).is_ok()
 }
 
-/// Returns whether the file system made `to` share the blocks of `from`.
+/// Does nothing: blocks can only be shared on Linux.
 #[cfg(not(target_os = "linux"))]
 fn clone_blocks(_from: &File, _to: &File) -> bool {
     false
@@ -180,7 +181,7 @@ mod tests {
             assert_eq!(fs::read(&to).unwrap(), vec![7; 100_000]);
             fs::remove_file(&to).unwrap();
         }
-        // Where blocks are shared the length does not matter; elsewhere the limit holds.
+        // With shared blocks the length does not matter; elsewhere the limit applies.
         let made = copy_for_now(&from, &to, 0, true).unwrap();
         assert_eq!(to.exists(), made);
     }

@@ -1,4 +1,4 @@
-//! Rows of a file, brought into a table as one commit.
+//! Imports the rows of a file into a table as one commit.
 
 use std::collections::HashMap;
 
@@ -17,11 +17,11 @@ use crate::schema;
 use crate::sql::errors;
 use crate::write::{finish, set_down, start};
 
-/// How many bytes of rows are kept in memory before they are moved to the file.
+/// Bytes of rows that are kept in memory before they are moved to the file.
 const SET_DOWN_AFTER: usize = 128 << 20;
-/// About what the engine keeps of a value besides its bytes.
+/// Approximate overhead in bytes of a value in the engine.
 const HEADER: usize = 16;
-/// The most problems that are told.
+/// Maximum number of reported problems.
 const MOST_PROBLEMS: usize = 100;
 
 pub(crate) fn import(
@@ -31,7 +31,7 @@ pub(crate) fn import(
     rows: &mut dyn RowSource,
 ) -> Result<CommitHash, EngineError> {
     engine.writing_at(turn, job.base, |connection| {
-        // References are looked at when all rows are there; switching is only possible outside of a transaction.
+        // References are checked when all rows are imported. Foreign keys can be switched only outside a transaction.
         set_foreign_keys(connection, false)?;
         let imported = import_on(engine, connection, job, rows);
         let ended = connection.roll_back().map_err(|error| errors::fault("end an import", error));
@@ -40,7 +40,7 @@ pub(crate) fn import(
     })
 }
 
-/// Whether references are held to; can be switched outside of a transaction only.
+/// Switches the enforcement of foreign keys. Has an effect only outside a transaction.
 pub(crate) fn set_foreign_keys(connection: &Connection, on: bool) -> Result<(), EngineError> {
     let sql = if on { "PRAGMA foreign_keys = on" } else { "PRAGMA foreign_keys = off" };
     connection.raw().execute_batch(sql).map_err(|error| errors::fault("switch foreign keys", error))
@@ -65,7 +65,7 @@ fn import_on(
     finish(connection, job.base, job.message, job.author)
 }
 
-/// A whole-file problem.
+/// Returns an error that concerns the whole file.
 fn refused(text: impl Into<String>) -> EngineError {
     EngineError::Import(FormatError::File(text.into()))
 }
@@ -159,25 +159,27 @@ fn create_statement(job: &ImportJob<'_>, primary_key: &[String]) -> String {
     format!("CREATE TABLE {} ({})", quote_name(job.table), parts.join(", "))
 }
 
-/// Why a row could not be put.
+/// The reason why a row could not be inserted.
 enum Trouble {
-    /// The row is to blame.
+    /// The row is invalid.
     Row { column: Option<String>, detail: String },
-    /// The engine is.
+    /// The engine failed.
     Engine(rusqlite::Error),
 }
 
-/// Puts rows into a table.
+/// Inserts or updates rows of a table.
 struct Filler<'a> {
     table: String,
     /// Names of the file's columns.
     columns: Vec<String>,
-    /// Which of them must not be NULL; the engine would number an integer key by itself.
+    /// Indexes of the columns that must not be NULL. Checked here, because the engine would assign a number to a NULL
+    /// integer key.
     demanded: Vec<usize>,
-    /// For an upsert: changes the row that has the key; the parameters are these columns, in this order.
+    /// For an upsert: the statement that updates the row with the same key, and the columns that are its parameters, in
+    /// order.
     update: Option<(Statement<'a>, Vec<usize>)>,
     insert: Statement<'a>,
-    /// Whether the statements give the id of the row.
+    /// Whether the insert statement returns the id of the row.
     returns_id: bool,
 }
 
@@ -228,7 +230,8 @@ impl<'a> Filler<'a> {
             return Err(refused("the file lacks a column of the primary key"));
         };
         let others: Vec<usize> = (0..filler.columns.len()).filter(|at| !keys.contains(at)).collect();
-        // Not ON CONFLICT: it would look at NOT NULL columns that the file does not have before it saw that the row exists.
+        // Not ON CONFLICT, which would check NOT NULL columns that the file does not have before it finds the existing
+        // row.
         let quoted = |at: &usize| quote_name(&filler.columns[*at]);
         let set = if others.is_empty() { &keys } else { &others };
         let set = set.iter().map(|at| format!("{} = ?{}", quoted(at), at + 1)).collect::<Vec<_>>().join(", ");
@@ -242,7 +245,7 @@ impl<'a> Filler<'a> {
         Ok(filler)
     }
 
-    /// Gives the id of the row, where that was asked for.
+    /// Inserts or updates a row. Returns the id of an inserted row if `returns_id` is set.
     fn put(&mut self, connection: &Connection, row: &[Cell]) -> Result<Option<i64>, Trouble> {
         for at in &self.demanded {
             if row.get(*at) == Some(&Cell::Null) {
@@ -269,7 +272,7 @@ impl<'a> Filler<'a> {
                 let mut rows = self.insert.query(values)?;
                 let row = connection.spend(|| rows.next())?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
                 let id = row.get(0)?;
-                // The row is there once the statement has ended.
+                // The row is inserted only once the statement has run to its end.
                 connection.spend(|| rows.next())?;
                 Ok(Some(id))
             } else {
@@ -282,11 +285,11 @@ impl<'a> Filler<'a> {
     fn trouble(&self, error: rusqlite::Error) -> Trouble {
         let (code, text) = errors::parts(&error);
         match code.map(|code| code.code) {
-            // What a row's expressions take is the row's.
+            // Memory that the expressions of a row take is an error of the row.
             Some(
                 ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch | ErrorCode::TooBig | ErrorCode::OutOfMemory,
             ) => {
-                // "… constraint failed: table.column", with several columns "a.b, a.c".
+                // The text is "… constraint failed: table.column", or "a.b, a.c" for several columns.
                 let place = text.split_once(": ").map_or("", |(_, place)| place);
                 let named = place.strip_prefix(&self.table).and_then(|rest| rest.strip_prefix('.'));
                 let column = named.filter(|name| self.columns.iter().any(|column| same(column, name)));
@@ -301,7 +304,7 @@ fn same(a: &str, b: &str) -> bool {
     a.eq_ignore_ascii_case(b)
 }
 
-/// Rows that refer to nothing, in the table and in those that refer to it.
+/// Returns the rows that violate a foreign key, in the table and in the tables that refer to it.
 pub(crate) fn broken_references(
     connection: &Connection,
     table: &str,
@@ -324,7 +327,7 @@ pub(crate) fn broken_references(
             if !same(&other, table) && !same(&parent, table) {
                 continue;
             }
-            // The engine numbers references backwards.
+            // The engine numbers foreign keys in reverse order.
             let number = usize::try_from(row.get::<_, i64>(2)?).unwrap_or(usize::MAX);
             let key = keys.len().checked_sub(number.saturating_add(1)).and_then(|at| keys.get(at));
             let detail = if same(&other, table) {

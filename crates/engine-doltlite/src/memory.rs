@@ -1,14 +1,18 @@
-//! Limits on memory: one for everything in the process that uses SQLite, one for each statement of a user, one for all such statements together.
+//! Memory limits: one for everything in the process that uses SQLite, one for each user statement, and one for all
+//! running user statements together.
 //!
-//! The engine gets its memory from the Rust allocator of the process, through functions that count. All that is allocated counts against the limit of the process; what a thread allocates while a statement of
-//! a user runs on it also counts against the [`MemoryBudget`] of that statement, which in turn takes what it needs from the [`MemoryPool`] of its engine.
-//! The metadata store shares the allocator and not the pool, so statements cannot take its memory.
+//! The engine allocates from the Rust allocator of the process, through functions that count. Every allocation counts
+//! against the limit of the process. What a thread allocates while a user statement runs on it also counts against the
+//! [`MemoryBudget`] of that statement, which takes what it needs from the [`MemoryPool`] of its engine. The metadata
+//! store shares the allocator but not the pool, so statements cannot take its memory.
 //!
-//! The engine's own limit of the process is not used: it needs the engine's statistics of memory, and with them every allocation of every thread
-//! takes one lock. Where many threads allocate at once, those that have lowered their priority hold up all others, the metadata store included.
+//! The engine's own process limit is not used: it requires the engine's memory statistics, which take one lock for
+//! every allocation of every thread. If many threads allocate at once, threads with a lowered priority hold up all
+//! others, including the metadata store.
 //!
-//! They also end what nothing else ends: once the time of a statement is over, it gets no more memory. Within one call of a function,
-//! and while a statement is prepared, the engine asks no progress handler; hardly anything there goes on for long without allocating.
+//! The limits also end work that nothing else can end: once the time of a statement is over, its budget refuses every
+//! allocation. The engine calls no progress handler within a call of a function or while it prepares a statement, but
+//! almost nothing there runs for long without allocating.
 #![expect(unsafe_code, reason = "neither the limit of the process nor the allocator has a safe wrapper")]
 
 use std::alloc::Layout;
@@ -25,28 +29,29 @@ use rusqlite::ffi;
 use crate::watchdog::Deadline;
 
 const UNLIMITED: i64 = i64::MAX;
-/// Allowances take from the pool in pieces of this size, so that few allocations have to lock it.
+/// Budgets take memory from the pool in pieces of this size, so that few allocations have to lock the pool.
 const PIECE: i64 = 256 << 10;
-/// A statement that holds no more than this may take the last [`RESERVE`] of the pool, so that a few large ones do not keep small ones waiting.
+/// A statement that holds no more than this may take from the reserve of the pool, so that a few large statements do
+/// not keep small ones waiting.
 const SMALL: i64 = 2 << 20;
-/// What large statements leave in the pool: this part of it, and at most so much.
+/// The reserve of a pool: the pool's size divided by `RESERVED_PART`, and at most `RESERVE` bytes.
 const RESERVED_PART: i64 = 8;
 const RESERVE: i64 = 32 << 20;
 /// How long a statement waits for memory that other statements hold.
 pub(crate) const WAIT: Duration = Duration::from_secs(5);
-/// How often a statement that waits looks whether its caller is still there.
+/// How often a waiting statement checks whether it was canceled.
 const LOOK: Duration = Duration::from_millis(100);
 
 thread_local! {
-    /// The allowance of the statement that runs on this thread; null while none does.
+    /// The budget of the statement that runs on this thread; null if none does.
     static CURRENT: Cell<*const MemoryBudget> = const { Cell::new(ptr::null()) };
-    /// What the thread has allocated, less what it has freed.
+    /// Bytes that the thread has allocated, less those it has freed.
     static NET: Cell<i64> = const { Cell::new(0) };
-    /// How often the thread got no memory.
+    /// Number of allocations that the thread was refused.
     static REFUSED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Bytes that everything in the process that uses SQLite holds, and the most it may.
+/// Bytes that everything in the process that uses SQLite holds, and the limit for them.
 static HELD: AtomicI64 = AtomicI64::new(0);
 static MOST_HELD: AtomicI64 = AtomicI64::new(UNLIMITED);
 
@@ -54,21 +59,21 @@ static MOST_HELD: AtomicI64 = AtomicI64::new(UNLIMITED);
 #[derive(Debug)]
 pub(crate) struct MemoryPool {
     all: i64,
-    /// Of it, for small statements only.
+    /// The part of `all` that only small statements may take.
     reserve: i64,
     left: Mutex<i64>,
     given_back: Condvar,
 }
 
 impl MemoryPool {
-    /// `None` = as much as there is.
+    /// Creates a pool of `bytes`; `None` sets no limit.
     pub(crate) fn new(bytes: Option<usize>) -> Self {
         let all = bytes.map_or(UNLIMITED, whole);
         let reserve = bytes.map_or(0, |_| (all / RESERVED_PART).min(RESERVE));
         Self { all, reserve, left: Mutex::new(all), given_back: Condvar::new() }
     }
 
-    /// What has to stay in the pool when a statement is to hold so much.
+    /// Returns the number of bytes that have to stay in the pool if a statement is to hold `holds` bytes.
     fn kept_from(&self, holds: i64) -> i64 {
         if holds <= SMALL { 0 } else { self.reserve }
     }
@@ -77,7 +82,7 @@ impl MemoryPool {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes `bytes` for a statement that holds so much already.
+    /// Takes `bytes` for a statement that already holds `held` bytes. Returns `false` if the pool has too little left.
     fn take(&self, bytes: i64, held: i64) -> bool {
         let mut left = self.lock();
         let fits = *left - self.kept_from(held.saturating_add(bytes)) >= bytes;
@@ -94,7 +99,7 @@ impl MemoryPool {
         }
     }
 
-    /// Waits until `bytes` are free; returns `false` if they are not within `wait`, or the caller has gone.
+    /// Waits until `bytes` are free. Returns `false` if they are not free within `wait`, or the call was canceled.
     pub(crate) fn wait_for(&self, bytes: i64, wait: Duration, canceled: &CancellationToken) -> bool {
         let (kept, until) = (self.kept_from(bytes), Instant::now() + wait);
         let bytes = bytes.min(self.all - kept);
@@ -114,24 +119,24 @@ fn whole(bytes: usize) -> i64 {
     i64::try_from(bytes).unwrap_or(UNLIMITED - 1)
 }
 
-/// Memory one statement may take, and the time after which it gets no more.
+/// The memory that one statement may take, and the deadline after which it gets no more.
 #[derive(Debug)]
 pub(crate) struct MemoryBudget {
     all: i64,
     left: AllocationCount,
     pool: Arc<MemoryPool>,
-    /// Taken from the pool.
+    /// Bytes taken from the pool.
     taken: AllocationCount,
-    /// What of it is unused.
+    /// The part of `taken` that is unused.
     unused: AllocationCount,
-    /// Bytes the pool could not provide; 0 = none.
+    /// Bytes that the pool could not provide; 0 if it provided all.
     lacked: AllocationCount,
-    /// Whether more was asked for than the allowance had; 0 = no.
+    /// 1 if the statement asked for more than the budget had left, otherwise 0.
     exceeded: AllocationCount,
     deadline: Arc<Deadline>,
 }
 
-/// Changed by the thread of the statement only, but moves between threads with its connection.
+/// A counter that only the thread of the statement changes, but that moves between threads with its connection.
 #[derive(Debug, Default)]
 struct AllocationCount(AtomicI64);
 
@@ -147,7 +152,7 @@ impl AllocationCount {
 
 impl MemoryBudget {
     pub(crate) fn new(bytes: usize, pool: &Arc<MemoryPool>, deadline: Arc<Deadline>) -> Self {
-        // More than the pool has can never be had.
+        // A statement can never have more than the pool has.
         let all = whole(bytes).min(pool.all - pool.kept_from(whole(bytes)));
         let left = AllocationCount::default();
         left.set(all);
@@ -157,12 +162,12 @@ impl MemoryBudget {
         Self { all, left, pool, taken, unused, lacked, exceeded, deadline }
     }
 
-    /// Whether more than a quarter is spent.
+    /// Returns `true` if more than a quarter of the budget is spent.
     pub(crate) fn is_getting_short(&self) -> bool {
         self.left.get() < self.all / 4 * 3
     }
 
-    /// Starts anew, after what was taken has been freed.
+    /// Resets the budget, after the memory that was taken has been freed.
     pub(crate) fn renew(&self) {
         self.left.set(self.all);
         self.pool.give_back(self.taken.get());
@@ -171,18 +176,18 @@ impl MemoryBudget {
         self.exceeded.set(0);
     }
 
-    /// Whether the pool could not provide what was needed.
+    /// Returns `true` if the pool could not provide the memory that the statement needed.
     pub(crate) fn lacked(&self) -> bool {
         self.lacked.get() > 0
     }
 
-    /// Bytes in all, if what ran wanted more than that: waiting would not have helped.
+    /// Returns the size of the budget in bytes if the statement needed more than that. Waiting would not have helped.
     pub(crate) fn exceeded(&self) -> Option<i64> {
         (self.exceeded.get() > 0).then_some(self.all)
     }
 
-    /// Returns all memory to the pool and waits until the pool has what was lacking; returns `false` if it does not within `wait`, or too many
-    /// wait.
+    /// Returns all memory to the pool, and waits until the pool has the memory that was lacking. Returns `false` if it
+    /// does not within `wait`, or if the scheduler does not let the call wait.
     pub(crate) fn wait_for_room(&self, wait: Duration) -> bool {
         let needed = self.taken.get().saturating_add(self.lacked.get());
         self.renew();
@@ -190,12 +195,12 @@ impl MemoryBudget {
         self.deadline.pause() && self.deadline.stopped(|| self.pool.wait_for(needed, wait, self.deadline.canceled()))
     }
 
-    /// Makes it lack memory for good.
+    /// Marks the budget as lacking memory permanently.
     pub(crate) fn give_up(&self) {
         self.lacked.set(1);
     }
 
-    /// Runs `work`, whose allocations count. Never around code of ours that takes an allocation for granted.
+    /// Runs `work` and counts its allocations. `work` must not contain code that cannot handle a failed allocation.
     pub(crate) fn spend<T>(&self, work: impl FnOnce() -> T) -> T {
         struct Restore(*const MemoryBudget);
         impl Drop for Restore {
@@ -207,7 +212,8 @@ impl MemoryBudget {
         work()
     }
 
-    /// Takes from what is left, unless that is too little; negative to give back.
+    /// Takes `bytes` from the budget; a negative number returns them. Returns `false` if too little is left, the pool
+    /// has too little, or the deadline has passed.
     fn take(&self, bytes: i64) -> bool {
         let left = self.left.get();
         if bytes > 0 {
@@ -230,7 +236,8 @@ impl MemoryBudget {
                 self.unused.set(self.unused.get() + piece);
             }
         }
-        // Memory from before the statement may be given back too: it makes the allowance no wider than any other statement's.
+        // A statement may free memory that was allocated before it began. That must not raise its budget above the
+        // initial size.
         self.left.set(left.saturating_sub(bytes).min(self.all));
         self.unused.set(self.unused.get().saturating_sub(bytes).min(self.taken.get()));
         true
@@ -243,7 +250,7 @@ impl Drop for MemoryBudget {
     }
 }
 
-/// Runs `work` of ours, in the middle of a statement of a user, without counting what it allocates.
+/// Runs `work`, internal work in the middle of a user statement, without counting its allocations.
 pub(crate) fn unmetered<T>(work: impl FnOnce() -> T) -> T {
     struct Restore(*const MemoryBudget);
     impl Drop for Restore {
@@ -255,11 +262,12 @@ pub(crate) fn unmetered<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Runs `look` on the allowance of the statement that runs on this thread, if one does.
+/// Runs `look` on the budget of the statement that runs on this thread. Returns `None` if none does.
 fn current<T>(look: impl FnOnce(&MemoryBudget) -> T) -> Option<T> {
-    // A thread that ends frees its connections when its locals are gone.
+    // Thread-locals may already be destroyed when an ending thread frees its connections.
     let current = CURRENT.try_with(Cell::get).unwrap_or(ptr::null());
-    // SAFETY: set by `spend` for as long as it borrows the allowance, on this thread, and back to what it was before that ends.
+    // SAFETY: `spend` sets the pointer on this thread for as long as it borrows the budget, and restores the previous
+    // pointer before the borrow ends.
     unsafe { current.as_ref() }.map(look)
 }
 
@@ -267,11 +275,12 @@ fn take(bytes: i64) -> bool {
     current(|allowance| allowance.take(bytes)).unwrap_or(true)
 }
 
-/// Takes memory from what the process may hold, and from what the statement on this thread may; negative to give back.
+/// Takes memory from the limit of the process and from the budget of the statement on this thread; a negative number
+/// returns it. Returns `false` if either has too little left.
 fn take_held(bytes: i64) -> bool {
     let held = HELD.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
     let fits = bytes <= 0 || (held <= MOST_HELD.load(Ordering::Relaxed) && take(bytes));
-    // As for the allowance: a thread that ends may be without its locals.
+    // `try_with`, because an ending thread may have lost its thread-locals.
     if !fits {
         HELD.fetch_sub(bytes, Ordering::Relaxed);
         let _ = REFUSED.try_with(|refused| refused.set(refused.get() + 1));
@@ -284,7 +293,8 @@ fn take_held(bytes: i64) -> bool {
     true
 }
 
-/// What the engine has allocated on this thread. Two looks tell what a connection did between them.
+/// A snapshot of what the engine has allocated on this thread. A later snapshot shows what a connection allocated in
+/// between.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Allocated {
     net: i64,
@@ -296,27 +306,28 @@ impl Allocated {
         Self { net: NET.get(), refused: REFUSED.get() }
     }
 
-    /// Bytes allocated since, less those freed.
+    /// Returns the bytes allocated since the snapshot, less those freed.
     pub(crate) fn grown(self) -> i64 {
         NET.get() - self.net
     }
 
-    /// Whether memory was refused since, for whatever reason.
+    /// Returns `true` if memory was refused since the snapshot, for any reason.
     pub(crate) fn was_refused(self) -> bool {
         REFUSED.get() != self.refused
     }
 }
 
-/// Whether the time of the statement that runs on this thread is over. Functions of ours ask while they compute.
+/// Returns `true` if the time of the statement that runs on this thread is over. Replaced functions call this while
+/// they compute.
 pub(crate) fn is_overdue() -> bool {
     current(|allowance| allowance.deadline.is_over()).unwrap_or(false)
 }
 
-/// Memory of ours that counts against the statement that runs on this thread until dropped.
+/// Memory of the Rust code that counts against the statement that runs on this thread until dropped.
 pub(crate) struct Charge(i64);
 
 impl Charge {
-    /// `None` if the statement may not take that much.
+    /// Charges `bytes` to the statement. Returns `None` if the statement may not take that much.
     pub(crate) fn take(bytes: usize) -> Option<Self> {
         let bytes = whole(bytes);
         take(bytes).then_some(Self(bytes))
@@ -329,9 +340,11 @@ impl Drop for Charge {
     }
 }
 
-/// Sets the limit of the process, and replaces the allocator, once. Both hold for all of SQLite in the process.
+/// Sets the limit of the process, and replaces the allocator on the first call. Both apply to all of SQLite in the
+/// process.
 ///
-/// Replacing works only before anything in the process has used SQLite; otherwise there are no limits but the engine's own one of the process.
+/// The allocator can be replaced only before anything in the process has used SQLite. Otherwise the only limit is the
+/// engine's own process limit.
 pub(crate) fn set_up(process: Option<u64>) {
     static IS_REPLACED: OnceLock<bool> = OnceLock::new();
     let is_replaced = *IS_REPLACED.get_or_init(|| {
@@ -345,42 +358,45 @@ pub(crate) fn set_up(process: Option<u64>) {
     let Some(bytes) = process.filter(|bytes| *bytes > 0).and_then(|bytes| i64::try_from(bytes).ok()) else { return };
     MOST_HELD.store(bytes, Ordering::Relaxed);
     if !is_replaced {
-        // SAFETY: takes and gives plain numbers, and may be called at any time from any thread.
+        // SAFETY: the function takes and returns plain numbers, and may be called at any time from any thread.
         unsafe {
             ffi::sqlite3_hard_heap_limit64(bytes);
         }
     }
 }
 
-/// Blocks of this many bytes go back to the system when they are freed, and so does as much at the end of a heap.
+/// Freed blocks of at least this many bytes go back to the system, and so does the same amount of free memory at the
+/// end of a heap.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const RETURNED: c_int = 1 << 20;
 
-/// Has glibc return what statements free. By itself it raises its thresholds to the largest block that was ever freed, up to 32 MiB, and then
-/// keeps up to twice that in each of its heaps, of which there are eight per core: far more than the statements may take together.
+/// Configures glibc to return the memory that statements free. By default glibc raises its thresholds to the largest
+/// block that was ever freed, up to 32 MiB, and then keeps up to twice that in each of its heaps, of which there are
+/// eight per core: far more than the statements may take together.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn return_freed_memory() {
-    /// Numbers of the options, from `malloc.h`.
+    /// Option numbers from `malloc.h`.
     const M_TRIM_THRESHOLD: c_int = -1;
     const M_MMAP_THRESHOLD: c_int = -3;
     unsafe extern "C" {
         fn mallopt(option: c_int, value: c_int) -> c_int;
     }
-    // SAFETY: takes and gives plain numbers, locks the allocator, and may be called at any time from any thread.
+    // SAFETY: the function takes and returns plain numbers, locks the allocator, and may be called at any time from any
+    // thread.
     let done = unsafe { mallopt(M_MMAP_THRESHOLD, RETURNED) & mallopt(M_TRIM_THRESHOLD, RETURNED) };
     if done == 0 {
         tracing::warn!("the allocator keeps what statements free");
     }
 }
 
-/// Other allocators have thresholds of their own.
+/// Does nothing: other allocators have thresholds of their own.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 fn return_freed_memory() {}
 
 fn replace_allocator() -> bool {
-    // SAFETY: a struct of nullable function pointers and a pointer; all null is a valid value.
+    // SAFETY: the type is a struct of nullable function pointers and a pointer; all null is a valid value.
     let mut methods: ffi::sqlite3_mem_methods = unsafe { std::mem::zeroed() };
-    // SAFETY: this option takes a pointer to such a struct and fills it.
+    // SAFETY: the option takes a pointer to such a struct and fills it.
     let got = unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_GETMALLOC, &raw mut methods) };
     if got != ffi::SQLITE_OK {
         return false;
@@ -389,48 +405,49 @@ fn replace_allocator() -> bool {
     methods.xFree = Some(free);
     methods.xRealloc = Some(realloc);
     methods.xSize = Some(size);
-    // SAFETY: this option copies the struct. The functions in it live as long as the process; the engine refuses the option (MISUSE) when it has
-    // been used already, so it frees nothing with them that it has from others.
+    // SAFETY: the option copies the struct, and its functions live as long as the process. The engine refuses the
+    // option (`SQLITE_MISUSE`) after its first use, so the new functions never see a block of the previous allocator.
     let is_replaced = unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_MALLOC, &raw const methods) == ffi::SQLITE_OK };
     if is_replaced {
-        // SAFETY: this option takes a number. What was allowed before it is allowed still: nothing has used the engine since.
+        // SAFETY: the option takes a number. The previous option was accepted, so the engine is still unused, and
+        // accepts this option too.
         let got = unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_MEMSTATUS, 0 as c_int) };
         debug_assert_eq!(got, ffi::SQLITE_OK, "the engine counts memory under a lock");
     }
     is_replaced
 }
 
-/// Bytes before each block, which hold its size.
+/// Size in bytes of the header before each block. The header holds the size of the block.
 const HEADER: usize = size_of::<usize>();
 
-/// The layout of a block with its header, and its size; `None` if there are no such blocks.
+/// Returns the layout of a block with its header, and the size of the block. Returns `None` if no such block can exist.
 fn layout(bytes: c_int) -> Option<(Layout, usize)> {
     let bytes = usize::try_from(bytes).ok()?;
-    // The engine wants its memory aligned to 8 bytes.
+    // The engine requires an alignment of 8 bytes.
     Some((Layout::from_size_align(bytes.checked_add(HEADER)?, 8).ok()?, bytes))
 }
 
-/// The beginning of the header of a block, and the size in it.
+/// Returns the start of the header of a block, and the size stored in it.
 ///
 /// # Safety
-/// `memory` has to come from [`malloc`] or [`realloc`], and not to have been freed.
+/// `memory` must come from [`malloc`] or [`realloc`], and must not have been freed.
 unsafe fn header(memory: *mut c_void) -> (*mut u8, usize) {
-    // SAFETY: before the block is its header, which is aligned as the block is.
+    // SAFETY: the header lies directly before the block and has the same alignment.
     unsafe {
         let header = memory.cast::<u8>().sub(HEADER);
         (header, header.cast::<usize>().read())
     }
 }
 
-/// Writes the header of a block; returns what follows it.
+/// Writes the header of a block, and returns the address after it.
 ///
 /// # Safety
-/// `block` has to be null, or long enough and aligned to 8 bytes.
+/// `block` must be null, or long enough and aligned to 8 bytes.
 unsafe fn with_header(block: *mut u8, bytes: usize) -> *mut c_void {
     if block.is_null() {
         return ptr::null_mut();
     }
-    // SAFETY: as this function asks for.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         block.cast::<usize>().write(bytes);
         block.add(HEADER).cast()
@@ -441,7 +458,7 @@ unsafe extern "C" fn malloc(bytes: c_int) -> *mut c_void {
     let Some((layout, bytes)) = layout(bytes).filter(|(_, bytes)| take_held(whole(*bytes))) else {
         return ptr::null_mut();
     };
-    // SAFETY: the layout has a size, that of the header at least, and is that of such a block.
+    // SAFETY: the layout is not empty, because it includes the header; it is the layout of such a block.
     let got = unsafe { with_header(std::alloc::alloc(layout), bytes) };
     if got.is_null() {
         take_held(-whole(bytes));
@@ -453,7 +470,7 @@ unsafe extern "C" fn free(memory: *mut c_void) {
     if memory.is_null() {
         return;
     }
-    // SAFETY: the engine frees what it got, once.
+    // SAFETY: the engine frees a block that it got from these functions, once.
     let (block, bytes) = unsafe { header(memory) };
     take_held(-whole(bytes));
     if let Ok(layout) = Layout::from_size_align(bytes + HEADER, 8) {
@@ -462,9 +479,9 @@ unsafe extern "C" fn free(memory: *mut c_void) {
     }
 }
 
-/// The engine never asks to resize null.
+/// Resizes a block. The engine never resizes null.
 unsafe extern "C" fn realloc(memory: *mut c_void, bytes: c_int) -> *mut c_void {
-    // SAFETY: the engine resizes what it got and did not free.
+    // SAFETY: the engine resizes a block that it got from these functions and did not free.
     let (block, before) = unsafe { header(memory) };
     let (Some((layout, bytes)), Ok(old)) = (layout(bytes), Layout::from_size_align(before + HEADER, 8)) else {
         return ptr::null_mut();
@@ -473,7 +490,8 @@ unsafe extern "C" fn realloc(memory: *mut c_void, bytes: c_int) -> *mut c_void {
     if !take_held(more) {
         return ptr::null_mut();
     }
-    // SAFETY: the block was allocated with the old layout, and the new one has a size; what comes back is such a block.
+    // SAFETY: the block was allocated with the old layout, and the new layout is not empty. The result is a block of
+    // the new layout.
     let got = unsafe { with_header(std::alloc::realloc(block, old, layout.size()), bytes) };
     if got.is_null() {
         take_held(-more);
@@ -485,7 +503,7 @@ unsafe extern "C" fn size(memory: *mut c_void) -> c_int {
     if memory.is_null() {
         return 0;
     }
-    // SAFETY: the engine asks about what it got and did not free.
+    // SAFETY: the engine asks for the size of a block that it got from these functions and did not free.
     let (_, bytes) = unsafe { header(memory) };
     c_int::try_from(bytes).unwrap_or(c_int::MAX)
 }

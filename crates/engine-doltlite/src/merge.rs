@@ -1,7 +1,7 @@
-//! Merges, and what stands in their way.
+//! Merges, and the conflicts that prevent them.
 //!
-//! A merge runs inside a transaction and is kept only when nothing is left unsettled: the engine itself would let a merge with broken
-//! constraints through (`engine-notes.md` §5).
+//! A merge runs inside a transaction and is committed only if no conflict is left. The engine itself would commit a
+//! merge that violates constraints.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,8 @@ pub(crate) fn merge(
     })
 }
 
-/// Why a merge failed: where it wanted more memory than a statement may take, it will again, so that is said instead of `error`.
+/// Returns the error to report for a failed merge. A merge that exceeded the memory budget of a statement would do so
+/// again, so the result is [`EngineError::CannotMerge`] instead of `error`.
 pub(crate) fn too_large(memory: &MemoryBudget, error: EngineError) -> EngineError {
     match (memory.exceeded(), error) {
         (_, error @ EngineError::CannotMerge(_)) | (None, error) => error,
@@ -59,7 +60,7 @@ pub(crate) fn too_large(memory: &MemoryBudget, error: EngineError) -> EngineErro
     }
 }
 
-/// What both sides come from.
+/// Returns the merge base of both sides.
 pub(crate) fn base(
     engine: &DoltliteEngine,
     database: DatabaseId,
@@ -70,7 +71,7 @@ pub(crate) fn base(
         .ok_or_else(|| EngineError::CannotMerge("the two sides have no common ancestor".into()))
 }
 
-/// The head, when one side contains the other.
+/// Returns the merged head if one side contains the other.
 pub(crate) fn without_merging(base: &CommitHash, ours: &CommitHash, theirs: &CommitHash) -> Option<CommitHash> {
     if base == theirs {
         Some(ours.clone())
@@ -102,7 +103,7 @@ fn merge_on(
     if let Some(failure) = schema::too_long(connection).map_err(fault)? {
         return Err(EngineError::CannotMerge(failure));
     }
-    // A merge whose rows equal ours is a commit all the same: it has a second parent.
+    // A merge whose rows equal ours still needs a commit, because the commit has a second parent.
     let hash = commits::commit_all(connection, job.message, job.author, &["--allow-empty"]).map_err(fault)?;
     connection.raw().execute_batch("COMMIT").map_err(fault)?;
     Ok(MergeOutcome::Head(commits::parse(&hash)?))
@@ -125,13 +126,13 @@ pub(crate) fn attempt(connection: &Connection, ours: &CommitHash, theirs: &Commi
         return Err(EngineError::NoSuchCommit(theirs.clone()));
     }
     match errors::parts(&error).0.map(|code| code.code) {
-        // The engine says in plain words what it cannot bring together.
+        // For a merge that is impossible, the engine reports a readable text with no specific code.
         Some(rusqlite::ErrorCode::Unknown) => Err(EngineError::CannotMerge(text)),
         _ => Err(errors::fault("merge", error)),
     }
 }
 
-/// Tables, views and triggers with conflicts of any kind, with how many.
+/// Returns the tables, views and triggers with conflicts of any kind, with the number of conflicts.
 fn unsettled(connection: &Connection, objects: &Objects) -> Result<BTreeMap<String, u64>, EngineError> {
     let mut left: BTreeMap<String, u64> = objects.keys().map(|name| (name.clone(), 1)).collect();
     for sql in [
@@ -169,7 +170,7 @@ fn resolve(
                 objects.remove(table);
             }
             Err(error) if errors::cut_short(&error) => return Err(errors::fault("resolve conflicts", error)),
-            // Those of a table's definition and of constraints have no sides to choose: they stay.
+            // Conflicts of a table's definition and of constraints have no sides to choose from: they stay.
             Err(error) => tracing::debug!(%error, "a conflict could not be resolved by choosing a side"),
         }
     }

@@ -1,9 +1,12 @@
-//! Trial merges: what would stand in the way of a merge.
+//! Trial merges: find the conflicts of a merge without merging.
 //!
-//! The engine can only merge where it writes, so a trial merges in a private copy of the file and never waits for writers. A long file is not
-//! copied while a caller waits, unless the file system shares blocks: a background job does it with [`prepare`], and until then the answer is
-//! [`EngineError::Busy`]. [`needs_preparing`] says of which databases that is true. Commits never change, so answers are remembered by the two commits, with as much of the list as is cheap: further
-//! pages need no merge.
+//! The engine can only merge where it writes, so a trial merges in a private copy of the file and never waits for
+//! writers. A long file is not copied while a caller waits, unless the file system shares blocks. Instead a background
+//! job runs the trial with [`prepare`], and until then the answer is [`EngineError::Busy`]. [`needs_preparing`] returns
+//! whether this applies to a database.
+//!
+//! Commits never change, so answers are cached by the two commits, with as much of the list of conflicts as is cheap:
+//! further pages need no merge.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,17 +25,17 @@ use crate::objects::{self, Objects};
 use crate::private_copy::PrivateCopy;
 use crate::sql::errors;
 
-/// Trials at once that a caller waits for, over all databases.
+/// Maximum number of concurrent trials that a caller waits for, over all databases.
 const AT_ONCE: usize = 4;
-/// Callers at once that wait for the trial of another caller, and for how long.
+/// Maximum number of concurrent callers that wait for the trial of another caller, and how long each waits.
 const WAITING: usize = 4;
 const WAIT: Duration = Duration::from_secs(2);
-/// Background trials at once: each may copy a long file.
+/// Maximum number of concurrent background trials. Each may copy a long file.
 const PREPARING: usize = 2;
-/// What is remembered, in bytes and in answers.
+/// Size limits of the cache, in bytes and in answers.
 const MOST_BYTES: usize = 16 << 20;
 const MOST_ANSWERS: usize = 512;
-/// Questions remembered for background trials.
+/// Maximum number of queries recorded for background trials.
 const MOST_WANTED: usize = 64;
 /// How long a merge that took too long is not tried again.
 const SLOW_FOR: Duration = Duration::from_secs(300);
@@ -45,11 +48,11 @@ pub(crate) struct HeadPair {
     pub(crate) theirs: CommitHash,
 }
 
-/// A part of the list of conflicts.
+/// A query for a page of the list of conflicts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConflictQuery {
     pub(crate) pair: HeadPair,
-    /// Of which table; `None` = of all.
+    /// The table whose conflicts are listed; `None` lists those of all tables.
     pub(crate) table: Option<String>,
     pub(crate) skip: usize,
     pub(crate) limit: usize,
@@ -61,13 +64,13 @@ impl ConflictQuery {
     }
 }
 
-/// Conflicts that follow each other in the list of a table, or of all.
+/// Consecutive conflicts in the list of one table or of all tables.
 #[derive(Debug)]
 struct ConflictWindow {
     table: Option<String>,
     start: usize,
     conflicts: Vec<Conflict>,
-    /// Whether nothing follows.
+    /// Whether no conflict follows the window.
     complete: bool,
 }
 
@@ -89,7 +92,7 @@ impl ConflictWindow {
 enum PreviewAnswer {
     Listed(Arc<ConflictWindow>),
     CannotMerge(String),
-    /// Took longer than so many milliseconds; holds until the instant.
+    /// The merge took longer than this many milliseconds. The answer is valid until the instant.
     TooSlow(u64, Instant),
 }
 
@@ -103,12 +106,12 @@ impl PreviewAnswer {
     }
 }
 
-/// Trials that run, and answers of those that ran.
+/// The running trials, and the cached answers of earlier ones.
 #[derive(Debug, Default)]
 pub(crate) struct Trials {
     state: Mutex<PreviewsState>,
     ended: Condvar,
-    /// Whether the last file that was too long to copy shared its blocks with a copy.
+    /// Whether the last copied file above the size limit shared its blocks with the copy.
     shares_blocks: AtomicBool,
 }
 
@@ -119,13 +122,13 @@ struct PreviewsState {
     preparing: usize,
     answers: VecDeque<(HeadPair, PreviewAnswer, usize)>,
     bytes: usize,
-    /// Asked for, and left to background trials.
+    /// Queries that are left to background trials.
     wanted: VecDeque<ConflictQuery>,
-    /// Changes when a file is exchanged.
+    /// Changes when a file is replaced.
     generation: u64,
 }
 
-/// One of the trials there may be.
+/// A slot for a running trial, released when dropped.
 struct PreviewSlot<'a> {
     trials: &'a Trials,
     /// `None` for a background trial.
@@ -150,7 +153,11 @@ impl Trials {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the place of a trial that a caller waits for. One pair of commits has one at a time: what the first finds answers the others.
+    /// Reserves the slot of a trial that a caller waits for. Only one trial per pair of commits runs at a time, and its
+    /// result also answers the callers that wait for it.
+    ///
+    /// Returns [`EngineError::Busy`] if the trial of the same pair is still running after the wait, or too many trials
+    /// run.
     fn place<'a>(&'a self, pair: &'a HeadPair) -> Result<PreviewSlot<'a>, EngineError> {
         let mut state = self.lock();
         if state.running.contains(pair) && state.waiting < WAITING {
@@ -166,7 +173,7 @@ impl Trials {
         Ok(PreviewSlot { trials: self, pair: Some(pair), generation: state.generation })
     }
 
-    /// Waits for the place of a background trial.
+    /// Waits for a slot of a background trial.
     fn background_place(&self) -> PreviewSlot<'_> {
         let waited = self.ended.wait_while(self.lock(), |state| state.preparing >= PREPARING);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner);
@@ -190,7 +197,7 @@ impl Trials {
             Some((at, found))
         });
         let (at, found) = found?;
-        // What is asked for again stays longest.
+        // Moves the answer to the back, so that the least recently used answer is dropped first.
         if let Some(answer) = state.answers.remove(at) {
             state.answers.push_back(answer);
         }
@@ -211,7 +218,7 @@ impl Trials {
         }
     }
 
-    /// Leaves a question to the next background trial of its commits.
+    /// Leaves a query to the next background trial of its commits.
     fn want(&self, question: ConflictQuery) {
         let mut state = self.lock();
         if !state.wanted.contains(&question) {
@@ -222,7 +229,7 @@ impl Trials {
         }
     }
 
-    /// Takes the questions about a pair of commits that were left to background trials.
+    /// Takes the queries about a pair of commits that were left to background trials.
     fn take_wanted(&self, pair: &HeadPair) -> Vec<ConflictQuery> {
         let mut state = self.lock();
         let (taken, kept) = state.wanted.drain(..).partition(|question| question.pair == *pair);
@@ -230,7 +237,7 @@ impl Trials {
         Vec::from(taken)
     }
 
-    /// Forgets a database whose file is exchanged.
+    /// Removes a database whose file is replaced.
     pub(crate) fn forget(&self, database: DatabaseId) {
         let mut state = self.lock();
         state.generation += 1;
@@ -240,10 +247,10 @@ impl Trials {
     }
 }
 
-/// Answers a question about a merge, from a trial in a private copy unless the answer is remembered.
+/// Answers a query about a merge from the cache, or from a trial in a private copy.
 ///
 /// # Errors
-/// [`EngineError::Busy`] if there are too many trials, or the file is too long to be copied while a caller waits.
+/// [`EngineError::Busy`] if too many trials run, or the file is too long to be copied while a caller waits.
 pub(crate) fn conflicts(engine: &DoltliteEngine, question: &ConflictQuery) -> Result<Vec<Conflict>, EngineError> {
     if let Some(known) = engine.trials.known(question) {
         return known;
@@ -251,7 +258,7 @@ pub(crate) fn conflicts(engine: &DoltliteEngine, question: &ConflictQuery) -> Re
     let pair = &question.pair;
     let Some(base) = base(engine, pair)? else { return Ok(Vec::new()) };
     let place = engine.trials.place(pair)?;
-    // The trial that was waited for may have found it.
+    // The trial that this call waited for may have found the answer.
     if let Some(known) = engine.trials.known(question) {
         return known;
     }
@@ -267,8 +274,8 @@ pub(crate) fn conflicts(engine: &DoltliteEngine, question: &ConflictQuery) -> Re
     Ok(found.first().and_then(|window| window.answer(question)).unwrap_or_default())
 }
 
-/// Whether callers wait for trial merges of this database in vain until [`prepare`] has made them: its file is too long to be copied meanwhile, and
-/// nothing says that the file system shares blocks.
+/// Returns `true` if callers get no trial merges of this database until [`prepare`] has made them: its file is too long
+/// to be copied while a caller waits, and the file system is not known to share blocks.
 pub(crate) fn needs_preparing(engine: &DoltliteEngine, database: DatabaseId) -> bool {
     is_long(engine, database) && !engine.trials.shares_blocks.load(Ordering::Relaxed)
 }
@@ -278,8 +285,8 @@ fn is_long(engine: &DoltliteEngine, database: DatabaseId) -> bool {
     length > engine.options.trial_copy_bytes
 }
 
-/// Makes a trial merge, however long the file, and remembers what it finds: the beginning of the list, and what callers asked for in vain. A
-/// merge that is impossible or takes too long is remembered too.
+/// Runs a trial merge regardless of the length of the file, and caches what it finds: the beginning of the list, and
+/// the answers to the queries that callers left. A merge that is impossible or takes too long is cached too.
 pub(crate) fn prepare(engine: &DoltliteEngine, pair: &HeadPair) -> Result<(), EngineError> {
     let Some(base) = base(engine, pair)? else { return Ok(()) };
     let place = engine.trials.background_place();
@@ -297,13 +304,13 @@ pub(crate) fn prepare(engine: &DoltliteEngine, pair: &HeadPair) -> Result<(), En
     }
 }
 
-/// Returns the merge base; `None` if one side contains the other, which leaves nothing to merge.
+/// Returns the merge base. Returns `None` if one side contains the other, which leaves nothing to merge.
 fn base(engine: &DoltliteEngine, pair: &HeadPair) -> Result<Option<CommitHash>, EngineError> {
     let base = merge::base(engine, pair.database, &pair.ours, &pair.theirs)?;
     Ok(merge::without_merging(&base, &pair.ours, &pair.theirs).is_none().then_some(base))
 }
 
-/// Merges in the copy, and lists and remembers what the questions are about.
+/// Merges in the copy. Returns and caches the windows that answer `questions`.
 fn try_merge(
     engine: &DoltliteEngine,
     place: &PreviewSlot<'_>,
@@ -400,7 +407,7 @@ mod tests {
                 thread::yield_now();
             }
             places.remove(0);
-            // It may have waited in vain on a machine that stood still for so long.
+            // The wait may have timed out on a machine that was suspended.
             assert!(matches!(waiting.join().unwrap(), Ok(true) | Err(EngineError::Busy)));
         });
         drop(places);

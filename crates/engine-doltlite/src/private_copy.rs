@@ -1,7 +1,8 @@
-//! Private copies of database files, for work that has to write but must not wait for the database's writers.
+//! Private copies of database files, for work that has to write but must not wait for the writers of the database.
 //!
-//! A copy is taken without the database's write turn. The file only grows at its end, an incomplete end is cut off when the copy is opened,
-//! and collecting garbage puts another file in its place and leaves the old one as it is (`engine-notes.md` §2.2).
+//! A copy is taken without the write turn of the database. This is safe because the file only grows at its end, an
+//! incomplete end is cut off when the copy is opened, and garbage collection replaces the file and leaves the old one
+//! unchanged.
 
 use branchyard_domain::ports::EngineError;
 use branchyard_domain::values::{CommitHash, DatabaseId};
@@ -11,16 +12,16 @@ use crate::engine::{DoltliteEngine, io_fault, missing};
 use crate::files::{self, Temporary};
 use crate::sql::errors;
 
-/// A copy of a database file in the temporary folder, open for writing; removed when dropped.
+/// A copy of a database file in the temporary folder, open for writing. The copy is removed when dropped.
 pub(crate) struct PrivateCopy {
-    // Closed before the file is removed: fields are dropped in this order.
+    // Fields are dropped in this order: the connection is closed before the file is removed.
     connection: Connection,
     file: Temporary,
 }
 
 impl PrivateCopy {
-    /// Copies the file of `database` with all of `commits`. Returns `None` if the file is longer than `most` bytes and the file system
-    /// cannot share blocks.
+    /// Copies the file of `database`, which must contain all of `commits`. Returns `None` if the file is longer than
+    /// `most` bytes and the file system cannot share blocks.
     ///
     /// # Errors
     /// [`EngineError::NoSuchCommit`] if the database lacks one of the commits.
@@ -31,7 +32,7 @@ impl PrivateCopy {
         most: u64,
     ) -> Result<Option<Self>, EngineError> {
         match Self::try_of(engine, database, commits, most) {
-            // The file may have been exchanged or cut off at the wrong moment.
+            // The file may have been replaced or cut off during the copy.
             Err(EngineError::NoSuchCommit(_) | EngineError::Damaged(_) | EngineError::DamagedCommit { .. }) => {
                 Self::try_of(engine, database, commits, most)
             }
@@ -54,7 +55,7 @@ impl PrivateCopy {
         }
         let connection =
             engine.open_file(file.path(), ConnectionUse::Write).map_err(|error| errors::fault("open a copy", error))?;
-        // Nothing of the copy has to outlast the process.
+        // The copy does not outlive the process, so no write has to reach the disk.
         connection
             .raw()
             .execute_batch("PRAGMA synchronous = off")
@@ -68,12 +69,12 @@ impl PrivateCopy {
         Ok(Some(Self { connection, file }))
     }
 
-    /// The connection to the copy.
+    /// Returns the connection to the copy.
     pub(crate) fn connection(&self) -> &Connection {
         &self.connection
     }
 
-    /// Where the copy is.
+    /// Returns the path of the copy.
     pub(crate) fn path(&self) -> &std::path::Path {
         self.file.path()
     }

@@ -1,8 +1,8 @@
-//! The commits that a user's statement may name: those the database shows.
+//! The commits that a user statement may name: those that the database shows.
 //!
-//! A file holds more commits than the database shows: what deleted branches left, what failed merges made, what a fork took over. The engine finds
-//! all of them by their hash. While a statement runs, a [`Scope`] decides for each hash that reaches the engine (`guard/history.rs` has it asked)
-//! whether the commit counts as there.
+//! A file holds more commits than the database shows: commits of deleted branches, of failed merges, and those copied
+//! by a fork. The engine finds all of them by their hash. While a statement runs, a [`Scope`] decides for each hash
+//! that reaches the engine (through `guard/history.rs`) whether the commit counts as present.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -17,25 +17,24 @@ use crate::memory;
 use crate::sql::errors;
 use crate::watchdog::{DeadlineWatch, Follower};
 
-/// What the statements of one connection may name.
+/// The commits that the statements of one connection may name.
 pub(crate) struct Scope {
-    /// The database.
     pub(crate) database: DatabaseId,
-    /// The commit that is read or written to; what it descends from may be named.
+    /// The commit that is read or written to. Its ancestors may be named.
     pub(crate) at: CommitHash,
-    /// What the database shows besides.
+    /// Decides which other commits the database shows.
     pub(crate) reachability: Arc<dyn Reachability>,
-    /// Parents of commits.
+    /// Cache of the parents of commits.
     pub(crate) ancestry: Arc<Ancestry>,
-    /// The file.
+    /// Path of the database file.
     pub(crate) path: PathBuf,
-    /// All modules of the engine.
+    /// Names of all modules of the engine.
     pub(crate) modules: Arc<HashSet<String>>,
-    /// What is open while a statement runs.
+    /// State while a statement runs.
     pub(crate) state: Mutex<ReachState>,
 }
 
-/// See [`Scope::with`].
+/// The state of a [`Scope`] during a time limit; see [`Scope::with`].
 #[derive(Default)]
 pub(crate) struct ReachState {
     companion: Option<Connection>,
@@ -47,7 +46,7 @@ pub(crate) struct ReachState {
 }
 
 impl Scope {
-    /// Begins a time limit: what the companion does ends with it.
+    /// Begins a time limit. The work of the companion connection ends with it.
     pub(crate) fn begin(&self, follower: Follower) {
         let mut state = self.lock();
         state.allowed.clear();
@@ -55,7 +54,7 @@ impl Scope {
         state.follower = Some(follower);
     }
 
-    /// Ends the time limit; the companion stays open, and looks at the file anew when it is used again.
+    /// Ends the time limit. The companion connection stays open, and begins a new transaction on its next use.
     pub(crate) fn end(&self) {
         let mut state = self.lock();
         state.follower = None;
@@ -70,8 +69,8 @@ impl Scope {
         }
     }
 
-    /// Runs `work` on the companion: a connection of ours to the same commit, on which the engine's own tables and functions are what they were.
-    /// Statements it leaves open end before the time limit does.
+    /// Runs `work` on the companion: an internal connection to the same commit, whose tables and functions are not
+    /// wrapped. Statements that `work` leaves open end before the time limit does.
     pub(crate) fn with<T>(
         &self,
         work: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>,
@@ -95,7 +94,7 @@ impl Scope {
         work(companion.raw())
     }
 
-    /// Returns whether the database shows `commit`.
+    /// Returns `true` if the database shows `commit`.
     pub(crate) fn shows(&self, commit: &CommitHash) -> Result<bool, EngineError> {
         if *commit == self.at {
             return Ok(true);
@@ -106,7 +105,7 @@ impl Scope {
             return Ok(true);
         }
         drop(state);
-        // The stores that are asked count their memory themselves.
+        // The stores that are queried count their own memory.
         let shows = memory::unmetered(|| {
             let reached = self
                 .reachability
@@ -119,13 +118,15 @@ impl Scope {
         Ok(shows)
     }
 
-    /// The first commit in the text of a statement that the database does not show. For statements that failed: the engine takes the columns of
-    /// some tables from the commit they name, and says which column is not there before anything asks about the commit.
+    /// Returns the first commit in the text of a statement that the database does not show. Used after a failure: the
+    /// engine takes the columns of some tables from the commit they name, and reports a missing column before anything
+    /// checks whether the commit is shown.
     pub(crate) fn unknown_within(&self, sql: &str) -> Option<CommitHash> {
         hashes_within(sql).find(|commit| !matches!(self.shows(commit), Ok(true)))
     }
 
-    /// Whether a commit was asked about since the time limit began: what the statement gives changes when refs do.
+    /// Returns `true` if [`Self::shows`] was called for another commit since the time limit began. The result of the
+    /// statement then depends on the refs.
     pub(crate) fn was_asked(&self) -> bool {
         self.lock().asked
     }
@@ -141,7 +142,7 @@ impl Scope {
     }
 }
 
-/// The parents of a commit; `None` if the file has no such commit.
+/// Returns the parents of a commit. Returns `None` if the file has no such commit.
 pub(crate) fn parents_of(
     connection: &rusqlite::Connection,
     commit: &CommitHash,
@@ -162,9 +163,10 @@ pub(crate) fn parents_of(
     }
 }
 
-/// The hashes in what a statement passes as a ref: as the engine takes it apart, and wherever else one could stand.
+/// Returns the hashes in a ref expression that a statement passes, parsed as the engine parses it and in every other
+/// place where a hash could stand.
 pub(crate) fn hashes(spec: &str) -> impl Iterator<Item = CommitHash> + '_ {
-    // The engine takes a NUL for the end, two or three dots for a range, and `~` or `^` for the way to an ancestor.
+    // The engine treats a NUL as the end, two or three dots as a range, and `~` or `^` as the path to an ancestor.
     let spec = spec.split('\0').next().unwrap_or_default();
     spec.split("..").filter_map(|end| {
         let end = end.trim_matches('.');
@@ -173,7 +175,7 @@ pub(crate) fn hashes(spec: &str) -> impl Iterator<Item = CommitHash> + '_ {
     })
 }
 
-/// The hashes that stand in the text of a statement.
+/// Returns the hashes in the text of a statement.
 fn hashes_within(sql: &str) -> impl Iterator<Item = CommitHash> + '_ {
     sql.split(|c: char| !c.is_ascii_hexdigit()).filter_map(|run| CommitHash::parse(run).ok())
 }

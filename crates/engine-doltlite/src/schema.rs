@@ -1,4 +1,4 @@
-//! Tables and views at a commit.
+//! Tables, views and other schema objects at a commit.
 
 use std::collections::HashMap;
 
@@ -12,20 +12,21 @@ use crate::connection::Connection;
 use crate::guard::MAX_SQL;
 use crate::sql::errors;
 
-/// Which entries of the schema are the user's: not the tables in which the modules that users may create tables of (`guard/lists.rs`) keep their
-/// content. `pragma_table_list` knows these as well, but prepares every view first, which may take for ever.
+/// A condition that selects the schema entries of users. It excludes the tables in which the modules that users may use
+/// (`guard/lists.rs`) keep their content. `pragma_table_list` also knows these tables, but prepares every view first,
+/// which may take unboundedly long.
 const USERS: &str = "name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE 'dolt\\_%' ESCAPE '\\'
     AND lower(name) NOT IN (SELECT lower(v.name) || suffix.column1 FROM sqlite_schema AS v,
         (VALUES ('_config'), ('_content'), ('_data'), ('_docsize'), ('_idx'), ('_node'), ('_parent'), ('_rowid')) AS suffix
         WHERE v.type = 'table' AND v.sql LIKE 'CREATE VIRTUAL%')";
 
-/// Names of the user's tables, by name.
+/// Returns the names of the user's tables, in alphabetical order.
 pub(crate) fn table_names(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     let sql = format!("SELECT name FROM sqlite_schema WHERE type = 'table' AND {USERS} ORDER BY name");
     connection.raw().prepare_cached(&sql)?.query_map([], |row| row.get(0))?.collect()
 }
 
-/// The name of a table as stored, whatever the letter case, and whether it is one rather than a view.
+/// Finds a table or view regardless of letter case. Returns its name as stored and its kind.
 pub(crate) fn find(connection: &Connection, table: &str) -> rusqlite::Result<Option<(String, TableKind)>> {
     let sql = format!(
         "SELECT name, type FROM sqlite_schema WHERE type IN ('table', 'view') AND {USERS} AND lower(name) = lower(?) LIMIT 1"
@@ -37,7 +38,7 @@ fn kind(text: &str) -> TableKind {
     if text == "view" { TableKind::View } else { TableKind::Table }
 }
 
-/// All tables and views of the user, by name.
+/// Returns all tables and views of the user, ordered by name.
 pub(crate) fn tables(connection: &Connection) -> rusqlite::Result<Vec<TableSchema>> {
     let sql = format!(
         "SELECT name, type, coalesce(sql, '') FROM sqlite_schema WHERE type IN ('table', 'view') AND {USERS} ORDER BY name"
@@ -54,7 +55,7 @@ pub(crate) fn tables(connection: &Connection) -> rusqlite::Result<Vec<TableSchem
     entries.into_iter().map(with_triggers).collect()
 }
 
-/// The triggers by the name of their table in lower case, which the engine keeps as the statement spelled it.
+/// Returns the triggers by the lower-case name of their table. The engine stores that name as the statement spelled it.
 fn triggers(connection: &Connection) -> rusqlite::Result<HashMap<String, Vec<Trigger>>> {
     let mut statement = connection.raw().prepare_cached(
         "SELECT tbl_name, name, coalesce(sql, '') FROM sqlite_schema WHERE type = 'trigger' ORDER BY name",
@@ -69,7 +70,8 @@ fn triggers(connection: &Connection) -> rusqlite::Result<HashMap<String, Vec<Tri
     Ok(triggers)
 }
 
-/// All indexes, triggers and views of the user. Triggers are never left out, whatever their name or table: what is not listed is not reviewed.
+/// Returns all indexes, triggers and views of the user. No trigger is left out, regardless of its name or table,
+/// because an unlisted trigger would not be reviewed.
 pub(crate) fn objects(connection: &Connection) -> rusqlite::Result<Vec<SchemaObject>> {
     let mut statement =
         connection.raw().prepare_cached("SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')")?;
@@ -108,7 +110,7 @@ fn table(
     triggers: Vec<Trigger>,
 ) -> rusqlite::Result<TableSchema> {
     let is_table = kind == TableKind::Table;
-    // The columns of a view that is broken cannot be told.
+    // The columns of a broken view cannot be determined.
     let columns = match columns(connection, &name) {
         Err(error) if !is_table && !errors::cut_short(&error) => Vec::new(),
         other => other?,
@@ -126,7 +128,8 @@ fn table(
     })
 }
 
-/// Takes the columns from the views that name a commit which is hidden, and from those over them: they would be the columns of that commit.
+/// Removes the columns of views that name a hidden commit, and of views over such views, because they would be the
+/// columns of that commit.
 pub(crate) fn hide_columns(tables: &mut [TableSchema], names_hidden: impl Fn(&str) -> bool) {
     let mut hidden: Vec<String> = Vec::new();
     loop {
@@ -146,15 +149,15 @@ pub(crate) fn hide_columns(tables: &mut [TableSchema], names_hidden: impl Fn(&st
     }
 }
 
-/// The columns of a table in order, each with its place in the primary key, from 1; 0 outside.
+/// Returns the columns of a table in order, each with its position in the primary key: from 1, or 0 for other columns.
 pub(crate) fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<(TableColumn, u32)>> {
-    // Hidden columns of virtual tables (1) are left out, generated ones (2, 3) are not.
+    // Hidden columns of virtual tables (1) are left out; generated columns (2, 3) are not.
     let mut statement = connection.raw().prepare_cached(
         "SELECT name, type, \"notnull\", dflt_value, pk FROM pragma_table_xinfo(?) WHERE hidden <> 1 ORDER BY cid",
     )?;
     let mut rows = statement.query([table])?;
     let mut columns = Vec::new();
-    // Those of a view are found by preparing its statement.
+    // The columns of a view are found by preparing its statement, so the memory counts.
     while let Some(row) = connection.spend(|| rows.next())? {
         let place: u32 = row.get(4)?;
         let not_null: bool = row.get(2)?;
@@ -173,14 +176,15 @@ pub(crate) fn columns(connection: &Connection, table: &str) -> rusqlite::Result<
     Ok(columns)
 }
 
-/// Names of the key columns, in key order.
+/// Returns the names of the key columns, in key order.
 pub(crate) fn key_names(columns: &[(TableColumn, u32)]) -> Vec<String> {
     let mut key: Vec<_> = columns.iter().filter(|column| column.1 > 0).collect();
     key.sort_by_key(|column| column.1);
     key.into_iter().map(|column| column.0.name.clone()).collect()
 }
 
-/// The columns of a primary key that has an index of its own, in key order, each with the collation they are compared by.
+/// Returns the columns of a primary key that has an index of its own, in key order, each with the collation of its
+/// comparisons.
 pub(crate) fn key_collations(connection: &Connection, table: &str) -> rusqlite::Result<Vec<(String, String)>> {
     let mut statement = connection.raw().prepare_cached(
         "SELECT x.name, x.coll FROM pragma_index_list(?) AS l, pragma_index_xinfo(l.name) AS x
@@ -204,9 +208,9 @@ fn indexes(connection: &Connection, table: &str) -> rusqlite::Result<Vec<Index>>
     Ok(indexes)
 }
 
-/// The references of a table, in the order they are declared.
+/// Returns the foreign keys of a table, in the order of their declaration.
 pub(crate) fn foreign_keys(connection: &Connection, table: &str) -> rusqlite::Result<Vec<ForeignKey>> {
-    // The engine numbers them backwards.
+    // The engine numbers foreign keys in reverse order.
     let mut statement = connection.raw().prepare_cached(
         "SELECT id, \"table\", \"from\", \"to\" FROM pragma_foreign_key_list(?) ORDER BY id DESC, seq",
     )?;
@@ -226,7 +230,7 @@ pub(crate) fn foreign_keys(connection: &Connection, table: &str) -> rusqlite::Re
     Ok(keys.into_iter().map(|key| key.1).collect())
 }
 
-/// What is wrong with a definition that no connection could read again, if there is one.
+/// Returns an error message if a definition is too long for a connection to read it again.
 pub(crate) fn too_long(connection: &Connection) -> rusqlite::Result<Option<String>> {
     let mut statement = connection.raw().prepare_cached(
         "SELECT type, substr(name, 1, 100) FROM sqlite_schema WHERE octet_length(sql) > ? ORDER BY name LIMIT 1",
@@ -236,7 +240,7 @@ pub(crate) fn too_long(connection: &Connection) -> rusqlite::Result<Option<Strin
     Ok(found.map(|(kind, name)| format!("the definition of the {kind} '{name}' would have more than {MAX_SQL} bytes")))
 }
 
-/// A table's name for use in a statement of ours.
+/// Returns the quoted name of the engine table for `table`, whose name starts with `prefix`.
 pub(crate) fn history_table(prefix: &str, table: &str) -> String {
     quote_name(&format!("{prefix}{table}"))
 }

@@ -1,4 +1,4 @@
-//! Scripts: statements of a stranger from a file that need not fit into memory, as one commit.
+//! Scripts: untrusted statements from a file that need not fit into memory, as one commit.
 
 mod statements;
 
@@ -57,7 +57,7 @@ fn blamed(line: u64, failure: &SqlFailure) -> EngineError {
     problem(line, failure.to_string())
 }
 
-/// Brings the table into the state the script is to find it in; the transaction stays open.
+/// Brings the table into the state in which the script expects it. The transaction stays open.
 fn prepare(connection: &Connection, job: &ScriptJob<'_>) -> Result<(), EngineError> {
     let fault = |error| errors::fault("prepare a script", error);
     start(connection, job.base)?;
@@ -74,8 +74,9 @@ fn prepare(connection: &Connection, job: &ScriptJob<'_>) -> Result<(), EngineErr
             return Err(EngineError::NoSuchTable(table.to_owned()));
         }
     };
-    // Rows that others refer to may come back with the script: references are looked at again at its end. Whether they are held
-    // to can be switched outside of a transaction only, and our branch is nobody else's.
+    // Referenced rows may come back with the script, so references are checked again at its end. Foreign keys can be
+    // switched only outside a transaction. Ending the transaction is safe, because only the engine uses the reserved
+    // branch.
     connection.roll_back().map_err(fault)?;
     set_foreign_keys(connection, false)?;
     let changed = start(connection, job.base).and_then(|()| {
@@ -94,7 +95,7 @@ fn prepare(connection: &Connection, job: &ScriptJob<'_>) -> Result<(), EngineErr
     connection.raw().execute_batch("BEGIN IMMEDIATE").map_err(fault)
 }
 
-/// Gives the line on which the last statement begins.
+/// Runs the statements of the script. Returns the line on which the last statement begins.
 fn run(
     connection: &Connection,
     job: &ScriptJob<'_>,
@@ -133,7 +134,7 @@ fn run(
     Ok(last_line)
 }
 
-/// Looks at what the script leaves behind.
+/// Checks the table that the script leaves behind.
 fn check_table(connection: &Connection, job: &ScriptJob<'_>) -> Result<(), EngineError> {
     let fault = |error| errors::fault("look at what a script did", error);
     let Some((table, mode)) = job.target else { return Ok(()) };

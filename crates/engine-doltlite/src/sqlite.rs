@@ -1,8 +1,8 @@
-//! One table of a SQLite file that a stranger sent.
+//! Reads one table of an untrusted SQLite file.
 //!
-//! The file is spooled into the engine's temporary folder, because SQLite wants a path, and is gone with the last of what is
-//! here. It is opened read-only and as it is (no journal is looked for), under the guard of reads: nothing in its schema is
-//! trusted, views and triggers are not run, and what a column computes may use bounded functions only.
+//! SQLite needs a path, so the file is spooled into the engine's temporary folder. The spooled file is removed with the
+//! last value that uses it. It is opened read-only without looking for a journal, under the guard for reads: nothing in
+//! its schema is trusted, views and triggers are not run, and computed columns may use bounded functions only.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
@@ -26,13 +26,13 @@ use crate::schema;
 use crate::sql::errors;
 use crate::watchdog::Watchdog;
 
-/// What every SQLite 3 file begins with.
+/// The first bytes of every SQLite 3 file.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
-/// Rows are handed over in batches of so many, or of so many bytes.
+/// Maximum rows and bytes of a batch that the reader passes on.
 const BATCH_ROWS: usize = 256;
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Opens the file for the two passes of an import.
+/// Opens the spooled file for each of the two passes of an import.
 #[derive(Debug)]
 struct SqliteOpener {
     file: Temporary,
@@ -41,7 +41,7 @@ struct SqliteOpener {
     deadline: Instant,
 }
 
-/// A table of a spooled file.
+/// A table of a spooled SQLite file.
 #[derive(Debug)]
 pub struct SqliteTable {
     opening: Arc<SqliteOpener>,
@@ -51,11 +51,12 @@ pub struct SqliteTable {
 }
 
 impl DoltliteEngine {
-    /// Spools a SQLite 3 file, checks its integrity, and finds the table named like `table`, else its only one. Everything
-    /// done with it ends after `timeout`.
+    /// Spools a SQLite 3 file, checks its integrity, and finds the table with the name `table`, or the only table of
+    /// the file. All work with the result ends after `timeout`.
     ///
     /// # Errors
-    /// [`FormatError::File`] for what is no such file or is damaged; [`FormatError::Io`] when it cannot be read or kept.
+    /// [`FormatError::File`] if the file is not a SQLite 3 file or is damaged; [`FormatError::Io`] if it cannot be read
+    /// or spooled.
     pub fn open_sqlite(&self, file: &mut dyn Read, table: &str, timeout: Duration) -> Result<SqliteTable, FormatError> {
         let temporary = self.files.temporary();
         spool(file, temporary.path())?;
@@ -89,7 +90,7 @@ fn spool(file: &mut dyn Read, path: &Path) -> Result<(), FormatError> {
     keep().map_err(FormatError::Io)
 }
 
-/// The table and its columns, or what is wrong with the file.
+/// The table and its columns, or a description of what is wrong with the file.
 type Inspected = Result<(String, Vec<(branchyard_domain::entities::TableColumn, u32)>), String>;
 
 fn look(connection: &Connection, wanted: &str) -> rusqlite::Result<Inspected> {
@@ -102,7 +103,7 @@ fn look(connection: &Connection, wanted: &str) -> rusqlite::Result<Inspected> {
         let count = tables.len();
         return Ok(Err(format!("the file has no table '{wanted}', and {count} other tables instead of one")));
     };
-    // Checking everything would have the modules of virtual tables look at what they find in the file.
+    // A check of the whole file would run the modules of virtual tables on untrusted content.
     let virtual_tables: bool = connection.raw().query_row(
         "SELECT count(*) > 0 FROM sqlite_schema WHERE sql LIKE 'CREATE VIRTUAL%'",
         [],
@@ -121,7 +122,7 @@ impl SqliteOpener {
         Connection::open_sqlite(self.file.path(), &self.modules).map_err(|error| self.told(&error))
     }
 
-    /// Runs `work` until the time is over, with the memory of a statement.
+    /// Runs `work` under the deadline, with the memory budget of a statement.
     fn within<T>(
         &self,
         connection: &Connection,
@@ -141,27 +142,28 @@ impl SqliteOpener {
 }
 
 impl SqliteTable {
-    /// Names of its columns, in their order.
+    /// Returns the column names, in the order of the table.
     pub fn columns(&self) -> &[String] {
         &self.columns
     }
 
-    /// Names of its key columns, in the order of the key.
+    /// Returns the names of the key columns, in key order.
     pub fn primary_key(&self) -> &[String] {
         &self.primary_key
     }
 
-    /// Reads it from its first row.
+    /// Reads the table from its first row.
     ///
     /// # Errors
-    /// [`FormatError`] when it cannot be opened again.
+    /// [`FormatError`] if the file cannot be opened again.
     pub fn rows(&self) -> Result<SqliteRows, FormatError> {
         let connection = self.opening.open()?;
         let columns = quote_names(self.columns.iter().map(String::as_str));
         let sql = format!("SELECT {columns} FROM {}", quote_name(&self.name));
         let (sender, receiver) = mpsc::sync_channel(1);
         let (opening, width) = (Arc::clone(&self.opening), self.columns.len());
-        // A cursor borrows its statement, and that its connection: on a stack of their own they need not be kept together.
+        // Rows borrow their statement, and the statement its connection. On the stack of a thread of their own, they
+        // need no self-referential struct.
         let reader = std::thread::Builder::new().name("sqlite-import".into()).stack_size(2 << 20).spawn(move || {
             let mut number = 0;
             let sent =
@@ -173,7 +175,7 @@ impl SqliteTable {
                     }
                     other => other,
                 };
-                // Nobody waits for it when rows are dropped before their end.
+                // Sending fails if the receiver was dropped before the last row; the error is not needed then.
                 let _ = sender.send(Err(told));
             }
         });
@@ -212,12 +214,12 @@ fn send(
             }
         }
     }
-    // As above.
+    // As above, sending may fail if the receiver was dropped.
     let _ = sender.send(Ok(batch));
     Ok(())
 }
 
-/// The rows of a table, read ahead by a thread that ends with this.
+/// The rows of a table, read ahead by a thread that ends when this value is dropped.
 #[derive(Debug)]
 pub struct SqliteRows {
     receiver: Option<Receiver<Result<CellBatch, FormatError>>>,
@@ -226,10 +228,10 @@ pub struct SqliteRows {
 }
 
 impl SqliteRows {
-    /// The next row, in the order of the columns; `None` after the last.
+    /// Returns the next row, in the order of the columns, or `None` after the last.
     ///
     /// # Errors
-    /// [`FormatError`]; nothing comes after it.
+    /// [`FormatError`]; no row follows an error.
     pub fn next_row(&mut self) -> Result<Option<Vec<Cell>>, FormatError> {
         loop {
             if let Some(row) = self.batch.next() {
@@ -256,7 +258,7 @@ impl SqliteRows {
 
 impl Drop for SqliteRows {
     fn drop(&mut self) {
-        // The reader notices that nobody takes its rows.
+        // Dropping the receiver ends the reader.
         self.receiver = None;
         if let Some(reader) = self.reader.take() {
             // A panic of the thread was reported when it happened.

@@ -1,4 +1,4 @@
-//! A script into its statements, one at a time.
+//! Splits a script into its statements, one at a time.
 
 use std::io::{self, Read};
 use std::str;
@@ -7,33 +7,33 @@ use branchyard_sqlite_lexer::{skip_to_statement, terminated_statement_length};
 
 const LEAST_READ: usize = 64 * 1024;
 
-/// A statement.
+/// A statement of a script.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ScriptStatement {
-    /// Line, from 1, on which its first token stands.
+    /// Line of its first token, from 1.
     pub(super) line: u64,
-    /// From its first token to its semicolon.
+    /// The text from its first token to its semicolon.
     pub(super) text: String,
 }
 
-/// Why there is no further statement.
+/// The reason why there is no further statement.
 #[derive(Debug)]
 pub(super) enum Stopped {
-    /// The script is to blame, on this line.
+    /// The script is invalid on this line.
     Script { line: u64, detail: String },
-    /// It cannot be read.
+    /// The script cannot be read.
     Io(io::Error),
 }
 
-/// Reads statements. Memory: twice the longest.
+/// A reader of statements. It holds at most about twice the longest statement in memory.
 pub(super) struct Statements<'a> {
     script: &'a mut dyn Read,
     limit: usize,
-    /// What is read and no part of a statement yet.
+    /// Bytes that were read and not returned yet.
     buffer: Vec<u8>,
-    /// How much of the buffer is done with.
+    /// Number of bytes of the buffer that are already consumed.
     done: usize,
-    /// The line on which what is left of the buffer begins.
+    /// The line on which the rest of the buffer begins.
     line: u64,
     bytes: usize,
     ended: bool,
@@ -41,11 +41,11 @@ pub(super) struct Statements<'a> {
 
 /// What the text read so far begins with.
 enum TextBegin {
-    /// A statement: so many bytes of white space and comments, so many of its own.
+    /// A statement: the length of the white space and comments before it, and its own length, in bytes.
     ScriptStatement(usize, usize),
-    /// Nothing that is whole.
+    /// No complete statement yet.
     More,
-    /// Nothing, and nothing will come.
+    /// The end of the script.
     End,
 }
 
@@ -54,12 +54,12 @@ impl<'a> Statements<'a> {
         Self { script, limit, buffer: Vec::new(), done: 0, line: 1, bytes: 0, ended: false }
     }
 
-    /// Bytes read so far.
+    /// Returns the number of bytes read so far.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The next statement, `None` after the last.
+    /// Returns the next statement, or `None` after the last.
     pub(super) fn next(&mut self) -> Result<Option<ScriptStatement>, Stopped> {
         loop {
             let (valid, broken) = self.text();
@@ -78,7 +78,7 @@ impl<'a> Statements<'a> {
                         self.skip(length);
                         return Err(Stopped::Script { line: self.line, detail: "not valid UTF-8".to_owned() });
                     }
-                    // White space and comments are done with once something follows that is neither.
+                    // White space and comments can be skipped once another token follows.
                     if blank < length {
                         self.skip(blank);
                     }
@@ -95,7 +95,8 @@ impl<'a> Statements<'a> {
         Stopped::Script { line, detail: format!("the statement is longer than {} bytes", self.limit) }
     }
 
-    /// The text that is left, as far as it is valid, and whether it is invalid after that.
+    /// Returns the rest of the text up to the first invalid byte. The second value is `true` if an invalid byte
+    /// follows.
     fn text(&self) -> (&str, bool) {
         let bytes = &self.buffer[self.done..];
         match str::from_utf8(bytes) {
@@ -113,7 +114,7 @@ impl<'a> Statements<'a> {
         self.done += bytes;
     }
 
-    /// Reads about as much as is waiting, so that a long statement is not looked at too often.
+    /// Reads about as much as the buffer holds, so that a long statement is not scanned too often.
     fn read(&mut self) -> Result<(), Stopped> {
         self.buffer.drain(..self.done);
         self.done = 0;
@@ -140,7 +141,7 @@ fn find(text: &str, ended: bool) -> TextBegin {
 mod tests {
     use super::*;
 
-    /// Gives out a few bytes at a time.
+    /// A reader that returns a few bytes at a time.
     struct Slow<'a>(&'a [u8]);
 
     impl Read for Slow<'_> {
