@@ -1,11 +1,11 @@
-//! Rows on their way to who looks at them, and where they lie.
+//! The sink that passes on the rows of a page and records the positions of the first and last row.
 
 use branchyard_domain::ports::{Column, Flow, RowSink, Selected, Selection, ValueRef};
 
 use super::order::ScanOrder;
 use crate::cells;
 
-/// Hands rows on without what was selected for their place alone.
+/// Passes on rows without the values that were selected only for their position.
 pub(super) struct KeylessSink<'a> {
     sink: &'a mut dyn RowSink,
     place: Option<Vec<usize>>,
@@ -31,12 +31,13 @@ impl<'a> KeylessSink<'a> {
         }
     }
 
-    /// Rows to look at: those to leave out, those to give, and one that says whether there are more.
+    /// Returns the number of rows to read: the rows to skip, the rows to return, and one that shows whether more
+    /// follow.
     pub(super) fn looked_at(&self) -> u64 {
         self.skip.saturating_add(self.left).saturating_add(1).min(i64::MAX.unsigned_abs())
     }
 
-    /// Whether nothing more is wanted.
+    /// Returns `true` if no further row is needed.
     pub(super) fn is_full(&self) -> bool {
         self.is_stopped || self.selected.more
     }

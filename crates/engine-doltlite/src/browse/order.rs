@@ -1,4 +1,4 @@
-//! The order of rows, and what of it lies behind a place.
+//! The order of rows, and the conditions that select the rows after a position.
 
 use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{EngineError, Selection, SqlFailure};
@@ -8,13 +8,13 @@ use crate::connection::Connection;
 use crate::diff::TableSide;
 use crate::schema;
 
-/// What rows are sorted by.
+/// The order in which rows are sorted.
 pub(super) struct ScanOrder {
     terms: Vec<Term>,
     descending: bool,
-    /// Whether the first term is no part of the key. It may be NULL, and no other may.
+    /// Whether the first term is not part of the key. Only such a term may be NULL.
     begins_beside_key: bool,
-    /// Whether no two rows are alike in all terms.
+    /// Whether no two rows are equal in all terms.
     is_total: bool,
 }
 
@@ -24,8 +24,8 @@ struct Term {
     column: Option<usize>,
 }
 
-/// Rows that one statement gives in the order of an index. SQL holds comparisons with NULL for neither true nor false, so rows with NULL
-/// are a part of their own.
+/// Rows that one statement returns in the order of an index. In SQL a comparison with NULL is neither true nor false,
+/// so rows with NULL form a part of their own.
 #[derive(Default)]
 pub(super) struct ScanPart {
     pub(super) condition: Option<String>,
@@ -47,7 +47,8 @@ impl ScanOrder {
             is_total: false,
         };
         let key = if table.is_view { Vec::new() } else { schema::key_collations(connection, &table.name)? };
-        // A key may compare otherwise than its column does, and only as the key compares are all rows different.
+        // A key may use another collation than its column, and rows are guaranteed to differ only under the collation
+        // of the key.
         let term = |name: &str| {
             let collation = key.iter().find(|(column, _)| column.eq_ignore_ascii_case(name));
             let collation = collation.map(|(_, collation)| format!(" COLLATE {}", quote_name(collation)));
@@ -71,31 +72,32 @@ impl ScanOrder {
         Ok(order)
     }
 
-    /// What is selected before the columns of the table.
+    /// Returns the expressions that are selected before the columns of the table.
     pub(super) fn selected(&self) -> String {
         self.terms.iter().filter(|term| term.column.is_none()).map(|term| format!("{}, ", term.sql)).collect()
     }
 
-    /// How many values that are.
+    /// Returns the number of expressions in [`Self::selected`].
     pub(super) fn selected_values(&self) -> usize {
         self.terms.iter().filter(|term| term.column.is_none()).count()
     }
 
-    /// Where in what is selected the place of a row is; `None` when rows have none.
+    /// Returns the positions, among the selected values, of the values that identify a row's position. Returns `None`
+    /// if the order is not total.
     pub(super) fn place(&self) -> Option<Vec<usize>> {
         let before = self.selected_values();
         let at = |term: &Term| term.column.map_or(0, |column| before + column);
         self.is_total.then(|| self.terms.iter().map(at).collect())
     }
 
-    /// ` ORDER BY …`, or nothing.
+    /// Returns ` ORDER BY …`, or an empty string if there is no order.
     pub(super) fn clause(&self) -> String {
         let direction = if self.descending { " DESC" } else { "" };
         let terms: Vec<String> = self.terms.iter().map(|term| format!("{}{direction}", term.sql)).collect();
         if terms.is_empty() { String::new() } else { format!(" ORDER BY {}", terms.join(", ")) }
     }
 
-    /// What lies behind a place, or all there is, in parts that follow each other.
+    /// Returns the parts, in order, that hold the rows after a position, or all rows if `after` is `None`.
     pub(super) fn parts(&self, after: Option<&[Cell]>) -> Result<Vec<ScanPart>, EngineError> {
         let Some(after) = after else { return Ok(vec![ScanPart::default()]) };
         if !self.is_total || after.len() != self.terms.len() {
@@ -112,7 +114,7 @@ impl ScanOrder {
         else {
             return Ok(vec![ScanPart::new(behind(&self.terms), after)]);
         };
-        // Apart, because an index leads to the key behind a value only where the value is one.
+        // Split into parts, because an index finds the key after a value only if the first term is fixed to one value.
         let first = &first.sql;
         Ok(match (value, self.descending) {
             (Cell::Null, false) => vec![

@@ -1,4 +1,4 @@
-//! Rows that differ, as the engine tells.
+//! Finds changed rows with the engine's own comparison.
 
 use branchyard_domain::entities::{Cell, Change, RowChange};
 use branchyard_domain::ports::{ChangedRows, EngineError, RowPage};
@@ -12,7 +12,7 @@ use crate::connection::Connection;
 use crate::engine::DoltliteEngine;
 use crate::schema;
 
-/// Asks the engine, whose time depends on what changed, not on what there is.
+/// Returns a page of changed rows. The engine's time depends on the amount of changes, not on the size of the table.
 pub(super) fn by_engine(
     engine: &DoltliteEngine,
     database: DatabaseId,
@@ -20,7 +20,7 @@ pub(super) fn by_engine(
     (old, new): (&TableSide, &TableSide),
     page: &RowPage,
 ) -> Result<ChangedRows, EngineError> {
-    // The engine shows both rows with the columns of the commit the connection is at.
+    // The engine shows both versions of a row with the columns of the commit that the connection is at.
     let half = |at: &CommitHash, prefix: &str, side: &TableSide| {
         engine.reading_within(engine.options.diff_timeout, database, at, "read changed rows", |connection| {
             engine_rows(connection, (from, to), side, prefix, page)
@@ -28,7 +28,7 @@ pub(super) fn by_engine(
     };
     let (after, more_after) = half(to, "to_", new)?;
     let (before, more_before) = half(from, "from_", old)?;
-    // As many as both halves have: one may have run out of room earlier.
+    // Only rows in both halves count: one half may have reached the byte limit of the page earlier.
     let rows = after.into_iter().zip(before).map(|((key, change, after), (_, _, before))| RowChange {
         table: new.name.clone(),
         change,
@@ -39,10 +39,10 @@ pub(super) fn by_engine(
     Ok(ChangedRows { rows: rows.collect(), more: more_after || more_before })
 }
 
-/// Key, change, and one of the two rows.
+/// The key, the kind of change, and one of the two versions of a row.
 type Half = (NamedCells, Change, NamedCells);
 
-/// Halves, and whether there may be more.
+/// Returns the halves of a page. The second value is `true` if there may be more.
 fn engine_rows(
     connection: &Connection,
     (from, to): (&CommitHash, &CommitHash),

@@ -1,7 +1,7 @@
-//! What differs between two commits.
+//! Differences between two commits.
 //!
-//! Tables are matched by name. The engine's own matching takes a table that was dropped and another that was made for one that was
-//! renamed, when they look alike (`engine-notes.md` §7.6).
+//! Tables are matched by name. The engine's own matching treats a dropped table and a new table that look alike as one
+//! renamed table.
 
 mod engines;
 mod rows;

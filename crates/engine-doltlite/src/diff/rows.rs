@@ -1,4 +1,4 @@
-//! Which rows of a table differ: the way there depends on the table.
+//! Finds the changed rows of a table, by the method that suits the table.
 
 use branchyard_domain::entities::{Change, RowChange};
 use branchyard_domain::ports::{ChangedRows, EngineError, RowPage};
@@ -48,7 +48,7 @@ pub(crate) fn changed_rows(
     }
 }
 
-/// With more columns the engine's own comparison fails (`engine-notes.md` §3.4).
+/// Maximum number of columns for which the engine's own comparison works.
 const MOST_COLUMNS: usize = 990;
 
 pub(super) fn alone(table: &str, change: Change, primary_key: NamedCells, row: NamedCells) -> RowChange {

@@ -1,4 +1,4 @@
-//! One table at one commit.
+//! One side of a diff: a table at one commit.
 
 use branchyard_domain::entities::{Cell, TableKind};
 use branchyard_domain::ports::RowPage;
@@ -11,7 +11,7 @@ use crate::schema;
 
 pub(super) type NamedCells = Vec<(String, Cell)>;
 
-/// A table at one commit.
+/// A table or view at one commit.
 pub(crate) struct TableSide {
     pub(crate) name: String,
     pub(crate) is_view: bool,
@@ -30,7 +30,7 @@ impl TableSide {
         Ok(Some(Self { name, is_view: false, columns: columns.into_iter().map(|column| column.0.name).collect(), key }))
     }
 
-    /// What rows are ordered and found by.
+    /// Returns the columns that rows are ordered and found by.
     pub(crate) fn order(&self) -> Vec<String> {
         if !self.key.is_empty() {
             return self.key.iter().map(|name| quote_name(name)).collect();
@@ -38,7 +38,7 @@ impl TableSide {
         vec![self.row_id().unwrap_or("rowid").to_owned()]
     }
 
-    /// The name of the row id that no column of the user has, if one is left.
+    /// Returns a name of the row id that no column of the user has. Returns `None` if all names are taken.
     pub(crate) fn row_id(&self) -> Option<&'static str> {
         let free = |name: &&str| !self.columns.iter().any(|column| column.eq_ignore_ascii_case(name));
         ["rowid", "_rowid_", "oid"].into_iter().find(free)
@@ -48,8 +48,8 @@ impl TableSide {
         if self.key.is_empty() { vec!["rowid".to_owned()] } else { self.key.clone() }
     }
 
-    /// The SQL of all rows after a key, in key order: the key first, then the columns. `binary`: in an order that is the same for every
-    /// definition of the key, which an index may not know.
+    /// Returns the SQL that selects all rows, or those after a key, in key order: the key first, then the columns. With
+    /// `binary` set, the order is the same for every definition of the key, but may not be that of an index.
     pub(super) fn select(&self, after: bool, limit: Option<usize>, binary: bool) -> String {
         let order = self.order();
         let plain: Vec<String> = if binary && !self.key.is_empty() {
@@ -80,7 +80,7 @@ impl TableSide {
         Ok((key, named(&self.columns, row, width)?))
     }
 
-    /// Keys and rows of a page, and whether there may be more.
+    /// Returns the keys and rows of a page. The second value is `true` if there may be more.
     pub(super) fn rows(
         &self,
         connection: &Connection,
@@ -106,7 +106,7 @@ impl TableSide {
     }
 }
 
-/// What a page may still take.
+/// The rows and bytes that still fit on a page.
 pub(super) struct PageRoom {
     rows: usize,
     bytes: usize,
@@ -121,7 +121,7 @@ impl PageRoom {
         self.rows > 0 && self.bytes > 0
     }
 
-    /// Counts a row of these parts.
+    /// Counts a row that consists of these parts.
     pub(super) fn take<'a>(&mut self, parts: impl IntoIterator<Item = &'a NamedCells>) {
         let bytes: usize = parts.into_iter().flatten().map(|(_, cell)| cell.bytes()).sum();
         self.rows = self.rows.saturating_sub(1);
@@ -134,7 +134,7 @@ pub(super) fn named(names: &[String], row: &rusqlite::Row<'_>, from: usize) -> r
 }
 
 impl TableSide {
-    /// Whether there is a row of this key.
+    /// Returns `true` if there is a row with this key.
     pub(super) fn has(&self, connection: &Connection, key: &[Cell]) -> rusqlite::Result<bool> {
         let same = self.order().iter().map(|column| format!("{column} IS ?")).collect::<Vec<_>>().join(" AND ");
         let sql = format!("SELECT 1 FROM {} WHERE {same}", quote_name(&self.name));

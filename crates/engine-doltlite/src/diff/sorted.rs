@@ -1,4 +1,4 @@
-//! Rows that differ, found by reading both sides in key order.
+//! Finds changed rows by reading both sides in key order.
 
 use std::cmp::Ordering;
 
@@ -16,7 +16,8 @@ use crate::connection::Connection;
 use crate::engine::DoltliteEngine;
 use crate::sql::errors;
 
-/// Reads both sides in key order and compares. For tables without a key the engine does not tell which row it means.
+/// Reads both sides in key order and compares them. Used where the engine's own comparison does not work, for example
+/// for tables without a key, whose rows it does not identify.
 pub(super) fn side_by_side(
     engine: &DoltliteEngine,
     database: DatabaseId,
@@ -30,7 +31,7 @@ pub(super) fn side_by_side(
     let timeout = engine.options.diff_timeout;
     engine.reading(database, from, |at_from| {
         let fault = |error| errors::fault_at("read changed rows", from, error);
-        // Both run side by side: whichever is cut short ends the other.
+        // Both reads run at the same time; if one is cut short, the other ends too.
         let timed = at_from.limit_time(&engine.watchdog, timeout).map_err(fault)?;
         let compared = engine.reading_within(timeout, database, to, "read changed rows", |at_to| {
             compare(at_from, at_to, old, new, page)
@@ -44,7 +45,8 @@ pub(super) fn side_by_side(
     })
 }
 
-/// Rows of tables with different keys have nothing to do with each other: first all removed, then all added.
+/// Rows of tables with different keys cannot be matched: all rows of the old table are listed as removed, then all rows
+/// of the new one as added.
 fn rekeyed(
     engine: &DoltliteEngine,
     database: DatabaseId,
@@ -53,7 +55,8 @@ fn rekeyed(
     page: &RowPage,
 ) -> Result<ChangedRows, EngineError> {
     let timeout = engine.options.diff_timeout;
-    // A key of the page before does not say which side it is of, so its length and then its being there do.
+    // The key of the previous page does not contain its side. The side follows from the length of the key, then from
+    // whether the old table has such a row.
     let is_of = |side: &TableSide, at: &CommitHash, after: &Vec<Cell>| {
         if after.len() != side.key_columns().len() {
             return Ok(false);
@@ -116,7 +119,7 @@ fn compare(
         let before = changes.len();
         match (left, right) {
             (Some(left), Some(right)) => {
-                // Most rows are the same: nothing is copied for them.
+                // Most rows are equal, and equal rows are not copied.
                 if !(same_columns && same_values(left, right, width + old.columns.len())?) {
                     let ((key, from), (_, to)) = (old.split(left)?, new.split(right)?);
                     changes.push(RowChange {

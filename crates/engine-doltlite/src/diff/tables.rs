@@ -1,4 +1,4 @@
-//! Which tables differ, and by how many rows.
+//! Finds the changed tables, and counts their changed rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -51,7 +51,7 @@ pub(crate) fn changed_tables(
         for name in after.keys().filter(|name| !before.contains_key(*name)) {
             changes.insert(name, (Change::Added, true));
         }
-        // A trigger of a table that is not listed itself is listed all the same.
+        // A trigger on a table that is not listed itself still needs an entry.
         for owner in objects.keys() {
             changes.entry(owner).or_insert((Change::Modified, true));
         }
@@ -67,7 +67,7 @@ pub(crate) fn changed_tables(
     })
 }
 
-/// Tables and views by name, and all objects.
+/// Tables and views by name, and all schema objects.
 type SchemaDefinitions = (BTreeMap<String, TableSchema>, Vec<SchemaObject>);
 
 fn definitions(connection: &Connection) -> rusqlite::Result<SchemaDefinitions> {
@@ -75,7 +75,7 @@ fn definitions(connection: &Connection) -> rusqlite::Result<SchemaDefinitions> {
     Ok((tables, schema::objects(connection)?))
 }
 
-/// Names of tables whose rows the engine says differ.
+/// Returns the names of tables whose rows differ according to the engine.
 fn touched(connection: &Connection, from: &CommitHash, to: &CommitHash) -> rusqlite::Result<BTreeSet<String>> {
     let mut statement = connection.raw().prepare_cached(
         "SELECT coalesce(from_table_name, ''), coalesce(to_table_name, '') FROM dolt_diff_summary(?, ?) WHERE data_change OR diff_type = 'renamed'",
@@ -89,7 +89,7 @@ fn touched(connection: &Connection, from: &CommitHash, to: &CommitHash) -> rusql
     Ok(names)
 }
 
-/// Rows added, removed and modified.
+/// Counts the added, removed and modified rows. Returns `None` if the count takes too much time or memory.
 fn count(
     engine: &DoltliteEngine,
     database: DatabaseId,
@@ -114,7 +114,7 @@ fn count(
         false => fault(error),
     };
     let added = |table: &TableSchema| total(at_to, table).map_err(explain);
-    // Whatever takes too long or too much memory comes without counts.
+    // A count that takes too much time or memory is left out.
     let counted = |counts: Result<(u64, u64, u64), EngineError>| match counts {
         Err(EngineError::TimedOut(_)) => Ok(None),
         Err(_) if timed.memory().exceeded().is_some() => Ok(None),

@@ -1,4 +1,4 @@
-//! Decides, while a statement is prepared, whether each thing it does is allowed.
+//! Decides, while a statement is prepared, whether each of its actions is allowed.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -39,7 +39,7 @@ fn check(
     context: &AuthContext<'_>,
 ) -> Result<(), GuardRefusal> {
     let ours = |name: &str| GuardRefusal::Elsewhere(name.to_owned());
-    // Names arrive as the user typed them.
+    // Names arrive in the spelling of the user.
     match context.action {
         AuthAction::Select | AuthAction::Recursive => Ok(()),
         AuthAction::Function { function_name } => match lists::function(&function_name.to_ascii_lowercase()) {
@@ -55,7 +55,7 @@ fn check(
         AuthAction::Read { table_name, .. } => {
             let name = table_name.to_ascii_lowercase();
             if mode == GuardMode::Writer && context.database_name == Some("temp") && name == "sqlite_temp_master" {
-                // ALTER looks for triggers and views of the connection; there are none.
+                // ALTER TABLE looks for triggers and views of the connection; there are none.
                 return Ok(());
             }
             in_main(context)?;
@@ -76,7 +76,8 @@ fn check(
     }
 }
 
-/// What takes commits is used only through its wrapper.
+/// Refuses tables and functions that take commits until their wrappers are installed, and records the wrappers that are
+/// needed.
 fn unless_unwrapped(
     seen: &mut StatementEffects,
     wrapped: Option<&HashSet<String>>,
@@ -103,7 +104,7 @@ fn unless_unwrapped(
             }
             (name, takes)
         }
-        // The columns of such a table are those of some commit, too.
+        // The columns of such a table also come from a commit.
         AuthAction::Pragma { pragma_value: Some(value), .. } => {
             let name = value.to_ascii_lowercase();
             let takes = lists::table_takes_commits(&name) && !lists::is_fixed_table_of_commits(&name);
@@ -124,7 +125,7 @@ fn unless_unwrapped(
     }
 }
 
-/// Everything that changes something.
+/// Checks the actions that change something.
 fn write(mode: GuardMode, modules: &HashSet<String>, context: &AuthContext<'_>) -> Result<(), GuardRefusal> {
     let changed = match context.action {
         AuthAction::Insert { table_name }
@@ -143,7 +144,7 @@ fn write(mode: GuardMode, modules: &HashSet<String>, context: &AuthContext<'_>) 
             table_name
         }
         AuthAction::AlterTable { database_name, table_name } => {
-            // For DROP COLUMN the context's database is the name of the column.
+            // For DROP COLUMN, the context's database is the name of the column.
             return match (mode, database_name) {
                 (GuardMode::Writer, "main") => changeable(table_name, modules),
                 (GuardMode::Writer, _) => Err(GuardRefusal::Never),
@@ -156,7 +157,7 @@ fn write(mode: GuardMode, modules: &HashSet<String>, context: &AuthContext<'_>) 
             }
             table_name
         }
-        // CREATE INDEX asks for it too; the statement REINDEX is known by its first word.
+        // CREATE INDEX causes this action too. The statement REINDEX is refused by its first word.
         AuthAction::Reindex { index_name } => index_name,
         AuthAction::Analyze { .. } => {
             return Err(if mode == GuardMode::Reader { GuardRefusal::Write } else { GuardRefusal::Never });
@@ -180,9 +181,9 @@ fn in_main(context: &AuthContext<'_>) -> Result<(), GuardRefusal> {
 fn changeable(table: &str, modules: &HashSet<String>) -> Result<(), GuardRefusal> {
     let name = table.to_ascii_lowercase();
     match lists::table(&name, modules.contains(&name)) {
-        // The engine itself lets nobody change its schema table by hand.
+        // The engine itself refuses manual changes of its schema table.
         TableAccess::Plain | TableAccess::System => Ok(()),
-        // An index of a primary key, dropped with its table.
+        // The index of a primary key is dropped with its table.
         TableAccess::Refused if name.starts_with("sqlite_autoindex_") => Ok(()),
         TableAccess::History | TableAccess::Elsewhere | TableAccess::Refused => Err(GuardRefusal::Never),
     }

@@ -1,10 +1,12 @@
-//! Replacements of functions whose built-in form can keep one call busy for minutes, with the same results.
+//! Replacements of functions whose built-in form can keep one call busy for minutes. They return the same results.
 //!
-//! Those in modules of their own (`LIKE`, `GLOB`, `json_patch`) and `unhex` are the same for the same reason. What takes longer in spite of it asks now
-//! and then whether the time of its statement is over ([`DeadlinePoll`]). `tests/it/hostile/growth.rs` measures every function there is.
+//! `LIKE`, `GLOB` and `json_patch` are replaced for the same reason, in modules of their own. Replacements that can
+//! still take long regularly check whether the time of their statement is over ([`DeadlinePoll`]).
+//! `tests/it/hostile/growth.rs` measures every function of the engine.
 //!
-//! The built-in `instr` and `replace` compare at every place, `trim` looks through all characters for every character: with long arguments their time
-//! is the product of the lengths, and neither a progress handler nor an interrupt stops a single call. `memmem` needs their sum, whatever they hold.
+//! The built-in `instr` and `replace` compare at every position, and `trim` and `unhex` search the whole set for every
+//! character. With long arguments their time is the product of the lengths, and neither a progress handler nor an
+//! interrupt stops a single call. The time of `memmem` is the sum of the lengths, regardless of the content.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -19,7 +21,7 @@ use super::{float_format, json_patch, patterns};
 use crate::memory::{self, Charge};
 
 pub(super) fn replace_unbounded(connection: &Connection) -> rusqlite::Result<()> {
-    // Innocuous, so that views, triggers and defaults may go on using them.
+    // Innocuous, so that views, triggers and defaults may still use the functions.
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
     let longest = usize::try_from(connection.limit(Limit::SQLITE_LIMIT_LENGTH)?).unwrap_or(usize::MAX);
     connection.create_scalar_function("instr", 2, flags, |context| instr(context.get_raw(0), context.get_raw(1)))?;
@@ -33,26 +35,26 @@ pub(super) fn replace_unbounded(connection: &Connection) -> rusqlite::Result<()>
     json_patch::install(connection, flags)
 }
 
-/// Asks now and then, while a function computes, whether the time of its statement is over.
+/// Checks regularly, while a function computes, whether the time of its statement is over.
 #[derive(Debug, Default)]
 pub(super) struct DeadlinePoll(Cell<u32>);
 
 impl DeadlinePoll {
-    /// How many steps lie between two questions.
+    /// Number of steps between two checks.
     const STEPS: u32 = 1 << 16;
 
     pub(super) fn step(&self) -> rusqlite::Result<()> {
         let steps = self.0.get().wrapping_add(1);
         self.0.set(steps);
         if steps.is_multiple_of(Self::STEPS) && memory::is_overdue() {
-            // With a text of its own it would lose its code.
+            // Without a text: an error with a text of its own would lose its code.
             return Err(Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_INTERRUPT), None));
         }
         Ok(())
     }
 }
 
-/// Takes the form of `dolt_config` away that changes who commits; the one that asks stays.
+/// Replaces the form of `dolt_config` that changes the committer by an error. The form that reads a setting stays.
 pub(super) fn refuse_config(connection: &Connection) -> rusqlite::Result<()> {
     connection.create_scalar_function("dolt_config", 2, FunctionFlags::SQLITE_UTF8, |_| -> rusqlite::Result<Value> {
         Err(Error::SqliteFailure(
@@ -62,7 +64,7 @@ pub(super) fn refuse_config(connection: &Connection) -> rusqlite::Result<()> {
     })
 }
 
-/// The text of a value; `None` for NULL.
+/// Returns the text of a value, or `None` for NULL.
 pub(super) fn text(value: ValueRef<'_>) -> Option<std::borrow::Cow<'_, [u8]>> {
     match value {
         ValueRef::Null => None,
@@ -72,7 +74,7 @@ pub(super) fn text(value: ValueRef<'_>) -> Option<std::borrow::Cow<'_, [u8]>> {
     }
 }
 
-/// The next character of a text as the engine reads it, which is lenient about what is no UTF-8; 0 at the end.
+/// Reads the next character of a text as the engine does, which accepts invalid UTF-8. Returns 0 at the end.
 pub(super) fn utf8_read(bytes: &[u8], at: &mut usize) -> u32 {
     let Some(first) = bytes.get(*at) else { return 0 };
     *at += 1;
@@ -101,14 +103,14 @@ pub(super) fn utf8_read(bytes: &[u8], at: &mut usize) -> u32 {
 
 fn unhex(context: &Context<'_>) -> rusqlite::Result<Option<Vec<u8>>> {
     let (Some(hex), Some(passed)) = (text(context.get_raw(0)), text(context.get_raw(1))) else { return Ok(None) };
-    // A set takes more than the text it is made of.
+    // The set takes more memory than the text it is built from.
     let charged = Charge::take(if passed.len() < 4096 { 0 } else { passed.len() * 4 });
     let _charge = charged.ok_or_else(|| Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_NOMEM), None))?;
     let (mut set, mut at) = (HashSet::new(), 0);
     while at < passed.len() {
         set.insert(utf8_read(&passed, &mut at));
     }
-    // The engine takes a NUL for the end of the digits.
+    // The engine treats a NUL as the end of the digits.
     let hex = hex.split(|byte| *byte == 0).next().unwrap_or_default();
     let digit =
         |at: usize| hex.get(at).and_then(|byte| char::from(*byte).to_digit(16)).and_then(|d| u8::try_from(d).ok());
@@ -137,7 +139,7 @@ fn instr(haystack: ValueRef<'_>, needle: ValueRef<'_>) -> rusqlite::Result<Optio
     if pin.is_empty() {
         return Ok(Some(1));
     }
-    // In text a match may only begin where a character does, or at the very start.
+    // In text, a match may only begin at the start of a character, or at the very start of the text.
     let at =
         if !bytes && is_continuation(pin[0]) { hay.starts_with(&pin).then_some(0) } else { memmem::find(&hay, &pin) };
     let before = match at {
@@ -197,7 +199,7 @@ fn trim(context: &Context<'_>, (start, end): (bool, bool)) -> Value {
 }
 
 fn as_text(bytes: Vec<u8>) -> Value {
-    // Only text that was not UTF-8 before is changed here.
+    // This changes only text that was not valid UTF-8 before.
     Value::Text(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
@@ -205,7 +207,7 @@ pub(super) fn too_big() -> Error {
     Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_TOOBIG), Some("string or blob too big".into()))
 }
 
-/// A set of characters, each of up to four bytes; what is longer is no character and matches nothing.
+/// A set of characters of up to four bytes each. A longer sequence is no character and matches nothing.
 struct CharacterSet {
     single: [bool; 256],
     longer: HashSet<u32>,
@@ -213,7 +215,7 @@ struct CharacterSet {
 
 impl CharacterSet {
     fn of(set: &[u8]) -> Self {
-        // The engine takes a NUL for the end of the set.
+        // The engine treats a NUL as the end of the set.
         let set = set.split(|byte| *byte == 0).next().unwrap_or_default();
         let mut members = Self { single: [false; 256], longer: HashSet::new() };
         let mut at = 0;
@@ -245,7 +247,8 @@ impl CharacterSet {
     }
 }
 
-/// Up to four bytes as one number; those of several bytes begin with a byte that is not zero.
+/// Packs up to four bytes into one number. Sequences of several bytes begin with a nonzero byte, so the numbers are
+/// unique.
 fn packed(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0, |number, byte| number << 8 | u32::from(*byte))
 }
@@ -271,7 +274,7 @@ mod tests {
     }
 
     proptest! {
-        /// The engine's own functions say the same, but for text that is not UTF-8.
+        /// The results equal those of the engine's own functions, except for text that is not UTF-8.
         #[test]
         fn results_are_those_of_the_engine(x in value(), y in value(), z in value()) {
             let stock = Connection::open_in_memory().unwrap();

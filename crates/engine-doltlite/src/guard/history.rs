@@ -1,13 +1,17 @@
-//! The engine's tables and functions that take commits, so that those the database does not show count as absent.
+//! Wrappers of the engine's tables and functions that take commits, so that commits which the database does not show
+//! count as absent.
 //!
-//! The engine resolves a hash while a statement runs, whatever a view, a trigger, a join or a computed argument made of it, so hashes are checked there: where
-//! they reach the engine. That is three places.
-//! - Functions (`dolt_hashof`) are replaced: ours looks at its arguments and asks the engine's on the companion of the [`Scope`].
-//! - The tables there is one of (`dolt_log`) are replaced by modules of ours that look at their arguments and read the engine's on the companion.
-//! - Of the tables there is one of for each table of the user (`dolt_at_t`), whose columns depend on the commit, only the methods that take arguments are
-//!   put before the engine's own.
+//! The engine resolves a hash while a statement runs, and a view, a trigger, a join or a computed argument may produce
+//! that hash. The check is therefore made where a hash reaches the engine. There are three such places:
+//! - Functions (`dolt_hashof`) are replaced. The replacement checks its arguments and calls the engine's function on
+//!   the companion connection of the [`Scope`].
+//! - Single tables (`dolt_log`) are replaced by modules that check their arguments and read the engine's table on the
+//!   companion.
+//! - Tables that exist once per user table (`dolt_at_t`) have columns that depend on the commit. Only their methods
+//!   that take arguments are wrapped.
 //!
-//! A connection is wrapped name by name, when the authorizer meets a name for the first time. It is of no use for statements of ours afterwards.
+//! A connection is wrapped name by name, when the authorizer first meets a name. After that it cannot run internal
+//! statements any more.
 #![expect(
     unsafe_code,
     reason = "modules of virtual tables have no safe interface that could stand before another module"
@@ -29,16 +33,16 @@ use super::lists;
 use crate::reach::{self, Scope};
 
 thread_local! {
-    /// The commits that the user's statement on this thread may name.
+    /// The scope of the user statement on this thread.
     static CURRENT: RefCell<Option<Arc<Scope>>> = const { RefCell::new(None) };
 }
 
-/// Makes `scope` that of this thread until the result is dropped.
+/// Sets the scope of this thread until the result is dropped.
 pub(super) fn enter(scope: Option<Arc<Scope>>) -> InScope {
     InScope(CURRENT.replace(scope))
 }
 
-/// See [`enter`].
+/// The previous scope of the thread, restored when dropped; see [`enter`].
 pub(super) struct InScope(Option<Arc<Scope>>);
 
 impl Drop for InScope {
@@ -51,7 +55,7 @@ fn current() -> Option<Arc<Scope>> {
     CURRENT.with_borrow(Clone::clone)
 }
 
-/// Returns why a statement may not pass this text where the engine takes a ref.
+/// Returns the reason why a statement may not pass this text as a ref. Returns `None` if it may.
 fn refused(spec: &[u8]) -> Option<String> {
     let scope = current()?;
     let spec = String::from_utf8_lossy(spec);
@@ -72,7 +76,7 @@ fn absent(commit: &CommitHash) -> String {
     format!("no such commit: {commit}")
 }
 
-/// The error of a statement that names a commit the database does not show.
+/// Returns the error of a statement that names a commit which the database does not show.
 pub(crate) fn no_such_commit(commit: &CommitHash) -> Error {
     failure(absent(commit))
 }
@@ -81,7 +85,7 @@ fn failure(text: String) -> Error {
     Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_ERROR), Some(text))
 }
 
-/// Wraps what the engine has under a name.
+/// Wraps the function or table with this name.
 pub(crate) fn wrap(connection: &Connection, scope: Option<&Scope>, name: &str) -> rusqlite::Result<()> {
     if lists::function_takes_commits(name) {
         return functions(connection);
@@ -97,8 +101,8 @@ pub(crate) fn wrap(connection: &Connection, scope: Option<&Scope>, name: &str) -
     put_before(connection, kind, name)
 }
 
-/// Whether the table is, or was, in the history that is read. The engine itself also looks for its columns in what was written last, which may be
-/// nothing the database shows.
+/// Returns `true` if the table exists or existed in the history that is read. The engine itself also looks for the
+/// columns of the table in the last written commit, which the database may not show.
 fn is_known(connection: &Connection, scope: Option<&Scope>, table: &str) -> rusqlite::Result<bool> {
     let here = "SELECT 1 FROM main.sqlite_schema WHERE type = 'table' AND name = ? COLLATE NOCASE";
     if connection.prepare(here)?.exists([table])? {
@@ -121,7 +125,7 @@ fn functions(connection: &Connection) -> rusqlite::Result<()> {
     ] {
         let marks = vec!["?"; refs.end].join(", ");
         let ask = format!("SELECT {name}({marks})");
-        // As the engine's own: not for views, triggers and defaults.
+        // With the flags of the engine's own functions: not for views, triggers and defaults.
         connection.create_scalar_function(name, arguments, FunctionFlags::SQLITE_UTF8, move |context| {
             for at in refs.clone() {
                 if let ValueRef::Text(spec) | ValueRef::Blob(spec) = context.get_raw(at)
@@ -142,45 +146,45 @@ fn on_companion(context: &Context<'_>, ask: &str) -> rusqlite::Result<Value> {
     scope.with(|companion| companion.prepare_cached(ask)?.query_row(params_from_iter(values), |row| row.get(0)))
 }
 
-/// A table of which there is one.
+/// A table that exists once, not once per user table.
 struct FixedTable {
     name: String,
     c_name: CString,
-    /// The declaration that SQLite gets.
+    /// The declaration that is passed to SQLite.
     declaration: CString,
     columns: Vec<FixedColumn>,
 }
 
 struct FixedColumn {
     name: String,
-    /// An argument.
+    /// Whether the column is an argument.
     hidden: bool,
 }
 
 impl FixedTable {
-    /// The columns that are shown, in order.
+    /// Returns the visible columns, in order.
     fn shown(&self) -> impl Iterator<Item = &FixedColumn> {
         self.columns.iter().filter(|column| !column.hidden)
     }
 
-    /// What a hash that the database does not show means in this column.
+    /// Returns how a hash in this column is to be checked.
     fn takes(&self, column: usize) -> Takes {
         match self.columns.get(column) {
             Some(column) if column.hidden && column.name == "table_name" => Takes::NoCommit,
             Some(column) if column.hidden => Takes::Ref,
-            // `dolt_log` looks itself whether the commit is in the history that is read.
+            // `dolt_log` itself checks whether the commit is in the history that is read.
             Some(column) if column.name == "commit_hash" && self.name == "dolt_diff" => Takes::Hash,
             _ => Takes::NoCommit,
         }
     }
 
-    /// The question for the companion, with a parameter for each of the columns in a plan.
+    /// Returns the query for the companion, with one parameter for each column of the plan.
     fn question(&self, plan: &[usize]) -> String {
         let shown: Vec<&str> = self.shown().map(|column| column.name.as_str()).collect();
         let hidden: Vec<usize> = (0..self.columns.len()).filter(|at| self.columns[*at].hidden).collect();
         let given: Vec<usize> = plan.iter().copied().filter(|at| self.columns[*at].hidden).collect();
         let place = |at: usize| plan.iter().position(|planned| *planned == at).map_or(0, |place| place + 1);
-        // As a call where it can be one: some tables tell the two apart.
+        // Uses the form of a call where possible, because some tables distinguish a call from a condition.
         let is_call = !given.is_empty() && hidden.iter().take(given.len()).all(|at| given.contains(at));
         let call = match is_call {
             true => {
@@ -199,15 +203,15 @@ impl FixedTable {
 
 /// What a column takes.
 enum Takes {
-    /// A ref, a way to one, or a range.
+    /// A ref, a path to an ancestor, or a range.
     Ref,
-    /// A hash; no row has one that is not there.
+    /// A commit hash. A hash that is not shown matches no row.
     Hash,
-    /// Neither.
+    /// Neither a ref nor a hash.
     NoCommit,
 }
 
-/// All of them, as the engine declares them; they do not depend on a database.
+/// Returns all single tables that take commits, as the engine declares them. They do not depend on a database.
 fn fixed_tables() -> rusqlite::Result<&'static HashMap<String, FixedTable>> {
     static TABLES: OnceLock<HashMap<String, FixedTable>> = OnceLock::new();
     if let Some(tables) = TABLES.get() {
@@ -232,11 +236,11 @@ fn fixed_tables() -> rusqlite::Result<&'static HashMap<String, FixedTable>> {
     Ok(TABLES.get_or_init(|| tables))
 }
 
-/// Registers our module in the place of the engine's.
+/// Registers the wrapper module in place of the engine's module.
 fn replace(connection: &Connection, table: &'static FixedTable) -> rusqlite::Result<()> {
     static MODULE: OnceLock<ffi::sqlite3_module> = OnceLock::new();
     let module = MODULE.get_or_init(|| {
-        // SAFETY: a number and nullable function pointers; all null is a valid value.
+        // SAFETY: the type consists of a number and nullable function pointers; all null is a valid value.
         let mut module: ffi::sqlite3_module = unsafe { std::mem::zeroed() };
         module.xConnect = Some(fixed_connect);
         module.xBestIndex = Some(fixed_best_index);
@@ -250,8 +254,8 @@ fn replace(connection: &Connection, table: &'static FixedTable) -> rusqlite::Res
         module.xRowid = Some(fixed_rowid);
         module
     });
-    // SAFETY: the handle is that of an open connection; name, module and table live as long as the process. The module gets the table back as it
-    // was given, and only reads it.
+    // SAFETY: the handle is that of an open connection. Name, module and table live as long as the process. The module
+    // only reads the table.
     let code = unsafe {
         let aux = ptr::from_ref(table).cast_mut().cast();
         ffi::sqlite3_create_module_v2(connection.handle(), table.c_name.as_ptr(), module, aux, None)
@@ -268,7 +272,7 @@ struct FixedVtab {
 #[repr(C)]
 struct FixedCursor {
     base: ffi::sqlite3_vtab_cursor,
-    /// Keeps the companion open.
+    /// Keeps the companion connection open.
     scope: Option<Arc<Scope>>,
     statement: *mut ffi::sqlite3_stmt,
     companion: *mut ffi::sqlite3,
@@ -278,7 +282,8 @@ struct FixedCursor {
 
 impl FixedCursor {
     fn finish(&mut self) {
-        // SAFETY: null, or a statement that was prepared here and not finalized yet; its connection is kept open by the scope.
+        // SAFETY: the statement is null, or was prepared by this cursor and not finalized yet; the scope keeps its
+        // connection open.
         unsafe { ffi::sqlite3_finalize(self.statement) };
         self.statement = ptr::null_mut();
         self.has_row = false;
@@ -299,38 +304,40 @@ unsafe extern "C" fn fixed_connect(
     vtab: *mut *mut ffi::sqlite3_vtab,
     _: *mut *mut c_char,
 ) -> c_int {
-    // SAFETY: what `replace` gave.
+    // SAFETY: `replace` registered this pointer.
     let table: &'static FixedTable = unsafe { &*aux.cast() };
-    // SAFETY: called while the table is constructed, with its connection; the declaration ends with a NUL.
+    // SAFETY: SQLite calls this method while it constructs the table, with the table's connection; the declaration ends
+    // with a NUL.
     let declared = unsafe { ffi::sqlite3_declare_vtab(db, table.declaration.as_ptr()) };
     if declared != ffi::SQLITE_OK {
         return declared;
     }
-    // SAFETY: as above; this option takes no further argument. Views may use it, as the engine's own.
+    // SAFETY: as above; the option takes no further argument. Views may use the table, like the engine's own.
     unsafe { ffi::sqlite3_vtab_config(db, ffi::SQLITE_VTAB_INNOCUOUS) };
     let made = Box::new(FixedVtab { base: ffi::sqlite3_vtab::default(), table });
-    // SAFETY: SQLite gives a place for the pointer, and gives it back to `fixed_disconnect`. The structure begins with its base.
+    // SAFETY: SQLite provides the place for the pointer, and later passes the pointer to `fixed_disconnect`. The
+    // structure begins with its base.
     unsafe { *vtab = Box::into_raw(made).cast() };
     ffi::SQLITE_OK
 }
 
 unsafe extern "C" fn fixed_disconnect(vtab: *mut ffi::sqlite3_vtab) -> c_int {
-    // SAFETY: the box of `fixed_connect`, given back once.
+    // SAFETY: the box was created by `fixed_connect`, and is returned once.
     drop(unsafe { Box::from_raw(vtab.cast::<FixedVtab>()) });
     ffi::SQLITE_OK
 }
 
-/// The plan is the columns whose values `xFilter` gets, in order, as bytes beginning at 1.
+/// The plan lists the columns whose values `xFilter` receives, in order, as bytes that start at 1.
 unsafe extern "C" fn fixed_best_index(vtab: *mut ffi::sqlite3_vtab, info: *mut ffi::sqlite3_index_info) -> c_int {
-    // SAFETY: a table of ours, alive during the call.
+    // SAFETY: the table was created by `fixed_connect`, and lives during the call.
     let table = unsafe { &*vtab.cast::<FixedVtab>() }.table;
-    // SAFETY: SQLite's own structure, ours during the call.
+    // SAFETY: SQLite's own structure, which this call may change.
     let info_ref = unsafe { &mut *info };
     let count = usize::try_from(info_ref.nConstraint).unwrap_or(0);
     let mut plan: Vec<u8> = Vec::new();
     let mut arguments = false;
     for at in 0..count {
-        // SAFETY: both arrays have as many elements as there are constraints.
+        // SAFETY: both arrays have one element for each constraint.
         let (constraint, usage) = unsafe { (&*info_ref.aConstraint.add(at), &mut *info_ref.aConstraintUsage.add(at)) };
         let Ok(column) = usize::try_from(constraint.iColumn) else { continue };
         let Some(hidden) = table.columns.get(column).map(|column| column.hidden) else { continue };
@@ -359,7 +366,7 @@ unsafe extern "C" fn fixed_best_index(vtab: *mut ffi::sqlite3_vtab, info: *mut f
         (false, true) => (1000.0, 100),
     };
     plan.push(0);
-    // SAFETY: memory of SQLite's own, as many bytes as are written; SQLite frees it.
+    // SAFETY: the memory is allocated by SQLite with the number of bytes that are written; SQLite frees it.
     unsafe {
         let text = ffi::sqlite3_malloc64(plan.len() as u64).cast::<u8>();
         if text.is_null() {
@@ -372,15 +379,15 @@ unsafe extern "C" fn fixed_best_index(vtab: *mut ffi::sqlite3_vtab, info: *mut f
     ffi::SQLITE_OK
 }
 
-/// Whether a constraint compares byte by byte.
+/// Returns `true` if a constraint compares byte by byte.
 ///
 /// # Safety
-/// For `xBestIndex`, with its structure and the number of a constraint in it.
+/// Must be called within `xBestIndex`, with its structure and the index of a constraint in it.
 unsafe fn is_binary(info: *mut ffi::sqlite3_index_info, at: usize) -> bool {
     let Ok(at) = c_int::try_from(at) else { return false };
-    // SAFETY: as demanded of the caller.
+    // SAFETY: guaranteed by the caller.
     let collation = unsafe { ffi::sqlite3_vtab_collation(info, at) };
-    // SAFETY: null or a text of SQLite's that lives during the call.
+    // SAFETY: the collation is null, or a text of SQLite that lives during the call.
     collation.is_null() || unsafe { CStr::from_ptr(collation) }.to_bytes().eq_ignore_ascii_case(b"BINARY")
 }
 
@@ -393,13 +400,14 @@ unsafe extern "C" fn fixed_open(_: *mut ffi::sqlite3_vtab, cursor: *mut *mut ffi
         has_row: false,
         row: 0,
     });
-    // SAFETY: SQLite gives a place for the pointer, and gives it back to `fixed_close`. The structure begins with its base.
+    // SAFETY: SQLite provides the place for the pointer, and later passes the pointer to `fixed_close`. The structure
+    // begins with its base.
     unsafe { *cursor = Box::into_raw(made).cast() };
     ffi::SQLITE_OK
 }
 
 unsafe extern "C" fn fixed_close(cursor: *mut ffi::sqlite3_vtab_cursor) -> c_int {
-    // SAFETY: the box of `fixed_open`, given back once.
+    // SAFETY: the box was created by `fixed_open`, and is returned once.
     drop(unsafe { Box::from_raw(cursor.cast::<FixedCursor>()) });
     ffi::SQLITE_OK
 }
@@ -411,18 +419,18 @@ unsafe extern "C" fn fixed_filter(
     argc: c_int,
     argv: *mut *mut ffi::sqlite3_value,
 ) -> c_int {
-    // SAFETY: a cursor of ours, used by one call at a time.
+    // SAFETY: the cursor was created by `fixed_open`, and is used by one call at a time.
     let at = unsafe { &mut *cursor.cast::<FixedCursor>() };
-    // SAFETY: SQLite sets it before the first call; the table outlives its cursors.
+    // SAFETY: SQLite sets the field before the first call; the table outlives its cursors.
     let vtab = at.base.pVtab;
-    // SAFETY: as above, and it is one of ours.
+    // SAFETY: as above; the table was created by `fixed_connect`.
     let table = unsafe { &*vtab.cast::<FixedVtab>() }.table;
     at.finish();
     at.row = 0;
-    // SAFETY: what `fixed_best_index` left, which ends with a NUL.
+    // SAFETY: `fixed_best_index` wrote the plan, which ends with a NUL.
     let plan = unsafe { CStr::from_ptr(plan) }.to_bytes();
     let plan: Vec<usize> = plan.iter().map(|byte| usize::from(*byte) - 1).collect();
-    // SAFETY: as many values as the plan has columns, alive during the call.
+    // SAFETY: there are as many values as the plan has columns, and they live during the call.
     let values = unsafe { slice(argc, argv) };
     for (column, value) in plan.iter().zip(values) {
         // SAFETY: one of the values of this call.
@@ -448,10 +456,10 @@ unsafe extern "C" fn fixed_filter(
     };
     let Ok(question) = CString::new(table.question(&plan)) else { return ffi::SQLITE_ERROR };
     let prepared = scope.with(|companion| {
-        // SAFETY: an open connection, which the scope keeps; it is used by this thread only.
+        // SAFETY: an open connection, which the scope keeps open; only this thread uses it.
         let db = unsafe { companion.handle() };
         let mut statement = ptr::null_mut();
-        // SAFETY: the text ends with a NUL, and the place for the statement is ours.
+        // SAFETY: the text ends with a NUL, and `statement` is a local variable.
         let code = unsafe { ffi::sqlite3_prepare_v2(db, question.as_ptr(), -1, &raw mut statement, ptr::null_mut()) };
         Ok((db, statement, code))
     });
@@ -465,11 +473,11 @@ unsafe extern "C" fn fixed_filter(
     };
     (at.scope, at.companion, at.statement) = (Some(scope), db, statement);
     if code != ffi::SQLITE_OK {
-        // SAFETY: the cursor's table, and the connection its scope keeps.
+        // SAFETY: the table of the cursor, and the connection that its scope keeps open.
         return unsafe { fail_as(vtab, db, code) };
     }
     for (number, value) in (1..).zip(values) {
-        // SAFETY: the statement was just prepared; the value is copied.
+        // SAFETY: the statement was just prepared; SQLite copies the value.
         let code = unsafe { ffi::sqlite3_bind_value(statement, number, *value) };
         if code != ffi::SQLITE_OK {
             return code;
@@ -480,25 +488,25 @@ unsafe extern "C" fn fixed_filter(
 
 /// Moves a cursor to its next row.
 fn step(at: &mut FixedCursor) -> c_int {
-    // SAFETY: a statement of the cursor's own.
+    // SAFETY: the statement belongs to the cursor.
     let code = unsafe { ffi::sqlite3_step(at.statement) };
     at.has_row = code == ffi::SQLITE_ROW;
     if at.has_row || code == ffi::SQLITE_DONE {
         return ffi::SQLITE_OK;
     }
-    // SAFETY: the cursor's table, and the connection its scope keeps.
+    // SAFETY: the table of the cursor, and the connection that its scope keeps open.
     unsafe { fail_as(at.base.pVtab, at.companion, code) }
 }
 
 unsafe extern "C" fn fixed_next(cursor: *mut ffi::sqlite3_vtab_cursor) -> c_int {
-    // SAFETY: a cursor of ours, used by one call at a time.
+    // SAFETY: the cursor was created by `fixed_open`, and is used by one call at a time.
     let at = unsafe { &mut *cursor.cast::<FixedCursor>() };
     at.row += 1;
     step(at)
 }
 
 unsafe extern "C" fn fixed_eof(cursor: *mut ffi::sqlite3_vtab_cursor) -> c_int {
-    // SAFETY: a cursor of ours, used by one call at a time.
+    // SAFETY: the cursor was created by `fixed_open`, and is used by one call at a time.
     c_int::from(!unsafe { &*cursor.cast::<FixedCursor>() }.has_row)
 }
 
@@ -507,9 +515,9 @@ unsafe extern "C" fn fixed_column(
     context: *mut ffi::sqlite3_context,
     column: c_int,
 ) -> c_int {
-    // SAFETY: a cursor of ours, used by one call at a time.
+    // SAFETY: the cursor was created by `fixed_open`, and is used by one call at a time.
     let at = unsafe { &*cursor.cast::<FixedCursor>() };
-    // SAFETY: its table, one of ours.
+    // SAFETY: the table of the cursor, which was created by `fixed_connect`.
     let table = unsafe { &*at.base.pVtab.cast::<FixedVtab>() }.table;
     let Ok(column) = usize::try_from(column) else { return ffi::SQLITE_OK };
     if !at.has_row || table.columns.get(column).is_none_or(|column| column.hidden) {
@@ -517,18 +525,19 @@ unsafe extern "C" fn fixed_column(
     }
     let place = table.columns[..column].iter().filter(|column| !column.hidden).count();
     let Ok(place) = c_int::try_from(place) else { return ffi::SQLITE_OK };
-    // SAFETY: the statement stands on a row with such a column; the value is copied.
+    // SAFETY: the statement stands on a row that has this column; SQLite copies the value.
     unsafe { ffi::sqlite3_result_value(context, ffi::sqlite3_column_value(at.statement, place)) };
     ffi::SQLITE_OK
 }
 
 unsafe extern "C" fn fixed_rowid(cursor: *mut ffi::sqlite3_vtab_cursor, rowid: *mut ffi::sqlite3_int64) -> c_int {
-    // SAFETY: a cursor of ours, used by one call at a time, and a place of SQLite's for the number.
+    // SAFETY: the cursor was created by `fixed_open`, and is used by one call at a time; SQLite provides the place for
+    // the number.
     unsafe { *rowid = (*cursor.cast::<FixedCursor>()).row };
     ffi::SQLITE_OK
 }
 
-/// The tables there is one of for each table of the user.
+/// The kinds of tables that exist once per user table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HistoryTable {
     At,
@@ -537,29 +546,29 @@ enum HistoryTable {
 }
 
 impl HistoryTable {
-    /// The kind, and the name of the user's table.
+    /// Returns the kind and the name of the user's table.
     fn of(name: &str) -> Option<(Self, &str)> {
         [(Self::At, "dolt_at_"), (Self::Diff, "dolt_diff_"), (Self::History, "dolt_history_")]
             .into_iter()
             .find_map(|(kind, prefix)| Some((kind, name.strip_prefix(prefix)?)))
     }
 
-    /// How many of the last arguments, or all after the first `n`, are refs: the range among `count` arguments of a plan of the engine's.
+    /// Returns which of the `count` arguments of an engine's plan are refs.
     fn refs(self, plan: c_int, count: usize) -> std::ops::Range<usize> {
         match self {
-            // `AT_IDX_REF`: the first argument.
+            // `AT_IDX_REF`: the first argument is a ref.
             Self::At => 0..usize::from(plan & 1 != 0).min(count),
-            // `DT_IDX_SLICE` and `DT_IDX_RANGE_SPEC`: all. Conditions on `from_commit` and `to_commit` choose among what is walked from the commit that
-            // is read.
+            // `DT_IDX_SLICE` and `DT_IDX_RANGE_SPEC`: all arguments are refs. Conditions on `from_commit` and
+            // `to_commit` only select among the commits that are reached from the commit that is read.
             Self::Diff if plan & (2 | 4) != 0 => 0..count,
             Self::Diff => 0..0,
-            // `HIST_IDX_COMMIT_EQ` and `HIST_IDX_START_REF`: behind those about the key.
+            // `HIST_IDX_COMMIT_EQ` and `HIST_IDX_START_REF`: the refs follow the arguments about the key.
             Self::History => count.saturating_sub((plan & (0x20 | 0x40)).count_ones() as usize)..count,
         }
     }
 }
 
-/// The engine's own module, and what is put before it.
+/// The engine's own module, and the module that wraps it.
 struct Before {
     inner: ffi::sqlite3_module,
     module: ffi::sqlite3_module,
@@ -577,14 +586,14 @@ fn before(kind: HistoryTable) -> &'static OnceLock<Before> {
     }
 }
 
-/// A module as the engine registered it; only the engine looks inside.
+/// An opaque module as the engine registered it.
 #[repr(C)]
 struct EngineModule {
     _private: [u8; 0],
 }
 
-// What the engine itself uses to make such a table when it is named, and to exchange the module behind one. The rest is SQLite's, newer than the
-// bindings.
+// The engine uses these functions to create such a table when a statement names it, and to exchange the module of a
+// table. The last function is part of SQLite and newer than the bindings.
 unsafe extern "C" {
     fn doltliteHistoricalModuleRegister(db: *mut ffi::sqlite3, name: *const c_char) -> *mut EngineModule;
     fn doltliteShieldInner(module: *mut EngineModule) -> *const ffi::sqlite3_module;
@@ -596,23 +605,23 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// Registers the engine's table of this name, with our methods before the engine's.
+/// Registers the engine's table of this name, with its argument methods wrapped.
 fn put_before(connection: &Connection, kind: HistoryTable, name: &str) -> rusqlite::Result<()> {
     let missing = || failure(format!("no such table: {name}"));
     let c_name = CString::new(name)?;
-    // SAFETY: an open connection, and a text that ends with a NUL. The engine registers a module of this name, or gives null. Nothing is prepared on
-    // the connection that uses one of this name.
+    // SAFETY: an open connection, and a text that ends with a NUL. The engine registers a module of this name, or
+    // returns null. No prepared statement on the connection uses a table of this name.
     let module = unsafe { doltliteHistoricalModuleRegister(connection.handle(), c_name.as_ptr()) };
     if module.is_null() {
         return Err(missing());
     }
-    // SAFETY: what the engine just registered.
+    // SAFETY: the engine just registered this module.
     let inner = unsafe { doltliteShieldInner(module) };
     if inner.is_null() {
         return Err(missing());
     }
     let ours = before(kind).get_or_init(|| {
-        // SAFETY: a static of the engine's; modules of this version (0) have all fields that are copied.
+        // SAFETY: a static of the engine; modules of this version (0) have all fields that are copied.
         let inner = unsafe { *inner };
         let mut module = inner;
         match kind {
@@ -631,7 +640,7 @@ fn put_before(connection: &Connection, kind: HistoryTable, name: &str) -> rusqli
         }
         Before { inner, module }
     });
-    // SAFETY: as above; no table of this module was made yet, and ours lives as long as the process.
+    // SAFETY: as above; no table of this module exists yet, and the wrapper lives as long as the process.
     unsafe { doltliteShieldSetInner(module, &raw const ours.module) };
     Ok(())
 }
@@ -639,7 +648,7 @@ fn put_before(connection: &Connection, kind: HistoryTable, name: &str) -> rusqli
 macro_rules! methods {
     ($($kind:ident: $best_index:ident, $filter:ident;)+) => {$(
         unsafe extern "C" fn $best_index(vtab: *mut ffi::sqlite3_vtab, info: *mut ffi::sqlite3_index_info) -> c_int {
-            // SAFETY: SQLite's arguments, passed on.
+            // SAFETY: the arguments come from SQLite unchanged.
             unsafe { best_index(HistoryTable::$kind, vtab, info) }
         }
 
@@ -650,7 +659,7 @@ macro_rules! methods {
             argc: c_int,
             argv: *mut *mut ffi::sqlite3_value,
         ) -> c_int {
-            // SAFETY: SQLite's arguments, passed on.
+            // SAFETY: the arguments come from SQLite unchanged.
             unsafe { filter(HistoryTable::$kind, cursor, plan, text, argc, argv) }
         }
     )+};
@@ -662,20 +671,20 @@ methods! {
     History: history_best_index, history_filter;
 }
 
-/// Looks at arguments that are constants: the columns of such a table are those at that commit, also when no row is asked for.
+/// Checks constant arguments. The columns of such a table are those at the named commit, even if no row is read.
 ///
 /// # Safety
-/// As `xBestIndex`, for a table of this kind.
+/// Must be called as `xBestIndex`, for a table of this kind.
 unsafe fn best_index(kind: HistoryTable, vtab: *mut ffi::sqlite3_vtab, info: *mut ffi::sqlite3_index_info) -> c_int {
     let Some(planned) = before(kind).get().and_then(|before| before.inner.xBestIndex) else {
         return ffi::SQLITE_ERROR;
     };
-    // SAFETY: as demanded of the caller; the method of the module that made the table.
+    // SAFETY: guaranteed by the caller; the method belongs to the module that created the table.
     let code = unsafe { planned(vtab, info) };
     if code != ffi::SQLITE_OK {
         return code;
     }
-    // SAFETY: SQLite's own structure; both arrays have as many elements as there are constraints.
+    // SAFETY: SQLite's own structure; both arrays have one element for each constraint.
     let (plan, usages) = unsafe {
         let count = usize::try_from((*info).nConstraint).unwrap_or(0);
         let usages = match count {
@@ -704,10 +713,10 @@ unsafe fn best_index(kind: HistoryTable, vtab: *mut ffi::sqlite3_vtab, info: *mu
     ffi::SQLITE_OK
 }
 
-/// Looks at all arguments.
+/// Checks all arguments.
 ///
 /// # Safety
-/// As `xFilter`, for a cursor of a table of this kind.
+/// Must be called as `xFilter`, for a cursor of a table of this kind.
 unsafe fn filter(
     kind: HistoryTable,
     cursor: *mut ffi::sqlite3_vtab_cursor,
@@ -719,7 +728,7 @@ unsafe fn filter(
     let Some(filtered) = before(kind).get().and_then(|before| before.inner.xFilter) else {
         return ffi::SQLITE_ERROR;
     };
-    // SAFETY: as demanded of the caller.
+    // SAFETY: guaranteed by the caller.
     let values = unsafe { slice(argc, argv) };
     for value in &values[kind.refs(plan, values.len())] {
         // SAFETY: a value of this call.
@@ -728,41 +737,42 @@ unsafe fn filter(
             return unsafe { fail((*cursor).pVtab, ffi::SQLITE_ERROR, &text) };
         }
     }
-    // SAFETY: as demanded of the caller; the method of the module that made the cursor.
+    // SAFETY: guaranteed by the caller; the method belongs to the module that created the cursor.
     unsafe { filtered(cursor, plan, text, argc, argv) }
 }
 
 /// # Safety
-/// `argv` has `argc` values.
+/// `argv` must have `argc` values.
 unsafe fn slice<'a>(argc: c_int, argv: *mut *mut ffi::sqlite3_value) -> &'a [*mut ffi::sqlite3_value] {
     match usize::try_from(argc) {
         Ok(0) | Err(_) => &[],
-        // SAFETY: as demanded of the caller.
+        // SAFETY: guaranteed by the caller.
         Ok(count) => unsafe { std::slice::from_raw_parts(argv, count) },
     }
 }
 
-/// A value as the engine reads a ref from it: as text.
+/// Returns a value as text, as the engine reads a ref from it.
 ///
 /// # Safety
-/// A value that lives, and is not converted otherwise, as long as the result is used.
+/// The value must live as long as the result is used, and must not be converted to another type meanwhile.
 unsafe fn bytes<'a>(value: *mut ffi::sqlite3_value) -> &'a [u8] {
-    // SAFETY: as demanded of the caller.
+    // SAFETY: guaranteed by the caller.
     let (text, length) = unsafe { (ffi::sqlite3_value_text(value), ffi::sqlite3_value_bytes(value)) };
     match usize::try_from(length) {
-        // SAFETY: that many bytes are there.
+        // SAFETY: the text has this many bytes.
         Ok(length) if !text.is_null() => unsafe { std::slice::from_raw_parts(text, length) },
         _ => &[],
     }
 }
 
-/// Leaves a message with the table, for SQLite to take.
+/// Stores an error message in the table, from where SQLite takes it. Returns `code`.
 ///
 /// # Safety
-/// A table that lives.
+/// The table must be alive.
 unsafe fn fail(vtab: *mut ffi::sqlite3_vtab, code: c_int, message: &str) -> c_int {
     let Ok(message) = CString::new(message.replace('\0', "\u{fffd}")) else { return code };
-    // SAFETY: as demanded of the caller; the message is null or memory of SQLite's own, and is exchanged for a copy of ours in such memory.
+    // SAFETY: guaranteed by the caller; the old message is null or memory of SQLite, and is replaced by a copy in
+    // memory of SQLite.
     unsafe {
         ffi::sqlite3_free((*vtab).zErrMsg.cast());
         (*vtab).zErrMsg = ffi::sqlite3_mprintf(c"%s".as_ptr(), message.as_ptr());
@@ -770,13 +780,13 @@ unsafe fn fail(vtab: *mut ffi::sqlite3_vtab, code: c_int, message: &str) -> c_in
     code
 }
 
-/// The same with what a connection says of its last call.
+/// Works like [`fail`], with the message of the last error of a connection.
 ///
 /// # Safety
-/// A table and a connection that live.
+/// The table and the connection must be alive.
 unsafe fn fail_as(vtab: *mut ffi::sqlite3_vtab, db: *mut ffi::sqlite3, code: c_int) -> c_int {
-    // SAFETY: as demanded of the caller; the text is copied before anything else is asked of the connection.
+    // SAFETY: guaranteed by the caller; the text is copied before the connection is used again.
     let message = unsafe { CStr::from_ptr(ffi::sqlite3_errmsg(db)) }.to_string_lossy().into_owned();
-    // SAFETY: as demanded of the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { fail(vtab, code, &message) }
 }

@@ -1,8 +1,8 @@
 //! `json_patch` and `jsonb_patch`, with the results of the engine's own functions.
 //!
-//! Those look for each name of the patch from the first name of the target on, and move what lies behind each change: with two objects of the same
-//! names their time is the product of the lengths. Here the engine only parses and prints: in between lies its binary form (JSONB), whose
-//! objects become tables of names.
+//! The engine's functions search each name of the patch from the first name of the target on, and move everything after
+//! each change: with two objects of the same names their time is the product of the lengths. Here the engine only
+//! parses and prints. The patch is applied to its binary form (JSONB), whose objects become hash tables of names.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -17,17 +17,17 @@ use super::functions::{DeadlinePoll, utf8_read};
 use super::limits::MAX_LENGTH;
 use crate::memory::Charge;
 
-/// Documents shorter than this together are left to the engine.
+/// Documents with fewer bytes in total than this are left to the engine.
 const SHORT: usize = 4096;
-/// The subtype by which functions of the engine know JSON.
+/// The subtype that marks JSON for the engine's functions.
 const JSON_SUBTYPE: std::ffi::c_uint = 74;
-/// Nesting up to which the engine goes.
+/// Maximum nesting depth of the engine.
 const MAX_DEPTH: usize = 1000;
-/// About what the table of an object takes for each of its names.
+/// Approximate bytes per name in the table of an object.
 const ENTRY: usize = 128;
 
 thread_local! {
-    /// A connection of this thread to the engine's own functions.
+    /// A connection of this thread whose functions are the engine's own.
     static STOCK: OnceCell<Connection> = const { OnceCell::new() };
 }
 
@@ -96,22 +96,22 @@ fn failure(code: i32, text: &str) -> Error {
     Error::SqliteFailure(ffi::Error::new(code), Some(text.to_owned()))
 }
 
-/// Kinds of elements, in the low half of the first byte.
+/// Element types, in the low four bits of the first byte.
 const NULL: u8 = 0;
 const TEXT: u8 = 7;
 const TEXT_RAW: u8 = 10;
 const OBJECT: u8 = 12;
 
-/// An element of a document: its first byte says what it is, and where its length is.
+/// An element of a JSONB document. Its first byte holds its type and its length, or the size of the length.
 #[derive(Debug, Clone, Copy)]
 struct Element<'a> {
-    /// With its header.
+    /// The element with its header.
     whole: &'a [u8],
     content: &'a [u8],
 }
 
 impl<'a> Element<'a> {
-    /// The element that bytes begin with, and the bytes behind it.
+    /// Parses the element at the start of `bytes`. Returns the element and the bytes after it.
     fn first(bytes: &'a [u8]) -> rusqlite::Result<(Self, &'a [u8])> {
         let first = bytes.first().ok_or_else(malformed)?;
         let (header, length) = match first >> 4 {
@@ -132,7 +132,7 @@ impl<'a> Element<'a> {
         self.whole.first().map_or(NULL, |first| first & 0x0f)
     }
 
-    /// The text of a name without escapes.
+    /// Returns the text of a name without escapes.
     fn name(&self) -> rusqlite::Result<Cow<'a, [u8]>> {
         match self.kind() {
             TEXT | TEXT_RAW => Ok(Cow::Borrowed(self.content)),
@@ -146,7 +146,7 @@ impl<'a> Element<'a> {
     }
 }
 
-/// A name as it is compared: up to a NUL, characters that are none as they are.
+/// Removes the escapes of a name, as the engine compares names: up to a NUL, with invalid characters unchanged.
 fn unescaped(text: &[u8]) -> Vec<u8> {
     let (mut name, mut at) = (Vec::with_capacity(text.len()), 0);
     while at < text.len() {
@@ -159,7 +159,7 @@ fn unescaped(text: &[u8]) -> Vec<u8> {
             0 => break,
             character => match char::from_u32(character) {
                 Some(character) => name.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
-                // Half of a pair, or no escape at all: equal to itself alone.
+                // Half of a surrogate pair, or an invalid escape: equal only to itself.
                 None => name.extend_from_slice(&[&[0xff][..], &character.to_be_bytes()].concat()),
             },
         }
@@ -167,10 +167,10 @@ fn unescaped(text: &[u8]) -> Vec<u8> {
     name
 }
 
-/// What the engine takes for the character of a wrong escape.
+/// The character that the engine uses for an invalid escape.
 const INVALID: u32 = 0x9_9999;
 
-/// The character of the escape at a place, as the engine reads it.
+/// Decodes the escape at `at` as the engine does, and moves `at` past it.
 fn unescape(text: &[u8], at: &mut usize) -> u32 {
     let rest = &text[*at..];
     let hex = |from: usize, digits: usize| {
@@ -219,7 +219,7 @@ fn hex_digit(digit: u8) -> u32 {
     char::from(digit).to_digit(16).unwrap_or(0)
 }
 
-/// How many bytes of escaped ends of lines a text begins with; they stand for nothing.
+/// Returns the number of bytes of escaped line ends at the start of a text. They stand for nothing.
 fn line_ends(text: &[u8]) -> usize {
     let mut at = 0;
     while text.get(at) == Some(&b'\\') {
@@ -244,7 +244,7 @@ enum MergedValue<'a> {
 #[derive(Default)]
 struct Object<'a> {
     entries: Vec<MergedMember<'a>>,
-    /// By name: the first entry that has it.
+    /// The first remaining entry of each name.
     names: HashMap<Cow<'a, [u8]>, usize>,
     /// Bytes of the entries, once measured.
     length: usize,
@@ -253,14 +253,14 @@ struct Object<'a> {
 
 struct MergedMember<'a> {
     label: &'a [u8],
-    /// `None` once it is removed.
+    /// `None` once the entry is removed.
     value: Option<MergedValue<'a>>,
-    /// The next entry of the same name.
+    /// The next entry with the same name.
     next: Option<usize>,
 }
 
 impl<'a> Object<'a> {
-    /// The table of an object.
+    /// Parses the content of an object.
     fn read(content: &'a [u8], pace: &DeadlinePoll) -> rusqlite::Result<Self> {
         let mut object = Self::default();
         let mut last = HashMap::new();
@@ -273,7 +273,7 @@ impl<'a> Object<'a> {
             let at = object.push(label.whole, MergedValue::Whole(value.whole))?;
             let name = label.name()?;
             if let Some(first) = object.names.get(&name) {
-                // The engine finds the first of several first.
+                // The engine finds the first of several entries with the same name.
                 let previous = last.insert(*first, at).unwrap_or(*first);
                 object.entries[previous].next = Some(at);
             } else {
@@ -293,7 +293,7 @@ impl<'a> Object<'a> {
         Ok(at)
     }
 
-    /// Brings a patch in.
+    /// Applies a patch to the object.
     fn merge(&mut self, patch: &'a [u8], depth: usize, pace: &DeadlinePoll) -> rusqlite::Result<()> {
         let mut rest = patch;
         while !rest.is_empty() {
@@ -353,7 +353,7 @@ impl<'a> MergedValue<'a> {
         Ok(Self::Object(object))
     }
 
-    /// Bytes with the header.
+    /// Returns the size in bytes, including the header.
     fn measure(&mut self) -> usize {
         match self {
             Self::Whole(bytes) => bytes.len(),
@@ -384,7 +384,7 @@ impl<'a> MergedValue<'a> {
     }
 }
 
-/// What stands before the content of an object.
+/// Returns the header of an object with content of `length` bytes.
 fn header(length: usize) -> Vec<u8> {
     let bytes = length.to_be_bytes();
     let tail = |width: usize| &bytes[bytes.len() - width..];
@@ -447,7 +447,8 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
-        /// The engine's own function says the same. Its binary form may have longer headers than it needs.
+        /// The results equal those of the engine's own function. The engine's binary form may have longer headers than
+        /// necessary, so texts are compared.
         #[test]
         fn results_are_those_of_the_engine(target in json(), patch in json()) {
             let stock = Connection::open_in_memory().unwrap();

@@ -1,14 +1,14 @@
-//! Limits of a connection.
+//! Run-time limits of connections.
 
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 
-/// The longest value or row. The contract promises values of 16 MiB; a row may hold a few.
+/// Maximum size of a value or row in bytes. The API contract promises values of 16 MiB, and a row may hold several.
 pub(crate) const MAX_LENGTH: i32 = 64 << 20;
-/// The longest statement, and so the longest definition: each connection reads them all.
+/// Maximum length of a statement in bytes, and so of a definition, because each connection reads all definitions.
 pub(crate) const MAX_SQL: i32 = 1 << 20;
 
-/// The longest statement of a session; a setting of the deployment goes up to this.
+/// Maximum length of a statement of a session in bytes, and the upper bound of the deployment's setting.
 const MAX_SESSION_SQL: i32 = 16 << 20;
 
 pub(super) fn apply(connection: &rusqlite::Connection) -> rusqlite::Result<()> {
@@ -18,9 +18,9 @@ pub(super) fn apply(connection: &rusqlite::Connection) -> rusqlite::Result<()> {
         (Limit::SQLITE_LIMIT_COLUMN, 2000),
         (Limit::SQLITE_LIMIT_EXPR_DEPTH, 1000),
         (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 500),
-        // A pattern of 50,000 characters kept a single call busy for a minute, and nothing stops it.
+        // With the engine's own LIKE, a pattern of 50,000 characters kept a single call busy for a minute.
         (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 100),
-        // Each path of a JSON function looks through the whole document.
+        // Each path of a JSON function searches the whole document.
         (Limit::SQLITE_LIMIT_FUNCTION_ARG, 127),
         (Limit::SQLITE_LIMIT_ATTACHED, 0),
         (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
@@ -31,7 +31,7 @@ pub(super) fn apply(connection: &rusqlite::Connection) -> rusqlite::Result<()> {
     defend(connection)
 }
 
-/// What the contract promises to sessions (hosted-v1 §11.1).
+/// Applies the limits that the contract promises to sessions (hosted-v1 §11.1).
 pub(super) fn apply_for_session(connection: &rusqlite::Connection) -> rusqlite::Result<()> {
     apply(connection)?;
     for (limit, value) in [

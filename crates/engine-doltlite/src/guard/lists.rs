@@ -1,7 +1,7 @@
-//! What strangers may use. What is not named here is refused, also when a later engine adds it; a test walks through everything the engine
-//! has. All names are in lower case.
+//! The allow-lists for user statements. Everything that is not named here is refused, including what a later engine
+//! adds; a test checks everything the engine has. All names are in lower case.
 
-/// Functions that give the same result for the same arguments, at the same commit.
+/// Functions that return the same result for the same arguments at the same commit.
 const STEADY: &[&str] = &[
     "->",
     "->>",
@@ -148,7 +148,8 @@ const STEADY: &[&str] = &[
     "zeroblob",
 ];
 
-/// Functions whose result may differ from run to run. Those of date and time count, because they know the word 'now'.
+/// Functions whose result may differ from run to run. Date and time functions are included because they accept the word
+/// 'now'.
 const VOLATILE: &[&str] = &[
     "changes",
     "current_date",
@@ -167,7 +168,7 @@ const VOLATILE: &[&str] = &[
     "unixepoch",
 ];
 
-/// Functions the engine calls inside `ALTER TABLE`; it does not let anybody else call them.
+/// Functions that the engine calls inside `ALTER TABLE`. The engine refuses every other call of them.
 const INSIDE_ALTER: &[&str] = &[
     "sqlite_drop_column",
     "sqlite_rename_column",
@@ -176,7 +177,7 @@ const INSIDE_ALTER: &[&str] = &[
     "sqlite_rename_test",
 ];
 
-/// The engine's tables that show its refs, or begin at all of them rather than at the commit that is read.
+/// The engine's tables that show its refs, or start at all refs rather than at the commit that is read.
 const ELSEWHERE_TABLES: &[&str] = &["dolt_branches", "dolt_commit_ancestors", "dolt_tags"];
 
 /// The engine's tables about the history of the commit that is read.
@@ -192,7 +193,8 @@ const HISTORY_TABLES: &[&str] = &[
     "dolt_status",
 ];
 
-/// Functions that take a commit, as a hash or as a way to an ancestor. Another that is allowed belongs here, too, unless it takes none.
+/// Functions that take a commit, as a hash or as a path to an ancestor. A function that is added to the allow-lists
+/// must be added here too if it takes a commit.
 const FUNCTIONS_OF_COMMITS: &[&str] = &[
     "dolt_hashof",
     "dolt_hashof_catalog",
@@ -202,17 +204,17 @@ const FUNCTIONS_OF_COMMITS: &[&str] = &[
     "dolt_merge_base",
 ];
 
-/// Those of [`HISTORY_TABLES`] that take a commit, as an argument or in a condition.
+/// The tables of [`HISTORY_TABLES`] that take a commit, as an argument or in a condition.
 const TABLES_OF_COMMITS: &[&str] =
     &["dolt_diff", "dolt_diff_stat", "dolt_diff_summary", "dolt_log", "dolt_patch", "dolt_schema_diff"];
 
-/// Those of [`HISTORY_PREFIXES`] that do.
+/// The prefixes of [`HISTORY_PREFIXES`] whose tables take a commit.
 const PREFIXES_OF_COMMITS: &[&str] = &["dolt_at_", "dolt_diff_", "dolt_history_"];
 
-/// The engine's tables about the history of one table: this, then its name.
+/// Prefixes of the engine's tables about the history of one table. The name of that table follows.
 const HISTORY_PREFIXES: &[&str] = &["dolt_at_", "dolt_blame_", "dolt_diff_", "dolt_history_"];
 
-/// Modules whose own tables, or tables made with them, may be read.
+/// Modules that may be read, directly or through tables made with them.
 const MODULES: &[&str] = &[
     "fts5",
     "json_each",
@@ -233,28 +235,28 @@ const MODULES: &[&str] = &[
 /// Modules that `CREATE VIRTUAL TABLE` may use.
 const CREATABLE: &[&str] = &["fts5", "rtree", "rtree_i32"];
 
-/// Tables of SQLite itself that may be read.
+/// SQLite's own tables that may be read.
 const SYSTEM_TABLES: &[&str] = &["sqlite_master", "sqlite_schema", "sqlite_sequence", "sqlite_stat1", "sqlite_stat4"];
 
-/// Pragmas about definitions, with the name of a table or index.
+/// Pragmas about definitions. They take the name of a table or index.
 const SCHEMA_PRAGMAS: &[&str] =
     &["foreign_key_list", "index_info", "index_list", "index_xinfo", "table_info", "table_list", "table_xinfo"];
 
-/// Pragmas that may be asked for, not set.
+/// Pragmas that may be read but not set.
 const VALUE_PRAGMAS: &[&str] = &["data_version", "encoding", "user_version"];
 
-/// Whether a table of the engine lists the columns of a view.
+/// Returns `true` if a table of the engine lists the columns of a view.
 pub(super) fn shows_columns(name: &str) -> bool {
     ["pragma_table_info", "pragma_table_xinfo"].iter().any(|table| name.eq_ignore_ascii_case(table))
 }
 
-/// What a function is to the guard.
+/// How the guard treats a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Function {
     Steady,
     Volatile,
     InsideAlter,
-    /// Answered by the API; what the engine would say is about a branch of ours.
+    /// Provided by the API. The engine's answer would be about the reserved branch.
     Elsewhere,
     Refused,
 }
@@ -281,29 +283,30 @@ pub(super) fn table_takes_commits(name: &str) -> bool {
     is_fixed_table_of_commits(name) || PREFIXES_OF_COMMITS.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Those there is one of.
+/// Returns the names of the single tables that take commits, as opposed to those that exist once per user table.
 pub(super) fn fixed_tables_of_commits() -> &'static [&'static str] {
     TABLES_OF_COMMITS
 }
 
-/// Whether it is one of the engine, not one for each table.
+/// Returns `true` if `name` is a single table of the engine that takes commits, and not one that exists once per user
+/// table.
 pub(super) fn is_fixed_table_of_commits(name: &str) -> bool {
     TABLES_OF_COMMITS.contains(&name)
 }
 
-/// What a table is to the guard.
+/// How the guard treats a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TableAccess {
-    /// The user's own, or a view of definitions.
+    /// A table of the user, or a module that shows definitions.
     Plain,
     History,
-    /// One of SQLite's.
+    /// One of SQLite's own tables.
     System,
     Elsewhere,
     Refused,
 }
 
-/// `is_module`: the engine has a virtual table module of this name.
+/// Classifies a table. `is_module` is set if the engine has a virtual table module of this name.
 pub(super) fn table(name: &str, is_module: bool) -> TableAccess {
     if ELSEWHERE_TABLES.contains(&name) {
         TableAccess::Elsewhere

@@ -1,4 +1,5 @@
-//! Keeps SQL of strangers inside its database: an allow-list, run-time limits and bounded replacements of some functions.
+//! The guard that confines untrusted SQL to its database: an allow-list, run-time limits and bounded replacements of
+//! some functions.
 
 mod authorizer;
 mod float_format;
@@ -20,69 +21,70 @@ pub(crate) use self::history::{no_such_commit, wrap};
 pub(crate) use self::limits::{MAX_LENGTH, MAX_SQL};
 use crate::reach::Scope;
 
-/// Whose statements a connection runs at the moment.
+/// The kind of statements that a connection currently runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GuardMode {
-    /// Ours: everything goes.
+    /// Internal statements. Everything is allowed.
     Trusted,
-    /// A stranger's, who may read.
+    /// User statements that may read.
     Reader,
-    /// A stranger's, who may change rows and definitions.
+    /// User statements that may change rows and definitions.
     Writer,
-    /// A client's of a deployment. `defines`: the statement is one about definitions.
+    /// Statements of a deployment's client. `defines` is set if the statement creates, alters or drops definitions.
     Session { power: SqlPower, defines: bool },
 }
 
-/// Why a statement was refused.
+/// The reason why the guard refused a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum GuardRefusal {
-    /// It changes something and may not.
+    /// The statement changes something and may not.
     Write,
-    /// It is never allowed.
+    /// The statement is never allowed.
     Never,
-    /// It asks for what the API answers and the engine would answer wrongly.
+    /// The statement asks for data that only the API provides; the engine's answer would be wrong.
     Elsewhere(String),
-    /// Only through a wrapper of ours that is not there yet.
+    /// The statement needs a wrapper that is not installed yet.
     Unwrapped,
 }
 
-/// What the guard saw while a statement was prepared.
+/// What the guard observed while a statement was prepared.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StatementEffects {
-    /// The first refusal.
+    /// The first refusal, if any.
     pub refusal: Option<GuardRefusal>,
-    /// Whether something was used whose result changes from run to run.
+    /// Whether the statement used a function whose result may differ from run to run.
     pub volatile: bool,
-    /// Whether a version control command was used: it changes something, also in a `SELECT`.
+    /// Whether the statement used a version control command. Such a command changes something even in a `SELECT`.
     pub commands: bool,
-    /// Whether that may leave the session on another branch.
+    /// Whether the command may leave the session on another branch.
     pub leaves_branch: bool,
-    /// Whether it collects garbage.
+    /// Whether the command collects garbage.
     pub collects: bool,
-    /// Whether it drops a table, an index, a view or a trigger.
+    /// Whether the statement drops a table, an index, a view or a trigger.
     pub drops: bool,
-    /// The views through which it reads tables whose columns are those of a commit, in lower case.
+    /// The views through which the statement reads tables that take their columns from a commit, in lower case.
     pub views: BTreeSet<String>,
-    /// Whether it asks for the columns of what may be any view.
+    /// Whether the statement asks for the columns of a table or view, which may be any view.
     pub asks_columns: bool,
-    /// Whether something of the session itself changes: a setting, a temporary object.
+    /// Whether the statement changes the session itself: a setting or a temporary object.
     pub changes_session: bool,
-    /// Whether a setting was asked for, or one of the session set: the file stays as it is.
+    /// Whether the statement reads a setting, or changes a setting of the session. Neither changes the file.
     pub asks_pragma: bool,
-    /// Whether the result names files.
+    /// Whether the result contains names of files.
     pub lists_files: bool,
-    /// Whether rows are inserted.
+    /// Whether the statement inserts rows.
     pub inserts: bool,
-    /// Whether other commits than the one it runs at are looked at.
+    /// Whether the statement reads commits other than the one it runs at.
     pub history: bool,
 }
 
 struct GuardState {
     mode: GuardMode,
     seen: StatementEffects,
-    /// Names that may be used only through wrappers, of which these are there; `None` if none is needed.
+    /// The names that have wrappers. All other names that take commits need one before they are used. `None` if no
+    /// wrappers are needed.
     wrapped: Option<HashSet<String>>,
-    /// Wrappers that were asked for.
+    /// Names whose wrappers were requested.
     wanted: BTreeSet<String>,
 }
 
@@ -93,13 +95,14 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Sets limits, functions and the authorizer. `modules` are the names of all virtual table modules of the engine.
+    /// Installs the limits, the replaced functions and the authorizer. `modules` are the names of all virtual table
+    /// modules of the engine.
     pub(crate) fn install(connection: &rusqlite::Connection, modules: Arc<HashSet<String>>) -> rusqlite::Result<Self> {
         limits::apply(connection)?;
         Self::watch(connection, modules)
     }
 
-    /// The same for sessions of a deployment's clients, which have wider limits.
+    /// Works like [`Self::install`] for sessions of deployment clients, which have wider limits.
     pub(crate) fn install_for_session(
         connection: &rusqlite::Connection,
         modules: Arc<HashSet<String>>,
@@ -126,7 +129,8 @@ impl Guard {
         Ok(Self { state })
     }
 
-    /// Switches to `mode` until the result is dropped, when the statements are ours again. With a scope, they name no commits but those of it.
+    /// Switches to `mode` until the result is dropped, which switches back to [`GuardMode::Trusted`]. With a scope, the
+    /// statements may name only the commits of that scope.
     #[must_use]
     pub(crate) fn enter(&self, mode: GuardMode, scope: Option<Arc<Scope>>) -> Entered<'_> {
         let mut state = self.lock();
@@ -140,7 +144,7 @@ impl Guard {
         Entered { guard: self, _in_scope: history::enter(scope) }
     }
 
-    /// The names to be wrapped before what was prepared last is prepared again; they are asked for once.
+    /// Takes the names to wrap before the last statement is prepared again.
     pub(crate) fn take_wanted(&self) -> BTreeSet<String> {
         let mut state = self.lock();
         let wanted = std::mem::take(&mut state.wanted);
@@ -150,18 +154,19 @@ impl Guard {
         wanted
     }
 
-    /// Allows a name: it stands for a wrapper now.
+    /// Allows a name, which now stands for a wrapper.
     pub(crate) fn wrapped(&self, name: String) {
         self.lock().wrapped.get_or_insert_default().insert(name);
     }
 
-    /// The views through which what was prepared last reads tables of commits, in lower case; `None` if they may be any.
+    /// Returns the views through which the last prepared statement reads tables of commits, in lower case. Returns
+    /// `None` if it may read any view.
     pub(crate) fn views(&self) -> Option<BTreeSet<String>> {
         let state = self.lock();
         (!state.seen.asks_columns).then(|| state.seen.views.clone())
     }
 
-    /// Runs a statement of ours amid a user's.
+    /// Runs an internal statement in the middle of a user statement.
     pub(crate) fn trusted<T>(&self, work: impl FnOnce() -> T) -> T {
         let before = std::mem::replace(&mut self.lock().mode, GuardMode::Trusted);
         let result = work();
@@ -169,12 +174,12 @@ impl Guard {
         result
     }
 
-    /// Whether anything was wrapped.
+    /// Returns `true` if anything was wrapped.
     pub(crate) fn is_wrapped(&self) -> bool {
         self.lock().wrapped.as_ref().is_some_and(|names| !names.is_empty())
     }
 
-    /// Forgets what was seen, and gives it.
+    /// Takes the effects observed so far.
     pub(crate) fn take_seen(&self) -> StatementEffects {
         std::mem::take(&mut self.lock().seen)
     }
@@ -184,7 +189,7 @@ impl Guard {
     }
 }
 
-/// See [`Guard::enter`].
+/// A guard in a mode, until dropped; see [`Guard::enter`].
 pub(crate) struct Entered<'a> {
     guard: &'a Guard,
     _in_scope: history::InScope,

@@ -1,6 +1,7 @@
 //! `LIKE` and `GLOB`, with the results of the engine's own functions.
 //!
-//! The time of one comparison is the product of the lengths of text and pattern. Unlike the engine's, these end with the time of their statement.
+//! The time of one comparison is the product of the lengths of text and pattern. Unlike the engine's functions, these
+//! stop when the time of their statement is over.
 
 use rusqlite::Error;
 use rusqlite::functions::{Context, FunctionFlags};
@@ -14,7 +15,7 @@ const QUESTION: u32 = b'?' as u32;
 const BRACKET: u32 = b'[' as u32;
 const PERCENT: u32 = b'%' as u32;
 const UNDERSCORE: u32 = b'_' as u32;
-/// Stands for a character that has no meaning in a pattern: no text has it.
+/// Represents a character without a meaning in patterns. No text contains it.
 const NONE: u32 = 0;
 
 pub(super) fn install(connection: &Connection, flags: FunctionFlags) -> rusqlite::Result<()> {
@@ -24,14 +25,14 @@ pub(super) fn install(connection: &Connection, flags: FunctionFlags) -> rusqlite
     connection.create_scalar_function("glob", 2, flags, move |context| compare(context, longest, GLOB))
 }
 
-/// What characters of a pattern mean.
+/// The characters that have a meaning in a pattern.
 #[derive(Debug, Clone, Copy)]
 struct PatternMeaning {
-    /// Any number of characters.
+    /// Matches any number of characters.
     all: u32,
-    /// One character.
+    /// Matches one character.
     one: u32,
-    /// Begins a set, or takes the meaning of the character that follows away.
+    /// Begins a set (`GLOB`), or makes the next character literal (`LIKE … ESCAPE`).
     other: u32,
     has_sets: bool,
     ignores_case: bool,
@@ -44,7 +45,7 @@ const GLOB: PatternMeaning =
 
 fn like_with_escape(context: &Context<'_>, longest: usize) -> rusqlite::Result<Option<bool>> {
     let Some(escape) = text(context.get_raw(2)) else {
-        // The pattern is looked at first.
+        // As in the engine, the length of the pattern is checked first.
         return check_length(context, longest).map(|_| None);
     };
     check_length(context, longest)?;
@@ -75,7 +76,7 @@ fn failure(code: i32, text: &str) -> Error {
 fn compare(context: &Context<'_>, longest: usize, meaning: PatternMeaning) -> rusqlite::Result<Option<bool>> {
     check_length(context, longest)?;
     let (Some(pattern), Some(subject)) = (text(context.get_raw(0)), text(context.get_raw(1))) else { return Ok(None) };
-    // The engine takes a NUL for the end of both.
+    // The engine treats a NUL as the end of both texts.
     let until_nul = |bytes: &[u8]| memchr::memchr(0, bytes).unwrap_or(bytes.len());
     let matcher = Matcher {
         pattern: &pattern[..until_nul(&pattern)],
@@ -90,7 +91,8 @@ fn compare(context: &Context<'_>, longest: usize, meaning: PatternMeaning) -> ru
 enum MatchOutcome {
     Match,
     Differs,
-    /// What follows a wildcard is nowhere in the rest: another place for an earlier wildcard cannot help.
+    /// What follows a wildcard occurs nowhere in the rest, so that trying another position for an earlier wildcard is
+    /// useless.
     Nowhere,
 }
 
@@ -135,7 +137,7 @@ impl Matcher<'_> {
         Ok(if place >= self.subject.len() { MatchOutcome::Match } else { MatchOutcome::Differs })
     }
 
-    /// Behind a wildcard for any number of characters.
+    /// Matches the pattern after a wildcard for any number of characters.
     fn after_wildcard(&self, mut at: usize, mut place: usize) -> rusqlite::Result<MatchOutcome> {
         let PatternMeaning { all, one, other, has_sets, ignores_case } = self.meaning;
         let mut begins = at;
@@ -193,7 +195,7 @@ impl Matcher<'_> {
         }
     }
 
-    /// Whether the next character is in the set that `at` is behind the bracket of.
+    /// Returns `true` if the next character is in the set whose bracket precedes `at`.
     fn in_set(&self, at: &mut usize, place: &mut usize) -> bool {
         let character = utf8_read(self.subject, place);
         if character == 0 {
@@ -247,7 +249,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// The engine's own functions say the same.
+        /// The results equal those of the engine's own functions.
         #[test]
         fn results_are_those_of_the_engine(
             pattern in r"[ab%_*?\[\]^\-é\\AB]{0,9}", subject in "[abAB_%éÉ😀\\-]{0,9}", escape in prop_oneof![Just("\\"), Just("%"), Just("_"), Just("é"), Just("ab"), Just("")],

@@ -1,5 +1,5 @@
-//! What sessions of a deployment's clients may use: the allow-lists of the hosted contract (§8.7, §8.8). What is not named here, or for strangers
-//! of every kind in `lists`, is refused.
+//! The allow-lists for sessions of deployment clients (hosted-v1 §8.7, §8.8). Everything that is named neither here nor
+//! in `lists` is refused.
 
 use std::collections::HashSet;
 
@@ -9,10 +9,10 @@ use rusqlite::hooks::{AuthAction, AuthContext};
 use super::lists::{self, Function, TableAccess};
 use super::{GuardRefusal, StatementEffects};
 
-/// Functions that say where a session or the database stands.
+/// Functions that return the state of the session or the database.
 const STANDING: &[&str] = &["active_branch", "dolt_config"];
 
-/// Functions that change the database, a branch, a tag, or which branch a session is on.
+/// Functions that change the database, a branch, a tag, or the branch of the session.
 const CHANGING: &[&str] = &[
     "dolt_add",
     "dolt_branch",
@@ -27,7 +27,7 @@ const CHANGING: &[&str] = &[
     "dolt_tag",
 ];
 
-/// Those of them that may leave the session on another branch.
+/// The functions of [`CHANGING`] that may leave the session on another branch.
 const MOVING: &[&str] = &["dolt_branch", "dolt_checkout", "dolt_rebase"];
 
 /// Tables about versions.
@@ -47,15 +47,15 @@ const VERSION_TABLES: &[&str] = &[
     "dolt_tags",
 ];
 
-/// Tables about the versions of one table: this, then its name.
+/// Prefixes of the tables about the versions of one table. The name of that table follows.
 const VERSION_PREFIXES: &[&str] =
     &["dolt_at_", "dolt_blame_", "dolt_conflicts_", "dolt_constraint_violations_", "dolt_diff_", "dolt_history_"];
 
-/// Tables about versions whose rows writers may change; the last two stand before a table's name.
+/// Version tables whose rows writers may change, by name and by prefix of a table's name.
 const CHANGEABLE: &[&str] = &["dolt_ignore", "dolt_rebase"];
 const CHANGEABLE_PREFIXES: &[&str] = &["dolt_conflicts_", "dolt_constraint_violations_"];
 
-/// Pragmas about what there is, some of them with a name or a number.
+/// Pragmas that return information, some of them about a name or up to a number.
 const ASKING: &[&str] = &[
     "collation_list",
     "compile_options",
@@ -74,13 +74,13 @@ const ASKING: &[&str] = &[
     "table_xinfo",
 ];
 
-/// Pragmas that belong to the session.
+/// Pragmas that change the session.
 const OF_THE_SESSION: &[&str] = &["defer_foreign_keys", "foreign_keys", "recursive_triggers"];
 
-/// Pragmas that belong to the file.
+/// Pragmas that change the file.
 const OF_THE_FILE: &[&str] = &["application_id", "user_version"];
 
-/// Pragmas that may be asked for, not set; `data_version` is what `fts5` asks for.
+/// Pragmas that may be read but not set. `fts5` reads `data_version`.
 const FIXED: &[&str] =
     &["busy_timeout", "data_version", "database_list", "encoding", "journal_mode", "schema_version", "synchronous"];
 
@@ -91,7 +91,7 @@ pub(super) fn check(
     modules: &HashSet<String>,
     context: &AuthContext<'_>,
 ) -> Result<(), GuardRefusal> {
-    // Names arrive as the user typed them.
+    // Names arrive in the spelling of the user.
     match context.action {
         AuthAction::Select
         | AuthAction::Recursive
@@ -158,7 +158,8 @@ fn pragma(seen: &mut StatementEffects, name: &str, value: Option<&str>) -> Resul
     if OF_THE_FILE.contains(&name) { Ok(()) } else { Err(GuardRefusal::Never) }
 }
 
-/// Everything that changes something. Readers get this far and no further: their connection writes nothing, and says so itself.
+/// Checks the actions that change something. Readers may pass this check: their connection is read-only and refuses the
+/// write itself, with the error that clients expect.
 fn change(
     power: SqlPower,
     defines: bool,
@@ -230,7 +231,7 @@ fn here(context: &AuthContext<'_>) -> Result<(), GuardRefusal> {
 fn changeable(table: &str, defines: bool, modules: &HashSet<String>) -> bool {
     let name = table.to_ascii_lowercase();
     if name.starts_with("sqlite_") {
-        // Changed by the engine while it carries out a definition; by nobody else.
+        // Changed only by the engine, while it executes a definition.
         return defines;
     }
     if name.starts_with("dolt_") {

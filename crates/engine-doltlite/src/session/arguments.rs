@@ -1,4 +1,4 @@
-//! Arguments to the parameters of a statement, all of them.
+//! Binds arguments to the parameters of a statement. Every parameter needs an argument.
 
 use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{Arguments, SessionError};

@@ -1,4 +1,4 @@
-//! Names of the engine's primary result codes, without their prefix.
+//! Names of the engine's primary result codes, without the `SQLITE_` prefix.
 
 use branchyard_domain::ports::SessionError;
 use rusqlite::{Error, ffi};
@@ -41,22 +41,23 @@ fn name(primary: i32) -> &'static str {
     usize::try_from(primary).ok().and_then(|at| NAMES.get(at)).copied().unwrap_or("ERROR")
 }
 
-/// What the engine says about a statement. `refused`: the guard did not let it pass.
+/// Returns the error of a statement. `refused` is set if the guard refused the statement.
 pub(super) fn failure(error: &Error, refused: bool) -> SessionError {
     let (code, message) = errors::parts(error);
     let extended = code.map_or(ffi::SQLITE_ERROR, |code| code.extended_code);
-    // A file that may not grow any more is no full disk to the engine, but to its client it is one.
+    // The engine reports a failed write, not a full disk, if the file may not grow any more. To the client the disk is
+    // full.
     let primary = if extended == ffi::SQLITE_IOERR_WRITE { ffi::SQLITE_FULL } else { extended & 0xff };
-    // A function of ours that refuses can give no code, only a message.
+    // A replaced function that refuses can set only a message, not a code.
     let refused = refused
         || message.starts_with("not authorized")
-        // The engine's own refusal comes before the guard's.
+        // The engine refuses such a change before the guard does.
         || (message.starts_with("table sqlite_") && message.ends_with("may not be modified"));
     let code = if refused { "AUTH" } else { name(primary) };
     SessionError::Statement { code, message }
 }
 
-/// What is refused before the engine sees it.
+/// Returns the error for a statement that is refused before the engine sees it.
 pub(super) fn not_authorized() -> SessionError {
     SessionError::Statement { code: "AUTH", message: "not authorized".into() }
 }

@@ -1,4 +1,4 @@
-//! A deployment's databases as files: made, seeded, copied, looked through.
+//! Creates, seeds, copies and checks the database files of deployments.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::sql::errors;
 
 impl SessionEngine for DoltliteEngine {
     fn create_served(&self, database: DatabaseId, author: &Signature, message: &str) -> Result<(), EngineError> {
-        // Its branches are the clients' own, so the first one keeps its name.
+        // The branches belong to the clients, so the first branch keeps its name.
         commits::create_with(self, database, author, message, |_| Ok(())).map(drop)
     }
 
@@ -36,7 +36,7 @@ impl SessionEngine for DoltliteEngine {
     }
 
     fn put_back(&self, database: DatabaseId, from: &Path) -> Result<(), EngineError> {
-        // As it is, whatever branches it has: [`DoltliteEngine::restore`] would take one of them for the reserved one.
+        // The copy keeps all its branches: [`DoltliteEngine::restore`] would rename one of them as the reserved branch.
         commits::install_copy(self, from, database, |_| Ok(()))
     }
 
@@ -87,7 +87,8 @@ impl SessionEngine for DoltliteEngine {
             .map_err(|error| errors::fault("open a database", error))?;
         let collected = connection.raw().query_row("SELECT dolt_gc()", [], |_| Ok(()));
         drop(connection);
-        // Whoever opened the old file meanwhile goes on reading it and gives it up afterwards.
+        // A connection that was opened meanwhile still reads the old file. The second eviction closes it when it is
+        // returned.
         self.evict(database);
         drop(turn);
         collected.map_err(|error| errors::fault("collect garbage", error))
@@ -98,7 +99,7 @@ impl SessionEngine for DoltliteEngine {
     }
 }
 
-/// Moves the reserved branch to the commit, gives it its new name, and removes all others and all tags.
+/// Moves the active branch to the commit, renames it to `branch`, and removes all other branches and all tags.
 fn keep_one_branch(raw: &rusqlite::Connection, branch: &str, commit: &CommitHash) -> rusqlite::Result<()> {
     let done = |row: &rusqlite::Row<'_>| row.get::<_, rusqlite::types::Value>(0).map(drop);
     raw.query_row("SELECT dolt_reset('--hard', ?)", [commit.as_str()], done)?;
@@ -121,6 +122,6 @@ fn doltlite_version() -> String {
     let ask = || -> rusqlite::Result<String> {
         rusqlite::Connection::open_in_memory()?.query_row("SELECT dolt_version()", [], |row| row.get(0))
     };
-    // It answers, or there is no engine.
+    // The query fails only if the process has no engine.
     ask().unwrap_or_default().trim_start_matches('v').to_owned()
 }

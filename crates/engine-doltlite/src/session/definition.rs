@@ -1,5 +1,8 @@
-//! Changes of definitions: none may become longer than the engine's other connections read, or the database could be neither backed up nor
-//! collected any more; and what the engine does wrong when one changes in the middle of a transaction is avoided.
+//! Checks and preparations for statements that change definitions.
+//!
+//! No definition may become longer than the engine's other connections can read, because the database could then be
+//! neither backed up nor garbage-collected. The module also avoids an error of the engine when a definition changes in
+//! the middle of a transaction.
 
 use branchyard_domain::ports::SessionError;
 use rusqlite::limits::Limit;
@@ -9,13 +12,14 @@ use crate::connection::Connection;
 use crate::guard::MAX_LENGTH;
 use crate::schema;
 
-/// Runs a statement about definitions and fails when it left one that is too long; the caller undoes it then.
+/// Runs a statement that changes definitions. Fails if a definition is too long afterwards; the caller then rolls back.
 pub(super) fn watched<T>(
     connection: &Connection,
     run: impl FnOnce() -> Result<T, SessionError>,
 ) -> Result<T, SessionError> {
     let ours = |error: rusqlite::Error| codes::failure(&error, false);
-    // The engine reads what it is about to store. That it is too long is better said by us than found out by it.
+    // The engine parses the definition that it is about to store. The limit is raised so that `schema::too_long`
+    // reports a definition that is too long, with a clearer error than the engine's.
     let limit = |bytes| connection.raw().set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, bytes).map_err(ours);
     let usual = limit(MAX_LENGTH)?;
     let ran = run();
@@ -27,8 +31,9 @@ pub(super) fn watched<T>(
     }
 }
 
-/// The same for a command, a merge for one, which is done when it is done: the branch goes back to where it was. Where changes that
-/// were not committed would be lost by that, the command stays, and the error says what to do.
+/// Works like [`watched`] for a command, such as a merge, that takes effect at once: if a definition is too long, the
+/// branch is reset to its previous commit. If a reset would lose uncommitted changes, the effect of the command stays,
+/// and the error explains what to do.
 pub(super) fn watched_command<T>(
     connection: &Connection,
     run: impl FnOnce() -> Result<T, SessionError>,
@@ -48,8 +53,8 @@ pub(super) fn watched_command<T>(
     Err(SessionError::Statement { code: "TOOBIG", message })
 }
 
-/// Has the engine put the rows in order that the open transaction changed so far. An ALTER TABLE would otherwise take rows that were
-/// deleted for ones that are there, and give those that take their places its default where they are NULL.
+/// Forces the engine to process the row changes that the open transaction made so far. Otherwise an ALTER TABLE would
+/// treat deleted rows as present, and would replace NULL by its default in the rows that took their places.
 pub(super) fn settle(connection: &Connection) -> rusqlite::Result<()> {
     connection.raw().query_row("SELECT dolt_hashof_db()", [], |_| Ok(()))
 }

@@ -1,4 +1,4 @@
-//! Sessions on a deployment's files: statements of its clients, one after the other, on a guarded connection.
+//! Sessions on the files of deployments: statements of a client, one after the other, on a guarded connection.
 
 mod arguments;
 mod codes;
@@ -21,23 +21,24 @@ use crate::pool::Pool;
 use crate::sql::errors;
 use crate::watchdog::Watchdog;
 
-/// One session. Its connection goes back to the pool when nobody could tell it from a new one.
+/// A session. Its connection returns to the pool if the session left no trace on it.
 struct EngineSession {
-    /// There until the session is dropped.
+    /// `Some` until the session is dropped.
     connection: Option<Connection>,
     request: SessionRequest,
     pool: Arc<Pool<SessionRequest>>,
     generation: u64,
     watchdog: Arc<Watchdog>,
-    /// The branch it started on.
+    /// The branch on which the session started.
     home: String,
-    /// A setting or a temporary object of its own was made.
+    /// Whether the connection must not be reused: the session changed a setting or made a temporary object, or its work
+    /// was refused memory.
     changed: bool,
-    /// It may be on another branch.
+    /// Whether the session may be on another branch.
     left_home: bool,
-    /// The open transaction was begun as one that reads.
+    /// Whether the open transaction was begun as read-only.
     reads_only: bool,
-    /// The open transaction changed something.
+    /// Whether the open transaction changed something.
     wrote: bool,
 }
 
@@ -58,7 +59,7 @@ pub(crate) fn open(engine: &DoltliteEngine, request: &SessionRequest) -> Result<
                     SessionError::Engine(errors::fault("open a session", error))
                 }
             })?;
-            // A tag or an expression about commits opens, too; it is no branch.
+            // A tag or a commit expression can be opened too, but is no branch.
             still_there(connection)
                 .filter(|(_, home)| request.branch.as_ref().is_none_or(|branch| branch == home))
                 .ok_or_else(|| no_such_branch(request))?
@@ -82,7 +83,7 @@ fn no_such_branch(request: &SessionRequest) -> SessionError {
     SessionError::NoSuchBranch(request.branch.clone().unwrap_or_default())
 }
 
-/// The connection with the branch it is on, unless that was deleted.
+/// Returns the connection and its branch, or `None` if the branch was deleted.
 fn still_there(connection: Connection) -> Option<(Connection, String)> {
     let branch = active_branch(&connection)?;
     Some((connection, branch))
@@ -100,7 +101,7 @@ impl EngineSession {
             .ok_or_else(|| SessionError::Engine(EngineError::Unavailable("the session has lost its connection".into())))
     }
 
-    /// Runs `work`; nobody else gets a connection whose work was refused memory (see [`Connection::is_sound_since`]).
+    /// Runs `work`. A connection whose work was refused memory is not reused (see [`Connection::is_sound_since`]).
     fn weighed<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
         let before = Allocated::now();
         let result = work(self);
@@ -108,7 +109,7 @@ impl EngineSession {
         result
     }
 
-    /// Notes what a statement left behind.
+    /// Records the effect of a statement on the transaction.
     fn note(&mut self, wrote: bool) {
         if self.is_autocommit() {
             self.wrote = false;
@@ -118,11 +119,11 @@ impl EngineSession {
         }
     }
 
-    /// A transaction that was begun as one that reads is over.
+    /// Ends the read-only mode of a transaction that is over.
     fn end_reading(&mut self) {
         if std::mem::take(&mut self.reads_only) && self.request.power != SqlPower::Read {
             let ended = self.connection().is_ok_and(|c| c.raw().execute_batch("PRAGMA query_only = off").is_ok());
-            // Otherwise the connection goes on refusing writes, and nobody else gets it.
+            // If this fails, the connection still refuses writes, so it must not be reused.
             self.changed |= !ended;
         }
     }

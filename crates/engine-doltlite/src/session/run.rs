@@ -1,4 +1,4 @@
-//! Running one statement of a session.
+//! Runs one statement of a session.
 
 use std::time::Duration;
 
@@ -20,9 +20,9 @@ use crate::read;
 use crate::sql::errors;
 use crate::sql::statement_kind::{StatementKind, defines, statement_kind};
 
-/// Message of a commit that a transaction becomes by itself.
+/// Message of the commit that is made automatically for a transaction.
 const TRANSACTION: &str = "SQL transaction";
-/// Time preparing a statement to describe it may take.
+/// Time limit for preparing a statement in order to describe it.
 const DESCRIBING: Duration = Duration::from_secs(10);
 
 pub(super) fn run(
@@ -75,7 +75,7 @@ pub(super) fn describe(session: &EngineSession, sql: &str) -> Result<StatementDe
     })
 }
 
-/// Where the guard takes over.
+/// Returns the guard mode for a statement.
 fn mode(session: &EngineSession, text: &str) -> GuardMode {
     let defines = is_first_word(text, &["CREATE", "DROP", "ALTER", "ANALYZE", "REINDEX"]);
     GuardMode::Session { power: session.request.power, defines }
@@ -88,7 +88,7 @@ fn check_text(sql: &str) -> Result<(), SessionError> {
         SqlFailure::Engine(message) => SessionError::Statement { code: "ERROR", message },
         other => SessionError::Statement { code: "ERROR", message: other.to_string() },
     })?;
-    // The one statement that no authorizer is asked about.
+    // The authorizer is not asked about this statement.
     if is_first_word(sql, &["VACUUM"]) {
         return Err(codes::not_authorized());
     }
@@ -99,7 +99,7 @@ fn failed(error: &rusqlite::Error, seen: &StatementEffects) -> SessionError {
     codes::failure(error, seen.refusal.is_some())
 }
 
-/// What a statement turned out to be when it was prepared.
+/// The properties of a prepared statement.
 struct PreparedKind {
     seen: StatementEffects,
     writes: bool,
@@ -109,11 +109,11 @@ struct PreparedKind {
 
 impl PreparedKind {
     fn of(statement: &Statement<'_>, text: &str, seen: StatementEffects) -> Self {
-        // Modules ask for settings, too, on behalf of statements that write.
+        // Modules also read settings on behalf of statements that write.
         let asks = seen.asks_pragma && is_first_word(text, &["PRAGMA"]);
         let writes = seen.commands || !(statement.readonly() || asks);
         let inserts = seen.inserts && is_first_word(text, &["INSERT", "REPLACE", "WITH"]);
-        // A statement that collects garbage while it writes rows takes space, too.
+        // A statement that collects garbage while it writes rows takes up space too.
         let frees_space = seen.drops || (seen.collects && statement.readonly());
         Self { seen, writes, inserts, frees_space }
     }
@@ -168,10 +168,10 @@ fn one(
     outcome.map(|(report, _)| report)
 }
 
-/// Why it was ended before its end, instead of that it was.
+/// Replaces the error of an interrupted statement by the reason for the interrupt.
 fn unless_ended(error: SessionError, ended: Option<EngineError>) -> SessionError {
     match (error, ended) {
-        // Once the time is over there is no memory either.
+        // Once the time is over, the memory budget refuses every allocation.
         (SessionError::Statement { code: "INTERRUPT" | "NOMEM", .. }, Some(EngineError::TimedOut(limit))) => {
             SessionError::TimedOut(limit)
         }
@@ -180,7 +180,7 @@ fn unless_ended(error: SessionError, ended: Option<EngineError>) -> SessionError
     }
 }
 
-/// How a statement is made one that can be undone: begun, kept, undone.
+/// The statements that begin, keep and undo the unit in which a statement runs.
 type Undoable = (&'static str, &'static str, &'static str);
 const TRANSACTION_OF_OURS: Undoable = ("BEGIN IMMEDIATE", "COMMIT", "ROLLBACK");
 const SAVEPOINT_OF_OURS: Undoable = (
@@ -189,7 +189,7 @@ const SAVEPOINT_OF_OURS: Undoable = (
     "ROLLBACK TO branchyard_statement; RELEASE branchyard_statement",
 );
 
-/// What does not change while a statement runs.
+/// The context of a statement that does not change while the statement runs.
 struct RunContext<'a> {
     bounds: &'a StatementBounds,
     allowance: &'a MemoryBudget,
@@ -221,7 +221,8 @@ fn prepare_and_run(
     }
     drop(entered);
     if kind.seen.commands {
-        // Idle sessions would be "in use": branches they are on could be neither deleted nor renamed, no garbage collected.
+        // Idle sessions count as users of their branch: the branch could be neither deleted nor renamed, and no garbage
+        // collected.
         running.pool_of.pool.evict(running.pool_of.request.database);
     }
     let is_autocommit = connection.raw().is_autocommit();
@@ -252,7 +253,7 @@ fn prepare_and_run(
         connection.raw().execute_batch(keep).map_err(ours)?;
         Ok(StatementReport { moved_refs: report.moved_refs || commits, ..report })
     });
-    // A failure may have ended the transaction already.
+    // A failure may already have ended the transaction.
     if done.is_err() && !connection.raw().is_autocommit() {
         connection.raw().execute_batch(undo).map_err(ours)?;
     }
@@ -270,7 +271,7 @@ fn rows(
     let before = connection.raw().total_changes();
     let columns = read::describe(statement);
     let ran = {
-        // Preparing may happen again while it runs.
+        // The engine may prepare the statement again while it runs.
         let _entered = connection.enter(mode);
         let mut hiding = WithoutFiles(sink);
         let sink: &mut dyn RowSink = if kind.seen.lists_files { &mut hiding } else { hiding.0 };
@@ -293,7 +294,7 @@ fn rows(
     })
 }
 
-/// `BEGIN TRANSACTION READONLY`: the engine would take the last word for a name.
+/// Returns `true` for `BEGIN TRANSACTION READONLY`. The engine would treat the last word as a name.
 fn begins_reading(sql: &str) -> bool {
     let last = tokenize(sql).filter(|token| !token.is(";")).last();
     is_first_word(sql, &["BEGIN"]) && last.is_some_and(|token| token.is("READONLY"))
@@ -306,7 +307,7 @@ fn begin_reading(session: &mut EngineSession) -> Result<StatementReport, Session
     Ok(StatementReport::default())
 }
 
-/// Commits what the open transaction changed, by the caller; nothing when that is nothing.
+/// Commits the changes of the open transaction in the name of the caller. Does nothing if there are none.
 fn commit_all(connection: &Connection) -> Result<(), SessionError> {
     match commits::commit_session(connection, TRANSACTION) {
         Err(error) if !errors::parts(&error).1.starts_with("nothing to commit") => Err(codes::failure(&error, false)),

@@ -1,8 +1,8 @@
-//! What stands between the engine's rows and whoever takes them.
+//! Sinks between the rows of the engine and the sink of the caller.
 
 use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
 
-/// Takes nothing.
+/// A sink that discards all rows.
 pub(super) struct DiscardRows;
 
 impl RowSink for DiscardRows {
@@ -15,7 +15,7 @@ impl RowSink for DiscardRows {
     }
 }
 
-/// Passes the list of databases on without the names of files.
+/// A sink that passes on the list of databases without the names of files.
 pub(super) struct WithoutFiles<'a>(pub(super) &'a mut dyn RowSink);
 
 impl RowSink for WithoutFiles<'_> {

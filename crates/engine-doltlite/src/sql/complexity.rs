@@ -1,11 +1,11 @@
-//! How much work a statement is to prepare and to run, as far as its text says.
+//! Estimates the work of preparing and running a statement from its text.
 
 use branchyard_sqlite_lexer::{Token, TokenKind, tokenize};
 
-/// How deep parentheses may be nested, and with them subqueries and joins.
+/// Maximum nesting depth of parentheses, and so of subqueries and joins.
 pub(crate) const MAX_NESTING: usize = 100;
 
-/// Returns how deep the parentheses of a text are nested.
+/// Returns the nesting depth of the parentheses of a text.
 pub(crate) fn nesting(sql: &str) -> usize {
     let (mut depth, mut deepest) = (0_usize, 0);
     for token in tokenize(sql) {
@@ -21,7 +21,8 @@ pub(crate) fn nesting(sql: &str) -> usize {
     deepest
 }
 
-/// How many paths a call of a JSON function may have. Each is looked for in the whole document, and nothing stops a call.
+/// Maximum number of paths in a call of a JSON function. Each path searches the whole document, and a call cannot be
+/// interrupted.
 pub(crate) const MAX_PATHS: usize = 16;
 
 /// The functions that take several paths, and the number of arguments of each path.
@@ -40,13 +41,13 @@ const BY_PATHS: [(&str, usize); 12] = [
     ("jsonb_array_insert", 2),
 ];
 
-/// Returns how many paths the call with most of them has.
+/// Returns the largest number of paths in any call.
 pub(crate) fn paths(sql: &str) -> usize {
-    // Most statements are too short for too many.
+    // Most statements are too short to have too many paths.
     if sql.len() < 2 * MAX_PATHS {
         return 0;
     }
-    // Of each open parenthesis: how many arguments a path takes, if it belongs to such a function, and its commas.
+    // For each open parenthesis: the arguments per path, if a function with paths precedes it, and the commas seen.
     let mut open: Vec<(Option<usize>, usize)> = Vec::new();
     let (mut most, mut before) = (0, None);
     for token in tokenize(sql) {
@@ -66,7 +67,7 @@ pub(crate) fn paths(sql: &str) -> usize {
     most
 }
 
-/// How many arguments each path takes, if the token is the name of a function with paths.
+/// Returns the number of arguments per path if the token is the name of a function with paths.
 fn path_arguments(name: &Token<'_>) -> Option<usize> {
     if matches!(name.kind, TokenKind::Symbol | TokenKind::Number) {
         return None;

@@ -1,4 +1,4 @@
-//! From the engine's errors to the fixed texts of the contracts (v2 §6.7).
+//! Maps the engine's errors to the fixed texts of the contracts (v2 §6.7).
 
 use branchyard_domain::ports::{EngineError, SqlFailure};
 use branchyard_domain::values::CommitHash;
@@ -8,7 +8,7 @@ use rusqlite::{Error, ErrorCode, ffi};
 use super::statement_kind::{StatementKind, statement_kind};
 use crate::guard::{GuardMode, GuardRefusal, StatementEffects};
 
-/// Code and text of an error, without the statement.
+/// Returns the code and the text of an error, without the statement.
 pub(crate) fn parts(error: &Error) -> (Option<ffi::Error>, String) {
     match error {
         Error::SqliteFailure(code, Some(text)) => (Some(*code), text.clone()),
@@ -22,17 +22,17 @@ fn primary(error: &Error) -> Option<ErrorCode> {
     parts(error).0.map(|code| code.code)
 }
 
-/// Whether an interrupt ended the statement.
+/// Returns `true` if an interrupt ended the statement.
 pub(crate) fn interrupted(error: &Error) -> bool {
     primary(error) == Some(ErrorCode::OperationInterrupted)
 }
 
-/// Whether an interrupt ended the statement, or it got no memory, as after its time.
+/// Returns `true` if an interrupt ended the statement, or it was refused memory, as happens once its time is over.
 pub(crate) fn cut_short(error: &Error) -> bool {
     interrupted(error) || primary(error) == Some(ErrorCode::OutOfMemory)
 }
 
-/// An error of a statement of ours.
+/// Returns the error of an internal statement that failed.
 pub(crate) fn fault(context: &str, error: Error) -> EngineError {
     let (code, text) = parts(&error);
     match code.map(|code| code.code) {
@@ -51,7 +51,7 @@ pub(crate) fn fault(context: &str, error: Error) -> EngineError {
     }
 }
 
-/// Whether the engine says that a commit is not in the file.
+/// Returns `true` if the engine reports that a commit is not in the file.
 pub(crate) fn is_missing_commit(error: &Error) -> bool {
     let text = parts(error).1;
     text.contains("missing chunk")
@@ -63,12 +63,12 @@ pub(crate) fn is_missing_commit(error: &Error) -> bool {
         || text.contains("ref not found")
 }
 
-/// Whether the engine says that a hash is that of something else than a commit, or of nothing it can read as one.
+/// Returns `true` if the engine reports that a hash is not that of a readable commit.
 pub(crate) fn is_no_commit(error: &Error) -> bool {
     matches!(primary(error), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::NotFound))
 }
 
-/// An error of a statement of ours that names `commit`.
+/// Returns the error of an internal statement that failed and that names `commit`.
 pub(crate) fn fault_at(context: &str, commit: &CommitHash, error: Error) -> EngineError {
     if is_missing_commit(&error) {
         return EngineError::NoSuchCommit(commit.clone());
@@ -79,17 +79,17 @@ pub(crate) fn fault_at(context: &str, commit: &CommitHash, error: Error) -> Engi
     }
 }
 
-/// Why a stranger's statements came to nothing.
+/// The reason why user statements failed.
 #[derive(Debug)]
 pub(crate) enum StatementFailure {
-    /// They are to blame.
+    /// The statements are at fault.
     Sql(SqlFailure),
-    /// They are not.
+    /// The engine is at fault.
     Engine(EngineError),
 }
 
 impl StatementFailure {
-    /// For the caller of the port.
+    /// Converts the failure to an error of the port. `statement` is the number of the failed statement, from 1.
     pub(crate) fn at(self, statement: u32) -> EngineError {
         match self {
             Self::Sql(failure) => EngineError::Sql { failure, statement },
@@ -97,7 +97,7 @@ impl StatementFailure {
         }
     }
 
-    /// What ended the statements from outside, if anything did.
+    /// Returns the failure, or the external reason if the statements were ended early.
     pub(crate) fn unless_ended(self, ended: Option<EngineError>) -> Self {
         match ended {
             Some(EngineError::TimedOut(ms)) => Self::Sql(SqlFailure::TimedOut(ms)),
@@ -113,31 +113,31 @@ impl From<SqlFailure> for StatementFailure {
     }
 }
 
-/// Where a statement stands in what the user sent.
+/// The position of a statement in the text that the user sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StatementPosition<'a> {
-    /// All of it.
+    /// The whole text.
     pub whole: &'a str,
-    /// The statement.
+    /// The text of the statement.
     pub text: &'a str,
-    /// Where the statement begins.
+    /// Byte offset of the statement in `whole`.
     pub start: usize,
-    /// Whose.
+    /// The mode that the statement runs in.
     pub mode: GuardMode,
 }
 
 impl<'a> StatementPosition<'a> {
-    /// All of a text.
+    /// Returns the position of a text that is one statement.
     pub(crate) fn all(sql: &'a str, mode: GuardMode) -> Self {
         Self { whole: sql, text: sql, start: 0, mode }
     }
 
-    /// Nothing, or only the beginning of a statement.
+    /// Returns the error for a text that is empty or ends within a statement.
     pub(crate) fn ends_early(&self) -> SqlFailure {
         SqlFailure::Syntax { position: self.whole.len() + 1, near: String::new() }
     }
 
-    /// What a refusal by the guard is called.
+    /// Returns the error for a refusal by the guard.
     pub(crate) fn refused(&self, refusal: &GuardRefusal) -> SqlFailure {
         match refusal {
             GuardRefusal::Elsewhere(name) => {
@@ -155,11 +155,11 @@ impl<'a> StatementPosition<'a> {
         }
     }
 
-    /// What the first word alone forbids, whatever follows.
+    /// Returns the error for a statement whose first word alone is forbidden, if it is.
     pub(crate) fn refused_by_first_word(&self) -> Option<SqlFailure> {
         let word = first_word(self.text);
         match (statement_kind(self.text), self.mode) {
-            // The guard looks at each pragma.
+            // The guard checks each pragma.
             (StatementKind::Control, _) if word.eq_ignore_ascii_case("pragma") => None,
             (StatementKind::Control, _) => Some(SqlFailure::NotAllowed(word.to_owned())),
             (StatementKind::Maintenance, GuardMode::Writer) => Some(SqlFailure::NotAllowed(word.to_owned())),
@@ -170,9 +170,9 @@ impl<'a> StatementPosition<'a> {
         }
     }
 
-    /// Why preparing or running the statement failed.
+    /// Returns the reason why preparing or running the statement failed.
     pub(crate) fn failed(&self, error: Error, seen: &StatementEffects) -> StatementFailure {
-        // A virtual table that a user filled with nonsense is said to be damaged, too.
+        // The engine also reports a virtual table with invalid content of the user as damaged.
         let of_the_file = parts(&error).0.is_some_and(|code| match code.code {
             ErrorCode::DatabaseCorrupt => code.extended_code != ffi::SQLITE_CORRUPT_VTAB,
             ErrorCode::NotADatabase
@@ -183,7 +183,7 @@ impl<'a> StatementPosition<'a> {
             _ => false,
         });
         if of_the_file && seen.history && is_no_commit(&error) {
-            // One commit that cannot be read says nothing about the database.
+            // A single unreadable commit does not mean that the database is damaged.
             StatementFailure::Sql(SqlFailure::Engine("a commit of the history cannot be read".into()))
         } else if of_the_file {
             StatementFailure::Engine(fault("run a statement", error))
@@ -205,7 +205,7 @@ impl<'a> StatementPosition<'a> {
             return self.ends_early();
         }
         if let Some(near) = syntax_near(&text) {
-            // Without an offset: where the text stands first.
+            // The message has no offset: report the first occurrence of the token.
             let at = self.start + self.text.find(near).unwrap_or(0);
             return SqlFailure::Syntax { position: at + near.len() + 1, near: near.to_owned() };
         }
@@ -226,7 +226,7 @@ impl<'a> StatementPosition<'a> {
     }
 }
 
-/// The token in a message about syntax.
+/// Returns the token in a message about a syntax error.
 fn syntax_near(message: &str) -> Option<&str> {
     message
         .strip_prefix("near \"")

@@ -1,4 +1,4 @@
-//! The lexer against the engine's own tokenizer, on random texts.
+//! Compares the lexer with the engine's own tokenizer on random texts.
 
 use branchyard_sqlite_lexer::{TokenKind, skip_to_statement, statement_length, tokenize};
 use proptest::prelude::*;
@@ -98,7 +98,8 @@ fn connection() -> Connection {
     connection
 }
 
-/// What the engine makes of a text: how many statements and parameters, and how it refuses.
+/// Returns the parameter count of each statement that the engine finds in a text, and the error that ends the text, if
+/// any.
 fn outcome(connection: &Connection, sql: &str) -> (Vec<usize>, Option<String>) {
     let mut batch = Batch::new(connection, sql);
     let mut statements = Vec::new();
@@ -112,7 +113,7 @@ fn outcome(connection: &Connection, sql: &str) -> (Vec<usize>, Option<String>) {
     }
 }
 
-/// The same text with one space in place of everything between two tokens.
+/// Returns the text with one space in place of everything between two tokens.
 fn respaced(sql: &str) -> String {
     let (mut out, mut end) = (String::new(), 0);
     for token in tokenize(sql) {

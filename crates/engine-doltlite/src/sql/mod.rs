@@ -1,4 +1,4 @@
-//! What users write, and what they read when it fails.
+//! Analysis of users' SQL text, and the errors that users see.
 
 pub(crate) mod complexity;
 pub(crate) mod errors;

@@ -1,12 +1,12 @@
-//! What statements have in common that differ in their values only.
+//! The shape of a statement: what statements that differ only in values have in common.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use branchyard_domain::values::DatabaseId;
 use branchyard_sqlite_lexer::{TokenKind, tokenize};
 
-/// The same number for statements on a database that differ in literals, comments, white space and case only; different ones have different numbers
-/// but for a chance of one in 2^64.
+/// Returns a hash that is equal for statements on one database that differ only in literals, comments, white space and
+/// case. Other statements have different hashes, except with a probability of 1 in 2^64.
 pub(crate) fn shape(database: DatabaseId, sql: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     database.hash(&mut hasher);
