@@ -1,4 +1,4 @@
-//! Branchyard with the real engine inside another program: no server, no async runtime. Metadata is in memory here.
+//! Embeds Branchyard with the real engine in another program: no server, no async runtime. Metadata is kept in memory.
 
 use std::{error::Error, sync::Arc, time::Duration};
 

@@ -1,6 +1,8 @@
-//! Which addresses hooks may reach: the public internet, and what the operator opens.
+//! The address policy: which addresses hooks may reach. These are the public internet, and the networks that the
+//! operator opens.
 //!
-//! One list for literal and for resolved addresses, checked at registration and before every connection.
+//! The same lists apply to literal and to resolved addresses, and are checked at registration and before every
+//! connection.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -15,13 +17,13 @@ const fn v6(segments: [u16; 6], length: u8) -> Ipv6Net {
     Ipv6Net::new_assert(Ipv6Addr::new(a, b, c, d, e, f, 0, 0), length)
 }
 
-/// IPv4 that is not the public internet.
+/// IPv4 networks that are not part of the public internet.
 const REFUSED_V4: &[Ipv4Net] = &[
     v4(0, 0, 0, 8),       // this network
     v4(10, 0, 0, 8),      // private
     v4(100, 64, 0, 10),   // carrier-grade NAT
     v4(127, 0, 0, 8),     // loopback
-    v4(169, 254, 0, 16),  // link-local, metadata services of clouds
+    v4(169, 254, 0, 16),  // link-local, cloud metadata services
     v4(172, 16, 0, 12),   // private
     v4(192, 0, 0, 24),    // IETF assignments
     v4(192, 0, 2, 24),    // documentation
@@ -34,7 +36,8 @@ const REFUSED_V4: &[Ipv4Net] = &[
     v4(240, 0, 0, 4),     // reserved, broadcast
 ];
 
-/// Within the unicast internet of IPv6, what is not for everyone. Outside of it everything is refused.
+/// IPv6 networks within [`GLOBAL_V6`] that are not publicly reachable. All networks outside [`GLOBAL_V6`] are refused
+/// too.
 const REFUSED_V6: &[Ipv6Net] = &[
     v6([0x2001, 0, 0, 0, 0, 0], 23),     // IETF assignments, Teredo, benchmarking, ORCHID
     v6([0x2001, 0xdb8, 0, 0, 0, 0], 32), // documentation
@@ -42,58 +45,58 @@ const REFUSED_V6: &[Ipv6Net] = &[
     v6([0x3fff, 0, 0, 0, 0, 0], 20),     // documentation
 ];
 
-/// The unicast internet of IPv6.
+/// The global unicast network of IPv6.
 const GLOBAL_V6: Ipv6Net = v6([0x2000, 0, 0, 0, 0, 0], 3);
 
-/// IPv6 that stands for an IPv4 address in its last four bytes.
+/// IPv6 networks whose addresses carry an IPv4 address in their last four bytes.
 const CARRIERS: &[Ipv6Net] = &[
     v6([0, 0, 0, 0, 0, 0xffff], 96),    // IPv4-mapped
     v6([0, 0, 0, 0, 0xffff, 0], 96),    // IPv4-translated
     v6([0x64, 0xff9b, 0, 0, 0, 0], 96), // NAT64
 ];
 
-/// What no operator can open.
+/// Networks that the operator cannot open.
 const NEVER_V4: &[Ipv4Net] = &[v4(0, 0, 0, 8), v4(224, 0, 0, 4), v4(240, 0, 0, 4)];
 const NEVER_V6: &[Ipv6Net] = &[v6([0; 6], 128), v6([0xff00, 0, 0, 0, 0, 0], 8)];
 
-/// What the policy says of an address.
+/// The policy's verdict on an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// On the public internet: may be reached over TLS.
     Public,
-    /// In a network that the operator opened: may be reached also without TLS.
+    /// In a network that the operator opened: may be reached with or without TLS.
     Opened,
-    /// Not to be reached.
+    /// Must not be reached.
     Refused,
 }
 
-/// An entry of the list of opened networks is none.
+/// The error for an opened network that is not in CIDR notation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a network such as 10.20.0.0/16 or fd00:1234::/48")]
 pub struct NotACidr(pub String);
 
-/// The policy.
+/// The addresses that hooks may reach.
 #[derive(Debug, Clone, Default)]
 pub struct AddressPolicy {
     opened: Vec<IpNet>,
 }
 
 impl AddressPolicy {
-    /// The policy with these networks opened, each as `address/length`.
+    /// Returns the policy with these networks opened, each in the form `address/length`.
     ///
     /// # Errors
-    /// [`NotACidr`] with the first that is none.
+    /// [`NotACidr`] with the first text that is no network.
     pub fn opening<S: AsRef<str>>(cidrs: &[S]) -> Result<Self, NotACidr> {
         let parse = |text: &S| text.as_ref().trim().parse().map_err(|_| NotACidr(text.as_ref().to_owned()));
         Ok(Self { opened: cidrs.iter().map(parse).collect::<Result<_, _>>()? })
     }
 
-    /// Whether any network is opened.
+    /// Returns `true` if any network is opened.
     pub(crate) fn opens_any(&self) -> bool {
         !self.opened.is_empty()
     }
 
-    /// What it says of an address.
+    /// Returns the verdict on an address.
     pub fn verdict(&self, address: IpAddr) -> Verdict {
         let (never, refused) = match address {
             IpAddr::V4(v4) => (within_v4(NEVER_V4, v4), within_v4(REFUSED_V4, v4)),
@@ -101,7 +104,7 @@ impl AddressPolicy {
         };
         let opened = !never && self.opened.iter().any(|network| network.contains(&address));
         match (opened, refused) {
-            // Opening a network of carriers opens no IPv4 address behind it.
+            // Opening a carrier network does not open refused IPv4 addresses behind it.
             (true, _) if carried(address).is_some_and(|inner| self.verdict(inner) == Verdict::Refused) => {
                 Verdict::Refused
             }
@@ -111,7 +114,7 @@ impl AddressPolicy {
         }
     }
 
-    /// Whether a connection may be made.
+    /// Returns `true` if a connection to `address` may be made.
     pub(crate) fn admits(&self, address: IpAddr, encrypted: bool) -> bool {
         match self.verdict(address) {
             Verdict::Opened => true,
@@ -129,7 +132,7 @@ fn within_v6(networks: &[Ipv6Net], address: Ipv6Addr) -> bool {
     networks.iter().any(|network| network.contains(&address))
 }
 
-/// The IPv4 address that an IPv6 address stands for.
+/// Returns the IPv4 address that an IPv6 address carries, if any.
 fn carried(address: IpAddr) -> Option<IpAddr> {
     let IpAddr::V6(v6) = address else { return None };
     if !within_v6(CARRIERS, v6) {

@@ -1,4 +1,4 @@
-//! What is kept of an answer.
+//! Captures the parts of a response that are kept.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -8,12 +8,12 @@ use reqwest::Response;
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use tokio::time::{Instant, timeout_at};
 
-/// Bytes of headers that are kept.
+/// Maximum number of bytes of headers that are kept.
 const HEADER_BYTES: usize = 8 << 10;
-/// What a header line costs besides name and value.
+/// Bytes of a header line besides its name and value.
 const LINE_BYTES: usize = 4;
 
-/// The first headers, those of one name together.
+/// Returns the first headers, with the values of one name joined.
 pub(crate) fn headers(map: &HeaderMap) -> Vec<(String, String)> {
     let mut kept: Vec<(String, String)> = Vec::new();
     let mut bytes = 0;
@@ -34,7 +34,7 @@ pub(crate) fn headers(map: &HeaderMap) -> Vec<(String, String)> {
     kept
 }
 
-/// The first `limit` bytes of the body that arrive until `deadline`. How the body ends does not matter.
+/// Returns the first `limit` bytes of the body that arrive before `deadline`. It does not matter how the body ends.
 pub(crate) async fn body(mut response: Response, limit: usize, deadline: Instant) -> String {
     let mut bytes = Vec::new();
     while bytes.len() < limit {
@@ -46,7 +46,7 @@ pub(crate) async fn body(mut response: Response, limit: usize, deadline: Instant
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// When the receiver wants to be asked again: seconds, or a date.
+/// Returns when the receiver wants to be retried, from `Retry-After` in seconds or as a date.
 pub(crate) fn retry_after(map: &HeaderMap) -> Option<RetryAfter> {
     let text = map.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -91,7 +91,7 @@ mod tests {
             let name = HeaderName::from_bytes(format!("x-{n:03}").as_bytes()).unwrap();
             map.append(name, HeaderValue::from_str(&"v".repeat(91)).unwrap());
         }
-        // 5 of the name, 91 of the value, 4 around them: 8,192 bytes hold 81 of them.
+        // 5 bytes of the name, 91 of the value and 4 around them: 8,192 bytes hold 81 headers.
         assert_eq!(headers(&map).len(), 81);
     }
 }

@@ -1,7 +1,8 @@
-//! Connections to checked addresses, and to no others.
+//! The egress policy: connections go to checked addresses only.
 //!
-//! [`CheckedNames`] resolves a name for a connection and hands out only addresses that the policy admits, so what is connected to is what
-//! was checked: nobody resolves a second time. [`CheckedPeer`] looks at the open socket once more, before a byte of the request is sent.
+//! [`CheckedNames`] resolves a name for a connection and returns only addresses that the policy admits. The connection
+//! uses these addresses without a second resolution, so it goes to what was checked. [`CheckedPeer`] checks the open
+//! socket again, before a byte of the request is sent.
 
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -18,17 +19,17 @@ use crate::names::Names;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// No address was left to connect to.
+/// The error if the policy admits no address of a name.
 #[derive(Debug, thiserror::Error)]
 #[error("every address is in a network that hooks may not reach")]
 pub(crate) struct Blocked;
 
-/// The name has no address.
+/// The error if a name has no address.
 #[derive(Debug, thiserror::Error)]
 #[error("the name does not resolve")]
 pub(crate) struct Unresolved(#[source] pub(crate) Option<std::io::Error>);
 
-/// Whom a connection may reach.
+/// The addresses that a connection may reach.
 #[derive(Clone)]
 pub(crate) struct EgressPolicy {
     pub(crate) policy: Arc<AddressPolicy>,
@@ -41,7 +42,7 @@ impl EgressPolicy {
     }
 }
 
-/// A resolver that gives admitted addresses only.
+/// A resolver that returns admitted addresses only.
 pub(crate) struct CheckedNames {
     pub(crate) names: Arc<dyn Names>,
     pub(crate) reach: EgressPolicy,
@@ -67,7 +68,7 @@ impl Resolve for CheckedNames {
     }
 }
 
-/// Closes connections whose other end is not admitted.
+/// A connector layer that closes connections to peers that are not admitted.
 #[derive(Clone)]
 pub(crate) struct CheckedPeer(pub(crate) EgressPolicy);
 
@@ -107,7 +108,7 @@ where
             connection.connected().get_extras(&mut known);
             match known.get::<HttpInfo>() {
                 Some(info) if reach.admits(info.remote_addr().ip()) => Ok(connection),
-                // A connection that does not say whom it reaches is none to trust.
+                // A connection without a known peer address is not trusted.
                 _ => Err(Blocked.into()),
             }
         })

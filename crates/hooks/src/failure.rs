@@ -1,4 +1,4 @@
-//! Why an attempt failed, told from the types of errors, never from their texts.
+//! Maps errors of an attempt to reasons, by the types of the errors and never by their texts.
 
 use std::error::Error;
 use std::io;
@@ -7,7 +7,7 @@ use branchyard_domain::entities::AttemptError;
 
 use crate::egress::{Blocked, Unresolved};
 
-/// The reason of an error on the way to an answer.
+/// Returns the reason for an error that occurred before the response.
 pub(crate) fn reason(error: &reqwest::Error) -> AttemptError {
     if has::<Blocked>(error) {
         return AttemptError::BlockedAddress;
@@ -31,7 +31,8 @@ fn has<E: Error + 'static>(error: &(dyn Error + 'static)) -> bool {
     find(error, &mut |found| found.is::<E>())
 }
 
-/// Looks at an error, its sources, and what I/O errors wrap: they hide it from their sources.
+/// Returns `true` if `is` accepts the error, one of its sources, or an error that an I/O error wraps. The wrapped error
+/// is not among the sources of an I/O error.
 fn find(error: &(dyn Error + 'static), is: &mut dyn FnMut(&(dyn Error + 'static)) -> bool) -> bool {
     if is(error) {
         return true;

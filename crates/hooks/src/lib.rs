@@ -1,7 +1,8 @@
-//! The way out to hooks: what receivers are told ([`JsonPayloads`]), how it is signed ([`signature`]), which addresses may be
-//! reached ([`AddressPolicy`]), how secrets are kept ([`ServerVault`]), and the requests themselves ([`HttpSender`]).
+//! Delivery of webhooks: payloads ([`JsonPayloads`]), signatures ([`signature`]), the address policy
+//! ([`AddressPolicy`]), the encryption of secrets ([`ServerVault`]) and the HTTP requests ([`HttpSender`]).
 //!
-//! When and how often something is sent is no matter of this crate: the domain decides, over its ports. Nothing here reads a store.
+//! This crate does not decide when and how often a request is sent: the domain does, through its ports. Nothing here
+//! reads a store.
 
 mod address;
 mod capture;

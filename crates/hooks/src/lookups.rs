@@ -1,4 +1,4 @@
-//! How many names are looked up at once for addresses to be registered.
+//! Limits the concurrent look-ups of names for the registration of hooks.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use branchyard_domain::ports::AddressError;
 use branchyard_domain::values::AccountId;
 
-/// Names that are looked up at once. Each has a thread until the resolver answers.
+/// Maximum number of concurrent look-ups. Each has a thread until the resolver answers.
 const LOOKUPS: usize = 64;
-/// Of them, those of one caller.
+/// Maximum number of concurrent look-ups of one caller.
 const PER_CALLER: usize = 2;
 
-/// Counts look-ups. Clones count together.
+/// Counts the running look-ups. Clones share the count.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Lookups(Arc<Mutex<HashMap<AccountId, usize>>>);
 
@@ -20,7 +20,7 @@ impl Lookups {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a look-up of this caller until the result is dropped.
+    /// Starts a look-up of this caller, which counts until the result is dropped.
     ///
     /// # Errors
     /// [`AddressError::TooManyLookups`], [`AddressError::Busy`].
@@ -37,7 +37,7 @@ impl Lookups {
     }
 }
 
-/// A look-up under way.
+/// A running look-up.
 #[derive(Debug)]
 pub(crate) struct Lookup {
     lookups: Lookups,

@@ -1,14 +1,14 @@
-//! Names to addresses.
+//! Name resolution.
 
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs as _};
 
-/// Resolves names. Tests put one in place that changes its mind.
+/// A resolver of host names. Tests replace it by one whose answers change.
 pub trait Names: Send + Sync + 'static {
-    /// All addresses of a name; may block.
+    /// Returns all addresses of a name. May block.
     ///
     /// # Errors
-    /// When the name does not resolve, for whatever reason.
+    /// An I/O error if the name does not resolve.
     fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
 }
 

@@ -1,10 +1,10 @@
-//! Payloads: compact JSON, keys in the order of the contract, every leaf a text.
+//! Payloads: compact JSON, with keys in the order of the contract and all leaf values as strings.
 
 use branchyard_domain::entities::{DatabaseLocator, EventKind, PullAction};
 use branchyard_domain::ports::Payloads;
 use serde::Serialize;
 
-/// Renders payloads as the contract shows them.
+/// Renders payloads in the form of the contract.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct JsonPayloads;
 
@@ -100,7 +100,7 @@ impl Payloads for JsonPayloads {
     }
 }
 
-/// What was done, and the state after it.
+/// Returns the words for the action and for the state after it.
 const fn words(action: PullAction) -> (&'static str, &'static str) {
     match action {
         PullAction::Opened => ("Opened", "Open"),
@@ -110,7 +110,7 @@ const fn words(action: PullAction) -> (&'static str, &'static str) {
     }
 }
 
-/// Texts in structs always become JSON.
+/// Serializes a payload. Structs of texts always serialize.
 fn json(payload: &impl Serialize) -> String {
     serde_json::to_string(payload).unwrap_or_default()
 }
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn the_longest_names_stay_below_the_promised_size() {
-        // The worst that a branch name can hold: every character is written as two.
+        // The longest form of a branch name: every character is escaped to two.
         let long = name(&"\"".repeat(200));
         let locator = locator(&"o".repeat(32), &"d".repeat(64));
         let kind = EventKind::Pull {

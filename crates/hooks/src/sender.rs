@@ -1,4 +1,4 @@
-//! Attempts over HTTP.
+//! Delivery attempts over HTTP.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -22,24 +22,25 @@ use crate::names::{Names, SystemNames};
 use crate::signature::{hub_signature, webhook_signature};
 use crate::{capture, failure};
 
-/// The longest address of a hook, in bytes.
+/// Maximum length of a hook's URL, in bytes.
 const URL_BYTES: usize = 2_048;
-/// How much of the time of an attempt may go into connecting.
+/// Maximum time of an attempt that connecting may take.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How often an attempt looks whether it is canceled.
+/// Interval at which an attempt checks whether it is canceled.
 const LOOK: Duration = Duration::from_millis(50);
 const USER_AGENT: &str = concat!("Branchyard-Hook/", env!("CARGO_PKG_VERSION"));
 
-/// How attempts are made.
+/// Settings of delivery attempts.
 #[derive(Debug, Clone)]
 pub struct SenderOptions {
-    /// Which addresses may be reached.
+    /// The addresses that may be reached.
     pub policy: AddressPolicy,
-    /// From the resolution of the name to the end of the head of the answer.
+    /// Time limit of an attempt, from the resolution of the name to the end of the response head. Reading the body
+    /// stops at the same deadline, but the delivery then counts.
     pub timeout: Duration,
-    /// Bytes of the body of an answer that are kept.
+    /// Maximum number of bytes of a response body that are kept.
     pub response_bytes: usize,
-    /// PEM file with roots besides those of the system.
+    /// PEM file with root certificates in addition to those of the system.
     pub extra_ca_file: Option<PathBuf>,
 }
 
@@ -54,21 +55,21 @@ impl Default for SenderOptions {
     }
 }
 
-/// Attempts cannot be made like that.
+/// The error of a sender that cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum SenderError {
-    /// The file of roots.
+    /// The file of root certificates cannot be used.
     #[error("cannot read the certificates in {path}")]
     Roots {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
-/// Makes attempts over HTTP. A call blocks until its attempt ended.
+/// Sends webhook requests over HTTP. [`Sender::send`] blocks until the attempt has ended.
 pub struct HttpSender {
     policy: Arc<AddressPolicy>,
     names: Arc<dyn Names>,
@@ -77,11 +78,12 @@ pub struct HttpSender {
     response_bytes: usize,
     roots: Vec<Certificate>,
     line: OnceLock<Option<HttpClients>>,
-    /// Whether attempts are cut short.
+    /// Set to `true` to end all running attempts early.
     aborted: watch::Sender<bool>,
 }
 
-/// What is made when it is first needed: commands that send nothing need neither threads nor the roots of the system.
+/// The runtime and the HTTP clients, created on first use: commands that send nothing need neither threads nor the root
+/// certificates of the system.
 struct HttpClients {
     runtime: Option<Runtime>,
     encrypted: Client,
@@ -90,7 +92,7 @@ struct HttpClients {
 
 impl Drop for HttpClients {
     fn drop(&mut self) {
-        // Without waiting: it may be dropped where blocking is not allowed.
+        // Without waiting, because the drop may happen where blocking is not allowed.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -98,7 +100,7 @@ impl Drop for HttpClients {
 }
 
 impl HttpSender {
-    /// A sender that resolves names as the system does.
+    /// Creates a sender that uses the resolver of the system.
     ///
     /// # Errors
     /// [`SenderError`].
@@ -106,7 +108,7 @@ impl HttpSender {
         Self::with_names(options, Arc::new(SystemNames))
     }
 
-    /// A sender with a resolver of its own.
+    /// Creates a sender with its own resolver.
     ///
     /// # Errors
     /// [`SenderError`].
@@ -161,7 +163,7 @@ impl HttpSender {
             .build()
     }
 
-    /// Whether the host is an address, and what the policy says of it.
+    /// Returns the policy's verdict if the host of the URL is a literal address, or `None` if the host is a name.
     fn literal(&self, url: &Url) -> Option<Verdict> {
         let address = match url.host()? {
             Host::Ipv4(address) => IpAddr::V4(address),
@@ -171,7 +173,8 @@ impl HttpSender {
         Some(self.policy.verdict(address))
     }
 
-    /// `http` goes only where the operator opened a network. Whether a name leads there is looked up later.
+    /// Returns `true` if the URL may use `http`, which is allowed only in networks that the operator opened. Whether a
+    /// name resolves into such a network is looked up later.
     fn may_be_plain(&self, url: &Url) -> bool {
         match self.literal(url) {
             Some(verdict) => verdict == Verdict::Opened,
@@ -179,8 +182,8 @@ impl HttpSender {
         }
     }
 
-    /// Looks up whether a name leads only into networks that the operator opened. What is looked up counts until the resolver has answered, which
-    /// may be after the deadline.
+    /// Looks up whether a name resolves only into networks that the operator opened. The look-up counts against the
+    /// limits until the resolver has answered, which may be after the deadline.
     fn look_up_name(&self, caller: AccountId, name: String, done: LookedUp) {
         let lookup = match self.lookups.begin(caller) {
             Ok(lookup) => lookup,
@@ -233,7 +236,7 @@ impl HttpSender {
     }
 }
 
-/// Whether the addresses of a name permit a hook over `http`.
+/// Returns an error unless the addresses of a name permit a hook over `http`.
 fn judge(policy: &AddressPolicy, name: &str, addresses: &[IpAddr]) -> Result<(), AddressError> {
     if addresses.is_empty() {
         return Err(AddressError::Invalid(format!(
@@ -248,7 +251,7 @@ fn judge(policy: &AddressPolicy, name: &str, addresses: &[IpAddr]) -> Result<(),
     Ok(())
 }
 
-/// With what browsers leave in paths and queries though no URI holds it (RFC 3986 §2) escaped.
+/// Escapes the characters in path and query that browsers accept but that no URI may contain (RFC 3986 §2).
 fn escaped(mut url: Url) -> Url {
     let path = escape(url.path());
     url.set_path(&path);
@@ -280,7 +283,7 @@ fn escape(part: &str) -> String {
 impl Sender for HttpSender {
     fn check(&self, text: &str) -> Result<String, AddressError> {
         let invalid = |why: &str| Err(AddressError::Invalid(why.to_owned()));
-        // Long texts are not parsed: no place in a pool is held here.
+        // Long texts are rejected before parsing, because this check runs outside the bounded pools.
         if text.len() > URL_BYTES {
             return invalid("must not be longer than 2,048 bytes");
         }
@@ -333,7 +336,7 @@ impl Sender for HttpSender {
                     let mut aborted = self.aborted.subscribe();
                     runtime.block_on(async {
                         tokio::select! {
-                            // It fails only when the other end is gone, which is here.
+                            // `wait_for` fails only if the sender is dropped, and `self` holds it.
                             _ = aborted.wait_for(|aborted| *aborted) => None,
                             () = canceled(parcel) => None,
                             result = self.attempt(line, url, parcel, map) => Some(result),
@@ -369,7 +372,7 @@ async fn canceled(parcel: &WebhookRequest) {
     }
 }
 
-/// The headers of an attempt, in their order.
+/// Returns the headers of an attempt, in order.
 fn headers(parcel: &WebhookRequest) -> Vec<(String, String)> {
     let id = parcel.delivery.to_string();
     let (at, body) = (parcel.at.as_seconds(), parcel.body.as_bytes());
@@ -407,7 +410,7 @@ const fn event_word(event: EventName) -> &'static str {
     }
 }
 
-/// One line for each attempt that failed, with the host alone of where it went.
+/// Logs an attempt that failed. Of the URL, the line contains only the host.
 fn log(parcel: &WebhookRequest, host: Option<&str>, sent: &Sent) {
     if sent.delivered() {
         return;

@@ -1,4 +1,4 @@
-//! Signatures: Standard Webhooks v1, and the older form of a digest over the body alone.
+//! Signatures: Standard Webhooks v1, and the older form, a digest of the body alone.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,10 +6,11 @@ use branchyard_domain::entities::HookSecret;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
-/// What secrets begin with.
+/// Prefix of secrets.
 const PREFIX: &str = "whsec_";
 
-/// The value of `webhook-signature`: one signature for each secret, in their order. A secret that is none signs nothing.
+/// Returns the value of `webhook-signature`: one signature for each secret, in their order. A malformed secret adds no
+/// signature.
 pub fn webhook_signature(secrets: &[HookSecret], id: &str, timestamp: i64, body: &[u8]) -> String {
     let timestamp = timestamp.to_string();
     let sign = |secret: &HookSecret| {
@@ -20,13 +21,14 @@ pub fn webhook_signature(secrets: &[HookSecret], id: &str, timestamp: i64, body:
     secrets.iter().filter_map(sign).collect::<Vec<_>>().join(" ")
 }
 
-/// The value of `X-Hub-Signature-256`, which is keyed with the text of the secret. It covers neither id nor time.
+/// Returns the value of `X-Hub-Signature-256`, which is keyed with the text of the secret. The signature covers neither
+/// the id nor the timestamp.
 pub fn hub_signature(secret: &HookSecret, body: &[u8]) -> String {
     let digest = mac(secret.expose().as_bytes(), &[body]).unwrap_or_default();
     format!("sha256={}", digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
 }
 
-/// Keys may have any length, so there always is a result.
+/// Returns the HMAC-SHA256 of the parts. HMAC accepts keys of any length, so the result is never `None`.
 fn mac(key: &[u8], parts: &[&[u8]]) -> Option<Vec<u8>> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
     parts.iter().for_each(|part| mac.update(part));

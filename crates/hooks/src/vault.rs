@@ -1,4 +1,4 @@
-//! Secrets of hooks, sealed with a key of the server.
+//! Encryption of hook secrets with a key of the server.
 
 use branchyard_domain::entities::{HookSecret, Sealed};
 use branchyard_domain::ports::Vault;
@@ -10,7 +10,8 @@ use sha2::Sha256;
 
 const NONCE_BYTES: usize = 24;
 
-/// Seals with XChaCha20-Poly1305 under a key made from the server's secret; what is sealed for one hook does not open for another.
+/// Seals secrets with XChaCha20-Poly1305 under a key derived from the server's secret. A secret sealed for one hook
+/// cannot be opened for another.
 pub struct ServerVault {
     key: [u8; 32],
     key_id: String,
@@ -23,7 +24,7 @@ impl std::fmt::Debug for ServerVault {
 }
 
 impl ServerVault {
-    /// Derives the key from 32 random bytes. Servers that share a store share them.
+    /// Derives the key from 32 random bytes. Servers that share a store must use the same bytes.
     pub fn from_secret(secret: &[u8; 32]) -> Self {
         let key = derive(secret, "branchyard hook secrets v1");
         let id = derive(secret, "branchyard hook secrets v1 id");
@@ -32,7 +33,7 @@ impl ServerVault {
 }
 
 fn derive(secret: &[u8; 32], label: &str) -> [u8; 32] {
-    // A whole block, which HMAC takes as it is: shorter keys it would fill up with zeros just so.
+    // HMAC uses a key of one whole block as it is, and pads shorter keys with zeros. The result is therefore the same.
     let mut block = hmac::digest::Key::<Hmac<Sha256>>::default();
     block[..secret.len()].copy_from_slice(secret);
     let mut mac = <Hmac<Sha256> as hmac::digest::KeyInit>::new(&block);
@@ -46,7 +47,7 @@ impl Vault for ServerVault {
         let hook = hook.as_uuid();
         let payload = Payload { msg: secret.expose().as_bytes(), aad: hook.as_bytes() };
         let mut bytes = nonce.to_vec();
-        // Fails only for texts of gigabytes; what is empty does not open.
+        // Encryption fails only for texts of gigabytes. Only the nonce is stored then, and opening it fails.
         bytes.extend(cipher.encrypt(XNonce::from_slice(&nonce), payload).unwrap_or_default());
         Sealed { key_id: self.key_id.clone(), bytes }
     }

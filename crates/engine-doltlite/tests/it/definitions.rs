@@ -1,4 +1,5 @@
-//! Definitions longer than a connection reads: refused, since with one of them in it a database could not be opened for writing again.
+//! Definitions that are longer than a connection can read are refused. With such a definition, a database could not be
+//! opened for writing any more.
 
 use branchyard_domain::ports::{Engine, EngineError, FormatError, MergeJob, ScriptJob};
 use branchyard_domain::values::CommitHash;
@@ -7,9 +8,9 @@ use crate::support::{EngineHarness, LONG, ada, id};
 
 const MOST: usize = 1 << 20;
 
-/// The definition of a view, so many bytes long as it is stored.
+/// Returns the definition of a view whose stored form has this many bytes.
 fn view(name: &str, bytes: usize) -> String {
-    // Stored as it is written, but for its first words.
+    // The definition is stored as written, except for its first words.
     let (head, tail) = (format!("CREATE VIEW {name} AS SELECT '"), "' AS a");
     format!("{head}{}{tail}", "x".repeat(bytes - head.len() - tail.len()))
 }
@@ -32,7 +33,7 @@ fn scripts_may_hold_long_statements_but_no_long_definitions() {
     let yard = EngineHarness::new();
     let long = format!("create table t(a);\ninsert into t values ('{}');\n{};", "v".repeat(3 << 20), view("v", MOST));
     let at = script(&yard, &yard.base, &long).unwrap();
-    // The database goes on, on other connections, too.
+    // The database still works, also on other connections.
     let at = yard.write(&at, "insert into t values (1)");
     assert_eq!(yard.read(&at, "select count(*), (select length(a) > 1000000 from v) from t").len(), 1);
     yard.engine.copy(id(1), id(2)).unwrap();
@@ -65,7 +66,7 @@ fn definitions_do_not_grow_past_it_either() {
     let quoted = yard.try_write(id(1), &at, &format!("{named}; select 1"), LONG);
     assert!(quoted.is_ok(), "{quoted:?}");
 
-    // Each side by itself is short enough.
+    // Each side alone is short enough.
     let base = yard.write(&yard.base, "create table t(a)");
     let half = |column: &str| format!("alter table t add column {column} default '{}'", column.repeat(MOST * 2 / 3));
     let (ours, theirs) = (yard.write(&base, &half("c")), yard.write(&base, &half("d")));

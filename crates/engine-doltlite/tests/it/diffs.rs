@@ -1,4 +1,4 @@
-//! What differs between commits.
+//! Differences between commits.
 
 use branchyard_domain::entities::{Cell, Change, RowChange, TableChange};
 use branchyard_domain::ports::{Engine, EngineError, RowPage};
@@ -12,7 +12,7 @@ fn rows(yard: &EngineHarness, from: &CommitHash, to: &CommitHash, table: &str) -
         .changed_rows(id(1), from, to, table, &RowPage { after: None, limit: 1000, bytes: 1 << 20 })
         .unwrap()
         .rows;
-    // Page by page it is the same, whatever ends a page.
+    // Paging returns the same rows, whether pages are limited by rows or by bytes.
     for (limit, bytes) in [(1, 1 << 20), (1000, 1), (1000, 40)] {
         assert_eq!(paged(yard, (from, to), table, limit, bytes), all);
     }

@@ -1,4 +1,4 @@
-//! Making, reading, writing, copying.
+//! Creating, reading, writing and copying databases.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -74,7 +74,7 @@ fn missing_commits_and_databases() {
     let query = ReadQuery::new("select 1", LONG);
     assert!(is_missing(yard.engine.read(id(1), &missing, &query, &mut Taken::default()).unwrap_err()));
     assert!(matches!(yard.engine.commit(id(7), &missing), Err(EngineError::Damaged(_))));
-    // Nothing was made by asking.
+    // The failed calls created nothing.
     assert_eq!(yard.engine.list().unwrap(), [id(1)]);
     assert_eq!(yard.engine.verify(id(1), &[missing]).unwrap().len(), 1);
 }
@@ -96,7 +96,7 @@ fn copies_go_their_own_way_and_are_removed() {
     let nowhere = CommitHash::parse(&"2".repeat(40)).unwrap();
     assert!(matches!(yard.engine.fetch(id(1), id(2), &nowhere), Err(EngineError::NoSuchCommit(_))));
 
-    // An older commit than the source's branch is at.
+    // A commit older than the head of the source's branch.
     let more = yard.write_to(id(2), &fork, "insert into t values (5, 'x')");
     let other = yard.write_to(id(2), &first, "insert into t values (6, 'y')");
     yard.engine.fetch(id(1), id(2), &more).unwrap();
@@ -107,7 +107,7 @@ fn copies_go_their_own_way_and_are_removed() {
     yard.engine.remove(id(2)).unwrap();
     assert_eq!(yard.engine.list().unwrap(), [id(1)]);
     assert!(yard.engine.commit(id(2), &first).is_err());
-    // Copying again replaces.
+    // A second copy replaces the first.
     yard.engine.copy(id(1), id(2)).unwrap();
     yard.engine.copy(id(1), id(2)).unwrap();
     assert!(yard.engine.commit(id(2), &first).unwrap().is_some());
@@ -227,7 +227,7 @@ fn a_read_that_nobody_waits_for_ends() {
     assert!(began.elapsed() < std::time::Duration::from_secs(30), "{:?}", began.elapsed());
 }
 
-/// Says no the third time it is asked, and to every read of a shape that it said no to.
+/// Refuses the third call of `go_on`, and then every read of the refused shape.
 #[derive(Default)]
 struct Strict {
     asked: AtomicU32,
@@ -242,7 +242,7 @@ impl YieldHook for Strict {
     }
 
     fn go_on(&self, _: &CancellationToken) -> Flow {
-        // Waiting for the answer does not count.
+        // Waiting in the hook does not count against the time limit.
         thread::sleep(Duration::from_millis(1_000));
         if self.asked.fetch_add(1, Ordering::Relaxed) < 2 {
             return Flow::Continue;
@@ -284,7 +284,7 @@ fn a_call_that_computes_for_long_asks_whether_it_may() {
     yard.engine.read(id(1), &yard.base, &ReadQuery::new("select 1", LONG), &mut Taken::default()).unwrap();
 }
 
-/// Lets every call go on, and counts what it is told.
+/// Lets every call continue but none wait for memory, and counts pauses and silences.
 #[derive(Debug, Default)]
 struct Counting {
     pauses: AtomicU32,
@@ -306,7 +306,7 @@ impl YieldHook for Counting {
     }
 
     fn go_on(&self, _: &CancellationToken) -> Flow {
-        // Waiting for the answer is no silence.
+        // Waiting in the hook is not silence.
         thread::sleep(Duration::from_millis(100));
         Flow::Continue
     }
@@ -327,7 +327,7 @@ fn a_call_within_something_that_cannot_be_stopped_is_told_of() {
     let long = Long { every: Duration::from_millis(5), turns: counting.clone() };
     let yard = EngineHarness::with(EngineOptions { long: Some(long), ..EngineOptions::default() });
     let read = |sql: &str| yard.engine.read(id(1), &yard.base, &ReadQuery::new(sql, LONG), &mut Taken::default());
-    // Each call of a function is longer than the one before, up to many times what is told of on any machine.
+    // Each call of a function is longer than the previous one, up to far beyond the reporting threshold on any machine.
     let is_told = (18..=26).any(|power| {
         let bytes = 1 << power;
         read(&format!("select length(replace(hex(zeroblob({bytes})), '0', '1'))")).unwrap();
@@ -367,7 +367,7 @@ fn a_call_that_waits_for_memory_says_so_and_may_be_refused() {
     assert_eq!(counting.pauses.load(Ordering::Relaxed), 1);
 }
 
-/// Does something at each row.
+/// Calls a closure for each row.
 struct OnRow<F>(F);
 
 impl<F: FnMut()> RowSink for OnRow<F> {
@@ -494,7 +494,7 @@ fn what_a_killed_process_left_is_removed_when_asked() {
     let folder = yard.folder.path().join("databases");
     let left = folder.join("tmp/1-0.db");
     std::fs::write(&left, "half").unwrap();
-    // A command beside a running server opens the folder, too.
+    // A command opens the folder too while a server runs.
     let second = DoltliteEngine::open(folder, EngineOptions::default()).unwrap();
     assert!(left.exists());
     second.clear_temporary().unwrap();

@@ -1,4 +1,4 @@
-//! What strangers can reach: nothing but their database.
+//! User statements reach nothing but their own database.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -40,7 +40,7 @@ fn names(sql: &str) -> Vec<String> {
     statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
 }
 
-/// What the guard's lists allow, written down a second time.
+/// The allow-lists of the guard, repeated independently.
 pub(crate) const FUNCTIONS: &str = "-> ->> abs acos acosh asin asinh atan atan2 atanh avg bm25 ceil ceiling char coalesce concat concat_ws cos cosh count
     cume_dist current_date current_time current_timestamp date datetime degrees dense_rank dolt_hashof dolt_hashof_catalog dolt_hashof_db
     dolt_hashof_index dolt_hashof_table dolt_merge_base dolt_version doltlite_engine exp first_value floor format fts5_get_locale
@@ -91,7 +91,7 @@ fn every_function_that_is_not_listed_is_refused() {
         for sql in
             [format!("select \"{name}\"({arguments})"), format!("select {}({arguments}) from t", name.to_uppercase())]
         {
-            // The engine itself keeps some for its own use, or for windows.
+            // The engine itself reserves some functions for its own use or for windows.
             let texts = [yard.read_failure(&at, &sql), yard.write_failure(&at, &sql).0];
             for text in texts {
                 let own = text.contains("unsafe use of")
@@ -302,7 +302,7 @@ fn a_name_that_is_no_text_is_refused_and_the_next_statement_runs() {
 fn a_write_whose_time_ends_before_its_first_statement_is_told_so() {
     let yard = EngineHarness::new();
     let at = yard.write(&yard.base, T);
-    // Each moves to where the one before was not.
+    // Each write moves the branch away from the previous position.
     let ends =
         (0..40).map(|n| yard.try_write(id(1), if n % 2 == 0 { &yard.base } else { &at }, "select 1", Duration::ZERO));
     let mut timed_out = 0;
@@ -378,7 +378,7 @@ fn texts_of_failures() {
     ] {
         assert_eq!(yard.write_failure(&at, sql), expected, "{sql}");
     }
-    // Nothing of a failed write is left.
+    // A failed write leaves nothing behind.
     assert_eq!(yard.write(&at, "select 1"), at);
 }
 
@@ -418,10 +418,10 @@ fn writes_can_do_what_the_contract_allows() {
 }
 
 const SOON: Duration = Duration::from_millis(300);
-/// Beyond it, on a machine that does other things as well.
+/// Tolerance beyond `SOON`, on a machine that is busy with other work.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// The best of three: whoever else uses the machine may take time from any one.
+/// Takes the best of three runs, because other work on the machine may delay a single run.
 fn ends_in_time(yard: &EngineHarness, at: &CommitHash, sql: &str) {
     let mut shortest = Duration::MAX;
     for _ in 0..3 {
@@ -513,7 +513,7 @@ fn greedy_statements_fail() {
         assert!(began.elapsed() < Duration::from_secs(20), "{short}");
     }
     assert_eq!(yard.read(&at, "select v from t"), [[text("a")], [text("b")]]);
-    // The limit is that of one statement, and of writes, too.
+    // The limit applies to one statement, and also to writes.
     for sql in [
         format!("{many} select count(distinct printf('%.*c%d', 1000, 'x', x)) from n"),
         format!("{many} select x from n order by printf('%.*c', 1000, 'x'), x desc"),

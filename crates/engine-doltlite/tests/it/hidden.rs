@@ -1,4 +1,4 @@
-//! Commits that the database does not show count as absent, however a statement names them.
+//! Commits that the database does not show count as absent, no matter how a statement names them.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -10,7 +10,7 @@ use crate::guard::{FUNCTIONS, MODULES};
 use crate::hostile::Computing;
 use crate::support::{EngineHarness, LONG, Taken, id};
 
-/// The commits that refs name.
+/// A [`Reachability`] whose heads are the commits in the list.
 struct Heads(Mutex<Vec<CommitHash>>);
 
 impl Reachability for Heads {
@@ -24,7 +24,7 @@ impl Reachability for Heads {
     }
 }
 
-/// Every way to name a commit, `$`. Before the bar: the function or table of the engine it is about.
+/// All ways to name a commit, written as `$`. The text before the bar is the function or table of the engine.
 const QUESTIONS: &[&str] = &[
     "dolt_hashof|select dolt_hashof('$')",
     "dolt_hashof|select dolt_hashof(upper('$') || '~0')",
@@ -73,16 +73,16 @@ const QUESTIONS: &[&str] = &[
     "dolt_patch|select statement from dolt_patch('$..HEAD')",
 ];
 
-/// What is allowed and takes no commit.
+/// Allowed names that take no commit.
 const WITHOUT: &[&str] = &["dolt_version", "dolt_docs", "dolt_schemas", "dolt_status", "dolt_blame_t"];
 
 struct HiddenHarness {
     yard: EngineHarness,
-    /// Where it is read.
+    /// The commit that is read.
     at: CommitHash,
-    /// Commits the database shows: one in the history that is read, one of another branch.
+    /// Commits that the database shows: one in the history that is read, and one of another branch.
     shown: [CommitHash; 2],
-    /// Commits it does not show, and what is no commit at all.
+    /// Commits that the database does not show, and hashes that are no commit.
     absent: Vec<String>,
     heads: Vec<CommitHash>,
 }
@@ -152,7 +152,7 @@ fn commits_the_database_shows_are_found_as_before() {
     }
 }
 
-/// What an absent commit is answered with: no rows of it, or a text that is the same for all absent ones.
+/// Checks the answer for an absent commit: no rows, or an error text that is the same for all absent commits.
 fn check(question: &str, commit: &str, answer: Result<String, String>) -> String {
     let text = match answer {
         Ok(rows) => rows,
@@ -229,7 +229,7 @@ fn views_and_triggers_find_no_other_commits() {
     assert_eq!(scene.yard.read(&told, "select count(*) from log"), [[branchyard_domain::entities::Cell::Integer(2)]]);
 }
 
-/// What was written last, of no branch, is not where the columns of a table come from.
+/// The columns of a table never come from the last written commit if no branch has that commit.
 #[test]
 fn tables_of_other_commits_are_no_tables() {
     let scene = scene();
@@ -257,7 +257,7 @@ fn tables_of_other_commits_are_no_tables() {
     );
 }
 
-/// Columns are guessed in vain: that one is not there is not said of a commit that is not.
+/// Guessing columns reveals nothing: for a hidden commit, no error names a missing column.
 #[test]
 fn columns_of_other_commits_are_not_told() {
     let scene = scene();
@@ -270,7 +270,7 @@ fn columns_of_other_commits_are_not_told() {
     }
 }
 
-/// What depends on refs is not kept: they may go.
+/// Results that depend on refs are not cached, because refs may be deleted.
 #[test]
 fn what_names_other_commits_is_not_kept() {
     let scene = scene();
@@ -290,7 +290,7 @@ fn what_names_other_commits_is_not_kept() {
     assert!(kept("select * from dolt_history_t where id = 1"));
 }
 
-/// Statements of ours, and other readers of the same commit, are not disturbed by what was wrapped.
+/// Internal statements, and other readers of the same commit, are not affected by wrapped connections.
 #[test]
 fn connections_serve_strangers_and_us_in_turn() {
     let scene = scene();
@@ -322,8 +322,8 @@ fn what_is_read_elsewhere_ends_with_the_time_of_the_statement() {
     scene.yard.read(&scene.at, "select * from dolt_log");
 }
 
-/// Prints what the check costs. For a history of 10,000 commits: `HISTORY_COMMITS=10000 cargo test -p branchyard-engine-doltlite --release
-/// --test it -- --nocapture the_check_costs`.
+/// Prints the cost of the check. For a history of 10,000 commits, run `HISTORY_COMMITS=10000 cargo test -p
+/// branchyard-engine-doltlite --release --test it -- --nocapture the_check_costs`.
 #[test]
 fn the_check_costs_little() {
     let length = std::env::var("HISTORY_COMMITS").map_or(1_000, |commits| commits.parse().unwrap());
@@ -352,7 +352,8 @@ fn the_check_costs_little() {
     timed("the first commit, first time", &commits[0], 1);
     timed("the first commit, again", &commits[0], 100);
     timed("no commit", &unknown, 100);
-    // What the domain remembers of a pull, as each view of it would cost as much.
+    // The cost of what the domain caches for a pull request. Without the cache, each view of the pull request would pay
+    // it.
     let theirs = yard.write(&commits[length - 100], "create trigger g after insert on t begin select 1; end");
     let started = Instant::now();
     let parted = yard.engine.merge_base(id(1), &at, &theirs).unwrap();
@@ -363,11 +364,12 @@ fn the_check_costs_little() {
         yard.engine.objects(id(1), commit).unwrap();
     }
     eprintln!("the objects of both sides: {} µs", started.elapsed().as_micros());
-    // The aim is 0.1 ms; a debug build gets ten times that.
+    // The target is 0.1 ms; a debug build may take ten times as long.
     assert!(recent <= 1_000 && back <= 1_000, "a commit of a branch's recent history took {recent} µs, {back} µs");
 }
 
-/// A view is part of a commit that is shown; the commit that it names need not be. The engine takes the columns from that commit.
+/// A view is part of a shown commit, but may name a hidden one. The engine takes the columns of the view from the
+/// hidden commit.
 #[test]
 fn a_view_over_a_hidden_commit_shows_no_name_of_a_column() {
     let mut scene = scene();
@@ -411,7 +413,7 @@ fn a_view_over_a_hidden_commit_shows_no_name_of_a_column() {
     }
     assert_eq!(ask("select * from fine").unwrap().rows.len(), 1);
     assert!(!ask("select * from dolt_log").unwrap().rows.is_empty(), "what uses no view is as before");
-    // A writer does not carry them over either.
+    // A writer cannot copy the columns either.
     let (failure, _) = scene.yard.write_failure(&scene.at, "create table taken as select * from peek limit 0");
     assert!(failure.contains("no such commit"), "{failure}");
 }

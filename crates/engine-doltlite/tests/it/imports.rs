@@ -1,4 +1,4 @@
-//! Imports.
+//! Imports of rows.
 
 use branchyard_domain::entities::{Cell, RowProblem};
 use branchyard_domain::ports::{Engine, EngineError, FormatError, ImportColumn, ImportJob, ImportTarget, RowSource};
@@ -69,7 +69,7 @@ fn new_tables() {
     let over =
         import(&yard, &head, "pe\"ople", &new(&[], true), &[("x", "")], vec![vec![Cell::Blob(vec![0])]]).unwrap();
     assert_eq!(yard.read(&over, "select x, count(*) from \"pe\"\"ople\""), [[Cell::Blob(vec![0]), Cell::Integer(1)]]);
-    // The same again changes nothing.
+    // Importing the same rows again changes nothing.
     assert_eq!(
         import(&yard, &over, "pe\"ople", &new(&[], true), &[("x", "")], vec![vec![Cell::Blob(vec![0])]]).unwrap(),
         over
@@ -122,7 +122,7 @@ fn updates_and_replacements() {
             [Cell::Integer(3), text("last"), text("d"), text("e")],
         ]
     );
-    // Columns that are not in the file may be NOT NULL where the row exists.
+    // Columns that are not in the file may be NOT NULL if the row exists.
     let head =
         import(&yard, &base, "t", &ImportTarget::Update, &[("id", ""), ("b", "")], vec![person(1, "new")]).unwrap();
     assert_eq!(yard.read(&head, "select b from t where id = 1"), [[text("new")]]);
@@ -158,14 +158,14 @@ fn references_are_checked_at_the_end() {
     );
     let columns: &[(&str, &str)] = &[("id", ""), ("up", "")];
     let row = |id, up| vec![Cell::Integer(id), Cell::Integer(up)];
-    // Later rows may be referred to.
+    // A row may refer to a later row.
     import(&yard, &base, "p", &ImportTarget::Replace, columns, vec![row(2, 3), row(3, 2)]).unwrap();
     let found = problems(import(&yard, &base, "p", &ImportTarget::Replace, columns, vec![row(2, 2), row(5, 6)]));
     assert_eq!(found, [(3, Some("up".into()), "FOREIGN KEY constraint failed: no such row in p".into())]);
     let found = problems(import(&yard, &base, "p", &ImportTarget::Replace, columns, vec![row(1, 1)]));
     assert_eq!(found.len(), 1);
     assert!(found[0].2.contains("table c"));
-    // Statements are held to references, too.
+    // Foreign keys apply to statements too.
     assert!(yard.write_failure(&base, "delete from p where id = 2").0.contains("FOREIGN KEY"));
 }
 

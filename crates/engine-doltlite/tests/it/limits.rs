@@ -1,4 +1,4 @@
-//! What bounds statements of users, and what they stored in a schema, whatever runs it: time, memory, nesting.
+//! The limits of user statements and of stored expressions: time, memory and nesting.
 
 use std::sync::mpsc;
 use std::thread;
@@ -15,7 +15,7 @@ use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions};
 
 use crate::support::{EngineHarness, LONG, Taken, ada, id, text};
 
-/// Far longer than what a limit allows takes, on a machine that is slow and busy.
+/// Far longer than any limited call takes, even on a slow and busy machine.
 pub(crate) const AMPLE: Duration = Duration::from_secs(300);
 
 fn nested(depth: usize) -> String {
@@ -42,14 +42,14 @@ fn parentheses_subqueries_and_joins_nest_a_hundred_deep() {
         reads(&make(100)).unwrap();
         assert_eq!(reads(&make(101)).unwrap_err().to_string(), NESTED);
     }
-    // The engine takes 64 tables in a join.
+    // The engine allows 64 tables in a join.
     reads(&joins(63)).unwrap();
     for depth in [101, 700] {
         let began = Instant::now();
         assert_eq!(reads(&joins(depth)).unwrap_err().to_string(), NESTED);
         assert!(began.elapsed() < AMPLE);
     }
-    // In texts, comments and names they are none.
+    // Parentheses in texts, comments and names do not count.
     reads(&format!("select '{0}', \"{0}\" from (select 1 as [{0}]) -- {0}", "(".repeat(500))).unwrap();
     for sql in [
         nested(101),
@@ -85,7 +85,7 @@ fn an_expression_of_nine_hundred_parts_needs_no_parentheses() {
 #[test]
 fn the_time_of_preparing_counts() {
     let yard = EngineHarness::new();
-    // Each view reads the one before twice.
+    // Each view reads the previous one twice.
     let views = (1..60).map(|n| format!("create view v{n} as select a.x from v{} a, v{} b", n - 1, n - 1));
     let views: Vec<String> = ["create view v0 as select 1 as x".to_owned()].into_iter().chain(views).collect();
     let at = yard.write(&yard.base, &views.join("; "));
@@ -102,12 +102,12 @@ fn the_time_of_preparing_counts() {
         assert!(began.elapsed() < AMPLE, "{sql:.60}: {:?}", began.elapsed());
     }
     let began = Instant::now();
-    // The call ends: with definitions that leave them out, or because it takes too long.
+    // The call ends, either with definitions that leave out the views, or because it takes too long.
     let _ = yard.engine.tables(id(1), &at);
     assert!(began.elapsed() < AMPLE * 2, "{:?}", began.elapsed());
 }
 
-/// Three megabytes each.
+/// Statements with arguments of three megabytes each.
 const LARGE: &[&str] = &[
     "select length(unhex(printf('%.*c', 3000000, 'z'), printf('%.*c', 3000000, 'é') || 'z'))",
     "with recursive n(x) as (select 1 union all select x + 1 from n where x < 200000),
@@ -159,7 +159,7 @@ fn sessions_have_the_same_limits() {
     assert!(pattern(1001).unwrap_err().to_string().contains("LIKE or GLOB pattern too complex"));
 }
 
-/// Has what the engine does from now on take as long and hold as much as here.
+/// Reopens the engine with this time limit and this memory per statement.
 pub(crate) fn confine(yard: &mut EngineHarness, time: Duration, memory: usize) {
     let options = EngineOptions {
         statement_memory: memory,
@@ -172,9 +172,9 @@ pub(crate) fn confine(yard: &mut EngineHarness, time: Duration, memory: usize) {
     yard.engine = DoltliteEngine::open(yard.folder.path().join("databases"), options).unwrap();
 }
 
-/// Computes for some milliseconds, wherever an expression may stand.
+/// An expression that computes for some milliseconds.
 pub(crate) const SLOW: &str = "length(hex(zeroblob(8000000 + abs(a % 2))))";
-/// Takes some ten megabytes.
+/// An expression that takes some ten megabytes.
 pub(crate) const GREEDY: &str = "length(printf('%.*c', 40000000 + abs(a % 2), 'a'))";
 /// Too short for twenty rows of [`SLOW`].
 pub(crate) const SHORT: Duration = Duration::from_millis(30);
@@ -190,7 +190,7 @@ fn page() -> RowPage {
 #[test]
 fn what_a_diff_computes_has_the_time_of_a_statement() {
     let mut yard = EngineHarness::new();
-    // With a key on both sides the engine compares, and computes nothing.
+    // With a key on both sides the engine compares the rows itself, and computes no generated column.
     let define = |name: &str, key: &str| format!("create table {name}(id integer {key}, a, slow as ({SLOW}))");
     let base = yard.write(&yard.base, &format!("{}; {}", define("t", "primary key"), define("u", "")));
     let both = format!("insert into t(id, a) {0}; insert into u(id, a) {0}", rows(1, 20));
@@ -236,7 +236,7 @@ fn what_a_merge_computes_has_the_limits_of_the_merge() {
     let merged = merge(&yard, LONG);
     let greedy = |reason: &str| reason.starts_with("the merge takes more memory than the 24 MiB of a statement; ");
     assert!(matches!(&merged, Err(EngineError::CannotMerge(reason)) if greedy(reason)), "{merged:?}");
-    // Its trial says the same, and says it again without another try.
+    // The trial returns the same error, the second time from the cache.
     for _ in 0..2 {
         let found = yard.engine.conflicts(id(1), &ours, &theirs, None, 0, 10);
         assert!(matches!(&found, Err(EngineError::CannotMerge(reason)) if greedy(reason)), "{found:?}");
@@ -272,7 +272,7 @@ fn counts_that_take_too_much_memory_are_left_out() {
     assert_eq!(yard.engine.changed_tables(id(1), &base, &ours).unwrap()[0].rows, None);
 }
 
-/// Says when the first row is there, and takes the next when it may.
+/// A sink that reports the first row, and blocks until it may continue.
 struct Paused {
     begun: mpsc::Sender<()>,
     go_on: mpsc::Receiver<()>,
@@ -290,7 +290,7 @@ impl RowSink for Paused {
     }
 }
 
-/// Holds 40 MB while its rows are taken.
+/// A statement that holds 40 MB while its rows are taken.
 const HOLDS: &str = "with recursive n(x) as (select 1 union all select x + 1 from n where x < 40)
     select x, y from (select x, printf('%.*c%d', 1000000, 'a', x) as y from n) order by y";
 
@@ -311,10 +311,10 @@ fn statements_share_their_memory_and_wait_for_it() {
             yard.engine.read(id(1), &at, &ReadQuery::new(HOLDS, LONG), &mut sink).map(drop)
         });
         has_begun.recv().unwrap();
-        // There is room for small ones.
+        // There is room for small statements.
         read(&yard, &at, "select 1").unwrap();
         yard.write(&at, "insert into t values (1, 'a')");
-        // Large statements get none either, after they have waited.
+        // Large statements find no room, even after they have waited.
         let began = Instant::now();
         let refused = read(&yard, &at, HOLDS);
         assert!(matches!(refused, Err(EngineError::Busy)), "{refused:?}");
@@ -322,14 +322,14 @@ fn statements_share_their_memory_and_wait_for_it() {
         let write = format!("insert into t select x, y from ({HOLDS})");
         let refused = yard.try_write(id(1), &at, &write, LONG);
         assert!(matches!(refused, Err(EngineError::Busy)), "{refused:?}");
-        // What one ends with, another one gets.
+        // The memory that one statement returns goes to the next.
         let waiting = scope.spawn(|| read(&yard, &at, HOLDS).map(|taken| taken.rows.len()));
         thread::sleep(Duration::from_millis(300));
         goes.send(()).unwrap();
         holder.join().unwrap().unwrap();
         assert!(matches!(waiting.join().unwrap(), Ok(40)));
     });
-    // Alone, none gets more than there is.
+    // A single statement cannot have more than the pool.
     let sql = HOLDS.replace("< 40", "< 100");
     assert!(
         matches!(read(&yard, &at, &sql), Err(EngineError::Sql { failure: SqlFailure::Engine(text), .. }) if text == "out of memory")
@@ -337,7 +337,8 @@ fn statements_share_their_memory_and_wait_for_it() {
     yard.write(&at, "insert into t values (2, 'b')");
 }
 
-/// A connection that was refused memory, or whose time was over, is not used again: the engine may have lost its list of branches.
+/// A connection that was refused memory, or whose time was over, is not reused, because the engine may have lost its
+/// list of branches.
 #[test]
 fn after_a_write_that_found_no_memory_or_time_the_next_one_works() {
     let insert = |rows: usize| {
@@ -374,7 +375,7 @@ fn idle_connections_hold_a_bounded_amount_of_memory() {
         let others = (1..=4).map(|id| yard.write(&first, &format!("delete from t where id = {id}")));
         let commits: Vec<CommitHash> = others.collect();
         for at in &commits {
-            // A look at every row fills the cache of its connection.
+            // Reading every row fills the cache of the connection.
             assert_eq!(yard.read(at, "select count(*), max(v) from t")[0][0], Cell::Integer(19_999));
         }
         let (readers, _) = yard.engine.idle_connections();

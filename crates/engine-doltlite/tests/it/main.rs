@@ -1,4 +1,4 @@
-//! The engine port on real files.
+//! Tests of the engine port on real files.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests, too")]
 
 mod definitions;

@@ -44,11 +44,11 @@ fn clean_merges_have_two_parents_and_our_author() {
     assert_eq!(commit.author, ada());
     assert_eq!(yard.read(&head, "select v, w from t where id = 1"), [[text("o"), text("t")]]);
     assert_eq!(conflicts(&yard, &ours, &theirs), []);
-    // Nothing to merge, and nothing but to move on.
+    // No merge is necessary: the result is the head that contains the other.
     assert_eq!(merge(&yard, &head, &theirs, &[]).unwrap(), MergeOutcome::Head(head.clone()));
     assert_eq!(merge(&yard, &ours, &head, &[]).unwrap(), MergeOutcome::Head(head.clone()));
     assert_eq!(merge(&yard, &head, &head, &[]).unwrap(), MergeOutcome::Head(head.clone()));
-    // The same change on both sides: a merge commit all the same.
+    // A write that changes no row makes no commit.
     let same = yard.write(&base, "update t set v = 'o' where id = 1; select 'other'");
     let twin = yard.write(&same, "insert into n values (1); delete from n");
     assert_eq!(twin, same);
@@ -133,7 +133,7 @@ fn other_conflicts() {
     let found = conflicts(&yard, &ours, &theirs);
     assert_eq!(found[0].primary_key, [("rowid".into(), Cell::Integer(1))]);
     assert_eq!(found[0].theirs, Some(vec![("a".into(), text("t"))]));
-    // The writer is usable after all of this.
+    // The write connection is still usable.
     assert_eq!(yard.write(&base, "select 1"), base);
 }
 
@@ -159,7 +159,7 @@ fn a_write_with_a_merge_is_all_or_nothing() {
     assert_eq!(yard.read(&head, "select v from t"), [[text("o")], [text("f")], [text("n")]]);
     assert_eq!(yard.engine.log(id(1), &head.clone().into(), 9).unwrap().len(), 6);
     assert_eq!(write("update t set v = 'x' where id = 2", &to), MergeOutcome::Conflicts(vec![("t".into(), 1)]));
-    // Nothing written and a fast-forward; contained already.
+    // A write without changes and a fast-forward; a merge of a commit that is already contained.
     assert_eq!(write("select 1", &base), MergeOutcome::Head(from.clone()));
     assert_eq!(write("select 1", &head), MergeOutcome::Head(head.clone()));
 }

@@ -1,4 +1,4 @@
-//! Indexes, triggers and views: what a reader of a difference has to see of them.
+//! Indexes, triggers and views as a diff lists them.
 
 use branchyard_domain::entities::{Change, ObjectKind, TableChange};
 use branchyard_domain::ports::Engine as _;
@@ -6,7 +6,7 @@ use branchyard_domain::values::CommitHash;
 
 use crate::support::{EngineHarness, id};
 
-/// Table, what happened to it, and of each object kind, name, what happened to it, and the beginnings of both statements.
+/// Returns for each table its name and change, and for each object its kind, name and change, and which sides have it.
 fn changes(yard: &EngineHarness, from: &CommitHash, to: &CommitHash) -> Vec<String> {
     let of_table = |table: TableChange| {
         let objects = table.objects.iter().map(|object| {

@@ -1,4 +1,4 @@
-//! What a read tells of commits outside the history it reads: nothing, to those who do not know their hashes.
+//! A read reveals nothing about commits outside its history to users who do not know their hashes.
 
 use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{Engine, EngineError, MergeOutcome};
@@ -8,7 +8,7 @@ use crate::support::{EngineHarness, LONG, id};
 
 const LATER: &str = "insert into t values (3, 'LATER'); create table hidden(x)";
 
-/// The name of the one branch of a file, as only somebody with the file can ask for it.
+/// Returns the name of the one branch of a file. Only code with access to the file can query it.
 fn branch(yard: &EngineHarness, database: DatabaseId) -> String {
     let name = database.to_string();
     let path = yard.folder.path().join("databases").join(&name[name.len() - 2..]).join(format!("{name}.db"));
@@ -43,7 +43,7 @@ fn every_file_has_a_branch_of_its_own_name() {
     assert_eq!(names.len(), 4);
 }
 
-/// Everything about history that strangers may use, asked in every way that needs no hash.
+/// Returns queries of everything about history that user statements may use, in all forms that need no hash.
 fn questions() -> Vec<String> {
     let tables = [
         "dolt_log",
@@ -150,7 +150,7 @@ fn commits_beside_the_history_that_is_read_stay_unknown() {
             }
             Err(failure) => check(sql, &failure.to_string()),
         }
-        // Writes leave the branch where they end, so each is told apart by its table.
+        // Writes leave the branch at their commit, so each write uses a table of its own.
         let kept = format!("create table kept{n} as {sql}");
         match yard.try_write(id(1), &at, &kept, LONG) {
             Ok(MergeOutcome::Head(head)) => check(&kept, &told(&yard.read(&head, &format!("select * from kept{n}")))),

@@ -1,4 +1,4 @@
-//! Rows of tables of every kind, read from place to place.
+//! Pages of rows of tables of every kind.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ fn read(yard: &EngineHarness, at: &CommitHash, wanted: &Selection<'_>) -> (Vec<V
     (taken.rows, selected)
 }
 
-/// All rows, walked to in steps.
+/// Reads all rows, page by page.
 fn walked(yard: &EngineHarness, at: &CommitHash, like: &Selection<'_>) -> Vec<Vec<Cell>> {
     let (mut rows, mut after): (Vec<Vec<Cell>>, Option<Vec<Cell>>) = (Vec::new(), None);
     loop {
@@ -47,7 +47,7 @@ fn walked(yard: &EngineHarness, at: &CommitHash, like: &Selection<'_>) -> Vec<Ve
     }
 }
 
-/// A table, and the columns it is sorted by.
+/// Tables, and the columns they are sorted by.
 const TABLES: &[(&str, &str)] = &[
     ("plain_key", "id name mixed"),
     ("without_row_id", "x y v"),
@@ -94,7 +94,7 @@ fn every_row_of_every_table_comes_once_in_order_whichever_way() {
         for order in orders.chain([None]) {
             let (all, _) = read(&yard, &head, &whole(table, order));
             if let Some(by) = order {
-                // What the engine itself says of the order.
+                // The order according to the engine itself.
                 let direction = if by.descending { "DESC" } else { "" };
                 let values = format!("SELECT \"{}\" FROM {table} ORDER BY 1 {direction}", by.column);
                 let at = yard
@@ -150,8 +150,8 @@ fn tests_hold_behind_a_place() {
     assert_eq!(rows, read(&yard, &head, &Selection { limit: 100, ..wanted }).0);
 }
 
-/// Deep in a table, and among many rows that are alike in the column of the order, an index leads to the place: reading costs no more than at the
-/// start, which a bound far under that of a scan shows.
+/// An index finds a position deep in a table, even among many rows with an equal sort value. Reading there costs no
+/// more than at the start, which a bound far below the cost of a scan shows.
 #[test]
 fn a_place_deep_in_a_large_table_is_found_by_an_index() {
     let yard = EngineHarness::new();

@@ -1,4 +1,4 @@
-//! Sessions of a deployment's clients on real files.
+//! Sessions of deployment clients on real files.
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ fn request(power: SqlPower) -> SessionRequest {
     }
 }
 
-/// A yard with a served database.
+/// Returns a harness with a served database.
 fn served() -> EngineHarness {
     let yard = EngineHarness::new();
     yard.engine.create_served(id(9), &ada(), "Create database").unwrap();
@@ -54,7 +54,7 @@ fn run(session: &mut dyn Session, sql: &str) -> Vec<Vec<Cell>> {
     try_run(session, sql).unwrap_or_else(|error| panic!("{sql}: {error}")).0.rows
 }
 
-/// Code and message of a statement that fails.
+/// Returns the code and the message of a statement that fails.
 fn fails(session: &mut dyn Session, sql: &str) -> (&'static str, String) {
     match try_run(session, sql) {
         Err(SessionError::Statement { code, message }) => (code, message),
@@ -107,12 +107,12 @@ fn a_writer_commits_branches_merges_and_tags_as_itself() {
     let mut there = on_branch(&yard, SqlPower::Read, "work").unwrap();
     assert_eq!(one_text(&mut *there, "select active_branch()"), "work");
     drop(there);
-    // Neither a tag, a commit nor an expression is a branch.
+    // Tags, commits and expressions are not branches.
     for name in ["v1", "nope", "HEAD~1", &yard.engine.heads(id(9)).unwrap()[0].commit.to_string()] {
         let refused = on_branch(&yard, SqlPower::Write, name).err();
         assert!(matches!(refused, Some(SessionError::NoSuchBranch(_))), "{name}: {refused:?}");
     }
-    // An idle session on it is no reason not to delete it.
+    // An idle session on the branch does not prevent its deletion.
     run(&mut *session, "select dolt_branch('-d', 'work')");
     assert_eq!(fails(&mut *session, "select dolt_branch('-D', 'main')").0, "ERROR");
 }
@@ -513,10 +513,10 @@ fn garbage_is_collected_between_sessions() {
     run(&mut *session, "select dolt_gc()");
 }
 
-/// The most bytes of a definition.
+/// Maximum length of a definition in bytes.
 const MOST: usize = 1 << 20;
 
-/// The definition of a view, so many bytes long as it is stored.
+/// Returns the definition of a view whose stored form has this many bytes.
 fn view(name: &str, bytes: usize) -> String {
     let (head, tail) = (format!("CREATE VIEW {name} AS SELECT '"), "' AS a");
     format!("{head}{}{tail}", "x".repeat(bytes - head.len() - tail.len()))
@@ -550,12 +550,12 @@ fn no_definition_is_longer_than_all_connections_read() {
     }
     assert_eq!(count(&mut *session, "select count(*) from t"), 4);
     assert_eq!(count(&mut *session, "select count(*) from sqlite_schema"), 2);
-    // A sequence stops there, too; and transactions that become commits are no way around it.
+    // A sequence of statements stops there too, also if transactions become commits.
     let bounds = StatementBounds { commits_transactions: true, ..bounds() };
     let stepped = session.step(&format!("{}; select 1", view("w", MOST + 1)), &bounds);
     assert!(matches!(stepped, Err(SessionError::Statement { code: "TOOBIG", .. })), "{stepped:?}");
 
-    // Each side is short enough, both together are not.
+    // Each side is short enough; the merged definition is not.
     run(&mut *session, "create table m(a)");
     run(&mut *session, "select dolt_commit('-A', '-m', 'base')");
     run(&mut *session, "select dolt_branch('work')");
@@ -571,12 +571,12 @@ fn no_definition_is_longer_than_all_connections_read() {
     assert_eq!(yard.engine.heads(id(9)).unwrap(), before);
     assert_eq!(count(&mut *session, "select count(*) from dolt_status"), 0);
     drop(session);
-    // Everybody reads it.
+    // All connections can still read the database.
     yard.engine.collect_garbage(id(9)).unwrap();
     assert_eq!(yard.engine.check(id(9)).unwrap(), Vec::<String>::new());
 }
 
-/// The engine alone gives 5.
+/// Without the workaround, the engine returns 5.
 #[test]
 fn rows_changed_before_an_alter_of_the_same_transaction_are_as_they_should() {
     let yard = served();
@@ -602,7 +602,7 @@ fn a_seeded_file_holds_only_what_its_branch_reaches() {
         "create table t(id integer primary key, v text); insert into t values (1, 'kept-in-history')",
     );
     let shown = yard.write(&kept, "update t set v = 'shown' where id = 1");
-    // Of commits that no branch of the seed reaches: a later one, and one beside it.
+    // Commits that no branch of the seed reaches: a later one, and one on another line of history.
     yard.write(&shown, "insert into t values (2, 'hidden-later')");
     yard.write(&kept, "insert into t values (3, 'hidden-beside')");
     let export = yard.folder.path().join("export");

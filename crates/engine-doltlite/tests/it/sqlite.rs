@@ -1,4 +1,4 @@
-//! SQLite files of strangers.
+//! Untrusted SQLite files.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::support::{EngineHarness, LONG, text};
 
-/// A file in SQLite's own format, made by these statements.
+/// Creates a file in SQLite's own format with these statements.
 fn stock(sql: &str) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("stock.sqlite");

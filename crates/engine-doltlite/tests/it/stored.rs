@@ -1,5 +1,5 @@
-//! Expressions that users stored in a schema (generated columns, checks, defaults, indexes, views, triggers) have the limits of a statement, whatever
-//! computes them. Diffs and merges are in `limits.rs`.
+//! Expressions that users stored in a schema (generated columns, checks, defaults, indexes, views, triggers) have the
+//! limits of a statement, no matter which call evaluates them. Diffs and merges are in `limits.rs`.
 
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -15,7 +15,7 @@ use branchyard_domain::values::CommitHash;
 use crate::limits::{AMPLE, GREEDY, SHORT, SLOW, confine, rows};
 use crate::support::{EngineHarness, LONG, Taken, ada, id};
 
-/// Runs what may never end if a limit does not hold.
+/// Runs a call that may never end if a limit does not work, and fails the test if it does not end.
 fn ends<T: Send + 'static>(
     what: &str,
     yard: &Arc<EngineHarness>,
@@ -24,21 +24,21 @@ fn ends<T: Send + 'static>(
     let (yard, (give, take)) = (Arc::clone(yard), mpsc::channel());
     thread::spawn(move || {
         let result = call(&yard);
-        // Whoever takes the result may take the yard apart.
+        // The caller may unwrap the harness once it has the result.
         drop(yard);
         drop(give.send(result));
     });
     take.recv_timeout(4 * AMPLE).unwrap_or_else(|_| panic!("{what} does not end"))
 }
 
-/// Takes the time of all readers if it is prepared: each view reads the one before twice.
+/// Returns views that would take unboundedly long to prepare: each view reads the previous one twice.
 fn nested_views() -> String {
     let views = (1..60).map(|n| format!("create view v{n} as select a.x from v{} a, v{} b", n - 1, n - 1));
     let views: Vec<String> = ["create view v0 as select 1 as x".to_owned()].into_iter().chain(views).collect();
     views.join("; ")
 }
 
-/// Tables `t` whose rows take long, each by another kind of expression.
+/// Returns schemas with a table `t` whose rows take long to compute, each through another kind of expression.
 fn slow_schemas() -> Vec<(&'static str, String)> {
     let trigger = |body: &str| {
         format!(
@@ -191,7 +191,7 @@ fn reading_a_table_or_view_has_the_time_of_the_call() {
         let (name, at_count) = (format!("the count of {table}"), at.clone());
         too_slow(&name, ends(&name, &yard, move |yard| yard.engine.count(id(1), &at_count, table, &[], SHORT)));
     }
-    // The definitions of a view that is not to be had in time are left out, or the whole call ends.
+    // If the definition of a view takes too long, it is left out, or the whole call ends.
     let at_tables = at.clone();
     let _ = ends("the definitions", &yard, move |yard| yard.engine.tables(id(1), &at_tables).map(drop));
     let at_objects = at.clone();
@@ -233,7 +233,7 @@ fn conflicts_have_the_time_of_a_trial() {
         let (ours, theirs) = (ours.clone(), theirs.clone());
         ends("a trial", yard, move |yard| yard.engine.conflicts(id(1), &ours, &theirs, None, 0, 10))
     };
-    // It computes what it has to, or ends.
+    // The trial either computes everything in time or ends.
     let found = find(&yard);
     assert!(matches!(&found, Err(EngineError::TimedOut(30)) | Ok(_)), "{found:?}");
     let mut yard = Arc::into_inner(yard).unwrap();
@@ -241,7 +241,7 @@ fn conflicts_have_the_time_of_a_trial() {
     assert_eq!(yard.engine.conflicts(id(1), &ours, &theirs, None, 0, 10).unwrap().len(), 1);
 }
 
-/// The tables in which a module keeps its content are no tables of a user; those with similar names are.
+/// The tables in which a module keeps its content are not listed as user tables; tables with similar names are.
 #[test]
 fn tables_of_modules_are_left_out_without_a_look_at_the_views() {
     let yard = EngineHarness::new();
@@ -325,7 +325,8 @@ fn what_is_read_has_the_memory_of_a_statement() {
     assert_eq!(found, ["the check takes more memory than the 24 MiB of a statement"]);
 }
 
-/// The last `dolt_commit` of a write has no limit of its own. It computes nothing that is stored: these fail whenever they are computed.
+/// The final `dolt_commit` of a write has no time limit. It evaluates no stored expression: the expressions here fail
+/// whenever they are evaluated.
 #[test]
 fn committing_computes_nothing_that_is_stored() {
     const OVERFLOWS: &str = "abs(-9223372036854775807 - 1 + a * 0)";
@@ -343,7 +344,7 @@ fn committing_computes_nothing_that_is_stored() {
     assert_eq!(yard.read_failure(&at, "select broken from t"), failure);
     assert_eq!(yard.read_failure(&at, "select * from w"), failure);
     assert_eq!(yard.write_failure(&at, "update t set a = 3"), (failure.to_owned(), 1));
-    // A check that holds for each row when it is put, and would not when the rest is written.
+    // A check that holds when each row is inserted, but would not hold after the rest is written.
     let at = yard.write(&at, "create table c(id integer primary key, check (changes() <> 7))");
     let seven = format!("insert into log select x from ({})", rows(1, 7).replace("select x, x", "select x"));
     let holds = format!("insert into log values (0); insert into c values (1); {seven}");

@@ -1,4 +1,4 @@
-//! A folder, an engine, and short ways to use it.
+//! A harness for tests: a folder, an engine, and shortcuts to use it.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(crate) fn ada() -> Signature {
     Signature { name: "Ada".into(), email: "ada@example.test".into(), at: Timestamp::from_seconds(1_788_523_200) }
 }
 
-/// Takes everything, as text.
+/// A sink that keeps all columns and rows.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Taken {
     pub(crate) columns: Vec<Column>,
@@ -70,7 +70,7 @@ impl EngineHarness {
         Self { folder, engine, base }
     }
 
-    /// A new commit on `base` of database 1.
+    /// Creates a commit on `base` in database 1.
     pub(crate) fn write(&self, base: &CommitHash, sql: &str) -> CommitHash {
         self.write_to(id(1), base, sql)
     }

@@ -1,4 +1,4 @@
-//! Trial merges and fetches beside writers that hold their turn for long.
+//! Trial merges and fetches while a writer holds its turn for long.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -15,10 +15,10 @@ use crate::support::{EngineHarness, LONG, ada, id, text};
 const T: &str = "create table t(id integer primary key, v text);
     insert into t values (1, 'a'), (2, 'b'), (3, 'c')";
 
-/// Far more than anything here takes.
+/// Far longer than anything in these tests takes.
 const NEVER: Duration = Duration::from_secs(300);
 
-/// A script that says when it has begun and ends when it is let go.
+/// A script that reports when it has begun, and ends when it is released.
 struct Held {
     begun: Option<Sender<()>>,
     let_go: Receiver<()>,
@@ -27,7 +27,7 @@ struct Held {
 impl std::io::Read for Held {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let Some(begun) = self.begun.take() else {
-            // The other end is dropped to let it go.
+            // Dropping the other end releases the script.
             let _ = self.let_go.recv();
             return Ok(0);
         };
@@ -56,7 +56,7 @@ fn while_held<T>(yard: &EngineHarness, database: DatabaseId, base: &CommitHash, 
     })
 }
 
-/// Runs `work` on a thread of its own; fails the test if it hangs.
+/// Runs `work` on a thread of its own, and fails the test if it hangs.
 fn in_time<T: Send>(work: impl FnOnce() -> T + Send, then: impl FnOnce()) -> T {
     let (sender, receiver) = channel();
     thread::scope(|scope| {
@@ -76,7 +76,7 @@ fn temporary_files(yard: &EngineHarness) -> Vec<PathBuf> {
     std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
 
-/// What the file of a database knows of remotes.
+/// Returns the remotes and tracking branches in the file of a database.
 fn remotes(yard: &EngineHarness, database: DatabaseId) -> Vec<String> {
     let file = rusqlite::Connection::open(file(yard, database)).unwrap();
     let sql = "select name from dolt_remotes union all select name from dolt_remote_branches";
@@ -88,7 +88,7 @@ fn file(yard: &EngineHarness, database: DatabaseId) -> PathBuf {
     yard.folder.path().join("databases").join(&name[name.len() - 2..]).join(format!("{name}.db"))
 }
 
-/// Base, ours and theirs in database 1, which differ in every row.
+/// Returns base, ours and theirs in database 1. Ours and theirs differ in every row.
 fn sides(yard: &EngineHarness) -> [CommitHash; 3] {
     let base = yard.write(&yard.base, T);
     let ours = yard.write(&base, "update t set v = 'o'");
@@ -103,7 +103,7 @@ fn trial_merges_do_not_wait_for_writers() {
     let found = while_held(&yard, id(1), &base, || conflicts(&yard, &ours, &theirs).unwrap());
     assert_eq!(found.len(), 3);
     assert_eq!(temporary_files(&yard), [] as [PathBuf; 0]);
-    // Another file in the same place is another database.
+    // A new file in the same place is another database.
     yard.engine.create(id(1), &ada(), "Again").unwrap();
     assert!(conflicts(&yard, &ours, &theirs).is_err());
 }
@@ -115,7 +115,7 @@ fn pages_of_a_trial_merge_need_no_other_one() {
     let ours = yard.write(&base, "update t set v = 'o'; update u set v = 'o' where id < 3");
     let theirs = yard.write(&base, "update t set v = 't'; update u set v = 't' where id < 3");
     let first = yard.engine.conflicts(id(1), &ours, &theirs, None, 0, 1).unwrap();
-    // Without the file nothing can be merged.
+    // No merge is possible without the file.
     std::fs::remove_file(file(&yard, id(1))).unwrap();
     assert!(!yard.engine.needs_preparing(id(1)), "it is short");
     let found = conflicts(&yard, &ours, &theirs).unwrap();
@@ -132,7 +132,7 @@ fn pages_of_a_trial_merge_need_no_other_one() {
 fn long_files_are_merged_in_the_background() {
     let yard =
         EngineHarness::with(EngineOptions { trial_copy_bytes: 1, share_blocks: false, ..EngineOptions::default() });
-    // More than is remembered of a list beyond what was asked for.
+    // More conflicts than are cached beyond the requested ones.
     let base = yard.write(
         &yard.base,
         "create table t(id integer primary key, v text);
@@ -154,7 +154,7 @@ fn long_files_are_merged_in_the_background() {
     assert_eq!(last[1].theirs.as_ref().unwrap()[1].1, text(&"t".repeat(150_000)));
     assert_eq!(temporary_files(&yard), [] as [PathBuf; 0]);
 
-    // What needs no merge needs no preparation, and what cannot be merged is remembered.
+    // A pair that needs no merge needs no preparation, and an impossible merge is cached.
     assert_eq!(conflicts(&yard, &base, &theirs).unwrap(), []);
     yard.engine.prepare_conflicts(id(1), &base, &theirs).unwrap();
     let dropped = yard.write(&base, "alter table t drop column v");
@@ -169,7 +169,7 @@ fn long_files_are_merged_in_the_background() {
 #[test]
 fn a_trial_merge_that_takes_too_long_is_not_made_again_and_again() {
     let yard = EngineHarness::with(EngineOptions { trial_merge_timeout: Duration::ZERO, ..EngineOptions::default() });
-    // Enough conflicts for the clock to be looked at while they are listed.
+    // Enough conflicts for the deadline to be checked while they are listed.
     let base = yard.write(
         &yard.base,
         "create table t(id integer primary key, v text);
@@ -184,7 +184,8 @@ fn a_trial_merge_that_takes_too_long_is_not_made_again_and_again() {
     assert_eq!(temporary_files(&yard), [] as [PathBuf; 0]);
 }
 
-/// Database 1 with a table, database 2 as its fork, and a commit that only the fork has.
+/// Creates database 1 with a table, database 2 as its fork, and a commit that only the fork has. Returns the head of
+/// database 1 and that commit.
 fn fork(yard: &EngineHarness) -> [CommitHash; 2] {
     let base = yard.write(&yard.base, T);
     yard.engine.copy(id(1), id(2)).unwrap();
@@ -210,7 +211,7 @@ fn a_fetch_that_waits_for_writers_of_the_target_does_not_hold_up_those_of_the_so
     let yard = EngineHarness::new();
     let base = yard.write(&yard.base, T);
     yard.engine.copy(id(1), id(2)).unwrap();
-    // Queues used to be entered in the order of their ids: this direction held the source's turn first.
+    // Write turns used to be taken in the order of ids, so that this direction held the source's turn first.
     let head = yard.write(&base, "update t set v = 'source'");
     yard.engine.copy(id(2), id(3)).unwrap();
     let ((let_go, wait), (begun, has_begun)) = (channel::<()>(), channel());
@@ -224,7 +225,8 @@ fn a_fetch_that_waits_for_writers_of_the_target_does_not_hold_up_those_of_the_so
         });
         has_begun.recv().unwrap();
         let fetch = scope.spawn(|| yard.engine.fetch(id(2), id(1), head).unwrap());
-        // Until the fetch has its copy, all it still waits for is the turn; each write gives it room to take the source's turn.
+        // Until the fetch has its copy, it waits only for the turn. Each write leaves a gap in which the fetch could
+        // take the source's turn.
         let mut head = head.clone();
         in_time(
             || {
@@ -256,7 +258,7 @@ fn nothing_is_copied_for_a_commit_that_is_there() {
 
 #[test]
 fn a_long_history_is_fetched_in_steps_that_let_writers_in() {
-    // Steps fall to one commit.
+    // Steps shrink to one commit.
     let yard = EngineHarness::with(EngineOptions { fetch_step: Duration::ZERO, ..EngineOptions::default() });
     let [base, first] = fork(&yard);
     let mut log = vec![first];
@@ -308,7 +310,7 @@ fn histories_that_part_and_join_are_fetched_whole() {
         tip = merged;
         sides.push(side);
     }
-    // Some of it is there already.
+    // Some of the commits are present already.
     yard.engine.fetch(id(1), id(2), &sides[20]).unwrap();
     yard.engine.fetch(id(1), id(2), &tip).unwrap();
     sides.push(tip.clone());

@@ -1,4 +1,4 @@
-//! The policy about addresses: literals in every spelling, names, and names that change.
+//! The address policy: literals in every spelling, names, and names whose addresses change.
 
 use std::io;
 use std::net::{IpAddr, TcpListener};
@@ -13,7 +13,7 @@ use branchyard_hooks::{AddressPolicy, HttpSender, Names, SenderOptions, Verdict}
 
 use crate::receiver::parcel;
 
-/// Hosts as people write them in a URL, and whether a hook may have them.
+/// Hosts as users write them in a URL, and whether a hook may use them.
 const HOSTS: &[(&str, bool)] = &[
     // The public internet.
     ("8.8.8.8", true),
@@ -43,7 +43,7 @@ const HOSTS: &[(&str, bool)] = &[
     ("[2a00:1450:4001::200e]", true),
     ("ci.example.test", true),
     ("localhost", true), // names are checked when they are resolved
-    // IPv4 that is not.
+    // IPv4 networks that are not public.
     ("0.0.0.0", false),
     ("0.255.255.255", false),
     ("10.0.0.0", false),
@@ -67,7 +67,7 @@ const HOSTS: &[(&str, bool)] = &[
     ("239.255.255.255", false),
     ("240.0.0.1", false),
     ("255.255.255.255", false),
-    // Other spellings of the same.
+    // Other spellings of such addresses.
     ("2130706433", false),
     ("0x7f000001", false),
     ("0x7f.1", false),
@@ -82,7 +82,7 @@ const HOSTS: &[(&str, bool)] = &[
     ("127.0.0.1.", false),
     ("１２７.0.0.1", false),
     ("%31%32%37.0.0.1", false),
-    // IPv6 that is not.
+    // IPv6 networks that are not public.
     ("[::]", false),
     ("[::1]", false),
     ("[::2]", false),
@@ -117,7 +117,7 @@ fn sender_for(policy: AddressPolicy, names: impl Names) -> HttpSender {
     HttpSender::with_names(options, Arc::new(names)).unwrap()
 }
 
-/// Checks an address as it is registered, with its name looked up.
+/// Checks a URL as at registration, including the look-up of its name.
 fn checked(sender: &HttpSender, url: &str) -> Result<String, AddressError> {
     let url = sender.check(url)?;
     let (give, take) = mpsc::channel();
@@ -129,7 +129,7 @@ fn caller(n: u128) -> AccountId {
     AccountId::from_uuid(uuid::Uuid::from_u128(n))
 }
 
-/// A resolver that must not be asked.
+/// A resolver that must not be called.
 struct Silent;
 
 impl Names for Silent {
@@ -138,7 +138,7 @@ impl Names for Silent {
     }
 }
 
-/// A resolver that knows these addresses for every name, one list after the other.
+/// A resolver that returns these lists of addresses for any name, one list per call.
 struct Answers(Vec<Vec<&'static str>>, AtomicUsize);
 
 impl Answers {
@@ -165,7 +165,7 @@ fn literals_are_seen_as_what_they_are() {
             false => assert!(matches!(checked, Err(AddressError::Refused(_))), "{host}: {checked:?}"),
         }
     }
-    // A zone is no part of an address that a URL can hold.
+    // A zone cannot be part of an address in a URL.
     assert!(matches!(sender.check("https://[fe80::1%25eth0]/"), Err(AddressError::Invalid(_))));
 }
 
@@ -192,7 +192,7 @@ fn addresses_that_are_no_urls_for_hooks() {
     let long = |bytes: usize| format!("https://hook.test/{}", "x".repeat(bytes - "https://hook.test/".len()));
     assert_eq!(sender.check(&long(2_048)).unwrap().len(), 2_048);
     let too_long = long(2_049);
-    // Three bytes each when they are normalized.
+    // Each character takes three bytes per UTF-8 byte once the URL is normalized.
     let grows = format!("https://hook.test/{}", "ü".repeat(400));
     for bad in [
         "",
@@ -213,7 +213,7 @@ fn addresses_that_are_no_urls_for_hooks() {
         "https://1.2.3.4.5/",
         "https://256.1.1.1/",
         "https://hook test/",
-        // Browsers have no objection to these in a name; no URI holds them.
+        // Browsers accept these characters in a name, but no URI may contain them.
         "https://ho\"ok.test/",
         "https://{hook}.test/",
         &too_long,
@@ -226,7 +226,7 @@ fn addresses_that_are_no_urls_for_hooks() {
         ("https://hook.test:443/a/../b?x=ü", "https://hook.test/b?x=%C3%BC"),
         ("  https://bücher.test/ ", "https://xn--bcher-kva.test/"),
         ("HTTPS://hook.test:8443/", "https://hook.test:8443/"),
-        // No URI holds these (RFC 3986 §2); what is escaped already stays as it is.
+        // No URI may contain these characters (RFC 3986 §2). Existing escapes stay as they are.
         (
             "https://hook.test/a[1]^{x}|%zz%41?b=[2]|\\`{c}%%42",
             "https://hook.test/a%5B1%5D%5E%7Bx%7D%7C%25zz%41?b=%5B2%5D%7C%5C%60%7Bc%7D%25%42",
@@ -254,7 +254,7 @@ fn without_encryption_only_where_the_operator_opened_a_network() {
     ] {
         assert!(matches!(check(names, url), Err(AddressError::Invalid(_))), "{url}");
     }
-    // The same at the attempt: what is not encrypted goes inside only.
+    // The same rule applies to the attempt: plain HTTP goes only into opened networks.
     for names in [&["8.8.8.8"][..], &["127.0.0.1"]] {
         let sent = sender_for(opened(), Answers::always(names)).send(&parcel("http://inside.test/")).unwrap();
         assert_eq!(sent.error, Some(AttemptError::BlockedAddress));
@@ -277,12 +277,12 @@ fn a_name_is_looked_up_only_where_a_network_is_opened_and_the_answer_says_what_i
     }
 }
 
-/// A resolver that keeps silent until it is released.
+/// A resolver that blocks until it is released.
 #[derive(Clone, Default)]
 struct Held(Arc<(Mutex<(usize, bool)>, Condvar)>);
 
 impl Held {
-    /// Waits until so many names are asked for.
+    /// Waits until this many look-ups have begun.
     fn wait_for(&self, count: usize) {
         let (state, changed) = &*self.0;
         drop(changed.wait_while(state.lock().unwrap(), |(asked, _)| *asked < count).unwrap());
@@ -319,7 +319,7 @@ fn silent_name_servers_hold_up_nobody_else() {
     names.wait_for(2);
     look_up(1);
     assert_eq!(take.recv().unwrap(), (1, Err(AddressError::TooManyLookups(2))));
-    // Without waiting for the first ones: an address that needs no look-up, and another caller.
+    // The first look-ups do not delay a URL that needs no look-up, or another caller.
     assert!(checked(&sender, "https://elsewhere.test/").is_ok());
     look_up(2);
     names.wait_for(3);
@@ -364,7 +364,7 @@ fn some_networks_cannot_be_opened() {
     }
 }
 
-/// A listener that fails the test when somebody connects.
+/// A listener that fails the test if a connection is made.
 struct Untouched(TcpListener);
 
 impl Untouched {
@@ -410,7 +410,7 @@ fn a_name_that_changes_its_mind_is_blocked_and_nobody_connects() {
 
 #[test]
 fn the_connection_goes_to_what_was_checked() {
-    // The second answer would be another address: it is never asked for.
+    // A second resolution would return another address. It never happens.
     let receiver = crate::receiver::Receiver::start(|stream| {
         crate::receiver::answer(stream, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     });

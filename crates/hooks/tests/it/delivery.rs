@@ -1,4 +1,4 @@
-//! What receivers get, and how attempts end at those that misbehave.
+//! The requests that receivers get, and the outcome of attempts at misbehaving receivers.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::receiver::{BODY, Got, Manner, Receiver, SECRETS, answer, options, par
 
 const OK: Manner = |stream| answer(stream, "HTTP/1.1 204 No Content\r\nX-A: 1\r\nx-a: 2\r\n\r\n");
 
-/// One attempt at a receiver of this manner.
+/// Makes one attempt at a receiver that behaves in this manner.
 fn attempt(manner: Manner) -> Sent {
     let receiver = Receiver::start(manner);
     sender().send(&parcel(&receiver.url())).unwrap()
@@ -124,7 +124,7 @@ fn who_never_answers_costs_no_more_than_the_time_limit() {
     let sent = attempt(|_| std::thread::sleep(Duration::from_secs(30)));
     assert_eq!((sent.error, sent.reply), (Some(AttemptError::Timeout), None));
     assert!((1_400..20_000).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
-    // A head that comes a byte at a time is none in time either.
+    // A head that arrives one byte at a time is also too late.
     let sent = attempt(|stream| {
         for byte in b"HTTP/1.1 200 OK\r\nX: yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy" {
             let _ = stream.write_all(&[*byte]);
@@ -201,7 +201,7 @@ fn nobody_listens() {
 
 #[test]
 fn proxies_of_the_environment_are_ignored_and_connections_are_new() {
-    // The variables are read when a client is made; this test makes its own.
+    // The proxy variables are read when a client is created; this test creates its own client.
     let receiver = Receiver::start(|stream| {
         answer(stream, "HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n");
         std::thread::sleep(Duration::from_millis(300));

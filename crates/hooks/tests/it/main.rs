@@ -1,4 +1,4 @@
-//! Delivery to receivers that behave and to those that do not, and the policy about addresses.
+//! Delivery to well-behaved and misbehaving receivers, and the address policy.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail where the test would")]
 
 mod addresses;

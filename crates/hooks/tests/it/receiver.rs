@@ -1,4 +1,4 @@
-//! A receiver on the loopback interface that answers as it is told, and what it got.
+//! A receiver on the loopback interface with a configurable answer, and the requests it received.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -12,7 +12,7 @@ use branchyard_domain::values::{AttemptId, DeliveryId, Timestamp};
 use branchyard_hooks::{AddressPolicy, HttpSender, SenderOptions};
 use uuid::Uuid;
 
-/// A request as it came over the wire.
+/// A request as received.
 #[derive(Debug, Clone)]
 pub(crate) struct Got {
     pub(crate) line: String,
@@ -20,7 +20,7 @@ pub(crate) struct Got {
     pub(crate) body: Vec<u8>,
 }
 
-/// What a receiver does with a connection once it has read the request.
+/// What a receiver does with a connection after reading the request.
 pub(crate) type Manner = fn(&mut TcpStream);
 
 pub(crate) struct Receiver {
@@ -29,7 +29,7 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// Answers every request in this manner.
+    /// Starts a receiver that answers every request in this manner.
     pub(crate) fn start(manner: Manner) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -73,12 +73,12 @@ fn read(stream: &mut TcpStream) -> Got {
     Got { line, headers, body }
 }
 
-/// Writes an answer and closes.
+/// Writes an answer.
 pub(crate) fn answer(stream: &mut TcpStream, text: &str) {
     let _ = stream.write_all(text.as_bytes());
 }
 
-/// A sender that may reach the loopback interface, with a short patience.
+/// Returns a sender that may reach the loopback interface, with a short time limit.
 pub(crate) fn sender() -> HttpSender {
     HttpSender::new(options()).unwrap()
 }

@@ -1,4 +1,4 @@
-//! TLS: certificates and names are verified, against the system's roots and the operator's.
+//! TLS: certificates and names are verified, against the root certificates of the system and of the operator.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
 use crate::receiver::{options, parcel};
 
-/// Every name is the loopback interface.
+/// Resolves every name to the loopback interface.
 struct Loopback;
 
 impl Names for Loopback {
@@ -23,7 +23,7 @@ impl Names for Loopback {
     }
 }
 
-/// A receiver with a certificate for `hook.test`; gives its address and the root that signed it.
+/// Starts a receiver with a certificate for `hook.test`. Returns its address and the file of the root certificate.
 fn receiver(dir: &std::path::Path) -> (SocketAddr, std::path::PathBuf) {
     let mut root = CertificateParams::new(Vec::new()).unwrap();
     root.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -80,7 +80,8 @@ fn plain_http_behind_an_encrypted_address_is_no_tls() {
     let receiver = crate::receiver::Receiver::start(|stream| {
         crate::receiver::answer(stream, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
     });
-    // Its reader waits for the end of a head, which a handshake has not: the connection ends by time or by rubbish, never delivered.
+    // The receiver waits for the end of a request head, which a handshake does not contain. The attempt fails by
+    // timeout or by an invalid answer, and is never delivered.
     let sender = HttpSender::with_names(options(), Arc::new(Loopback)).unwrap();
     let sent = sender.send(&parcel(&format!("https://hook.test:{}/", receiver.address.port()))).unwrap();
     assert!(matches!(sent.error, Some(AttemptError::Tls | AttemptError::Timeout)), "{sent:?}");

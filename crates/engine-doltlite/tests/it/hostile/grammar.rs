@@ -1,20 +1,20 @@
-//! Statements that try to get out: drawn from a grammar of what the engine knows, then sometimes broken.
+//! Statements drawn from a grammar of everything the engine knows, and sometimes damaged afterwards.
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use rand::{Rng as _, SeedableRng as _};
 
-/// What statements are made of, besides the words of the language.
+/// The words of statements besides those of the language.
 pub(super) struct Words {
-    /// With the number of their arguments.
+    /// Names with their number of arguments.
     pub(super) functions: Vec<(String, usize)>,
     pub(super) modules: Vec<String>,
     pub(super) pragmas: Vec<String>,
-    /// Files that are none of the statement's business, and addresses.
+    /// Files outside the database, and network addresses.
     pub(super) places: Vec<String>,
 }
 
-/// What makes a statement run, so that not all end at the first word that is refused.
+/// Functions that make a statement run, so that not all statements end at the first refused word.
 const GOOD_FUNCTIONS: &[(&str, usize)] = &[
     ("abs", 1),
     ("lower", 1),
@@ -133,7 +133,7 @@ impl<'a> Grammar<'a> {
         self.random.random_ratio(1, of)
     }
 
-    /// A statement, or several, or nearly.
+    /// Returns one or several statements, possibly damaged.
     pub(super) fn statement(&mut self) -> String {
         let mut text = self.whole(2);
         if self.chance(12) {
@@ -275,7 +275,7 @@ impl<'a> Grammar<'a> {
         text
     }
 
-    /// What may follow a change.
+    /// Returns clauses that may follow a change.
     fn tail(&mut self, depth: u32) -> String {
         let mut text = String::new();
         if self.chance(2) {
@@ -403,7 +403,7 @@ impl<'a> Grammar<'a> {
         format!("'{place}'")
     }
 
-    /// Arguments as version control commands take them.
+    /// Returns arguments as version control commands take them.
     fn commands(&mut self) -> String {
         const FLAGS: &[&str] = &[
             "'-A'",
@@ -488,7 +488,7 @@ impl<'a> Grammar<'a> {
         }
     }
 
-    /// A piece lost, doubled, or replaced by a word that means something.
+    /// Removes a piece, doubles it, or replaces it by a meaningful word.
     fn damage(&mut self, text: &mut String) {
         let ends: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
         let (Some(&from), Some(&to)) = (ends.choose(&mut self.random), ends.choose(&mut self.random)) else { return };

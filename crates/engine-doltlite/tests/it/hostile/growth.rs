@@ -1,7 +1,8 @@
-//! How the time of one call grows with its arguments: their length, depth and number.
+//! Measures how the time of one call grows with the length, depth and number of its arguments.
 //!
-//! Within one call of a function neither a progress handler nor an interrupt is asked, so a call whose time grows faster than its arguments can keep
-//! a thread for hours. `growth.txt` holds a row for every function, operator and table of modules that SQL of users may use.
+//! Neither a progress handler nor an interrupt is checked within one call of a function, so a call whose time grows
+//! faster than its arguments can block a thread for hours. `growth.txt` has a row for every function, operator and
+//! module table that user statements may use.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,11 +15,12 @@ use crate::guard::{FUNCTIONS, MODULES};
 use crate::support::{EngineHarness, LONG, Taken, id};
 
 const TABLE: &str = include_str!("growth.txt");
-/// Less is not told from noise.
+/// Shorter times cannot be distinguished from noise.
 const FLOOR: Duration = Duration::from_millis(40);
-/// Four times the arguments take at most this many times as long. A sort takes a little more than four times as long, a quadratic call sixteen.
+/// Maximum factor by which the time may grow when the arguments grow fourfold. A sort takes a little more than four
+/// times as long, a quadratic call sixteen times.
 const GROWTH: f64 = 9.0;
-/// What the table need not name: operators that stand for functions are there by their own names.
+/// Operators that need a row. Other operators are covered by the functions that implement them.
 const OPERATORS: &[&str] = &["||", "+", "and", "case", "in", "(,)", "union all", "collate", "cast"];
 
 struct Row {
@@ -34,7 +36,7 @@ struct Row {
 fn rows() -> Vec<Row> {
     let lines = TABLE.lines().filter(|line| !line.starts_with('#') && !line.starts_with("none ") && !line.is_empty());
     let row = |line: &str| {
-        // `||` is a name as well.
+        // The operator `||` is a name as well.
         let parts: Vec<&str> = line.splitn(5, " | ").collect();
         let [names, what, from, to, sql] = parts[..] else { panic!("{line}") };
         let (stops, names) = names.strip_prefix("stops ").map_or((false, names), |names| (true, names));
@@ -46,12 +48,12 @@ fn rows() -> Vec<Row> {
     lines.map(row).collect()
 }
 
-/// A statement of a row for a number.
+/// Builds the statement of a row for one argument size.
 fn statement(row: &Row, name: &str, n: usize) -> String {
     let repeated = |item: &dyn Fn(usize) -> String, separator: &str, count: usize| {
         (1..=count).map(item).collect::<Vec<_>>().join(separator)
     };
-    // Operators are functions of such names.
+    // Some operators are functions whose names need quotes.
     let name = if name.starts_with("->") { format!("\"{name}\"") } else { name.to_owned() };
     let mut sql = row.sql.replace("{f}", &name);
     for (mark, text) in [
@@ -96,7 +98,8 @@ fn statement(row: &Row, name: &str, n: usize) -> String {
     sql.replace("{n}", &n.to_string())
 }
 
-/// What the statement computes, the least of two times; what is wrong with it, if it fails for another reason than its time, or should and does not.
+/// Returns the processor time of the statement, the smaller of two measurements. Returns an error if the statement
+/// fails for a reason other than its time limit, or does not fail although it should.
 fn measured(
     yard: &EngineHarness,
     at: &CommitHash,
@@ -115,11 +118,11 @@ fn measured(
         }
     };
     let first = once()?;
-    // What is short is noise, what is long is dear.
+    // Short times are within the noise, and long ones are expensive to repeat.
     if first < FLOOR / 4 || first > FLOOR * 50 { Ok(first) } else { Ok(first.min(once()?)) }
 }
 
-/// Whether the engine has what a row is about.
+/// Returns `true` if this build of the engine has what a row is about.
 fn is_there(name: &str) -> bool {
     let plain = rusqlite::Connection::open_in_memory().unwrap();
     let sql = "select ?1 not in (select value from json_each(?2)) or exists (select 1 from pragma_function_list where name = ?1)";
@@ -127,7 +130,7 @@ fn is_there(name: &str) -> bool {
     plain.query_row(sql, [name, &format!("[{}]", functions.join(","))], |row| row.get(0)).unwrap()
 }
 
-/// The tables that rows of the table name.
+/// Creates the tables that the rows of `growth.txt` use.
 fn tables(yard: &EngineHarness) -> CommitHash {
     let numbers =
         |n: usize| format!("with recursive c(x) as (select 1 union all select x + 1 from c where x < {n}) select");
@@ -165,7 +168,7 @@ fn no_call_grows_faster_than_its_arguments() {
     let at = tables(&yard);
     let mut faults = Vec::new();
     for row in rows() {
-        // Some are allowed and not in this build of the engine.
+        // Some allowed names are missing from this build of the engine.
         for name in row.names.iter().filter(|name| is_there(name)) {
             let mut before = None;
             let mut n = row.from;
@@ -201,13 +204,13 @@ fn no_call_grows_faster_than_its_arguments() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Each path walks through the whole document. Nothing ends one call, so the number of its paths is limited.
+/// Each path searches the whole document, and a call cannot be interrupted, so the number of paths is limited.
 #[test]
 fn a_call_with_many_paths_into_a_long_document_is_short_and_one_with_more_is_refused() {
     const ELEMENTS: usize = 8_000_000;
     const MOST: usize = 16;
     let yard = EngineHarness::new();
-    // An array of nulls takes a byte for each of them: no document has more to walk through.
+    // Each null in an array takes one byte: no other document has more elements to search.
     let document =
         |elements: usize| format!("cast(x'eb' || unhex(printf('%08x', {elements})) || zeroblob({elements}) as blob)");
     for (name, value) in [
@@ -238,7 +241,7 @@ fn a_call_with_many_paths_into_a_long_document_is_short_and_one_with_more_is_ref
 #[test]
 fn the_table_of_growth_names_everything_that_may_be_used() {
     let rows = rows();
-    // What cannot be used, although it may be, says why.
+    // Names that are allowed but cannot be used have a row with the reason.
     let none = TABLE.lines().filter_map(|line| line.strip_prefix("none ")?.split_once(" | "));
     let measured: BTreeSet<&str> = rows
         .iter()

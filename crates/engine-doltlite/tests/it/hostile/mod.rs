@@ -1,7 +1,8 @@
-//! Statements that try to get out of their database, as many as there is time for: none changes what it may not, none sees what is not its own,
-//! none outlives its time.
+//! Generated statements that try to leave their database. No statement may change what it must not, see data that is
+//! not its own, or exceed its time.
 //!
-//! A default run takes seconds; `cargo xtask fuzz --target engine-read --minutes 60` goes on for an hour (docs/testing.md).
+//! A default run takes seconds; `cargo xtask fuzz --target engine-read --minutes 60` runs for an hour
+//! (docs/testing.md).
 
 mod grammar;
 mod growth;
@@ -24,18 +25,18 @@ use branchyard_domain::values::CommitHash;
 use crate::support::{EngineHarness, ada, id};
 use grammar::{Grammar, Words};
 
-/// What a statement may compute, and how much later it must have ended.
+/// The time limit of a statement, and the delay within which it must have ended.
 const TIME: Duration = Duration::from_millis(100);
 const GRACE: Duration = Duration::from_millis(200);
-/// Seconds after which a statement hangs.
+/// Seconds after which a statement counts as hanging.
 const HUNG: usize = 60;
-/// The most that the process may ever take, with all that statements make it hold.
+/// Maximum memory of the process, including all memory held by statements.
 const MEMORY_KB: u64 = 1 << 20;
-/// Statements after which all that is around them is looked at.
+/// Number of statements between two checks of the surroundings.
 const BATCH: usize = 100;
-/// Bytes after which no more rows are taken, as by the API.
+/// Bytes after which no more rows are taken, as in the API.
 const ANSWER: usize = 15 << 20;
-/// Is in places that no statement here may see.
+/// A text stored where no statement may see it.
 const CANARY: &str = "canary-0f3a77";
 
 const TABLES: &str =
@@ -43,7 +44,7 @@ const TABLES: &str =
     create table wide(a text primary key, b int); insert into wide values ('x', 1); create view v1 as select v from t;
     create index i on t(v)";
 
-/// What a statement is given to.
+/// The port that a statement is passed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Read,
@@ -59,7 +60,7 @@ const TARGETS: &[(&str, Kind, usize)] = &[
     ("engine-write-session", Kind::WriteSession, 400),
 ];
 
-/// Files by path: size and time of the last change.
+/// Files by path, with size and modification time.
 type Files = BTreeMap<PathBuf, (u64, SystemTime)>;
 
 struct Prison {
@@ -70,7 +71,8 @@ struct Prison {
 }
 
 impl Prison {
-    /// Two databases of the hub and one that is served, of which statements get the first and the last; a file and a listener nobody may reach.
+    /// Creates two databases of the hub and a served one, a file and a listener. Statements run on the first and on the
+    /// served database; everything else is out of their reach.
     fn new() -> Self {
         let yard = EngineHarness::new();
         let at = yard.write(&yard.base, TABLES);
@@ -118,7 +120,7 @@ impl Prison {
         self.yard.engine.session(&request).unwrap()
     }
 
-    /// Gives a statement to the engine; an error when what came of it should not have.
+    /// Runs a statement. Returns an error if its outcome violates an invariant.
     fn attempt(&self, kind: Kind, session: &mut Option<Box<dyn Session>>, sql: &str) -> Result<&'static str, String> {
         let computing = Computing::now();
         let mut taken = Watcher::default();
@@ -159,10 +161,10 @@ impl Prison {
         }
     }
 
-    /// What is around the statements is as it was.
+    /// Checks that the surroundings of the statements are unchanged.
     fn intact(&self, before: &Files, kind: Kind) -> Result<(), String> {
         let now = files(self.yard.folder.path());
-        // The files of the databases that statements may write.
+        // The databases that statements of this kind may write.
         let own = |path: &Path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             (kind == Kind::Write && name.contains("556601")) || (kind == Kind::WriteSession && name.contains("556609"))
@@ -183,7 +185,7 @@ impl Prison {
         if peak > MEMORY_KB { Err(format!("the process took {peak} KiB")) } else { Ok(()) }
     }
 
-    /// The next statement on the same connections finds them as they were.
+    /// Checks that the next statement finds the connections in order.
     fn works(&self) -> Result<(), String> {
         let rows = self.yard.read(&self.at, "select count(*), max(v), 'a' like 'A', changes() from t, wide");
         let wanted = [Cell::Integer(3), Cell::Text(b"b".to_vec()), Cell::Integer(1)];
@@ -191,7 +193,7 @@ impl Prison {
     }
 }
 
-/// Looks at what a statement gives, up to what an answer may hold.
+/// A sink that searches rows for the canary, up to the size of an answer.
 #[derive(Default)]
 struct Watcher {
     bytes: usize,
@@ -220,7 +222,7 @@ fn files(folder: &Path) -> Files {
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
-            // What a statement spills may come and go.
+            // Temporary files of a statement may disappear meanwhile.
             let Ok(data) = entry.metadata() else { continue };
             if data.is_dir() {
                 folders.push(entry.path());
@@ -232,8 +234,8 @@ fn files(folder: &Path) -> Files {
     found
 }
 
-/// What this thread computed so far, where the system tells. A statement cannot ask for anything it would have to wait for; what it waits for all
-/// the same is the machine: a processor, a disk, memory.
+/// Measures the processor time of this thread where the system reports it. A statement cannot request anything that
+/// blocks, so any further time is time spent waiting for the machine: a processor, a disk, memory.
 pub(crate) struct Computing(Instant, Option<Duration>);
 
 impl Computing {
@@ -243,7 +245,7 @@ impl Computing {
         Self(Instant::now(), nanos.map(Duration::from_nanos))
     }
 
-    /// What it has computed since then; all of the time where nothing is told.
+    /// Returns the processor time since then, or the elapsed time if the system does not report it.
     pub(crate) fn elapsed(&self) -> Duration {
         let now = Self::now();
         now.1.zip(self.1).map_or(now.0 - self.0, |(now, then)| now.saturating_sub(then))
@@ -256,25 +258,25 @@ fn it_counts_what_a_thread_computes_and_not_what_it_waits() {
     while began.elapsed() < Duration::from_millis(100) {
         std::hint::spin_loop();
     }
-    // It may have had to share the processors.
+    // The thread may have had to share the processors.
     assert!(computing.elapsed() > Duration::from_millis(5));
     let waiting = Computing::now();
     std::thread::sleep(Duration::from_millis(100));
     assert!(waiting.elapsed() < Duration::from_millis(50));
 }
 
-/// The most memory that this process ever had, in KiB.
+/// Returns the peak memory of this process in KiB.
 fn peak_kb() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
     line.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
-/// What rusqlite panics with, and catches, when an authorizer is asked about a name that is no UTF-8, as in `pragma_table_info(x'ff')`: it is how
-/// such a statement is refused (docs/decisions.md).
+/// The message with which rusqlite panics, and catches the panic, if an authorizer is called with a name that is not
+/// UTF-8, as in `pragma_table_info(x'ff')`. The panic refuses such a statement (docs/decisions.md).
 const REFUSED_BY_PANIC: &str = "received non-utf8 string as authorizer param";
 
-/// Panics on this thread, those that something catches included.
+/// Records the panics on this thread, including caught ones.
 fn panics() -> Arc<Mutex<Vec<String>>> {
     let seen = Arc::<Mutex<Vec<String>>>::default();
     let (sink, thread) = (Arc::clone(&seen), std::thread::current().id());
@@ -292,10 +294,11 @@ fn panics() -> Arc<Mutex<Vec<String>>> {
     seen
 }
 
-/// Instead of the number of a statement: there will be no more.
+/// Replaces the number of a statement after the last one.
 const DONE: usize = usize::MAX;
 
-/// Stops the process when a statement hangs: it can be told, not ended. A second in which this thread did not run either does not count.
+/// Aborts the process if a statement hangs, because the statement cannot be ended. Seconds in which this thread did not
+/// run do not count.
 #[expect(clippy::print_stderr, reason = "the process ends next, and nothing else says why")]
 fn watch(trying: Arc<Mutex<(usize, String)>>) {
     std::thread::spawn(move || {
@@ -333,7 +336,7 @@ fn fuzz() {
         let prison = Prison::new();
         let mut grammar = Grammar::new(seed, &prison.words);
         let (mut session, mut outcomes, mut count) = (None, BTreeMap::<&str, usize>::new(), 0);
-        // The first ones make what connections need.
+        // The first statements create what connections need.
         for sql in ["select * from t", "select 1"] {
             prison.attempt(*kind, &mut session, sql).unwrap();
         }
@@ -359,7 +362,7 @@ fn fuzz() {
                     panic!("{name}, seed {seed}, by statement {count}: {fault}\n{}", batch.join("\n\n"))
                 });
                 batch.clear();
-                // A session keeps its transaction, and what it made: begin again.
+                // A session keeps its transaction and its temporary objects, so each batch starts with a new session.
                 session = None;
                 before = files(prison.yard.folder.path());
             }
@@ -367,6 +370,6 @@ fn fuzz() {
         println!("{name}: {count} statements, {outcomes:?}, at most {} MiB", peak_kb() >> 10);
         assert!(outcomes.len() > 1 || count < 500, "every statement ended alike, so nothing was tried");
     }
-    // Other tests of the process may go on for longer than a statement may hang.
+    // Other tests of the process may run for longer than a statement may hang.
     trying.lock().unwrap().0 = DONE;
 }
