@@ -67,7 +67,7 @@ impl Ancestry {
         self.keep(database, node(commit), parents);
     }
 
-    /// Removes a database whose file is replaced.
+    /// Removes all entries of a database, because its file is replaced.
     pub(crate) fn forget(&self, database: DatabaseId) {
         let mut known = self.lock();
         if let Some(commits) = known.databases.remove(&database) {

@@ -301,7 +301,7 @@ impl AncestorCache {
         }
     }
 
-    /// Removes a database whose file is replaced.
+    /// Removes all entries of a database, because its file is replaced.
     pub(crate) fn forget(&mut self, database: DatabaseId) {
         self.order.retain(|fact| fact.0 != database);
         self.known.retain(|fact| fact.0 != database);

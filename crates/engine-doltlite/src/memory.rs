@@ -406,7 +406,7 @@ fn replace_allocator() -> bool {
     methods.xRealloc = Some(realloc);
     methods.xSize = Some(size);
     // SAFETY: the option copies the struct, and its functions live as long as the process. The engine refuses the
-    // option (`SQLITE_MISUSE`) after its first use, so the new functions never see a block of the previous allocator.
+    // option (`SQLITE_MISUSE`) once SQLite is in use, so the new functions never see a block of the previous allocator.
     let is_replaced = unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_MALLOC, &raw const methods) == ffi::SQLITE_OK };
     if is_replaced {
         // SAFETY: the option takes a number. The previous option was accepted, so the engine is still unused, and

@@ -1,4 +1,4 @@
-//! Trial merges: find the conflicts of a merge without merging.
+//! Trial merges: find the conflicts of a merge without changing the database.
 //!
 //! The engine can only merge where it writes, so a trial merges in a private copy of the file and never waits for
 //! writers. A long file is not copied while a caller waits, unless the file system shares blocks. Instead a background
@@ -237,7 +237,7 @@ impl Trials {
         Vec::from(taken)
     }
 
-    /// Removes a database whose file is replaced.
+    /// Removes all entries of a database, because its file is replaced.
     pub(crate) fn forget(&self, database: DatabaseId) {
         let mut state = self.lock();
         state.generation += 1;

@@ -155,7 +155,7 @@ impl<'a> StatementPosition<'a> {
         }
     }
 
-    /// Returns the error for a statement whose first word alone is forbidden, if it is.
+    /// Returns an error if the first word alone forbids the statement.
     pub(crate) fn refused_by_first_word(&self) -> Option<SqlFailure> {
         let word = first_word(self.text);
         match (statement_kind(self.text), self.mode) {
