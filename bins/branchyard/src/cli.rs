@@ -1,4 +1,4 @@
-//! The command line. Its words are a contract: scripts rely on them.
+//! Command-line arguments. Scripts depend on the names of commands and flags, so these are a stable contract.
 
 use std::path::PathBuf;
 
@@ -13,13 +13,13 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// Where the server's state and configuration are.
+/// Location of the server's state and configuration.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ServerLocation {
     /// Configuration file (TOML).
     #[arg(long, value_name = "FILE", global = true)]
     pub config: Option<PathBuf>,
-    /// Folder that holds everything [default: branchyard-data].
+    /// Folder that holds all server state [default: branchyard-data].
     #[arg(long, value_name = "DIR", global = true)]
     pub data_dir: Option<PathBuf>,
     /// Metadata store: a SQLite path or a postgres:// URL [default: a file in the data folder].
@@ -30,40 +30,41 @@ pub struct ServerLocation {
 /// Flags of `serve`.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Serve {
-    /// Where state and configuration are.
+    /// Location of state and configuration.
     #[command(flatten)]
     pub place: ServerLocation,
-    /// Address and port to listen on; port 0 takes a free one [default: 127.0.0.1:8080].
+    /// Address and port to listen on; port 0 selects a free port [default: 127.0.0.1:8080].
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Option<String>,
-    /// Public origin, as clients see it [default: http:// and the listen address].
+    /// Public origin that clients use [default: http:// and the listen address].
     #[arg(long, value_name = "URL")]
     pub public_url: Option<String>,
-    /// Refuse to start when migrations are pending, instead of running them.
+    /// Refuse to start if migrations are pending, instead of applying them.
     #[arg(long)]
     pub no_migrate: bool,
 }
 
-/// What to do.
+/// A command and its arguments.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the server.
     Serve(Serve),
-    /// Run a server with a sample owner and real data loaded.
+    /// Run a server with a sample owner and real data.
     Demo {
         /// Address and port to listen on.
         #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
         listen: String,
-        /// Folder that holds everything.
+        /// Folder that holds all server state.
         #[arg(long, value_name = "DIR", default_value = "branchyard-demo")]
         data_dir: PathBuf,
-        /// Register a hook for all events to this receiver, which may be on this machine, and send it a ping.
+        /// Register a webhook for all events with this receiver and send it a ping. Private addresses of this machine are
+        /// allowed.
         #[arg(long, value_name = "URL")]
         hook: Option<String>,
     },
     /// Manage users.
     User {
-        /// Where state and configuration are.
+        /// Location of state and configuration.
         #[command(flatten)]
         place: ServerLocation,
         /// What to do.
@@ -72,7 +73,7 @@ pub enum Command {
     },
     /// Manage organizations.
     Org {
-        /// Where state and configuration are.
+        /// Location of state and configuration.
         #[command(flatten)]
         place: ServerLocation,
         /// What to do.
@@ -81,62 +82,62 @@ pub enum Command {
     },
     /// Manage API tokens.
     Token {
-        /// Where state and configuration are.
+        /// Location of state and configuration.
         #[command(flatten)]
         place: ServerLocation,
         /// What to do.
         #[command(subcommand)]
         action: TokenAction,
     },
-    /// Bring the metadata store up to date.
+    /// Apply pending migrations to the metadata store.
     Migrate {
-        /// Where state and configuration are.
+        /// Location of state and configuration.
         #[command(flatten)]
         place: ServerLocation,
-        /// Only say whether anything is pending; exit 1 if so.
+        /// Only report pending migrations; exit with status 1 if there are any.
         #[arg(long)]
         check: bool,
     },
     /// Print the OpenAPI document of an API version.
     Openapi {
-        /// Which API.
+        /// The API version.
         #[arg(value_enum)]
         api: Api,
     },
-    /// Ask a running server whether it is ready; exit 1 if not.
+    /// Check that a running server is ready; exit with status 1 if it is not.
     Healthcheck {
         /// Origin of the server.
         #[arg(long, default_value = "http://127.0.0.1:8080")]
         url: String,
     },
-    /// Copy everything into an empty folder, also while the server runs.
+    /// Back up all state into an empty folder, also while the server runs.
     Backup {
-        /// Where state and configuration are.
+        /// Location of state and configuration.
         #[command(flatten)]
         place: ServerLocation,
-        /// The folder of the backup; made when missing.
+        /// Folder of the backup; created if missing.
         #[arg(long, value_name = "DIR")]
         to: PathBuf,
     },
-    /// Bring a backup into an empty data folder and an empty metadata store.
+    /// Restore a backup into an empty data folder and an empty metadata store.
     Restore {
-        /// Where state and configuration are to be.
+        /// Location of the restored state and of the configuration.
         #[command(flatten)]
         place: ServerLocation,
-        /// The folder of the backup.
+        /// Folder of the backup.
         #[arg(long, value_name = "DIR")]
         from: PathBuf,
     },
-    /// Serve a deployment's instance; started by the server.
+    /// Serve a deployment's instance. The server starts this command itself.
     #[command(hide = true)]
     ServeDeployment {
-        /// The instance's folder `run`.
+        /// The `run` folder of the instance.
         #[arg(long, value_name = "DIR")]
         run_dir: PathBuf,
     },
-    /// Check the configuration and everything stored; exit 1 on findings.
+    /// Check the configuration and all stored state; exit with status 1 if there are findings.
     Doctor {
-        /// Where state and configuration are.
+        /// Location of state and configuration.
         #[command(flatten)]
         place: ServerLocation,
     },
@@ -153,14 +154,14 @@ pub enum Api {
     HostedV1,
 }
 
-/// What to do with users.
+/// Actions on users.
 #[derive(Debug, Subcommand)]
 pub enum UserAction {
-    /// Make a user.
+    /// Create a user.
     Create {
         /// User name.
         name: String,
-        /// Primary email address; commits carry it.
+        /// Primary email address, recorded in commits.
         #[arg(long)]
         email: String,
         /// Read a password from standard input.
@@ -170,38 +171,38 @@ pub enum UserAction {
         #[arg(long)]
         admin: bool,
     },
-    /// Give a user a new password, read from standard input. It ends all sessions of the user; tokens stay.
+    /// Set a new password for a user, read from standard input. All sessions of the user end; API tokens remain valid.
     ResetPassword {
         /// User name.
         name: String,
     },
 }
 
-/// What to do with organizations.
+/// Actions on organizations.
 #[derive(Debug, Subcommand)]
 pub enum OrgAction {
-    /// Make an organization.
+    /// Create an organization.
     Create {
-        /// Its name.
+        /// Name of the organization.
         name: String,
-        /// The user who owns it.
+        /// User that owns the organization.
         #[arg(long, value_name = "USER")]
         owner: String,
     },
 }
 
-/// What to do with tokens.
+/// Actions on tokens.
 #[derive(Debug, Subcommand)]
 pub enum TokenAction {
-    /// Make a token and print it, alone, on standard output. It cannot be shown again.
+    /// Create a token and print only the token on standard output. It cannot be shown again.
     Create {
-        /// Whose token.
+        /// User that the token belongs to.
         #[arg(long, value_name = "USER")]
         user: String,
-        /// A label to know it by.
+        /// Label that identifies the token in lists.
         #[arg(long, value_name = "LABEL")]
         name: String,
-        /// How long it works.
+        /// Lifetime of the token.
         #[arg(long, value_name = "30d|60d|90d|1y")]
         expires: String,
     },

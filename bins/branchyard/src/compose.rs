@@ -1,4 +1,4 @@
-//! Wiring: from a configuration to a [`Hub`].
+//! Wiring: builds a [`Hub`] and its stores from a configuration.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,25 +23,26 @@ use crate::data_dir::DataDir;
 use crate::deployments;
 use crate::scheduler_bridge::SchedulerBridge;
 
-/// What tests put in the place of the machine's clock and randomness.
+/// The external dependencies of a server, which tests replace: clock, randomness, name resolution, and provisioner.
 #[derive(Clone)]
 pub struct Environment {
-    /// Time.
+    /// Source of the current time.
     pub clock: Arc<dyn Clock>,
-    /// Ids and secrets.
+    /// Source of ids and random bytes.
     pub ids: Arc<dyn Ids>,
-    /// The program that serves deployments: this one.
+    /// Path of the executable that serves deployments. By default, this executable.
     pub program: PathBuf,
-    /// What resolves the names of hooks.
+    /// Resolver for the host names of webhooks.
     pub names: Arc<dyn Names>,
-    /// What runs instances, made over the files of backups; processes of this machine when absent.
+    /// Factory of the provisioner. If `None`, instances run as local processes.
     pub provisioner: Option<MakeProvisioner>,
 }
 
-/// Bytes of memory that everything in the process that uses SQLite may take beside the statements of users: the last line of defence.
+/// Memory in bytes reserved for SQLite uses other than user statements. Added to the statement budget to form the process-wide
+/// limit, which is the last line of defense.
 const BESIDE_STATEMENTS: u64 = 1 << 30;
 
-/// Makes what runs instances, over the files of their backups.
+/// Factory of a provisioner. The argument is the store of backup files.
 pub type MakeProvisioner = Arc<dyn Fn(Arc<dyn BackupFiles>) -> Arc<dyn Provisioner> + Send + Sync>;
 
 impl Default for Environment {
@@ -56,7 +57,8 @@ impl Default for Environment {
     }
 }
 
-/// Has time go on from the newest record, where the machine's clock was set back behind it.
+/// Advances the clock to the newest record if the machine's clock is behind, for example because the clock was set back. A record
+/// that is more than [`LEAD_SECONDS`] ahead is not followed.
 fn reach(clock: &dyn Clock, latest: Timestamp) {
     let now = clock.now();
     let ahead_seconds = latest.as_micros().saturating_sub(now.as_micros()) / 1_000_000;
@@ -70,49 +72,51 @@ fn reach(clock: &dyn Clock, latest: Timestamp) {
     clock.reach(latest);
 }
 
-/// How far the records may be ahead of the machine's clock and be taken for right. Beyond that, it was wrong when they were made.
+/// Maximum lead, in seconds, of the newest record over the machine's clock at which the record is trusted. Beyond this, the clock
+/// was wrong when the record was written.
 const LEAD_SECONDS: i64 = 86_400;
-/// From how far on that is worth a line in the log. Clocks of two machines with one store differ by less.
+/// Lead in seconds from which a warning is logged. The clocks of two machines that share a metadata store differ by less.
 const LEAD_NOTED_SECONDS: i64 = 10;
 
-/// The stores of a data folder, opened.
+/// The opened stores of a data folder, and the hub and deployments built on them.
 pub struct Stores {
-    /// Where everything is.
+    /// Layout of the data folder.
     pub dir: DataDir,
-    /// The metadata store, which also migrates.
+    /// The metadata store, which also runs migrations.
     pub metadata: Arc<Store>,
-    /// The engine.
+    /// The SQL engine.
     pub engine: Arc<DoltliteEngine>,
-    /// The hub over them.
+    /// The use cases over these stores.
     pub hub: Hub,
-    /// Its deployments.
+    /// The deployment use cases.
     pub deployments: Deployments,
 }
 
-/// What to do about migrations that are pending.
+/// Policy for pending migrations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pending {
-    /// Run them.
+    /// Apply them.
     Migrate,
-    /// Refuse to go on.
+    /// Fail if there are any.
     Refuse,
 }
 
 impl Stores {
-    /// Opens everything a configuration names.
+    /// Opens all stores that the configuration names.
     ///
     /// # Errors
-    /// Says what could not be opened, and why.
+    /// Returns an error that names the store or setting that failed, and the cause.
     pub fn open(config: &Config, world: &Environment, pending: Pending) -> anyhow::Result<Self> {
         let dir = DataDir::open(&config.data_dir)?;
-        // Before the metadata store: the engine limits the memory of statements only if nothing has used SQLite yet.
+        // The engine is opened before the metadata store, because the memory of statements can be limited only before SQLite is
+        // first used.
         let lane = SlowQueryScheduler::new(config.pools.long());
         let long = Long { every: config.pools.long_look(), turns: Arc::new(SchedulerBridge(lane)) };
         let options = branchyard_engine_doltlite::EngineOptions {
             long: Some(long),
             statement_memory: config.sql.max_memory_bytes,
             total_memory: Some(config.sql.memory_total()),
-            // Beside the statements there are caches of connections and the metadata store, which must not run short by them.
+            // Connection caches and the metadata store use SQLite too. The reserve keeps statements from starving them.
             process_memory: Some((config.sql.memory_total() as u64).saturating_add(BESIDE_STATEMENTS)),
             ..branchyard_engine_doltlite::EngineOptions::default()
         };
@@ -168,18 +172,18 @@ impl Stores {
         Ok(Self { dir, metadata, engine, hub, deployments })
     }
 
-    /// Refuses a metadata store that is not the data folder's.
+    /// Checks that the metadata store belongs to the data folder. Binds the folder if it is new.
     ///
     /// # Errors
-    /// Says which of the two to change.
+    /// Fails if the folder belongs to another metadata store. The message names the setting to change.
     pub fn bind(&self, world: &Environment) -> anyhow::Result<()> {
         self.dir.bind(&self.installation(world)?, !self.engine.list()?.is_empty())
     }
 
-    /// Makes the metadata store the data folder's, after a restore filled both.
+    /// Binds the data folder to the metadata store after a restore has filled both.
     ///
     /// # Errors
-    /// When the folder has one already.
+    /// Fails if the folder is already bound to another metadata store, or if the binding cannot be written.
     pub fn adopt(&self, world: &Environment) -> anyhow::Result<()> {
         self.dir.bind(&self.installation(world)?, false)
     }
@@ -189,17 +193,17 @@ impl Stores {
         Ok(self.metadata.installation(&fresh.to_string())?)
     }
 
-    /// The uploads in flight.
+    /// Opens the store of uploads in flight and deployment backups.
     ///
     /// # Errors
-    /// When their folder cannot be made.
+    /// Fails if a folder cannot be created.
     pub fn blobs(&self) -> anyhow::Result<FolderBlobs> {
         FolderBlobs::open(self.dir.uploads(), self.dir.backups())
             .context("cannot open the folders of uploads and backups")
     }
 }
 
-/// What runs instances: this program, once for each.
+/// Builds the provisioner that runs instances as processes of this machine, one per instance.
 fn local_provisioner(
     config: &Config,
     dir: &DataDir,
@@ -219,10 +223,10 @@ fn local_provisioner(
     Ok(Arc::new(provisioner))
 }
 
-/// Opens the metadata store alone.
+/// Opens only the metadata store. Migrations are neither applied nor checked.
 ///
 /// # Errors
-/// Says what to do about it.
+/// Fails if the URL cannot be read or the store cannot be opened.
 pub fn open_metadata(config: &Config, dir: &DataDir) -> anyhow::Result<Arc<Store>> {
     let url = config.metadata_url(&dir.metadata())?;
     Ok(Arc::new(Store::open(&url, &branchyard_storage::StoreOptions::default())?))

@@ -1,4 +1,4 @@
-//! What tells a supervisor how the server is.
+//! The health endpoints that a process supervisor polls.
 
 use std::sync::atomic::Ordering;
 
@@ -9,12 +9,12 @@ pub(crate) fn configure(config: &mut web::ServiceConfig) {
     config.route("/healthz", web::get().to(healthz)).route("/readyz", web::get().to(readyz));
 }
 
-/// The process answers; nothing else is asked.
+/// Answers 200 as long as the process can handle requests. Checks nothing else.
 async fn healthz() -> HttpResponse {
     text(HttpResponse::Ok(), "ok\n")
 }
 
-/// The metadata store answers, and the server is not about to end.
+/// Answers 200 if the metadata store responds and the server is not draining; otherwise 503.
 async fn readyz(state: web::Data<AppState>) -> HttpResponse {
     if state.draining.load(Ordering::Relaxed) {
         return text(HttpResponse::ServiceUnavailable(), "draining\n");

@@ -1,7 +1,7 @@
-//! Composition: configuration, wiring, life cycle and commands of the `branchyard` server.
+//! Composition of the `branchyard` server: configuration, wiring, life cycle, and commands.
 //!
-//! A library beside the binary, so that tests can start the very server that people deploy. No rule of the product lives
-//! here: those are in `branchyard-domain`; how things look on the wire is in the API crates.
+//! This is a library beside the binary, so that tests can start the same server that is deployed. It holds no product rules:
+//! those are in `branchyard-domain`. The wire formats are in the API crates.
 
 pub mod cli;
 pub mod commands;

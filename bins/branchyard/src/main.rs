@@ -7,16 +7,17 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-/// Of the system's allocators, that of glibc shares a few heaps between all threads. A thread of lowered priority that is interrupted while it holds one
-/// keeps the others waiting, and what is freed in one of them stays there. This one has a heap for each thread.
+/// Uses mimalloc because it has one heap per thread. The glibc allocator shares a few heaps between all threads: a low-priority
+/// thread that is preempted while it holds a heap lock blocks the other threads, and freed memory stays in the shared heaps.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// What is freed goes back to the system at once, and not after a second: a crowd that has gone leaves nothing behind.
+/// Makes the allocator return freed memory to the operating system at once instead of after a delay, so that memory use drops
+/// when a burst of load ends.
 fn return_freed_memory() {
-    /// `mi_option_purge_delay`, which the crate does not name.
+    /// The value of `mi_option_purge_delay`, which `libmimalloc_sys` does not define.
     const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
-    // SAFETY: takes plain numbers, and may be called at any time.
+    // SAFETY: `mi_option_set` takes plain integers and may be called at any time.
     unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, 0) }
 }
 
@@ -25,7 +26,7 @@ fn main() -> ExitCode {
     match branchyard::commands::run(branchyard::cli::Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // The whole chain in one line: what failed, then why.
+            // Prints the whole error chain on one line: what failed, then why.
             let _ = writeln!(std::io::stderr(), "branchyard: {error:#}");
             ExitCode::FAILURE
         }
@@ -34,7 +35,7 @@ fn main() -> ExitCode {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    /// Memory of the process in KiB.
+    /// Returns the resident memory of the process in KiB.
     fn resident_kib() -> u64 {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();

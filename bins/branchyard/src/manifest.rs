@@ -1,4 +1,4 @@
-//! The table of contents of a backup. It is written last: a backup without one is not complete.
+//! The manifest of a backup. It is written last: a backup without a manifest is incomplete.
 
 use std::fs::File;
 use std::io;
@@ -10,39 +10,39 @@ use sha2::{Digest as _, Sha256};
 
 use crate::data_dir::write_durably;
 
-/// Name of the manifest in the folder of a backup.
+/// File name of the manifest in the backup folder.
 const NAME: &str = "manifest.json";
-/// Name of the metadata dump.
+/// File name of the metadata dump.
 pub(crate) const METADATA: &str = "metadata.ndjson";
-/// Name of the server's secret.
+/// File name of the server's secret.
 pub(crate) const SECRET: &str = "server.key";
-/// Name of the id of the data folder among those that share a metadata store.
+/// File name of the node id, which identifies a data folder among those that share a metadata store.
 pub(crate) const NODE: &str = "node";
-/// Folder of the backups of deployments, as in the data folder.
+/// Folder of the deployment backups, with the same layout as in the data folder.
 pub(crate) const BACKUPS: &str = "backups";
-/// Folder of the database files, `<id>.db`.
+/// Folder of the database files, named `<id>.db`.
 pub(crate) const DATABASES: &str = "databases";
 const FORMAT: u32 = 1;
 
-/// What a backup holds.
+/// Contents of a backup.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Manifest {
     branchyard_backup: u32,
-    /// Version of the program that made it.
+    /// Version of the program that made the backup.
     program: String,
-    /// Every file but this one.
+    /// All files except the manifest itself.
     files: Vec<ManifestEntry>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ManifestEntry {
-    /// Relative to the folder, with `/`.
+    /// Path relative to the backup folder, with `/` as separator.
     path: String,
-    /// Bytes.
+    /// Size in bytes.
     size: u64,
-    /// SHA-256 in lower-case hexadecimal.
+    /// SHA-256 digest in lowercase hexadecimal.
     sha256: String,
 }
 
@@ -51,25 +51,25 @@ impl Manifest {
         Self { branchyard_backup: FORMAT, program: env!("CARGO_PKG_VERSION").to_owned(), files: Vec::new() }
     }
 
-    /// Notes a finished file.
+    /// Adds a completely written file, with its size and digest.
     pub(crate) fn add(&mut self, folder: &Path, path: &str) -> anyhow::Result<()> {
         let (size, sha256) = digest(&folder.join(path)).with_context(|| format!("cannot read {path} of the backup"))?;
         self.files.push(ManifestEntry { path: path.to_owned(), size, sha256 });
         Ok(())
     }
 
-    /// Bytes of all files.
+    /// Returns the total size of all files in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.files.iter().map(|file| file.size).sum()
     }
 
-    /// Makes the backup complete.
+    /// Writes the manifest, which completes the backup.
     pub(crate) fn write(&self, folder: &Path) -> anyhow::Result<()> {
         let text = serde_json::to_vec_pretty(self)?;
         write_durably(&folder.join(NAME), &text).context("cannot write the manifest of the backup")
     }
 
-    /// Reads the manifest and compares every file with it.
+    /// Reads the manifest and verifies the size and digest of every file.
     pub(crate) fn verified(folder: &Path) -> anyhow::Result<Self> {
         let path = folder.join(NAME);
         let text =
@@ -93,13 +93,13 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Paths of the files of backups that deployments made.
+    /// Returns the paths of the files of deployment backups.
     pub(crate) fn deployment_backups(&self) -> impl Iterator<Item = &str> {
         let inside = |file: &&ManifestEntry| file.path.strip_prefix(BACKUPS).is_some_and(|rest| rest.starts_with('/'));
         self.files.iter().filter(inside).map(|file| file.path.as_str())
     }
 
-    /// Names of the database files.
+    /// Returns the names of the database files, without the extension.
     pub(crate) fn databases(&self) -> impl Iterator<Item = &str> {
         self.files.iter().filter_map(|file| file.path.strip_prefix(DATABASES)?.strip_prefix('/')?.strip_suffix(".db"))
     }

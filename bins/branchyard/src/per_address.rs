@@ -1,4 +1,4 @@
-//! How many connections, or requests in flight, each client address has.
+//! Limits on connections or requests in flight per client address.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -6,29 +6,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use branchyard_executor::address_group;
 
-/// Counts what each address has open, and refuses above a limit. IPv6 addresses count per /64. Holds only addresses that have something open.
+/// Counts open connections or requests per address and rejects those above a limit. IPv6 addresses are counted per /64 network.
+/// Addresses with nothing open are not stored.
 #[derive(Clone)]
 pub(crate) struct PerAddress(Arc<AddressCounts>);
 
 struct AddressCounts {
-    /// 0 = no limit.
+    /// Limit per address; 0 means no limit.
     most: usize,
     open: Mutex<HashMap<u128, usize>>,
 }
 
-/// One that is open; gives its place back when dropped.
+/// A permit for one open connection or request. Dropping the permit releases it.
 pub(crate) struct AddressPermit {
     counts: PerAddress,
     group: u128,
 }
 
 impl PerAddress {
-    /// At most `most` per address; 0 = no limit.
+    /// Creates a limiter that allows `most` permits per address; 0 means no limit.
     pub(crate) fn new(most: usize) -> Self {
         Self(Arc::new(AddressCounts { most, open: Mutex::default() }))
     }
 
-    /// Counts one more; `None` if the address has as many as it may have.
+    /// Takes a permit. Returns `None` if the address is at its limit.
     pub(crate) fn enter(&self, address: IpAddr) -> Option<AddressPermit> {
         let group = address_group(address.to_canonical());
         let mut open = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);

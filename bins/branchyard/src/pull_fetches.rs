@@ -1,6 +1,7 @@
-//! The threads that bring the commits of pulls and previews into their bases, and make trial merges of large databases.
+//! Threads that fetch the commits of pull requests and previews into the base databases, and compute merge previews of large
+//! databases.
 //!
-//! What is due is in the store; a fetch that a crash cut short is due again at the next start.
+//! Due work is recorded in the metadata store. A fetch that a crash interrupted is due again at the next start.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
@@ -13,12 +14,14 @@ use branchyard_domain::usecases::Refreshed;
 
 use crate::metrics::Metrics;
 
-/// Fetches that run at once at most. They mostly wait for the turn of a database, so there are more than cores.
+/// Number of threads, which bounds concurrent fetches. Fetches mostly wait for the write queue of a database, so there may be
+/// more threads than cores.
 const PLACES: usize = 8;
-/// How long an idle thread sleeps at most: what another process recorded, and what is due again, is found this late.
+/// Maximum sleep of an idle thread. Bounds how late the thread finds work that another process recorded, or that is due for a
+/// retry.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// The threads of a server.
+/// Handles of the fetch threads.
 pub(crate) struct PullFetches {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -38,7 +41,8 @@ impl PullFetches {
         Ok(Self { stop, threads })
     }
 
-    /// Lets fetches under way end, begins no more. Once `hurried` returns true it waits no longer: what is left is due at the next start.
+    /// Stops taking new work and waits for running fetches. Returns early once `hurried` returns `true`; unfinished fetches are
+    /// due again at the next start.
     pub(crate) fn stop(self, hurried: impl Fn() -> bool) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads {
@@ -79,7 +83,7 @@ fn work(hub: &Hub, stop: &AtomicBool, metrics: &Metrics) {
                 );
                 hub.pulls().wait(seen, IDLE);
             }
-            // Its lease ends, and it is tried again.
+            // The lease expires and the fetch is retried.
             Err(_) => {
                 tracing::error!("a fetch for a pull panicked");
                 hub.pulls().wait(seen, IDLE);

@@ -1,4 +1,4 @@
-//! The engine's long calls take turns in the lane that the pools of the API share.
+//! Adapter between the engine and the slow-query scheduler that the API's pools share.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use branchyard_domain::ports::{CancellationToken, Flow};
 use branchyard_engine_doltlite::WatchedCall;
 use branchyard_executor::{ScheduledCall, SlowQueryScheduler};
 
-/// The lane, as the engine asks it.
+/// Implements the engine's yield hook with the slow-query scheduler.
 pub(crate) struct SchedulerBridge(pub(crate) SlowQueryScheduler);
 
 impl branchyard_engine_doltlite::YieldHook for SchedulerBridge {
@@ -27,7 +27,7 @@ impl branchyard_engine_doltlite::YieldHook for SchedulerBridge {
     }
 }
 
-/// A call of the lane, as the engine watches it.
+/// Lets the engine's watchdog mark a scheduled call as slow.
 #[derive(Debug)]
 struct BridgedCall(ScheduledCall);
 

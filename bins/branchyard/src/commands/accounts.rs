@@ -1,4 +1,4 @@
-//! `user create`, `user reset-password`, `org create`.
+//! The commands `user create`, `user reset-password`, and `org create`.
 
 use std::io::Read as _;
 

@@ -1,4 +1,7 @@
-//! `backup`: metadata first, then the files. A file then holds at least the commits that the metadata names; what came later is named by nobody.
+//! The `backup` command.
+//!
+//! The metadata is copied first, then the database files. Each file in the backup therefore holds at least the commits that the
+//! metadata names. Commits made later may be in a file, but no ref names them.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
@@ -13,7 +16,7 @@ use crate::compose::{Environment, Pending, Stores};
 use crate::config::Config;
 use crate::manifest::{DATABASES, METADATA, Manifest, NODE, SECRET};
 
-/// A database that is deleted in the middle spoils an attempt.
+/// Attempts at a consistent backup. An attempt fails if a database is deleted while files are copied.
 const ATTEMPTS: usize = 5;
 
 pub(super) fn run(config: &Config, to: &Path) -> anyhow::Result<()> {
@@ -76,10 +79,11 @@ fn copy(stores: &Stores, to: &Path) -> Result<Manifest, BackupFailed> {
     for path in deployment_backups::save(stores, to)? {
         manifest.add(to, &path)?;
     }
-    // Without it, deployments would be those of another server.
+    // Without the node id, the restored deployments would belong to another server.
     fs::copy(stores.dir.node_file(), to.join(NODE))?;
     manifest.add(to, NODE)?;
-    // Without it, page tokens and upload URLs that are out there would end to work, and the secrets of hooks could not be opened.
+    // Without the secret, issued page tokens and upload URLs would stop working, and the secrets of webhooks could not be
+    // decrypted.
     if stores.dir.secret_file().exists() {
         fs::copy(stores.dir.secret_file(), to.join(SECRET))?;
         manifest.add(to, SECRET)?;

@@ -1,5 +1,5 @@
-//! What `backup` and `restore` do for deployments: the backups they made of themselves go along; their volumes, which other processes
-//! write, do not.
+//! The part of `backup` and `restore` that handles deployments: the stored backups of each deployment are copied. Live volumes
+//! are left out because other processes write to them.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,7 +12,8 @@ use branchyard_deployments::values::{BackupId, DeploymentId};
 use crate::compose::Stores;
 use crate::manifest::BACKUPS;
 
-/// Copies the files of all backups that are listed; gives their paths within `to`. One that is removed meanwhile is left out.
+/// Copies the files of all backups that the metadata lists and returns their paths relative to `to`. Files that are deleted in
+/// the meantime are skipped.
 pub(super) fn save(stores: &Stores, to: &Path) -> anyhow::Result<Vec<String>> {
     let mut saved = Vec::new();
     for deployment in names(&stores.dir.backups())? {
@@ -34,7 +35,7 @@ pub(super) fn save(stores: &Stores, to: &Path) -> anyhow::Result<Vec<String>> {
     Ok(saved)
 }
 
-/// Removes what an attempt saved.
+/// Removes the files that a failed attempt copied.
 pub(super) fn discard(to: &Path) -> io::Result<()> {
     match fs::remove_dir_all(to.join(BACKUPS)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -42,7 +43,8 @@ pub(super) fn discard(to: &Path) -> io::Result<()> {
     }
 }
 
-/// Brings one file of a backup back. `path` comes from a manifest.
+/// Restores one file of a backup. `path` is a path from a manifest; paths that do not have the form of a backup file are
+/// rejected.
 pub(super) fn load(from: &Path, path: &str, stores: &Stores) -> anyhow::Result<()> {
     let parts: Vec<&str> = path.split('/').collect();
     let &[BACKUPS, deployment, backup, file] = parts.as_slice() else { bail!("{path} is no file of a backup") };
@@ -54,7 +56,7 @@ pub(super) fn load(from: &Path, path: &str, stores: &Stores) -> anyhow::Result<(
     copy(&from.join(path), &to).with_context(|| format!("cannot restore {path}")).map(drop)
 }
 
-/// Copies a file and everything above it; gives whether it was there.
+/// Copies a file, creating the parent folders of `to`. Returns `false` if `from` does not exist.
 fn copy(from: &Path, to: &Path) -> io::Result<bool> {
     if let Some(folder) = to.parent() {
         fs::create_dir_all(folder)?;
@@ -66,7 +68,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<bool> {
     }
 }
 
-/// Names in a folder, in order; none of one that is not there.
+/// Returns the UTF-8 names in a folder, sorted. The list is empty if the folder does not exist.
 fn names(folder: &Path) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -1,4 +1,4 @@
-//! `doctor`: each finding says what it means and what to do.
+//! The `doctor` command. Each finding states the problem and its remedy.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ pub(super) fn run(config: &Config) -> anyhow::Result<()> {
     bail!("{} findings", findings.len());
 }
 
-/// Compares the stores with each other.
+/// Compares the metadata store, the database files and the uploads with each other and returns the findings.
 pub(super) fn examine(stores: &Stores) -> anyhow::Result<Vec<String>> {
     let mut findings = Vec::new();
     let files: BTreeSet<DatabaseId> = stores.engine.list()?.into_iter().collect();

@@ -1,4 +1,4 @@
-//! `healthcheck`.
+//! The `healthcheck` command.
 
 use std::time::Duration;
 

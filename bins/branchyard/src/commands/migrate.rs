@@ -1,4 +1,4 @@
-//! `migrate`.
+//! The `migrate` command.
 
 use anyhow::bail;
 use branchyard_domain::ports::Clock as _;

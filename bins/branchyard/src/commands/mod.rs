@@ -1,4 +1,4 @@
-//! The commands besides `serve` and `demo`.
+//! The commands other than `serve` and `demo`.
 
 mod accounts;
 mod backup;
@@ -16,10 +16,10 @@ use crate::compose::{Environment, Pending, Stores};
 use crate::config::Config;
 use crate::{cli, demo, deployments, serve};
 
-/// Runs a command to its end.
+/// Runs a command to completion.
 ///
 /// # Errors
-/// What to tell the person who ran it.
+/// Returns the message to print for the user.
 pub fn run(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Command::Serve(args) => serve::run(&Config::load_for_serve(&args)?, args.no_migrate),
@@ -48,12 +48,13 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
     }
 }
 
-/// Admin commands work beside a running server: the metadata store is shared, and the engine's files are not written.
+/// Opens the stores for an administrative command. These commands can run beside a running server, because the metadata store is
+/// shared and the engine's files are not written.
 fn stores(place: &cli::ServerLocation) -> anyhow::Result<Stores> {
     Stores::open(&Config::load(place)?, &Environment::default(), Pending::Migrate)
 }
 
-/// Writes a line to standard output, which scripts read.
+/// Writes one line to standard output and flushes it, because scripts read the output.
 pub(crate) fn print(line: impl std::fmt::Display) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}")?;

@@ -1,4 +1,5 @@
-//! `restore`: everything is verified before anything is written, and examined as `doctor` does afterwards.
+//! The `restore` command. The whole backup is verified before anything is written. After the restore, the stores are checked as
+//! by `doctor`.
 
 use std::fs::{self, File};
 use std::io::BufReader;
@@ -38,7 +39,8 @@ pub(super) fn run(config: &Config, from: &Path) -> anyhow::Result<()> {
     for path in manifest.deployment_backups() {
         deployment_backups::load(from, path, &stores)?;
     }
-    // Last: until then the store is empty, and the restore can be begun anew in another folder.
+    // The metadata is loaded last: until then the metadata store is empty, and a failed restore can be started again in another
+    // folder.
     let mut dump = BufReader::new(File::open(from.join(METADATA))?);
     stores.metadata.load(&mut dump).context("cannot load the metadata")?;
     stores.adopt(&world)?;

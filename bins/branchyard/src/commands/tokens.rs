@@ -1,4 +1,4 @@
-//! `token create`.
+//! The `token create` command.
 
 use branchyard_auth::{PlainToken, TokenExpiry};
 use branchyard_domain::Hub;
