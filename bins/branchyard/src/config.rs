@@ -1,5 +1,5 @@
-//! Configuration: defaults, then the file, then `BRANCHYARD_*` from the environment (`__` nests), then flags.
-//! Unknown keys are errors that name their source.
+//! Configuration. Sources, each overriding those before it: defaults, the file, `BRANCHYARD_*` environment variables (`__`
+//! separates sections), and flags. Unknown keys are errors that name their source.
 
 mod hooks;
 mod hosted;
@@ -31,158 +31,158 @@ pub use span::Span;
 pub use v1alpha1::V1alpha1;
 pub use web::Web;
 
-/// Everything that can be configured. `docs/configuration.md` describes each key.
+/// The complete configuration. `docs/configuration.md` describes each key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Folder that holds everything.
+    /// Folder that holds all server state.
     pub data_dir: PathBuf,
     /// Address and port to listen on.
     pub listen: String,
-    /// Public origin; derived from the listen address when absent.
+    /// Public origin. If absent, derived from the listen address.
     pub public_url: Option<String>,
-    /// Base of the error pages; derived from the public origin when absent.
+    /// Base URL of the error pages. If absent, derived from the public origin.
     pub errors_url: Option<String>,
-    /// Metadata store; a file in the data folder when absent.
+    /// Path or URL of the metadata store. If absent, a SQLite file in the data folder.
     pub metadata_url: Option<String>,
-    /// File that holds the metadata URL, to keep its password out of the environment.
+    /// File that holds the metadata URL, which keeps its password out of the environment.
     pub metadata_url_file: Option<PathBuf>,
-    /// HTTP.
+    /// HTTP limits and reverse proxies.
     pub http: Http,
-    /// Calls from browsers.
+    /// Cross-origin requests (CORS).
     pub cors: Cors,
-    /// Pages of lists.
+    /// Pagination of lists.
     pub pagination: Pagination,
     /// Idempotency keys.
     pub idempotency: Idempotency,
     /// Rate limits.
     pub rate_limit: RateLimit,
-    /// Tokens.
+    /// API tokens.
     pub tokens: TokensConfig,
-    /// Quotas.
+    /// Quotas and reserved names.
     pub limits: Quotas,
     /// Operations.
     pub operations: OperationsConfig,
     /// Imports.
     pub imports: ImportsConfig,
-    /// What is done at once.
+    /// Thread pools for blocking calls, and slow-query scheduling.
     pub pools: Pools,
-    /// SQL.
+    /// SQL limits.
     pub sql: SqlConfig,
-    /// Hooks.
+    /// Webhooks.
     pub hooks: HooksConfig,
     /// Metrics.
     pub metrics: MetricsConfig,
-    /// API v1alpha1.
+    /// Limits and deprecation of API v1alpha1.
     pub v1alpha1: V1alpha1,
-    /// Public origin of the hosted API; the public origin when absent.
+    /// Public origin of the hosted API. If absent, the public origin.
     pub hosted_public_url: Option<String>,
     /// Deployments.
     pub hosted: Hosted,
-    /// Pages, and the people who sign in there.
+    /// Web pages, sign-up, and sign-in.
     pub web: Web,
 }
 
-/// Tokens.
+/// API tokens.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TokensConfig {
-    /// Live tokens of a user.
+    /// Maximum number of unexpired tokens of a user.
     pub max_per_user: u64,
-    /// How often the last use of a token is noted.
+    /// Minimum interval between two updates of the last-use time of a token.
     pub last_used_interval: Span,
 }
 
-/// Metrics.
+/// Prometheus metrics.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MetricsConfig {
-    /// Address and port to serve them on; nowhere when absent.
+    /// Address and port of the metrics listener. If absent, metrics are not served.
     pub listen: Option<String>,
 }
 
-/// Quotas.
+/// Quotas and reserved names.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Quotas {
-    /// Databases of an owner; 0 = no limit.
+    /// Maximum number of databases of an owner, including forks; 0 means no limit.
     pub databases_per_owner: u64,
-    /// Owner names refused besides the built-in ones.
+    /// Owner names to reject in addition to the built-in ones.
     #[serde(deserialize_with = "list::list")]
     pub reserved_names: Vec<String>,
 }
 
-/// Operations.
+/// Asynchronous operations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OperationsConfig {
-    /// Waiting operations of a database.
+    /// Maximum number of queued operations of a database.
     pub max_queued_per_database: u64,
-    /// Threads that run operations; 0 = one per core.
+    /// Number of worker threads; 0 means one per core.
     pub workers: usize,
 }
 
-/// Imports.
+/// Limits of imports and uploads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ImportsConfig {
-    /// Bytes of a file.
+    /// Maximum size of a file in bytes.
     pub max_bytes: u64,
-    /// Parts of a file.
+    /// Maximum number of parts of an upload.
     pub max_parts: u32,
-    /// Columns of a file.
+    /// Maximum number of columns of a file.
     pub max_columns: usize,
-    /// Bytes of a value.
+    /// Maximum size of a value in bytes.
     pub max_value_bytes: usize,
-    /// Bytes the compressed parts of a file may expand to.
+    /// Maximum decompressed size in bytes of the compressed parts of a file.
     pub max_expanded_bytes: u64,
-    /// Unused upload sessions of a user.
+    /// Maximum number of open upload sessions of a user.
     pub max_open_sessions_per_user: u64,
-    /// Milliseconds an import may take.
+    /// Deadline of an import, in milliseconds.
     pub timeout_ms: u64,
-    /// How long the address of a part is good.
+    /// Validity of the upload URL of a part.
     pub url_ttl: Span,
-    /// How long an upload session lives.
+    /// Lifetime of an upload session.
     pub session_ttl: Span,
 }
 
-/// SQL.
+/// Limits of SQL statements and of their results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SqlConfig {
-    /// Rows of a read that asks for no limit.
+    /// Row limit of a read that requests none.
     pub default_limit: u64,
-    /// Rows of a read at most.
+    /// Maximum row limit of a read.
     pub row_cap: u64,
-    /// Milliseconds of a read that asks for no limit.
+    /// Timeout in milliseconds of a read that requests none.
     pub default_timeout_ms: u64,
-    /// Milliseconds of a read at most.
+    /// Maximum timeout of a read, in milliseconds.
     pub timeout_cap_ms: u64,
-    /// Milliseconds of a write.
+    /// Timeout of a write, in milliseconds.
     pub write_timeout_ms: u64,
-    /// Reads at once.
+    /// Maximum number of concurrent reads.
     pub max_concurrent_reads: usize,
-    /// Of them, those that compute at once; 0 = two per core.
+    /// Maximum number of concurrent reads that compute, rather than wait for their client; 0 means two per core.
     pub max_computing_reads: usize,
-    /// Reads at once of one caller.
+    /// Maximum number of concurrent reads of one caller.
     pub max_concurrent_reads_per_caller: usize,
-    /// Reads that wait for a slot.
+    /// Capacity of the queue of waiting reads.
     pub read_queue_length: usize,
-    /// Milliseconds a read waits for a slot.
+    /// Maximum queue wait of a read, in milliseconds.
     pub read_queue_wait_ms: u64,
-    /// Bytes of a statement in a body.
+    /// Maximum size in bytes of a statement in a request body.
     pub max_statement_bytes: usize,
-    /// Bytes of a statement in an address.
+    /// Maximum size in bytes of a statement in a URL.
     pub max_statement_bytes_get: usize,
-    /// Bytes of a JSON answer.
+    /// Maximum size of a JSON response in bytes.
     pub max_response_bytes: usize,
-    /// Bytes of results that are kept.
+    /// Size of the result cache in bytes; 0 disables the cache.
     pub result_cache_bytes: u64,
-    /// Bytes of memory of a statement.
+    /// Memory limit of a statement, in bytes.
     pub max_memory_bytes: usize,
-    /// Bytes of memory of all running statements; 0 = a quarter of the machine's memory, at most 1 GiB.
+    /// Memory limit of all running statements together, in bytes; 0 means a quarter of the machine's memory, at most 1 GiB.
     pub memory_total_bytes: usize,
-    /// Milliseconds a client may take nothing of a streamed result.
+    /// Maximum time in milliseconds in which the client of a streamed result reads nothing. Slower clients are disconnected.
     pub stream_stall_ms: u64,
 }
 
@@ -269,7 +269,7 @@ impl Default for SqlConfig {
 }
 
 impl SqlConfig {
-    /// Bytes of memory all running statements may take together.
+    /// Returns the memory limit of all running statements together, in bytes.
     pub fn memory_total(&self) -> usize {
         match self.memory_total_bytes {
             0 => machine::share_of_memory(),
@@ -279,10 +279,10 @@ impl SqlConfig {
 }
 
 impl Config {
-    /// Loads the configuration for a command.
+    /// Loads the configuration of a command.
     ///
     /// # Errors
-    /// Names the key and where it came from.
+    /// Returns an error that names the invalid key and, if the key is unknown, its source.
     pub fn load(place: &cli::ServerLocation) -> anyhow::Result<Self> {
         let defaults = Figment::from(Serialized::defaults(Self::default()));
         let mut figment = defaults.clone();
@@ -292,7 +292,7 @@ impl Config {
             }
             figment = figment.merge(Toml::file_exact(file));
         }
-        // BRANCHYARD_TEST_… speaks to the tests, not to the server.
+        // `BRANCHYARD_TEST_*` variables configure the tests, not the server.
         let environment =
             Env::prefixed("BRANCHYARD_").filter(|key| !key.as_str().to_ascii_lowercase().starts_with("test_"));
         let figment = figment.merge(environment.split("__"));
@@ -308,10 +308,10 @@ impl Config {
         Ok(config)
     }
 
-    /// Loads the configuration of a server.
+    /// Loads the configuration of `serve`, including its own flags.
     ///
     /// # Errors
-    /// As [`Config::load`].
+    /// Same as [`Config::load`].
     pub fn load_for_serve(serve: &cli::Serve) -> anyhow::Result<Self> {
         let mut config = Self::load(&serve.place)?;
         if let Some(listen) = &serve.listen {
@@ -344,10 +344,10 @@ impl Config {
         Ok(())
     }
 
-    /// The URL of the metadata store, given where the default file is.
+    /// Returns the URL of the metadata store. `default` is the path to use if none is configured.
     ///
     /// # Errors
-    /// When the file that should hold it cannot be read.
+    /// Fails if `metadata_url_file` cannot be read, or if `default` is needed and is not UTF-8.
     pub fn metadata_url(&self, default: &Path) -> anyhow::Result<String> {
         if let Some(file) = &self.metadata_url_file {
             let text = std::fs::read_to_string(file);
@@ -358,14 +358,14 @@ impl Config {
         self.metadata_url.clone().map_or_else(path, Ok)
     }
 
-    /// The domain's limits.
+    /// Returns the limits of the domain.
     ///
     /// # Errors
-    /// Names the key that is wrong.
+    /// Returns an error that names the invalid key.
     pub fn domain_limits(&self) -> anyhow::Result<Limits> {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Ok(Limits {
-            // Checked when the configuration was loaded.
+            // `validate` has already checked this value.
             sign_up: self.web.sign_up().unwrap_or_default(),
             session_seconds: self.web.session_ttl.as_seconds(),
             invitation_seconds: self.web.invitation_ttl.as_seconds(),
@@ -415,7 +415,7 @@ mod tests {
         assert_eq!(config, Config::default());
     }
 
-    /// Keys without a default stand there behind a `#`; each is good once that is gone.
+    /// Keys without a default are commented out with `#` in the file. Checks that each line loads when uncommented.
     #[test]
     fn what_the_file_leaves_out_can_be_put_in() {
         let lines: Vec<&str> = include_str!("../branchyard.default.toml").lines().collect();

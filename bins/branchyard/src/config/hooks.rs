@@ -1,4 +1,4 @@
-//! The section of hooks.
+//! Configuration of webhooks.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,29 +10,29 @@ use serde::{Deserialize, Serialize};
 use super::list::list;
 use super::{Config, Span};
 
-/// Hooks.
+/// Webhook limits, retry schedule, and egress policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HooksConfig {
-    /// Hooks of a database.
+    /// Maximum number of webhooks of a database.
     pub max_per_database: u64,
-    /// Networks that hooks may reach besides the public internet.
+    /// Networks that webhooks may reach in addition to the public internet.
     #[serde(deserialize_with = "list")]
     pub allowed_cidrs: Vec<String>,
-    /// Milliseconds of an attempt.
+    /// Timeout of a delivery attempt, in milliseconds.
     pub timeout_ms: u64,
-    /// Bytes of the body of an answer that are kept.
+    /// Number of bytes of a response body to store.
     pub response_bytes: usize,
-    /// Milliseconds before each attempt.
+    /// Delay before each delivery attempt, in milliseconds.
     #[serde(deserialize_with = "list")]
     pub retry_delays_ms: Vec<u64>,
-    /// Time of nothing but failures after which a hook is switched off.
+    /// Duration of uninterrupted failure after which a webhook is disabled.
     pub disable_after: Span,
-    /// Attempts at once.
+    /// Maximum number of concurrent delivery attempts.
     pub concurrency: usize,
-    /// How long finished deliveries are kept.
+    /// Retention of completed deliveries.
     pub log_retention: Span,
-    /// PEM file with further roots for TLS.
+    /// PEM file with additional TLS root certificates.
     pub extra_ca_file: Option<PathBuf>,
 }
 
@@ -59,17 +59,17 @@ impl HooksConfig {
         AddressPolicy::opening(&self.allowed_cidrs).context("configuration: hooks.allowed_cidrs")
     }
 
-    /// Checks what is no number.
+    /// Validates the settings that are not plain numbers.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         self.policy().map(drop)
     }
 }
 
 impl Config {
-    /// How attempts to deliver are made.
+    /// Returns the settings for delivery attempts.
     ///
     /// # Errors
-    /// Names the key that is wrong.
+    /// Returns an error that names the invalid key.
     pub fn sender_options(&self) -> anyhow::Result<SenderOptions> {
         Ok(SenderOptions {
             policy: self.hooks.policy()?,

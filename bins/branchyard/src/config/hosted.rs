@@ -1,4 +1,4 @@
-//! Deployments.
+//! Configuration of deployments.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,137 +11,137 @@ use serde::{Deserialize, Serialize};
 
 use super::Span;
 
-/// Deployments: whether, where and of what they are run.
+/// Deployments: listeners, ports, backups, spending limits, and catalogue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Hosted {
-    /// Whether new instances start; existing ones are served in any case.
+    /// Whether new instances may start. Existing instances are served in any case.
     pub enabled: bool,
-    /// The address instances listen on.
+    /// IP address that instances listen on.
     pub bind: String,
-    /// The host clients are given; the address they listen on when absent.
+    /// Host name announced to clients. If absent, the address that instances listen on.
     pub advertise_host: Option<String>,
-    /// Ports of instances, first and last.
+    /// First and last port of instances, as `17400-17999`.
     pub port_range: String,
-    /// Whether deployments are reached through the API's own listener too.
+    /// Whether deployments can also be reached through the API's listener.
     pub gateway: bool,
-    /// The address clients are given, with `{owner}`, `{deployment}` and `{port}`.
+    /// Template of the URL announced to clients, with the placeholders `{owner}`, `{deployment}`, and `{port}`.
     pub url_template: Option<String>,
-    /// Whether something in front of the server gives TLS with a public certificate.
+    /// Whether a proxy in front of the server terminates TLS with a publicly trusted certificate.
     pub public_tls: bool,
-    /// What becomes of instances when the server stops: `stop` or `leave`.
+    /// Handling of instances when the server stops: `stop` or `leave`.
     pub on_shutdown: String,
-    /// How long instances go on while the server is away.
+    /// How long instances keep serving while the server is down.
     pub orphan_grace: Span,
-    /// How long a new instance may take to become ready.
+    /// Deadline for a new instance to become ready.
     pub start_deadline: Span,
-    /// The hour, UTC, of nightly backups.
+    /// Hour of the nightly backups, in UTC.
     pub backup_hour_utc: u8,
-    /// Days backups are kept.
+    /// Retention of backups, in days.
     pub backup_retention_days: u32,
-    /// Deployments of an owner that are not stopped; 0 = no limit.
+    /// Maximum number of deployments of an owner that are not stopped; 0 means no limit.
     pub max_deployments_per_owner: u64,
-    /// What owners may spend.
+    /// Spending limits of owners.
     pub spending: SpendingLimit,
-    /// What deployments can be made of.
+    /// The offered clouds, instance types, and storage options.
     pub catalogue: Listings,
 }
 
-/// What owners may spend a month: an amount, or `none`.
+/// Monthly spending limits: an amount in US dollars, or `none`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SpendingLimit {
-    /// Of everybody who is not listed.
+    /// Limit of owners without an entry in `owners`.
     pub default_monthly_limit_usd: String,
-    /// By owner.
+    /// Limits by owner name.
     pub owners: BTreeMap<String, String>,
 }
 
-/// What deployments can be made of. A listing that is given replaces the built-in one whole.
+/// The offered clouds, instance types, and storage options. Each list that is set replaces the built-in list completely.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Listings {
-    /// Where instances run.
+    /// Clouds that instances run on.
     pub clouds: Vec<CloudItem>,
-    /// Sizes.
+    /// Sizes of instances.
     pub instance_types: Vec<InstanceTypeItem>,
-    /// Volumes.
+    /// Kinds of volumes.
     pub storage_options: Vec<StorageItem>,
 }
 
-/// A cloud.
+/// A cloud of the catalogue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CloudItem {
-    /// Its id.
+    /// Id of the cloud.
     pub id: String,
-    /// What runs its instances.
+    /// Provisioner that runs the cloud's instances. The only one is `local_process`.
     pub provisioner: String,
-    /// Its zones.
+    /// Zones of the cloud.
     pub zones: Vec<String>,
-    /// What each zone holds.
+    /// Capacity of each zone.
     #[serde(default)]
     pub capacity: CapacityItem,
 }
 
-/// What a zone holds; 0 is derived from the machine, except for deployments, where it is no limit.
+/// Capacity of a zone. For memory and disk, 0 means a value derived from the machine; for deployments, 0 means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CapacityItem {
-    /// Deployments that are not stopped.
+    /// Maximum number of deployments that are not stopped.
     pub deployments: u64,
-    /// Gigabytes of memory.
+    /// Memory in gigabytes.
     pub memory_gb: u64,
-    /// Gigabytes of volumes.
+    /// Disk space for volumes in gigabytes.
     pub disk_gb: u64,
 }
 
-/// A size of instances.
+/// A size of instances in the catalogue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InstanceTypeItem {
-    /// Its id.
+    /// Id of the instance type.
     pub id: String,
-    /// The cloud that has it.
+    /// Id of its cloud.
     pub cloud: String,
-    /// The zones that have it.
+    /// Zones that offer the instance type.
     pub zones: Vec<String>,
-    /// Its name.
+    /// Display name.
     pub name: String,
-    /// For people.
+    /// Description for display.
     #[serde(default)]
     pub description: String,
-    /// Processors.
+    /// Number of processors.
     pub cpus: u32,
-    /// Gigabytes of memory.
+    /// Memory in gigabytes.
     pub memory_gb: u32,
-    /// Price of an hour.
+    /// Price per hour in US dollars, as decimal text.
     pub hourly_cost_usd: String,
-    /// Read replicas at most.
+    /// Maximum number of read replicas.
     #[serde(default)]
     pub max_replicas: u32,
-    /// Ids of the storage options it goes with.
+    /// Ids of the compatible storage options.
     pub storage: Vec<String>,
 }
 
-/// A kind of volumes.
+/// A kind of volumes in the catalogue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StorageItem {
-    /// Its id.
+    /// Id of the storage option.
     pub id: String,
-    /// The cloud that has it.
+    /// Id of its cloud.
     pub cloud: String,
-    /// Its name.
+    /// Display name.
     pub name: String,
-    /// For people.
+    /// Description for display.
     #[serde(default)]
     pub description: String,
-    /// Gigabytes at least.
+    /// Minimum size in gigabytes.
     pub min_size_gb: u32,
-    /// Gigabytes at most.
+    /// Maximum size in gigabytes.
     pub max_size_gb: u32,
-    /// Price of a gigabyte and month.
+    /// Price per gigabyte and month in US dollars, as decimal text.
     pub monthly_cost_usd_per_gb: String,
 }
 
@@ -215,7 +215,7 @@ impl Default for Listings {
     }
 }
 
-/// The one provisioner there is.
+/// The only supported provisioner.
 const LOCAL: &str = "local_process";
 
 fn price(key: &str, text: &str) -> anyhow::Result<Usd> {
@@ -275,15 +275,15 @@ impl Listings {
 }
 
 impl Hosted {
-    /// The address instances listen on.
+    /// Returns the address that instances listen on.
     ///
     /// # Errors
-    /// Names the key.
+    /// Returns an error that names the key if the address is invalid.
     pub fn address(&self) -> anyhow::Result<IpAddr> {
         self.bind.parse().with_context(|| format!("configuration: hosted.bind is '{}'; write an address", self.bind))
     }
 
-    /// Whether instances go on when the server stops.
+    /// Returns `true` if instances keep running when the server stops.
     pub fn leaves(&self) -> bool {
         self.on_shutdown == "leave"
     }
@@ -299,10 +299,10 @@ impl Hosted {
         }
     }
 
-    /// What the domain is told; which node this is, only the data folder knows.
+    /// Returns the domain's settings. `node` is left empty, because the node id is stored in the data folder.
     ///
     /// # Errors
-    /// Names the key that is wrong.
+    /// Returns an error that names the invalid key.
     pub fn domain(&self) -> anyhow::Result<branchyard_deployments::Hosted> {
         self.address()?;
         if !["stop", "leave"].contains(&self.on_shutdown.as_str()) {
@@ -329,7 +329,7 @@ impl Hosted {
         })
     }
 
-    /// What the adapter is told, for a server reached at `base_url`.
+    /// Returns the settings of the hosted API's adapter for a server reached at `base_url`.
     pub fn adapter(&self, base_url: &str) -> branchyard_api_hosted_v1::Settings {
         let mut settings = branchyard_api_hosted_v1::Settings::new(base_url);
         settings.gateway = self.gateway;

@@ -1,4 +1,4 @@
-//! The sections that say how the server speaks HTTP.
+//! Configuration of HTTP, CORS, pagination, idempotency, and rate limits.
 
 use std::time::Duration;
 
@@ -10,26 +10,26 @@ use serde::{Deserialize, Serialize};
 use super::list::list;
 use super::{Config, Span};
 
-/// HTTP.
+/// HTTP limits and reverse proxies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Http {
-    /// Bytes of a JSON body.
+    /// Maximum size of a JSON body in bytes.
     pub max_json_body_bytes: usize,
-    /// Bytes of all bodies that are read into memory at once.
+    /// Memory budget in bytes for all request bodies in memory.
     pub max_bytes_in_flight: usize,
-    /// Connections of an address; 0 = no limit.
+    /// Maximum number of connections of a client address; 0 means no limit.
     pub max_connections_per_address: usize,
-    /// Bytes of a request line with its headers.
+    /// Maximum size in bytes of a request line and its headers.
     pub max_head_bytes: usize,
-    /// Milliseconds a client may take for them.
+    /// Deadline in milliseconds for receiving the request line and headers.
     pub head_timeout_ms: u64,
-    /// Milliseconds a client may take nothing of what it is sent.
+    /// Maximum time in milliseconds in which a client reads nothing of a response. Slower clients are disconnected.
     pub write_stall_ms: u64,
     /// Networks of the reverse proxies in front of the server.
     #[serde(deserialize_with = "list")]
     pub trusted_proxies: Vec<String>,
-    /// The header in which they name the client.
+    /// Header in which the proxies name the client.
     pub forwarded_header: String,
 }
 
@@ -48,24 +48,24 @@ impl Default for Http {
     }
 }
 
-/// Calls from browsers.
+/// Cross-origin requests (CORS).
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Cors {
-    /// Origins that may call; `*` = all; none = no CORS headers.
+    /// Origins whose pages may call the API; `*` allows all. If empty, responses have no CORS headers.
     #[serde(deserialize_with = "list")]
     pub allowed_origins: Vec<String>,
 }
 
-/// Pages of lists.
+/// Pagination of lists.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Pagination {
-    /// Items of a page when the request does not say.
+    /// Page size if the request names none.
     pub default_page_size: usize,
-    /// Items of a page at most.
+    /// Maximum page size in items.
     pub max_page_size: usize,
-    /// Bytes at which a page is cut.
+    /// Size in bytes at which a page is cut off.
     pub max_page_bytes: usize,
 }
 
@@ -79,7 +79,7 @@ impl Default for Pagination {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Idempotency {
-    /// How long answers are kept.
+    /// Retention of recorded responses.
     pub ttl: Span,
 }
 
@@ -93,11 +93,11 @@ impl Default for Idempotency {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RateLimit {
-    /// Whether there are any.
+    /// Whether rate limits apply.
     pub enabled: bool,
-    /// Requests of a user per hour; 0 = no limit.
+    /// Maximum number of requests of a user per hour; 0 means no limit.
     pub user_per_hour: u32,
-    /// Requests without a credential per minute and address; 0 = no limit.
+    /// Maximum number of requests without a credential per minute and address; 0 means no limit.
     pub anonymous_per_minute: u32,
 }
 
@@ -108,14 +108,14 @@ impl Default for RateLimit {
 }
 
 impl Http {
-    /// The proxies whose word is believed.
+    /// Returns the trusted proxies and the header in which they name the client.
     ///
     /// # Errors
-    /// Names the key.
+    /// Returns an error that names the invalid key.
     pub(super) fn proxies(&self) -> anyhow::Result<Proxies> {
         let mut trusted = Vec::new();
         for text in &self.trusted_proxies {
-            // A bare address is a network of one.
+            // Accepts a bare address as a network of one.
             let network = text.parse::<IpNet>().or_else(|_| text.parse::<std::net::IpAddr>().map(IpNet::from));
             match network {
                 Ok(network) => trusted.push(network),
@@ -149,10 +149,10 @@ impl Cors {
 }
 
 impl Config {
-    /// What the HTTP side is told, for a server reached at `public_url`.
+    /// Returns the settings of the HTTP adapters for a server reached at `public_url`.
     ///
     /// # Errors
-    /// Names the key that is wrong.
+    /// Returns an error that names the invalid key.
     pub fn http_config(&self, public_url: String) -> anyhow::Result<HttpConfig> {
         let mut http = HttpConfig::new(public_url);
         if let Some(errors_url) = &self.errors_url {

@@ -1,4 +1,4 @@
-//! Lists, which the environment can only hold as text.
+//! Deserialization of lists, which environment variables can only hold as text.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 
-/// A list; as text a JSON array, or its items with commas between them.
+/// Deserializes a sequence, a single item, or text that holds a JSON array or comma-separated items.
 pub(super) fn list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,

@@ -1,16 +1,17 @@
-//! What the machine has.
+//! Defaults derived from the machine's resources.
 
 use std::fs;
 
-/// The most that is taken by default.
+/// Upper bound of the default, in bytes.
 const MOST: u64 = 1 << 30;
-/// Assumed where the system does not report its memory.
+/// Memory in bytes to assume if the system does not report its memory.
 const UNKNOWN: u64 = 1 << 30;
 
-/// A quarter of the memory there is for this process, at most 1 GiB, at least what the setting allows.
+/// Returns a quarter of the memory available to this process, in bytes. The result is at least 32 MiB, which is the minimum of
+/// the setting, and at most 1 GiB.
 pub(super) fn share_of_memory() -> usize {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    // A container may have less than its machine.
+    // The memory limit of a container may be lower than the machine's memory.
     let container = fs::read_to_string("/sys/fs/cgroup/memory.max").unwrap_or_default();
     share(&meminfo, &container)
 }

@@ -1,4 +1,4 @@
-//! Places for blocking calls, and the lane of the long ones.
+//! Configuration of the pools for blocking calls, and of slow-query scheduling.
 
 use std::time::Duration;
 
@@ -6,29 +6,29 @@ use branchyard_executor::SlowQueryLimits;
 use branchyard_http_common::PoolSizes;
 use serde::{Deserialize, Serialize};
 
-/// How much is done at once.
+/// Sizes of the pools and limits of slow queries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Pools {
-    /// Look-ups at once.
+    /// Maximum number of concurrent lookups.
     pub reads: usize,
-    /// Changes at once.
+    /// Maximum number of concurrent changes.
     pub writes: usize,
-    /// Parts of uploads at once.
+    /// Maximum number of concurrent uploads of parts.
     pub uploads: usize,
-    /// Calls waiting for a place, per pool.
+    /// Capacity of the queue of each pool.
     pub queue_length: usize,
-    /// Milliseconds one waits.
+    /// Maximum queue wait, in milliseconds.
     pub queue_wait_ms: u64,
-    /// Milliseconds of computing after which a call is a long one.
+    /// Processor time in milliseconds after which a call counts as slow.
     pub long_after_ms: u64,
-    /// Long calls that compute at once; 0 = one per core.
+    /// Maximum number of slow calls that compute concurrently; 0 means one per core.
     pub long_places: usize,
-    /// Long calls there are at once.
+    /// Maximum number of slow calls, whether they compute or wait.
     pub long_calls: usize,
-    /// Milliseconds a long call waits for its first turn.
+    /// Maximum wait of a slow call for its first time slice, in milliseconds.
     pub long_wait_ms: u64,
-    /// Milliseconds a turn lasts when others wait.
+    /// Length of a time slice in milliseconds while other slow calls wait.
     pub long_turn_ms: u64,
 }
 
@@ -55,7 +55,7 @@ fn millis(duration: Duration) -> u64 {
 }
 
 impl Pools {
-    /// Sizes of the pools.
+    /// Returns the sizes of the pools.
     pub fn sizes(&self) -> PoolSizes {
         PoolSizes {
             reads: self.reads,
@@ -66,7 +66,7 @@ impl Pools {
         }
     }
 
-    /// Sizes of the lane of long calls.
+    /// Returns the limits of the slow-query scheduler.
     pub fn long(&self) -> SlowQueryLimits {
         SlowQueryLimits {
             after: Duration::from_millis(self.long_after_ms),
@@ -77,7 +77,8 @@ impl Pools {
         }
     }
 
-    /// How often the engine asks about a call that computes: often enough for those that are to be long ones.
+    /// Returns the interval at which the engine reports on a computing call. The interval is short enough to detect slow calls in
+    /// time.
     pub fn long_look(&self) -> Duration {
         Duration::from_millis(self.long_after_ms) / 5
     }

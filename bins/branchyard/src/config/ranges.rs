@@ -1,4 +1,4 @@
-//! What numbers may be, checked before anything is opened.
+//! Ranges of numeric settings, checked before any store is opened.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -9,7 +9,7 @@ use super::{Config, Span};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
-/// An hour, in milliseconds.
+/// One hour in milliseconds.
 const HOUR_MS: u64 = 3_600_000;
 
 fn within<T: PartialOrd + Display>(key: &str, value: T, range: RangeInclusive<T>) -> anyhow::Result<()> {
@@ -26,7 +26,7 @@ fn ordered<T: PartialOrd + Display>(low: (&str, T), high: (&str, T)) -> anyhow::
     bail!("configuration: {} is {}, above {}, which is {}", low.0, low.1, high.0, high.1)
 }
 
-/// Checks every number that could stop a server from working, or is ordered by another.
+/// Checks every number that could keep the server from working, and pairs of settings whose values must be ordered.
 pub(super) fn check(config: &Config) -> anyhow::Result<()> {
     check_http(config)?;
     check_pools(config)?;
@@ -46,14 +46,14 @@ pub(super) fn check(config: &Config) -> anyhow::Result<()> {
 fn check_http(config: &Config) -> anyhow::Result<()> {
     let (http, pages) = (&config.http, &config.pagination);
     within("http.max_json_body_bytes", http.max_json_body_bytes, KIB..=64 * MIB)?;
-    // At least one form of a page.
+    // The minimum has room for one form of a page.
     within("http.max_bytes_in_flight", http.max_bytes_in_flight, 4 * MIB..=64 << 30)?;
     ordered(
         ("http.max_json_body_bytes", http.max_json_body_bytes),
         ("http.max_bytes_in_flight", http.max_bytes_in_flight),
     )?;
     within("http.max_connections_per_address", http.max_connections_per_address, 0..=1_000_000)?;
-    // The parser of requests takes no more.
+    // The HTTP parser accepts at most 128 KiB.
     within("http.max_head_bytes", http.max_head_bytes, KIB..=128 * KIB)?;
     within("http.head_timeout_ms", http.head_timeout_ms, 100..=600_000)?;
     within("http.write_stall_ms", http.write_stall_ms, 100..=600_000)?;
@@ -63,7 +63,7 @@ fn check_http(config: &Config) -> anyhow::Result<()> {
         ("pagination.default_page_size", pages.default_page_size),
         ("pagination.max_page_size", pages.max_page_size),
     )?;
-    // Published clients refuse answers above 16 MiB, and the last item may go beyond the cut.
+    // Published clients reject responses above 16 MiB, and the last item of a page may exceed the cut-off.
     within("pagination.max_page_bytes", pages.max_page_bytes, KIB..=8 * MIB)
 }
 
@@ -87,7 +87,7 @@ fn check_v1alpha1(config: &Config) -> anyhow::Result<()> {
 
 fn check_pools(config: &Config) -> anyhow::Result<()> {
     let pools = &config.pools;
-    // Each place may be a thread.
+    // Each permit can use a thread.
     within("pools.reads", pools.reads, 1..=1_024)?;
     within("pools.writes", pools.writes, 1..=1_024)?;
     within("pools.uploads", pools.uploads, 1..=1_024)?;

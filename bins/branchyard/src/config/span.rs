@@ -1,4 +1,4 @@
-//! Lengths of time as people write them.
+//! Durations in human-readable form.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,22 +8,22 @@ use serde::{Deserialize, Serialize, Serializer};
 
 const UNITS: &[(&str, u64)] = &[("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)];
 
-/// A whole number of seconds, written as `24h`, `10min`, `30s`, `90d`, or as a bare number of seconds.
+/// A whole number of seconds, written as `24h`, `10min`, `30s`, or `90d`, or as a bare number of seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span(u64);
 
 impl Span {
-    /// So many seconds.
+    /// Creates a span of `seconds` seconds.
     pub const fn seconds(seconds: u64) -> Self {
         Self(seconds)
     }
 
-    /// In seconds, for clocks that count them.
+    /// Returns the number of seconds, saturated to the range of `i64`.
     pub fn as_seconds(self) -> i64 {
         i64::try_from(self.0).unwrap_or(i64::MAX)
     }
 
-    /// As a duration.
+    /// Converts the span to a [`Duration`].
     pub const fn duration(self) -> Duration {
         Duration::from_secs(self.0)
     }

@@ -1,4 +1,4 @@
-//! Keys that do not exist, with the one that was probably meant.
+//! Rejection of unknown keys, with a suggestion for the intended key.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use anyhow::bail;
 use figment::Figment;
 use figment::value::{Dict, Value};
 
-/// Keys without a default value, which the defaults therefore do not show.
+/// Keys without a default value. The serialized defaults do not contain them.
 const WITHOUT_DEFAULT: &[&str] = &[
     "public_url",
     "errors_url",
@@ -21,10 +21,10 @@ const WITHOUT_DEFAULT: &[&str] = &[
     "v1alpha1.deprecation_url",
 ];
 
-/// Sections whose keys are names that people choose.
+/// Prefixes of sections whose keys are user-defined names.
 const OF_NAMES: &[&str] = &["hosted.spending.owners."];
 
-/// Refuses keys that the defaults do not have, naming where each was written.
+/// Fails if a key is not known. The error names the key, its source, and the most similar known key.
 pub(super) fn refuse(defaults: &Figment, settings: &Figment) -> anyhow::Result<()> {
     let mut known = keys(defaults)?;
     known.extend(WITHOUT_DEFAULT.iter().map(|key| (*key).to_owned()));
@@ -60,14 +60,14 @@ fn keys(figment: &Figment) -> anyhow::Result<BTreeSet<String>> {
     Ok(found)
 }
 
-/// With more edits between them, one key was not meant by the other.
+/// Maximum edit distance at which a key is suggested.
 const EDITS: usize = 4;
 
-/// The known key with the least edits, when they are few.
+/// Returns the known key with the smallest edit distance of at most [`EDITS`], or else a key with the same last segment.
 fn nearest<'a>(key: &str, known: &'a BTreeSet<String>) -> Option<&'a str> {
     let last = |key: &str| key.rsplit('.').next().unwrap_or_default().to_owned();
     let same_name = known.iter().find(|other| last(other) == last(key));
-    // As many edits as one is longer are needed at least: those of a very long key need not be counted.
+    // The edit distance is at least the difference in length. Skipping the other keys keeps very long keys from being expensive.
     let letters = key.chars().count();
     let near = known
         .iter()
@@ -78,7 +78,7 @@ fn nearest<'a>(key: &str, known: &'a BTreeSet<String>) -> Option<&'a str> {
     near.map(|(_, other)| other).or(same_name).map(String::as_str)
 }
 
-/// How many letters have to be put in, taken out or changed (Levenshtein).
+/// Returns the Levenshtein distance: the number of characters to insert, remove, or replace.
 fn edits(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();

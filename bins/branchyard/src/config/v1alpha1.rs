@@ -1,4 +1,4 @@
-//! API v1alpha1.
+//! Configuration of API v1alpha1.
 
 use std::time::Duration;
 
@@ -7,23 +7,23 @@ use branchyard_api_v1alpha1::LegacySettings;
 use chrono::{DateTime, NaiveDate, NaiveTime};
 use serde::{Deserialize, Serialize};
 
-/// API v1alpha1: its limits, and how long it stays.
+/// Limits and deprecation of API v1alpha1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct V1alpha1 {
-    /// Rows of a read.
+    /// Maximum number of rows of a read.
     pub row_limit: u64,
-    /// Milliseconds of a read.
+    /// Timeout of a read, in milliseconds.
     pub read_timeout_ms: u64,
-    /// Milliseconds of a download, without waiting for the client.
+    /// Timeout of a download in milliseconds, excluding time spent waiting for the client.
     pub export_timeout_ms: u64,
-    /// Bytes of an uploaded file.
+    /// Maximum size of an uploaded file in bytes.
     pub upload_max_bytes: u64,
-    /// Since when it is deprecated: a date or a time.
+    /// Start of the deprecation: a date or an RFC 3339 time.
     pub deprecated_at: String,
-    /// When it will go: a date or a time.
+    /// Date or RFC 3339 time at which the API is removed.
     pub sunset_at: Option<String>,
-    /// A page about that.
+    /// URL of a page about the deprecation.
     pub deprecation_url: Option<String>,
 }
 
@@ -41,7 +41,7 @@ impl Default for V1alpha1 {
     }
 }
 
-/// Seconds since 1970 of an RFC 3339 date or time.
+/// Parses a date or an RFC 3339 time into seconds since the Unix epoch. A date means midnight UTC.
 fn moment(key: &str, text: &str) -> anyhow::Result<i64> {
     let time = DateTime::parse_from_rfc3339(text).map(|time| time.timestamp());
     let date = || text.parse::<NaiveDate>().map(|date| date.and_time(NaiveTime::MIN).and_utc().timestamp());
@@ -50,10 +50,10 @@ fn moment(key: &str, text: &str) -> anyhow::Result<i64> {
 }
 
 impl V1alpha1 {
-    /// What the adapter is told.
+    /// Returns the settings of the adapter.
     ///
     /// # Errors
-    /// Names the key that is wrong.
+    /// Returns an error that names the invalid key.
     pub fn settings(&self) -> anyhow::Result<LegacySettings> {
         let deprecated_at = moment("v1alpha1.deprecated_at", &self.deprecated_at)?;
         let sunset_at = self.sunset_at.as_deref().map(|text| moment("v1alpha1.sunset_at", text)).transpose()?;

@@ -1,4 +1,4 @@
-//! Pages, and the people who sign in there.
+//! Configuration of the web pages, sign-up, and sign-in.
 
 use anyhow::bail;
 use branchyard_domain::usecases::SignUp;
@@ -7,21 +7,21 @@ use serde::{Deserialize, Serialize};
 
 use super::Span;
 
-/// Pages, and the people who sign in there.
+/// Web pages, sign-up, and sign-in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Web {
-    /// Who may sign up: `open`, `invitation` or `closed`.
+    /// Sign-up policy: `open`, `invitation`, or `closed`.
     pub sign_up: String,
-    /// How long a session lives after its last use.
+    /// Idle lifetime of a session. Each use extends the session.
     pub session_ttl: Span,
-    /// How long an invitation is open.
+    /// Validity of an invitation.
     pub invitation_ttl: Span,
-    /// Attempts to sign in to one account in a window; 0 = no limit.
+    /// Maximum number of sign-in attempts for one account per window; 0 means no limit.
     pub sign_ins_per_account: u32,
-    /// Attempts to sign in from one address in a window; 0 = no limit.
+    /// Maximum number of sign-in attempts from one address per window; 0 means no limit.
     pub sign_ins_per_address: u32,
-    /// How long attempts to sign in are counted.
+    /// Length of the window in which sign-in attempts are counted.
     pub sign_in_window: Span,
 }
 
@@ -39,10 +39,10 @@ impl Default for Web {
 }
 
 impl Web {
-    /// Who may sign up.
+    /// Parses the sign-up policy.
     ///
     /// # Errors
-    /// Names the key.
+    /// Returns an error that names the key if the value is unknown.
     pub(super) fn sign_up(&self) -> anyhow::Result<SignUp> {
         match self.sign_up.as_str() {
             "open" => Ok(SignUp::Open),
@@ -54,7 +54,7 @@ impl Web {
         }
     }
 
-    /// How often somebody may try to sign in.
+    /// Returns the limits on sign-in attempts.
     pub(super) fn sign_ins(&self) -> SignInLimits {
         SignInLimits {
             per_account: self.sign_ins_per_account,
