@@ -1,7 +1,9 @@
-//! Connections that make no progress are ended, and there are no more of them than there is room for, nor more of one address than it may have.
+//! Limits on connections: closes connections that make no progress, and bounds the number of connections in total and per
+//! address.
 //!
-//! The HTTP library ends one whose first head does not come and one that is silent between two requests. This ends the others: one on which a
-//! later head has begun and does not end, and one whose client takes nothing of what it is sent.
+//! The HTTP library closes a connection whose first head does not arrive, and one that is idle between two requests. This module
+//! closes the others: a connection on which a later head started but does not end, and one whose client reads nothing of the
+//! response.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -30,70 +32,71 @@ use socket2::{SockRef, Socket};
 use crate::metrics::Metrics;
 use crate::per_address::{AddressPermit, PerAddress};
 
-/// Connections at once; more wait in the kernel.
+/// Maximum number of connections; further ones wait in the kernel's backlog.
 const MOST: usize = 10_000;
-/// Open files that are not connections: databases above all.
+/// File descriptors reserved for other uses, mostly database files.
 const OTHER_FILES: u64 = 1_024;
-/// How long a connection may be silent between two requests.
+/// Maximum idle time of a connection between two requests.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(5);
-/// How long what a client still sends is thrown away after its request was refused.
+/// How long further input of a client is discarded after its request was rejected.
 pub(crate) const LINGER: Duration = Duration::from_secs(5);
 
-/// How long a connection may make no progress.
+/// Timeouts of connections that make no progress.
 #[derive(Clone, Copy)]
 pub(crate) struct ProgressTimeouts {
-    /// A head may take so long.
+    /// Deadline for receiving a request head.
     pub(crate) head: Duration,
-    /// A client may take nothing for so long.
+    /// Maximum time in which the client reads nothing.
     pub(crate) write: Duration,
 }
 
-/// The answer to a connection that its address may not have; no request is read from it.
+/// The response to a connection above the limit of its address. No request is read from such a connection.
 const TOO_MANY: &[u8] =
     b"HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\nconnection: close\r\nretry-after: 1\r\n\r\n";
 
-/// The limits of each connection.
+/// The limits that apply to each connection.
 #[derive(Clone)]
 pub(crate) struct ConnectionLimits {
     patience: ProgressTimeouts,
-    /// Connections; those of trusted proxies do not count.
+    /// Connections per address. Connections of trusted proxies do not count.
     connections: PerAddress,
-    /// Requests in flight of the clients that trusted proxies name.
+    /// Requests in flight per client that a trusted proxy names.
     forwarded: PerAddress,
     proxies: Proxies,
     metrics: Arc<Metrics>,
 }
 
 impl ConnectionLimits {
-    /// At most `per_address` of both; 0 = no limit.
+    /// Creates limits that allow `per_address` connections, and as many forwarded requests, per address; 0 means no limit.
     pub(crate) fn new(patience: ProgressTimeouts, per_address: usize, proxies: Proxies, metrics: Arc<Metrics>) -> Self {
         let (connections, forwarded) = (PerAddress::new(per_address), PerAddress::new(per_address));
         Self { patience, connections, forwarded, proxies, metrics }
     }
 }
 
-/// How a connection is counted.
+/// How a connection counts against the limit per address.
 enum ConnectionPlace {
-    /// Among those of its address, for as long as it is there.
+    /// The connection holds a permit of its address until it ends. `None` if the peer address is unknown.
     #[expect(dead_code, reason = "held until the connection has ended")]
     Counted(Option<AddressPermit>),
-    /// By its requests, each for the client that the proxy names.
+    /// Each request holds a permit of the client that the proxy names.
     Forwarded(PerAddress),
-    /// Not at all: its address has too many. Nothing that was sent on it is done.
+    /// The address is at its limit. Requests on the connection are rejected.
     Refused,
 }
 
-/// How many connections each of `workers` may have; each takes up two open files, of which the process is given as many as it may have.
+/// Returns the maximum number of connections of each of `workers`. Raises the process's limit on open files as far as allowed
+/// first; each connection needs two file descriptors.
 pub(crate) fn room(workers: usize) -> usize {
     let limit = getrlimit(Resource::Nofile);
-    // Failing leaves it as it was.
+    // If this fails, the limit stays as it was.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let room = files.saturating_sub(OTHER_FILES).max(files / 2) / 2;
     (usize::try_from(room).unwrap_or(MOST).min(MOST) / workers).max(1)
 }
 
-/// What a connection is doing, for as long as it is there.
+/// Activity of a connection. Shared by its requests and the watchdog task.
 #[derive(Clone)]
 struct TrackedConnection(Arc<ConnectionState>);
 
@@ -102,7 +105,7 @@ struct ConnectionState {
     idle_since: Mutex<Instant>,
 }
 
-/// Takes a place for a new connection and watches its progress, or refuses it.
+/// Takes a permit for a new connection and starts to watch its progress, or rejects the connection.
 pub(crate) fn watch(stream: &dyn Any, extensions: &mut Extensions, limits: &ConnectionLimits) {
     let Some(stream) = stream.downcast_ref::<actix_web::rt::net::TcpStream>() else { return };
     let (socket, patience) = (SockRef::from(stream), limits.patience);
@@ -111,7 +114,8 @@ pub(crate) fn watch(stream: &dyn Any, extensions: &mut Extensions, limits: &Conn
     extensions.insert(place);
     if is_refused {
         limits.metrics.requests.connection_refused();
-        // A new connection has room for so little. If it has none it is closed without a word.
+        // The send buffer of a new connection has room for this short response. If it has none, the connection is closed without
+        // one.
         let _ = socket.send(TOO_MANY);
         let _ = socket.shutdown(Shutdown::Both);
         return;
@@ -137,19 +141,20 @@ fn place(peer: Option<IpAddr>, limits: &ConnectionLimits) -> ConnectionPlace {
         Some(peer) => {
             limits.connections.enter(peer).map_or(ConnectionPlace::Refused, |open| ConnectionPlace::Counted(Some(open)))
         }
-        // The client is gone already.
+        // The client has already disconnected.
         None => ConnectionPlace::Counted(None),
     }
 }
 
-/// Ends a connection on which no request is under way and no answer is left to be taken for longer than silence and a head may last together.
+/// Closes a connection that has no request under way and no unsent response for longer than the idle timeout and the head
+/// deadline together.
 async fn end_when_stuck(connection: TrackedConnection, socket: Socket, head: Duration) {
     let (look, patience) = ((head / 4).min(KEEP_ALIVE), head + KEEP_ALIVE);
     let mut was_stuck = false;
-    // The other one is the connection's own.
+    // The other strong reference belongs to the connection.
     while Arc::strong_count(&connection.0) > 1 {
         let is_stuck = connection.idle_for() > patience && takes_more(&socket);
-        // Twice: between two parts of a long answer it may look so for a moment.
+        // Requires two checks in a row, because a long response may look finished for a moment between two chunks.
         if is_stuck && was_stuck {
             let _ = socket.shutdown(Shutdown::Both);
             return;
@@ -159,7 +164,7 @@ async fn end_when_stuck(connection: TrackedConnection, socket: Socket, head: Dur
     }
 }
 
-/// Whether there is room in the kernel for more of an answer, which there is not for long while one is left.
+/// Returns `true` if the kernel's send buffer has room. It has none for most of the time while a response is unsent.
 fn takes_more(socket: &Socket) -> bool {
     let mut asked = [PollFd::new(socket, PollFlags::OUT)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -175,7 +180,7 @@ impl TrackedConnection {
     }
 }
 
-/// A request from its head to the end of its answer's body.
+/// A request from its head to the end of its response body.
 struct RunningExchange(TrackedConnection);
 
 impl RunningExchange {
@@ -208,7 +213,7 @@ impl Stream for KeptPayload {
     }
 }
 
-/// Keeps a chunked request body alive; returns `None` for other bodies.
+/// Keeps a chunked request body alive. Returns `None` for other bodies.
 fn keep_body(request: &mut ServiceRequest) -> Option<KeptPayload> {
     if !request.headers().contains_key(TRANSFER_ENCODING) {
         return None;
@@ -218,7 +223,7 @@ fn keep_body(request: &mut ServiceRequest) -> Option<KeptPayload> {
     Some(kept)
 }
 
-/// Records that a request is under way; refuses it if its client has too many.
+/// Records that a request is under way. Rejects the request if its client has too many.
 pub(crate) async fn note(
     mut request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
@@ -232,7 +237,7 @@ pub(crate) async fn note(
     Ok(answer.map_body(|_, body| Noted { body, held: RequestHold { under_way, open, request_body } }))
 }
 
-/// Takes a place for a request, where requests are counted.
+/// Takes a permit for a request if its connection is counted by requests.
 fn enter(request: &ServiceRequest) -> Result<Option<AddressPermit>, Box<HttpResponse>> {
     let forwarded = match request.conn_data::<ConnectionPlace>() {
         None | Some(ConnectionPlace::Counted(_)) => return Ok(None),
@@ -240,14 +245,14 @@ fn enter(request: &ServiceRequest) -> Result<Option<AddressPermit>, Box<HttpResp
         Some(ConnectionPlace::Forwarded(forwarded)) => forwarded,
     };
     let Some(state) = request.app_data::<Data<AppState>>() else { return Ok(None) };
-    // A request of a proxy's own, such as a probe, names no client.
+    // A proxy's own requests, such as health probes, name no client.
     let client = state.client_address(request.request()).filter(|client| !state.config.proxies.trust(*client));
     let Some(client) = client else { return Ok(None) };
     let detail = "too many requests of this address are under way; wait for one to finish";
     forwarded.enter(client).map(Some).ok_or_else(|| Box::new(rate_limited(state, request.request(), detail)))
 }
 
-/// What a request holds until its answer has been sent.
+/// Values that a request holds until its response has been sent.
 struct RequestHold {
     #[expect(dead_code, reason = "held until the answer has been sent")]
     under_way: Option<RunningExchange>,
@@ -274,5 +279,5 @@ impl MessageBody for Noted {
         Pin::new(&mut self.body).poll_next(context)
     }
 
-    // `try_into_bytes` is not implemented: it would drop `held` before the bytes have been sent.
+    // `try_into_bytes` is not implemented: an implementation would drop `held` before the bytes have been sent.
 }

@@ -1,4 +1,4 @@
-//! The data folder: what is where, the lock that keeps it to one server, the server's secret.
+//! The data folder: its layout, the lock that reserves it for one server, and the server's secret.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write as _;
@@ -7,53 +7,53 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use branchyard_domain::ports::Ids;
 
-/// The folder that holds everything.
+/// The folder that holds all server state.
 #[derive(Debug, Clone)]
 pub struct DataDir(PathBuf);
 
-/// Held as long as the server runs.
+/// An exclusive lock on the data folder, held while the server runs.
 #[derive(Debug)]
 pub struct DataDirLock(#[expect(dead_code, reason = "dropping it gives the lock back")] File);
 
 impl DataDir {
-    /// Uses a folder, making it when it is not there.
+    /// Opens the data folder, creating it if missing.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// Fails if the folder cannot be created.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
         fs::create_dir_all(path).with_context(|| format!("cannot make the data folder {}", path.display()))?;
         Ok(Self(path.to_owned()))
     }
 
-    /// The metadata file, unless another store is configured.
+    /// Returns the path of the metadata file, which is used unless another store is configured.
     pub fn metadata(&self) -> PathBuf {
         self.0.join("metadata.sqlite")
     }
 
-    /// The engine's folder: one file per database.
+    /// Returns the folder of the engine, which holds one file per database.
     pub fn databases(&self) -> PathBuf {
         self.0.join("databases")
     }
 
-    /// Uploads in flight.
+    /// Returns the folder of uploads in flight.
     pub fn uploads(&self) -> PathBuf {
         self.0.join("uploads")
     }
 
-    /// Backups of deployments.
+    /// Returns the folder of deployment backups.
     pub fn backups(&self) -> PathBuf {
         self.0.join("backups")
     }
 
-    /// Folders of deployments.
+    /// Returns the folder of deployment instances.
     pub fn deployments(&self) -> PathBuf {
         self.0.join("deployments")
     }
 
-    /// Keeps other servers away from the folder: the engine's files belong to one process.
+    /// Locks the folder for this process: the engine's files must belong to one process only.
     ///
     /// # Errors
-    /// When another server holds it.
+    /// Fails if another server holds the lock, or if the lock file cannot be opened.
     pub fn lock(&self) -> anyhow::Result<DataDirLock> {
         let path = self.0.join("server.lock");
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
@@ -67,11 +67,11 @@ impl DataDir {
         }
     }
 
-    /// Binds the folder to a metadata store, or checks that it is the one it was bound to: with another store every database here would look like
-    /// something nobody refers to, and be swept.
+    /// Binds the folder to a metadata store, or checks that the folder is bound to that store. With another metadata store, all
+    /// databases in the folder would look unreferenced and would be deleted.
     ///
     /// # Errors
-    /// When the folder belongs to another metadata store.
+    /// Fails if the folder belongs to another metadata store.
     pub fn bind(&self, installation: &str, has_databases: bool) -> anyhow::Result<()> {
         let path = self.0.join("installation");
         match fs::read_to_string(&path) {
@@ -90,16 +90,16 @@ impl DataDir {
         }
     }
 
-    /// The file with the id of this folder among those that share a metadata store.
+    /// Returns the path of the file with the node id.
     pub fn node_file(&self) -> PathBuf {
         self.0.join("node")
     }
 
-    /// The id of this folder among those that share a metadata store; made on first use. What runs for it is found again by it, so it is
-    /// never made twice, not even by two processes at once.
+    /// Returns the node id, which identifies this folder among those that share a metadata store. Creates the id from `fresh` on
+    /// first use. Leases and instances are recovered by node id, so the id is created only once, even by concurrent processes.
     ///
     /// # Errors
-    /// When it cannot be read or written.
+    /// Fails if the id cannot be read or written, or if the file is empty.
     pub fn node(&self, fresh: &str) -> anyhow::Result<String> {
         let path = self.node_file();
         if !path.exists() {
@@ -121,15 +121,15 @@ impl DataDir {
         }
     }
 
-    /// The file of the server's secret.
+    /// Returns the path of the file with the server's secret.
     pub fn secret_file(&self) -> PathBuf {
         self.0.join("server.key")
     }
 
-    /// The secret that page tokens, upload URLs and the secrets of hooks are sealed with; made on first use.
+    /// Returns the secret that protects page tokens, upload URLs, and the secrets of webhooks. Creates it on first use.
     ///
     /// # Errors
-    /// When it cannot be read or written.
+    /// Fails if the secret cannot be read or written, or if the file does not hold 32 bytes.
     pub fn secret(&self, ids: &dyn Ids) -> anyhow::Result<[u8; 32]> {
         let path = self.secret_file();
         match fs::read(&path) {
@@ -155,12 +155,13 @@ impl DataDir {
     }
 }
 
-/// Writes a small file that only its owner can read; after a crash it is whole or not there.
+/// Writes a small file that only its owner can read. After a crash, the file is either complete or unchanged.
 ///
 /// # Errors
-/// When it cannot be written.
+/// Fails if the file cannot be written or synced.
 pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    // Appended, or two files that differ by their extension only would share it.
+    // The suffix is appended, because replacing the extension would let files that differ only by extension share a temporary
+    // file.
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");
     let mut options = OpenOptions::new();

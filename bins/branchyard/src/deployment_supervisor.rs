@@ -1,5 +1,5 @@
-//! The threads that keep the instances of deployments as they should be: one for each deployment that is not stopped, as many
-//! as the catalogue's capacity lets there be, and a few that run operations.
+//! Threads that supervise the instances of deployments: one per deployment that is not stopped, which the capacity of the
+//! catalogue bounds, and a few that run operations on deployments.
 
 use std::collections::BTreeSet;
 use std::panic::{self, AssertUnwindSafe};
@@ -11,27 +11,27 @@ use std::time::{Duration, Instant};
 use branchyard_deployments::values::DeploymentId;
 use branchyard_deployments::{Deployments, Next};
 
-/// How long a step waits for an event of a process, and an idle thread for work that another process queued.
+/// Maximum wait of a step for an event of a process, and of an idle thread for work that another process queued.
 const WAIT: Duration = Duration::from_millis(250);
-/// How long after a fault the same is tried again.
+/// Delay before a retry after an error.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Operations at once.
+/// Number of threads that run operations on deployments.
 const OPERATORS: usize = 2;
-/// How soon haste is noticed.
+/// Interval at which the shutdown checks whether to hurry.
 const HURRY: Duration = Duration::from_millis(50);
 const TIDY: Duration = Duration::from_secs(60);
 
-/// What deployments somebody works on.
+/// Ids of the deployments that a thread works on.
 type TakenDeployments = Arc<Mutex<BTreeSet<DeploymentId>>>;
 
-/// The threads.
+/// The supervision threads of a server.
 pub(crate) struct Fleet {
     deployments: Deployments,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// A deployment in hand; given back when dropped, in a panic too.
+/// A claim of one thread on a deployment. Dropping the claim releases the deployment, also during a panic.
 struct DeploymentClaim {
     taken: TakenDeployments,
     id: DeploymentId,
@@ -51,7 +51,7 @@ impl Drop for DeploymentClaim {
 }
 
 impl Fleet {
-    /// Takes over the processes an earlier server left, and starts the threads.
+    /// Adopts the processes of an earlier server and starts the threads.
     pub(crate) fn start(deployments: &Deployments) -> anyhow::Result<Self> {
         deployments.serve_instances();
         let recovered = deployments.supervisor().recover()?;
@@ -71,8 +71,8 @@ impl Fleet {
         Ok(Self { deployments: deployments.clone(), stop, threads })
     }
 
-    /// Ends the threads, then drains all instances in parallel, or leaves them to the next server. Once `in_haste` says so, drains
-    /// are cut short.
+    /// Stops the threads, then drains all instances in parallel, or leaves them running for the next server if `leave` is set.
+    /// Once `in_haste` returns `true`, drains are cut short.
     pub(crate) fn stop(self, leave: bool, in_haste: impl Fn() -> bool + Sync) {
         self.stop.store(true, Ordering::Relaxed);
         self.deployments.supervisor().wake();
@@ -93,7 +93,7 @@ impl Fleet {
     }
 }
 
-/// Drains or leaves the instances of all deployments.
+/// Drains the instances of all deployments, or leaves them running.
 fn end(deployments: &Deployments, leave: bool, in_haste: &(impl Fn() -> bool + Sync)) {
     let busy = deployments.supervisor().busy().unwrap_or_else(|error| {
         tracing::error!(error = &error as &dyn std::error::Error, "instances are left as they are");
@@ -111,7 +111,8 @@ fn end(deployments: &Deployments, leave: bool, in_haste: &(impl Fn() -> bool + S
     });
 }
 
-/// Cuts drains short once there is haste, again and again: a thread that was on its way may still have started a process.
+/// Cuts drains short once `in_haste` returns `true`. Repeats this until the shutdown is done, because a thread that is still
+/// running may start another process.
 fn hurry(deployments: &Deployments, in_haste: &impl Fn() -> bool, is_done: &AtomicBool) {
     while !is_done.load(Ordering::Relaxed) {
         if in_haste()
@@ -123,7 +124,7 @@ fn hurry(deployments: &Deployments, in_haste: &impl Fn() -> bool, is_done: &Atom
     }
 }
 
-/// Has a thread for each busy deployment.
+/// Keeps one thread running for each busy deployment, and removes expired data.
 fn supervise(deployments: &Deployments, stop: &Arc<AtomicBool>) {
     let taken = TakenDeployments::default();
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
@@ -134,7 +135,7 @@ fn supervise(deployments: &Deployments, stop: &Arc<AtomicBool>) {
             Ok(busy) => {
                 for hold in busy.into_iter().filter_map(|id| DeploymentClaim::take(&taken, id)) {
                     let (deployments, stop) = (deployments.clone(), Arc::clone(stop));
-                    // The engine copies databases on this thread.
+                    // The thread copies databases with the engine, which needs a large stack.
                     let thread = thread::Builder::new().name(format!("fleet-{}", hold.id)).stack_size(8 << 20);
                     match thread.spawn(move || keep(&deployments, &stop, &hold)) {
                         Ok(thread) => threads.push(thread),
@@ -160,7 +161,7 @@ fn supervise(deployments: &Deployments, stop: &Arc<AtomicBool>) {
     }
 }
 
-/// Steps one deployment until nothing is left to do for it.
+/// Runs the steps of one deployment until none is left.
 fn keep(deployments: &Deployments, stop: &AtomicBool, hold: &DeploymentClaim) {
     while !stop.load(Ordering::Relaxed) {
         let seen = deployments.supervisor().signals();
@@ -187,7 +188,7 @@ fn keep(deployments: &Deployments, stop: &AtomicBool, hold: &DeploymentClaim) {
     }
 }
 
-/// Runs operations of deployments, one at a time for each.
+/// Runs operations on deployments, at most one at a time per deployment.
 fn operate(deployments: &Deployments, stop: &AtomicBool, taken: &TakenDeployments) {
     while !stop.load(Ordering::Relaxed) {
         let seen = deployments.supervisor().signals();

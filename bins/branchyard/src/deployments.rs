@@ -1,4 +1,4 @@
-//! Deployments, wired: the process that serves one, and the provisioner that runs such processes.
+//! Wiring of deployments: the process that serves an instance, and the provisioner that runs these processes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use branchyard_provisioner_local::{EngineSize, HubFiles, LocalProcess, LocalSett
 
 use crate::compose::Environment;
 
-/// Serves the instance of a folder until it is told to end.
+/// Serves the instance in `run_dir` until the process is asked to stop.
 ///
 /// # Errors
-/// Says why it cannot begin.
+/// Fails if the instance cannot be served.
 pub fn serve(run_dir: &Path) -> anyhow::Result<()> {
     let world = Environment::default();
     let open_engine = |folder: PathBuf, size: EngineSize| {
         let options = EngineOptions {
             idle_sessions: size.idle_sessions,
             session_cache_kib: size.session_cache_kib,
-            // One statement may take what there is: the limit is that of the process.
+            // One statement may use all of the memory: the limit is that of the process.
             statement_memory: usize::try_from(size.heap_bytes).unwrap_or(usize::MAX),
             process_memory: Some(size.heap_bytes),
-            // Nothing outside its folder is the process's to write.
+            // The process may write only inside its folder.
             temporary_folder: Some(folder.join("tmp")),
             ..EngineOptions::default()
         };
@@ -35,10 +35,10 @@ pub fn serve(run_dir: &Path) -> anyhow::Result<()> {
     branchyard_provisioner_local::serve(run_dir, tools).context("cannot serve the deployment")
 }
 
-/// The provisioner on this machine, which starts `settings.program`.
+/// Creates the provisioner that runs instances as local processes of `settings.program`.
 ///
 /// # Errors
-/// When its folder cannot be used.
+/// Fails if the folder of the deployments cannot be used.
 pub fn provisioner(
     settings: LocalSettings,
     engine: Arc<DoltliteEngine>,
@@ -46,7 +46,7 @@ pub fn provisioner(
     world: &Environment,
 ) -> anyhow::Result<LocalProcess> {
     let version = SessionEngine::version(&*engine);
-    // The limit of memory is the server's own, set when its engine was opened.
+    // The memory limit of this process was set when the server opened its own engine.
     let open_engine = |folder| {
         let options = EngineOptions { process_memory: None, ..EngineOptions::default() };
         Ok(Arc::new(DoltliteEngine::open(folder, options)?) as Arc<dyn SessionEngine>)
@@ -56,7 +56,7 @@ pub fn provisioner(
         .context("cannot use the folder of the deployments")
 }
 
-/// The hub's databases, for deployments that start from one.
+/// Access to the hub's database files for deployments that are seeded from one.
 struct HubExports(Arc<DoltliteEngine>);
 
 impl HubFiles for HubExports {

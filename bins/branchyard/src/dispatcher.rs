@@ -1,7 +1,7 @@
-//! The thread that brings events to hooks, and those that make the attempts.
+//! The dispatcher that turns events into webhook deliveries, and the threads that make the attempts.
 //!
-//! All that is to be done is in the store; in memory there are the attempts under way and nothing else. One thread asks the store and tells
-//! it, in few transactions; attempts run on threads of their own, so many at once as are configured, begun when they are first needed.
+//! All due work is in the store; only the attempts under way are in memory. A single thread reads and writes the store, in few
+//! transactions. Attempts run on their own threads, up to the configured concurrency. These threads are started on demand.
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::{self, AssertUnwindSafe};
@@ -20,16 +20,17 @@ use branchyard_domain::values::HookId;
 
 use crate::metrics::Metrics;
 
-/// How long an idle dispatcher sleeps at most: what another process recorded, and what became due, is found this late.
+/// Maximum sleep of an idle dispatcher. Bounds how late the dispatcher finds events of another process and deliveries that became
+/// due.
 const IDLE: Duration = Duration::from_millis(250);
-/// How long what ended waits for others to be recorded with.
+/// How long a completed attempt waits for others, so that they are recorded in one transaction.
 const GATHER: Duration = Duration::from_millis(2);
-/// A hook is slow when its last attempt took longer, or the one under way has.
+/// Duration of the last attempt, or of the attempt under way, above which a hook counts as slow.
 const SLOW: Duration = Duration::from_secs(2);
-/// Slow hooks that are remembered. One that is forgotten shows again how long it takes.
+/// Maximum number of slow hooks to remember. A forgotten hook is classified again by its next attempt.
 const SLOW_KNOWN: usize = 1_000;
 
-/// The dispatcher of a server.
+/// Handle of a server's dispatcher.
 pub(crate) struct Dispatcher {
     hub: Hub,
     stop: Arc<AtomicBool>,
@@ -37,7 +38,8 @@ pub(crate) struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// Starts it. `holder` tells its leases from those of other processes, and stays the same when this one is started again.
+    /// Starts the dispatcher. `holder` distinguishes its leases from those of other processes and must stay the same across
+    /// restarts.
     pub(crate) fn start(hub: &Hub, concurrency: usize, holder: String, metrics: Arc<Metrics>) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let (for_thread, flag) = (hub.clone(), Arc::clone(&stop));
@@ -46,7 +48,8 @@ impl Dispatcher {
         Ok(Self { hub: hub.clone(), stop, thread })
     }
 
-    /// Lets attempts under way end and records them; begins no more. Those that [`Dispatch::abort`] cuts short are handed back.
+    /// Waits for attempts under way, records them, and starts no new ones. Leases of attempts that [`Dispatch::abort`] cut short
+    /// are released.
     ///
     /// [`Dispatch::abort`]: branchyard_domain::usecases::Dispatch::abort
     pub(crate) fn stop(self) {
@@ -58,25 +61,25 @@ impl Dispatcher {
     }
 }
 
-/// Attempts to a hook that ended; without a result when they panicked or could not be made.
+/// The ended attempts under one lease. `run` is `None` if they panicked or could not be made.
 struct EndedAttempts {
     hook: HookId,
     took: Duration,
     run: Option<Run>,
 }
 
-/// Attempts to a hook, as the threads that make them and the desk see them.
+/// Progress of the attempts under one lease, shared between the dispatch loop and the thread that makes them.
 #[derive(Default)]
 struct AttemptProgress {
-    /// Unset while they wait for a thread.
+    /// Time at which a thread started the attempts. Unset while the lease waits for a thread.
     began: OnceLock<Instant>,
     canceled: CancellationToken,
 }
 
-/// A lease that a thread holds, or that waits for one.
+/// A lease whose attempts run or wait for a thread.
 struct RunningLease {
     progress: Arc<AttemptProgress>,
-    /// Whether its last attempt failed or was slow.
+    /// Whether the hook's last attempt failed or was slow.
     is_held_back: bool,
 }
 
@@ -85,13 +88,13 @@ impl RunningLease {
         self.progress.began.get().is_some()
     }
 
-    /// Whether it has one of the places for hooks that fail or are slow.
+    /// Returns `true` if the lease counts against the share of failing and slow hooks.
     fn counts_as_held_back(&self) -> bool {
         self.is_held_back || self.progress.began.get().is_some_and(|began| began.elapsed() > SLOW)
     }
 }
 
-/// Hooks whose last attempt took long and succeeded, those found last at the end.
+/// Hooks whose last attempt was slow, ordered from least to most recently found.
 #[derive(Default)]
 struct SlowHooks(VecDeque<HookId>);
 
@@ -107,16 +110,16 @@ impl SlowHooks {
     }
 }
 
-/// What the dispatcher knows.
+/// State of the dispatch loop.
 struct DispatchLoop {
     hub: Hub,
     holder: String,
     concurrency: usize,
     metrics: Arc<Metrics>,
-    /// Leases that threads hold, or that wait for one.
+    /// Leases whose attempts run or wait for a thread.
     under_way: HashMap<HookId, RunningLease>,
     slow: SlowHooks,
-    /// What ended and is not recorded yet.
+    /// Ended attempts that are not recorded yet.
     done: Vec<Run>,
     pool: AttemptThreads,
     ended: Receiver<EndedAttempts>,
@@ -143,7 +146,7 @@ impl DispatchLoop {
                 Ok(false) => self.hub.dispatch().wait(seen, IDLE),
                 Err(error) => {
                     tracing::error!(error = &error as &dyn std::error::Error, "hooks wait for the metadata store");
-                    // Nothing is lost: what ran is repeated under the same id when its lease has ended.
+                    // Nothing is lost: deliveries that were attempted are repeated with the same id after the lease expires.
                     if stopping && self.under_way.is_empty() {
                         break;
                     }
@@ -154,7 +157,7 @@ impl DispatchLoop {
         self.pool.stop();
     }
 
-    /// Takes what ended. Where something did, what is about to end is waited for, shortly: they share a commit to disk.
+    /// Collects ended attempts. If there are any, waits up to [`GATHER`] for others, so that they share one durable commit.
     fn collect(&mut self) {
         let until = Instant::now() + GATHER;
         loop {
@@ -165,26 +168,27 @@ impl DispatchLoop {
             };
             let Ok(EndedAttempts { hook, took, run }) = self.ended.recv_timeout(patience) else { break };
             self.under_way.remove(&hook);
-            // Attempts after the first begin within moments: one that took long was the last.
+            // Attempts after the first start within moments, so the last one accounts for a long total.
             self.slow.note(hook, took > SLOW);
             self.done.extend(run);
         }
         self.metrics.hooks.in_flight(self.attempts());
     }
 
-    /// Attempts that are being made: a lease for which no thread is free waits.
+    /// Returns the number of attempts being made. Leases beyond the concurrency limit wait for a thread.
     fn attempts(&self) -> usize {
         self.under_way.len().min(self.concurrency)
     }
 
-    /// How many more leases to take: for the threads that are free, and as many as have ended since the last turn, which will be free before the
-    /// next. Where receivers are slow few have, so few leases wait for a thread.
+    /// Returns the number of leases to take. Besides the free threads, this counts the attempts that ended since the last turn,
+    /// whose threads will be free before the next turn. With slow receivers few attempts end per turn, so few leases wait for a
+    /// thread.
     fn places(&self) -> usize {
         let ahead = self.done.len().min(self.concurrency);
         (self.concurrency + ahead).saturating_sub(self.under_way.len())
     }
 
-    /// The share of hooks that fail or are slow.
+    /// Returns the maximum number of threads for hooks that fail or are slow.
     fn half(&self) -> usize {
         self.concurrency.div_ceil(2)
     }
@@ -193,10 +197,11 @@ impl DispatchLoop {
         self.under_way.values().filter(|lease| lease.counts_as_held_back()).count()
     }
 
-    /// Cuts attempts short that began as those of good hooks and take long, where there are more of such than their share and others wait for
-    /// their places. Their hooks are known to be slow from then on, and are tried again, to the end, in the places that such have.
+    /// Cancels attempts of hooks that were not held back and turned out slow, if such hooks exceed their share and other hooks
+    /// wait. The canceled hooks then count as slow. Their deliveries are retried, without being cut short, within the share of
+    /// slow hooks.
     fn make_room(&mut self) -> Result<(), Fault> {
-        // Those that were cut short and have not ended yet leave their places soon.
+        // Canceled attempts that have not ended yet will release their threads soon.
         let leaving = self.under_way.values().filter(|lease| lease.progress.canceled.is_canceled()).count();
         let surplus = self.held_back().saturating_sub(self.half() + leaving);
         if surplus == 0 || self.under_way.len() < self.concurrency || !self.others_wait()? {
@@ -208,7 +213,7 @@ impl DispatchLoop {
         Ok(())
     }
 
-    /// Whether a good hook waits for a thread or for a lease.
+    /// Returns `true` if a hook that is not held back waits for a thread or for a lease.
     fn others_wait(&mut self) -> Result<bool, Fault> {
         if self.under_way.values().any(|lease| !lease.is_held_back && !lease.has_begun()) {
             return Ok(true);
@@ -216,7 +221,8 @@ impl DispatchLoop {
         self.hub.dispatch().is_due(Room { hooks: 1, held_back: 0, slow: self.slow.0.make_contiguous() })
     }
 
-    /// Makes deliveries of events, records what ended, begins what is due. Gives whether there was anything to do.
+    /// Creates deliveries for events, records ended attempts, and leases due deliveries. Returns `true` if there was anything to
+    /// do.
     fn turn(&mut self, stopping: bool) -> Result<bool, Fault> {
         let hub = self.hub.clone();
         let dispatch = hub.dispatch();
@@ -227,7 +233,7 @@ impl DispatchLoop {
         if !stopping {
             self.make_room()?;
         }
-        // Hooks that fail or are slow never take all places from those that work.
+        // Hooks that fail or are slow never take all threads from the others.
         let held_back = self.half().saturating_sub(self.held_back());
         let room = Room { hooks, held_back, slow: self.slow.0.make_contiguous() };
         if self.done.is_empty() && (hooks == 0 || !dispatch.is_due(room)?) {
@@ -257,7 +263,7 @@ impl DispatchLoop {
     }
 }
 
-/// A lease whose deliveries are to be attempted.
+/// A lease whose deliveries are to be attempted, with its progress.
 type LeasedAttempts = (Lease, Arc<AttemptProgress>);
 
 /// The threads that make attempts.
@@ -276,7 +282,7 @@ impl AttemptThreads {
         Self { hub, give, take: Arc::new(Mutex::new(take)), tell, stop, threads: Vec::new() }
     }
 
-    /// Has an attempt made, by the `running`th thread at the latest.
+    /// Queues a lease for the attempt threads. Starts another thread if there are fewer than `running`.
     fn attempt(&mut self, lease: LeasedAttempts, running: usize) {
         if self.threads.len() < running {
             let (hub, take, tell) = (self.hub.clone(), Arc::clone(&self.take), self.tell.clone());
@@ -284,11 +290,11 @@ impl AttemptThreads {
             let name = format!("hooks-{}", self.threads.len());
             match thread::Builder::new().name(name).spawn(move || attempts(&hub, &take, &tell, &stop)) {
                 Ok(thread) => self.threads.push(thread),
-                // Others take it when they are free.
+                // Another thread takes the lease when it is free.
                 Err(error) => tracing::error!(%error, "no further thread for hooks"),
             }
         }
-        // It fails only when the other end is gone, which this holds.
+        // Sending fails only if the receiver is gone, and `self.take` keeps the receiver alive.
         let _ = self.give.send(lease);
     }
 

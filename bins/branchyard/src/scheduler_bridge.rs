@@ -6,7 +6,7 @@ use branchyard_domain::ports::{CancellationToken, Flow};
 use branchyard_engine_doltlite::WatchedCall;
 use branchyard_executor::{ScheduledCall, SlowQueryScheduler};
 
-/// Implements the engine's yield hook with the slow-query scheduler.
+/// The slow-query scheduler as the engine's yield hook.
 pub(crate) struct SchedulerBridge(pub(crate) SlowQueryScheduler);
 
 impl branchyard_engine_doltlite::YieldHook for SchedulerBridge {
@@ -27,7 +27,7 @@ impl branchyard_engine_doltlite::YieldHook for SchedulerBridge {
     }
 }
 
-/// Lets the engine's watchdog mark a scheduled call as slow.
+/// A scheduled call that the engine's watchdog can mark as slow.
 #[derive(Debug)]
 struct BridgedCall(ScheduledCall);
 

@@ -1,4 +1,5 @@
-//! The life of a server: open, recover, listen; on the first signal drain, on the second hurry.
+//! The life cycle of a server: open the stores, recover, listen. The first signal drains the server; the second cuts the drain
+//! short.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -30,20 +31,20 @@ use crate::pull_fetches::PullFetches;
 use crate::workers::Workers;
 use crate::{data_dir::DataDir, health};
 
-/// How long requests under way may take once the server drains.
+/// Deadline in seconds for requests under way once the server drains.
 const DRAIN_SECONDS: u64 = 30;
 
-/// Runs a server until a signal ends it.
+/// Runs a server until a signal stops it.
 ///
 /// # Errors
-/// When it cannot start, or did not end cleanly.
+/// Fails if the server cannot start, or if it stopped because of an error.
 pub fn run(config: &Config, no_migrate: bool) -> anyhow::Result<()> {
     start_logging();
     let pending = if no_migrate { Pending::Refuse } else { Pending::Migrate };
     let running = Running::start(config, &Environment::default(), pending)?;
     print(format!("listening on {}", running.address()))?;
     if let Some(link) = running.administrator_link()? {
-        // Not on standard output, which scripts read one line of and then close.
+        // Goes to standard error because scripts read one line of standard output and then close it.
         let told = writeln!(std::io::stderr(), "no user exists yet; make the administrator's account at {link}");
         if let Err(error) = told {
             tracing::warn!(%error, "the link for the first user could not be printed");
@@ -52,24 +53,24 @@ pub fn run(config: &Config, no_migrate: bool) -> anyhow::Result<()> {
     running.until_stopped()
 }
 
-/// What is logged unless `RUST_LOG` says otherwise. The HTTP library has an error for each request that it cannot read, so that anybody could fill
-/// the log.
+/// Log filter to use if `RUST_LOG` is unset. The HTTP library logs an error for each malformed request, which would let any
+/// client fill the log.
 const LOGGED: &str = "info,actix_http::h1=off";
 
-/// Logs to standard error: lines for people on a terminal, JSON elsewhere. `RUST_LOG` chooses what.
+/// Starts logging to standard error: text on a terminal, JSON otherwise. `RUST_LOG` sets the filter.
 pub(crate) fn start_logging() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env();
     let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(LOGGED));
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // A second call, as in tests, keeps the first.
+    // A second call, as in tests, keeps the first subscriber.
     let _ = if std::io::stderr().is_terminal() { lines.try_init() } else { lines.json().try_init() };
 }
 
 /// A server that accepts connections.
 pub struct Running {
-    /// What it serves; the demo and tests work on it directly.
+    /// The use cases of the server. The demo and tests call them directly.
     pub hub: Hub,
-    /// Its deployments.
+    /// The deployment use cases of the server.
     pub deployments: Deployments,
     address: SocketAddr,
     public_url: String,
@@ -88,10 +89,10 @@ pub struct Running {
 }
 
 impl Running {
-    /// Opens the stores, recovers what a crash left, and listens.
+    /// Opens the stores, recovers from a previous crash, and starts to listen.
     ///
     /// # Errors
-    /// Says what is in the way.
+    /// Returns an error that describes what prevents the start.
     pub fn start(config: &Config, world: &Environment, pending: Pending) -> anyhow::Result<Self> {
         let started = Instant::now();
         let lock = DataDir::open(&config.data_dir)?.lock()?;
@@ -115,7 +116,7 @@ impl Running {
         if !config.hosted.address()?.is_loopback() {
             tracing::warn!(bind = config.hosted.bind, "instances listen beyond this machine, and speak plain HTTP");
         }
-        // Before anything listens: each process of an earlier server is taken over or known to be gone.
+        // Runs before the server listens, so that each process of an earlier server is either adopted or known to be gone.
         let fleet = Fleet::start(&deployments).context("cannot take over the instances of deployments")?;
         let listener =
             TcpListener::bind(&config.listen).with_context(|| format!("cannot listen on {}", config.listen))?;
@@ -179,40 +180,41 @@ impl Running {
         })
     }
 
-    /// Where it listens.
+    /// Returns the origin that the server listens on.
     pub fn address(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Where it serves metrics, if it does.
+    /// Returns the URL of the metrics, or `None` if metrics are not served.
     pub fn metrics_address(&self) -> Option<String> {
         self.metrics.as_ref().map(|metrics| format!("http://{}/metrics", metrics.address))
     }
 
-    /// While there is no user, a fresh link with which the first one signs up and administers the server. It works once.
+    /// Creates a single-use link with which the first user signs up and becomes the administrator. Returns `None` if a user
+    /// exists.
     ///
     /// # Errors
-    /// When the metadata store fails.
+    /// Fails if the metadata store fails.
     pub fn administrator_link(&self) -> anyhow::Result<Option<String>> {
         let minted = self.hub.invitations().administrator()?;
         let link = |secret: &str| format!("{}/sign-up?invitation={secret}", self.public_url);
         Ok(minted.map(|minted| link(minted.secret.expose())))
     }
 
-    /// Serves until SIGTERM or SIGINT, then drains; a second signal hurries.
+    /// Serves until SIGTERM or SIGINT, then drains. A second signal cuts the drain short.
     ///
     /// # Errors
-    /// When the server ended by itself.
+    /// Fails if the HTTP server failed.
     pub fn until_stopped(self) -> anyhow::Result<()> {
         let mut signals = self.runtime.block_on(async { Signals::new() })?;
         self.runtime.block_on(signals.next());
         self.drain(Some(signals))
     }
 
-    /// Stops accepting, lets requests and operations under way end.
+    /// Stops accepting connections and waits for requests and operations under way.
     ///
     /// # Errors
-    /// When the server had failed.
+    /// Fails if the HTTP server failed.
     pub fn stop(self) -> anyhow::Result<()> {
         self.drain(None)
     }
@@ -227,7 +229,7 @@ impl Running {
                 tracing::info!("a second signal: what is under way is cut short");
                 hub.dispatch().abort();
                 hurry.send_replace(true);
-                // Held to the end, so that nobody takes its end for a signal.
+                // Keeps the sender alive, so that receivers see the value instead of a closed channel.
                 std::future::pending::<()>().await;
             });
         }
@@ -251,7 +253,7 @@ impl Running {
             self.runtime.block_on(metrics.handle.stop(false));
         }
         let patience = if *in_haste.borrow() { Duration::ZERO } else { Duration::from_secs(5) };
-        // A call whose client went away may be at work yet.
+        // A call whose client has disconnected may still be running.
         let until = Instant::now() + patience;
         while !self.state.is_idle() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
@@ -261,13 +263,13 @@ impl Running {
     }
 }
 
-/// What answers requests, and what all of it shares.
+/// State that the request handlers share.
 struct ServerParts {
     state: AppState,
     alpha: branchyard_api_v1alpha1::LegacySettings,
     hosted: branchyard_api_hosted_v1::Settings,
     metrics: Arc<Metrics>,
-    /// The proxy of deployments, if it is on.
+    /// The proxy of deployments; `None` if the gateway is disabled.
     proxy: Option<DeploymentProxy>,
 }
 
@@ -306,10 +308,10 @@ fn listen(
         .workers(workers)
         .max_connections(connections::room(workers))
         .keep_alive(connections::KEEP_ALIVE)
-        // Who closes their side has gone away: what they asked for ends (a SQL read above all).
+        // A client that closes its sending side counts as gone, so that its requests are canceled (SQL reads above all).
         .h1_allow_half_closed(false)
         .client_request_timeout(patience.head)
-        // A client that is refused while it sends gets so long to see why.
+        // Lets a client that is rejected while it still sends read the response.
         .client_disconnect_timeout(connections::LINGER)
         .on_connect(move |stream, extensions| connections::watch(stream, extensions, &limits))
         .shutdown_timeout(DRAIN_SECONDS)
@@ -318,7 +320,7 @@ fn listen(
     Ok(server.run())
 }
 
-/// The APIs that people read about, and where each is reached.
+/// Returns the API reference pages and the origin of each API.
 fn references(public: &str, hosted: &str) -> Vec<Reference> {
     use {branchyard_api_hosted_v1 as hosted_v1, branchyard_api_v1alpha1 as v1alpha1, branchyard_api_v2 as v2};
     vec![
@@ -328,7 +330,7 @@ fn references(public: &str, hosted: &str) -> Vec<Reference> {
     ]
 }
 
-/// SIGTERM and SIGINT. One value for all of them: a signal that comes while nobody waits is not lost.
+/// The streams of SIGTERM and SIGINT. Keeping one value alive ensures that no signal is lost between two waits.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,

@@ -1,4 +1,4 @@
-//! The threads that run operations, and the one that tidies up.
+//! Worker threads that run operations, and the thread that removes expired data.
 
 use std::collections::BTreeSet;
 use std::panic::{self, AssertUnwindSafe};
@@ -13,23 +13,23 @@ use branchyard_domain::ports::EngineError;
 
 use crate::metrics::Metrics;
 
-/// How long an idle worker sleeps at most: work that another process queued is found this late.
+/// Maximum sleep of an idle worker. Bounds how late a worker finds an operation that another process queued.
 const IDLE: Duration = Duration::from_secs(1);
-/// How often things past their retention are removed.
+/// Interval at which data past its retention is removed.
 const TIDY: Duration = Duration::from_secs(60);
-/// What the thread of a long operation lowers its priority by, in steps of `nice`, as long reads do.
+/// Priority reduction of the thread of a long operation, in `nice` steps. Slow reads use the same reduction.
 #[cfg(target_os = "linux")]
 const LOWER: i32 = 5;
 
-/// The background threads of a server.
+/// Handles of a server's background threads.
 pub(crate) struct Workers {
     crew: Arc<WorkerCrew>,
     tidier: JoinHandle<()>,
 }
 
 impl Workers {
-    /// Starts as many workers as the hub's limits say, and the tidier. `node` tells their leases from those of other servers, and stays the same
-    /// when this one is started again.
+    /// Starts the configured number of workers, and the cleanup thread. `node` distinguishes this server's leases from those of
+    /// other servers and must stay the same across restarts.
     pub(crate) fn start(hub: &Hub, node: &str, metrics: &Arc<Metrics>) -> std::io::Result<Self> {
         let crew = Arc::new(WorkerCrew {
             hub: hub.clone(),
@@ -46,11 +46,11 @@ impl Workers {
         Ok(Self { crew, tidier })
     }
 
-    /// Lets running operations end, begins no more. Once `hurried` says so it waits no longer: what is left is as after a crash, and the next
-    /// start goes on with it.
+    /// Stops taking new operations and waits for running ones. Returns early once `hurried` returns `true`. Unfinished operations
+    /// are then in the same state as after a crash, and the next start resumes them.
     pub(crate) fn stop(self, hurried: impl Fn() -> bool) {
         self.crew.stop.store(true, Ordering::Relaxed);
-        // A thread may start another one before it ends.
+        // Reads the list again each time, because a replacement may be added while this loop waits.
         let next = || self.crew.threads().handles.pop();
         for thread in std::iter::from_fn(next).chain([self.tidier]) {
             while !thread.is_finished() {
@@ -67,8 +67,9 @@ impl Workers {
     }
 }
 
-/// The threads that run operations: as many workers as configured, and one for each long operation. A thread whose operation becomes a long one
-/// starts a worker in its place and ends with its operation, since it cannot raise its priority again.
+/// The threads that run operations: as many workers as configured, plus one thread for each long operation. When an operation
+/// becomes long, a replacement worker is started. The operation's own thread ends with the operation, because an unprivileged
+/// thread cannot raise its priority again.
 struct WorkerCrew {
     hub: Hub,
     node: String,
@@ -80,7 +81,7 @@ struct WorkerCrew {
 #[derive(Default)]
 struct WorkerThreads {
     handles: Vec<JoinHandle<()>>,
-    /// Numbers of threads that live; leases are held by number.
+    /// Numbers of the running threads. The number is part of the lease holder's name.
     numbers: BTreeSet<usize>,
 }
 
@@ -94,7 +95,7 @@ impl WorkerCrew {
         threads.handles.retain(|thread| !thread.is_finished());
         let number = (0..).find(|number| !threads.numbers.contains(number)).unwrap_or_default();
         let crew = Arc::clone(self);
-        // The engine aborts the process on stacks below 512 KiB; deep statements want more than the default.
+        // The engine aborts the process on stacks below 512 KiB, and deeply nested statements need more than the default.
         let thread = thread::Builder::new().name(format!("operations-{number}")).stack_size(8 << 20);
         threads.handles.push(thread.spawn(move || crew.work(number))?);
         threads.numbers.insert(number);
@@ -118,7 +119,7 @@ impl WorkerCrew {
         let on_long = || {
             match self.add() {
                 Ok(()) => is_replaced.store(true, Ordering::Relaxed),
-                // It stays a worker, with the priority of one.
+                // Without a replacement, the thread stays a worker and keeps its priority.
                 Err(error) => return tracing::error!(%error, "no thread for another worker"),
             }
             lower_priority();
@@ -130,7 +131,7 @@ impl WorkerCrew {
                 false
             }
             Ok(Ok(None)) => true,
-            // Overload is no fault of ours.
+            // The engine is overloaded, which is not an internal error.
             Ok(Err(Fault::Engine(EngineError::Busy))) => {
                 tracing::warn!("an operation found no memory and is tried again");
                 true
@@ -139,7 +140,7 @@ impl WorkerCrew {
                 tracing::error!(error = error as &dyn std::error::Error, "an operation met a fault");
                 true
             }
-            // Its lease ends, and it is tried again; after a few times it fails.
+            // The lease expires and the operation is retried. After a few attempts, the operation fails.
             Err(_) => {
                 tracing::error!("an operation panicked");
                 false
@@ -155,17 +156,17 @@ impl WorkerCrew {
     }
 }
 
-/// What a thread does after an operation.
+/// What a thread does after an operation: continue, or end because a replacement was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ThreadFate {
     GoesOn,
     IsReplaced,
 }
 
-/// Lets others compute before this thread, once the result is called, on whichever thread.
+/// Returns a function that lowers the priority of the current thread. The function may be called on any thread.
 #[cfg(target_os = "linux")]
 fn lower_priority_of_this_thread() -> impl Fn() + Sync {
-    // Linux keeps a priority for each thread, and takes the id of a thread for that of a process.
+    // Linux keeps a priority per thread, and `setpriority` accepts a thread id in place of a process id.
     let thread = Some(rustix::thread::gettid());
     move || {
         let lowered = rustix::process::getpriority_process(thread)

@@ -1,4 +1,4 @@
-//! The data set, as shipped (`demo-data/SOURCES.md` names its source and licence).
+//! The bundled data set. `demo-data/SOURCES.md` names its source and license.
 
 /// A table of the data set.
 pub(super) struct DemoTable {
@@ -8,7 +8,7 @@ pub(super) struct DemoTable {
     pub(super) key: &'static [&'static str],
 }
 
-/// In the order in which they refer to each other.
+/// The tables, ordered so that each table follows the tables it references.
 pub(super) const TABLES: [DemoTable; 3] = [
     DemoTable {
         name: "currencies",

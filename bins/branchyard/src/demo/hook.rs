@@ -1,4 +1,4 @@
-//! A hook of the demo.
+//! The webhook of the demo.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use branchyard_domain::values::OwnerName;
 
 use super::story::{DATABASE, OWNER};
 
-/// Registers a hook for everything and pings it; gives its secret. One of an earlier run makes room, because its secret cannot be shown again.
+/// Registers a webhook for all events, sends a ping, and returns the webhook's secret. Deletes webhooks of earlier runs with the
+/// same URL, because their secrets cannot be shown again.
 pub(super) fn register(hub: &Hub, url: &str) -> anyhow::Result<HookSecret> {
     let owner = hub.people().find_user(&OwnerName::parse(OWNER)?)?;
     let access = hub.databases().access::<Admin>(&Caller::User(Arc::new(owner)), OWNER, DATABASE)?;

@@ -1,4 +1,4 @@
-//! `branchyard demo`: a server with a sample owner and real data loaded.
+//! The `branchyard demo` command: a server with a sample owner and real data.
 
 mod data;
 mod hook;
@@ -16,14 +16,14 @@ use crate::compose::{Environment, Pending};
 use crate::config::Config;
 use crate::serve::{Running, start_logging};
 
-/// Runs the demo until a signal ends it. The data is loaded on the first run.
+/// Runs the demo until a signal stops it. The data is loaded on the first run.
 ///
 /// # Errors
-/// When the server cannot start, or the data cannot be loaded.
+/// Fails if the server cannot start or the data cannot be loaded.
 pub fn run(listen: String, data_dir: PathBuf, hook: Option<&str>) -> anyhow::Result<()> {
     start_logging();
     let mut config = Config { data_dir, listen, ..Config::default() };
-    // Whoever runs a demo has their receiver beside it.
+    // The receiver of the demo's webhook usually runs on the same machine.
     config.hooks.allowed_cidrs = ["127.0.0.0/8", "::1/128"].map(str::to_owned).to_vec();
     let running = Running::start(&config, &Environment::default(), Pending::Migrate)?;
     if is_new(&running.hub)? {
@@ -49,7 +49,7 @@ fn is_new(hub: &Hub) -> anyhow::Result<bool> {
     }
 }
 
-/// A token of its own for each run; it cannot be shown a second time.
+/// Creates a new token and deletes the token of the previous run, whose secret cannot be shown again.
 fn token(hub: &Hub) -> anyhow::Result<String> {
     let user = hub.people().find_user(&OwnerName::parse(story::OWNER)?)?;
     for old in hub.tokens().list(&user, None, 100)? {
@@ -61,7 +61,7 @@ fn token(hub: &Hub) -> anyhow::Result<String> {
     Ok(minted.secret.expose().to_owned())
 }
 
-/// A password for the pages, likewise.
+/// Sets a new random password for the web pages.
 fn password(hub: &Hub) -> anyhow::Result<String> {
     let user = hub.people().find_user(&OwnerName::parse(story::OWNER)?)?;
     let mut random = [0; 8];

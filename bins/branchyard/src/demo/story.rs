@@ -1,4 +1,4 @@
-//! A history worth looking at, told through the same use cases as the APIs.
+//! The sample history of the demo, created through the same use cases as the APIs use.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,14 +17,14 @@ use md5::{Digest as _, Md5};
 
 use super::data::{DemoTable, TABLES};
 
-/// Who owns the demo's database.
+/// Owner of the demo's database.
 pub(super) const OWNER: &str = "demo";
-/// Who contributes from a fork.
+/// Contributor that works on a fork.
 const GUEST: &str = "guest";
-/// The demo's database.
+/// Name of the demo's database.
 pub(super) const DATABASE: &str = "atlas";
 
-/// Tells the story, once.
+/// Creates the sample history. Called once per data folder.
 pub(super) fn tell(hub: &Hub) -> anyhow::Result<()> {
     let owner = user(hub, OWNER, "Demo", "demo@branchyard.example")?;
     let guest = user(hub, GUEST, "Guest", "guest@branchyard.example")?;
@@ -59,7 +59,7 @@ pub(super) fn tell(hub: &Hub) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Foreign keys: empty currencies become NULL on the way.
+/// Adds foreign keys. Empty currencies become NULL.
 const RELATIONS: &str = "
 CREATE TABLE new_countries (
   code TEXT NOT NULL PRIMARY KEY, alpha3 TEXT NOT NULL UNIQUE, \"numeric\" TEXT NOT NULL, name TEXT NOT NULL,
@@ -111,7 +111,7 @@ impl StoryWriter<'_> {
         Ok(self.hub.databases().access(&caller, owner, DATABASE)?)
     }
 
-    /// Waits for an operation; the server's workers run it.
+    /// Waits until the server's workers have run an operation, for at most one minute.
     fn finish(&self, user: &User, operation: &Operation) -> anyhow::Result<Outcome> {
         let caller = Caller::User(std::sync::Arc::new(user.clone()));
         for _ in 0..6_000 {

@@ -1,4 +1,4 @@
-//! Events, deliveries and attempts.
+//! Metrics of events, deliveries, and attempts.
 
 use branchyard_domain::entities::{AttemptError, DisabledReason, EventName};
 use branchyard_domain::ports::Sent;
@@ -28,7 +28,7 @@ const OUTCOMES: [&str; 11] = [
 ];
 const REASONS: [DisabledReason; 2] = [DisabledReason::Gone, DisabledReason::Failing];
 
-/// Counts what the dispatcher does.
+/// Metrics of the webhook dispatcher.
 pub(crate) struct HookMetrics {
     events: Family<Labels<1>, Counter>,
     attempts: Family<Labels<1>, Counter>,
@@ -100,7 +100,7 @@ impl HookMetrics {
     }
 }
 
-/// In seconds; the clock may have been set back meanwhile.
+/// Returns the seconds between two times, or 0 if the clock was set back in between.
 fn between(from: Timestamp, to: Timestamp) -> f64 {
     let micros = u64::try_from(to.as_micros().saturating_sub(from.as_micros())).unwrap_or(0);
     std::time::Duration::from_micros(micros).as_secs_f64()

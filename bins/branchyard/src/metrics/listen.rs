@@ -1,4 +1,5 @@
-//! The listener of the metrics, apart from the API: whoever reaches it may read it.
+//! The metrics listener. It is separate from the API and requires no credential: every client that can connect can read the
+//! metrics.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -10,20 +11,20 @@ use anyhow::Context as _;
 
 use super::{Metrics, Sources};
 
-/// Scrapers at once; more wait in the kernel.
+/// Maximum number of connections; further ones wait in the kernel's backlog.
 const MAX_CONNECTIONS: usize = 32;
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The listener, and what ends it.
+/// The address and the stop handle of the metrics listener.
 pub(crate) struct MetricsServer {
     pub(crate) address: SocketAddr,
     pub(crate) handle: ServerHandle,
 }
 
-/// Serves `GET /metrics` on the runtime it is called in. The server is to be spawned there.
+/// Binds a server for `GET /metrics`. The caller spawns the returned [`Server`] on the current runtime.
 ///
 /// # Errors
-/// When it cannot listen.
+/// Fails if the address cannot be bound.
 pub(crate) fn start(listen: &str, metrics: Arc<Metrics>, sources: Sources) -> anyhow::Result<(MetricsServer, Server)> {
     let listener = TcpListener::bind(listen)
         .with_context(|| format!("configuration: metrics.listen: cannot listen on {listen}"))?;

@@ -1,6 +1,6 @@
-//! What the server measures of itself, for Prometheus. `docs/metrics.md` describes each metric; a test keeps the two together.
+//! Prometheus metrics of the server. `docs/metrics.md` describes each metric; a test keeps that page complete.
 //!
-//! Labels hold words from lists in the code and nothing of users: no owner, database, hook or address.
+//! Label values come from fixed lists in the code. They never contain user data such as owners, databases, hooks, or addresses.
 
 mod hooks;
 mod listen;
@@ -24,9 +24,9 @@ pub(crate) use sampled::Sources;
 
 use sampled::Sampled;
 
-/// Names and values of labels.
+/// Label names with their values.
 type Labels<const N: usize> = [(&'static str, String); N];
-/// Histograms by labels.
+/// Histograms by label.
 type Histograms<const N: usize> = Family<Labels<N>, Histogram, fn() -> Histogram>;
 
 /// All metrics of a server.
@@ -49,7 +49,7 @@ impl Metrics {
         Self { registry, requests, operations, hooks, pulls, sampled }
     }
 
-    /// Looks at what is not counted as it happens, and gives everything as OpenMetrics text.
+    /// Samples the gauges and returns all metrics in the OpenMetrics text format.
     fn render(&self, sources: &Sources) -> Result<String, fmt::Error> {
         self.sampled.take(sources);
         let mut text = String::new();
@@ -58,7 +58,7 @@ impl Metrics {
     }
 }
 
-/// From a millisecond to a minute.
+/// Creates a histogram of seconds with buckets from one millisecond to one minute.
 fn seconds() -> Histogram {
     Histogram::new([0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0])
 }

@@ -1,4 +1,4 @@
-//! Operations.
+//! Metrics of operations.
 
 use branchyard_domain::entities::OperationKind;
 use branchyard_domain::usecases::Ended;
@@ -12,7 +12,7 @@ const KINDS: [OperationKind; 4] =
     [OperationKind::SqlWrite, OperationKind::Merge, OperationKind::Fork, OperationKind::Import];
 const ENDS: [Ended; 3] = [Ended::Succeeded, Ended::Failed, Ended::Unsettled];
 
-/// Counts runs of operations.
+/// Metrics of operation runs.
 pub(crate) struct OperationMetrics {
     runs: Family<Labels<2>, Counter>,
     duration: Histograms<1>,

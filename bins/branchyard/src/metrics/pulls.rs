@@ -1,4 +1,4 @@
-//! Fetches for pulls, and trial merges in the background.
+//! Metrics of fetches for pull requests, and of merge previews computed in the background.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{Histograms, Labels, seconds};
 
 const KINDS: [&str; 2] = ["fetch", "trial_merge"];
 
-/// Counts what the threads for pulls do.
+/// Metrics of the threads that work for pull requests.
 pub(crate) struct PullMetrics {
     jobs: Family<Labels<1>, Counter>,
     duration: Histograms<1>,

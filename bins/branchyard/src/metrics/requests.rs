@@ -1,4 +1,4 @@
-//! Requests.
+//! Metrics of HTTP requests.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,11 +14,11 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::{Histograms, Labels, Metrics, seconds};
 
-/// What a request is called that no route takes.
+/// Route label of requests that match no route.
 const NO_ROUTE: &str = "none";
 const APIS: [&str; 4] = ["v2", "v1alpha1", "hosted-v1", "pages"];
 
-/// Counts requests.
+/// Metrics of requests and refused connections.
 pub(crate) struct RequestMetrics {
     requests: Family<Labels<4>, Counter>,
     duration: Histograms<2>,
@@ -36,7 +36,7 @@ impl RequestMetrics {
             auth_failures: Family::default(),
             connections_refused: Counter::default(),
         };
-        // What has not happened yet is 0, not absent.
+        // Creates the series, so that counters start at 0 instead of being absent.
         for api in APIS {
             drop(made.rate_limited.get_or_create(&[("api", api.to_owned())]));
             drop(made.auth_failures.get_or_create(&[("api", api.to_owned())]));
@@ -73,7 +73,7 @@ impl RequestMetrics {
     }
 }
 
-/// Counts a request by the template of its route, which has no names of users in it.
+/// Counts a request by its route template, which contains no user data.
 pub(crate) async fn count(
     request: ServiceRequest,
     next: Next<impl MessageBody>,
@@ -101,7 +101,7 @@ fn api(path: &str) -> &'static str {
     }
 }
 
-/// Anybody can make methods up.
+/// Returns the method label. Unknown methods share one label, because clients can send arbitrary method names.
 fn method(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

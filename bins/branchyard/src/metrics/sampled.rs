@@ -1,4 +1,4 @@
-//! What is looked at when somebody asks: queues, pools, connections, the process.
+//! Gauges sampled at each scrape: queues, pools, connections, and the process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,11 +17,11 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::Labels;
 
-/// Not a number where the store did not answer.
+/// A gauge that is NaN if the sampled source did not respond.
 type SampledGauge = Gauge<f64, AtomicU64>;
 type Levels<const N: usize> = Family<Labels<N>, SampledGauge>;
 
-/// What there is to look at.
+/// The sources to sample.
 pub(crate) struct Sources {
     pub(crate) state: AppState,
     pub(crate) engine: Arc<DoltliteEngine>,
@@ -29,7 +29,7 @@ pub(crate) struct Sources {
     pub(crate) started: Instant,
 }
 
-/// The values last seen.
+/// The sampled gauges.
 #[derive(Default)]
 pub(super) struct Sampled {
     pool_places: Levels<2>,
@@ -143,7 +143,7 @@ impl Sampled {
     }
 }
 
-/// Counts stay below where this would round.
+/// Converts a count. Counts stay below 2^53, so the conversion is exact.
 #[expect(clippy::cast_precision_loss, reason = "no count comes near 2^53")]
 fn whole(count: u64) -> f64 {
     count as f64
@@ -153,7 +153,7 @@ fn float(count: usize) -> f64 {
     whole(u64::try_from(count).unwrap_or(u64::MAX))
 }
 
-/// As Linux tells it; nothing elsewhere.
+/// Returns the resident memory of the process in bytes, or `None` if `/proc` does not report it (it does on Linux only).
 fn resident_bytes() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
