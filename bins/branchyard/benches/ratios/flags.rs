@@ -1,9 +1,9 @@
-//! What may be asked of a run: sizes, lengths and shapes, so that nothing is tuned to one of them.
+//! Command-line flags of a run: sizes, durations, and shapes. They are variable so that nothing is tuned to a single shape.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// A flag that takes a value, what it is by default, what it is with `--quick`, and what it means.
+/// A flag with a value: its name, its default, its default with `--quick`, and its description.
 struct Flag(&'static str, &'static str, &'static str, &'static str);
 
 const FLAGS: &[Flag] = &[
@@ -31,25 +31,25 @@ const FLAGS: &[Flag] = &[
     Flag("--overload-seconds", "20", "4", "how long the overload lasts"),
 ];
 
-/// The flags of a run, and the topics it is about.
+/// The parsed flags and topics of a run.
 #[derive(Debug)]
 pub(crate) struct Flags {
     values: BTreeMap<&'static str, String>,
-    /// Where the rows are written as JSON.
+    /// File that receives the rows as JSON.
     pub(crate) json: Option<PathBuf>,
-    /// The `datasette` program, where there is one.
+    /// Path of the `datasette` program, if it is available.
     pub(crate) datasette: Option<PathBuf>,
-    /// All of them when empty.
+    /// Topics to run. If empty, all topics run.
     pub(crate) topics: Vec<String>,
 }
 
 impl Flags {
-    /// Reads the arguments.
+    /// Parses the arguments.
     ///
     /// # Errors
-    /// Says which argument is wrong, and what there is.
+    /// Returns an error that names the invalid argument and lists the flags.
     pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Self, String> {
-        // Cargo adds `--bench`.
+        // Cargo appends `--bench`.
         let arguments: Vec<String> = arguments.into_iter().filter(|argument| argument != "--bench").collect();
         let quick = arguments.iter().any(|argument| argument == "--quick");
         let values =
@@ -80,25 +80,25 @@ impl Flags {
         Ok(flags)
     }
 
-    /// A text.
+    /// Returns the value of a flag.
     pub(crate) fn text(&self, name: &str) -> &str {
         &self.values[name]
     }
 
-    /// A whole number.
+    /// Returns the value of a numeric flag, truncated to a whole number of at least 1.
     pub(crate) fn count(&self, name: &str) -> u64 {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "parsed as a number above 0")]
         let count = self.number(name) as u64;
         count.max(1)
     }
 
-    /// A number.
+    /// Returns the value of a numeric flag.
     pub(crate) fn number(&self, name: &str) -> f64 {
         self.text(name).parse().unwrap_or(1.0)
     }
 }
 
-/// Every flag with its default.
+/// Returns the list of flags with their defaults.
 pub(crate) fn usage() -> String {
     let mut text = "flags (default; with --quick):\n".to_owned();
     for Flag(name, full, small, meaning) in FLAGS {

@@ -1,4 +1,4 @@
-//! A server as its users start it: the binary, with a data folder of its own, on a free port of the loopback interface.
+//! A server started as in production: the real binary, with its own data folder, on a free loopback port.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 use crate::load::Connection;
 use crate::table::Table;
 
-/// No result of a read is kept.
+/// Setting that disables the result cache.
 pub(crate) const NO_RESULTS: (&str, &str) = ("SQL__RESULT_CACHE_BYTES", "0");
 const ONE_CALLER: &[(&str, &str)] = &[("RATE_LIMIT__ENABLED", "false"), ("SQL__MAX_CONCURRENT_READS_PER_CALLER", "64")];
 
-/// A data folder with a user, `bench`.
+/// A data folder with the user `bench`.
 pub(crate) struct BenchHarness {
     dir: tempfile::TempDir,
-    /// The user's token.
+    /// API token of the user `bench`.
     pub(crate) token: String,
 }
 
@@ -36,7 +36,7 @@ impl BenchHarness {
         self.dir.path()
     }
 
-    /// Makes a user; gives a token.
+    /// Creates a user and returns an API token.
     pub(crate) fn user(&self, name: &str) -> String {
         let user = ["user", "create", name, "--email", &format!("{name}@example.test")];
         assert!(self.command().args(user).stdout(Stdio::null()).status().unwrap().success());
@@ -50,18 +50,18 @@ impl BenchHarness {
         command
     }
 
-    /// Starts the server for one caller who makes all the load: without limits of requests and of reads per caller. Every read is made: no
-    /// result is kept for the next.
+    /// Starts the server for a single caller that makes all the load: without rate limits, with a high limit of concurrent reads
+    /// per caller, and without the result cache, so that every read runs.
     pub(crate) fn start(&self) -> Server {
         self.start_with(&[ONE_CALLER, &[NO_RESULTS]].concat())
     }
 
-    /// The same, and results are kept as they are by default.
+    /// Starts the server like [`BenchHarness::start`], but with the default result cache.
     pub(crate) fn start_keeping_results(&self) -> Server {
         self.start_with(ONE_CALLER)
     }
 
-    /// Starts it with these settings.
+    /// Starts the server with additional settings.
     pub(crate) fn start_with(&self, settings: &[(&str, &str)]) -> Server {
         let mut command = self.command();
         for (key, value) in settings {
@@ -75,7 +75,7 @@ impl BenchHarness {
     }
 }
 
-/// A server that does not outlive the bench, however that ends.
+/// A server process that is killed when the value is dropped.
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
@@ -89,12 +89,12 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Somebody who prepares something; measured requests go over a [`Connection`].
+    /// Returns a client for preparing data. Measured requests use a [`Connection`].
     pub(crate) fn actor(&self, name: &str, token: &str) -> Actor {
         Actor::new(format!("http://{}", self.address), Some(token.to_owned()), name)
     }
 
-    /// A public database of `bench` with this table, `t`, in it.
+    /// Creates a public database of `bench` that holds the table `t`.
     pub(crate) fn database(&self, token: &str, name: &str, table: Table) {
         let bench = self.actor("bench", token);
         bench.database(name);
@@ -103,26 +103,26 @@ impl Server {
         }
     }
 
-    /// Memory now, in MiB.
+    /// Returns the current memory of the server, in MiB.
     pub(crate) fn memory(&self) -> f64 {
         self.status("VmRSS:")
     }
 
-    /// The most memory since [`Server::forget_peak`], in MiB.
+    /// Returns the peak memory since the last call of [`Server::forget_peak`], in MiB.
     pub(crate) fn peak(&self) -> f64 {
         self.status("VmHWM:")
     }
 
-    /// From now on only what comes counts.
+    /// Resets the peak memory.
     pub(crate) fn forget_peak(&self) {
         std::fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5").unwrap();
     }
 
-    /// Seconds of processor time so far.
+    /// Returns the processor time used so far, in seconds.
     pub(crate) fn processor_seconds(&self) -> f64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
         let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
-        // In ticks, of which Linux shows a hundred a second.
+        // The fields are in ticks; Linux reports 100 ticks per second.
         (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) / 100.0
     }
 
@@ -133,19 +133,19 @@ impl Server {
     }
 }
 
-/// The body of a write on `main`.
+/// Returns the request body of a write on `main`.
 pub(crate) fn write(statements: &str) -> Value {
     json!({"from_branch": "main", "to_branch": "main", "q": statements})
 }
 
-/// Posts something that takes time, and follows it to its good end.
+/// Posts a request that starts an operation, and waits until the operation has succeeded.
 pub(crate) fn finish(who: &Actor, path: &str, body: &Value) {
     let accepted = who.post(path, body).expect(202).data();
     let mut caller = Caller::new(who.origin().trim_start_matches("http://").parse().unwrap(), who.token().unwrap());
     caller.follow(accepted["href"].as_str().unwrap());
 }
 
-/// Somebody whose requests are measured, on one connection.
+/// A caller whose requests are measured, on its own connection.
 pub(crate) struct Caller {
     connection: Connection,
     head: String,
@@ -156,7 +156,7 @@ impl Caller {
         Self { connection: Connection::open(address), head: format!("Authorization: Bearer {token}\r\n") }
     }
 
-    /// Sends a request to a path below the origin; it must be a success.
+    /// Sends a request to a path below the origin. Panics if the response is not a success.
     pub(crate) fn ask(&mut self, method: Method, path: &str, body: &str) -> Value {
         self.ask_with(method, path, "", body)
     }
@@ -175,7 +175,7 @@ impl Caller {
         serde_json::from_slice(answer.body).unwrap_or_default()
     }
 
-    /// Posts a body below `/api/v2` and waits until the operation has succeeded.
+    /// Posts a body to a path below `/api/v2` and waits until the operation has succeeded.
     pub(crate) fn finish(&mut self, path: &str, body: &str) {
         let accepted = self.ask(Method::POST, &format!("/api/v2{path}"), body);
         self.follow(accepted["data"]["href"].as_str().unwrap());

@@ -1,4 +1,4 @@
-//! Load over keep-alive connections: cheap to make, and every answer is looked at.
+//! Load over keep-alive connections. Requests are cheap to make, and every response is verified.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -8,26 +8,26 @@ use std::time::{Duration, Instant};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 
-/// How long an answer may take.
+/// Timeout of a response.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How often one who waits for it looks whether that is over.
+/// Interval at which a blocked read checks whether to give up.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What is asked, and what its answer must hold; both from a number that varies.
+/// A request and the expected content of its response. Both are functions of a varying id.
 pub(crate) struct Question<'a> {
-    /// Where.
+    /// Address of the server.
     pub(crate) address: SocketAddr,
-    /// Writes the whole request.
+    /// Writes the complete request for an id.
     pub(crate) request: &'a (dyn Fn(u64, &mut Vec<u8>) + Sync),
-    /// Writes what the body must hold.
+    /// Writes the bytes that the response body must contain.
     pub(crate) proof: &'a (dyn Fn(u64, &mut Vec<u8>) + Sync),
 }
 
-/// Where a response ends.
+/// Position of the end of a response.
 enum End {
     Unknown,
     At(usize),
-    /// After the last chunk. Chunks are left as they come: what is looked for is within one.
+    /// After the last chunk. Chunks are not decoded, because the expected bytes lie within one chunk.
     Chunk,
 }
 
@@ -41,13 +41,13 @@ impl End {
     }
 }
 
-/// One connection that is kept.
+/// A keep-alive connection.
 pub(crate) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
-/// A response, read whole.
+/// A completely read response.
 pub(crate) struct Response<'a> {
     pub(crate) status: u16,
     pub(crate) head: &'a [u8],
@@ -68,7 +68,7 @@ impl Connection {
         self.ask_unless(request, || began.elapsed() > PATIENCE)
     }
 
-    /// The same; an error once `is_over` while the response is still to come.
+    /// Sends a request and reads its response. Fails once `is_over` returns `true` while the response is incomplete.
     pub(crate) fn ask_unless(&mut self, request: &[u8], is_over: impl Fn() -> bool) -> std::io::Result<Response<'_>> {
         self.stream.write_all(request)?;
         self.buffer.clear();
@@ -97,7 +97,7 @@ impl Connection {
     }
 }
 
-/// A header of a head.
+/// Returns the value of a header.
 pub(crate) fn header<'a>(head: &'a [u8], name: &str) -> Option<&'a str> {
     let lines = std::str::from_utf8(head).ok()?.lines();
     lines
@@ -106,19 +106,19 @@ pub(crate) fn header<'a>(head: &'a [u8], name: &str) -> Option<&'a str> {
         .map(|(_, value)| value)
 }
 
-/// Writes a GET; `head` holds further headers, each with its line end.
+/// Writes a GET request. `head` holds additional headers, each with its line ending.
 pub(crate) fn get(into: &mut Vec<u8>, path: &str, head: &str) {
     write!(into, "GET {path} HTTP/1.1\r\nHost: bench\r\n{head}\r\n").unwrap();
 }
 
-/// Ids in no order, each as likely as another, the same for the same seed.
+/// Uniformly distributed random ids. The sequence depends only on the seed.
 pub(crate) struct Ids {
     random: StdRng,
     count: u64,
 }
 
 impl Ids {
-    /// From 1 to `count`.
+    /// Creates a sequence of ids from 1 to `count`.
     pub(crate) fn new(seed: u64, count: u64) -> Self {
         Self { random: StdRng::seed_from_u64(seed), count }
     }
@@ -128,7 +128,7 @@ impl Ids {
     }
 }
 
-/// Requests per second.
+/// Measures the number of requests per second over `connections` connections.
 pub(crate) fn rate(question: &Question<'_>, connections: u64, seconds: f64, ids: u64) -> f64 {
     let done = AtomicU64::new(0);
     let stop = AtomicBool::new(false);
@@ -161,7 +161,7 @@ pub(crate) fn rate(question: &Question<'_>, connections: u64, seconds: f64, ids:
     done / began.elapsed().as_secs_f64()
 }
 
-/// A statement as a query parameter.
+/// Encodes a statement for use as a query parameter. Keeps `{` and `}`, so that `{id}` can be replaced later.
 pub(crate) fn encoded(statement: &str) -> String {
     let mut text = String::new();
     for byte in statement.bytes() {

@@ -1,8 +1,8 @@
-//! What the server costs beside doing the same without it, as ratios to baselines that run by turns with it. `docs/performance.md` tells
-//! what each row means; `cargo xtask bench` runs all topics and makes one table of them.
+//! Benchmarks that compare the server with baselines that do the same work without it. Both sides run alternately, and the
+//! results are ratios. `docs/performance.md` explains each row; `cargo xtask bench` runs all topics and prints one table.
 //!
-//! One topic alone: `cargo bench -p branchyard -- reads --connections 32`; smaller and unoptimised: `cargo bench --profile dev -p branchyard --
-//! reads --quick`.
+//! A single topic: `cargo bench -p branchyard -- reads --connections 32`. Smaller and unoptimized: `cargo bench --profile dev -p
+//! branchyard -- reads --quick`.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,

@@ -1,4 +1,4 @@
-//! The baselines: the engine alone, and a bare actix handler.
+//! The baselines: the engine without the server, and a bare actix handler.
 
 use std::net::{SocketAddr, TcpListener};
 use std::thread::JoinHandle;
@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::table::Table;
 
-/// One database of an engine that nothing else uses.
+/// One database of an otherwise unused engine.
 pub(crate) struct Raw {
     pub(crate) engine: DoltliteEngine,
     pub(crate) database: DatabaseId,
@@ -35,14 +35,14 @@ impl Raw {
         Self { engine, database, head, author, _dir: dir }
     }
 
-    /// With this table in it.
+    /// Creates a database that holds `table`.
     pub(crate) fn with(table: Table) -> Self {
         let mut raw = Self::new();
         table.script().iter().for_each(|statements| raw.write(statements));
         raw
     }
 
-    /// Runs statements and commits.
+    /// Runs statements and commits them.
     pub(crate) fn write(&mut self, statements: &str) {
         let timeout = Duration::from_secs(600);
         let (base, message, author) = (&self.head, "Run SQL query", &self.author);
@@ -53,7 +53,7 @@ impl Raw {
         };
     }
 
-    /// The rows of a read, as a handler would serialize them.
+    /// Returns the rows of a read as text values, as a handler would serialize them.
     pub(crate) fn read(&self, sql: &str) -> Vec<Vec<Option<String>>> {
         let mut rows = Texts::default();
         let query = ReadQuery::new(sql, Duration::from_secs(60));
@@ -62,7 +62,7 @@ impl Raw {
     }
 }
 
-/// Rows with their values as texts.
+/// A sink that collects rows as text values.
 #[derive(Default)]
 struct Texts(Vec<Vec<Option<String>>>);
 
@@ -83,7 +83,7 @@ impl RowSink for Texts {
     }
 }
 
-/// An actix server with the routes it is given and nothing else, stopped when dropped.
+/// An actix server with only the given routes. Stops when dropped.
 pub(crate) struct Bare {
     pub(crate) address: SocketAddr,
     handle: ServerHandle,

@@ -1,51 +1,51 @@
-//! Rows of the table: a number, what it is held against, and whether it is good enough.
+//! The rows of the result table: a value, its baseline, and its target.
 
 use serde_json::{Value, json};
 
-/// What a number should be.
+/// The target of a value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Aim {
-    /// This or more.
+    /// The value should be at least this.
     AtLeast(f64),
-    /// This or less.
+    /// The value should be at most this.
     AtMost(f64),
-    /// Shown, not judged.
+    /// The value has no target.
     None,
 }
 
-/// A row.
+/// A row of the result table.
 #[derive(Debug)]
 pub(crate) struct Row {
-    /// A short name that stays the same.
+    /// Short, stable name.
     pub(crate) name: &'static str,
-    /// What was measured, with its shape.
+    /// Description of the measurement and its shape.
     pub(crate) what: String,
-    /// What the product did, with its unit.
+    /// Result of the product, with its unit.
     pub(crate) product: String,
-    /// What it is held against and what that did; empty for a number that stands alone.
+    /// Description and result of the baseline. Empty if the row has no baseline.
     pub(crate) baseline: String,
-    /// The number that is judged; `None` when the row was skipped, and `what` says why.
+    /// The value to compare with the target. `None` if the row was skipped; `what` then holds the reason.
     pub(crate) value: Option<f64>,
-    /// Its unit; empty for a ratio.
+    /// Unit of the value. Empty for a ratio.
     pub(crate) unit: &'static str,
-    /// What it should be.
+    /// Target of the value.
     pub(crate) aim: Aim,
 }
 
 impl Row {
-    /// A row that could not be measured here.
+    /// Creates a row for a measurement that is not possible on this machine.
     pub(crate) fn skipped(name: &'static str, why: String) -> Self {
         let (product, baseline) = (String::new(), String::new());
         Self { name, what: why, product, baseline, value: None, unit: "", aim: Aim::None }
     }
 
-    /// A number that stands alone.
+    /// Creates a row without a baseline.
     pub(crate) fn alone(name: &'static str, what: String, value: f64, unit: &'static str, aim: Aim) -> Self {
         let product = format!("{value:.1} {unit}");
         Self { name, what, product, baseline: String::new(), value: Some(value), unit, aim }
     }
 
-    /// For the table that `cargo xtask bench` prints.
+    /// Converts the row to JSON for the table of `cargo xtask bench`.
     pub(crate) fn to_json(&self, topic: &str) -> Value {
         let (aim, met) = match (self.aim, self.value) {
             (Aim::AtLeast(least), Some(value)) => (json!({"at_least": least}), json!(value >= least)),
@@ -58,7 +58,7 @@ impl Row {
         })
     }
 
-    /// For people who run one topic.
+    /// Formats the row as a line of text.
     pub(crate) fn to_line(&self) -> String {
         let Some(value) = self.value else {
             return format!("{:<24} skipped: {}", self.name, self.what);

@@ -1,14 +1,14 @@
-//! Product and baseline by turns, so that whatever else the machine does meets both.
+//! Alternating slices of product and baseline, so that other load on the machine affects both.
 
 use crate::report::{Aim, Row};
 
-/// What both sides did, slice by slice: rates, or times.
+/// The results of both sides, one per slice: rates or times.
 pub(crate) struct Slices {
     product: Vec<f64>,
     baseline: Vec<f64>,
 }
 
-/// Runs both sides by turns, after a turn each that does not count.
+/// Runs both sides alternately, after one warm-up slice each.
 pub(crate) fn alternate(slices: u64, mut product: impl FnMut() -> f64, mut baseline: impl FnMut() -> f64) -> Slices {
     product();
     baseline();
@@ -21,12 +21,12 @@ pub(crate) fn alternate(slices: u64, mut product: impl FnMut() -> f64, mut basel
 }
 
 impl Slices {
-    /// Neighbours are compared with each other: that is what cancels the drift.
+    /// Returns the median ratio of product to baseline. Adjacent slices are compared, which cancels drift.
     pub(crate) fn ratio(&self) -> f64 {
         median(self.product.iter().zip(&self.baseline).map(|(product, baseline)| product / baseline).collect())
     }
 
-    /// A row whose aim is about product / baseline.
+    /// Creates a row whose target applies to the ratio of product to baseline.
     pub(crate) fn row(&self, name: &'static str, what: String, baseline: &str, unit: &str, aim: Aim) -> Row {
         Row {
             name,
@@ -45,13 +45,13 @@ fn shown(value: f64, unit: &str) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-/// The one in the middle.
+/// Returns the median, or NaN if there are no values.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// How long it took, in milliseconds.
+/// Returns the run time of `work` in milliseconds.
 pub(crate) fn millis(work: impl FnOnce()) -> f64 {
     let began = std::time::Instant::now();
     work();

@@ -1,15 +1,15 @@
-//! The table that topics read, write and copy: the same statements and the same file for everybody who is compared.
+//! The table that topics read, write, and copy. Product and baseline use the same statements and the same file.
 
 use std::fmt::Write as _;
 
-/// Rows a statement inserts at most, so that none meets a limit of time.
+/// Maximum number of rows per insert statement, so that no statement exceeds its timeout.
 const BATCH: u64 = 250_000;
 
-/// A table `t` of so many rows and columns.
+/// A table `t` with the given numbers of rows and columns.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Table {
     pub(crate) rows: u64,
-    /// `id`, `name`, `value`, and texts.
+    /// Number of columns: `id`, `name`, `value`, and text columns.
     pub(crate) columns: u64,
 }
 
@@ -18,13 +18,13 @@ impl Table {
         Self { rows, columns: columns.max(3) }
     }
 
-    /// Names of the columns.
+    /// Returns the names of the columns.
     pub(crate) fn names(self) -> Vec<String> {
         let texts = (4..=self.columns).map(|number| format!("text{number}"));
         ["id", "name", "value"].map(str::to_owned).into_iter().chain(texts).collect()
     }
 
-    /// What makes it, statements that are to be run one after the other.
+    /// Returns the statements that create and fill the table, to be run in order.
     pub(crate) fn script(self) -> Vec<String> {
         let types = |name: &String| match name.as_str() {
             "id" => "id integer primary key".to_owned(),
@@ -44,7 +44,7 @@ impl Table {
         script
     }
 
-    /// Its rows as a CSV file.
+    /// Returns the rows as a CSV file.
     pub(crate) fn csv(self) -> String {
         let mut text = self.names().join(",");
         text.push('\n');
@@ -57,7 +57,7 @@ impl Table {
     }
 }
 
-/// The value of a row.
+/// Returns the `value` of a row.
 #[expect(clippy::cast_precision_loss, reason = "the number of a row is far below 2^53")]
 pub(crate) fn value(id: u64) -> f64 {
     id as f64 / 7.0

@@ -1,4 +1,4 @@
-//! `backup` beside a running server, `restore` into new stores, and what both refuse.
+//! `backup` beside a running server, `restore` into new stores, and the cases that both reject.
 
 use std::fs;
 use std::path::Path;
@@ -94,7 +94,7 @@ fn a_damaged_or_incomplete_backup_is_refused_before_anything_is_written() {
     restore("not a complete backup");
 }
 
-/// Otherwise all database files would be swept as nobody's.
+/// With the wrong metadata store, all database files would look unreferenced and would be deleted.
 #[test]
 fn a_server_on_the_wrong_metadata_store_does_not_start() {
     let home = tempfile::tempdir().unwrap();

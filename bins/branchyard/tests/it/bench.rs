@@ -1,4 +1,4 @@
-//! The bench's reading of its arguments and its rows; a bench has no test harness of its own.
+//! Tests of the bench's argument parser and report rows. They live here because the bench has no test harness.
 
 use serde_json::{Value, json};
 

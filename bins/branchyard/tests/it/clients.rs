@@ -1,4 +1,5 @@
-//! Programs of other languages, written from the public documentation of v1alpha1, against a real server (`tests/clients`).
+//! Client programs in other languages, written from the public documentation of v1alpha1, against a real server
+//! (`tests/clients`).
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! The commands scripts rely on.
+//! Commands that scripts rely on.
 
 use branchyard_testkit::Actor;
 

@@ -1,8 +1,8 @@
-//! `kill -9` at random points, during writes, merges, forks and imports. Afterwards: no acknowledged operation lost, none applied
-//! twice, `doctor` finds nothing.
+//! Sends `kill -9` at random points during writes, merges, forks, and imports. Afterwards no acknowledged operation is lost, none
+//! was applied twice, and `doctor` has no findings.
 //!
-//! Every operation leaves a mark that tells how often it was applied: a write inserts a row that only it inserts, into a table
-//! without a key; a merge brings such a row; an import makes a table of one row; a fork is a database.
+//! Every operation leaves a mark that shows how often it was applied. A write inserts its own row into a table without a key; a
+//! merge brings such a row; an import creates a table of one row; a fork creates a database.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,14 +18,14 @@ use serde_json::{Value, json};
 
 use crate::process::{Server, succeed};
 
-/// At least so many kills, and more until enough was acknowledged.
+/// Minimum number of kills. More follow until enough operations were acknowledged.
 const KILLS: usize = 50;
 const MOST_KILLS: usize = 500;
-/// Operations that were acknowledged, in all and of each kind.
+/// Minimum number of acknowledged operations in total.
 const ACKNOWLEDGED: usize = 100;
 const OF_EACH_KIND: usize = 3;
 const KINDS: [&str; 4] = ["write", "import", "merge", "fork"];
-/// Each may own a fork.
+/// Number of organizations, each of which can own one fork.
 const ORGANIZATIONS: usize = 8;
 
 #[test]
@@ -50,7 +50,7 @@ fn nothing_acknowledged_is_lost_and_nothing_happens_twice() {
         seed ^= seed << 17;
         let server = Server::start(dir);
         let origin = server.origin.clone();
-        // It dies so many answers later, and a moment after that.
+        // The server is killed after this many acknowledgments and a short random delay.
         let count = || acknowledged.lock().unwrap().len();
         let until = count() + usize::try_from(seed % 12).unwrap();
         let stop = AtomicBool::new(false);
@@ -118,7 +118,7 @@ fn write(branch: &str, statements: &str) -> Value {
     json!({"from_branch": branch, "to_branch": branch, "q": statements})
 }
 
-/// Each mark, and how often it is there.
+/// Returns each mark with its number of occurrences.
 fn marks(caller: &Caller) -> BTreeMap<String, usize> {
     let q = json!({"q": "select mark, count(*) from marks group by mark", "limit": 10_000});
     let (_, read) = caller.post("/databases/ada/d/sql", &q).unwrap();
@@ -130,7 +130,7 @@ fn marks(caller: &Caller) -> BTreeMap<String, usize> {
 
 type Acknowledged = Mutex<Vec<(&'static str, String, String)>>;
 
-/// Asks for one thing after the other until the server is gone.
+/// Sends one request after another until the server is gone.
 fn load(caller: &Caller, serial: &AtomicUsize, acknowledged: &Acknowledged, stop: &AtomicBool) {
     while !stop.load(Ordering::SeqCst) {
         let number = serial.fetch_add(1, Ordering::Relaxed);
@@ -139,7 +139,7 @@ fn load(caller: &Caller, serial: &AtomicUsize, acknowledged: &Acknowledged, stop
             0 => ("import", caller.import(&mark)),
             1 | 2 => ("merge", caller.merge(&mark)),
             3 => {
-                // Asked for in vain, it is asked for again: each kill may come before the answer.
+                // A fork request without an answer is repeated, because each kill may come before the answer.
                 let owner = format!("org-{}", number / 8 % ORGANIZATIONS);
                 let is_forked = |(kind, mark, _): &(&str, String, String)| *kind == "fork" && *mark == owner;
                 if acknowledged.lock().unwrap().iter().any(is_forked) {
@@ -187,7 +187,7 @@ impl Caller {
         (answer.status().as_u16(), answer.json().unwrap())
     }
 
-    /// The id of the operation, when the server acknowledged it.
+    /// Posts a request and returns the id of the operation if the server acknowledged it.
     fn accepted(&self, path: &str, body: &Value) -> Option<String> {
         let (status, answer) = self.post(path, body)?;
         let id = answer["data"]["id"].as_str()?.rsplit('/').next()?.to_owned();
@@ -206,7 +206,7 @@ impl Caller {
         panic!("operation {id} is never settled");
     }
 
-    /// How many rows a read gives; none when its table is not there.
+    /// Returns the number of rows of a read, or 0 if the table does not exist.
     fn rows(&self, q: &str) -> usize {
         let (_, read) = self.post("/databases/ada/d/sql", &json!({"q": q})).unwrap();
         read["data"]["rows"].as_array().unwrap().len()

@@ -1,5 +1,6 @@
-//! `kill -9` at random points while a hook is told of many writes. Afterwards: every commit was delivered at least once, repeats carry the
-//! same id and body, different events have different ids, no push names a commit that does not exist, and first attempts came in order.
+//! Sends `kill -9` at random points while a webhook receives many pushes. Afterwards every commit was delivered at least once,
+//! repeats have the same id and body, different events have different ids, no push names a nonexistent commit, and first attempts
+//! came in order.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -43,7 +44,7 @@ fn every_commit_is_told_whenever_the_server_dies() {
         seed ^= seed >> 7;
         seed ^= seed << 17;
         let server = start();
-        // So many writes later it dies, wherever it is then.
+        // The server is killed after this many further writes.
         let until = acknowledged.load(Ordering::SeqCst) + usize::try_from(5 + seed % 90).unwrap();
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -72,7 +73,7 @@ fn every_commit_is_told_whenever_the_server_dies() {
 
     let server = start();
     let caller = Caller::new(&server.origin, &token);
-    // Operations that were acknowledged and not settled go on first.
+    // Waits for operations that were acknowledged and not settled.
     while caller.get("/databases/ada/d/operations?status=queued")["data"] != json!([])
         || caller.get("/databases/ada/d/operations?status=running")["data"] != json!([])
     {
@@ -86,12 +87,13 @@ fn every_commit_is_told_whenever_the_server_dies() {
     server.terminate();
 }
 
-/// Waits until nothing is pending any more, then looks at all that arrived; gives how often each event was told.
+/// Waits until no delivery is pending, then checks all received requests. Returns how often each event was received.
 fn wait_for(receiver: &Receiver, caller: &Caller, commits: &[(String, String)]) -> BTreeMap<String, usize> {
     let hook = caller.get("/databases/ada/d/hooks")["data"][0]["id"].as_str().unwrap().to_owned();
     let pending = format!("/databases/ada/d/hooks/{hook}/deliveries?status=pending");
     let began = Instant::now();
-    // The last write may still be on its way when nothing is pending yet. The hook came after the first two commits.
+    // The delivery of the last write may not exist yet when no delivery is pending, so the received requests are counted too. The
+    // hook was registered after the first two commits.
     while caller.get(&pending)["data"] != json!([]) || receiver.received().len() < commits.len() - 2 {
         std::thread::sleep(Duration::from_millis(100));
         assert!(began.elapsed() < Duration::from_secs(600), "deliveries are still pending");
@@ -117,7 +119,7 @@ fn wait_for(receiver: &Receiver, caller: &Caller, commits: &[(String, String)]) 
         .map(|push| (push["head"].as_str().unwrap().to_owned(), push["prev"].as_str().unwrap().to_owned()))
         .collect();
     let known: HashMap<&String, &String> = commits.iter().map(|(commit, parent)| (commit, parent)).collect();
-    // The hook was registered after the first two commits: the empty one and the table.
+    // The hook was registered after the first two commits: the initial one and the table.
     for (commit, parent) in &commits[..commits.len() - 2] {
         assert_eq!(pushes.get(commit), Some(parent), "a commit was not told, or with another one before it");
     }
@@ -150,7 +152,7 @@ impl Caller {
         self.client.get(url).bearer_auth(&self.token).send().unwrap().json().unwrap()
     }
 
-    /// Writes and waits for the end, as far as the server lives; gives whether it was acknowledged.
+    /// Writes and waits until the operation has ended, unless the server dies. Returns `true` if the write was acknowledged.
     fn write(&self, statements: &str) -> bool {
         let body = json!({"from_branch": "main", "to_branch": "main", "q": statements});
         let Some(accepted) = self.post("/databases/ada/d/sql-writes", &body) else { return false };
@@ -167,7 +169,7 @@ impl Caller {
         }
     }
 
-    /// Every commit of the branch with its parent, newest first.
+    /// Returns every commit of the branch with its parent, newest first.
     fn chain(&self) -> Vec<(String, String)> {
         let mut commits = Vec::new();
         let mut token = String::new();

@@ -1,4 +1,4 @@
-//! SIGTERM, and SIGTERM again, while a receiver of a hook keeps silent.
+//! Two SIGTERM signals while the receiver of a webhook does not answer.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn a_second_signal_cuts_attempts_short_and_hands_them_back() {
     let dir = dir.path();
     succeed(dir, &["user", "create", "ada", "--email", "ada@example.test"]);
     let token = succeed(dir, &["token", "create", "--user", "ada", "--name", "t", "--expires", "30d"]);
-    // The time limit of attempts is far beyond the test's patience.
+    // The timeout of attempts is far above the timeouts of this test.
     let start = || {
         let mut command = branchyard();
         command.env("BRANCHYARD_HOOKS__ALLOWED_CIDRS", "127.0.0.0/8").env("BRANCHYARD_HOOKS__TIMEOUT_MS", "120000");

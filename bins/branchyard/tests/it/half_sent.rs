@@ -1,4 +1,4 @@
-//! Bodies that never end, on the real binary with its defaults.
+//! Request bodies that never end, against the real binary with default settings.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use crate::process::{Server, succeed};
 
-/// Connections of one address, below its limit.
+/// Number of connections, below the limit per address.
 const CONNECTIONS: usize = 240;
-/// Far more than the server takes to give a body up.
+/// Timeout of the test, far above the server's own body timeouts.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 fn resident_kib(server: &Server) -> u64 {
@@ -18,7 +18,7 @@ fn resident_kib(server: &Server) -> u64 {
     line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
 }
 
-/// Each form declares nothing and sends 2 MiB of the 4 MiB that a form may have, as far as the server takes them.
+/// Each form has no declared length. Half of them send 2 MiB of the allowed 4 MiB, as far as the server reads.
 #[cfg(target_os = "linux")]
 #[test]
 fn forms_that_never_end_hold_little_memory_and_are_ended() {
@@ -35,7 +35,7 @@ fn forms_that_never_end_hold_little_memory_and_are_ended() {
             stream.set_read_timeout(Some(PATIENCE)).unwrap();
             stream.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
             stream.write_all(head.as_bytes()).unwrap();
-            // Every second one is below its limit, and waits for more.
+            // The odd connections stay far below their limit and only wait.
             let chunks = if number % 2 == 0 { 8 } else { 0 };
             let _ = stream.write_all(b"1\r\na\r\n");
             let _ = (0..chunks).try_for_each(|_| stream.write_all(&chunk));
@@ -51,14 +51,14 @@ fn forms_that_never_end_hold_little_memory_and_are_ended() {
         .collect();
     for end in ends {
         let ended = end.join().unwrap();
-        // It is closed by the server, in order or not.
+        // The server closed the connection, either cleanly or with a reset.
         assert!(!ended.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock), "a form is still open");
     }
     assert!(began.elapsed() < PATIENCE);
     server.terminate();
 }
 
-/// Bodies in chunks, too many for one caller, so that most are refused while they are being sent.
+/// Sends chunked bodies that exceed the budget of one caller, so that most are rejected while they are being sent.
 #[cfg(target_os = "linux")]
 #[test]
 fn bodies_in_chunks_that_were_refused_leave_no_connection() {

@@ -1,10 +1,10 @@
-//! What no branch, tag, release or pull reaches is absent, everywhere a hash can be given or shown.
+//! Commits that no branch, tag, release, or pull request reaches are absent wherever a hash can be supplied or shown.
 
 use branchyard_testkit::{Actor, Server};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-/// Reads by SQL that name a commit.
+/// SQL reads that name a commit.
 const STATEMENTS: &[&str] = &[
     "select * from dolt_at_t('$')",
     "select * from dolt_at_t('$') limit 0",
@@ -25,7 +25,7 @@ const STATEMENTS: &[&str] = &[
     "select l.message from (select lower(upper('$')) as h) x join dolt_log(x.h) l",
 ];
 
-/// Every way to ask for a commit by its hash, with what it is answered: the hash taken out, and what differs from request to request.
+/// Sends every request that takes a commit hash and returns the answers. The hash and fields that differ per request are removed.
 fn answers(ada: &Actor, hash: &str) -> Vec<(String, u16, String)> {
     let mut asked = Vec::new();
     let mut keep = |what: String, status: u16, text: &str| {
@@ -84,7 +84,7 @@ fn answers(ada: &Actor, hash: &str) -> Vec<(String, u16, String)> {
     asked
 }
 
-/// Its answers are those for a hash of nothing.
+/// The answers must equal those for an unknown hash.
 #[test]
 fn commits_of_a_deleted_branch_are_absent() {
     let server = Server::start();
@@ -97,7 +97,7 @@ fn commits_of_a_deleted_branch_are_absent() {
     let written = ada.finish(&ada.post("/databases/ada/d/sql-writes", &body));
     let hash = written["result"]["commit_sha"].as_str().unwrap().to_owned();
     let tree = ada.read("ada/d", &hash, "select dolt_hashof_db()")[0][0].as_str().unwrap().to_owned();
-    // What was answered once is not kept for later.
+    // Reads the commit while it is reachable, to check that no cached result outlives the branch.
     for statement in STATEMENTS {
         let body = json!({"ref": "main", "q": statement.replace('$', &hash)});
         let result = ada.post("/databases/ada/d/sql", &body).expect(200).data();
@@ -141,7 +141,7 @@ fn commits_of_a_deleted_branch_are_absent() {
     assert_eq!(ada.read("ada/d", "main", "select count(*) from dolt_log"), json!([["3"]]));
 }
 
-/// What a pull merged, what a tag names, and what the branch that is read descends from are there.
+/// Commits that a tag names, or from which the read branch descends, remain reachable.
 #[test]
 fn what_is_reached_stays() {
     let server = Server::start();

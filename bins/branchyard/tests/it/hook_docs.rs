@@ -1,4 +1,4 @@
-//! The receivers and examples of `docs/hooks.md`, as they stand there.
+//! Runs the receivers and examples of `docs/hooks.md` as they are printed there.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -67,19 +67,19 @@ fn the_receiver_in_rust() {
     assert_eq!(delivery["status"], "delivered", "{delivery}");
     let body = told.recv_timeout(Duration::from_secs(60)).unwrap();
     assert_eq!(delivery["request"]["body"], String::from_utf8(body).unwrap());
-    // Sent again it is taken, and dropped.
+    // The receiver accepts a redelivery and drops it as a duplicate.
     let again = format!("{DB}/hooks/{hook}/deliveries/{}/redeliver", delivery["id"].as_str().unwrap());
     ada.post(&again, &json!({})).expect(200);
     ada.write("ada/rivers", "main", "insert into t values (1)");
     let next: Value = serde_json::from_slice(&told.recv_timeout(Duration::from_secs(60)).unwrap()).unwrap();
     assert_eq!(next["event_name"], "push");
-    // With another secret the signature is another one.
+    // After two rotations, the receiver's secret no longer matches the signature.
     ada.post(&format!("{DB}/hooks/{hook}/rotate-secret"), &json!({})).expect(200);
     ada.post(&format!("{DB}/hooks/{hook}/rotate-secret"), &json!({})).expect(200);
     assert_eq!(ping(&ada, &hook)["attempts"][0]["response_status"], 401);
 }
 
-/// A process that is ended with the test.
+/// A process that is killed when the value is dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -143,7 +143,7 @@ fn the_demo_tells_a_receiver_beside_it() {
     assert!(server.greeting.contains("whsec_"), "{}", server.greeting);
     assert_eq!(receiver.wait_for(1)[0].json()["event_name"], "ping");
     server.terminate();
-    // Once more: the hook of the first run makes room for one whose secret can be shown.
+    // The second run replaces the hook of the first, whose secret cannot be shown again.
     let server = process::Server::start_as(&mut demo);
     receiver.wait_for(2);
     let token = server.greeting.lines().find_map(|line| line.trim().strip_prefix("token")).unwrap().trim().to_owned();

@@ -1,4 +1,4 @@
-//! The main job: import, branch, write, fork, pull, merge, read.
+//! The main workflow: import, branch, write, fork, pull request, merge, read.
 
 use branchyard_testkit::Server;
 use serde_json::json;

@@ -1,5 +1,5 @@
-//! The page for those who come from v1alpha1: both calls of every pair are made, each on a server of its own with the same
-//! database, and the fields the page names are compared.
+//! Runs the examples of the migration guide for v1alpha1. Both calls of every pair run, each on its own server with the same
+//! database, and the fields that the guide names are compared.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const PAGE: &str = include_str!("../../../../docs/migrating-from-v1alpha1.md");
 
-/// A section of the page.
+/// A section of the guide.
 struct Pair {
     name: &'static str,
     calls: Vec<Vec<&'static str>>,
@@ -34,7 +34,7 @@ fn pair(section: &'static str) -> Pair {
     Pair { name, calls: calls.collect(), fields: fields.collect(), is_body: section.contains("- the body") }
 }
 
-/// A server with the database of the page, its owner, and the head of `main`.
+/// Starts a server with the database of the guide. Returns the server, the owner, and the head of `main`.
 fn server() -> (Server, Actor, String) {
     let server = Server::start();
     let ana = server.user("ana");
@@ -58,7 +58,7 @@ fn server() -> (Server, Actor, String) {
     (server, ana, head)
 }
 
-/// Makes a call of the page and follows it to its end; gives JSON, or the text of what is no JSON.
+/// Sends a call of the guide and waits for its operation. Returns the JSON answer, or the text of an answer that is not JSON.
 fn call(lines: &[&str], ana: &Actor, head: &str) -> Value {
     let (method, path) = lines[0].split_once(' ').unwrap();
     let method: Method = method.parse().unwrap();
@@ -90,7 +90,7 @@ fn call(lines: &[&str], ana: &Actor, head: &str) -> Value {
     }
 }
 
-/// Polls what an old call started, where its address says.
+/// Polls the operation that a v1alpha1 call started, at the address that the guide describes.
 fn follow(ana: &Actor, path: &str, started: Value) -> Value {
     let Some(name) = started["operation_name"].as_str() else { return started };
     let path = path.split('?').next().unwrap();
@@ -115,7 +115,7 @@ fn field<'a>(value: &'a Value, path: &str) -> &'a Value {
     value.pointer(&pointer).unwrap_or_else(|| panic!("no {path} in {value}"))
 }
 
-/// What both versions say in their own ways: numbers and words in any case, types of columns, lists by their length.
+/// Normalizes a value for the comparison: text in lowercase, arrays by length, and other values as JSON.
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.to_lowercase(),

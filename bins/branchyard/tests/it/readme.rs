@@ -1,4 +1,4 @@
-//! The README's commands, as written, against the demo.
+//! Runs the commands of the README as written, against the demo.
 
 use std::process::Command;
 
@@ -22,7 +22,7 @@ fn the_curls_of_the_readme_and_of_the_demo_work_as_written() {
     let script =
         readme.split("<!-- readme-test").nth(1).unwrap().split("```sh").nth(1).unwrap().split("```").next().unwrap();
     let script = script.replace("hsat.v1.…", &token).replace("http://127.0.0.1:8080", &server.origin);
-    // The write is an operation; a person takes longer to paste the next line than it takes to finish.
+    // Waits for the write's operation. A person needs longer to paste the next line than the operation takes.
     let operations = format!("{}/api/v2/databases/demo/atlas/operations", server.origin);
     let finished = format!(
         "while command curl --silent --show-error '{operations}' | grep -qE '\"status\":\"(queued|running)\"'; do sleep 0.1; done"
@@ -38,7 +38,7 @@ fn the_curls_of_the_readme_and_of_the_demo_work_as_written() {
     server.terminate();
 }
 
-/// Runs a shell script whose curls must all answer with a success.
+/// Runs a shell script, asserts that each of its `curl` calls succeeds, and returns its output.
 fn succeeds(script: &str) -> String {
     let script =
         format!("set -eu\ncurl() {{ command curl --silent --show-error --fail-with-body \"$@\"; echo; }}\n{script}");

@@ -1,5 +1,5 @@
-//! Every clock change of every time zone: imported, branched, edited, merged, and compared row by row with what stock SQLite
-//! says after the same statements.
+//! The clock changes of all time zones: imported, branched, edited, and merged, then compared row by row with stock SQLite after
+//! the same statements.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,7 +9,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags};
 use serde_json::json;
 
-/// Where Unix systems keep the IANA time zone database (Debian: package tzdata), in TZif files (RFC 9636).
+/// Folder of the IANA time zone database on Unix systems (Debian: package tzdata). Its files have the TZif format (RFC 9636).
 const ZONES: &str = "/usr/share/zoneinfo";
 const EDITS: [&str; 4] = [
     "update changes set abbreviation = lower(abbreviation) where zone like 'Europe/%' and id % 3 = 0",
@@ -76,7 +76,7 @@ fn as_cell(value: Value) -> serde_json::Value {
     }
 }
 
-/// The same rows and statements in a file of SQLite's own format.
+/// Applies the same rows and statements to a file in stock SQLite format.
 fn stock_sqlite(dir: &Path, csv: &str) -> Connection {
     let uri = format!("file:{}?doltlite_engine=sqlite", dir.join("stock.sqlite").display());
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_URI;
@@ -100,7 +100,7 @@ fn stock_sqlite(dir: &Path, csv: &str) -> Connection {
     stock
 }
 
-/// `id,zone,at,offset,is_dst,abbreviation` of every transition in every zone, in a fixed order.
+/// Returns a CSV file of all transitions in all zones, in a fixed order: `id,zone,at,offset,is_dst,abbreviation`.
 fn every_change() -> String {
     let mut zones = Vec::new();
     collect(Path::new(ZONES), "", &mut zones);
@@ -133,7 +133,7 @@ fn collect(dir: &Path, prefix: &str, into: &mut Vec<(String, Vec<u8>)>) {
 
 type Transition = (i64, i32, u8, String);
 
-/// The 64-bit block of a TZif file, version 2 and later (RFC 9636 §3).
+/// Parses the 64-bit data block of a TZif file of version 2 or later (RFC 9636 §3).
 fn transitions(file: &[u8]) -> Option<Vec<Transition>> {
     let counts = |at: usize| -> Option<[usize; 6]> {
         let mut counts = [0; 6];

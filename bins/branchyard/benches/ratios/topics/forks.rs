@@ -1,4 +1,5 @@
-//! A fork of a large database beside a copy of its file, and beside a fork of a small one: it should cost what is copied, and little of that by the row.
+//! Forks of a large database, compared with a copy of its file and with a fork of a small database. The cost of a fork should
+//! depend on the bytes copied and hardly on the number of rows.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use crate::slices::{alternate, millis};
 use crate::table::Table;
 
 const SMALL: u64 = 1_000;
-/// Rows of a kilobyte that a statement inserts.
+/// Number of rows of one kilobyte per insert statement.
 const BATCH: u64 = 100_000;
 
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
@@ -62,7 +63,7 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     ]
 }
 
-/// A database that takes up about so much.
+/// Creates a database of about `megabytes` MB.
 fn heavy(server: &Server, token: &str, megabytes: u64) {
     let bench = server.actor("bench", token);
     bench.database("heavy");
@@ -78,7 +79,7 @@ fn heavy(server: &Server, token: &str, megabytes: u64) {
     }
 }
 
-/// The largest file in a folder and its folders.
+/// Returns the largest file below a folder.
 fn largest(folder: &Path) -> PathBuf {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let files = entries.map(|path| if path.is_dir() { largest(&path) } else { path });

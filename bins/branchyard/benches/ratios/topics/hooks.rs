@@ -1,4 +1,5 @@
-//! Delivery beside a plain loop that posts the same bodies to the same receiver, and the memory that a long queue takes.
+//! Webhook delivery, compared with a plain loop that posts the same bodies to the same receiver; and the memory that a long queue
+//! takes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ use crate::harness::{BenchHarness, Server};
 use crate::report::{Aim, Row};
 use crate::slices::alternate;
 
-/// As many as the server makes at once by default.
+/// The server's default number of concurrent attempts.
 const AT_ONCE: usize = 64;
 
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
@@ -41,7 +42,8 @@ fn per_second(count: usize, time: Duration) -> f64 {
     count as f64 / time.as_secs_f64()
 }
 
-/// Posts bodies to a receiver, so many at a time, each over a new connection as hooks are.
+/// Posts bodies to a receiver with `at_once` concurrent requests, each on a new connection as in webhook delivery. Returns the
+/// number of requests per second.
 fn plain(bodies: &[Received], url: &str, at_once: usize) -> f64 {
     let client = reqwest::blocking::Client::builder().no_proxy().pool_max_idle_per_host(0).build().unwrap();
     let next = AtomicUsize::new(0);
@@ -99,7 +101,7 @@ fn many_events_to_one(flags: &Flags) -> Row {
     drop(server);
     let mut number = 0;
     let product = || {
-        // The events are there when the server starts, or their making would be measured.
+        // The events exist before the server starts, so that creating them is not measured.
         let stores = stores(&yard);
         (0..events).for_each(|event| branch(&stores, "busy", number * events + event));
         drop(stores);
@@ -122,7 +124,7 @@ fn many_events_to_one(flags: &Flags) -> Row {
     done.row("hooks, one hook", what, "plain loop, one at a time", "/s", Aim::None)
 }
 
-/// Deliveries that are all due, to a port where nobody listens.
+/// Measures the peak memory while many deliveries are due to a port that no process listens on.
 fn long_queue(flags: &Flags) -> Row {
     let pending = flags.count("--pending");
     let yard = BenchHarness::new();

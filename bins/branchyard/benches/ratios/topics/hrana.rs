@@ -1,4 +1,4 @@
-//! Statements of a deployment beside the same on a session in this process.
+//! Statements on a deployment over Hrana, compared with the same statements on a session in this process.
 
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ const FILL: &str =
 const READ: &str = "select v from t where id = ?";
 const WRITE: &str = "update t set v = 'x' where id = ?";
 
-/// Lets everybody in.
+/// Authorizes every caller.
 struct Everybody;
 
 impl Authorizer for Everybody {
@@ -56,7 +56,7 @@ impl RowSink for Nowhere {
     }
 }
 
-/// Runs a statement with the number of a row.
+/// Runs a statement with a row id as its argument.
 type Run<'a> = dyn Fn(&str, i64) + 'a;
 
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
@@ -75,14 +75,14 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     })
 }
 
-/// Of one statement, in milliseconds.
+/// Returns the mean time of a statement in milliseconds.
 #[expect(clippy::cast_precision_loss, reason = "a count of statements is far below 2^53")]
 fn time(statements: u64, sql: &str, run: &Run<'_>) -> f64 {
     let whole = millis(|| (0..statements).for_each(|n| run(sql, (n % 10_000).cast_signed() + 1)));
     whole / statements as f64
 }
 
-/// A session for each statement, as a request has one.
+/// Runs statements in this process, with a new session for each statement as in a request.
 fn in_process(engine: Arc<DoltliteEngine>, author: &Signature) -> impl Fn(&str, i64) + use<> {
     let database = DatabaseId::from_uuid(Uuid::from_u128(7));
     engine.create_served(database, author, "Create database").unwrap();
@@ -108,7 +108,7 @@ fn in_process(engine: Arc<DoltliteEngine>, author: &Signature) -> impl Fn(&str, 
     move |sql, id| run(sql, &Arguments::Positional(vec![Cell::Integer(id)]))
 }
 
-/// One connection, one request after the other.
+/// Runs `measure` with a deployment that is reached over a single connection, one request at a time.
 fn over_hrana(
     dir: &std::path::Path,
     engine: Arc<DoltliteEngine>,

@@ -1,5 +1,5 @@
-//! Import of a large CSV file, from the start of its upload until the operation has succeeded, beside the engine's own bulk insert of rows
-//! that are parsed already.
+//! Imports of a large CSV file, from the start of the upload until the operation has succeeded, compared with the engine's bulk
+//! insert of already parsed rows.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -63,7 +63,7 @@ fn insert(raw: &Raw, table: Table) {
     raw.engine.import(raw.database, &job, &mut Parsed { table, id: 0 }).unwrap();
 }
 
-/// The rows of the file, without a file.
+/// A source of the file's rows that needs no parsing.
 struct Parsed {
     table: Table,
     id: u64,

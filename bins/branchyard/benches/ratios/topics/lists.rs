@@ -1,4 +1,5 @@
-//! Pages deep in long lists beside their first page, and a small diff of a large table beside the same of a small one.
+//! Pages deep in long lists, compared with the first page; and a small diff of a large table, compared with the same diff of a
+//! small table.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::slices::{alternate, millis};
 use crate::table::Table;
 
 const SMALL: u64 = 1_000;
-/// Requests of a slice: one alone is too short to be timed.
+/// Requests per slice. A single request is too short to time.
 const REQUESTS: u32 = 10;
 
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
@@ -60,7 +61,7 @@ fn time(caller: &mut Caller, path: &str) -> f64 {
     whole / f64::from(REQUESTS)
 }
 
-/// The token of the page that begins after `depth` items.
+/// Returns the token of the page that begins after `depth` items.
 fn token_at(caller: &mut Caller, path: &str, depth: u64) -> String {
     let mut token = String::new();
     for _ in 0..depth / 100 {
@@ -70,7 +71,7 @@ fn token_at(caller: &mut Caller, path: &str, depth: u64) -> String {
     token
 }
 
-/// Makes the databases past the API, which would take an hour.
+/// Creates the databases through the stores, because creating them through the API would take an hour.
 fn generate(yard: &BenchHarness, flags: &Flags) {
     let config = Config { data_dir: yard.path().to_owned(), ..Config::default() };
     let stores = Stores::open(&config, &Environment::default(), Pending::Refuse).unwrap();
@@ -134,7 +135,7 @@ fn branch(name: &str, head: &CommitHash) -> Branch {
     Branch { name: RefName::parse(name).unwrap(), head: head.clone(), updated_at }
 }
 
-/// Branches, and a pull from each.
+/// Creates `items` branches and a pull request from each.
 fn name_things(stores: &Stores, bench: &User, id: DatabaseId, head: &CommitHash, items: u64) {
     let locator = stores.metadata.read().unwrap().databases().get(id).unwrap().unwrap().locator;
     for batch in (0..items).collect::<Vec<_>>().chunks(5_000) {

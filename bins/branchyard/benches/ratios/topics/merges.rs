@@ -1,4 +1,4 @@
-//! A merge of a few changes from a fork into a large table beside the same into a small one.
+//! Merges of a few changes from a fork into a large table, compared with the same merge into a small table.
 
 use serde_json::json;
 
@@ -23,7 +23,7 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let mut value = 0;
     let mut merge = |name: &str, rows: u64| {
         value += 1;
-        // Rows far apart. The other side moves as well, at other rows: nothing can be forwarded.
+        // The changed rows are far apart. The target branch changes other rows, so that no fast-forward is possible.
         let step = (rows / changes).max(2);
         let theirs = format!("update t set value = -{value} where id % {step} = 1 and id <= {step} * {changes}");
         finish(&forker, &format!("/databases/forker/{name}/sql-writes"), &write(&theirs));
@@ -34,7 +34,7 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
         let pull = forker.post(&format!("/databases/bench/{name}/pulls"), &pull).expect(201).data();
         millis(|| finish(&bench, &format!("/databases/bench/{name}/pulls/{}/merge", pull["pull_number"]), &json!({})))
     };
-    // Both sides of the comparison use the one counter.
+    // Both sides of the comparison share one counter.
     let merge = std::cell::RefCell::new(&mut merge);
     let time = |name, rows| (merge.borrow_mut())(name, rows);
     let done = alternate(flags.count("--repeats"), || time("large", rows), || time("small", SMALL));

@@ -1,4 +1,4 @@
-//! One file per topic; each gives its rows.
+//! The topics, one module each. Each topic returns its rows.
 
 mod forks;
 mod hooks;
@@ -18,10 +18,10 @@ mod writes;
 use crate::flags::Flags;
 use crate::report::Row;
 
-/// A name, and what measures it.
+/// The name of a topic and the function that measures it.
 pub(crate) type Topic = (&'static str, fn(&Flags) -> Vec<Row>);
 
-/// In the order of the table.
+/// The topics in the order of the table.
 pub(crate) const TOPICS: &[Topic] = &[
     ("start", start::run),
     ("reads", reads::run),

@@ -1,5 +1,5 @@
-//! More than the machine can do: half of a crowd of connections runs queries without an end, the other half reads cheaply and should hardly
-//! notice. What is refused is refused at once; when the crowd has gone, so has its work.
+//! Overload: half of a crowd of connections runs endless queries, while the other half makes cheap reads that should hardly be
+//! affected. Rejections must come at once, and the work must end when the crowd disconnects.
 
 use std::net::TcpStream;
 use std::sync::Mutex;
@@ -16,19 +16,19 @@ use crate::table::Table;
 use crate::topics::reads::PATH;
 
 const ENDLESS: &str = "with recursive n(x) as (select 1 union all select x + 1 from n) select sum(x) from n";
-/// All connections come from this machine.
+/// Setting that lifts the connection limit per address, because all connections come from this machine.
 const ANY_NUMBER: (&str, &str) = ("HTTP__MAX_CONNECTIONS_PER_ADDRESS", "0");
-/// Connections of one caller: with 8 or more of them it would meet its own limit of reads, not the server's.
+/// Connections per caller. With 8 or more, a caller would reach its own limit of concurrent reads instead of the server's limit.
 const PER_CALLER: u64 = 6;
 
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let crowd = flags.count("--crowd").max(2);
     let table = Table::new(flags.count("--small-rows"), flags.count("--columns"));
     let yard = BenchHarness::new();
-    // Others than those who run endless queries, who may have no place left of their own.
+    // The cheap reads use other callers than the endless queries, which may have used up their own limits.
     let callers = crowd.div_ceil(PER_CALLER) + 1;
     let tokens: Vec<String> = (0..callers).map(|number| yard.user(&format!("caller{number}"))).collect();
-    // As it is by default, but for the limit of requests: the crowd is to be held off by what it costs.
+    // Defaults except for the rate limit: the crowd is to be limited by the cost of its queries.
     let server = yard.start_with(&[("RATE_LIMIT__ENABLED", "false"), ANY_NUMBER, NO_RESULTS]);
     server.database(&yard.token, "bench", table);
     std::thread::sleep(Duration::from_millis(500));
@@ -39,7 +39,7 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let calm = scene.play(0);
     let busy = scene.play(crowd / 2);
     let peak = server.peak();
-    // What is left of the crowd's work shows as processor time, until it is gone.
+    // Remaining work of the crowd shows as processor time. Waits until there is none.
     let over = Instant::now();
     let calm_again = loop {
         let (began, before) = (Instant::now(), server.processor_seconds());
@@ -98,15 +98,15 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     table
 }
 
-/// Cheap reads beside as many open connections as there may be.
+/// Measures cheap reads while as many idle connections as possible are open.
 fn silent(flags: &Flags, yard: &BenchHarness, rows: u64, tokens: &[String]) -> Vec<Row> {
     let limit = getrlimit(Resource::Nofile);
-    // Failing leaves it as it was.
+    // If this fails, the limit stays as it was.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    // Each takes up two files of the server, which keeps some for itself; the readers have theirs.
+    // Each connection takes two file descriptors of the server, which reserves some for itself. The readers need theirs too.
     let wanted = flags.count("--idle").min(files.saturating_sub(1_024) / 2 - flags.count("--crowd"));
-    // Silence before the first head would end them while they are measured.
+    // The default head timeout would close the idle connections during the measurement.
     let server = yard.start_with(&[
         ("RATE_LIMIT__ENABLED", "false"),
         ("HTTP__HEAD_TIMEOUT_MS", "600000"),
@@ -119,7 +119,7 @@ fn silent(flags: &Flags, yard: &BenchHarness, rows: u64, tokens: &[String]) -> V
     let mut beside = Seen::default();
     std::thread::scope(|scope| {
         let reading = scope.spawn(|| scene.play(0));
-        // Not before the readers have their connections.
+        // Waits until the readers have connected.
         std::thread::sleep(Duration::from_millis(200));
         let _connections: Vec<TcpStream> = (0..wanted).map(|_| TcpStream::connect(server.address).unwrap()).collect();
         beside = reading.join().unwrap();
@@ -143,10 +143,10 @@ struct OverloadHarness<'a> {
     rows: u64,
 }
 
-/// Times in milliseconds.
+/// Results of a phase. Times are in milliseconds.
 #[derive(Default)]
 struct Seen {
-    /// The cheap reads, first those that began in the first second.
+    /// Times of the cheap reads. Those that began in the first second come first.
     cheap: Vec<f64>,
     early: usize,
     refused: Vec<f64>,
@@ -154,7 +154,7 @@ struct Seen {
 }
 
 impl OverloadHarness<'_> {
-    /// Half the crowd reads cheaply for a while, `endless` connections run endless queries.
+    /// Runs cheap reads on half the crowd's connections, and endless queries on `endless` connections.
     fn play(&self, endless: u64) -> Seen {
         let seconds = self.flags.number("--overload-seconds") / if endless == 0 { 4.0 } else { 1.0 };
         let (seen, stop) = (Mutex::new(Seen::default()), AtomicBool::new(false));
@@ -185,7 +185,7 @@ impl OverloadHarness<'_> {
         let (mut early, mut times) = (Vec::new(), Vec::new());
         let start = Instant::now();
         let mut ids = Ids::new(number, self.rows);
-        // Not all at the same moment.
+        // Spreads the start times of the readers.
         std::thread::sleep(pace.mul_f64((number % 16) as f64 / 16.0));
         while !stop.load(Ordering::Relaxed) {
             let mut request = Vec::new();
@@ -204,7 +204,7 @@ impl OverloadHarness<'_> {
         seen.cheap.extend(times);
     }
 
-    /// Each query may take a minute of computing, and there are as many of them as connections.
+    /// Runs endless queries on one connection at a time. Each query may compute for a minute.
     fn endless(&self, number: u64, seen: &Mutex<Seen>, stop: &AtomicBool) {
         let path = format!("{PATH}{}&timeout_ms=60000", encoded(ENDLESS));
         let mut request = Vec::new();
@@ -213,7 +213,7 @@ impl OverloadHarness<'_> {
         while !stop.load(Ordering::Relaxed) {
             let mut connection = Connection::open(self.server.address);
             let began = Instant::now();
-            // Who is still waiting at the end goes away.
+            // At the end, a query that still waits is abandoned by closing its connection.
             let answered = connection.ask_unless(&request, || stop.load(Ordering::Relaxed));
             let Ok(answer) = answered else { break };
             match answer.status {

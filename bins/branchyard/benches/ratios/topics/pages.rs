@@ -1,4 +1,4 @@
-//! A page of rows as JSON, beside a bare handler that reads the same rows and gives them to `serde_json`.
+//! JSON pages of rows, compared with a bare handler that reads the same rows and serializes them with `serde_json`.
 
 use actix_web::web::{Data, Path as UrlPath};
 use actix_web::{HttpResponse, web};
@@ -19,7 +19,7 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let yard = BenchHarness::new();
     let server = yard.start();
     server.database(&yard.token, "bench", table);
-    // Pages begin at different rows, so that none is the one before.
+    // Pages begin at different rows, so that consecutive requests differ.
     let statement = format!("select * from t where id >= {{id}} order by id limit {page}");
     let last = table.rows - page;
     let path = format!("{PATH}{}&limit={page}", encoded(&statement));

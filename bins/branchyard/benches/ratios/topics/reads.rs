@@ -1,4 +1,5 @@
-//! A row by its primary key, through API v2 with a token, beside Datasette and beside a bare handler; and the same read again and again.
+//! Reads by primary key through API v2 with a token, compared with Datasette and with a bare handler; and repeats of the same
+//! read.
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -17,7 +18,7 @@ use crate::report::{Aim, Row};
 use crate::slices::alternate;
 use crate::table::Table;
 
-/// The path of the read.
+/// Path of the read, up to the statement.
 pub(super) const PATH: &str = "/api/v2/databases/bench/bench/sql?q=";
 
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
@@ -99,7 +100,7 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     rows
 }
 
-/// Writes a text with the number in it.
+/// Returns a function that writes `text` with `{id}` replaced.
 pub(super) fn with_id(text: &str) -> impl Fn(u64, &mut Vec<u8>) + Sync {
     let (before, after) = text.split_once("{id}").map_or((text, None), |(before, after)| (before, Some(after)));
     let (before, after) = (before.to_owned(), after.map(str::to_owned));
@@ -109,7 +110,7 @@ pub(super) fn with_id(text: &str) -> impl Fn(u64, &mut Vec<u8>) + Sync {
     }
 }
 
-/// The same engine read on a pooled connection, with no token, no look-up, no limits.
+/// Runs the same engine read without a token, lookup, or limits.
 async fn read(raw: Data<Raw>, sql: Data<String>, id: UrlPath<u64>) -> HttpResponse {
     let rows = web::block(move || raw.read(&sql.replace("{id}", &id.to_string())));
     HttpResponse::Ok().json(rows.await.unwrap())
@@ -119,7 +120,7 @@ async fn again(bytes: Data<Bytes>) -> HttpResponse {
     HttpResponse::Ok().content_type("application/json").body(Bytes::clone(&bytes))
 }
 
-/// Datasette on the same table in stock SQLite, stopped when dropped.
+/// A Datasette process on the same table in stock SQLite. Killed when dropped.
 struct Datasette {
     child: Child,
     address: SocketAddr,
@@ -137,7 +138,7 @@ impl Datasette {
         let why = "no Datasette: `cargo xtask bench` installs one, or name it by --datasette FILE";
         let program = flags.datasette.as_deref().ok_or(why)?;
         let file = dir.join("bench.db");
-        // The Python beside it: its SQLite is what Datasette uses.
+        // Uses the Python of the same environment, whose SQLite library Datasette uses too.
         let make =
             "import sqlite3, sys\nfile = sqlite3.connect(sys.argv[1])\nfile.executescript(sys.argv[2])\nfile.commit()";
         let mut python = Command::new(program.with_file_name("python3"));
@@ -146,7 +147,7 @@ impl Datasette {
             return Err(format!("no python3 beside {} that makes a SQLite file", program.display()));
         }
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        // `--immutable` is how it is fastest.
+        // `--immutable` is Datasette's fastest mode.
         let child = Command::new(program)
             .args(["serve", "--host", "127.0.0.1", "--port", &free.port().to_string(), "--immutable"])
             .arg(&file)

@@ -1,4 +1,4 @@
-//! From the start of the program to its first answer, and what it holds in memory while nobody asks anything.
+//! Time from process start to the first response, and memory use while idle.
 
 use std::time::{Duration, Instant};
 

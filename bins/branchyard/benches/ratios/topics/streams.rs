@@ -1,4 +1,5 @@
-//! All rows of a large table as CSV and as NDJSON, beside reading and formatting them in this process; and the memory that takes.
+//! Streams of all rows of a large table as CSV and NDJSON, compared with reading and formatting the rows in this process; and the
+//! memory used.
 
 use std::fmt::Write as _;
 use std::io::Read as _;
@@ -48,7 +49,7 @@ fn per_second(table: Table, began: Instant) -> f64 {
     table.rows as f64 / began.elapsed().as_secs_f64()
 }
 
-/// Takes the whole answer, which has to end as one does that is complete.
+/// Reads the whole response, counts its lines to verify that it is complete, and returns the rows per second.
 fn drain(server: &Server, token: &str, accept: &str, table: Table) -> f64 {
     let body = serde_json::json!({"q": STATEMENT, "timeout_ms": 60_000});
     let request = server.actor("bench", token).request(reqwest::Method::POST, "/databases/bench/bench/sql");
@@ -63,7 +64,7 @@ fn drain(server: &Server, token: &str, accept: &str, table: Table) -> f64 {
         }
         lines += memchr::memchr_iter(b'\n', &buffer[..read]).count() as u64;
     }
-    // A line of columns, and for NDJSON one that says that all is well.
+    // CSV has a header line. NDJSON has a header line and a final status line.
     let more = if accept == "text/csv" { 1 } else { 2 };
     assert_eq!(lines, table.rows + more);
     per_second(table, began)
@@ -84,7 +85,7 @@ fn in_process(raw: &Raw, format: Format, table: Table) -> f64 {
     per_second(table, began)
 }
 
-/// Formats rows, and forgets them a few thousand at a time.
+/// A sink that formats rows and discards the text at intervals, to bound its memory.
 struct Lines {
     format: Format,
     text: String,

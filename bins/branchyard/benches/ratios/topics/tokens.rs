@@ -1,4 +1,4 @@
-//! What a token costs: the same read of a public database with one and without.
+//! The cost of a token check: reads of a public database with and without a token.
 
 use crate::flags::Flags;
 use crate::harness::BenchHarness;

@@ -1,4 +1,4 @@
-//! The page of a database, and pages of a large table beside those of a small one, as a browser without a session gets them.
+//! The page of a database, and pages of a large table compared with those of a small table, without a session.
 
 use crate::flags::Flags;
 use crate::harness::{BenchHarness, Server};
@@ -8,9 +8,9 @@ use crate::slices::{alternate, millis};
 use crate::table::Table;
 
 const SMALL: u64 = 1_000;
-/// Rows of a page.
+/// Rows per page.
 const PAGE: u64 = 50;
-/// Requests of a slice: one alone is too short to be timed.
+/// Requests per slice. A single request is too short to time.
 const REQUESTS: u32 = 10;
 
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
@@ -32,10 +32,10 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     table
 }
 
-/// The addresses of the first page, of one in the middle, and of the last.
+/// Returns the paths of the first, a middle, and the last page of a table.
 fn places(server: &Server, database: &str, rows: u64) -> [(&'static str, &'static str, String); 3] {
     let first = format!("/bench/{database}/tables/t");
-    // A page in the middle is found by its number once, and measured by the place that the page after it begins at.
+    // Finds a page in the middle by number, and measures the page after it, which is addressed by a cursor.
     let middle = link(&page(server, &format!("{first}?page={}", rows / PAGE / 2)), "next-page");
     let last = link(&page(server, &first), "last-page");
     [("table, first", "first", first), ("table, middle", "middle", middle), ("table, last", "last", last)]
@@ -62,7 +62,7 @@ fn page(server: &Server, path: &str) -> String {
     String::from_utf8(answer.body.to_vec()).unwrap()
 }
 
-/// The address that a link leads to.
+/// Returns the target of the link with this id.
 fn link(page: &str, id: &str) -> String {
     let (_, after) = page.split_once(&format!("id=\"{id}\"")).unwrap_or_else(|| panic!("no {id} in {page}"));
     let before = &page[..page.len() - after.len()];

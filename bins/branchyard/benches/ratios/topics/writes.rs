@@ -1,4 +1,5 @@
-//! Writes by SQL until their operation has succeeded: one caller beside the engine alone, and many databases beside one.
+//! SQL writes, measured until their operations have succeeded: one caller compared with the engine alone, and many databases
+//! compared with one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -17,7 +18,7 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let server = yard.start();
     let names: Vec<String> = (0..databases).map(|number| format!("bench{number}")).collect();
     names.iter().for_each(|name| server.database(&yard.token, name, table));
-    // Every insert is of a row that nobody else inserts.
+    // Every insert uses its own row id.
     let next = AtomicU64::new(table.rows + 1);
     let insert = || {
         let id = next.fetch_add(1, Ordering::Relaxed);
@@ -44,7 +45,7 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     vec![row, done.row("write, many", what, "one database, one caller", "/s", Aim::AtLeast(1.5))]
 }
 
-/// Finished writes per second, a caller for each database.
+/// Measures the number of completed writes per second, with one caller per database.
 fn rate(
     server: &Server,
     token: &str,
