@@ -23,6 +23,7 @@ const KILLS: usize = 50;
 const MOST_KILLS: usize = 500;
 /// Minimum number of acknowledged operations in total.
 const ACKNOWLEDGED: usize = 100;
+/// Minimum number of acknowledged operations of each kind.
 const OF_EACH_KIND: usize = 3;
 const KINDS: [&str; 4] = ["write", "import", "merge", "fork"];
 /// Number of organizations, each of which can own one fork.

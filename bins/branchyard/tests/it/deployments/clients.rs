@@ -1,4 +1,4 @@
-//! Unmodified libSQL clients of two languages (`tests/clients`), installed from their registries into a folder beside the build.
+//! Unmodified libSQL clients in two languages (`tests/clients`), installed from their registries into the build folder.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub(crate) fn succeed(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {out}{err}");
 }
 
-/// A folder that outlives the test, so that packages are installed once.
+/// Returns a folder that outlives the test, so that packages are installed only once.
 fn installed(what: &str, install: impl FnOnce(&Path)) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(what);
     let done = folder.join("installed");
@@ -55,7 +55,7 @@ pub(crate) fn python() -> &'static Path {
     })
 }
 
-/// Runs a program on a deployment of one second's patience with idle streams, which is started anew when it ends.
+/// Runs a program against a deployment whose streams expire after one idle second. Restarts the instance whenever it ends.
 fn with_yard(command: &mut Command) {
     let mut yard = InstanceHarness::start_with(&[(Setting::StreamIdleTimeoutMillis, "1000")]);
     let reader = yard.person("rea", SqlPower::Read);
@@ -86,7 +86,7 @@ fn with_yard(command: &mut Command) {
 
 #[test]
 pub(crate) fn javascript_clients_use_a_deployment() {
-    // Modules are looked for beside the program.
+    // Node resolves modules relative to the script.
     let script = javascript().join("deployment.mjs");
     std::fs::copy(Path::new(CLIENTS).join("deployments/deployment.mjs"), &script).unwrap();
     with_yard(Command::new("node").arg(script));

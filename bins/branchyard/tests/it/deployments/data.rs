@@ -1,4 +1,4 @@
-//! Databases of an instance: seeded from the hub, added, dropped, backed up, put back.
+//! Databases of an instance: seeded from the hub, added, dropped, backed up, and restored.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn a_hub_database_is_cloned_at_a_commit_beside_the_others() {
         branch: RefName::parse(branch).unwrap(),
     };
     yard.local.create_database(&yard.handle, operation(1), &name("rivers"), &seed("release/1")).unwrap();
-    // The same operation again is done already; another one of that name is not.
+    // Repeating an operation succeeds without effect. Another operation with the same name fails.
     yard.local.create_database(&yard.handle, operation(1), &name("rivers"), &seed("release/1")).unwrap();
     let taken = yard.local.create_database(&yard.handle, operation(2), &name("RIVERS"), &empty());
     assert!(matches!(taken, Err(ProvisionError::Refused(_))), "{taken:?}");
@@ -55,7 +55,7 @@ fn a_hub_database_is_cloned_at_a_commit_beside_the_others() {
     assert_eq!(ask("select active_branch()"), "release/1");
     assert_eq!(ask("select count(*) from t"), "1");
     assert_eq!(ask("select count(*) from dolt_branches"), "1");
-    // One for each database that is asked about, in that order; nothing of one that is not there.
+    // One size per requested database, in the same order, and 0 for a missing database.
     let mut both = yard.spec.clone();
     both.databases.push(name("rivers"));
     let sizes = || yard.local.sizes(&both).unwrap();

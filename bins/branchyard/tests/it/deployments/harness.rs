@@ -1,4 +1,4 @@
-//! A provisioner with one instance, callers of every kind, and short ways to talk to it.
+//! A provisioner with one instance, callers with different roles, and helpers for requests.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
@@ -22,7 +22,7 @@ use branchyard_storage::FolderBlobs;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// Everybody the server knows.
+/// The known callers by token hash.
 #[derive(Default)]
 pub(crate) struct People {
     known: Mutex<HashMap<[u8; 32], Authorized>>,
@@ -41,7 +41,7 @@ impl Authorizer for People {
 }
 
 impl People {
-    /// Says from now on of a token's user what they may do; `None`: no role.
+    /// Sets the role of a token's user. `None` means no role.
     pub(crate) fn set(&self, token: &str, name: &str, power: Option<SqlPower>) {
         let hash = *PlainToken::parse(token).unwrap().hash().as_bytes();
         let id = name.bytes().fold(7_u128, |id, byte| id * 256 + u128::from(byte));
@@ -58,7 +58,7 @@ impl People {
         self.known.lock().unwrap().insert(hash, authorized);
     }
 
-    /// Forgets a token.
+    /// Removes a token.
     pub(crate) fn revoke(&self, token: &str) {
         self.known.lock().unwrap().remove(PlainToken::parse(token).unwrap().hash().as_bytes());
     }
@@ -99,7 +99,7 @@ pub(crate) struct InstanceHarness {
     pub(crate) handle: InstanceHandle,
     pub(crate) writer: String,
     http: reqwest::blocking::Client,
-    /// Whether its process is ended with it.
+    /// Whether dropping the harness stops the process.
     pub(crate) ends: bool,
 }
 
@@ -123,7 +123,7 @@ pub(crate) fn settings(pairs: &[(Setting, &str)]) -> Settings {
     settings
 }
 
-/// A provisioner over a folder.
+/// Creates a provisioner over a folder.
 pub(crate) fn provisioner(dir: &std::path::Path, engine: &Arc<DoltliteEngine>, grace: Duration) -> LocalProcess {
     let settings = LocalSettings {
         root: dir.join("deployments"),
@@ -137,7 +137,7 @@ pub(crate) fn provisioner(dir: &std::path::Path, engine: &Arc<DoltliteEngine>, g
 }
 
 impl InstanceHarness {
-    /// One that serves an empty database.
+    /// Starts an instance that serves an empty database.
     pub(crate) fn start() -> Self {
         Self::start_with(&[])
     }
@@ -190,13 +190,13 @@ impl InstanceHarness {
         self.local.watch(&self.handle, Duration::from_secs(300)).unwrap().unwrap()
     }
 
-    /// `SIGKILL`, from outside.
+    /// Kills the process with SIGKILL, without the provisioner.
     pub(crate) fn kill(&self) {
         let id = self.handle.process.to_string();
         assert!(std::process::Command::new("kill").args(["-9", &id]).status().unwrap().success());
     }
 
-    /// Starts it anew and waits until it serves.
+    /// Starts the instance again and waits until it is ready. Returns the time taken.
     pub(crate) fn start_again(&mut self) -> Duration {
         let began = Instant::now();
         self.handle = self.local.start(&self.spec).unwrap();
@@ -238,7 +238,7 @@ impl InstanceHarness {
         self.send("POST", path, Some(token), Some(json!({"baton": baton, "requests": requests}).to_string()))
     }
 
-    /// Runs statements as the writer, each of which has to succeed, on a stream of their own; gives the rows of the last.
+    /// Runs statements as the writer on a new stream, asserts that all succeed, and returns the rows of the last one.
     #[track_caller]
     pub(crate) fn sql(&self, statements: &[&str]) -> Vec<Vec<Value>> {
         self.sql_as(&self.writer, statements)
@@ -256,7 +256,7 @@ impl InstanceHarness {
         rows(&results[statements.len() - 1]["response"]["result"])
     }
 
-    /// Code of the error that one statement ends with.
+    /// Runs a statement, asserts that it fails, and returns the error code.
     #[track_caller]
     pub(crate) fn failure(&self, token: &str, sql: &str) -> String {
         let answer = self.pipeline_as(token, None, json!([execute(sql), {"type": "close"}]));
@@ -278,7 +278,7 @@ pub(crate) fn execute(sql: &str) -> Value {
     json!({"type": "execute", "stmt": {"sql": sql}})
 }
 
-/// The values of a result, each without its type.
+/// Returns the rows of a result as plain values without their types.
 pub(crate) fn rows(result: &Value) -> Vec<Vec<Value>> {
     let plain = |value: &Value| value.get("value").or_else(|| value.get("base64")).cloned().unwrap_or(Value::Null);
     let rows = result["rows"].as_array().unwrap();

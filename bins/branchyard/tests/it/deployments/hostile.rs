@@ -1,6 +1,7 @@
-//! Bodies that no client of libSQL sends: answered in time, never with a fault of the server, and the next good one is served.
+//! Bodies that no libSQL client sends. Each must be answered in time and without an internal error, and the next valid request
+//! must succeed.
 //!
-//! A default run takes seconds; `cargo xtask fuzz --target hrana-bodies --minutes 60` goes on for an hour (docs/testing.md).
+//! A default run takes seconds; `cargo xtask fuzz --target hrana-bodies --minutes 60` runs for an hour (docs/testing.md).
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,15 +11,15 @@ use serde_json::{Value, json};
 
 use super::harness::{InstanceHarness, execute};
 
-/// Paths that take a body.
+/// Paths that accept a body.
 const PATHS: [&str; 4] = ["/v2/pipeline", "/v3/pipeline", "/v3/cursor", "/db/gauges/branch/main/v2/pipeline"];
-/// Bodies of a default run.
+/// Number of bodies in a default run.
 const ROUNDS: usize = 300;
-/// The longest that an answer may take, of processor time.
+/// Maximum processor time of an answer.
 const LIMIT: Duration = Duration::from_secs(20);
-/// A body without an answer by then has made the process hang; a busy machine alone does not.
+/// Timeout of an answer. Exceeding it means that the process hangs; a busy machine alone does not cause this.
 const HUNG: Duration = Duration::from_secs(300);
-/// The process is to take no more, in KiB, whatever it is sent.
+/// Limit on the peak memory of the process, in KiB.
 const MEMORY_KB: u64 = 1 << 20;
 
 fn seeds() -> Vec<Vec<u8>> {
@@ -43,14 +44,14 @@ fn seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// The memory a process has, in KiB.
+/// Returns the peak memory of a process, in KiB.
 fn resident_kb(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.split_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// By which the stream of an answer goes on.
+/// Returns the baton of an answer, with which its stream continues.
 fn baton(text: &str) -> Option<String> {
     let first: Value = serde_json::from_str(text.lines().next()?).ok()?;
     first["baton"].as_str().map(str::to_owned)
@@ -70,7 +71,7 @@ fn fuzz() {
         let address = format!("{}{}", yard.origin(), PATHS[round % PATHS.len()]);
         let request = http.post(&address).bearer_auth(&yard.writer);
         let shown = || String::from_utf8_lossy(&body[..body.len().min(2_000)]).into_owned();
-        // The server is asked about the caller.
+        // Also counts this process, which authorizes the caller.
         let watch = Stopwatch::of(vec![std::process::id(), yard.handle.process]);
         let answer = request.body(body.clone()).send();
         let answer = answer.unwrap_or_else(|error| panic!("seed {seed}, body {round}: {error}: {}", shown()));
@@ -80,7 +81,7 @@ fn fuzz() {
         assert!(took < LIMIT, "seed {seed}, body {round}: took {took:?}: {}", shown());
         assert!(status < 500, "seed {seed}, body {round}: {status} {text}: {}", shown());
         if let Some(baton) = baton(&text) {
-            // Left open, streams would soon be as many as there may be, and nothing more would be tried.
+            // Closes the stream. Open streams would soon reach their limit, and no further body would be processed.
             let close = json!({"baton": baton, "requests": [{"type": "close"}]});
             let closed =
                 http.post(address.replace("cursor", "pipeline")).bearer_auth(&yard.writer).body(close.to_string());

@@ -1,4 +1,4 @@
-//! `kill -9` under writes: nothing acknowledged is lost, and it serves again within seconds.
+//! `kill -9` during writes. No acknowledged row is lost, and the instance serves again within seconds.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -48,7 +48,7 @@ fn fifty_kills_lose_nothing_that_was_acknowledged() {
                     }
                 });
             }
-            // On a busy machine, too, there is something to lose.
+            // Waits for an acknowledged row, so that there is something to lose even on a busy machine.
             let deadline = Instant::now() + Duration::from_secs(120);
             while acknowledged.lock().unwrap().len() == before {
                 assert!(Instant::now() < deadline, "nothing is acknowledged");
@@ -62,7 +62,7 @@ fn fifty_kills_lose_nothing_that_was_acknowledged() {
         });
         times.push(yard.start_again());
     }
-    // One of them may have met other work of the machine.
+    // Compares the median, because other load on the machine may slow a single start.
     times.sort_unstable();
     let median = times[times.len() / 2];
     assert!(median < Duration::from_secs(5), "{times:?}");

@@ -1,4 +1,4 @@
-//! From start to end: adoption, orphans, logs, drains.
+//! The life cycle of an instance: adoption, orphans, logs, and drains.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -28,7 +28,7 @@ fn another_server_adopts_a_process_and_its_clients_notice_nothing() {
     let baton = begun.ok()["baton"].as_str().unwrap().to_owned();
     yard.local.release(&yard.handle);
 
-    // Away, the server is not asked; who was checked a moment ago is served, others are not.
+    // While the server is away, recently authorized callers are served and others are rejected.
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let stranger = super::harness::mint();
@@ -38,14 +38,14 @@ fn another_server_adopts_a_process_and_its_clients_notice_nothing() {
             break;
         }
         assert!(Instant::now() < deadline);
-        // Fewer than ten in a second: more rejected ones would be limited.
+        // Stays below ten rejected requests per second, which would trigger the rate limit.
         thread::sleep(Duration::from_millis(200));
     }
     yard.sql(&["select 1"]);
 
     let other = provisioner(yard.dir.path(), &yard.engine, Duration::from_secs(60));
     other.connect(Arc::clone(&yard.people) as Arc<dyn Authorizer>);
-    // Neither another number nor another start is the process.
+    // A handle with another process id or another start time does not match the process.
     for wrong in [
         InstanceHandle { process: std::process::id(), ..yard.handle.clone() },
         InstanceHandle { process_started: "1".into(), ..yard.handle.clone() },
@@ -211,14 +211,14 @@ fn a_drain_lets_what_runs_finish() {
     yard.sql_as(&admin, &["delete from t", "select dolt_gc()"]);
 }
 
-/// An instance without memory has too much in use from its start on.
+/// An instance with a memory size of 0 exceeds its memory limit from the start.
 #[test]
 fn too_much_memory_in_use_is_a_planned_restart() {
     let mut yard = InstanceHarness::start_as(&[], Duration::from_secs(60), 0);
     let began = Instant::now();
     let event = yard.next_event();
     let InstanceEvent::Ended { cause, stderr } = event else { panic!("{event:?}") };
-    // Three samples, five seconds apart.
+    // The check takes three samples, five seconds apart.
     assert!(began.elapsed() >= Duration::from_secs(8), "{:?}", began.elapsed());
     assert_eq!(cause, "exit status 1");
     assert!(stderr.contains("more memory was in use"), "{stderr}");
@@ -233,7 +233,7 @@ fn too_much_memory_in_use_is_a_planned_restart() {
 
 #[test]
 fn who_lost_a_right_is_not_served_by_an_orphan() {
-    // It serves on its own for longer than this test takes.
+    // The orphan grace is longer than this test.
     let mut yard = InstanceHarness::start_as(&[], Duration::from_secs(600), 1);
     let (ada, bob) = (yard.person("ada", SqlPower::Read), yard.person("bob", SqlPower::Read));
     for token in [&ada, &bob] {
@@ -241,14 +241,14 @@ fn who_lost_a_right_is_not_served_by_an_orphan() {
     }
     yard.people.revoke(&bob);
     yard.local.forget_callers(&yard.handle).unwrap();
-    // Only who was seen since is remembered.
+    // After `forget_callers`, only callers that were authorized since are remembered.
     yard.sql_as(&ada, &["select 1"]);
     yard.ends = false;
     yard.local.release(&yard.handle);
     let deadline = Instant::now() + Duration::from_secs(60);
     while yard.pipeline_as(&bob, None, json!([])).status == 401 {
         assert!(Instant::now() < deadline, "the server is still asked");
-        // Fewer than ten in a second: more rejected ones would be limited.
+        // Stays below ten rejected requests per second, which would trigger the rate limit.
         thread::sleep(Duration::from_millis(200));
     }
     yard.pipeline_as(&bob, None, json!([])).refused(503, "SERVICE_UNAVAILABLE");

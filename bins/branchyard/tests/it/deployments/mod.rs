@@ -1,4 +1,4 @@
-//! Deployments as processes: the real binary, real sockets, loopback only.
+//! Deployments as processes: the real binary and real sockets on the loopback interface.
 
 pub(crate) mod clients;
 mod data;

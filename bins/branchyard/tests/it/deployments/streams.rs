@@ -1,4 +1,4 @@
-//! The data endpoint: credentials, streams, batons, statements.
+//! The data endpoint: credentials, streams, batons, and statements.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -158,11 +158,11 @@ fn batons_lead_back_to_their_stream_once_and_to_nobody_elses() {
     go(Some(&forged), "select 1").refused(400, "BATON_INVALID");
     let other = yard.person("bob", SqlPower::Write);
     yard.pipeline_as(&other, Some(&second), json!([])).refused(400, "BATON_INVALID");
-    // None of that ended the stream.
+    // None of these requests ended the stream.
     let third = baton(&go(Some(&second), "commit"));
     assert_eq!(yard.sql(&["select count(*) from t"]), [["1"]]);
 
-    // Clean, it is as good as new after its stream has ended; not clean, it is not.
+    // The baton of a clean stream remains valid after the stream has expired. The baton of a stream with state does not.
     let open = baton(&go(None, "begin"));
     go(Some(&open), "insert into t values (2)").ok();
     let pinned = baton(&go(None, "pragma foreign_keys = off"));
@@ -176,7 +176,7 @@ fn batons_lead_back_to_their_stream_once_and_to_nobody_elses() {
     go(Some(&pinned), "select 1").refused(400, "STREAM_EXPIRED");
     yard.sql(&["insert into t values (2)"]);
 
-    // A fault of the protocol ends the stream.
+    // A protocol error ends the stream.
     let open = baton(&go(None, "begin"));
     let bad = json!({"baton": open, "requests": [{"type": "explode"}]}).to_string();
     yard.send("POST", "/v3/pipeline", Some(&yard.writer), Some(bad)).refused(400, "PROTOCOL_ERROR");
@@ -231,7 +231,7 @@ fn writers_take_turns_and_long_transactions_end() {
     let began = Instant::now();
     assert_eq!(yard.failure(&yard.writer, "insert into t values (2)"), "SQLITE_BUSY");
     assert!(began.elapsed() >= Duration::from_millis(300) && began.elapsed() < Duration::from_secs(30));
-    // The one that waits holds no thread: who has the turn goes on.
+    // A waiting writer holds no thread, so the current writer can continue.
     thread::scope(|scope| {
         let waits = scope.spawn(|| {
             yard.local
@@ -297,7 +297,7 @@ fn settings_act_at_once_and_limits_hold() {
     assert!(full.refused(429, "TOO_MANY_STREAMS").headers.contains_key("retry-after"));
     let baton = held.ok()["baton"].as_str().unwrap().to_owned();
     yard.pipeline_as(&yard.writer, Some(&baton), json!([{"type": "close"}])).ok();
-    // Memory: what is asked for is more than the engine may take of 1 GB.
+    // The statement needs more memory than the engine may use of 1 GB.
     apply(&[]);
     let greedy = "with recursive c(n) as (select 1 union all select n + 1 from c limit 1000) select randomblob(1000000) x from c order by x";
     assert_eq!(yard.failure(&yard.writer, greedy), "SQLITE_NOMEM");

@@ -1,4 +1,4 @@
-//! The provisioner on this machine keeps every promise of the port.
+//! Runs the contract suite of the provisioner port on the local provisioner.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The oracle: what is there, compared with what was promised. Each function gives how many things it compared.
+//! The oracle, which compares the actual state with the expected state. Each function returns the number of comparisons.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +12,7 @@ use super::traffic::settled;
 
 const D: &str = "/databases/ada/d";
 
-/// While the server runs and nothing is under way.
+/// Runs all checks. The server must be running and idle.
 pub(super) fn everything(yard: &FaultsHarness) -> usize {
     operations(yard)
         + rows(yard)
@@ -25,17 +25,17 @@ pub(super) fn everything(yard: &FaultsHarness) -> usize {
         + leftovers(yard)
 }
 
-/// When the server has ended.
+/// Runs the checks for a stopped server.
 pub(super) fn at_rest(yard: &FaultsHarness) -> usize {
     let processes = yard.processes();
     assert!(processes.is_empty(), "processes stay: {processes:?}");
     doctor(yard) + leftovers(yard) + 1
 }
 
-/// What was settled stays so.
+/// Checks that settled operations keep their state.
 fn operations(yard: &FaultsHarness) -> usize {
     let known = yard.book().settled.clone();
-    // All of them would take longer than the fault: each time others, newest first.
+    // Checks only a sample, because checking all would take longer than the fault: the newest operations and every 17th.
     let some: Vec<_> = known.iter().rev().take(40).chain(known.iter().step_by(17)).collect();
     for (id, state) in &some {
         assert_eq!(settled(&yard.client, id)["status"].as_str(), Some(state.as_str()), "operation {id} was settled");
@@ -67,7 +67,7 @@ fn compare(what: &str, promised: &BTreeMap<String, Times>, found: &BTreeMap<Stri
     promised.len()
 }
 
-/// Tables, branches, tags, releases, databases, hooks: those, and no others.
+/// Checks that tables, branches, tags, releases, hooks, and databases are exactly the expected ones.
 fn names(yard: &FaultsHarness) -> usize {
     let book = yard.book();
     let list =
@@ -102,7 +102,7 @@ fn same(what: &str, promised: &BTreeSet<String>, found: &BTreeSet<String>) {
     assert!(lost.is_empty() && extra.is_empty(), "{what}: lost {lost:?}, and nobody asked for {extra:?}");
 }
 
-/// Live ones are let in, deleted ones are not, and none was made twice.
+/// Checks that live tokens are accepted, deleted ones are rejected, and none was created twice.
 fn tokens(yard: &FaultsHarness) -> usize {
     let book = yard.book();
     let live: BTreeSet<String> = book.tokens.iter().filter(|(_, token)| token.live).map(|(id, _)| id.clone()).collect();
@@ -145,7 +145,7 @@ fn pulls(yard: &FaultsHarness) -> usize {
     book.pulls.len()
 }
 
-/// Every receiver took each event, under one id; and none that nobody caused.
+/// Checks that every receiver got each expected event under one id, and no other event.
 fn events(yard: &FaultsHarness) -> usize {
     let faults = yard.receivers.faults();
     assert!(faults.is_empty(), "{faults:?}");
@@ -197,7 +197,7 @@ fn events(yard: &FaultsHarness) -> usize {
             let told: BTreeMap<String, usize> =
                 chains.iter().map(|(branch, chain)| (branch.clone(), chain.len())).collect();
             assert_eq!(pushes, told, "pushes told to the {manner} one");
-            // Ids sort as the events happened: each push begins where the one before ended.
+            // Delivery ids sort by event time. Each push must begin where the previous one ended.
             for (branch, chain) in &chains {
                 assert!(chain.windows(2).all(|pair| pair[0].1 == pair[1].0), "pushes to {branch}: {chain:?}");
             }
@@ -224,7 +224,7 @@ fn doctor(yard: &FaultsHarness) -> usize {
     1
 }
 
-/// Nothing half made, no lease without work, no panic in the log.
+/// Checks that there are no partial files, no leases without work, and no panics in the log.
 fn leftovers(yard: &FaultsHarness) -> usize {
     let names = |folder: &str| -> BTreeSet<String> {
         let entries = fs::read_dir(yard.data().join(folder)).into_iter().flatten().filter_map(Result::ok);

@@ -1,4 +1,5 @@
-//! A client that follows the advice to clients: what was lost or refused for now is asked again, with the same idempotency key.
+//! A client that follows the documented retry rules: requests that were lost or temporarily rejected are repeated with the same
+//! idempotency key.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,16 +9,17 @@ use std::time::{Duration, Instant};
 use reqwest::blocking::Client as Http;
 use serde_json::Value;
 
-/// The longest that a request may go without a final answer. Longer than any fault lasts, and than the server may need to recover.
+/// Maximum time until a request has a final answer. Longer than any fault, including recovery.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// How long a connection waits for its next request. Shorter than the server keeps it, as clients are to hold it: else a request meets its end.
+/// Idle timeout of pooled connections. Shorter than the server's, because a request on a connection that the server is closing
+/// would be lost.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// Whether a fault lasts, and what was answered meanwhile.
+/// Records whether a fault is active, and the temporary errors that clients observed.
 #[derive(Default)]
 pub(super) struct Weather {
-    /// How often it has changed: odd while a fault lasts.
+    /// Number of state changes. Odd while a fault is active.
     changes: AtomicUsize,
     seen: Mutex<BTreeMap<String, usize>>,
 }
@@ -33,7 +35,8 @@ impl Weather {
         self.changes.load(Ordering::SeqCst)
     }
 
-    /// Whether it was bad at any time since there had been so many changes: a server can be back before who lost it looks at the weather.
+    /// Returns `true` if a fault was active at any time since the counter was `changes`. The server may be back before the client
+    /// that lost a connection gets here, so the current state is not enough.
     fn was_bad_since(&self, changes: usize) -> bool {
         !changes.is_multiple_of(2) || self.changes() != changes
     }
@@ -52,7 +55,7 @@ pub(super) struct Reply {
     pub(super) status: u16,
     pub(super) body: Value,
     pub(super) etag: String,
-    /// An earlier attempt got no final answer, and may have had its effect.
+    /// Whether an earlier attempt got no final answer and may have taken effect.
     pub(super) repeated: bool,
 }
 
@@ -61,16 +64,16 @@ impl Reply {
         &self.body["data"]
     }
 
-    /// A text in the answer.
+    /// Returns a text field of the answer's data.
     pub(super) fn text(&self, field: &str) -> String {
         self.data()[field].as_str().unwrap_or_else(|| panic!("no {field} in {}: {}", self.status, self.body)).to_owned()
     }
 }
 
-/// One request, to be sent as often as it takes.
+/// A request that is repeated until it has a final answer.
 pub(super) struct Ask<'a> {
     pub(super) method: &'a str,
-    /// From the first slash on.
+    /// Path below the origin, with the leading slash.
     pub(super) path: &'a str,
     pub(super) body: Option<Body<'a>>,
     pub(super) key: Option<&'a str>,
@@ -86,7 +89,7 @@ pub(super) enum Body<'a> {
 #[derive(Clone)]
 pub(super) struct Client {
     http: Http,
-    /// Changes with every start of the server.
+    /// Origin of the server. Changes with every start.
     pub(super) origin: Arc<RwLock<String>>,
     pub(super) token: String,
     pub(super) weather: Arc<Weather>,
@@ -116,20 +119,20 @@ impl Client {
         self.send(&Ask { body: Some(Body::Json(body)), ..self.ask("PATCH", &path) })
     }
 
-    /// POST with an idempotency key.
+    /// Sends a POST request with an idempotency key.
     pub(super) fn post(&self, path: &str, key: &str, body: &Value) -> Reply {
         let path = format!("/api/v2{path}");
         self.send(&Ask { body: Some(Body::Json(body)), key: Some(key), ..self.ask("POST", &path) })
     }
 
-    /// Uploads a part to the address that was given for it, on whatever port the server is now.
+    /// Uploads a part to its announced URL, with the origin replaced by the current one.
     pub(super) fn put(&self, url: &str, bytes: &[u8]) -> Reply {
         let path = url.splitn(4, '/').nth(3).unwrap();
         let path = format!("/{path}");
         self.send(&Ask { body: Some(Body::Bytes(bytes)), token: None, ..self.ask("PUT", &path) })
     }
 
-    /// A read by SQL of `ada/d`; rows as texts.
+    /// Runs a SQL read on `ada/d` and returns the rows as text.
     pub(super) fn rows(&self, q: &str) -> Vec<Vec<String>> {
         let body = serde_json::json!({"q": q, "limit": 10_000});
         let path = "/api/v2/databases/ada/d/sql";
@@ -141,7 +144,7 @@ impl Client {
         rows.iter().map(|row| row.as_array().unwrap().iter().map(text).collect()).collect()
     }
 
-    /// Every item of a list.
+    /// Returns all items of a paginated list.
     pub(super) fn all(&self, path: &str) -> Vec<Value> {
         let (mut items, mut page) = (Vec::new(), String::new());
         loop {
@@ -156,7 +159,7 @@ impl Client {
         }
     }
 
-    /// Sends it until there is a final answer.
+    /// Sends a request repeatedly until it has a final answer.
     pub(super) fn send(&self, ask: &Ask) -> Reply {
         let began = Instant::now();
         let mut repeated = false;
@@ -165,11 +168,13 @@ impl Client {
             let answer = self.once(ask);
             let bad = self.weather.was_bad_since(changes);
             match answer {
-                // 409 with a time to wait: an attempt with the same key, given up here, is still under way there.
+                // A 409 with `Retry-After` means that an earlier attempt with the same key, which this client gave up, still
+                // runs.
                 Some((reply, retry_after)) if reply.status < 429 && !(reply.status == 409 && retry_after) => {
                     return Reply { repeated, ..reply };
                 }
-                // Refused for now; 500 is for faults nobody thought of.
+                // A temporary error. Without an active fault, the only acceptable errors are rejections below 500 and a 503 with
+                // `Retry-After`.
                 Some((reply, retry_after)) => {
                     let brief = format!("{} {}", reply.status, reply.body["code"].as_str().unwrap_or_default());
                     assert!(
@@ -192,7 +197,7 @@ impl Client {
         }
     }
 
-    /// Sends it once. None when the connection was lost; whether there is a `Retry-After`.
+    /// Sends a request once. Returns the answer and whether it has `Retry-After`, or `None` if the connection was lost.
     pub(super) fn once(&self, ask: &Ask) -> Option<(Reply, bool)> {
         let url = format!("{}{}", self.origin.read().unwrap(), ask.path);
         let mut request = self.http.request(ask.method.parse().unwrap(), url);

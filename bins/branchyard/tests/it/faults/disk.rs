@@ -1,4 +1,4 @@
-//! A small disk: a file system in memory, mounted where the data folder is to be. Only root can, and not everywhere.
+//! A small disk: a tmpfs mounted at the data folder. Mounting requires root and is not possible in every environment.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use std::sync::OnceLock;
 
 use rustix::fs::{FallocateFlags, fallocate};
 
-/// Its size; an episode takes a small part of it.
+/// Size of the file system. An episode uses a small part of it.
 const SIZE: &str = "size=256m";
 
-/// Whether this machine lets us mount one.
+/// Returns `true` if this machine allows mounting a small disk.
 pub(super) fn small_disks() -> bool {
     static OFFERED: OnceLock<bool> = OnceLock::new();
     *OFFERED.get_or_init(|| {
@@ -19,21 +19,21 @@ pub(super) fn small_disks() -> bool {
     })
 }
 
-/// Unmounted when dropped.
+/// A mounted small disk. Unmounted when dropped.
 pub(super) struct Disk(PathBuf);
 
 impl Disk {
-    /// Mounts one at a folder, if that is allowed.
+    /// Mounts a small disk at a folder. Returns `None` if mounting is not allowed.
     pub(super) fn mount(at: &Path) -> Option<Self> {
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", SIZE, "branchyard-test"]).arg(at).stderr(Stdio::null());
         mount.status().ok()?.success().then(|| Self(at.to_owned()))
     }
 
-    /// Fills it, but for these bytes.
+    /// Fills the disk, leaving `left` bytes free.
     pub(super) fn fill(&self, left: u64) {
         let ballast = File::create(self.ballast()).unwrap();
-        // Files of a file system in memory take whole pages: ask for less until it fits.
+        // A tmpfs allocates whole pages, so the step shrinks until the disk is full.
         let mut size = 0;
         for step in [1 << 26, 1 << 20, 1 << 12] {
             while fallocate(&ballast, FallocateFlags::empty(), size, step).is_ok() {
@@ -43,7 +43,7 @@ impl Disk {
         ballast.set_len(size.saturating_sub(left)).unwrap();
     }
 
-    /// Gives the space back.
+    /// Frees the space that [`Disk::fill`] took.
     pub(super) fn free(&self) {
         fs::remove_file(self.ballast()).unwrap();
     }
@@ -52,7 +52,7 @@ impl Disk {
         self.0.join("ballast")
     }
 
-    /// Lets it be written, or not.
+    /// Remounts the disk as writable or read-only.
     pub(super) fn writable(&self, writable: bool) {
         let how = if writable { "remount,rw" } else { "remount,ro" };
         assert!(Command::new("mount").args(["-o", how]).arg(&self.0).status().unwrap().success(), "{how}");

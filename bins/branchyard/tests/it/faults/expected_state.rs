@@ -1,36 +1,36 @@
-//! What was promised: kept by the clients, outside the server.
+//! The expected state, which the clients record outside the server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What an operation that was accepted does when it succeeds.
+/// The effect of an accepted operation if it succeeds.
 #[derive(Debug, Clone)]
 pub(super) enum Effect {
-    /// A row with this mark, by one push to this branch of `ada/d`.
+    /// Inserts a row with this mark by one push to this branch of `ada/d`.
     Row { mark: String, branch: String },
-    /// A table of this name, by one push to `main`.
+    /// Creates a table of this name by one push to `main`.
     Table(String),
-    /// The rows of the pull's branch come to `main`, by one push.
+    /// Merges the rows of the pull request's branch into `main` by one push.
     Merge { pull: i64, mark: String },
-    /// A database `d` of this owner.
+    /// Creates the database `d` of this owner.
     Fork(String),
 }
 
-/// An event of a hook, but for the commits it names.
+/// A webhook event, without the commits it names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
     Branch { name: String, action: String },
     Pull { number: i64, action: String },
 }
 
-/// How often something is to be there.
+/// How often a mark must exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Times {
     Exactly(usize),
-    /// Asked for without a key, and the answer was lost.
+    /// For a request without idempotency key whose answer was lost.
     AtMostOnce,
 }
 
-/// A token: whether it is to be let in, by its id.
+/// A token. `live` states whether the server must accept it. `secret` is `None` if the answer with the secret was lost.
 #[derive(Debug, Clone)]
 pub(super) struct Token {
     pub(super) secret: Option<String>,
@@ -39,26 +39,26 @@ pub(super) struct Token {
 
 #[derive(Debug, Default)]
 pub(super) struct Book {
-    /// Accepted, and not known to be settled: id, effect.
+    /// Accepted operations that are not known to be settled: id and effect.
     pub(super) accepted: Vec<(String, Effect)>,
-    /// Settled: the state, which is never to change.
+    /// Settled operations and their state, which must never change.
     pub(super) settled: BTreeMap<String, String>,
     /// Marks on `main`.
     pub(super) rows: BTreeMap<String, Times>,
-    /// Marks on branches that are not merged yet.
+    /// Marks on branches that are not merged.
     pub(super) aside: BTreeMap<String, Times>,
     pub(super) tables: BTreeSet<String>,
     pub(super) branches: BTreeSet<String>,
     pub(super) tags: BTreeMap<String, String>,
     pub(super) releases: BTreeMap<String, String>,
     pub(super) tokens: BTreeMap<String, Token>,
-    /// As `owner/name`.
+    /// Names as `owner/name`.
     pub(super) databases: BTreeSet<String>,
     pub(super) hooks: BTreeSet<String>,
-    /// State and number of comments.
+    /// State and number of comments by pull request number.
     pub(super) pulls: BTreeMap<i64, (String, usize)>,
     pub(super) events: BTreeMap<Event, usize>,
-    /// Pushes to each branch.
+    /// Number of pushes by branch.
     pub(super) pushes: BTreeMap<String, usize>,
     /// Marks in the deployment.
     pub(super) deployed: BTreeMap<String, Times>,
@@ -77,7 +77,7 @@ impl Book {
         self.event(Event::Branch { name: name.to_owned(), action: action.to_owned() });
     }
 
-    /// Records how an operation ended.
+    /// Records the outcome of an operation.
     pub(super) fn settle(&mut self, id: String, effect: Effect, succeeded: bool) {
         let state = if succeeded { "succeeded" } else { "failed" };
         if let Some(before) = self.settled.insert(id.clone(), state.to_owned()) {
@@ -110,7 +110,7 @@ impl Book {
         }
     }
 
-    /// How much was promised.
+    /// Returns the number of recorded promises.
     pub(super) fn promises(&self) -> usize {
         self.settled.len()
             + self.branches.len()

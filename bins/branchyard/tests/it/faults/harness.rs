@@ -1,4 +1,4 @@
-//! A server with its folder, its store, its receivers, and the book of what it promised.
+//! A server with its folder, store, and receivers, and the record of what was acknowledged.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -20,7 +20,7 @@ use super::receivers::{MANNERS, Receivers};
 use super::traffic::{TrafficHarness, settled};
 use crate::process::{Server, branchyard};
 
-/// What the receivers of these manners are told; the others take their time, so they hear of pulls only.
+/// Behaviors whose receivers get all events. The others are slow, so they get only pull request events.
 const ALL_EVENTS: [&str; 3] = ["good", "failing", "dropping"];
 
 pub(super) struct FaultsHarness<'a> {
@@ -28,7 +28,7 @@ pub(super) struct FaultsHarness<'a> {
     pub(super) disk: Option<Disk>,
     pub(super) clock: Option<Clock>,
     pub(super) postgres: Option<&'a Postgres>,
-    /// Name and address of the episode's database in it.
+    /// Name and URL of the episode's Postgres database.
     database: Option<(String, String)>,
     pub(super) deployment: bool,
     ports: String,
@@ -40,7 +40,7 @@ pub(super) struct FaultsHarness<'a> {
 
 impl<'a> FaultsHarness<'a> {
     pub(super) fn open(folder: PathBuf, plan: &Plan, postgres: Option<&'a Postgres>) -> Self {
-        // What a run that was cut short left.
+        // Removes what an interrupted run left behind.
         let _ = Command::new("umount").arg(folder.join("data")).output();
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(folder.join("data")).unwrap();
@@ -51,7 +51,7 @@ impl<'a> FaultsHarness<'a> {
             (name, url)
         });
         let clock = clock::library().filter(|_| plan.sets_the_clock()).map(|library| Clock::new(library, &folder));
-        // Apart from those that other tests, and other runs, take at the same time.
+        // Ports that other tests and concurrent runs do not use.
         let first = 24_000 + std::process::id() % 80 * 100;
         let origin = Arc::new(RwLock::new(String::new()));
         Self {
@@ -94,7 +94,7 @@ impl<'a> FaultsHarness<'a> {
         }
     }
 
-    /// A command on this yard's data.
+    /// Returns a command that uses this episode's data.
     pub(super) fn command(&self, args: &[&str]) -> Command {
         let mut command = branchyard();
         command.args(args).arg("--data-dir").arg(self.data());
@@ -102,7 +102,7 @@ impl<'a> FaultsHarness<'a> {
             command.args(["--metadata-url", url]);
         }
         command.env("BRANCHYARD_HOSTED__PORT_RANGE", &self.ports);
-        // A volume is larger than the small disk, and takes nothing of it.
+        // Declares more disk capacity than the small disk has, because a volume's size is not allocated.
         command.env(
             "BRANCHYARD_HOSTED__CATALOGUE__CLOUDS",
             r#"[{id="local",provisioner="local_process",zones=["local"],capacity={deployments=4,memory_gb=64,disk_gb=64}}]"#,
@@ -111,13 +111,14 @@ impl<'a> FaultsHarness<'a> {
         command.env("BRANCHYARD_HOOKS__RETRY_DELAYS_MS", "[0,50,50,100,100,200,200,400,400,800,800,1000]");
         if let Some(clock) = &self.clock {
             clock.rule(&mut command);
-            // An upload does not outlive an hour that is skipped, unless it may.
+            // An upload session must survive skipping an hour.
             command.env("BRANCHYARD_IMPORTS__SESSION_TTL", "24h").env("BRANCHYARD_IMPORTS__URL_TTL", "24h");
         }
         command
     }
 
-    /// What starts the server. Files that may not grow give it an error, as a full disk does, instead of SIGXFSZ.
+    /// Returns the command that starts the server. SIGXFSZ is ignored, so that a write beyond `RLIMIT_FSIZE` fails with an error,
+    /// as on a full disk.
     pub(super) fn serve(&self) -> Command {
         let serve = self.command(&["serve", "--listen", "127.0.0.1:0"]);
         let mut command = Command::new("sh");
@@ -133,7 +134,7 @@ impl<'a> FaultsHarness<'a> {
         command
     }
 
-    /// Starts the server, and waits until it is ready.
+    /// Starts the server and waits until it is ready.
     pub(super) fn start(&mut self) {
         let server = Server::begin(&mut self.serve()).unwrap_or_else(|said| panic!("the server did not start: {said}"));
         self.client.origin.write().unwrap().clone_from(&server.origin);
@@ -159,7 +160,7 @@ impl<'a> FaultsHarness<'a> {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// Ada, her database with a table, hooks, perhaps a deployment.
+    /// Creates the user `ada`, her database with a table, hooks, and, if planned, a deployment.
     pub(super) fn prepare(&mut self) {
         self.start();
         self.succeed(&["user", "create", "ada", "--email", "ada@example.test"]);
@@ -204,7 +205,7 @@ impl<'a> FaultsHarness<'a> {
         self.client.send(&ask).body
     }
 
-    /// Runs a statement on the deployment, once it is there; rows as texts.
+    /// Runs a statement on the deployment as soon as it is available, and returns the rows as text.
     pub(super) fn deployed(&self, sql: &str) -> Vec<Vec<String>> {
         let began = Instant::now();
         let body = json!({"requests": [{"type": "execute", "stmt": {"sql": sql}}, {"type": "close"}]});
@@ -223,14 +224,14 @@ impl<'a> FaultsHarness<'a> {
         }
     }
 
-    /// Waits until all that was accepted has come to its end, and all events have been told.
+    /// Waits until all accepted operations are settled and all events are delivered.
     pub(super) fn quiet(&self) {
         let accepted: Vec<(String, Effect)> = std::mem::take(&mut self.book().accepted);
         for (id, effect) in accepted {
             let operation = settled(&self.client, &id);
             self.book().settle(id, effect, operation["status"] == "succeeded");
         }
-        // Those whose ids were lost.
+        // Also covers operations whose ids the clients never received.
         self.until_none("operations", "state IN ('queued', 'running')");
         self.until_none("events", "dispatched_at IS NULL");
         self.until_none("deliveries", "state = 'pending'");
@@ -249,7 +250,7 @@ impl<'a> FaultsHarness<'a> {
         }
     }
 
-    /// Rows of the metadata store, looked at from outside.
+    /// Returns the number of matching rows, read directly from the metadata store.
     pub(super) fn count(&self, table: &str, which: &str) -> i64 {
         let sql = format!("SELECT count(*) FROM {table} WHERE {which}");
         match (&self.database, self.postgres) {
@@ -263,7 +264,7 @@ impl<'a> FaultsHarness<'a> {
         }
     }
 
-    /// Processes that were started for this folder, by their ids and command lines.
+    /// Returns the processes whose command line names this folder, with their ids and command lines.
     pub(super) fn processes(&self) -> Vec<(u32, String)> {
         let folder = self.data().display().to_string();
         let process = |entry: fs::DirEntry| {
@@ -275,7 +276,7 @@ impl<'a> FaultsHarness<'a> {
         fs::read_dir("/proc").unwrap().filter_map(Result::ok).filter_map(process).collect()
     }
 
-    /// The largest file of the data folder, in bytes.
+    /// Returns the size of the largest file in the data folder, in bytes.
     pub(super) fn largest(&self) -> u64 {
         fn walk(folder: &Path) -> u64 {
             let size = |entry: fs::DirEntry| match entry.metadata() {
@@ -288,14 +289,14 @@ impl<'a> FaultsHarness<'a> {
         walk(&self.data())
     }
 
-    /// Stops the server.
+    /// Stops the server with SIGTERM.
     pub(super) fn end(&mut self) {
         if let Some(server) = self.server.take() {
             server.terminate();
         }
     }
 
-    /// Takes everything away, as nothing was found.
+    /// Removes all files of the episode. Called if there was no finding.
     pub(super) fn remove(mut self) {
         drop(self.disk.take());
         let folder = self.folder.clone();
@@ -310,7 +311,7 @@ impl Drop for FaultsHarness<'_> {
         for (id, _) in self.processes() {
             let _ = Command::new("kill").args(["-KILL", &id.to_string()]).status();
         }
-        // A disk in memory goes with us: keep what there is to see.
+        // A disk in memory is lost with the mount, so its contents are copied for inspection.
         if std::thread::panicking()
             && let Some(disk) = self.disk.take()
         {

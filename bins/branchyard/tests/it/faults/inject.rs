@@ -1,4 +1,4 @@
-//! The faults.
+//! Injection of the planned faults.
 
 use std::process::Stdio;
 use std::thread::sleep;
@@ -10,13 +10,13 @@ use super::harness::FaultsHarness;
 use super::plan::{Fault, Kind};
 use super::postgres::Stop;
 
-/// How long a server that drains may take: its limit for requests under way, and some.
+/// Maximum time for a server to drain: its limit for requests under way and a margin.
 const DRAIN: Duration = Duration::from_secs(45);
-/// How far a clock is set.
+/// Step of the clock.
 const HOUR_SECONDS: i64 = 3_600;
 
 impl FaultsHarness<'_> {
-    /// Lets traffic run, strikes, brings all back, and lets traffic run again.
+    /// Lets traffic run, injects the fault, restores the environment, and lets traffic run again.
     pub(super) fn strike(&mut self, fault: &Fault) {
         sleep(fault.after);
         self.client.weather.set_bad(true);
@@ -75,7 +75,7 @@ impl FaultsHarness<'_> {
             Kind::KillInstance => {
                 for (id, line) in self.processes() {
                     if line.contains("serve-deployment") {
-                        // It may have ended by itself meanwhile.
+                        // The process may have ended in the meantime.
                         let _ = kill_process(Pid::from_raw(id.cast_signed()).unwrap(), Signal::KILL);
                     }
                 }
@@ -104,7 +104,7 @@ impl FaultsHarness<'_> {
         self.server.take().unwrap().kill();
     }
 
-    /// A start on a folder that cannot be written fails, soon, and changes nothing.
+    /// Asserts that a start on a read-only folder fails soon.
     fn read_only(&mut self) {
         self.end();
         let disk = self.disk.as_ref().unwrap();

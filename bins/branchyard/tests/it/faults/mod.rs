@@ -1,11 +1,12 @@
-//! Traffic of every kind through the real binary while it is killed, stopped, starved of disk and cut off from its store. After each
-//! fault an oracle outside the server compares what is there with what was acknowledged.
+//! Traffic of every kind through the real binary while it is killed, stopped, starved of disk space, and cut off from its store.
+//! After each fault, an oracle outside the server compares the stored state with the acknowledged requests.
 //!
-//! A run is a row of *episodes*, each with a data folder of its own. The seed of an episode gives its plan: the kind of store, the faults
-//! in their order, and what each thread of clients asks for; only the times at which things meet differ from run to run. The first episode has
-//! the seed of the run, the next one the seed after it, so that a finding is tried again by giving its episode's seed to a new run.
+//! A run is a sequence of *episodes*, each with its own data folder. The seed of an episode determines its plan: the kind of
+//! store, the order of the faults, and the requests of each client thread. Only the timing differs between runs. The first
+//! episode has the seed of the run, and each further episode has the next seed. To reproduce a finding, start a run with the seed
+//! of its episode.
 //!
-//! `cargo test` runs a few faults of a fixed seed; `cargo xtask crash --seed N --minutes M` goes on for longer (docs/testing.md).
+//! `cargo test` runs a few faults with a fixed seed; `cargo xtask crash --seed N --minutes M` runs for longer (docs/testing.md).
 
 mod check;
 mod client;
@@ -28,11 +29,12 @@ use harness::FaultsHarness;
 use plan::{Means, Plan, StoreKind};
 use postgres::Postgres;
 
-/// Faults of an episode in a long run, and in a short one.
+/// Number of faults per episode in a long run.
 const LONG: usize = 12;
+/// Number of faults per episode in a short run.
 const SHORT: usize = 5;
 
-/// What a run saw, for its summary.
+/// Statistics of a run for its summary.
 #[derive(Default)]
 struct Tally {
     episodes: usize,
@@ -57,7 +59,7 @@ fn what_was_acknowledged_survives_every_fault() {
     }
     let until = Instant::now() + Duration::from_secs(60 * minutes.unwrap_or(0));
     let mut tally = Tally::default();
-    // A short run has an episode on each kind of store.
+    // A short run has one episode per kind of store.
     let short = if postgres.is_some() { 2 } else { 1 };
     while match minutes {
         Some(_) => Instant::now() < until,

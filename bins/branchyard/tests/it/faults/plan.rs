@@ -1,4 +1,4 @@
-//! What will be done, drawn from a seed.
+//! The plan of an episode, drawn from a seed.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,47 +7,47 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use rand::{Rng as _, SeedableRng as _};
 
-/// Where metadata is kept.
+/// The kind of metadata store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StoreKind {
     Sqlite,
     Postgres,
 }
 
-/// What goes wrong.
+/// The kinds of faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// SIGKILL, and a start.
+    /// SIGKILL, then a start.
     Kill,
-    /// SIGKILL, and again while the next start recovers.
+    /// SIGKILL, and another one while the next start recovers.
     KillTwice,
-    /// SIGTERM; it must end well.
+    /// SIGTERM. The server must exit successfully.
     Terminate,
-    /// SIGTERM twice; it must end well, and soon.
+    /// Two SIGTERM signals. The server must exit successfully and soon.
     Hurry,
-    /// SIGSTOP, and SIGCONT.
+    /// SIGSTOP, then SIGCONT.
     Freeze,
-    /// No byte is left on the disk of the data folder for a while.
+    /// The disk of the data folder is full for a while.
     DiskFull,
-    /// The same, and SIGKILL before there is space again.
+    /// The disk is full, and the server gets SIGKILL before space is freed.
     DiskFullKill,
-    /// Files cannot grow beyond a size for a while (RLIMIT_FSIZE).
+    /// Files cannot grow beyond a size for a while (`RLIMIT_FSIZE`).
     FilesFull,
-    /// The data folder cannot be written at a start, which must say so.
+    /// The data folder is read-only during a start, which must fail.
     ReadOnly,
-    /// Postgres restarts and cuts its clients off.
+    /// Postgres restarts and disconnects its clients.
     StoreRestart,
-    /// Postgres crashes, and comes back.
+    /// Postgres crashes and restarts.
     StoreCrash,
     /// Postgres refuses connections for a while.
     StoreGone,
     /// Postgres drops every connection.
     StoreCut,
-    /// SIGKILL to the process of a deployment.
+    /// The process of a deployment gets SIGKILL.
     KillInstance,
-    /// The clock is set an hour forward.
+    /// The clock is set forward by an hour.
     ClockForward,
-    /// The clock is set an hour back.
+    /// The clock is set back by an hour.
     ClockBack,
 }
 
@@ -74,14 +74,14 @@ impl Kind {
     }
 }
 
-/// One fault: what, after how much traffic, how long it lasts, how much traffic follows.
+/// A fault with its timing: traffic before the fault (`after`), duration (`lasts`), and traffic after it (`calm`).
 #[derive(Debug, Clone)]
 pub(super) struct Fault {
     pub(super) kind: Kind,
     pub(super) after: Duration,
     pub(super) lasts: Duration,
     pub(super) calm: Duration,
-    /// Bytes that a full disk still takes, or by which a file may still grow.
+    /// Bytes left on a full disk, or by which a file may still grow.
     pub(super) left: u64,
 }
 
@@ -91,7 +91,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What faults need of the machine.
+/// Capabilities of the machine that faults depend on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Means {
     pub(super) postgres: bool,
@@ -99,12 +99,12 @@ pub(super) struct Means {
     pub(super) clocks: bool,
 }
 
-/// An episode.
+/// The plan of an episode.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) seed: u64,
     pub(super) store: StoreKind,
-    /// Whether a deployment serves clients of SQL meanwhile.
+    /// Whether a deployment serves SQL clients during the episode.
     pub(super) deployment: bool,
     pub(super) faults: Vec<Fault>,
 }
@@ -128,8 +128,8 @@ const EVERYWHERE: &[Kind] = &[
 const ON_POSTGRES: &[Kind] = &[Kind::StoreRestart, Kind::StoreCrash, Kind::StoreGone, Kind::StoreCut];
 
 impl Plan {
-    /// Odd seeds are for SQLite, even ones for Postgres where there is one. Without a small disk to fill, files that cannot grow take its place;
-    /// without a clock to set, SIGKILL does.
+    /// Draws a plan. Odd seeds use SQLite; even seeds use Postgres if available. Without a small disk, faults of the disk become files that
+    /// cannot grow, or SIGKILL alone if they include one. Without a settable clock, changes of the clock become SIGKILL.
     pub(super) fn new(seed: u64, faults: usize, means: Means) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
         let store = if seed.is_multiple_of(2) && means.postgres { StoreKind::Postgres } else { StoreKind::Sqlite };
@@ -150,7 +150,7 @@ impl Plan {
             };
             let mut millis = |from, to| Duration::from_millis(random.random_range(from..to));
             let (after, lasts, calm) = (millis(20, 700), millis(100, 1_500), millis(50, 400));
-            // Mostly next to nothing, so that it ends in the middle of something.
+            // Mostly very little, so that the space runs out in the middle of an operation.
             let left = if random.random_ratio(2, 3) {
                 random.random_range(0..20_000)
             } else {
@@ -162,7 +162,7 @@ impl Plan {
         Self { seed, store, deployment, faults }
     }
 
-    /// Whether the server is to live by a clock of ours.
+    /// Returns `true` if the plan needs a clock that can be set.
     pub(super) fn sets_the_clock(&self) -> bool {
         self.faults.iter().any(|fault| matches!(fault.kind, Kind::ClockForward | Kind::ClockBack))
     }

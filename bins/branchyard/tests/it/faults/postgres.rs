@@ -1,6 +1,7 @@
-//! A Postgres of our own, to be stopped and crashed; it takes a moment to make, so a run has one and each episode a database in it.
+//! A Postgres server for the tests, which can be stopped and crashed. Creating it takes a moment, so a run has one server, with
+//! one database per episode.
 //!
-//! The one of `.ci/run` serves other tests at the same time, and may lose what it acknowledged when it crashes.
+//! The server of `.ci/run` is not used: other tests use it at the same time, and it may lose committed data in a crash.
 
 use std::io::Write as _;
 use std::net::TcpListener;
@@ -9,26 +10,26 @@ use std::process::{Command, Output, Stdio};
 
 const PASSWORD: &str = "crash-test";
 
-/// How it is stopped.
+/// Shutdown modes.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Stop {
-    /// Clients are cut off, all is written.
+    /// Disconnects clients and writes a checkpoint.
     Fast,
-    /// As if it crashed.
+    /// Stops at once, as in a crash.
     Immediate,
 }
 
-/// Stopped and removed when dropped.
+/// A Postgres server. Stopped and removed when dropped.
 pub(crate) struct Postgres {
     bin: PathBuf,
-    /// Short, for the path of its socket.
+    /// Home folder. Its path is short because it contains the socket.
     home: tempfile::TempDir,
     port: u16,
     as_other: Option<&'static str>,
 }
 
 impl Postgres {
-    /// None when there is no Postgres server on this machine.
+    /// Starts a server. Returns `None` if Postgres is not installed on this machine.
     pub(crate) fn start() -> Option<Self> {
         let bin = newest(Path::new("/usr/lib/postgresql"))?.join("bin");
         if !bin.join("initdb").exists() {
@@ -36,7 +37,7 @@ impl Postgres {
         }
         let home = tempfile::Builder::new().prefix("branchyard-crash-pg.").tempdir_in("/tmp").unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        // It refuses to run as root.
+        // Postgres refuses to run as root.
         let as_other = rustix::process::geteuid().is_root().then_some("postgres");
         let postgres = Self { bin, home, port, as_other };
         if let Some(other) = as_other {
@@ -52,7 +53,7 @@ impl Postgres {
             "--no-sync",
         ]);
         run(initdb.arg(format!("--pwfile={}", postgres.home.path().join("password").display())));
-        // What is committed survives a crash of the processes; that of the machine is not played here.
+        // Commits survive a crash of the processes without `fsync`. A crash of the machine is not simulated.
         let mut settings = std::fs::OpenOptions::new().append(true).open(data.join("postgresql.conf")).unwrap();
         writeln!(
             settings,
@@ -82,18 +83,18 @@ impl Postgres {
         command
     }
 
-    /// Starts it, or starts it again.
+    /// Starts the server, initially or after a stop.
     pub(super) fn begin(&self) {
         let mut start = self.command("pg_ctl");
         start.arg("-D").arg(self.data()).arg("-l").arg(self.home.path().join("log")).args(["-w", "-t", "60", "start"]);
-        // Its server would hold our pipe open.
+        // The server inherits the standard streams; a pipe would stay open as long as the server runs.
         assert!(
             start.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success(),
             "Postgres does not start"
         );
     }
 
-    /// Stops it.
+    /// Stops the server.
     pub(super) fn stop(&self, how: Stop) {
         let mode = match how {
             Stop::Fast => "fast",
@@ -102,20 +103,20 @@ impl Postgres {
         run(self.command("pg_ctl").arg("-D").arg(self.data()).args(["-m", mode, "-w", "stop"]));
     }
 
-    /// Ends every connection but our own.
+    /// Terminates all other client connections.
     pub(super) fn cut(&self) {
         let ended = self.ask("postgres", "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'");
         assert!(ended.trim().parse::<u32>().is_ok(), "{ended}");
     }
 
-    /// Makes an empty database; its address.
+    /// Creates an empty database and returns its URL.
     pub(crate) fn fresh(&self, name: &str) -> String {
         self.ask("postgres", &format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"));
         self.ask("postgres", &format!("CREATE DATABASE {name}"));
         format!("postgres://branchyard:{PASSWORD}@127.0.0.1:{}/{name}", self.port)
     }
 
-    /// The first value of a query.
+    /// Returns the result of a query as text.
     pub(super) fn ask(&self, database: &str, sql: &str) -> String {
         let mut psql = self.command("psql");
         psql.args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", "branchyard", "-d", database, "-Atc", sql]);
@@ -130,7 +131,7 @@ impl Drop for Postgres {
     }
 }
 
-/// The folder with the highest number for a name.
+/// Returns the subfolder with the highest number as its name.
 fn newest(folder: &Path) -> Option<PathBuf> {
     let numbered = |path: PathBuf| Some((path.file_name()?.to_str()?.parse::<u32>().ok()?, path));
     let entries = std::fs::read_dir(folder).ok()?.filter_map(Result::ok);

@@ -1,4 +1,4 @@
-//! Receivers of hooks, good and bad ones, all on one port: the first part of the path says how one behaves.
+//! Well-behaved and misbehaving webhook receivers, all on one port. The first segment of the path selects the behavior.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -7,22 +7,22 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Each behaviour. A bad one gives way after a few attempts at a delivery, so that every event arrives in the end.
+/// All behaviors. A misbehaving receiver accepts a delivery after a few attempts, so that every event arrives eventually.
 pub(super) const MANNERS: &[&str] = &["good", "slow", "failing", "dropping", "silent", "endless"];
 
-/// What one receiver took: body and number of times by the delivery's id.
+/// The accepted deliveries of a receiver: body and number of receptions by delivery id.
 pub(super) type Taken = BTreeMap<String, (String, usize)>;
 
 #[derive(Default)]
 struct Inbox {
-    /// By manner.
+    /// Accepted deliveries by behavior.
     taken: BTreeMap<String, Taken>,
-    /// Attempts by manner and id, those that were turned away too.
+    /// Number of attempts by behavior and delivery id, including rejected ones.
     attempts: BTreeMap<(String, String), u64>,
     faults: Vec<String>,
 }
 
-/// All of them.
+/// The receivers of an episode.
 pub(super) struct Receivers {
     address: SocketAddr,
     inbox: Arc<Mutex<Inbox>>,
@@ -37,24 +37,24 @@ impl Receivers {
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let inbox = Arc::clone(&shared);
-                // A sender that was killed leaves half a request: that is none.
+                // A request that ends early, because its sender was killed, is ignored.
                 std::thread::spawn(move || serve(&stream, &inbox));
             }
         });
         Self { address, inbox }
     }
 
-    /// Where the one of this manner listens.
+    /// Returns the URL of the receiver with this behavior.
     pub(super) fn url(&self, manner: &str) -> String {
         format!("http://{}/{manner}", self.address)
     }
 
-    /// What the one of this manner took so far.
+    /// Returns the deliveries that the receiver with this behavior has accepted.
     pub(super) fn taken(&self, manner: &str) -> Taken {
         self.inbox.lock().unwrap().taken.get(manner).cloned().unwrap_or_default()
     }
 
-    /// What no receiver may see.
+    /// Returns the recorded violations of the delivery rules.
     pub(super) fn faults(&self) -> Vec<String> {
         self.inbox.lock().unwrap().faults.clone()
     }

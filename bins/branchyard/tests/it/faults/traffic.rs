@@ -1,4 +1,4 @@
-//! What clients ask for: one thing after the other, as drawn from the seed.
+//! The requests of the clients, drawn from the seed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,16 +16,16 @@ use super::expected_state::{Book, Effect, Event, Times, Token};
 const THREADS: u64 = 3;
 const D: &str = "/databases/ada/d";
 
-/// What clients work with.
+/// Environment of the clients.
 pub(super) struct TrafficHarness {
     pub(super) client: Client,
     pub(super) book: Arc<Mutex<Book>>,
-    /// A receiver for further hooks.
+    /// URL of the receiver for additional hooks.
     pub(super) receiver: String,
     pub(super) deployment: bool,
 }
 
-/// The clients of an episode; each goes on where it was.
+/// The clients of an episode. Each continues where it stopped after the previous fault.
 pub(super) struct Clients(Vec<Worker>);
 
 impl Clients {
@@ -43,7 +43,7 @@ impl Clients {
         Self((0..THREADS).map(worker).collect())
     }
 
-    /// Works until something is done, and ends what was begun.
+    /// Runs the clients while `something` runs, and lets their current requests complete.
     pub(super) fn work_during(&mut self, scene: &TrafficHarness, something: impl FnOnce()) {
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -55,7 +55,7 @@ impl Clients {
                     }
                 });
             }
-            // Whatever happens, the clients are told to end.
+            // Stops the clients even if `something` panics.
             struct Stop<'a>(&'a AtomicBool);
             impl Drop for Stop<'_> {
                 fn drop(&mut self) {
@@ -70,7 +70,7 @@ impl Clients {
 
 struct Worker {
     random: StdRng,
-    /// What it makes is named by it and a number, so that no two ask for the same.
+    /// Prefix of the names of everything this worker creates, which makes the names unique.
     name: String,
     count: usize,
     branches: Vec<String>,
@@ -109,7 +109,7 @@ impl Worker {
         let body = json!({"from_branch": "main", "to_branch": "main", "q": q});
         let effect = Effect::Row { mark: mark.to_owned(), branch: "main".to_owned() };
         let id = start(scene, &format!("{D}/sql-writes"), mark, &body, effect);
-        // Sometimes it is thought better of, mostly too late.
+        // Cancels some operations, mostly too late.
         if self.random.random_ratio(1, 12) {
             let canceled =
                 scene.client.post(&format!("/operations/{id}/cancel"), &format!("{mark}-cancel"), &json!({}));
@@ -149,7 +149,7 @@ impl Worker {
         self.forks.push(owner);
     }
 
-    /// The fork may not be there yet: then it stays.
+    /// Deletes a fork, unless it does not exist yet.
     fn delete_fork(&mut self, scene: &TrafficHarness) {
         let Some(owner) = self.forks.pop() else { return };
         let database = format!("{owner}/d");
@@ -158,7 +158,7 @@ impl Worker {
         }
         deleted(&scene.client.delete(&format!("/databases/{database}")));
         let mut book = scene.book.lock().unwrap();
-        // Its operation may not have been looked at yet.
+        // The fork's operation may not have been polled yet. The fork existed, so it succeeded.
         let fork = book.accepted.iter().position(|(_, effect)| matches!(effect, Effect::Fork(of) if *of == owner));
         if let Some(at) = fork {
             let (id, effect) = book.accepted.remove(at);
@@ -170,7 +170,7 @@ impl Worker {
     fn token(&mut self, scene: &TrafficHarness, name: &str) {
         let made = scene.client.post("/user/tokens", name, &json!({"name": name, "expires_in": "30d"}));
         assert_eq!(made.status, 201, "{}", made.body);
-        // A repeated answer does not show the secret again.
+        // A replayed answer does not show the secret again.
         let secret = made.data()["token"].as_str().map(str::to_owned);
         assert!(secret.is_some() || made.repeated, "{}", made.body);
         let id = made.text("id");
@@ -184,7 +184,7 @@ impl Worker {
         scene.book.lock().unwrap().tokens.get_mut(&id).unwrap().live = false;
     }
 
-    /// Hooks that come and go; what those that go still had to tell is nobody's business.
+    /// Registers an additional hook. The deliveries of these hooks are not checked, because the hooks are deleted again.
     fn hook(&mut self, scene: &TrafficHarness, name: &str) {
         if self.hooks.len() >= 3 {
             return;
@@ -204,18 +204,18 @@ impl Worker {
     }
 }
 
-/// Gone: now, or by an attempt whose answer was lost.
+/// Asserts that a deletion took effect, either now or by an earlier attempt whose answer was lost.
 fn deleted(reply: &Reply) {
     assert!(reply.status == 200 || (reply.repeated && reply.status == 404), "{}: {}", reply.status, reply.body);
 }
 
-/// Has an operation accepted; its bare id.
+/// Starts an operation, asserts that it was accepted, and returns its id.
 fn start(scene: &TrafficHarness, path: &str, key: &str, body: &Value, effect: Effect) -> String {
     let accepted = scene.client.post(path, key, body);
     assert_eq!(accepted.status, 202, "{path}: {}", accepted.body);
     let id = accepted.text("id").rsplit('/').next().unwrap().to_owned();
     scene.book.lock().unwrap().accept(id.clone(), effect);
-    // The same request once more is the same operation.
+    // Repeating the request must return the same operation.
     if key.ends_with('7') {
         let again = scene.client.post(path, key, body);
         assert_eq!((again.status, again.body), (202, accepted.body), "{path}: asked twice with one key");
@@ -223,7 +223,7 @@ fn start(scene: &TrafficHarness, path: &str, key: &str, body: &Value, effect: Ef
     id
 }
 
-/// Follows an operation to its end.
+/// Waits until an operation is settled and returns it.
 pub(super) fn settled(client: &Client, id: &str) -> Value {
     let began = std::time::Instant::now();
     loop {
@@ -231,7 +231,7 @@ pub(super) fn settled(client: &Client, id: &str) -> Value {
         assert_eq!(reply.status, 200, "operation {id} was accepted, and is lost: {}", reply.body);
         let status = &reply.data()["status"];
         if status == "succeeded" || status == "failed" {
-            // Nobody thought of such a failure, whatever the weather.
+            // An internal error is a bug, even during a fault.
             assert_ne!(reply.data()["error"]["code"], "INTERNAL", "{}", reply.body);
             return reply.data().clone();
         }
@@ -240,7 +240,7 @@ pub(super) fn settled(client: &Client, id: &str) -> Value {
     }
 }
 
-/// By API v1alpha1, which knows no idempotency keys: a lost answer leaves it open whether the row is there.
+/// Writes through API v1alpha1, which has no idempotency keys. If the answer is lost, the row may or may not exist.
 fn older_write(scene: &TrafficHarness, mark: &str) {
     let body = json!({"query": format!("insert into marks values ('{mark}')")});
     let ask = Ask {
@@ -280,7 +280,7 @@ fn release(scene: &TrafficHarness, tag: &str) {
     book.tags.insert(tag.to_owned(), head);
 }
 
-/// Two parts, one of them sent twice.
+/// Imports a file in two parts, uploading one of them twice.
 fn import(scene: &TrafficHarness, mark: &str) {
     let csv = format!("mark\n{mark}\n");
     let announced = json!({"content_length": csv.len(), "num_parts": 2, "file_type": "csv"});
@@ -307,7 +307,7 @@ fn import(scene: &TrafficHarness, mark: &str) {
     start(scene, &format!("{D}/imports"), mark, &body, Effect::Table(table));
 }
 
-/// A branch, a write on it, a pull; then it is merged, mostly, or closed, or left open.
+/// Creates a branch, writes to it, and opens a pull request. Mostly merges it; otherwise comments on it or closes it.
 fn pull(scene: &TrafficHarness, mark: &str, fate: u32) {
     let client = &scene.client;
     let name = format!("p-{mark}");
@@ -350,7 +350,7 @@ fn pull(scene: &TrafficHarness, mark: &str, fate: u32) {
     }
 }
 
-/// Through the gateway to the deployment, as clients of libSQL do; it has no idempotency keys.
+/// Inserts a row into the deployment through the gateway, as libSQL clients do. The protocol has no idempotency keys.
 fn insert(scene: &TrafficHarness, mark: &str) {
     let sql = format!("insert into t values ('{mark}')");
     let body = json!({"requests": [{"type": "execute", "stmt": {"sql": sql}}, {"type": "close"}]});
@@ -369,7 +369,7 @@ fn insert(scene: &TrafficHarness, mark: &str) {
     scene.book.lock().unwrap().deployed.insert(mark.to_owned(), times);
 }
 
-/// What has succeeded is there for every later request.
+/// Checks that all rows of succeeded writes are visible.
 fn read(scene: &TrafficHarness) {
     let known: Vec<String> = {
         let book = scene.book.lock().unwrap();

@@ -1,4 +1,4 @@
-//! Unmodified libSQL clients through the gateway.
+//! Unmodified libSQL clients that use the gateway.
 
 use std::process::Command;
 
@@ -13,7 +13,7 @@ fn clients_of_two_languages_use_the_gateway() {
     let yard = GatewayHarness::start(dir.path());
     let url = yard.create(&json!({}))["url"].as_str().unwrap().to_owned();
     let file = |name: &str| std::path::Path::new(CLIENTS).join("deployments").join(name);
-    // Modules are looked for beside the program.
+    // Node resolves modules relative to the script.
     let script = javascript().join("gateway.mjs");
     std::fs::copy(file("gateway.mjs"), &script).unwrap();
     let mut javascript = Command::new("node");

@@ -1,4 +1,4 @@
-//! Every endpoint once on a deployment that runs: what it answers, and which features it says it does not offer.
+//! Calls every endpoint of the hosted API on a running deployment, including the features that are answered as unsupported.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ fn every_endpoint_answers_as_the_contract_says() {
     let (status, patched) = yard.api("PATCH", HERE, Some(&json!({"disable_automatic_dolt_updates": true})));
     assert_eq!((status, &patched["data"]["disable_automatic_dolt_updates"]), (200, &json!(true)));
 
-    // Left to later.
+    // Features that are not supported yet.
     let mut replica = size();
     refused("POST", &at("/instances"), Some(&replica), 422, "UNSUPPORTED", "read replicas");
     replica["backup_id"] = json!("20260101T000000.000");
@@ -59,7 +59,7 @@ fn every_endpoint_answers_as_the_contract_says() {
     assert_eq!(status, 202);
     assert_eq!(get(&at("/service-windows"))[0]["is_default"], true);
 
-    // Settings act at once, all or none.
+    // Settings take effect at once, and a request with an invalid setting changes none.
     let set = |overrides: Value| yard.api("PATCH", &at("/config"), Some(&json!({"overrides": overrides})));
     let (status, wrong) = set(json!({"behavior_read_only": "true", "query_threads": "65"}));
     assert_eq!((status, wrong["errors"][0]["pointer"].as_str()), (422, Some("/overrides/query_threads")), "{wrong}");
@@ -73,7 +73,7 @@ fn every_endpoint_answers_as_the_contract_says() {
     assert_eq!(set(json!({"behavior_read_only": null})).0, 200);
     assert_eq!(get(&at("/config"))["settings"].as_array().unwrap().len(), 21);
 
-    // Logs both ways, metrics of the API and of the instance.
+    // Logs in both directions, and metrics from the API and from the instance.
     let (_, logs) = yard.api("GET", &at("/logs?lines=1"), None);
     assert_eq!(logs["data"].as_array().unwrap().len(), 1);
     let older = logs["meta"]["next_page_token"].as_str().unwrap();
@@ -98,7 +98,7 @@ fn every_endpoint_answers_as_the_contract_says() {
     refused("GET", &at("/metrics/nothing"), None, 404, "NOT_FOUND", "");
     assert!(yard.send("GET", &format!("{direct}metrics"), None).text().unwrap().contains("# TYPE"));
 
-    // Reboot on the same port; backups with their file; operations.
+    // A reboot keeps the port. Backups include their file. Operations are listed.
     let (status, accepted) = yard.api("POST", &at(&format!("/instances/{primary}/reboot")), None);
     assert_eq!(status, 202, "{accepted}");
     assert_eq!(yard.done(&accepted)["type"], "reboot_instance");
@@ -114,7 +114,7 @@ fn every_endpoint_answers_as_the_contract_says() {
     assert_eq!(file.bytes().unwrap().len() as u64, listed[0]["size_bytes"].as_u64().unwrap());
     assert_eq!(get(&at("/operations?type=create_backup")).as_array().unwrap().len(), 1);
 
-    // Money.
+    // Usage and spending limits.
     assert_eq!(get("/user/usage")["owners"][0]["deployments"][0]["name"], "gauges");
     let mut large = json!({"owner": "ada", "name": "large", "cloud": "local", "zone": "local", "instance_type_id": "local.large",
         "volume_type_id": "local.standard", "volume_size_gb": 100});
@@ -127,7 +127,7 @@ fn every_endpoint_answers_as_the_contract_says() {
     large["name"] = json!("gauges");
     refused("POST", "/deployments", Some(&large), 409, "CONFLICT", "");
 
-    // Removing the primary shuts down; what is stopped can be deleted, and its cost stays.
+    // Removing the primary shuts the deployment down. A stopped deployment can be deleted, and its cost remains recorded.
     let (status, removed) = yard.api("DELETE", &at(&format!("/instances/{primary}")), None);
     assert_eq!((status, removed["data"]["state"].as_str()), (202, Some("stopping")), "{removed}");
     let stopped = yard.until("stopped");

@@ -1,4 +1,4 @@
-//! The gateway: what it refuses by itself, and how.
+//! The gateway to deployments: rejections, CORS, and streaming in both directions.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -28,7 +28,7 @@ fn guessing_is_limited_by_address_and_those_who_were_let_in_go_on() {
     let began = Instant::now();
     while limited == 0 {
         assert!(began.elapsed() < Duration::from_secs(300), "nothing is limited");
-        // Many at once: a slow machine has to answer ten of them within a second.
+        // Sends many requests in parallel, because even a slow machine must answer more than ten of them within a second.
         let answers: Vec<_> = thread::scope(|scope| {
             let tokens = [unknown.as_str(), "Bearer x"].into_iter().cycle().take(24);
             let sent: Vec<_> = tokens.map(|token| scope.spawn(|| bad(token))).collect();
@@ -53,7 +53,7 @@ fn guessing_is_limited_by_address_and_those_who_were_let_in_go_on() {
         }
     }
     assert!(rejected >= 10, "{rejected}");
-    // Whoever was let in is not locked out by others behind the same address, and no credential is no guess.
+    // A known caller is not locked out by other callers behind the same address, and a request without a credential is no guess.
     assert_eq!(good("b"), 200);
     let none = yard.http.post(&url).json(&json!({"requests": []})).send().unwrap();
     assert_eq!(none.status().as_u16(), 401);
@@ -94,7 +94,7 @@ fn pages_of_allowed_origins_get_through_and_others_cannot_read() {
     assert_eq!(ask().unwrap(), "https://app.example");
 }
 
-/// Sends a request to the gateway with so much of its body.
+/// Sends a request to the gateway with the given part of its body.
 fn begin(yard: &GatewayHarness, url: &str, headers: &str, body: &[u8]) -> TcpStream {
     let address = yard.server.origin.strip_prefix("http://").unwrap();
     let path = url.strip_prefix(&yard.server.origin).unwrap();
@@ -106,7 +106,8 @@ fn begin(yard: &GatewayHarness, url: &str, headers: &str, body: &[u8]) -> TcpStr
     stream
 }
 
-/// The answer, with its head. The server may go on to take what is still sent, so its end is known by its length.
+/// Reads the answer, including its head. The end of the body follows from its length, because the server may keep the connection
+/// open.
 fn answer(mut stream: TcpStream) -> String {
     let mut text = Vec::new();
     let mut byte = [0];
@@ -140,10 +141,10 @@ fn bodies_pass_as_they_come_within_the_limits_of_the_instance() {
     let yard = GatewayHarness::start(dir.path());
     let started = yard.create(&json!({}));
     let url = format!("{}v2/pipeline", started["url"].as_str().unwrap());
-    // The instance refuses by the length that is declared, before a byte of the body is there.
+    // The instance rejects the request by its declared length, before any byte of the body arrives.
     let refused = answer(begin(&yard, &url, "content-length: 8388609", b""));
     assert!(refused.starts_with("HTTP/1.1 413") && refused.contains("PAYLOAD_TOO_LARGE"), "{refused}");
-    // What fits arrives whole, declared or in chunks.
+    // A body within the limit arrives completely, with a declared length or in chunks.
     let statement = format!("select length('{}')", "x".repeat(500_000));
     let padding = " ".repeat(3 << 20);
     let pipeline = json!({"requests": [{"type": "execute", "stmt": {"sql": statement}}, {"type": "close"}]});
@@ -154,7 +155,7 @@ fn bodies_pass_as_they_come_within_the_limits_of_the_instance() {
         let passed = answer(begin(&yard, &url, headers, body));
         assert!(passed.starts_with("HTTP/1.1 200") && passed.contains("\"500000\""), "{passed}");
     }
-    // A body that stops is refused.
+    // A body that stops arriving is rejected.
     let began = Instant::now();
     let slow = answer(begin(&yard, &url, "content-length: 1000", b"{"));
     assert!(slow.starts_with("HTTP/1.1 400") && slow.contains("PROTOCOL_ERROR"), "{slow}");
@@ -175,13 +176,13 @@ fn bodies_that_never_end_hold_little_memory_of_the_server() {
     let declared = format!("content-length: {LENGTH}");
     let held: Vec<TcpStream> = (0..30).map(|_| begin(&yard, &url, &declared, &part)).collect();
     let grown = resident_kib(yard.server.id()).saturating_sub(before);
-    // All of them have 180 MiB; the server holds two pieces of each.
+    // The bodies have 180 MiB in total. The server buffers only two chunks of each.
     assert!(grown < 60 << 10, "{grown} KiB");
     drop(held);
     yard.server.terminate();
 }
 
-/// The rows of these answers have no end.
+/// The rows of these answers never end.
 #[cfg(target_os = "linux")]
 #[test]
 fn answers_pass_as_they_come_and_wait_for_clients_that_take_nothing() {
@@ -201,15 +202,16 @@ fn answers_pass_as_they_come_and_wait_for_clients_that_take_nothing() {
         let first = String::from_utf8_lossy(&first);
         assert!(first.starts_with("HTTP/1.1 200") && first.contains("\"type\":\"row\""), "{first:.300}");
     }
-    // Nothing more is taken, so nothing more can come: the instance makes hundreds of megabytes in this time.
+    // The clients stop reading, so the server must stop reading from the instance, which produces hundreds of megabytes in this
+    // time.
     thread::sleep(Duration::from_secs(3));
     let grown = resident_kib(yard.server.id()).saturating_sub(before);
     assert!(grown < 60 << 10, "{grown} KiB");
-    // They go on where they stopped.
+    // Reading resumes where it stopped.
     for mut stream in streams {
         std::io::copy(&mut (&mut stream).take(20 << 20), &mut std::io::sink()).unwrap();
     }
-    // The longest answer of a pipeline is the instance's as well.
+    // The limit on the length of a pipeline's answer is that of the instance.
     for (bytes, outcome) in [(4 << 20, "\"type\":\"ok\""), (6 << 20, "RESPONSE_TOO_LARGE")] {
         let sql = format!("select hex(zeroblob({bytes}))");
         let body = json!({"requests": [{"type": "execute", "stmt": {"sql": sql}}, {"type": "close"}]}).to_string();
@@ -220,7 +222,7 @@ fn answers_pass_as_they_come_and_wait_for_clients_that_take_nothing() {
     yard.server.terminate();
 }
 
-/// actix answers `100 Continue` by itself, as soon as the head is there. The refusal follows at once: it waits for no byte of the body.
+/// Actix sends `100 Continue` by itself as soon as the head has arrived. The rejection must follow without waiting for the body.
 #[test]
 fn a_client_that_asks_before_it_sends_is_refused_without_its_body() {
     const CONTINUE: &str = "HTTP/1.1 100 Continue\r\n\r\n";

@@ -1,4 +1,4 @@
-//! A server with the user ada, and short ways to talk to it.
+//! A server with the user `ada`, and helpers for requests.
 
 use std::path::Path;
 use std::thread;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::process::{Server, branchyard, succeed};
 
-/// A server with the user ada.
+/// A server with the user `ada`.
 pub(crate) struct GatewayHarness {
     pub(crate) server: Server,
     pub(crate) http: Client,
@@ -45,7 +45,7 @@ impl GatewayHarness {
         (answer.status().as_u16(), answer.json().unwrap())
     }
 
-    /// Waits until the deployment is in a state.
+    /// Waits until the deployment has a state and returns the deployment.
     pub(crate) fn until(&self, state: &str) -> Value {
         let begun = Instant::now();
         loop {
@@ -58,7 +58,7 @@ impl GatewayHarness {
         }
     }
 
-    /// Runs a statement at an address clients are given; the first cell.
+    /// Runs a statement at a client URL and returns the first cell.
     pub(crate) fn sql(&self, url: &str, sql: &str) -> Value {
         let body = json!({"requests": [{"type": "execute", "stmt": {"sql": sql}}, {"type": "close"}]});
         let answer = self.send("POST", &format!("{url}v2/pipeline"), Some(&body));
@@ -74,7 +74,7 @@ pub(crate) fn size() -> Value {
 }
 
 impl GatewayHarness {
-    /// Creates `ada/gauges`, with more fields of the body; waits until it serves.
+    /// Creates `ada/gauges` with additional body fields, and waits until it has started.
     pub(crate) fn create(&self, more: &Value) -> Value {
         let mut wanted = json!({"owner": "ada", "name": "gauges", "cloud": "local", "zone": "local"});
         for part in [&size(), more] {
@@ -85,7 +85,7 @@ impl GatewayHarness {
         self.until("started")
     }
 
-    /// Waits until an operation succeeded.
+    /// Waits until an operation has succeeded and returns it.
     pub(crate) fn done(&self, accepted: &Value) -> Value {
         let id = accepted["data"]["id"].as_str().unwrap();
         let began = Instant::now();

@@ -1,5 +1,5 @@
-//! A deployment is created, serves SQL at its own port and through the gateway, is shut down, and comes back from its backup; it
-//! outlives the server.
+//! The life cycle of a deployment: created, serving SQL on its own port and through the gateway, restarted with the server, shut
+//! down, and restored from its backup.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ fn a_deployment_from_its_creation_to_its_return_from_a_backup() {
     assert_eq!(yard.sql(&direct, "select sum(a) from t"), "42");
     assert_eq!(yard.sql(&gateway, "select sum(a) from t"), "42");
 
-    // Nobody else gets in, by either way.
+    // Requests without a credential are rejected on both paths.
     for url in [&direct, &gateway] {
         let body = json!({"requests": []});
         let answer = yard.http.post(format!("{url}v2/pipeline")).json(&body).send().unwrap();
@@ -29,7 +29,7 @@ fn a_deployment_from_its_creation_to_its_return_from_a_backup() {
     let (status, cost) = yard.api("GET", "/deployments/ada/gauges/cost", None);
     assert_eq!((status, cost["data"]["items"].as_array().unwrap().len()), (200, 2), "{cost}");
 
-    // The server goes and comes back; the deployment is there again with what it held.
+    // After a restart of the server, the deployment is available again with its data.
     let origin = yard.server.origin.clone();
     yard.server.terminate();
     yard.server = serve(dir.path());

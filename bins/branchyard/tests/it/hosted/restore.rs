@@ -1,4 +1,4 @@
-//! `backup` and `restore` of a server with deployments: their own backups come along, their volumes do not.
+//! `backup` and `restore` of a server with deployments. The deployments' own backups are included; their volumes are not.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Two servers over one metadata store, each with a data folder of its own: each runs what it accepted.
+//! Two servers that share a metadata store, each with its own data folder. Each server runs the deployments that it accepted.
 
 use std::path::Path;
 use std::thread;
@@ -52,7 +52,7 @@ fn servers_that_share_a_store_leave_each_others_deployments_alone() {
     wanted.as_object_mut().unwrap().extend(size().as_object().unwrap().clone());
     assert_eq!(two.api("POST", "/deployments", Some(&wanted)).0, 202);
     until_started(&one);
-    // The other server knows of it, and says that it does not reach it.
+    // The other server lists the deployment and answers 503 where it would have to reach the instance.
     assert_eq!(two.until("started")["state"], "started");
     let gateway = format!("{}/api/v1/deployments/ada/gauges/sql/v2/pipeline", two.server.origin);
     let answer = two.send("POST", &gateway, Some(&json!({"requests": []})));
@@ -60,11 +60,12 @@ fn servers_that_share_a_store_leave_each_others_deployments_alone() {
     assert_eq!(two.api("GET", "/deployments/ada/gauges/logs", None).0, 503);
     assert_eq!(two.api("GET", "/deployments/ada/gauges/cost", None).0, 200);
 
-    // It comes and goes, in order and not, and the first one's process does not notice.
+    // Neither a restart nor a crash of the second server affects the first server's process.
     let (_, pumps) = two.api("GET", "/deployments/ada/pumps", None);
     two.server.terminate();
     two.server = serve(&store, &there);
-    // Killed while a process starts, it would find the port taken by one it knows nothing of, and take another once that is given up.
+    // Waits first: a server killed while a process starts would later find the port taken by an unknown process and choose
+    // another one.
     until_started(&two);
     two.server.kill();
     two.server = serve(&store, &there);
@@ -73,7 +74,7 @@ fn servers_that_share_a_store_leave_each_others_deployments_alone() {
     assert_eq!(seen(&one, "gauges"), before);
     one.sql(gauges["direct_url"].as_str().unwrap(), "insert into t values (1)");
 
-    // Killed and back again, the first one takes its own process over, the second one's stays.
+    // After a crash, the first server adopts its own process and leaves the second server's process alone.
     let theirs = seen(&two, "pumps");
     one.server.kill();
     one.server = serve(&store, &here);

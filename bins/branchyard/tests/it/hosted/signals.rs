@@ -1,4 +1,4 @@
-//! SIGTERM, and SIGTERM again, while an instance is drained.
+//! Two SIGTERM signals while an instance drains.
 
 use std::thread;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn a_second_signal_cuts_the_drain_short_and_nothing_acknowledged_is_lost() {
     let direct = started["direct_url"].as_str().unwrap().to_owned();
     yard.sql(&direct, "create table t(a)");
     yard.sql(&direct, "insert into t values (7)");
-    // As long as a drain waits for what runs, and longer.
+    // The statement runs longer than a drain waits.
     let metrics = format!("{direct}metrics");
     let (http, token) = (yard.http.clone(), yard.token.clone());
     let slow = thread::spawn(move || {

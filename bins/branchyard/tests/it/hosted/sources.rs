@@ -1,4 +1,4 @@
-//! Deployments and their databases that begin as clones of a hub database: at a branch, a tag, a commit.
+//! Deployments and their databases, cloned from a hub database at a branch, a tag, or a commit.
 
 use branchyard_testkit::Actor;
 use serde_json::json;
@@ -44,7 +44,7 @@ fn clones_begin_at_a_branch_a_tag_or_a_commit_and_hidden_sources_do_not_exist() 
     let (status, kept) = yard.api("DELETE", "/deployments/ada/gauges/databases/rivers", None);
     assert_eq!((status, kept["code"].as_str()), (422, Some("UNPROCESSABLE")), "the default one");
 
-    // Somebody else's private database is as if it were not there.
+    // A private database of another user is indistinguishable from a missing one.
     ada.patch("/databases/ada/rivers", &json!({"visibility": "private"})).expect(200);
     succeed(dir.path(), &["user", "create", "bob", "--email", "bob@example.test"]);
     let token = succeed(dir.path(), &["token", "create", "--user", "bob", "--name", "t", "--expires", "30d"]);

@@ -1,4 +1,5 @@
-//! Who has no role, or no longer one: they are told nothing, not even by time, from the very next request on.
+//! Users without a role, or whose role was revoked, learn nothing about a deployment, not even by timing. A revocation takes
+//! effect with the next request.
 
 use std::time::{Duration, Instant};
 
@@ -9,11 +10,11 @@ use super::harness::GatewayHarness;
 use crate::process::succeed;
 
 const REQUESTS: usize = 1_000;
-/// A machine that is busy with something else is asked again.
+/// Maximum number of measurements. Measurements are repeated because other load on the machine disturbs them.
 const RUNS: usize = 20;
 
 impl GatewayHarness {
-    /// A further user's token.
+    /// Creates another user and returns a token.
     fn user(&self, dir: &std::path::Path, name: &str) -> String {
         succeed(dir, &["user", "create", name, "--email", &format!("{name}@example.test")]);
         succeed(dir, &["token", "create", "--user", name, "--name", "t", "--expires", "30d"])
@@ -92,7 +93,7 @@ fn what_is_taken_away_is_gone_with_the_next_request() {
         assert_eq!(status, 200);
         assert_eq!(yard.run_as(&bob, url, "select 1").status().as_u16(), 404);
     }
-    // A token of the owner's own.
+    // Repeats the check with a revoked token of the owner.
     let second = succeed(dir.path(), &["token", "create", "--user", "ada", "--name", "other", "--expires", "30d"]);
     for url in &urls {
         assert_eq!(yard.run_as(&second, url, "select 1").status().as_u16(), 200);

@@ -1,4 +1,4 @@
-//! The attacks. A new one is a function and a line in [`ATTACKS`].
+//! The attacks. To add an attack, write a function and add a line to [`ATTACKS`].
 
 use std::time::{Duration, Instant};
 
@@ -17,13 +17,13 @@ pub(super) struct Attack {
     run: fn(&mut Caller),
 }
 
-/// Callers that can try an attack.
+/// The callers that can run an attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum By {
     Anyone,
-    /// It needs an account.
+    /// The attack needs an account.
     Account,
-    /// It needs the account that owns the deployment.
+    /// The attack needs the account that owns the deployment.
     Owner,
 }
 
@@ -73,10 +73,10 @@ impl Attack {
     }
 }
 
-/// The database that all can read.
+/// The public database.
 const OPEN: &str = "/api/v2/databases/vera/open";
 
-/// More reads at once than a caller may have, so that some wait and some are refused.
+/// Sends more reads than a caller may have at once, so that some wait and some are rejected.
 fn read_all(caller: &mut Caller, statements: &[String], headers: &[&str]) {
     let requests: Vec<Vec<u8>> = statements
         .iter()
@@ -134,7 +134,7 @@ fn paths(caller: &mut Caller) {
     read_all(caller, &statements, &[]);
 }
 
-/// Long answers on connections from which nothing is read.
+/// Requests long answers and reads nothing of them.
 fn untaken(caller: &mut Caller) {
     let accepts = ["accept: application/x-ndjson", "accept: text/csv", "accept: application/json"];
     let requests: Vec<Vec<u8>> = (0..12)
@@ -193,14 +193,14 @@ fn pages(caller: &mut Caller) {
     caller.crowd(&requests);
 }
 
-/// Sends these beginnings of requests, and nothing else until the patience is over.
+/// Sends the beginnings of requests, and nothing more until the caller's patience ends.
 fn half(caller: &mut Caller, beginnings: &[Vec<u8>]) {
     let held = caller.begin(beginnings);
     caller.wait(caller.until());
     caller.end(held, Instant::now());
 }
 
-/// The beginning of a request: a declared or open length, and so many bytes of it.
+/// Returns the beginning of a request: a head with a declared length or chunked encoding, and `sent` bytes of the body.
 fn beginning(caller: &Caller, method: &str, path: &str, kind: &str, declared: Option<usize>, sent: usize) -> Vec<u8> {
     let filling = vec![b'a'; sent];
     match declared {
@@ -290,7 +290,7 @@ fn conflicts(caller: &mut Caller) {
     caller.crowd(&requests);
 }
 
-/// Announces an upload; path and query of the address of its only part, and what the import has to repeat.
+/// Opens an upload. Returns path and query of the URL of its only part, and the session to repeat in the import.
 fn announce(caller: &mut Caller, database: &str, kind: &str, length: usize) -> Option<(String, Value)> {
     let body = json!({"content_length": length, "num_parts": 1, "file_type": kind});
     let request = caller.json("POST", &format!("/api/v2/databases/{database}/imports/uploads"), &body);
@@ -310,7 +310,7 @@ fn half_parts(caller: &mut Caller) {
     half(caller, &parts);
 }
 
-/// A write that computes until its time is over.
+/// A write that computes until its timeout.
 const ENDLESS_WRITE: &str = "create table if not exists endless (x); insert into endless \
     with recursive n(x) as (select 1 union all select x + 1 from n) select x from n where x < 0";
 
@@ -336,7 +336,7 @@ fn pulls(caller: &mut Caller) {
         }
         requests.push(caller.get(&format!("/vera/open/pulls/{number}")));
     }
-    // The branch moves, and with it the pull.
+    // Moves the branch, and with it the pull request.
     let moved = write("update t set v = v || '!' where id % 2", &branch);
     requests.push(caller.json("POST", &format!("{fork}/sql-writes"), &moved));
     caller.crowd(&requests);
@@ -389,7 +389,8 @@ fn imports(caller: &mut Caller) {
     caller.ask(&request);
 }
 
-/// Names whose name server keeps silent need a resolver of the test's own (`crates/testkit/tests/it/fair.rs`).
+/// Host names with a silent name server are not tested here, because they need a resolver controlled by the test
+/// (`crates/testkit/tests/it/fair.rs`).
 fn webhooks(caller: &mut Caller) {
     let database = format!("/api/v2/databases/{}/a", caller.name());
     let silent = caller.scene.silent.local_addr().unwrap();
@@ -414,7 +415,7 @@ fn webhooks(caller: &mut Caller) {
     }
 }
 
-/// Statements of the deployment, whose process is another one.
+/// Runs statements on the deployment, which has its own process.
 fn deployment(caller: &mut Caller) {
     let path = caller.scene.deployment.clone();
     let requests: Vec<Vec<u8>> = (0..12)
@@ -436,7 +437,7 @@ fn half_pipelines(caller: &mut Caller) {
     half(caller, &bodies);
 }
 
-/// Credentials that are none, and those of accounts without a role.
+/// Sends invalid credentials, and credentials of accounts without a role.
 fn guesses(caller: &mut Caller) {
     let path = caller.scene.deployment.clone();
     let requests: Vec<Vec<u8>> = (0..24)

@@ -1,4 +1,4 @@
-//! An attacker: an address, perhaps an account, and a count of what its requests came to.
+//! An attacker: a source address, optionally an account, and a count of its requests by outcome.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -11,24 +11,24 @@ use serde_json::Value;
 use super::harness::{OutageHarness, account};
 use super::wire::{Outcome, RawAnswer, Wire};
 
-/// Statuses that the contracts have for requests like these. 500 and 502 are not among them.
+/// Statuses that the contracts document for these requests. 500 and 502 are not among them.
 const DOCUMENTED: &[u16] = &[200, 201, 202, 204, 304, 400, 401, 403, 404, 408, 409, 413, 422, 429, 503];
-/// Texts that no caller may provoke.
+/// Texts of internal errors, which no caller may provoke.
 const FALSE_ALARMS: &[&str] = &["is damaged", "\"INTERNAL\""];
 
-/// What the requests of an attack came to, by status or end.
+/// Number of requests by attack and outcome. The outcome is a status or how the connection ended.
 pub(super) type Tally = BTreeMap<&'static str, BTreeMap<String, usize>>;
 
 pub(super) struct Caller<'a> {
     pub(super) scene: &'a OutageHarness,
     address: Ipv4Addr,
-    /// Number of the account; `None` = anonymous.
+    /// Number of the account; `None` if anonymous.
     pub(super) account: Option<usize>,
     pub(super) random: StdRng,
-    /// The attack under way.
+    /// The running attack.
     pub(super) attack: &'static str,
     pub(super) tally: Tally,
-    /// Answers that no attack may have.
+    /// Answers that violate the contract.
     pub(super) findings: Vec<String>,
 }
 
@@ -39,12 +39,12 @@ impl<'a> Caller<'a> {
         Self { scene, address, account, random, attack: "", tally: Tally::new(), findings: Vec::new() }
     }
 
-    /// When this attacker gives an answer up that it asks for now.
+    /// Returns the time at which the attacker stops waiting for an answer to a request sent now.
     pub(super) fn until(&self) -> Instant {
         Instant::now() + self.scene.size.patience
     }
 
-    /// The account's name; a name of nothing where there is none.
+    /// Returns the account's name, or `anonymous`.
     pub(super) fn name(&self) -> String {
         self.account.map_or_else(|| "anonymous".to_owned(), account)
     }
@@ -57,7 +57,7 @@ impl<'a> Caller<'a> {
         of[self.number(of.len())]
     }
 
-    /// Head of a request, with the caller's credential.
+    /// Returns the head of a request with the caller's credential.
     pub(super) fn head(&self, method: &str, path: &str, headers: &[&str]) -> Vec<u8> {
         let mut head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n");
         if let Some(account) = self.account {
@@ -98,14 +98,14 @@ impl<'a> Caller<'a> {
         }
     }
 
-    /// Sends all requests at once, each on a connection of its own, and hangs up when its patience is over.
+    /// Sends all requests at once, each on its own connection, and disconnects when the caller's patience ends.
     pub(super) fn crowd(&mut self, requests: &[Vec<u8>]) {
         let held = self.begin(requests);
         let until = self.until();
         self.end(held, until);
     }
 
-    /// Sends all requests, or what there is of them.
+    /// Sends requests, possibly incomplete ones, each on its own connection.
     pub(super) fn begin(&mut self, requests: &[Vec<u8>]) -> Vec<Wire> {
         let mut wires: Vec<Wire> = requests.iter().filter_map(|_| self.open()).collect();
         for (wire, request) in wires.iter_mut().zip(requests) {
@@ -114,7 +114,7 @@ impl<'a> Caller<'a> {
         wires
     }
 
-    /// Takes the answers that come in time.
+    /// Reads the answers that arrive before `until`.
     pub(super) fn end(&mut self, wires: Vec<Wire>, until: Instant) {
         for mut wire in wires {
             let outcome = wire.answer(until);

@@ -1,4 +1,4 @@
-//! The server under attack, its people and their databases.
+//! The server under attack, its users, and their databases.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,29 +12,29 @@ use serde_json::{Value, json};
 use super::wire::{Outcome, RawAnswer, Wire};
 use crate::process::{Server, branchyard, branchyard_at, succeed};
 
-/// Memory of all statements together.
+/// Memory limit of all statements together, in bytes.
 const STATEMENTS: usize = 300 << 20;
-/// Attackers with an account, each with databases of its own and a fork of the victim's.
+/// Number of attackers with an account. Each has its own databases and a fork of the victim's database.
 pub(super) const ACCOUNTS: usize = 4;
-/// Databases of an attacker, besides the fork.
+/// Databases of an attacker, in addition to the fork.
 pub(super) const OWN: [&str; 4] = ["a", "b", "c", "d"];
-/// The owner of `small` and of `open`, the base of the forks.
+/// Owner of `small` and of `open`, which is the base of the forks.
 pub(super) const VICTIM: &str = "vera";
-/// Far more than anything takes that prepares the scene.
+/// Timeout of the preparations, far above their usual duration.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Free for this test; other ones have others.
+/// Port range of instances. Other tests use other ranges.
 const PORTS: &str = "22300-22399";
 
-/// How much of everything there is.
+/// Scale of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Size {
-    /// Rows of the tables that attackers share, and so of the differences.
+    /// Number of rows in the shared tables, and therefore in their diffs.
     pub(super) rows: usize,
-    /// Connections of one attack.
+    /// Number of connections per attack.
     pub(super) connections: usize,
-    /// Bytes of a file to import.
+    /// Size in bytes of a file to import.
     pub(super) file: usize,
-    /// How long an attacker waits before it hangs up.
+    /// Time after which an attacker disconnects.
     pub(super) patience: Duration,
 }
 
@@ -46,9 +46,9 @@ pub(super) struct OutageHarness {
     victim: String,
     accounts: Vec<String>,
     log: PathBuf,
-    /// A receiver that accepts connections and keeps silent.
+    /// A receiver that accepts connections and never answers.
     pub(super) silent: TcpListener,
-    /// Path of the SQL of a deployment of the first account.
+    /// SQL path of the first account's deployment.
     pub(super) deployment: String,
 }
 
@@ -57,14 +57,14 @@ impl OutageHarness {
         let data = &dir.join("data");
         let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let metrics = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
-        // Set by `cargo xtask outage`.
+        // `cargo xtask outage` sets this variable.
         let mut command = std::env::var_os("OUTAGE_BINARY").map_or_else(branchyard, |program| branchyard_at(&program));
         command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data);
         command.env("BRANCHYARD_SQL__MEMORY_TOTAL_BYTES", STATEMENTS.to_string());
         command.env("BRANCHYARD_METRICS__LISTEN", metrics.to_string());
-        // Limits of requests are the default ones, although other tests have none.
+        // Uses the default rate limits, which other tests disable.
         command.env_remove("BRANCHYARD_RATE_LIMIT__ENABLED");
-        // Without it no receiver on this machine can be registered.
+        // Hooks may reach this machine only with this setting.
         command.env("BRANCHYARD_HOOKS__ALLOWED_CIDRS", "127.0.0.0/8");
         command.env("BRANCHYARD_HOSTED__PORT_RANGE", PORTS);
         let log = dir.join("log");
@@ -83,7 +83,7 @@ impl OutageHarness {
         scene
     }
 
-    /// Makes the databases, and the pulls from the forks, which conflict with their base in every row.
+    /// Creates the databases, the forks, and pull requests from the forks that conflict with their base in every row.
     fn fill(&mut self) {
         let rows = self.size.rows;
         let numbers = format!("with recursive n(x) as (select 1 union all select x + 1 from n where x < {rows})");
@@ -136,7 +136,7 @@ impl OutageHarness {
         self.deployment = self.deploy();
     }
 
-    /// Starts a deployment of the first account.
+    /// Starts a deployment of the first account and returns its SQL path.
     fn deploy(&self) -> String {
         let account = account(0);
         let actor = self.actor(&account, Some(&self.accounts[0]));
@@ -177,7 +177,7 @@ impl OutageHarness {
         Wire::open(from, self.address)
     }
 
-    /// What the server says of itself.
+    /// Returns the server's metrics and the state of its process.
     pub(super) fn measures(&self) -> Measures {
         let mut wire = Wire::open(Ipv4Addr::LOCALHOST, self.metrics).unwrap();
         wire.send(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
@@ -203,7 +203,8 @@ impl OutageHarness {
         }
     }
 
-    /// Stops the server, which has to end well; returns its log. Writes that attackers left may go on for a minute, so it is asked to hurry.
+    /// Stops the server, asserts that it exits successfully, and returns its log. A second signal follows after a second, because
+    /// the attackers' writes may run for a minute.
     pub(super) fn stop(mut self) -> String {
         self.server.signal();
         if self.server.ended_within(Duration::from_secs(1)).is_none() {
@@ -219,18 +220,18 @@ pub(super) fn account(number: usize) -> String {
     format!("mallory{number}")
 }
 
-/// Metrics, and what the kernel knows of the process.
+/// Metrics of the server, and the kernel's view of its process.
 pub(super) struct Measures {
     series: BTreeMap<String, f64>,
     pub(super) threads: u64,
-    /// Open sockets. Files are not counted: operations that were accepted have databases open.
+    /// Number of open sockets. Files are not counted, because accepted operations have databases open.
     pub(super) sockets: u64,
-    /// The most memory it had.
+    /// Peak memory in MiB.
     pub(super) peak_mib: u64,
 }
 
 impl Measures {
-    /// The value of a metric, by its name with its labels.
+    /// Returns the value of a metric by its name with labels.
     pub(super) fn value(&self, series: &str) -> f64 {
         *self.series.get(series).unwrap_or_else(|| panic!("no {series} in {:?}", self.series))
     }

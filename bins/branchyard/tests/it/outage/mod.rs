@@ -1,8 +1,8 @@
-//! Eight callers, half of them anonymous, that try the worst they can, against the real binary with its defaults and little memory for statements.
-//! Meanwhile others read and write as they do every day, and should hardly notice; afterwards everything is calm.
+//! Eight abusive callers, half of them anonymous, against the real binary with default settings and little memory for statements.
+//! Meanwhile, well-behaved callers read and write, and should hardly be affected. Afterwards the server must become idle.
 //!
-//! `cargo test` tries each attack once and asserts what does not depend on the speed of the machine. `cargo xtask outage` goes on for a time
-//! with the release binary, and compares times as well (docs/testing.md).
+//! `cargo test` runs each attack once and asserts everything that does not depend on the speed of the machine. `cargo xtask
+//! outage` runs for longer with the release binary and also checks times (docs/testing.md).
 #![cfg(target_os = "linux")]
 
 mod attacks;
@@ -28,21 +28,22 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use victim::{READS, Times, WRITES};
 
 const CALLERS: usize = 2 * ACCOUNTS;
-/// What well-behaved callers are promised (docs/testing.md).
+/// The limits promised to well-behaved callers (docs/testing.md).
 const READS_P99: Duration = Duration::from_millis(50);
 const WRITES_MOST: Duration = Duration::from_secs(1);
 const MEMORY_MIB: u64 = 512;
 const CALM: Duration = Duration::from_secs(2);
-/// For the short run, on any machine.
+/// Limit of the short run, which must pass on any machine.
 const CALM_AT_LAST: Duration = Duration::from_secs(120);
-/// Connections and threads that may stay after an attack: those of the measuring itself, and threads that wait for the next call.
+/// Number of additional sockets and threads allowed after an attack: connections of the measurement itself, and idle pool
+/// threads.
 const MORE_SOCKETS: u64 = 20;
 const MORE_THREADS: u64 = 64;
 
 const SHORT: Size = Size { rows: 500, connections: 12, file: 100 << 10, patience: Duration::from_millis(1_500) };
 const LONG: Size = Size { rows: 20_000, connections: 200, file: 8 << 20, patience: Duration::from_secs(3) };
 
-/// The attacks of this run: all, or those whose names contain a text.
+/// Returns the attacks of this run: all, or those whose name contains `OUTAGE_ATTACK`.
 fn chosen() -> Vec<&'static Attack> {
     let part = std::env::var("OUTAGE_ATTACK").unwrap_or_default();
     let chosen: Vec<&Attack> = ATTACKS.iter().filter(|attack| attack.name.contains(&part)).collect();
@@ -50,7 +51,7 @@ fn chosen() -> Vec<&'static Attack> {
     chosen
 }
 
-/// What a run saw.
+/// Observations of a run.
 struct Seen {
     before: Times,
     during: Times,
@@ -69,7 +70,7 @@ fn the_worst_callers_do_not_hold_up_others() {
     let seconds = number("OUTAGE_SECONDS").map(Duration::from_secs);
     let size = if seconds.is_some() { LONG } else { SHORT };
     if seconds.is_some() {
-        // Eight callers have more connections than a process may have files by default.
+        // Eight callers need more connections than the default limit on open files.
         let limit = getrlimit(Resource::Nofile);
         setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();
     }
@@ -102,7 +103,7 @@ fn the_worst_callers_do_not_hold_up_others() {
     assert!(findings.is_empty(), "{} findings with seed {seed}:\n{}", findings.len(), findings.join("\n"));
 }
 
-/// What took longer than it may.
+/// Returns the kinds of requests that exceeded their time limit.
 fn late(times: &Times) -> Vec<String> {
     let reads = READS.iter().map(|kind| (kind, "p99", times.quantile(kind, 990), READS_P99));
     let writes = WRITES.iter().map(|kind| (kind, "slowest", times.quantile(kind, 1000), WRITES_MOST));
@@ -111,10 +112,10 @@ fn late(times: &Times) -> Vec<String> {
 }
 
 fn play(scene: &OutageHarness, seed: u64, seconds: Option<Duration>) -> Seen {
-    // Requests of a kind that are measured at least.
+    // Minimum number of measured requests of each kind.
     let least = if seconds.is_some() { 50 } else { 5 };
     let calm = || victim::run(scene, &AtomicBool::new(true), least);
-    // The first ones fill caches.
+    // The first requests fill caches.
     calm();
     let before = calm();
     let idle = scene.measures();
@@ -159,7 +160,7 @@ fn play(scene: &OutageHarness, seed: u64, seconds: Option<Duration>) -> Seen {
     Seen { before, during, after, tally, findings, idle, end, calm_after }
 }
 
-/// What is left of the requests: reads that run or wait, bodies that are held, connections and threads.
+/// Returns what remains of the requests: running or waiting calls, buffered bodies, connections, and threads.
 fn left_behind(idle: &Measures, now: &Measures) -> Vec<String> {
     let mut left = Vec::new();
     let mut look = |what: String, value: f64, most: f64| {
@@ -182,7 +183,7 @@ fn left_behind(idle: &Measures, now: &Measures) -> Vec<String> {
     left
 }
 
-/// Which attack comes next: first each one once, in an order of the seed's, then any, until the time is over.
+/// The order of attacks: each attack once, in an order drawn from the seed, then random attacks until the time is over.
 struct Plan(Mutex<VecDeque<&'static Attack>>);
 
 impl Plan {

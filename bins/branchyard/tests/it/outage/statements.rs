@@ -1,6 +1,6 @@
-//! Statements that compute, allocate or nest as much as they can.
+//! Statements that compute, allocate, or nest as much as possible.
 
-/// `{n}` is a number up to some tens of millions.
+/// Expensive function calls. `{n}` is a number of up to some tens of millions.
 pub(super) const FUNCTIONS: &[&str] = &[
     "select length(unhex(printf('%.*c', {n}, 'z'), printf('%.*c', {n}, 'a') || printf('%.*c', {n}, 'z')))",
     "select length(json_patch(o, o)) from (with recursive c(x) as (select 1 union all select x + 1 from c where x < {n} / 8) \
@@ -53,7 +53,7 @@ pub(super) const MEMORY: &[&str] = &[
     "select hex(zeroblob(30000000)), hex(zeroblob(30000000)), hex(zeroblob(30000000)), hex(zeroblob(30000000))",
 ];
 
-/// Long results.
+/// Statements with long results.
 pub(super) const LONG: &[&str] = &[
     "with recursive n(x) as (select 1 union all select x + 1 from n) select x, hex(zeroblob(700)) from n",
     "with recursive n(x) as (select 1 union all select x + 1 from n) select hex(zeroblob(5000000)) from n",
@@ -87,7 +87,7 @@ pub(super) const WRITES: &[&str] = &[
      select replace(printf('%.*c', 10000000, 'a'), 'b', x) from (with recursive n(x) as (select 1 union all select x + 1 from n) select x from n)",
 ];
 
-/// Calls of JSON functions: `{doc}` is a document, `{paths}` as many paths as a call may have.
+/// Calls of JSON functions. `{doc}` is a document; `{paths}` and `{pairs}` fill the maximum number of arguments.
 pub(super) const PATHS: &[&str] = &[
     "select length(json_extract({doc}, {paths}))",
     "select length(json_remove({doc}, {paths}))",
@@ -97,7 +97,7 @@ pub(super) const PATHS: &[&str] = &[
     "select length(jsonb_set({doc}, {pairs}))",
 ];
 
-/// Makes statements that nest, or go on, so many times.
+/// Functions that build statements with the given depth or length.
 pub(super) const NESTS: &[fn(usize) -> String] = &[
     |n| format!("select {}1{}", "(".repeat(n), ")".repeat(n)),
     |n| format!("select * from {}t{}", "(select * from ".repeat(n), ")".repeat(n)),
@@ -124,7 +124,7 @@ pub(super) fn filled(template: &str, n: usize) -> String {
     template.replace("{n}", &n.to_string())
 }
 
-/// A call with 126 arguments besides a document of about so many bytes.
+/// Fills a template with 126 arguments and a document of about `bytes` bytes.
 pub(super) fn paths(template: &str, bytes: usize) -> String {
     let doc = format!("'[' || replace(printf('%.*c', {}, 'a'), 'a', '1234567,') || '1]'", bytes / 8);
     let path = |n: usize| format!("'$[{}]'", bytes / 8 - n);

@@ -1,4 +1,4 @@
-//! Well-behaved callers, and how long their requests take.
+//! Well-behaved callers that measure how long their requests take.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -10,10 +10,10 @@ use serde_json::json;
 use super::harness::{OutageHarness, VICTIM};
 use super::wire::{Outcome, RawAnswer, Wire};
 
-/// Far more than any of these requests takes.
+/// Timeout of a request, far above its usual duration.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The kinds of requests, by their names in the table.
+/// The kinds of requests, by their names in the report.
 pub(super) const READ: &str = "read by SQL";
 pub(super) const LOOK_UP: &str = "look-up";
 pub(super) const PAGE: &str = "page";
@@ -23,7 +23,7 @@ pub(super) const WRITE_TO_BASE: &str = "write to the base of forks";
 pub(super) const READS: &[&str] = &[READ, LOOK_UP, PAGE, NEWCOMER];
 pub(super) const WRITES: &[&str] = &[WRITE, WRITE_TO_BASE];
 
-/// Time from the first byte of each request to the last of its answer, by kind.
+/// Durations by kind, from the first byte of the request to the last byte of the answer.
 #[derive(Default)]
 pub(super) struct Times {
     by_kind: BTreeMap<&'static str, Vec<Duration>>,
@@ -43,7 +43,7 @@ impl Times {
         self.by_kind.get(kind).map_or(0, Vec::len)
     }
 
-    /// The time that this part of the requests of a kind did not exceed.
+    /// Returns the duration that the given share of requests did not exceed.
     pub(super) fn quantile(&self, kind: &str, per_mille: usize) -> Duration {
         let mut times = self.by_kind.get(kind).cloned().unwrap_or_default();
         times.sort_unstable();
@@ -52,7 +52,7 @@ impl Times {
     }
 }
 
-/// A caller with a connection of its own that stays open.
+/// A caller with its own persistent connection.
 struct Client<'a> {
     scene: &'a OutageHarness,
     address: Ipv4Addr,
@@ -119,7 +119,7 @@ impl<'a> Client<'a> {
         self.times.failures.push(format!("{kind}: not settled after {PATIENCE:?}"));
     }
 
-    /// Records the duration of a request that ends now.
+    /// Records the duration of a request that completes now.
     fn took(&mut self, kind: &'static str, began: Instant) {
         self.times.by_kind.entry(kind).or_default().push(began.elapsed());
     }
@@ -154,10 +154,10 @@ impl<'a> Client<'a> {
     }
 }
 
-/// Runs the victims until `stop`, and until each kind of request was answered `least` times.
+/// Runs the callers until `stop` is set and each kind of request was answered `least` times.
 pub(super) fn run(scene: &OutageHarness, stop: &AtomicBool, least: usize) -> Times {
     let mut all = Times::default();
-    // What an own address may ask without a credential is 600 requests a minute.
+    // The pace stays below the anonymous rate limit of 600 requests per minute and address.
     let lives: [(u8, Duration, &[&'static str]); 4] = [
         (2, Duration::from_millis(10), &[READ, LOOK_UP]),
         (3, Duration::from_millis(150), &[PAGE]),

@@ -1,4 +1,5 @@
-//! HTTP on a plain socket: requests can stop half-way, answers can be left unread, and each connection has a source address.
+//! HTTP over a plain socket. Requests can stop midway, answers can remain unread, and each connection has a chosen source
+//! address.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -7,9 +8,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use socket2::{Domain, SockAddr, Socket, Type};
 
-/// A request that cannot be sent within this time is left as it is.
+/// Send timeout. The rest of a request that cannot be sent in this time is dropped.
 const SEND: Duration = Duration::from_millis(200);
-/// Bytes of a body that are kept.
+/// Number of bytes of a body to keep.
 const KEPT: usize = 1 << 20;
 const HEAD: usize = 64 << 10;
 
@@ -19,16 +20,16 @@ pub(super) enum Outcome {
     Answered(RawAnswer),
     /// The server closed the connection.
     Closed,
-    /// The client hung up before an answer was complete.
+    /// The client disconnected before the answer was complete.
     HungUp,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct RawAnswer {
     pub(super) status: u16,
-    /// Whether there is a `Retry-After`.
+    /// Whether the answer has `Retry-After`.
     pub(super) retry_after: bool,
-    /// The first megabyte.
+    /// The first MiB of the body.
     pub(super) body: Vec<u8>,
 }
 
@@ -42,7 +43,7 @@ impl RawAnswer {
     }
 }
 
-/// A connection.
+/// A client connection.
 pub(super) struct Wire {
     stream: TcpStream,
     received: Vec<u8>,
@@ -59,9 +60,9 @@ impl Wire {
         Ok(Self { stream, received: Vec::new() })
     }
 
-    /// Sends as much as the server takes.
+    /// Sends as many bytes as the server reads.
     pub(super) fn send(&mut self, bytes: &[u8]) {
-        // A server that refuses may close before everything is sent; the answer says why.
+        // A server that rejects a request may close the connection before everything is sent. The answer states the reason.
         let _ = self.stream.write_all(bytes);
     }
 
@@ -80,7 +81,7 @@ impl Wire {
             let rest = self.received.split_off(end);
             let head = String::from_utf8_lossy(&std::mem::replace(&mut self.received, rest)).to_ascii_lowercase();
             let Some(status) = head.get(9..12).and_then(|status| status.parse().ok()) else { return Outcome::Closed };
-            // `100 Continue` is followed by the answer proper.
+            // `100 Continue` is followed by the final answer.
             if status == 100 {
                 continue;
             }
@@ -117,7 +118,7 @@ impl Wire {
         }
     }
 
-    /// Receives more, at least for a moment even if the time is over.
+    /// Receives more bytes. Waits at least a millisecond, even if `until` has passed.
     fn receive(&mut self, until: Instant) -> Result<usize, Outcome> {
         let mut buffer = [0; 16 << 10];
         let rest = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
