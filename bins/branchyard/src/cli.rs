@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[derive(Debug, Parser)]
 #[command(name = "branchyard", version, about)]
 pub struct Cli {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -67,7 +67,7 @@ pub enum Command {
         /// Location of state and configuration.
         #[command(flatten)]
         place: ServerLocation,
-        /// What to do.
+        /// The action to take.
         #[command(subcommand)]
         action: UserAction,
     },
@@ -76,7 +76,7 @@ pub enum Command {
         /// Location of state and configuration.
         #[command(flatten)]
         place: ServerLocation,
-        /// What to do.
+        /// The action to take.
         #[command(subcommand)]
         action: OrgAction,
     },
@@ -85,7 +85,7 @@ pub enum Command {
         /// Location of state and configuration.
         #[command(flatten)]
         place: ServerLocation,
-        /// What to do.
+        /// The action to take.
         #[command(subcommand)]
         action: TokenAction,
     },

@@ -163,7 +163,7 @@ enum ThreadFate {
     IsReplaced,
 }
 
-/// Returns a function that lowers the priority of the current thread. The function may be called on any thread.
+/// Returns a function that lowers the priority of the thread that called this function, even if the result is called on another thread.
 #[cfg(target_os = "linux")]
 fn lower_priority_of_this_thread() -> impl Fn() + Sync {
     // Linux keeps a priority per thread, and `setpriority` accepts a thread id in place of a process id.

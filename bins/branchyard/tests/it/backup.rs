@@ -44,7 +44,7 @@ fn a_backup_taken_under_writes_is_restored_whole() {
                 write(&ada, &format!("insert into t values ({n})"));
             }
         });
-        // Once there is something to find again.
+        // Waits until there is a row to restore.
         while ada.read("ada/rivers", "main", "select count(*) from t") == serde_json::json!([["0"]]) {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
