@@ -135,7 +135,7 @@ fn supervise(deployments: &Deployments, stop: &Arc<AtomicBool>) {
             Ok(busy) => {
                 for hold in busy.into_iter().filter_map(|id| DeploymentClaim::take(&taken, id)) {
                     let (deployments, stop) = (deployments.clone(), Arc::clone(stop));
-                    // The thread copies databases with the engine, which needs a large stack.
+                    // The engine copies databases on this thread, which therefore gets more stack than the default.
                     let thread = thread::Builder::new().name(format!("fleet-{}", hold.id)).stack_size(8 << 20);
                     match thread.spawn(move || keep(&deployments, &stop, &hold)) {
                         Ok(thread) => threads.push(thread),
