@@ -1,4 +1,4 @@
-//! Which address a request comes from, behind proxies or not.
+//! The client's IP address, taken from the connection or from a trusted proxy's header.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -6,10 +6,10 @@ use actix_web::http::header::HeaderMap;
 
 use crate::config::{ForwardedHeader, Proxies};
 
-/// The address of the client: that of the connection, or what a trusted proxy says it is.
+/// Returns the address of the client: the peer address of the connection, or the address that a trusted proxy reports.
 ///
-/// The list a proxy sends is read from its end, where the nearest proxy wrote; the first entry that is no trusted proxy is
-/// the client. What stands before it was sent by the client and is not believed.
+/// The proxy's list is read from its end, where the nearest proxy appended its entry. The first entry that is not a trusted proxy
+/// is the client. Earlier entries were sent by the client and are ignored.
 pub(crate) fn client_address(peer: Option<SocketAddr>, headers: &HeaderMap, proxies: &Proxies) -> Option<IpAddr> {
     let mut client = peer?.ip().to_canonical();
     let trusted = |address: IpAddr| proxies.trust(address);
@@ -26,7 +26,7 @@ pub(crate) fn client_address(peer: Option<SocketAddr>, headers: &HeaderMap, prox
     Some(client)
 }
 
-/// The addresses of the header, first to last; `None` for what is no address (`unknown`, `_hidden`).
+/// Returns the addresses of the header, first to last. An entry that is not an address (`unknown`, `_hidden`) is `None`.
 fn forwarded_for(headers: &HeaderMap, header: ForwardedHeader) -> Vec<Option<IpAddr>> {
     let name = match header {
         ForwardedHeader::XForwardedFor => "x-forwarded-for",
@@ -47,7 +47,7 @@ fn forwarded_for(headers: &HeaderMap, header: ForwardedHeader) -> Vec<Option<IpA
         .collect()
 }
 
-/// An address, with or without brackets and port.
+/// Parses an address with or without brackets and port.
 fn parse(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|rest| rest.split_once(']')).map_or(text, |(address, _)| address);
     let address: IpAddr = bare.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|socket| socket.ip()))?;

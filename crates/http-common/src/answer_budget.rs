@@ -1,7 +1,7 @@
-//! Room for long answers in memory while they are being sent.
+//! A memory budget for long responses that are being sent.
 //!
-//! A client that takes an answer slowly holds it in memory. Such answers share a budget as the bodies of requests do; if it is used up, the longest
-//! answer of the caller that holds most is broken off to make room.
+//! A response stays in memory until its client has read it. Long responses share a budget, as request bodies do. When the budget is
+//! exhausted, the longest response of the caller that holds the most memory is aborted to make room.
 
 use std::cell::RefCell;
 use std::io;
@@ -22,22 +22,23 @@ use crate::state::AppState;
 use branchyard_executor::CallerKey;
 use branchyard_executor::{BodyBudget, BodyRoom, NoRoom};
 
-/// Answers of at most so many bytes need no room.
+/// Responses of at most this many bytes need no room.
 const SHORT: u64 = 64 << 10;
-/// Bytes that the HTTP library is given at a time. It copies all that it is given.
+/// Bytes handed to the HTTP library per poll. The library copies every piece it receives.
 const PIECE: usize = 64 << 10;
 
-/// In the extensions of a request with another method than `GET`: it has no effect, so its answer may be refused.
+/// Marks a request whose method is not `GET` but which has no effect, so that its response may be refused. Kept in the request's
+/// extensions.
 #[derive(Debug, Clone, Copy)]
 pub struct NoEffect;
 
-/// Returns the budget of answers: `total` bytes, of which one caller has at most half, or `largest` if that is more.
+/// Returns the response budget: `total` bytes in all, and per caller half of that or `largest`, whichever is more.
 pub(crate) fn answer_budget(total: usize, largest: usize) -> std::sync::Arc<BodyBudget> {
     BodyBudget::new(total, largest.max(total / 2))
 }
 
-/// Takes room for a long answer, or replaces it with 429 or 503 if there is none. The answer to a request with an effect is sent in any case, for the
-/// client has to learn what was done.
+/// Reserves room for a long response, or replaces the response with 429 or 503 if there is none. The response to a request with an
+/// effect is always sent, because the client must learn the outcome.
 pub async fn with_room(
     state: &AppState,
     response: ServiceResponse<BoxBody>,
@@ -48,12 +49,12 @@ pub async fn with_room(
         return response;
     }
     let room = state.answers.open(caller_of(state, response.request()));
-    // One answer alone always has room.
+    // A single response always fits the caller's share.
     let bytes = usize::try_from(size).unwrap_or(usize::MAX).min(state.answers.share());
     match room.grow(bytes).await {
         Ok(()) => response.map_body(|_, body| match body.try_into_bytes() {
             Ok(bytes) => BoxBody::new(LongAnswer::new(bytes, room)),
-            // A stream, which holds little.
+            // A stream holds little memory and needs no room.
             Err(body) => body,
         }),
         Err(why) if has_no_effect(response.request()) => response.into_response(refuse(no_room(why).into())),
@@ -83,12 +84,12 @@ fn no_room(why: NoRoom) -> Problem {
     }
 }
 
-/// A long answer that is given away piece by piece, and may have to be broken off.
+/// A long response body that is sent in pieces and can be aborted to free its room.
 struct LongAnswer {
     size: u64,
-    /// What has not been given away yet; `None` once it was broken off.
+    /// The bytes not sent yet; `None` once the response was aborted.
     rest: Rc<RefCell<Option<Bytes>>>,
-    /// Holds the room.
+    /// The task that holds the room and waits for its eviction.
     eviction: JoinHandle<()>,
 }
 
@@ -97,7 +98,7 @@ impl LongAnswer {
         let size = bytes.len() as u64;
         let rest = Rc::new(RefCell::new(Some(bytes)));
         let held = Rc::clone(&rest);
-        // The body is not polled while its client takes nothing.
+        // A separate task is needed, because the body is not polled while its client does not read.
         let eviction = actix_web::rt::spawn(async move {
             room.evicted().await;
             held.replace(None);

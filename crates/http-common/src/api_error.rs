@@ -1,4 +1,5 @@
-//! The one place where an error of the domain becomes a problem. No `_` arms on our own enums: a new variant has to choose.
+//! Maps the domain's errors to problem documents. No other module does. There are no `_` arms on our own enums, so that a new
+//! variant needs a decision.
 
 use branchyard_deployments::errors::DeploymentError;
 use branchyard_domain::errors::{
@@ -8,12 +9,12 @@ use branchyard_domain::errors::{
 use branchyard_domain::ports::{AddressError, EngineError, MetadataError};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem, escape_pointer_token};
 
-/// Why a use case did not do what was asked.
+/// The error of a use case, before it becomes a response.
 #[derive(Debug)]
 pub enum ApiError {
-    /// For the client to read.
+    /// An error for the client.
     Problem(Problem),
-    /// For the operator to read.
+    /// A fault for the operator's log.
     Fault(Fault),
 }
 
@@ -34,12 +35,12 @@ impl From<Fault> for ApiError {
     }
 }
 
-/// 409 for a key whose first request is still running.
+/// Returns the 409 for an idempotency key whose first request is still running.
 pub(crate) fn key_in_flight() -> Problem {
     Problem::new(ErrorCode::Conflict, "a request with this idempotency key is still running").retry_after(1)
 }
 
-/// What the client reads of a fault; the operator reads the fault itself in the log.
+/// Returns the problem that the client receives for a fault. The fault itself goes to the operator's log.
 pub(crate) fn problem_of_fault(fault: &Fault) -> Problem {
     let unavailable = match fault {
         Fault::Metadata(MetadataError::Unavailable(_)) | Fault::Unsettled(_) => true,

@@ -1,4 +1,4 @@
-//! Successful answers.
+//! Successful JSON responses.
 
 use actix_web::body::BoxBody;
 use actix_web::http::{StatusCode, header};
@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use crate::coding::{Coding, TaggedCoding};
 use crate::conditional::IfNoneMatch;
 
-/// An answer with a JSON body, ready to be sent or to be saved under an idempotency key.
+/// A response with a JSON body, ready to be sent or to be saved under an idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApiResponse {
     status: u16,
@@ -25,7 +25,7 @@ pub struct ApiResponse {
     coding: Option<Coding>,
 }
 
-/// The JSON of a value. Our wire types cannot fail to serialize: their maps have string keys.
+/// Returns the JSON of a value. Serializing our wire types cannot fail, because their maps have string keys.
 pub(crate) fn to_json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_else(|error| {
         tracing::error!(%error, "a wire type did not serialize");
@@ -33,7 +33,7 @@ pub(crate) fn to_json(value: &impl Serialize) -> String {
     })
 }
 
-/// A strong entity tag of a resource: of its JSON.
+/// Returns a strong entity tag of a resource: a hash of its JSON.
 pub fn etag_of(data: &impl Serialize) -> String {
     etag_of_json(&to_json(data))
 }
@@ -43,7 +43,7 @@ fn etag_of_json(json: &str) -> String {
     format!("\"{}\"", hex(digest.get(..16).unwrap_or_default()))
 }
 
-/// Lower-case hex.
+/// Returns the bytes as lowercase hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     const DIGITS: [char; 16] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
     let digits = |byte: &u8| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
@@ -51,19 +51,19 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 impl ApiResponse {
-    /// `{"data": …}` without an entity tag.
+    /// Creates a response of the form `{"data": …}` without an entity tag.
     pub fn data(status: u16, data: &impl Serialize) -> Self {
         Self::with_body(status, format!("{{\"data\":{}}}", to_json(data)))
     }
 
-    /// `{"data": …}` of a resource, with its entity tag.
+    /// Creates a response of the form `{"data": …}` with the entity tag of the data.
     pub fn resource(status: u16, data: &impl Serialize) -> Self {
         let json = to_json(data);
         let etag = etag_of_json(&json);
         Self { etag: Some(etag), ..Self::with_body(status, format!("{{\"data\":{json}}}")) }
     }
 
-    /// A body made elsewhere.
+    /// Creates a response with this JSON text as its body.
     pub fn with_body(status: u16, body: impl Into<ByteString>) -> Self {
         Self {
             status,
@@ -77,52 +77,52 @@ impl ApiResponse {
         }
     }
 
-    /// With `Location`.
+    /// Sets `Location`.
     #[must_use]
     pub fn at(mut self, location: String) -> Self {
         self.location = Some(location);
         self
     }
 
-    /// With this entity tag.
+    /// Sets or clears the entity tag.
     #[must_use]
     pub fn tagged(mut self, etag: Option<String>) -> Self {
         self.etag = etag;
         self
     }
 
-    /// Its entity tag covers this content coding.
+    /// Declares that the entity tag covers this content coding.
     #[must_use]
     pub fn coded(mut self, coding: Coding) -> Self {
         self.coding = Some(coding);
         self
     }
 
-    /// How many bytes it takes to keep.
+    /// Returns the approximate number of bytes that a cached copy takes.
     pub(crate) fn weight(&self) -> usize {
         self.body.len() + self.etag.as_ref().map_or(0, String::len)
     }
 
-    /// With `Retry-After`.
+    /// Sets `Retry-After`, in seconds.
     #[must_use]
     pub fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds);
         self
     }
 
-    /// Holds a secret: no cache may keep it.
+    /// Marks the response as secret: it is sent with `Cache-Control: no-store`.
     #[must_use]
     pub fn secret(mut self) -> Self {
         self.no_store = true;
         self
     }
 
-    /// As it is saved under an idempotency key.
+    /// Returns the form in which the response is saved under an idempotency key.
     pub(crate) fn encode(&self) -> Vec<u8> {
         to_json(self).into_bytes()
     }
 
-    /// Reads what [`ApiResponse::encode`] wrote.
+    /// Reads the form that [`ApiResponse::encode`] wrote. The result is marked as a replay.
     pub(crate) fn decode(saved: &[u8]) -> Option<Self> {
         let answer: Self = serde_json::from_slice(saved).ok()?;
         Some(Self { replayed: true, ..answer })
@@ -132,7 +132,6 @@ impl ApiResponse {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// The response.
     pub(crate) fn into_response(self) -> HttpResponse {
         let mut response = HttpResponse::build(self.status_code());
         if let Some(coding) = self.coding {
@@ -154,7 +153,7 @@ impl ApiResponse {
         response.body(self.body.into_bytes())
     }
 
-    /// 304 with this entity tag.
+    /// Returns a 304 response with this entity tag.
     pub(crate) fn not_modified(etag: &str) -> HttpResponse {
         HttpResponse::NotModified().insert_header((header::ETAG, etag)).finish()
     }

@@ -1,4 +1,4 @@
-//! Tables as the files of a ZIP archive, written as they are read.
+//! ZIP archives of tables, written while the tables are read.
 
 use std::cell::Cell;
 use std::io::{self, Write};
@@ -17,7 +17,7 @@ use crate::csv::{csv_header, csv_row};
 use crate::download::{DownloadWriter, Ending};
 use crate::row_out::RowOut;
 
-/// The file of a table: its name but for what would lead out of the archive's folder or cannot be printed.
+/// Returns the file name of a table. Percent-encodes control characters and everything that could leave the archive's folder.
 fn file_name(table: &str) -> String {
     let mut name = String::new();
     for (at, letter) in table.char_indices() {
@@ -30,7 +30,7 @@ fn file_name(table: &str) -> String {
     name + ".csv"
 }
 
-/// A download as something to write to. It breaks when the client is gone; what is written once the archive was given up goes nowhere.
+/// A writer to a download. Writing fails once the client is gone. After the archive was abandoned, all writes are discarded.
 struct Pipe {
     writer: DownloadWriter<()>,
     abandoned: Rc<Cell<bool>>,
@@ -50,8 +50,8 @@ impl Write for Pipe {
     }
 }
 
-/// Sends every table at a commit as an archive. A client that goes away ends it; what fails gives the writer up, which breaks off a
-/// download that has begun.
+/// Sends every table at a commit as a ZIP archive. Stops without an error if the client disconnects. On an error the writer is
+/// dropped without an ending, which aborts a download that has begun.
 ///
 /// # Errors
 /// As [`branchyard_domain::usecases::Exports::table`].
@@ -82,7 +82,7 @@ pub fn send_archive(
     Ok(())
 }
 
-/// An archive under way.
+/// A ZIP archive that is being written to a download.
 struct ZipDownload {
     zip: ZipWriter<StreamWriter<Pipe>>,
     abandoned: Rc<Cell<bool>>,
@@ -95,27 +95,29 @@ impl ZipDownload {
         Self { zip: ZipWriter::new_stream(pipe), abandoned }
     }
 
-    /// Begins the file of a table; its rows go to the sink.
+    /// Begins the file of a table and returns the sink for its rows.
     ///
     /// # Errors
-    /// When the client is gone.
+    /// Fails if the client is gone.
     fn table(&mut self, table: &str) -> io::Result<TableFile<'_>> {
-        // How long a table is shows only at its end.
+        // The size of the file is not known in advance, so the 64-bit format is used.
         let options = SimpleFileOptions::default().compression_method(CompressionMethod::Deflated).large_file(true);
         self.zip.start_file(file_name(table), options).map_err(io::Error::other)?;
         Ok(TableFile { archive: &mut self.zip, buffer: Vec::new(), gone: false })
     }
 
-    /// Gives the archive up. Nothing is written any more: an archive that is dropped writes its directory, with which half of it
-    /// would look whole.
+    /// Abandons the archive and discards all further writes. Dropping a `ZipWriter` writes the central directory, which would make
+    /// a partial archive look complete.
     fn abandon(self) {
         self.abandoned.set(true);
     }
 
-    /// Ends the archive and gives the download back.
+    /// Finishes the archive and returns the download's writer.
     ///
     /// # Errors
-    /// When the client is gone.
+    /// Fails if the client is gone.
+    /// =124
+    /// A sink that writes the rows of one table as CSV.
     fn finish(self) -> io::Result<DownloadWriter<()>> {
         Ok(self.zip.finish().map_err(io::Error::other)?.into_inner().writer)
     }
@@ -125,7 +127,7 @@ impl ZipDownload {
 struct TableFile<'a> {
     archive: &'a mut ZipWriter<StreamWriter<Pipe>>,
     buffer: Vec<u8>,
-    /// The client is gone.
+    /// Whether the client is gone.
     gone: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Bodies of requests that are read into memory, bounded.
+//! Request bodies that are read into memory, with limits on size, time and total memory.
 
 use std::sync::Arc;
 
@@ -14,10 +14,11 @@ use crate::request_policy::BodyTypes;
 use branchyard_executor::CallerKey;
 use branchyard_executor::{BodyBudget, BodyRoom, NoRoom};
 
-/// Bytes of a body of a caller without a credential.
+/// Maximum size in bytes of the body of a caller without a credential.
 const ANONYMOUS_BODY: usize = 64 << 10;
 
-/// What a route does with the body of a caller without a credential. A route puts its own into its data; without, [`Self::Refused`] holds.
+/// The treatment of request bodies of callers without a credential. A route sets its policy in its app data; the default is
+/// [`Self::Refused`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AnonymousBodies {
     /// 401 before the body is read: the route needs a credential.
@@ -25,7 +26,7 @@ pub enum AnonymousBodies {
     Refused,
     /// The body is read up to 64 KiB.
     Short,
-    /// The body is read up to the limit of all.
+    /// The body is read up to the general limit.
     Whole,
 }
 
@@ -34,7 +35,7 @@ impl AnonymousBodies {
         request.app_data::<Self>().copied().unwrap_or_default()
     }
 
-    /// Returns the limit for a caller without a credential where all others have `limit`.
+    /// Returns the limit for a caller without a credential, where `limit` applies to all others.
     pub(crate) fn limit(self, limit: usize) -> usize {
         match self {
             Self::Refused | Self::Short => limit.min(ANONYMOUS_BODY),
@@ -43,15 +44,15 @@ impl AnonymousBodies {
     }
 }
 
-/// A body in memory, and its room in the budget.
+/// A body in memory, with its reservation in the memory budget.
 pub struct ReadBody {
-    /// What was sent.
+    /// The bytes of the body.
     pub bytes: Bytes,
-    /// Kept for as long as the body, or what was made of it, is in memory.
+    /// The reservation. Keep it for as long as the body, or data derived from it, is in memory.
     pub room: BodyRoom,
 }
 
-/// Checks what is known of a body before it is read: its declared length and, if it is not empty, its type.
+/// Checks the declared length of a body and, if the length is not zero, its media type. Reads nothing.
 ///
 /// # Errors
 /// 413, 415.
@@ -59,7 +60,7 @@ pub(crate) fn check_head(request: &HttpRequest, types: BodyTypes, limit: usize) 
     match declared(request) {
         Some(length) if length > limit as u64 => Err(too_large(limit)),
         Some(length) if length > 0 => check_type(request, types),
-        // The length of a body in chunks is not known.
+        // A chunked body declares no length.
         Some(_) | None => Ok(()),
     }
 }
@@ -71,10 +72,11 @@ pub(crate) fn check_type(request: &HttpRequest, types: BodyTypes) -> Result<(), 
     Err(Problem::new(ErrorCode::UnsupportedMediaType, "the body must be sent as application/json"))
 }
 
-/// Reads a body of at most `limit` bytes, in time and within the budget. `check` is asked before its first byte.
+/// Reads a body of at most `limit` bytes within its deadline and the memory budget. Calls `check` before accepting the first byte.
 ///
 /// # Errors
-/// 400 if the body is cut short or too slow, 413 above the limit, 429 and 503 without room; what `check` says.
+/// 400 if the body is truncated or too slow, 413 above the limit, 429 or 503 if there is no memory for it, and any error of
+/// `check`.
 pub(crate) async fn read(
     mut payload: Payload,
     limit: usize,
@@ -133,7 +135,7 @@ fn no_room(why: NoRoom) -> Problem {
     }
 }
 
-/// The length a request declares.
+/// Returns the value of `Content-Length`, if the request has one.
 pub(crate) fn declared(request: &HttpRequest) -> Option<u64> {
     request.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
@@ -160,7 +162,7 @@ mod tests {
 
     const CALLER: CallerKey = CallerKey::Address(1);
 
-    /// A body that brings a byte every few milliseconds.
+    /// Returns a body that delivers one byte every 5 ms.
     fn slow(bytes: usize) -> Payload {
         let slowed = stream::iter(0..bytes).then(|_| async {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -202,7 +204,7 @@ mod tests {
         assert_eq!(AnonymousBodies::Whole.limit(2 << 20), 2 << 20);
     }
 
-    /// One caller sends large bodies that never end; another caller's small body is read all the same.
+    /// One caller sends large bodies that never end. Another caller's small body must still be read.
     #[actix_web::test]
     async fn bodies_that_never_end_make_room_for_those_of_others() {
         let budget = BodyBudget::new(4_000, 1_000);

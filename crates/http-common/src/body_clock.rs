@@ -1,4 +1,4 @@
-//! How fast the body of a request has to arrive.
+//! Deadlines and minimum transfer rates for request bodies.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use tokio::time::Instant;
 
 use crate::config::BodyTimeouts;
 
-/// The body fell behind the pace, or missed its deadline.
+/// The error for a body that fell below the minimum rate or missed its deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooSlow;
 
-/// The clock of one body. Time in which the server takes nothing does not count.
+/// Measures the transfer of one body. Time during which the server does not read is excluded.
 #[derive(Debug)]
 pub struct BodyClock {
     patience: BodyTimeouts,
@@ -24,12 +24,13 @@ pub struct BodyClock {
 }
 
 impl BodyClock {
-    /// The clock of a body that is read into memory: it has a deadline.
+    /// Creates the clock of a body that is read into memory. The whole body has a deadline.
     pub fn bounded(patience: &BodyTimeouts) -> Self {
         Self::new(patience, true)
     }
 
-    /// The clock of a body that is passed on as it arrives: it may take any time, but no long pause.
+    /// Creates the clock of a body that is passed on as it arrives. The body has no overall deadline, but no pause may exceed
+    /// [`BodyTimeouts::stall`].
     pub fn streamed(patience: &BodyTimeouts) -> Self {
         Self::new(patience, false)
     }
@@ -39,10 +40,10 @@ impl BodyClock {
         Self { patience: patience.clone(), is_bounded, began, server_time, received: 0 }
     }
 
-    /// Returns the next piece of the body; `None` at its end.
+    /// Returns the next piece of the body, or `None` at its end.
     ///
     /// # Errors
-    /// [`TooSlow`]; the body should not be read further.
+    /// [`TooSlow`] if the client fell behind. The body must not be read further.
     pub async fn next<S, E>(&mut self, body: &mut S) -> Result<Option<Result<Bytes, E>>, TooSlow>
     where
         S: Stream<Item = Result<Bytes, E>> + Unpin,
@@ -57,12 +58,12 @@ impl BodyClock {
         Ok(piece)
     }
 
-    /// Excludes time for which the server, not the client, held the body up.
+    /// Excludes time during which the server, not the client, delayed the body.
     pub fn exclude(&mut self, server_time: Duration) {
         self.server_time += server_time;
     }
 
-    /// Returns how long the client may take to send more than it has sent.
+    /// Returns the time that the bytes received so far have earned the client, counted from the start of the body.
     fn allowance(&self) -> Duration {
         let earned = Duration::from_secs(self.received / self.patience.bytes_per_second.max(1));
         let paced = self.patience.grace.saturating_add(earned);

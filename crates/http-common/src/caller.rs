@@ -1,4 +1,4 @@
-//! Who asks: the `Authorization` header, checked.
+//! The caller of a request, authenticated by the `Authorization` header.
 
 use std::net::IpAddr;
 
@@ -18,7 +18,7 @@ use crate::request_policy::Credentials;
 use crate::state::AppState;
 use branchyard_executor::CallerKey;
 
-/// The token of a request; `None` when it sends no credential.
+/// Returns the token of a request, or `None` if the request has no credential.
 fn token_of(request: &HttpRequest, forms: &Credentials) -> Result<Option<PlainToken>, Problem> {
     let refused = |reason| Problem::invalid_token(forms.malformed.unwrap_or(reason));
     let mut values = request.headers().get_all(header::AUTHORIZATION);
@@ -44,8 +44,8 @@ fn token_of(request: &HttpRequest, forms: &Credentials) -> Result<Option<PlainTo
     Ok(Some(token))
 }
 
-/// The caller of a request, counted against their quota. A bad credential is refused also where none is needed, and counts
-/// against the address (v2 §1.10, §2.5).
+/// Authenticates the caller and counts the request against the caller's quota. An invalid credential is refused even where none is
+/// required, and counts against the client's address (v2 §1.10, §2.5).
 pub(crate) async fn caller_of(
     state: &AppState,
     request: &HttpRequest,
@@ -64,7 +64,7 @@ pub(crate) async fn caller_of(
     };
     let known = token.as_ref().is_ok_and(|(hash, _)| state.rates.accepted(hash.as_bytes()));
     if !known {
-        // Before any look-up: guessing costs us nothing once the address has used up its quota.
+        // This check precedes any lookup, so that guessing tokens costs the server nothing once the address has used up its quota.
         let shown = state.rates.look_address(address, now);
         settle(request, shown)?;
     }
@@ -73,7 +73,7 @@ pub(crate) async fn caller_of(
         settle(request, shown).err().unwrap_or_else(|| problem.into())
     };
     let (hash, _) = token.map_err(reject)?;
-    // A fault of ours counts against nobody.
+    // A fault of the server counts against no quota.
     request.extensions_mut().insert(QuotaCharge::Free);
     let accepted = *hash.as_bytes();
     let found = match state.hub.tokens().known(&hash) {
@@ -94,7 +94,7 @@ pub(crate) async fn caller_of(
     Ok(Caller::User(user))
 }
 
-/// Counts a request whose caller was found out otherwise, by a session for example.
+/// Counts a request whose caller was authenticated by other means, for example by a session.
 pub(crate) fn count(state: &AppState, request: &HttpRequest, caller: &Caller) -> Result<(), HandlerError> {
     let now = state.hub.now();
     let shown = match caller {
@@ -104,7 +104,7 @@ pub(crate) fn count(state: &AppState, request: &HttpRequest, caller: &Caller) ->
     settle(request, shown)
 }
 
-/// Keeps what was counted for the headers of the response; refuses a request that was one too many.
+/// Records the quota for the headers of the response, and refuses the request with 429 if it exceeds the quota.
 fn settle(request: &HttpRequest, shown: Option<QuotaHeaders>) -> Result<(), HandlerError> {
     request.extensions_mut().insert(QuotaCharge::As(shown));
     match shown.and_then(|shown| shown.refusal()) {
@@ -113,12 +113,12 @@ fn settle(request: &HttpRequest, shown: Option<QuotaHeaders>) -> Result<(), Hand
     }
 }
 
-/// The network address of the client.
+/// Returns the network address of the client.
 pub(crate) fn address_of(state: &AppState, request: &HttpRequest) -> Option<IpAddr> {
     client_address(request.peer_addr(), request.headers(), &state.config.proxies)
 }
 
-/// An address for people.
+/// Returns the display form of an address; empty if there is none.
 pub(crate) fn address_text(address: Option<IpAddr>) -> String {
     address.map(|address| address.to_string()).unwrap_or_default()
 }

@@ -1,10 +1,10 @@
-//! Values of results as text, the same in every version of the API (v2 §6.3).
+//! The text form of result values, shared by every version of the API (v2 §6.3).
 
 use std::borrow::Cow;
 
 use branchyard_domain::ports::ValueRef;
 
-/// The storage class of a value; `None` for NULL.
+/// Returns the SQLite storage class of a value, or `None` for NULL.
 pub fn storage_class(value: ValueRef<'_>) -> Option<&'static str> {
     match value {
         ValueRef::Null => None,
@@ -15,7 +15,8 @@ pub fn storage_class(value: ValueRef<'_>) -> Option<&'static str> {
     }
 }
 
-/// The shortest decimal that reads back to the same double, with a point or an exponent.
+/// Returns the shortest decimal that reads back to the same double, with a decimal point or an exponent. Infinities are `Inf` and
+/// `-Inf`.
 pub fn real(value: f64) -> String {
     if value.is_infinite() {
         return if value > 0.0 { "Inf" } else { "-Inf" }.to_owned();
@@ -27,7 +28,7 @@ pub fn real(value: f64) -> String {
     }
 }
 
-/// A value as a JSON cell; `None` is NULL.
+/// Returns the content of a JSON cell, or `None` for NULL. A blob becomes the placeholder `<binary>`.
 pub fn cell_text(value: ValueRef<'_>) -> Option<Cow<'_, str>> {
     match value {
         ValueRef::Null => None,

@@ -1,4 +1,4 @@
-//! Collects the rows of a read as JSON, up to a number of rows and of bytes.
+//! A row sink that collects the rows of a read as JSON, with a row limit and a byte limit.
 
 use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
 use serde_json::value::RawValue;
@@ -6,31 +6,31 @@ use serde_json::value::RawValue;
 use crate::cells::{cell_text, storage_class};
 use crate::row_out::{RowOut, write_json_text};
 
-/// Bytes kept free for what stands around rows and columns.
+/// Bytes reserved for the envelope around columns and rows.
 const AROUND: usize = 4 << 10;
 
-/// What a row is in JSON.
+/// The JSON form of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowShape {
     /// An array of cells.
     Arrays,
-    /// An object of cells, its keys in the order of the columns. A name that occurs twice is there once, at its first place,
-    /// with its last value.
+    /// An object of cells with its keys in column order. A repeated column name occurs once, at its first position, with its last
+    /// value.
     Objects,
 }
 
-/// When collecting ends before the rows do.
+/// The limits of a collection.
 #[derive(Debug, Clone, Copy)]
 pub struct CollectLimits {
-    /// Rows at most.
+    /// Maximum number of rows.
     pub rows: u64,
-    /// Whether the caller chose that number: then it ends a result in good order.
+    /// Whether the caller chose `rows`. A result that ends there is complete, not truncated.
     pub rows_are_the_callers: bool,
-    /// Bytes at most.
+    /// Maximum number of bytes of the response.
     pub bytes: usize,
 }
 
-/// Takes rows as JSON.
+/// A sink that writes rows as JSON.
 pub struct JsonRows {
     shape: RowShape,
     limits: CollectLimits,
@@ -44,21 +44,21 @@ pub struct JsonRows {
     replaced: bool,
 }
 
-/// What was collected.
+/// A collected result.
 #[derive(Debug)]
 pub struct CollectedRows {
-    /// The columns, each with the storage class of its first value.
+    /// The columns, each with the storage class of its first value that is not NULL.
     pub columns: Vec<(Column, Option<&'static str>)>,
-    /// The rows.
+    /// The rows as a JSON array.
     pub rows: Box<RawValue>,
-    /// Why there are not all of them, in words for the caller.
+    /// The reason for the caller why rows are missing; `None` if the result is complete.
     pub cut: Option<String>,
-    /// Whether some text was not valid UTF-8.
+    /// Whether a text was not valid UTF-8 and contains U+FFFD instead.
     pub replaced: bool,
 }
 
 impl JsonRows {
-    /// Nothing so far.
+    /// Creates an empty collection.
     pub fn new(shape: RowShape, limits: CollectLimits) -> Self {
         Self {
             shape,
@@ -74,7 +74,7 @@ impl JsonRows {
         }
     }
 
-    /// Writes a row; returns `false` as soon as there is no room for it.
+    /// Writes a row. Returns `false` if the row exceeds the byte limit; the row may then be incomplete.
     fn write_row(&mut self, row: &[ValueRef<'_>]) -> bool {
         let rows = &mut Limited { rows: &mut self.rows, most: self.budget };
         match self.shape {
@@ -119,7 +119,7 @@ impl JsonRows {
         }
     }
 
-    /// The result of a read that did not fail.
+    /// Returns the result. Call it only after a read that succeeded.
     pub fn finish(mut self) -> CollectedRows {
         self.rows.push(b']');
         CollectedRows {
@@ -131,7 +131,7 @@ impl JsonRows {
     }
 }
 
-/// Rows, and how many bytes there may be of them.
+/// A row buffer with its byte limit.
 struct Limited<'a> {
     rows: &'a mut Vec<u8>,
     most: usize,
@@ -156,7 +156,7 @@ fn write_cell(rows: &mut Limited<'_>, value: ValueRef<'_>) -> bool {
     true
 }
 
-/// Each name once, as JSON, with the place of its last value.
+/// Returns each distinct column name as JSON text, with the index of the last column of that name.
 fn keys(columns: &[Column]) -> Vec<(String, usize)> {
     let mut places: std::collections::HashMap<&str, usize> = std::collections::HashMap::new();
     let mut keys: Vec<(String, usize)> = Vec::new();

@@ -1,4 +1,4 @@
-//! `If-None-Match` and `If-Match`.
+//! Conditional requests: `If-None-Match` and `If-Match` (RFC 9110 §13.1).
 
 use actix_web::HttpRequest;
 use actix_web::http::Method;
@@ -23,7 +23,7 @@ fn tags(request: &HttpRequest, name: HeaderName) -> Option<EntityTags> {
     list.map(EntityTags::List)
 }
 
-/// `"a", W/"b"`; a comma may stand inside the quotes. What follows a mistake is left out.
+/// Parses a list such as `"a", W/"b"`. A comma may occur inside the quotes. Everything after a syntax error is ignored.
 fn parse(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = text.trim_start_matches([' ', '\t', ',']);
@@ -37,18 +37,18 @@ fn parse(text: &str) -> Vec<String> {
     found
 }
 
-/// The `If-None-Match` of a request.
+/// The `If-None-Match` of a request; empty if the header is absent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IfNoneMatch(Option<EntityTags>);
 
 impl IfNoneMatch {
-    /// Only `GET` and `HEAD` have one.
+    /// Reads the header of a `GET` or `HEAD`. Other methods ignore it.
     pub fn of(request: &HttpRequest) -> Self {
         let reads = matches!(*request.method(), Method::GET | Method::HEAD);
         Self(if reads { tags(request, header::IF_NONE_MATCH) } else { None })
     }
 
-    /// Whether it names this tag (weak comparison).
+    /// Returns `true` if the header contains this tag (weak comparison).
     pub fn matches(&self, etag: &str) -> bool {
         match &self.0 {
             None => false,
@@ -63,12 +63,12 @@ impl IfNoneMatch {
 pub struct IfMatch(EntityTags);
 
 impl IfMatch {
-    /// `None` when the header is absent: the last writer wins.
+    /// Reads the header. Without one (`None`), the last writer wins.
     pub fn of(request: &HttpRequest) -> Option<Self> {
         tags(request, header::IF_MATCH).map(Self)
     }
 
-    /// Whether it names this tag (strong comparison).
+    /// Returns `true` if the header contains this tag (strong comparison).
     pub fn matches(&self, etag: &str) -> bool {
         match &self.0 {
             EntityTags::Any => true,

@@ -1,4 +1,4 @@
-//! What the HTTP side can be told. The names in the configuration file are in the contract (v2 §8).
+//! The configuration of the HTTP side. The contract (v2 §8) specifies the names in the configuration file.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use ipnet::IpNet;
 
 use crate::rate::SignInLimits;
 
-/// How many requests a caller may make.
+/// Request quotas of one caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateLimits {
-    /// Requests of a user per hour, over all their tokens; 0 = no limit.
+    /// Requests of a user per hour over all the user's tokens; 0 disables the limit.
     pub user_per_hour: u32,
-    /// Requests without a credential per minute and address (IPv6: per /64); 0 = no limit.
+    /// Requests without a credential per minute and address (IPv6: per /64); 0 disables the limit.
     pub anonymous_per_minute: u32,
 }
 
@@ -22,43 +22,43 @@ impl Default for RateLimits {
     }
 }
 
-/// The header in which trusted proxies say for whom they forward. Only one is believed: a proxy that sets one of them passes
-/// the other on as the client sent it.
+/// The header in which trusted proxies report the client's address. Only one header is trusted: a proxy that sets one of them
+/// passes the other on as the client sent it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ForwardedHeader {
-    /// `X-Forwarded-For`
+    /// `X-Forwarded-For`.
     #[default]
     XForwardedFor,
-    /// `Forwarded` (RFC 7239)
+    /// `Forwarded` (RFC 7239).
     Forwarded,
 }
 
 /// Proxies in front of the server.
 #[derive(Debug, Clone, Default)]
 pub struct Proxies {
-    /// Networks whose word is believed; none by default.
+    /// Networks whose reports are trusted; none by default.
     pub trusted: Vec<IpNet>,
-    /// What they say it in.
+    /// The header that carries their reports.
     pub header: ForwardedHeader,
 }
 
 impl Proxies {
-    /// Returns `true` if the address is a trusted proxy's.
+    /// Returns `true` if the address belongs to a trusted proxy.
     pub fn trust(&self, address: IpAddr) -> bool {
         self.trusted.iter().any(|network| network.contains(&address))
     }
 }
 
-/// How long clients may take to send.
+/// Time limits for request bodies.
 #[derive(Debug, Clone)]
 pub struct BodyTimeouts {
-    /// For a whole body that is read into memory.
+    /// Deadline of a body that is read into memory.
     pub body: Duration,
-    /// Before the pace counts.
+    /// Time before `bytes_per_second` applies.
     pub grace: Duration,
-    /// Bytes per second of any body on average, once `grace` has passed.
+    /// Minimum average rate of any body after `grace`.
     pub bytes_per_second: u64,
-    /// Without a byte of a body that is passed on as it arrives.
+    /// Maximum pause of a body that is passed on as it arrives.
     pub stall: Duration,
 }
 
@@ -69,36 +69,36 @@ impl Default for BodyTimeouts {
     }
 }
 
-/// Limits of SQL reads over HTTP.
+/// Limits of SQL reads.
 #[derive(Debug, Clone)]
 pub struct SqlLimits {
-    /// Rows when the request does not say.
+    /// Row limit of a request without one.
     pub default_limit: u64,
-    /// Rows at most, whatever the request says.
+    /// Maximum row limit of a request.
     pub row_cap: u64,
-    /// Milliseconds when the request does not say.
+    /// Timeout in milliseconds of a request without one.
     pub default_timeout_ms: u64,
-    /// Milliseconds at most.
+    /// Maximum timeout in milliseconds of a request.
     pub timeout_cap_ms: u64,
-    /// Bytes of a JSON answer.
+    /// Maximum bytes of a JSON response.
     pub max_response_bytes: usize,
-    /// Bytes of results that are kept, to answer the same read at the same commit again; 0 = none.
+    /// Bytes of the cache for results of a read at a commit; 0 disables the cache.
     pub result_cache_bytes: u64,
-    /// Bytes of a statement in a body.
+    /// Maximum bytes of a statement in a request body.
     pub max_statement_bytes: usize,
-    /// Bytes of a statement in a query string.
+    /// Maximum bytes of a statement in a query string.
     pub max_statement_bytes_get: usize,
-    /// Reads at once, over all callers, also those that wait for their client.
+    /// Maximum concurrent reads of all callers, including reads that wait for their client.
     pub max_concurrent_reads: usize,
-    /// Of them, those that compute at once.
+    /// Maximum reads that compute at the same time.
     pub max_computing_reads: usize,
-    /// Reads at once of one caller, or of one address without a credential.
+    /// Maximum concurrent reads of one caller, or of one address without a credential.
     pub max_concurrent_reads_per_caller: usize,
-    /// Reads waiting for one of those places.
+    /// Maximum reads in the queue.
     pub read_queue_length: usize,
-    /// How long one waits.
+    /// Maximum time in the queue.
     pub read_queue_wait: Duration,
-    /// How long a client may take nothing of a streamed result.
+    /// Maximum time for which the client of a streamed result may read nothing.
     pub stream_stall: Duration,
 }
 
@@ -124,18 +124,18 @@ impl Default for SqlLimits {
     }
 }
 
-/// Sizes of the pools that blocking calls run on.
+/// Sizes of the pools that run blocking calls.
 #[derive(Debug, Clone)]
 pub struct PoolSizes {
-    /// Look-ups at once.
+    /// Maximum concurrent lookups.
     pub reads: usize,
-    /// Changes at once.
+    /// Maximum concurrent changes.
     pub writes: usize,
-    /// Parts of uploads at once; each waits for its client.
+    /// Maximum concurrent parts of uploads. Each waits for its client.
     pub uploads: usize,
-    /// Calls waiting for a place, per pool.
+    /// Maximum queued calls per pool.
     pub queue: usize,
-    /// How long one waits.
+    /// Maximum time in the queue.
     pub wait: Duration,
 }
 
@@ -145,49 +145,49 @@ impl Default for PoolSizes {
     }
 }
 
-/// Everything the HTTP side can be told.
+/// The configuration of the HTTP side.
 #[derive(Debug, Clone)]
 pub struct HttpConfig {
-    /// Origin that clients use, without a slash at the end.
+    /// Public origin of the server, without a trailing slash.
     pub public_url: String,
-    /// Where the pages of the error codes are.
+    /// Base address of the error codes' pages.
     pub errors_url: String,
-    /// Origins that browsers may call from; `*` = all; none = no CORS headers.
+    /// Origins that may use the API from a browser (CORS). `*` allows all; an empty list sends no CORS headers.
     pub allowed_origins: Vec<String>,
-    /// Bytes of a JSON request body.
+    /// Maximum bytes of a JSON request body.
     pub max_json_body_bytes: usize,
-    /// Bytes of all bodies that are read into memory at once.
+    /// Maximum bytes of all request bodies in memory. A second budget of this size holds long responses.
     pub max_bytes_in_flight: usize,
-    /// Bytes of a request line with its headers.
+    /// Maximum bytes of a request line with its headers.
     pub max_head_bytes: usize,
-    /// Requests of a caller; `None` = limits are off.
+    /// Request quotas; `None` disables rate limits.
     pub rate_limits: Option<RateLimits>,
-    /// Attempts to sign in.
+    /// Limits on attempts to sign in.
     pub sign_ins: SignInLimits,
     /// Proxies in front of the server.
     pub proxies: Proxies,
-    /// How long clients may take to send.
+    /// Time limits for request bodies.
     pub patience: BodyTimeouts,
-    /// Items of a page when the request does not say.
+    /// Page size of a request without one.
     pub default_page_size: usize,
-    /// Items of a page at most.
+    /// Maximum page size of a request.
     pub max_page_size: usize,
-    /// Both of the above for forks and comments, whose published clients read one page only.
+    /// Default and maximum page size of forks and comments, whose published clients read one page only.
     pub long_page_size: usize,
     /// Bytes at which a page is cut.
     pub max_page_bytes: usize,
-    /// Seconds a part URL is good for.
+    /// Lifetime of a part's URL in seconds.
     pub part_url_seconds: i64,
-    /// Seconds between two notes of a token's last use.
+    /// Minimum seconds between two recordings of a token's last use.
     pub token_use_seconds: i64,
-    /// SQL reads.
+    /// Limits of SQL reads.
     pub sql: SqlLimits,
-    /// Pools.
+    /// Sizes of the pools.
     pub pools: PoolSizes,
 }
 
 impl HttpConfig {
-    /// The defaults for a server reached at `public_url`.
+    /// Returns the default configuration of a server reached at `public_url`.
     pub fn new(public_url: String) -> Self {
         let public_url = public_url.trim_end_matches('/').to_owned();
         Self {

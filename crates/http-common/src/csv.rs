@@ -1,11 +1,11 @@
-//! Comma-separated values, the same in every version of the API (v2 §6.3, §6.5): every line ends in LF.
+//! The CSV format, shared by every version of the API (v2 §6.3, §6.5). Every line ends in LF.
 
 use branchyard_domain::ports::{Column, ValueRef};
 
 use crate::cells::cell_text;
 use crate::row_out::{RowOut, write_base64, write_pieces};
 
-/// Writes the names of the columns and a line end.
+/// Writes the header line with the column names.
 pub fn csv_header(buffer: &mut Vec<u8>, columns: &[Column]) {
     for (index, column) in columns.iter().enumerate() {
         if index > 0 {
@@ -16,7 +16,8 @@ pub fn csv_header(buffer: &mut Vec<u8>, columns: &[Column]) {
     buffer.push(b'\n');
 }
 
-/// Writes a row and its line end: NULL as an empty field, the empty text as `""`, a blob as base64. Returns `false` if the output wants no more.
+/// Writes a row and its line end: NULL as an empty field, the empty text as `""`, a blob as base64. Returns `false` if the output
+/// accepts no more.
 pub fn csv_row(out: &mut impl RowOut, row: &[ValueRef<'_>]) -> bool {
     for (index, value) in row.iter().enumerate() {
         if index > 0 {

@@ -1,4 +1,4 @@
-//! A table as comma-separated values, written as it is read.
+//! A table as a CSV file, written while the table is read.
 
 use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
 
@@ -6,16 +6,16 @@ use crate::csv::{csv_header, csv_row};
 use crate::download::DownloadWriter;
 use crate::row_out::RowOut as _;
 
-/// Writes rows to a download.
+/// A sink that writes rows to a download.
 pub struct CsvFile<T> {
-    /// Where they go; to be ended once all are there.
+    /// The download. The caller has to end it after the last row.
     pub writer: DownloadWriter<T>,
     /// Whether the client is gone.
     pub gone: bool,
 }
 
 impl<T> CsvFile<T> {
-    /// With a byte order mark where one is wanted.
+    /// Creates the sink. Writes a byte order mark first if `include_bom` is set.
     pub fn new(mut writer: DownloadWriter<T>, include_bom: bool) -> Self {
         if include_bom {
             writer.buffer().extend_from_slice("\u{feff}".as_bytes());

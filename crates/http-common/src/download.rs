@@ -1,4 +1,4 @@
-//! A body written by a blocking thread while the client reads it, through a bounded channel.
+//! Response bodies that a blocking thread writes while the client reads, connected by a bounded channel.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -13,18 +13,18 @@ use tokio::sync::mpsc;
 use crate::row_out::RowOut;
 use branchyard_executor::idle;
 
-/// Chunks under way between the two sides.
+/// Capacity of the channel in chunks.
 const CHUNKS: usize = 4;
-/// Bytes of a chunk, at most.
+/// Maximum bytes of a chunk.
 const CHUNK_BYTES: usize = 64 << 10;
-/// How long what was written waits for its chunk to fill.
+/// Maximum time that written bytes wait for their chunk to fill.
 const CHUNK_WAIT: Duration = Duration::from_millis(200);
 
-/// Somebody waits for a result; says so when they no longer do, because the client went away.
+/// A guard for work whose result a client awaits. Dropping the guard, for example when the client disconnects, cancels the work.
 pub struct Waiting(CancellationToken);
 
 impl Waiting {
-    /// To be kept as long as somebody waits.
+    /// Creates the guard. Keep it for as long as the client waits.
     pub fn new(canceled: &CancellationToken) -> Self {
         Self(canceled.clone())
     }
@@ -36,12 +36,12 @@ impl Drop for Waiting {
     }
 }
 
-/// How a body ends.
+/// The ending of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending<T> {
-    /// Whole.
+    /// The body is complete.
     Whole(T),
-    /// Broken off: the client shall see that something is missing.
+    /// The body is truncated. The client must be able to notice that data is missing.
     Broken(T),
 }
 
@@ -50,34 +50,34 @@ enum DownloadPiece<T> {
     End(Bytes, Ending<T>),
 }
 
-/// The writing side. Collects bytes to chunks.
+/// The writing half of a download, for a blocking thread. Buffers bytes into chunks.
 pub struct DownloadWriter<T> {
     pieces: mpsc::Sender<DownloadPiece<T>>,
     runtime: Handle,
     stall: Duration,
     buffer: Vec<u8>,
-    /// Since when the oldest bytes of the buffer wait.
+    /// When the oldest bytes of the buffer were written.
     waits_since: Option<Instant>,
 }
 
-/// The sending side.
+/// The receiving half of a download, for the server's worker.
 pub struct Download<T> {
     pieces: mpsc::Receiver<DownloadPiece<T>>,
     _waiting: Waiting,
 }
 
-/// What is known once there is something to send.
+/// The first result of a download.
 pub enum First<T> {
-    /// The whole body was short; this is all of it.
+    /// The whole body, if it fits one chunk.
     All(Bytes, Ending<T>),
     /// The beginning of a longer body.
     Begun(Bytes, Download<T>),
-    /// The writer gave up without an ending.
+    /// The writer was dropped without an ending.
     Lost,
 }
 
-/// Both sides. A client that takes nothing for `stall` is given up, and one that goes away cancels what is written. To be
-/// called on the server's worker.
+/// Creates both halves of a download. If the client reads nothing for `stall`, writing fails. Dropping the receiving half, for
+/// example when the client disconnects, cancels `canceled`. Must be called on the server's worker, because it needs a runtime.
 pub fn download_channel<T>(stall: Duration, canceled: &CancellationToken) -> (DownloadWriter<T>, Download<T>) {
     let (pieces, receiver) = mpsc::channel(CHUNKS);
     let writer = DownloadWriter { pieces, runtime: Handle::current(), stall, buffer: Vec::new(), waits_since: None };
@@ -85,7 +85,7 @@ pub fn download_channel<T>(stall: Duration, canceled: &CancellationToken) -> (Do
 }
 
 impl<T> DownloadWriter<T> {
-    /// Ends the body.
+    /// Sends the remaining bytes and the ending.
     pub fn end(mut self, ending: Ending<T>) {
         let rest = Bytes::from(std::mem::take(&mut self.buffer));
         self.send(DownloadPiece::End(rest, ending));
@@ -107,8 +107,9 @@ impl<T> RowOut for DownloadWriter<T> {
         &mut self.buffer
     }
 
-    /// Sends what was written when it is enough for a chunk or has waited a while; returns `false` if the client takes no more. The time before
-    /// the first bytes does not count: a short body that had to wait for its turn still comes whole, and so with its entity tag.
+    /// Sends the buffer if it fills a chunk or has waited for `CHUNK_WAIT`. Returns `false` if the client accepts no more. The time
+    /// before the first bytes does not count. A short body that waited in a queue is therefore still sent as a whole, with its
+    /// entity tag.
     fn flush_if_due(&mut self) -> bool {
         if self.buffer.is_empty() {
             return !self.pieces.is_closed();
@@ -130,7 +131,7 @@ impl<T> RowOut for DownloadWriter<T> {
 }
 
 impl<T> Download<T> {
-    /// Waits until there is something to send.
+    /// Waits for the first chunk, or for the ending of a short body.
     pub async fn first(mut self) -> First<T> {
         match self.pieces.recv().await {
             Some(DownloadPiece::End(bytes, ending)) => First::All(bytes, ending),
@@ -139,7 +140,8 @@ impl<T> Download<T> {
         }
     }
 
-    /// The body from its beginning, for a response. A broken or lost one aborts the connection.
+    /// Returns the body from its beginning as a stream for a response. A truncated or lost body ends in an error, which aborts the
+    /// connection.
     pub fn stream(self, begun: Bytes) -> impl Stream<Item = io::Result<Bytes>> {
         let broken = || Err(io::Error::other("the body was broken off"));
         unfold((Some(begun), Some(self)), move |(begun, download)| async move {

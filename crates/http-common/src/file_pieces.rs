@@ -1,4 +1,4 @@
-//! Files as bodies of answers.
+//! Files as response bodies.
 
 use std::io::Read as _;
 
@@ -6,10 +6,10 @@ use actix_web::web::{Bytes, block};
 use branchyard_domain::ports::ReadSeek;
 use futures_util::{Stream, stream};
 
-/// Bytes of a file that are read at a time.
+/// Bytes read from a file at a time.
 const PIECE: usize = 256 << 10;
 
-/// The bytes, read off the worker thread piece by piece.
+/// Returns the content of a file as a stream. Reads run on the blocking pool, not on the server's worker.
 pub fn file_pieces(bytes: Box<dyn ReadSeek>) -> impl Stream<Item = std::io::Result<Bytes>> {
     stream::try_unfold(bytes, |mut bytes| async move {
         let read = block(move || {

@@ -1,4 +1,4 @@
-//! How a handler ends when it does not end well.
+//! The error type of handlers.
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse, ResponseError};
@@ -10,25 +10,25 @@ use crate::request_context::explain;
 use crate::request_id::RequestId;
 use branchyard_executor::PoolError;
 
-/// What a handler gives instead of an answer of its own.
+/// A handler's reason for not producing its own response.
 #[derive(Debug, thiserror::Error)]
 pub enum HandlerError {
-    /// A problem; [`crate::layer`] renders it.
+    /// A problem, which [`crate::layer`] renders.
     #[error(transparent)]
     Problem(#[from] Problem),
-    /// The saved answer of an idempotency key.
+    /// The saved response of an idempotency key, which is sent again.
     #[error("a saved answer")]
     Replay(Box<ApiResponse>),
 }
 
 impl HandlerError {
-    /// A refusal of the domain, outside a [`crate::RequestContext`]. A fault is logged with the id of the request.
+    /// Converts an error of the domain outside a [`crate::RequestContext`]. A fault is logged with the request's id.
     pub fn of(refusal: ApiError, request: &HttpRequest) -> Self {
         let id = request.extensions().get::<RequestId>().cloned();
         explain(refusal, &id.unwrap_or_default())
     }
 
-    /// A 400 that names one parameter.
+    /// Creates a 400 for one query parameter or header.
     pub fn parameter(name: &str, text: impl Into<String>) -> Self {
         let text = text.into();
         Problem::new(ErrorCode::ValidationFailed, format!("{name}: {text}"))
@@ -36,7 +36,7 @@ impl HandlerError {
             .into()
     }
 
-    /// A 404 with this text.
+    /// Creates a 404 with this text.
     pub fn not_found(text: impl Into<String>) -> Self {
         Problem::new(ErrorCode::NotFound, text).into()
     }

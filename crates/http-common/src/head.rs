@@ -1,4 +1,4 @@
-//! The limit on the head of a request.
+//! The size limit for the head of a request.
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
@@ -8,11 +8,11 @@ use actix_web::{Error, HttpResponse, web};
 
 use crate::state::AppState;
 
-/// Middleware for the whole application: a head above `max_head_bytes` is answered 431 without a body, and the connection is
-/// closed, as the parser itself does above 128 KiB.
+/// Middleware for the whole application that limits the request line and headers to `max_head_bytes`. A larger head is answered
+/// with 431 without a body, and the connection is closed. The parser does the same above 128 KiB.
 ///
 /// # Errors
-/// None of its own.
+/// Returns only the errors of the inner service.
 pub async fn head_limit(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
@@ -25,7 +25,7 @@ pub async fn head_limit(
     Ok(next.call(request).await?.map_into_boxed_body())
 }
 
-/// About what the head had on the wire: the request line and each header with its separators.
+/// Returns the approximate size of the head as it was sent: the request line and each header with its separators.
 fn head_bytes(request: &ServiceRequest) -> usize {
     const LINE: usize = "  HTTP/1.1\r\n".len() + "\r\n".len();
     const SEPARATORS: usize = ": \r\n".len();

@@ -1,53 +1,55 @@
-//! Where deployments are: in the hosted API, and for clients of their SQL.
+//! Addresses of deployments, in the hosted API and for SQL clients.
 
 use branchyard_deployments::entities::{DeploymentLocator, Instance};
 
 use crate::urls::segment;
 
-/// What makes addresses of deployments. In the application's data, for the hosted API and for the pages.
+/// Builds the addresses of deployments. Kept in the application's data for the hosted API and the pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostedAddresses {
-    /// Origin of the API, without a slash at the end.
+    /// Origin of the API, without a trailing slash.
     pub base_url: String,
-    /// Whether deployments are reached through the API's own listener.
+    /// Whether deployments are reached through the API's listener (the gateway).
     pub gateway: bool,
-    /// The address clients are given, with `{owner}`, `{deployment}` and `{port}`, unless it is the gateway's or the direct one.
+    /// Template of the address for SQL clients, with `{owner}`, `{deployment}` and `{port}`. Without a template, clients get the
+    /// gateway's address or the direct one.
     pub url_template: Option<String>,
 }
 
 impl HostedAddresses {
-    /// Where the hosted API is mounted.
+    /// The path prefix of the hosted API.
     pub const BASE: &'static str = "/api/v1";
 
-    /// For a server reached at `public_url`.
+    /// Creates the addresses of a server reached at `public_url`, with the gateway enabled and no template.
     pub fn new(public_url: &str) -> Self {
         Self { base_url: public_url.trim_end_matches('/').to_owned(), gateway: true, url_template: None }
     }
 
-    /// The address of a deployment in the API.
+    /// Returns the API address of a deployment.
     pub fn deployment(&self, locator: &DeploymentLocator) -> String {
         let (owner, name) = (segment(locator.owner.as_str()), segment(locator.name.as_str()));
         format!("{}{}/deployments/{owner}/{name}", self.base_url, Self::BASE)
     }
 
-    /// The address of an operation.
+    /// Returns the API address of an operation.
     pub fn operation(&self, id: &str) -> String {
         format!("{}{}/operations/{id}", self.base_url, Self::BASE)
     }
 
-    /// What clients of the SQL of an instance are given, ending in a slash; `None` until it has started.
+    /// Returns the address of an instance for SQL clients, ending in a slash; `None` until the instance has started.
     pub fn of_instance(&self, locator: &DeploymentLocator, instance: &Instance) -> Option<String> {
         let direct = Self::direct(instance)?;
         Some(self.client_url(locator, &direct, instance.port))
     }
 
-    /// The instance's own address, ending in a slash; `None` until it has started.
+    /// Returns the instance's own address, ending in a slash; `None` until the instance has started.
     pub fn direct(instance: &Instance) -> Option<String> {
         let host = instance.host.as_ref()?;
         Some(format!("http://{host}:{}/", instance.port))
     }
 
-    /// What a client of the SQL is given; always ends in a slash.
+    /// Returns the address for SQL clients, ending in a slash. The template takes precedence over the gateway, and the gateway over
+    /// the direct address.
     fn client_url(&self, locator: &DeploymentLocator, direct: &str, port: u16) -> String {
         if let Some(template) = &self.url_template {
             let filled = template

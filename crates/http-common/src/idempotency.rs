@@ -18,7 +18,7 @@ const HEADER: &str = "idempotency-key";
 
 type Claim = (AccountId, String, String);
 
-/// The keys whose first request is still running here.
+/// The keys whose first request is still running in this process.
 #[derive(Clone, Default)]
 pub(crate) struct InFlight(Arc<Mutex<HashSet<Claim>>>);
 
@@ -40,16 +40,17 @@ impl Drop for Claimed {
     }
 }
 
-/// A claimed key, or none. The claim ends when it is dropped, so it goes into the call that has the effect.
+/// An idempotency key claimed by a request, or none. Dropping the value releases the claim, so it moves into the call that has the
+/// effect.
 pub struct ClaimedKey(Option<(Claimed, [u8; 32])>);
 
 impl ClaimedKey {
-    /// No key.
+    /// Returns the value for a request without a key.
     pub fn none() -> Self {
         Self(None)
     }
 
-    /// What the domain needs to keep the answer.
+    /// Returns the record with which the domain saves the response, or `None` without a key.
     pub(crate) fn once<'a, T>(&self, render: &'a dyn Fn(&T) -> Vec<u8>) -> Option<IdempotencyRecord<'a, T>> {
         let (claimed, request_hash) = self.0.as_ref()?;
         let (caller, scope, key) = claimed.claim.clone();
@@ -57,7 +58,7 @@ impl ClaimedKey {
     }
 }
 
-/// Claims the key of a request, or gives the saved answer.
+/// Claims the key of a request. If a response is saved under the key, returns it as [`HandlerError::Replay`].
 pub(crate) async fn claim(call: &RequestContext, user: &User) -> Result<ClaimedKey, HandlerError> {
     let (request, body) = call.raw();
     let mut values = request.headers().get_all(HEADER);
@@ -90,7 +91,7 @@ pub(crate) async fn claim(call: &RequestContext, user: &User) -> Result<ClaimedK
     }
 }
 
-/// 1 to 255 printable ASCII characters, without one pair of quotes around them.
+/// Parses 1 to 255 printable ASCII characters, with or without one pair of quotes around them.
 fn parse(value: &[u8]) -> Option<String> {
     let inner = value.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(value);
     let fit = (1..=255).contains(&inner.len()) && inner.iter().all(|b| matches!(b, b' '..=b'~'));

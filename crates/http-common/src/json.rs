@@ -1,4 +1,4 @@
-//! JSON as it was sent: repeated keys are kept, so that they can be refused by name.
+//! JSON values that keep repeated keys, so that the reader can refuse them by name.
 
 use std::fmt;
 
@@ -10,11 +10,11 @@ use crate::fields::ValidationErrors;
 /// A JSON value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Json {
-    /// `null`
+    /// `null`.
     Null,
-    /// `true` or `false`
+    /// `true` or `false`.
     Bool(bool),
-    /// A number without fraction and exponent, in 64 bits.
+    /// A number without fraction and exponent that fits an `i64` or a `u64`.
     Int(i128),
     /// Any other number.
     Float(f64),
@@ -22,12 +22,12 @@ pub enum Json {
     String(String),
     /// An array.
     Array(Vec<Json>),
-    /// An object, members in the order sent, repeated ones included.
+    /// An object: its members in the order sent, including repeated keys.
     Object(Vec<(String, Json)>),
 }
 
 impl Json {
-    /// What kind of value it is, for messages.
+    /// Returns the kind of the value with its article, for error messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -40,7 +40,7 @@ impl Json {
         }
     }
 
-    /// Adds a fault for each repeated key and each NUL character.
+    /// Records an error for each repeated key and each NUL character.
     pub(crate) fn check(&self, pointer: &str, faults: &ValidationErrors) {
         match self {
             Self::Null | Self::Bool(_) | Self::Int(_) | Self::Float(_) => {}

@@ -1,14 +1,14 @@
-//! Cells that find a row again, in a form that page tokens hold.
+//! Key cells of a row in a form that page tokens can hold.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use branchyard_domain::entities::Cell;
 use serde::{Deserialize, Serialize};
 
-/// Bytes of cells that a page token may hold.
+/// Maximum bytes of the cells in a page token.
 const MAX_BYTES: usize = 2_000;
 
-/// Cells, exactly.
+/// Key cells, stored without loss.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KeyCells(Vec<KeyCell>);
 
@@ -22,13 +22,13 @@ enum KeyCell {
 }
 
 impl KeyCells {
-    /// These cells; `None` when they have more than 2000 bytes, which is too long for an address.
+    /// Encodes these cells. Returns `None` if they take more than 2000 bytes, which is too long for a URL.
     pub fn of<'a>(cells: impl Iterator<Item = &'a Cell> + Clone) -> Option<Self> {
         let bytes: usize = cells.clone().map(written_bytes).sum();
         (bytes <= MAX_BYTES).then(|| Self(cells.map(KeyCell::from).collect()))
     }
 
-    /// The cells; `None` when they are of another making.
+    /// Decodes the cells. Returns `None` if one is not valid base64.
     pub fn cells(&self) -> Option<Vec<Cell>> {
         self.0.iter().map(KeyCell::cell).collect()
     }

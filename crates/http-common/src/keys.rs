@@ -1,4 +1,4 @@
-//! Keys of the server: sealed page tokens, signed part URLs, entity tags of SQL reads.
+//! Keys of the server: sealed page tokens, signed part URLs, form tokens, entity tags of SQL reads.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,7 +9,7 @@ use sha2::Sha256;
 
 const NONCE_BYTES: usize = 24;
 
-/// Keys derived from the one secret of the server. Nodes that share a store share the secret.
+/// Keys derived from the server's secret. Nodes that share a metadata store share the secret.
 #[derive(Clone)]
 pub struct ServerKeys {
     pages: [u8; 32],
@@ -36,17 +36,17 @@ impl ServerKeys {
         }
     }
 
-    /// Seals a text; it opens only under the same `bound`.
+    /// Encrypts and authenticates a text. The result opens only with the same `bound`.
     pub(crate) fn seal(&self, nonce: [u8; NONCE_BYTES], bound: &str, text: &[u8]) -> String {
         let cipher = XChaCha20Poly1305::new(Key::from_slice(&self.pages));
         let payload = Payload { msg: text, aad: bound.as_bytes() };
         let mut sealed = nonce.to_vec();
-        // Fails only for texts of gigabytes; an empty token is refused when it comes back.
+        // Encryption fails only for texts of several gigabytes. The token then holds only the nonce and does not open.
         sealed.extend(cipher.encrypt(XNonce::from_slice(&nonce), payload).unwrap_or_default());
         URL_SAFE_NO_PAD.encode(sealed)
     }
 
-    /// Opens what [`ServerKeys::seal`] made under the same `bound`.
+    /// Opens a text that [`ServerKeys::seal`] sealed with the same `bound`; returns `None` for any other token.
     pub(crate) fn open(&self, bound: &str, token: &str) -> Option<Vec<u8>> {
         let sealed = URL_SAFE_NO_PAD.decode(token).ok()?;
         let (nonce, sealed) = sealed.split_at_checked(NONCE_BYTES)?;
@@ -54,29 +54,29 @@ impl ServerKeys {
         cipher.decrypt(XNonce::from_slice(nonce), Payload { msg: sealed, aad: bound.as_bytes() }).ok()
     }
 
-    /// Signs the address of a part.
+    /// Returns the signature of a part's address.
     pub(crate) fn sign_part(&self, text: &str) -> String {
         URL_SAFE_NO_PAD.encode(mac_of(&self.parts, &[text.as_bytes()]))
     }
 
-    /// Whether a signature is that of the address; takes the same time wherever they differ.
+    /// Returns `true` if the signature is that of the address. Compares in constant time.
     pub(crate) fn part_signed(&self, text: &str, signature: &str) -> bool {
         let Ok(signature) = URL_SAFE_NO_PAD.decode(signature) else { return false };
         mac(&self.parts, &[text.as_bytes()]).is_some_and(|mac| mac.verify_slice(&signature).is_ok())
     }
 
-    /// The token of forms that are filled in by the holder of `secret`, such as that of a session.
+    /// Returns the token for forms of the holder of `secret`, for example of a session (protection against CSRF).
     pub fn form_token(&self, secret: &str) -> String {
         URL_SAFE_NO_PAD.encode(mac_of(&self.forms, &[secret.as_bytes()]))
     }
 
-    /// Whether a form carries the token of the holder of `secret`; takes the same time wherever they differ.
+    /// Returns `true` if the token is that of the holder of `secret`. Compares in constant time.
     pub fn is_form_token(&self, secret: &str, token: &str) -> bool {
         let Ok(token) = URL_SAFE_NO_PAD.decode(token) else { return false };
         mac(&self.forms, &[secret.as_bytes()]).is_some_and(|mac| mac.verify_slice(&token).is_ok())
     }
 
-    /// An entity tag over these texts that only this server can make.
+    /// Returns an entity tag over these texts that only this server can produce.
     pub fn entity_tag(&self, texts: &[&str]) -> String {
         let lengths: Vec<[u8; 8]> = texts.iter().map(|text| (text.len() as u64).to_be_bytes()).collect();
         let mut chunks: Vec<&[u8]> = Vec::with_capacity(texts.len() * 2);
@@ -98,7 +98,7 @@ fn mac(key: &[u8; 32], chunks: &[&[u8]]) -> Option<Hmac<Sha256>> {
 }
 
 fn mac_of(key: &[u8; 32], chunks: &[&[u8]]) -> [u8; 32] {
-    // HMAC takes keys of any length, so there is always one.
+    // HMAC accepts keys of any length, so the default is never used.
     mac(key, chunks).map(|mac| mac.finalize().into_bytes().into()).unwrap_or_default()
 }
 

@@ -1,4 +1,4 @@
-//! Last uses of tokens: noted seldom, and off the request path.
+//! Records the last uses of tokens, at intervals and off the request path.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,10 +9,11 @@ use branchyard_domain::values::{Timestamp, TokenId};
 use crate::state::AppState;
 use branchyard_executor::CallerKey;
 
-/// Tokens remembered; beyond that those noted longest ago are forgotten, and at worst noted once more.
+/// Maximum number of tokens remembered. When it is exceeded, entries older than the interval are dropped, or all entries if none
+/// is; at worst a use is recorded again too early.
 const REMEMBERED: usize = 10_000;
 
-/// Which tokens were noted when.
+/// The time of each token's latest recording.
 pub(crate) struct LastUses {
     noted: Mutex<HashMap<TokenId, Timestamp>>,
     every_seconds: i64,
@@ -23,7 +24,7 @@ impl LastUses {
         Self { noted: Mutex::default(), every_seconds }
     }
 
-    /// Whether this use is to be noted; if so it counts as noted.
+    /// Returns `true` if this use has to be recorded, and then counts it as recorded.
     fn due(&self, token: &Token, now: Timestamp) -> bool {
         let fresh = |at: &Timestamp| at.plus_seconds(self.every_seconds) > now;
         if token.last_use.as_ref().is_some_and(|last| fresh(&last.at)) {
@@ -44,7 +45,7 @@ impl LastUses {
     }
 }
 
-/// Notes a use when one is due, without making the request wait.
+/// Records a use if one is due, without delaying the request.
 pub(crate) fn note(state: &AppState, token: &Token, address: String, user_agent: String) {
     let now = state.hub.now();
     if !state.last_uses.due(token, now) {

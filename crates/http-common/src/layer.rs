@@ -1,4 +1,4 @@
-//! What every request passes through: its id, problem documents, CORS, cache headers.
+//! The middleware of every request: request ids, problem documents, CORS, cache headers, rate limit headers, compression.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -27,10 +27,10 @@ const ALLOWED_HEADERS: &str = "Authorization, Content-Type, Accept, Idempotency-
                                X-Request-Id, traceparent";
 const VARY: &str = "Authorization, Accept, Origin";
 
-/// Middleware for an adapter's scope, or for the whole application: `wrap(actix_web::middleware::from_fn(layer))`.
+/// Middleware for an adapter's scope or for the whole application: `wrap(actix_web::middleware::from_fn(layer))`.
 ///
 /// # Errors
-/// None of its own.
+/// Fails with 500 if the application has no [`AppState`]; otherwise returns only the errors of the inner service.
 pub async fn layer(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
@@ -44,22 +44,23 @@ pub async fn layer(
     let id = RequestId::sent(request.headers()).unwrap_or_else(|| RequestId::fresh(&state.hub));
     request.extensions_mut().insert(id.clone());
     let about = About::of(&request, &state, id);
-    // Routing needs the request to itself, so it is not kept here; handlers and extractors give responses for their errors.
+    // Routing needs exclusive access to the request, so no clone is kept here. Handlers and extractors turn their errors into
+    // responses.
     let response = next.call(request).await?.map_into_boxed_body();
     let response = with_room(&state, response, HttpResponse::from_error).await;
     Ok(about.finish(&state, response))
 }
 
-/// In the extensions of a response: a refusal in a shape of the API's own, not to be made a problem document.
+/// Marks an error response that has the API's own format and must not become a problem document. Kept in the response's extensions.
 #[derive(Debug, Clone, Copy)]
 pub struct OwnShape;
 
-/// Takes a request out of the rate limits: uploads of parts carry their own credential.
+/// Exempts a request from the rate limits. Uploads of parts use it, because they carry their own credential.
 pub fn uncounted(request: &HttpRequest) {
     request.extensions_mut().insert(QuotaCharge::Free);
 }
 
-/// What of a request its response needs.
+/// The data of a request that its response needs.
 struct About {
     id: RequestId,
     path: String,
@@ -100,7 +101,8 @@ impl About {
         if self.is_head { response.map_body(|_, body| BoxBody::new(HeadBody(body.size()))) } else { response }
     }
 
-    /// The caller's quota, after this request. What was not counted so far came to no handler, and counts against the address.
+    /// Returns the caller's quota after this request. A request that is still uncounted reached no handler and counts against the
+    /// address.
     fn quota(&self, state: &AppState, request: &HttpRequest) -> Option<QuotaHeaders> {
         let counted = request.extensions().get::<QuotaCharge>().copied();
         let (address, now) = (address_of(state, request), state.hub.now());
@@ -138,7 +140,7 @@ impl About {
     }
 }
 
-/// Returns 429 as a problem document, outside of [`layer`], for a request that reaches no handler.
+/// Returns 429 as a problem document for a request that reaches neither [`layer`] nor a handler.
 pub fn rate_limited(state: &AppState, request: &HttpRequest, detail: &str) -> HttpResponse {
     let problem = &Problem::new(ErrorCode::RateLimited, detail).retry_after(1);
     let id = RequestId::sent(request.headers()).unwrap_or_else(|| RequestId::fresh(&state.hub));
@@ -159,7 +161,7 @@ fn render(state: &AppState, problem: &Problem, path: &str, id: &RequestId) -> Ht
     response.insert_header((header::CONTENT_TYPE, PROBLEM_MEDIA_TYPE)).body(crate::api_response::to_json(&document))
 }
 
-/// The body of an answer to `HEAD`: it says how long the body would be, and is empty. Whatever made it is ended.
+/// The body of a response to `HEAD`: empty, but with the size of the full body. The full body is dropped without being read.
 struct HeadBody(BodySize);
 
 impl MessageBody for HeadBody {
@@ -182,7 +184,7 @@ fn allowed_origin(headers: &HeaderMap, allowed: &[String]) -> Option<HeaderValue
     allowed.iter().any(|known| known.as_bytes() == origin.as_bytes()).then(|| origin.clone())
 }
 
-/// The problem of a response that is not one yet.
+/// Returns the problem for an error response that is not a problem document yet.
 fn problem_of(response: &ServiceResponse<BoxBody>) -> Option<Problem> {
     if let Some(error) = response.response().error() {
         match error.as_error::<HandlerError>() {
@@ -200,7 +202,7 @@ fn problem_of(response: &ServiceResponse<BoxBody>) -> Option<Problem> {
     (is_error && !done).then(|| of_status(status))
 }
 
-/// For refusals of the framework; our handlers name their own.
+/// Returns the problem for an error status of the framework. Our handlers return problems of their own.
 fn of_status(status: StatusCode) -> Problem {
     match status.as_u16() {
         401 => Problem::new(ErrorCode::Unauthenticated, "this needs a credential"),

@@ -1,6 +1,6 @@
-//! What Branchyard's API adapters share on actix-web.
+//! What Branchyard's API adapters and pages share on actix-web.
 //!
-//! The binary builds one [`AppState`] and hands it to every worker; an adapter's `configure` does the rest:
+//! The binary builds one [`AppState`] and passes a clone to every worker. An adapter's `configure` does the rest:
 //!
 //! ```ignore
 //! let keys = ServerKeys::from_secret(secret); // 32 bytes, the same on every node
@@ -11,12 +11,13 @@
 //! })
 //! ```
 //!
-//! [`layer`] (request ids, problem documents, CORS, cache headers) is wrapped around the adapter's scope by `configure`; it may
-//! be wrapped around the whole `App` as well, `App::new().wrap(actix_web::middleware::from_fn(http_common::layer))`, and then
-//! covers the other routes too. Wrapping twice does no harm.
+//! `configure` wraps [`layer`] (request ids, problem documents, CORS, cache headers) around the adapter's scope. To cover other
+//! routes as well, wrap it around the whole `App`: `App::new().wrap(actix_web::middleware::from_fn(http_common::layer))`. Wrapping
+//! twice has no further effect.
 //!
-//! A handler takes a [`RequestContext`], gets an access value from it, reads the body, runs one use case on a [`Pool`] and gives an
-//! [`ApiResponse`]. What goes wrong is a [`HandlerError`]; the layer renders it as a problem document.
+//! A handler takes a [`RequestContext`], gets an access value from it, reads the body, runs one use case on a
+//! [`Pool`](branchyard_executor::Pool) and returns an [`ApiResponse`]. An error is a [`HandlerError`], which the layer renders as a
+//! problem document.
 
 mod address;
 mod answer_budget;
@@ -64,7 +65,7 @@ mod time;
 mod upload;
 mod urls;
 
-// What is in signatures here.
+// Types of the executor that occur in public signatures of this crate.
 pub use branchyard_executor::{BodyRoom, CallerKey, ConcurrencyPermit, PoolError};
 
 pub use answer_budget::{NoEffect, with_room};

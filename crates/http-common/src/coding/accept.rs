@@ -1,14 +1,15 @@
-//! `Accept-Encoding`.
+//! Negotiation of `Accept-Encoding` (RFC 9110 §12.5.3).
 
 use actix_web::http::header::{self, HeaderMap};
 
 use super::Coding;
 
-/// In the order we prefer them.
+/// The supported codings in the server's order of preference.
 const OURS: [(&[&str], Coding); 3] =
     [(&["zstd"], Coding::Zstd), (&["br"], Coding::Brotli), (&["gzip", "x-gzip"], Coding::Gzip)];
 
-/// What the client likes best; identity when it asks for nothing we have. Nothing is ever refused for its coding.
+/// Returns the supported coding that the client prefers, or identity if it accepts none of ours. No request is refused because of
+/// its codings.
 pub(super) fn best(headers: &HeaderMap) -> Coding {
     let values = headers.get_all(header::ACCEPT_ENCODING).filter_map(|value| value.to_str().ok());
     let wanted: Vec<(String, u16)> = values.flat_map(|value| value.split(',')).filter_map(weighted).collect();
@@ -20,7 +21,7 @@ pub(super) fn best(headers: &HeaderMap) -> Coding {
     let mut best = (Coding::Identity, identity);
     for (names, coding) in OURS {
         let weight = weight(names);
-        // At equal weight any coding is better than none, and the first of ours better than the others.
+        // At equal weight, any coding precedes identity, and an earlier coding precedes a later one.
         if weight > best.1 || (weight > 0 && weight == best.1 && best.0 == Coding::Identity) {
             best = (coding, weight);
         }
@@ -28,7 +29,7 @@ pub(super) fn best(headers: &HeaderMap) -> Coding {
     best.0
 }
 
-/// `gzip;q=0.5` as a name in lower case and thousandths.
+/// Parses an entry such as `gzip;q=0.5` into the lowercase name and the weight in thousandths.
 fn weighted(part: &str) -> Option<(String, u16)> {
     let mut pieces = part.split(';').map(str::trim);
     let name = pieces.next().filter(|name| !name.is_empty())?.to_ascii_lowercase();

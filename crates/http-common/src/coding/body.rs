@@ -1,4 +1,4 @@
-//! A body that is coded while it is sent.
+//! A response body that is compressed while it is sent.
 
 use std::io;
 use std::pin::Pin;
@@ -9,12 +9,12 @@ use actix_web::web::Bytes;
 
 use super::encoder::Encoder;
 
-/// Bytes coded at a time: a worker of the server is not held up by a long body.
+/// Maximum number of bytes compressed per poll, so that a long body does not block the server's worker.
 const AT_A_TIME: usize = 64 << 10;
 
 type BodyError = Box<dyn std::error::Error>;
 
-/// Codes each piece of a body as it comes and brings it out at once, so that rows keep flowing.
+/// Compresses each piece of a body as it arrives and flushes at once, so that rows keep flowing.
 pub(super) struct EncodedBody {
     source: Option<BoxBody>,
     rest: Bytes,
@@ -27,12 +27,12 @@ impl EncodedBody {
         Self { source: Some(source), rest: Bytes::new(), encoder: Some(encoder), failed: None }
     }
 
-    /// A body that could not be coded; it breaks off.
+    /// Creates a body that fails with this error on its first poll.
     pub(super) fn failed(error: io::Error) -> Self {
         Self { source: None, rest: Bytes::new(), encoder: None, failed: Some(error) }
     }
 
-    /// Codes some of what is there.
+    /// Compresses the next part of the pending bytes.
     fn code(&mut self) -> io::Result<Bytes> {
         let piece = self.rest.split_to(self.rest.len().min(AT_A_TIME));
         let Some(encoder) = &mut self.encoder else { return Ok(piece) };

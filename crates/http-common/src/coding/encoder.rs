@@ -1,4 +1,5 @@
-//! The three encoders behind one face. Levels are those at which the time spent is small beside making the answer.
+//! One interface over the three encoders. The levels keep the time for compression small compared with the time for producing the
+//! response.
 
 use std::io::{self, Write as _};
 
@@ -6,13 +7,13 @@ use super::Coding;
 
 const GZIP_LEVEL: u32 = 5;
 const BROTLI_QUALITY: u32 = 4;
-/// 256 KiB of history: memory per answer is bounded.
+/// Limits the window to 256 KiB, and so the memory per response.
 const BROTLI_WINDOW_BITS: u32 = 18;
 const BROTLI_BUFFER: usize = 16 << 10;
 const ZSTD_LEVEL: i32 = 3;
 const ZSTD_WINDOW_BITS: u32 = 18;
 
-/// Codes bytes as they come.
+/// A streaming compressor.
 pub(super) enum Encoder {
     Gzip(flate2::write::GzEncoder<Vec<u8>>),
     Brotli(Box<brotli::CompressorWriter<Vec<u8>>>),
@@ -20,7 +21,7 @@ pub(super) enum Encoder {
 }
 
 impl Encoder {
-    /// `None` for identity.
+    /// Creates an encoder; returns `None` for [`Coding::Identity`] or if zstd cannot allocate its state.
     pub(super) fn new(coding: Coding) -> Option<Self> {
         match coding {
             Coding::Identity => None,
@@ -49,7 +50,7 @@ impl Encoder {
         }
     }
 
-    /// Brings out everything written so far, so that the other side can read it.
+    /// Flushes and returns everything written so far, so that the client can decode it.
     pub(super) fn flush(&mut self) -> io::Result<Vec<u8>> {
         match self {
             Self::Gzip(encoder) => encoder.flush().map(|()| std::mem::take(encoder.get_mut())),
@@ -58,7 +59,7 @@ impl Encoder {
         }
     }
 
-    /// The rest.
+    /// Finishes the stream and returns the remaining bytes.
     pub(super) fn finish(self) -> io::Result<Vec<u8>> {
         match self {
             Self::Gzip(encoder) => encoder.finish(),

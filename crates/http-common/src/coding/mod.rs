@@ -1,5 +1,5 @@
-//! Content codings of answers (v2 §1.3): gzip, br and zstd, on answers without `ETag` and on SQL reads, whose `ETag` covers
-//! the coding.
+//! Content codings of responses (v2 §1.3): gzip, br and zstd. They apply to responses without an `ETag` and to SQL reads, whose
+//! `ETag` covers the coding.
 
 mod accept;
 mod body;
@@ -14,31 +14,32 @@ use actix_web::web::Bytes;
 use body::EncodedBody;
 use encoder::Encoder;
 
-/// Shorter bodies would hardly get shorter.
+/// Minimum size in bytes of a body to be compressed. Shorter bodies would hardly shrink.
 const WORTH_IT: u64 = 1_024;
-/// Bodies up to this size are coded before they are sent, and keep their `Content-Length`.
+/// Bodies up to this size are compressed before they are sent, and keep their `Content-Length`.
 const AT_ONCE: u64 = 64 << 10;
 
-/// How a body is coded.
+/// A content coding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coding {
-    /// As it is.
+    /// No compression.
     Identity,
-    /// `gzip`
+    /// `gzip` (RFC 1952).
     Gzip,
-    /// `br`
+    /// `br` (RFC 7932).
     Brotli,
-    /// `zstd`
+    /// `zstd` (RFC 8878).
     Zstd,
 }
 
 impl Coding {
-    /// What the client likes best among what we have; we prefer zstd, then br, then gzip where it does not care.
+    /// Returns the supported coding that the client prefers. Where the client has no preference, zstd precedes br, and br precedes
+    /// gzip.
     pub fn accepted(request: &HttpRequest) -> Self {
         accept::best(request.headers())
     }
 
-    /// The name on the wire.
+    /// Returns the name of the coding in HTTP headers.
     pub fn name(self) -> &'static str {
         match self {
             Self::Identity => "identity",
@@ -49,11 +50,12 @@ impl Coding {
     }
 }
 
-/// On a response whose `ETag` covers its coding: the coding it has to have, if it is long enough.
+/// The coding that a response must have because its `ETag` covers the coding. Kept in the response's extensions; short bodies stay
+/// uncompressed.
 #[derive(Debug, Clone, Copy)]
 pub struct TaggedCoding(pub Coding);
 
-/// Codes the body of a response where that is allowed and worth it.
+/// Compresses the body of a response where this is allowed and worthwhile.
 pub(crate) fn apply(response: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
     let tagged = response.response().extensions().get::<TaggedCoding>().copied();
     let may = tagged.is_some() || !response.headers().contains_key(header::ETAG);
@@ -79,7 +81,7 @@ fn worth_it(size: BodySize) -> bool {
     }
 }
 
-/// Text that is not coded yet and holds no secret.
+/// Returns `true` for text that is not compressed yet and holds no secret. The length of a compressed response can leak a secret (BREACH).
 fn fit(headers: &HeaderMap) -> bool {
     let value = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).unwrap_or_default();
     let media_type = value(header::CONTENT_TYPE);
