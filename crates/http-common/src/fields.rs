@@ -1,4 +1,4 @@
-//! Reading the fields of a JSON body, collecting everything that is wrong.
+//! A reader for the fields of a JSON body. It collects all errors before it refuses the request.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,12 +9,12 @@ use branchyard_problem_details::{ERRORS_MAX, ErrorCode, FieldError, Problem, esc
 
 use crate::json::Json;
 
-/// Everything found wrong with a request so far.
+/// The validation errors of a request.
 #[derive(Debug, Default)]
 pub struct ValidationErrors(RefCell<Vec<FieldError>>);
 
 impl ValidationErrors {
-    /// Notes a fault; those beyond what a problem can hold are dropped.
+    /// Records a validation error. Errors beyond `ERRORS_MAX` are discarded.
     pub fn add(&self, fault: FieldError) {
         let mut faults = self.0.borrow_mut();
         if faults.len() < ERRORS_MAX {
@@ -22,7 +22,7 @@ impl ValidationErrors {
         }
     }
 
-    /// The value, if nothing is wrong.
+    /// Returns the value if there are no errors, and otherwise a 400 with all of them.
     pub(crate) fn settle<T>(self, value: Option<T>) -> Result<T, Problem> {
         let faults = self.0.into_inner();
         match value {
@@ -45,16 +45,16 @@ fn summary(faults: &[FieldError]) -> String {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ReaderMode {
-    /// Unknown fields are refused, `null` is absence.
+    /// Unknown fields are refused. `null` means absent.
     Closed,
-    /// Unknown fields are ignored, `null` is absence.
+    /// Unknown fields are ignored. `null` means absent.
     Open,
-    /// Unknown fields are refused, `null` is a value, and there is at least one field.
+    /// Unknown fields are refused. `null` is a value. At least one field is required.
     Patch,
 }
 
-/// The fields of one object. Every reader gives `None` both when the field is absent and when it is wrong; what is wrong is
-/// noted.
+/// The fields of one object. Every reader returns `None` if the field is absent or invalid. An invalid field is recorded as a
+/// validation error.
 pub struct Fields<'a> {
     members: &'a [(String, Json)],
     pointer: String,
@@ -68,10 +68,10 @@ pub(crate) fn read_closed<T>(body: &[u8], read: impl FnOnce(&Fields<'_>) -> Opti
     read_body(body, ReaderMode::Closed, read)
 }
 
-/// Reads an object in which unknown fields are ignored; an empty text counts as an empty object.
+/// Reads an object and ignores unknown fields. An empty body counts as an empty object.
 ///
 /// # Errors
-/// 400 with everything that is wrong.
+/// 400 with all validation errors.
 pub fn read_open<T>(body: &[u8], read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Problem> {
     read_body(body, ReaderMode::Open, read)
 }
@@ -103,7 +103,7 @@ fn read_body<T>(body: &[u8], mode: ReaderMode, read: impl FnOnce(&Fields<'_>) ->
     faults.settle(value)
 }
 
-/// Where the JSON ends to be JSON; the text of the parser names lines and columns only.
+/// Returns a 400 with the line and column at which the body stops being valid JSON.
 fn malformed(error: &serde_json::Error) -> Problem {
     let text = format!("the body is not valid JSON at line {}, column {}", error.line(), error.column());
     Problem::new(ErrorCode::ValidationFailed, text.clone()).with_error(FieldError::at_pointer("", text))
@@ -129,22 +129,22 @@ impl<'a> Fields<'a> {
         format!("{}/{}", self.pointer, escape_pointer_token(name))
     }
 
-    /// Notes that a field is wrong.
+    /// Records an error of a field.
     pub fn fault(&self, name: &str, text: impl Into<String>) {
         self.faults.add(FieldError::at_pointer(self.place(name), text));
     }
 
-    /// Notes that the object as a whole is wrong.
+    /// Records an error of the object as a whole.
     pub fn fault_here(&self, text: impl Into<String>) {
         self.faults.add(FieldError::at_pointer(self.pointer.clone(), text));
     }
 
-    /// Whether a field is there, as whatever.
+    /// Returns `true` if a field of any type is present. In a PATCH, `null` counts as present.
     pub fn has(&self, name: &'static str) -> bool {
         self.get(name).is_some()
     }
 
-    /// A field as it is; `null` is absence, except in a PATCH.
+    /// Returns a field of any type. `null` counts as absent, except in a PATCH.
     pub fn get(&self, name: &'static str) -> Option<&'a Json> {
         self.known.borrow_mut().push(name);
         let (_, value) = self.members.iter().find(|(member, _)| member == name)?;
@@ -177,19 +177,19 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A string that must be there.
+    /// Reads a required string.
     pub fn required_string(&self, name: &'static str) -> Option<String> {
         let value = self.required(name)?;
         self.string_of(name, value).map(str::to_owned)
     }
 
-    /// A string that may be there.
+    /// Reads an optional string.
     pub fn optional_string(&self, name: &'static str) -> Option<String> {
         let value = self.get(name)?;
         self.string_of(name, value).map(str::to_owned)
     }
 
-    /// A string of at least one character that must be there.
+    /// Reads a required string of at least one character.
     pub fn required_text(&self, name: &'static str) -> Option<String> {
         let text = self.required_string(name)?;
         if text.is_empty() {
@@ -208,7 +208,7 @@ impl<'a> Fields<'a> {
         parse(text).map_err(|error| self.fault(name, error.to_string())).ok()
     }
 
-    /// A string that must be there and parse.
+    /// Reads a required string and parses it.
     pub fn required_as<T, E: Display>(
         &self,
         name: &'static str,
@@ -219,7 +219,7 @@ impl<'a> Fields<'a> {
         self.parsed(name, text, parse)
     }
 
-    /// A string that must parse if it is there.
+    /// Reads an optional string and parses it.
     pub fn optional_as<T, E: Display>(
         &self,
         name: &'static str,
@@ -230,7 +230,7 @@ impl<'a> Fields<'a> {
         self.parsed(name, text, parse)
     }
 
-    /// In a PATCH: a string that parses, or `null`, which is read as `""`.
+    /// Reads a field of a PATCH: a string to parse, or `null`, which is parsed as `""`.
     pub fn clearable_as<T, E: Display>(
         &self,
         name: &'static str,
@@ -252,19 +252,19 @@ impl<'a> Fields<'a> {
         found
     }
 
-    /// One of some words; must be there.
+    /// Reads a required string that must be one of the choices.
     pub fn required_choice<T: Copy>(&self, name: &'static str, choices: &[(&str, T)]) -> Option<T> {
         let value = self.required(name)?;
         self.choice_of(name, value, choices)
     }
 
-    /// One of some words, if there.
+    /// Reads an optional string that must be one of the choices.
     pub fn optional_choice<T: Copy>(&self, name: &'static str, choices: &[(&str, T)]) -> Option<T> {
         let value = self.get(name)?;
         self.choice_of(name, value, choices)
     }
 
-    /// Some of some words, each at most once and at least one, if there.
+    /// Reads an optional array of at least one of the choices, each at most once.
     pub fn optional_choices<T: Copy + Ord>(&self, name: &'static str, choices: &[(&str, T)]) -> Option<BTreeSet<T>> {
         let items = match self.get(name)? {
             Json::Array(items) if !items.is_empty() => items,
@@ -315,19 +315,19 @@ impl<'a> Fields<'a> {
         fits
     }
 
-    /// An integer that must be there and in the range.
+    /// Reads a required integer in the range.
     pub fn required_int(&self, name: &'static str, range: &RangeInclusive<u64>) -> Option<u64> {
         let value = self.required(name)?;
         self.int_of(name, value, range)
     }
 
-    /// An integer that must be in the range if it is there.
+    /// Reads an optional integer in the range.
     pub fn optional_int(&self, name: &'static str, range: &RangeInclusive<u64>) -> Option<u64> {
         let value = self.get(name)?;
         self.int_of(name, value, range)
     }
 
-    /// A boolean, if there.
+    /// Reads an optional boolean.
     pub fn optional_bool(&self, name: &'static str) -> Option<bool> {
         match self.get(name)? {
             Json::Bool(value) => Some(*value),
@@ -349,7 +349,7 @@ impl<'a> Fields<'a> {
         read
     }
 
-    /// An object that must be there.
+    /// Reads a required object.
     pub fn required_object<T>(&self, name: &'static str, read: impl FnOnce(&Fields<'a>) -> Option<T>) -> Option<T> {
         let value = self.required(name)?;
         self.inner(self.place(name), value, read)
@@ -365,7 +365,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// An array of objects that must be there.
+    /// Reads a required array of objects.
     pub fn required_objects<T>(&self, name: &'static str, read: impl Fn(&Fields<'a>) -> Option<T>) -> Option<Vec<T>> {
         let items = self.array(name)?;
         let read: Vec<Option<T>> = items
@@ -376,7 +376,7 @@ impl<'a> Fields<'a> {
         read.into_iter().collect()
     }
 
-    /// An array of strings that must be there.
+    /// Reads a required array of strings.
     pub fn required_strings(&self, name: &'static str) -> Option<Vec<String>> {
         let items = self.array(name)?;
         let read: Vec<Option<String>> = items
@@ -394,12 +394,12 @@ impl<'a> Fields<'a> {
         read.into_iter().collect()
     }
 
-    /// An object of strings; empty when absent.
+    /// Reads an object of strings; empty if absent.
     pub fn string_map(&self, name: &'static str) -> Option<BTreeMap<String, String>> {
         self.map_of(name, |text| Ok::<_, String>(text.to_owned()))
     }
 
-    /// An object of strings that parse; empty when absent.
+    /// Reads an object of strings and parses its values; empty if absent.
     pub fn map_of<T, E: Display>(
         &self,
         name: &'static str,
@@ -427,13 +427,13 @@ impl<'a> Fields<'a> {
                 }
             }
         });
-        // All are looked at before one that is wrong decides.
+        // All members are parsed before one invalid member decides, so that every error is recorded.
         let read: Vec<Option<(String, T)>> = read.collect();
         read.into_iter().collect()
     }
 }
 
-/// `public, private`.
+/// Returns the spellings of the choices, separated by commas.
 pub(crate) fn spellings<T>(choices: &[(&str, T)]) -> String {
     choices.iter().map(|(spelling, _)| *spelling).collect::<Vec<_>>().join(", ")
 }

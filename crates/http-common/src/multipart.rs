@@ -1,15 +1,16 @@
-//! A `multipart/form-data` body, part by part, never held in memory (RFC 7578, RFC 2046 §5.1).
+//! A streaming reader for `multipart/form-data` bodies (RFC 7578, RFC 2046 §5.1).
 
 use std::io::{self, Read};
 
 use memchr::memmem::Finder;
 
-/// Bytes read at a time.
+/// Bytes read from the source at a time.
 const CHUNK: usize = 64 << 10;
-/// Bytes of the headers of a part.
+/// Maximum bytes of the headers of a part.
 const HEADERS: usize = 16 << 10;
 
-/// The boundary that a `Content-Type` names; `None` when it is another type.
+/// Returns the boundary of a form's `Content-Type`. Returns `None` for another type, and for a boundary that is missing or longer
+/// than 200 bytes.
 pub fn form_boundary(content_type: &str) -> Option<Vec<u8>> {
     let mut pieces = content_type.split(';');
     if !pieces.next()?.trim().eq_ignore_ascii_case("multipart/form-data") {
@@ -22,22 +23,22 @@ pub fn form_boundary(content_type: &str) -> Option<Vec<u8>> {
     (1..=200).contains(&value.len()).then(|| value.into_bytes())
 }
 
-/// What a part says of itself.
+/// The names in the headers of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormPart {
-    /// Name of the field; empty when it has none.
+    /// Name of the field; empty if the part has none.
     pub name: String,
-    /// Name of the file; empty when it is none.
+    /// Name of the file; empty if the part is not a file.
     pub file_name: String,
 }
 
-/// The parts of a form, one after another.
+/// A reader over the parts of a form.
 pub struct Multipart<R> {
     source: R,
     buffer: Vec<u8>,
     start: usize,
     delimiter: Finder<'static>,
-    /// Inside a part, whose bytes go on.
+    /// Whether the current part has not been read to its end.
     inside: bool,
     ended: bool,
 }
@@ -47,10 +48,11 @@ fn malformed(text: &str) -> io::Error {
 }
 
 impl<R: Read> Multipart<R> {
-    /// A form whose parts are parted by this boundary.
+    /// Creates a reader of a form with this boundary.
     pub fn new(source: R, boundary: &[u8]) -> Self {
         let delimiter = [b"\r\n--", boundary].concat();
-        // The first delimiter may stand at the very beginning; what comes before it is like a part that nobody reads.
+        // The first delimiter may be at the very start of the body, without a line break. The preamble is skipped like the rest of
+        // a part.
         let buffer = b"\r\n".to_vec();
         Self { source, buffer, start: 0, delimiter: Finder::new(&delimiter).into_owned(), inside: true, ended: false }
     }
@@ -59,7 +61,7 @@ impl<R: Read> Multipart<R> {
         self.buffer.get(self.start..).unwrap_or_default()
     }
 
-    /// Reads more; a body that ends here was cut short.
+    /// Reads more bytes. The end of the source is an error, because the form has not ended.
     fn fill(&mut self) -> io::Result<()> {
         self.buffer.drain(..self.start);
         self.start = 0;
@@ -78,7 +80,7 @@ impl<R: Read> Multipart<R> {
         }
     }
 
-    /// Waits until so many bytes are there.
+    /// Reads until the buffer holds at least `bytes` unread bytes.
     fn need(&mut self, bytes: usize) -> io::Result<()> {
         while self.rest().len() < bytes {
             self.fill()?;
@@ -86,10 +88,10 @@ impl<R: Read> Multipart<R> {
         Ok(())
     }
 
-    /// The next part; what was not read of the one before is skipped. `None` after the last.
+    /// Skips the rest of the current part and returns the next one; `None` after the last.
     ///
     /// # Errors
-    /// What the source says; `UnexpectedEof` for a form that is cut short, `InvalidData` for what is no form.
+    /// Errors of the source; `UnexpectedEof` for a truncated form, `InvalidData` for a malformed one.
     pub fn next_part(&mut self) -> io::Result<Option<FormPart>> {
         if self.ended {
             return Ok(None);
@@ -99,7 +101,7 @@ impl<R: Read> Multipart<R> {
         self.need(2)?;
         if self.rest().starts_with(b"--") {
             self.ended = true;
-            // Some bytes may follow; taking them lets the client come to its end.
+            // The epilogue is read to its end, so that the client can finish sending.
             while self.source.read(&mut [0; 1_024])? > 0 {}
             return Ok(None);
         }
@@ -108,7 +110,7 @@ impl<R: Read> Multipart<R> {
         Ok(Some(FormPart { name: parameter(&headers, "name"), file_name: parameter(&headers, "filename") }))
     }
 
-    /// The headers of a part, from the end of its delimiter.
+    /// Reads the headers of a part. The position must be just after the delimiter.
     fn headers(&mut self) -> io::Result<String> {
         let end = loop {
             if let Some(end) = memchr::memmem::find(self.rest(), b"\r\n\r\n") {
@@ -120,7 +122,7 @@ impl<R: Read> Multipart<R> {
             self.fill()?;
         };
         let headers = String::from_utf8_lossy(self.rest().get(..end).unwrap_or_default()).into_owned();
-        // White space may stand between a delimiter and the end of its line; nothing else may.
+        // Only white space may follow a delimiter on its line.
         let (blank, headers) = headers.split_once("\r\n").unwrap_or((&headers, ""));
         if !blank.trim_matches([' ', '\t']).is_empty() {
             return Err(malformed("a boundary is followed by something else"));
@@ -130,15 +132,15 @@ impl<R: Read> Multipart<R> {
         Ok(headers)
     }
 
-    /// The bytes of this part.
+    /// Returns a reader of the current part's content.
     pub fn part(&mut self) -> PartReader<'_, R> {
         PartReader(self)
     }
 
-    /// The bytes of this part at once, at most `limit`.
+    /// Reads the rest of the current part, at most `limit` bytes.
     ///
     /// # Errors
-    /// As [`Multipart::next_part`]; `InvalidData` past the limit.
+    /// As [`Multipart::next_part`]; `InvalidData` above the limit.
     pub fn part_text(&mut self, limit: usize) -> io::Result<Vec<u8>> {
         let mut text = Vec::new();
         let most = u64::try_from(limit).unwrap_or(u64::MAX);
@@ -150,7 +152,7 @@ impl<R: Read> Multipart<R> {
     }
 }
 
-/// The bytes of one part.
+/// A reader of one part's content.
 pub struct PartReader<'a, R>(&'a mut Multipart<R>);
 
 impl<R: Read> Read for PartReader<'_, R> {
@@ -161,7 +163,7 @@ impl<R: Read> Read for PartReader<'_, R> {
         }
         let length = form.delimiter.needle().len();
         loop {
-            // What may be the beginning of a delimiter waits for the rest of it.
+            // Bytes that may begin a delimiter are held back until the rest of it has arrived.
             let (ready, found) = match form.delimiter.find(form.rest()) {
                 Some(end) => (end, true),
                 None => (form.rest().len().saturating_sub(length - 1), false),
@@ -181,7 +183,8 @@ impl<R: Read> Read for PartReader<'_, R> {
     }
 }
 
-/// A parameter of `Content-Disposition`; `""` when there is none. Browsers write `%22` for a quote in a value (HTML, §4.10.22.8).
+/// Returns a parameter of `Content-Disposition`, or `""` if it is absent. Decodes the escapes of browsers, such as `%22` for a
+/// quote (HTML, §4.10.22.8).
 fn parameter(headers: &str, wanted: &str) -> String {
     let disposition = headers.split("\r\n").find_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -208,7 +211,7 @@ mod tests {
 
     use super::{Multipart, form_boundary as boundary};
 
-    /// Gives a few bytes at a time.
+    /// A source that returns a few bytes per read.
     struct Drops<'a>(&'a [u8], usize);
 
     impl Read for Drops<'_> {

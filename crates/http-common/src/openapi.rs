@@ -1,4 +1,4 @@
-//! What the OpenAPI documents of all API versions share: the frame around paths and components, and being made once.
+//! The frame that the OpenAPI documents of all API versions share, and a cache for the rendered document.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -7,24 +7,24 @@ use serde_json::{Map, Value, json};
 
 use crate::api_response::etag_of;
 
-/// What differs between the documents of two API versions.
+/// The parts of a document that differ between API versions.
 pub struct OpenApi<'a> {
-    /// Name of the version.
+    /// Version of the API.
     pub version: &'static str,
-    /// Introduction, in Markdown.
+    /// Introduction in Markdown.
     pub introduction: &'static str,
-    /// Origin of the server.
+    /// Public origin of the server.
     pub public_url: &'a str,
-    /// The tag of each operation; they are listed in the order they first come in.
+    /// The tag of each operation. Tags are listed in the order of their first use.
     pub tags: Vec<&'static str>,
-    /// Path to methods to operations.
+    /// The path items: paths, methods, operations.
     pub paths: Map<String, Value>,
-    /// The components they refer to.
+    /// The components that the operations refer to.
     pub components: Value,
 }
 
 impl OpenApi<'_> {
-    /// The OpenAPI 3.1 document.
+    /// Returns the OpenAPI 3.1 document.
     pub fn document(self) -> Value {
         let mut tags: Vec<Value> = Vec::new();
         for name in self.tags {
@@ -49,7 +49,8 @@ impl OpenApi<'_> {
     }
 }
 
-/// Members by name, whether or not this build of `serde_json` keeps the order they were put in.
+/// Sorts the members of all objects by name. The order does not depend on whether this build of `serde_json` preserves insertion
+/// order.
 fn sorted(value: Value) -> Value {
     match value {
         Value::Object(members) => {
@@ -61,12 +62,12 @@ fn sorted(value: Value) -> Value {
     }
 }
 
-/// The names of the parameters in the template of a path, in order.
+/// Returns the names of the parameters in a path template, in order.
 pub fn path_parameters(path: &str) -> impl Iterator<Item = &str> {
     path.split('{').skip(1).filter_map(|part| part.split('}').next())
 }
 
-/// A document as it is served, made once.
+/// A document that is rendered once and then served from memory.
 #[derive(Default)]
 pub struct Served(OnceLock<BuiltDocument>);
 
@@ -78,14 +79,14 @@ struct BuiltDocument {
 }
 
 impl Served {
-    /// Nothing yet.
+    /// Creates an empty cache.
     pub const fn new() -> Self {
         Self(OnceLock::new())
     }
 
-    /// `ETag` and text of the document for a server at `public_url`.
+    /// Returns the `ETag` and the text of the document for a server at `public_url`.
     pub fn get(&self, public_url: &str, document: impl Fn(&str) -> Value) -> (String, String) {
-        // The public address does not change while a server runs; those of a test may, so it is kept with the document.
+        // The public URL of a running server does not change. Tests use several, so the URL is kept with the document.
         let make = || {
             let text = document(public_url).to_string();
             BuiltDocument { public_url: public_url.to_owned(), etag: etag_of(&text), text }

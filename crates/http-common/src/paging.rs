@@ -1,4 +1,4 @@
-//! Pages of lists: sealed tokens that hold the last key of a page.
+//! Pagination with sealed page tokens. A token holds the key of the last item of its page.
 
 use branchyard_problem_details::{ErrorCode, Problem};
 use serde::Serialize;
@@ -9,28 +9,28 @@ use crate::handler_error::HandlerError;
 use crate::keys::ServerKeys;
 use crate::state::AppState;
 
-/// Bytes of one item: it makes a page of its own, and no answer is longer than 16 MiB.
+/// Maximum bytes of one item. Such an item has a page of its own, and no response may exceed 16 MiB.
 const ITEM_MAX_BYTES: usize = 15 << 20;
-/// Tokens of another format do not open.
+/// Version of the token format. Tokens of another version do not open.
 const FORMAT: &str = "1";
 
-/// The page a client asks for.
+/// The page that a client requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageRequest {
-    /// The most items.
+    /// Maximum number of items.
     pub size: usize,
     pub(crate) token: Option<String>,
-    /// The parameter that held the token.
+    /// Name of the query parameter that held the token.
     pub(crate) parameter: &'static str,
 }
 
 impl PageRequest {
-    /// One more than the page holds: whether it is there says whether another page follows.
+    /// Returns the number of items to fetch: one more than the page holds. The extra item shows that another page follows.
     pub fn fetch(&self) -> usize {
         self.size.saturating_add(1)
     }
 
-    /// The key the page begins after.
+    /// Returns the key after which the page begins; `None` for the first page.
     pub(crate) fn key<K: DeserializeOwned>(&self, keys: &ServerKeys, bound: &str) -> Result<Option<K>, HandlerError> {
         let Some(token) = &self.token else { return Ok(None) };
         open_token(keys, bound, token)
@@ -39,11 +39,11 @@ impl PageRequest {
     }
 }
 
-/// Items for a page, with what is known of those after them.
+/// The items for a page, and whether more follow.
 pub struct Listed<T> {
-    /// The items, at least those of the page.
+    /// The items of the page, and possibly further ones.
     pub items: Vec<T>,
-    /// Whether there are more after all of `items`.
+    /// Whether more items follow the last of `items`.
     pub more: bool,
 }
 
@@ -53,12 +53,12 @@ impl<T> From<Vec<T>> for Listed<T> {
     }
 }
 
-/// What a page token is bound to: the list and everything that selects its items.
+/// Returns the context that a page token is bound to: the list and everything that selects its items.
 pub fn bound(parts: &[&str]) -> String {
     serde_json::Value::from(parts.to_vec()).to_string()
 }
 
-/// A page in the envelope of v2.
+/// Returns a page in the envelope of v2.
 ///
 /// # Errors
 /// As [`cut`].
@@ -82,19 +82,19 @@ where
     Ok(ApiResponse::with_body(200, format!("{{\"data\":{items},\"meta\":{meta}}}")))
 }
 
-/// A page, without an envelope.
+/// A page without an envelope.
 pub struct Page {
-    /// The items, a JSON array.
+    /// The items as a JSON array.
     pub items: String,
-    /// The token of the next page, if there is one.
+    /// Token of the next page, if there is one.
     pub next: Option<String>,
 }
 
-/// One page: at most `request.size` items, cut where the answer would get too long. `bound` names endpoint, database and
-/// filters; `key` is what the page after an item begins with.
+/// Cuts a page of at most `request.size` items, or fewer if the response would become too long. `bound` comes from [`bound()`] and
+/// names the endpoint, the database and the filters. `key` returns the key of an item, after which the next page begins.
 ///
 /// # Errors
-/// 422 when its first item alone is too large for an answer.
+/// 422 if the first item alone is too large for a response.
 pub fn cut<T, W, K>(
     state: &AppState,
     request: &PageRequest,
@@ -130,12 +130,12 @@ where
     Ok(Page { items: format!("[{data}]"), next: last.map(|item| token(state, bound, &key(item))) })
 }
 
-/// What a token of this list holds; `None` when it is not one.
+/// Returns the key in a token of this list; `None` if the token is invalid or belongs to another list.
 pub fn open_token<K: DeserializeOwned>(keys: &ServerKeys, bound: &str, token: &str) -> Option<K> {
     serde_json::from_slice(&keys.open(&format!("{FORMAT}|{bound}"), token)?).ok()
 }
 
-/// A token for a key: nobody else can make one, and it opens for this list only.
+/// Returns a token for a key. Only this server can create it, and it opens only for this list.
 pub fn token(state: &AppState, bound: &str, key: &impl Serialize) -> String {
     let mut nonce = [0; 24];
     state.hub.random(&mut nonce);

@@ -1,4 +1,4 @@
-//! Addresses of upload parts: they carry their own expiry and a signature, and are the credential.
+//! Signed URLs for the parts of uploads. A URL holds its expiry and signature and is itself the credential.
 
 use branchyard_domain::values::{Timestamp, UploadId};
 use branchyard_problem_details::{ErrorCode, Problem};
@@ -14,17 +14,17 @@ fn signed_text(upload: UploadId, number: u32, expires: i64) -> String {
 }
 
 impl Shared {
-    /// The address of a part, good from `now` for as long as the configuration says.
+    /// Returns the URL of a part. It is valid for `part_url_seconds` from `now`.
     pub fn part_url(&self, urls: &Urls, upload: UploadId, number: u32, now: Timestamp) -> String {
         let expires = now.as_seconds().saturating_add(self.config.part_url_seconds);
         let signature = self.keys.sign_part(&signed_text(upload, number, expires));
         format!("{}/uploads/{upload}/{number}?expires={expires}&signature={signature}", urls.root())
     }
 
-    /// The session and the part that an address names.
+    /// Verifies the URL of a part, and returns the upload session and the number of the part.
     ///
     /// # Errors
-    /// 403 when it is not one of ours, or has expired.
+    /// 403 if the URL is not valid or has expired.
     pub fn part_of(&self, upload: &str, number: &str, query: &str) -> Result<(UploadId, u32), HandlerError> {
         let refused = || Problem::new(ErrorCode::PermissionDenied, "the address of the part is wrong or has expired");
         let read = Query::read(query, Repeats::Refused, |query| {
@@ -32,7 +32,7 @@ impl Shared {
         });
         let (expires, signature) = read.map_err(|_| refused())?;
         let upload = UploadId::parse(upload).map_err(|_| refused())?;
-        // One address a part: other spellings of its number were never given out.
+        // A part has one URL. Other spellings of its number are refused.
         let number: u32 = number.parse().ok().filter(|n: &u32| n.to_string() == number).ok_or_else(refused)?;
         let genuine = self.keys.part_signed(&signed_text(upload, number, expires), &signature);
         if !genuine || self.hub.now().as_seconds() >= expires {

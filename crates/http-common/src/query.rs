@@ -1,4 +1,4 @@
-//! Reading the query, collecting everything that is wrong. Unknown parameters are ignored.
+//! A reader for query parameters. It collects all errors before it refuses the request, and ignores unknown parameters.
 
 use std::fmt::Display;
 
@@ -8,24 +8,24 @@ use percent_encoding::percent_decode;
 use crate::fields::{ValidationErrors, spellings};
 use crate::paging::PageRequest;
 
-/// The parameters of a query. Every reader gives `None` both when the parameter is absent and when it is wrong; what is wrong
-/// is noted.
+/// The parameters of a query. Every reader returns `None` if the parameter is absent or invalid. An invalid parameter is recorded
+/// as a validation error.
 pub struct Query<'a> {
     pairs: Vec<(String, Option<String>)>,
     faults: &'a ValidationErrors,
     repeats: Repeats,
 }
 
-/// What a parameter that is there more than once means.
+/// The meaning of a repeated parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repeats {
-    /// A fault.
+    /// Repetition is an error.
     Refused,
-    /// The first.
+    /// The first occurrence counts.
     First,
 }
 
-/// A part of a query string, decoded; `None` when it is not UTF-8.
+/// Decodes a part of a query string; returns `None` if it is not UTF-8.
 fn decode(text: &str) -> Option<String> {
     let spaced = text.replace('+', " ");
     percent_decode(spaced.as_bytes()).decode_utf8().ok().map(std::borrow::Cow::into_owned)
@@ -48,12 +48,12 @@ impl Query<'_> {
         faults.settle(value)
     }
 
-    /// Notes that a parameter is wrong.
+    /// Records an error of a parameter.
     pub fn fault(&self, name: &str, text: impl Into<String>) {
         self.faults.add(FieldError::at_parameter(name, text));
     }
 
-    /// A parameter, if it is there.
+    /// Reads an optional parameter.
     pub fn optional(&self, name: &str) -> Option<&str> {
         let mut found = self.pairs.iter().filter(|(key, _)| key == name);
         let (_, value) = found.next()?;
@@ -74,12 +74,12 @@ impl Query<'_> {
         }
     }
 
-    /// Whether a parameter is there, as whatever.
+    /// Returns `true` if a parameter is present, even if it is invalid.
     pub fn has(&self, name: &str) -> bool {
         self.pairs.iter().any(|(key, _)| key == name)
     }
 
-    /// A parameter that must be there and not empty.
+    /// Reads a required parameter that must not be empty.
     pub fn required_text(&self, name: &str) -> Option<&str> {
         if !self.has(name) {
             self.fault(name, "is required");
@@ -88,7 +88,7 @@ impl Query<'_> {
         self.text(name)
     }
 
-    /// A parameter that must not be empty if it is there.
+    /// Reads an optional parameter that must not be empty.
     pub fn text(&self, name: &str) -> Option<&str> {
         let value = self.optional(name)?;
         if value.is_empty() {
@@ -98,13 +98,13 @@ impl Query<'_> {
         Some(value)
     }
 
-    /// A parameter that must parse if it is there.
+    /// Reads an optional parameter and parses it.
     pub fn parsed<T, E: Display>(&self, name: &str, parse: impl FnOnce(&str) -> Result<T, E>) -> Option<T> {
         let value = self.optional(name)?;
         parse(value).map_err(|error| self.fault(name, error.to_string())).ok()
     }
 
-    /// One of some words, if there.
+    /// Reads an optional parameter that must be one of the choices.
     pub fn choice<T: Copy>(&self, name: &str, choices: &[(&str, T)]) -> Option<T> {
         self.parsed(name, |value| {
             let found = choices.iter().find(|(spelling, _)| *spelling == value).map(|(_, choice)| *choice);
@@ -112,7 +112,7 @@ impl Query<'_> {
         })
     }
 
-    /// A number of the form `[1-9][0-9]*`, if there. One too large to count saturates.
+    /// Reads an optional number of the form `[1-9][0-9]*`. A number above `u64::MAX` saturates.
     pub fn count(&self, name: &str) -> Option<u64> {
         self.parsed(name, |value| {
             let plain = value.bytes().all(|b| b.is_ascii_digit()) && !value.is_empty() && !value.starts_with('0');
@@ -120,7 +120,7 @@ impl Query<'_> {
         })
     }
 
-    /// The page asked for. `page_size` above `max` is `max`.
+    /// Reads `page_size` and `page_token`. A `page_size` above `max` counts as `max`.
     pub fn page(&self, default: usize, max: usize) -> Option<PageRequest> {
         let asked = self.has("page_size");
         let size = self.parsed("page_size", |value| {
@@ -133,7 +133,7 @@ impl Query<'_> {
         Some(PageRequest { size, token, parameter: "page_token" })
     }
 
-    /// The page of a list whose pages have a size of their own, by the token in `parameter`.
+    /// Returns the page of a list with a fixed page size. `parameter` holds the token.
     pub fn page_of(&self, size: usize, parameter: &'static str) -> PageRequest {
         let token = self.optional(parameter).filter(|token| !token.is_empty()).map(str::to_owned);
         PageRequest { size, token, parameter }
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(size("page_size=1"), Some(1));
         assert_eq!(size("page_size=100000000000000000000"), Some(100));
         for bad in ["", "0", "-1", "x", "1.0", "+1", "1%20"] {
-            // `+1` is a space and a one.
+            // `+1` decodes to a space and a one.
             assert_eq!(size(&format!("page_size={bad}")), None, "{bad}");
         }
     }

@@ -1,4 +1,4 @@
-//! One request: who asks, what for, and with which body.
+//! The context of a request: its caller, path, query, headers and body, and the means to run use cases for it.
 
 use std::sync::Arc;
 
@@ -39,26 +39,27 @@ use branchyard_executor::CallerKey;
 use branchyard_executor::ConcurrencyPermit;
 use branchyard_executor::{Pool, PoolError};
 
-/// When an answer is seen.
+/// The recipient of a response, which decides whether secrets are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SecretsShown {
-    /// By this request: secrets are shown.
+    /// The client of this request. Secrets are included.
     Now,
-    /// When the request is repeated under its idempotency key: secrets are left out.
+    /// A client that repeats the request under its idempotency key. Secrets are omitted.
     Later,
 }
 
-/// One request. Extracting it checks the credential (401), counts the request against the caller's quota (429), checks the declared size (413) and the
-/// type (415) of the body, refuses callers without a credential where [`AnonymousBodies`] says so (401), and reads the body last (v2 §2.5).
+/// One request. Extraction checks the credential (401), counts the request against the caller's quota (429), and checks the
+/// declared size (413) and media type (415) of the body. It refuses callers without a credential where [`AnonymousBodies`] requires
+/// one (401), and reads the body last (v2 §2.5).
 pub struct RequestContext {
-    /// What all handlers share.
+    /// The state that all handlers share.
     pub state: AppState,
-    /// Who asks.
+    /// The authenticated caller, or an anonymous one.
     pub caller: Caller,
     pub(crate) request: HttpRequest,
     pub(crate) body: Bytes,
     pub(crate) id: RequestId,
-    /// Held for as long as the body.
+    /// The memory reservation of `body`.
     room: Option<BodyRoom>,
 }
 
@@ -84,34 +85,35 @@ fn state_of(request: &HttpRequest) -> Result<AppState, HandlerError> {
     Ok(state.get_ref().clone())
 }
 
-/// A segment of the path of a request, percent-decoded once.
+/// Returns a path segment of a request, percent-decoded once.
 pub fn path_segment(request: &HttpRequest, name: &str) -> String {
     let raw = request.match_info().get(name).unwrap_or_default();
     percent_encoding::percent_decode_str(raw).decode_utf8_lossy().into_owned()
 }
 
-/// The first parameter of a name as it was sent, whatever else is wrong with the query; for answers that repeat it.
+/// Returns the first query parameter with this name, even if the rest of the query is invalid. For responses that repeat a value of
+/// the request.
 pub fn sent_parameter(request: &HttpRequest, name: &str) -> Option<String> {
     let read = Query::read(request.query_string(), Repeats::First, |query| Some(query.optional(name)?.to_owned()));
     read.ok()
 }
 
 impl RequestContext {
-    /// A request whose caller is known by other means than the `Authorization` header. It is counted against the caller's quota;
-    /// its body is not read.
+    /// Creates the context of a caller that was authenticated by other means than the `Authorization` header. The request counts
+    /// against the caller's quota. Its body is not read.
     ///
     /// # Errors
-    /// 429.
+    /// 429 if the quota is used up.
     pub fn on_behalf_of(caller: Caller, state: AppState, request: &HttpRequest) -> Result<Self, HandlerError> {
         caller::count(&state, request, &caller)?;
         let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(|| RequestId::fresh(&state.hub));
         Ok(Self::new(state, caller, request, id))
     }
 
-    /// A request whose body the handler takes itself.
+    /// Creates the context of a request whose body the handler reads itself.
     ///
     /// # Errors
-    /// As extracting one, without those about the body.
+    /// As for extraction, except the errors about the body.
     pub async fn without_body(request: &HttpRequest) -> Result<Self, HandlerError> {
         let state = state_of(request)?;
         let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(|| RequestId::fresh(&state.hub));
@@ -138,10 +140,10 @@ impl RequestContext {
         self.read_body(payload, limit, || body::check_type(&self.request, types)).await
     }
 
-    /// Reads a form of at most `limit` bytes, 64 KiB where no user is signed in.
+    /// Reads a form of at most `limit` bytes. For an anonymous caller, the limit is at most 64 KiB.
     ///
     /// # Errors
-    /// 400 if it is cut short or too slow, 413, 429, 503.
+    /// 400 if the body is truncated or too slow, 413 above the limit, 429 or 503 if there is no memory for it.
     pub async fn read_form(&self, payload: Payload, limit: usize) -> Result<ReadBody, HandlerError> {
         let limit = if self.caller.user().is_none() { AnonymousBodies::Short.limit(limit) } else { limit };
         if body::declared(&self.request).is_some_and(|length| length > limit as u64) {
@@ -168,11 +170,11 @@ impl RequestContext {
     }
 }
 
-/// A refusal for the client; a fault is logged here, once, and nowhere else.
+/// Converts an error for the client. Faults are logged here and nowhere else, so that each is logged once.
 pub(crate) fn explain(refusal: ApiError, id: &RequestId) -> HandlerError {
     match refusal {
         ApiError::Problem(problem) => problem.into(),
-        // Overload is no fault of ours or theirs, and there is a lot of it when there is any.
+        // Overload is not logged: it is no defect, and it affects many requests at once.
         ApiError::Fault(Fault::Engine(EngineError::Busy)) => PoolError::TooLong.into(),
         ApiError::Fault(fault) => {
             tracing::error!(request_id = id.as_str(), error = &fault as &dyn std::error::Error, "a request failed");
@@ -198,7 +200,7 @@ where
     ended?.map_err(|refusal| explain(refusal, id))
 }
 
-/// A database that somebody asks for.
+/// The database that a path names, and the caller that requests it. The database need not exist.
 #[derive(Debug, Clone)]
 pub struct DatabasePath {
     caller: Caller,
@@ -207,80 +209,81 @@ pub struct DatabasePath {
 }
 
 impl DatabasePath {
-    /// Access to it; blocks.
+    /// Returns access to the database. Blocks.
     ///
     /// # Errors
-    /// [`AccessError`].
+    /// [`AccessError`] if sign-in is required, the database is absent or hidden, or the caller's role is too low.
     pub fn access<L: Level>(&self, hub: &Hub) -> Result<DatabaseAccess<L>, AccessError> {
         hub.databases().access::<L>(&self.caller, &self.owner, &self.name)
     }
 
-    /// The same when it need not be looked up; never blocks. `None` says nothing about the database.
+    /// Returns access if the caller's role is cached. Never blocks. `None` does not mean that access is denied.
     pub fn known_access<L: Level>(&self, hub: &Hub) -> Option<DatabaseAccess<L>> {
         hub.databases().known_access::<L>(&self.caller, &self.owner, &self.name)
     }
 }
 
 impl RequestContext {
-    /// A segment of the path, percent-decoded once.
+    /// Returns a segment of the path, percent-decoded once.
     pub fn segment(&self, name: &str) -> String {
         path_segment(&self.request, name)
     }
 
-    /// A request header, when it is text.
+    /// Returns a request header; `None` if it is absent or not ASCII text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.request.headers().get(name)?.to_str().ok()
     }
 
-    /// Whether the method only reads (`GET` or `HEAD`).
+    /// Returns `true` if the method is `GET` or `HEAD`.
     pub fn is_read(&self) -> bool {
         matches!(*self.request.method(), Method::GET | Method::HEAD)
     }
 
-    /// Notes that this request has no effect although its method is not `GET`: its answer may be refused.
+    /// Declares that this request has no effect although its method is not `GET`. Its response may then be refused when there is no
+    /// memory for it.
     pub fn has_no_effect(&self) {
         self.request.extensions_mut().insert(NoEffect);
     }
 
-    /// The network address of the client.
+    /// Returns the network address of the client; empty if unknown.
     pub fn address(&self) -> String {
         address_text(address_of(&self.state, &self.request))
     }
 
-    /// Counts an attempt to sign in. Gives the seconds to wait when it is one too many.
+    /// Counts an attempt to sign in. Returns the seconds to wait if the attempt exceeds a limit.
     pub fn count_sign_in(&self, account: &str) -> Option<i64> {
         self.state.sign_ins.count(account, address_of(&self.state, &self.request), self.state.hub.now())
     }
 
-    /// What the client calls itself, at most 256 characters of it.
+    /// Returns the first 256 characters of `User-Agent`; empty if the header is absent.
     pub fn user_agent(&self) -> String {
         user_agent_of(&self.request)
     }
 
-    /// The content coding the client likes best.
+    /// Returns the content coding that the client prefers.
     pub fn coding(&self) -> Coding {
         Coding::accepted(&self.request)
     }
 
-    /// The id of the request.
+    /// Returns the id of the request, as sent in `X-Request-Id`.
     pub fn id(&self) -> &RequestId {
         &self.id
     }
 
-    /// The condition under which to change something.
+    /// Returns the `If-Match` of the request, if present.
     pub fn if_match(&self) -> Option<IfMatch> {
         IfMatch::of(&self.request)
     }
 
-    /// What the client has already.
+    /// Returns the `If-None-Match` of the request.
     pub fn if_none_match(&self) -> IfNoneMatch {
         IfNoneMatch::of(&self.request)
     }
 
-    /// The person who asks.
+    /// Returns the signed-in user.
     ///
     /// # Errors
-    /// 401 when nobody does.
+    /// 401 for an anonymous caller.
     pub fn signed_in(&self) -> Result<Arc<User>, HandlerError> {
         match &self.caller {
             Caller::User(user) => Ok(Arc::clone(user)),
@@ -288,12 +291,12 @@ impl RequestContext {
         }
     }
 
-    /// The database of the path, not yet looked for.
+    /// Returns the database of the path without looking it up.
     pub fn sought(&self) -> DatabasePath {
         DatabasePath { caller: self.caller.clone(), owner: self.segment("owner"), name: self.segment("database") }
     }
 
-    /// Access to the database of the path.
+    /// Returns the caller's access to the database of the path.
     ///
     /// # Errors
     /// 401, 404 and 403 in the order of the contract (v2 §2.5).
@@ -302,11 +305,11 @@ impl RequestContext {
         self.read(move |hub| sought.access::<L>(hub)).await
     }
 
-    /// Access to the database of the path, after `probe` has found what else the path names: its absence (404) comes before a
-    /// role that is too low (403).
+    /// Returns the caller's access to the database of the path, after `probe` has looked up the other resources of the path. A
+    /// missing resource (404) thus precedes a role that is too low (403).
     ///
     /// # Errors
-    /// 401, 404, what `probe` says, 403.
+    /// In this order: 401, 404 for the database, the errors of `probe`, 403.
     pub async fn access_to<L, T, E>(
         &self,
         probe: impl FnOnce(&Services, &DatabaseAccess<Read>) -> Result<T, E> + Send + 'static,
@@ -328,7 +331,7 @@ impl RequestContext {
         .await
     }
 
-    /// Access to the deployment of the path.
+    /// Returns the caller's access to the deployment of the path.
     ///
     /// # Errors
     /// 401, 404 and 403, in this order.
@@ -337,7 +340,7 @@ impl RequestContext {
         self.read(move |hub| hub.deployments().access::<L>(&caller, &owner, &name)).await
     }
 
-    /// Access to the organization of the path.
+    /// Returns the caller's access to the organization of the path.
     ///
     /// # Errors
     /// 401, 404 and 403 in the order of the contract (v2 §2.5).
@@ -346,11 +349,11 @@ impl RequestContext {
         self.read(move |hub| hub.organizations().access::<S>(&caller, &name)).await
     }
 
-    /// The same after `probe` has found what else the path names. A member learns of its absence (404) before a role that is
-    /// too low (403); who is no member learns nothing.
+    /// Returns the caller's access to the organization of the path, after `probe` has looked up the other resources of the path.
+    /// For a member, a missing resource (404) precedes a role that is too low (403). For other callers `probe` does not run.
     ///
     /// # Errors
-    /// 401, 404, 403 for strangers, what `probe` says, 403.
+    /// In this order: 401, 404 for the organization, 403 for callers that are not members, the errors of `probe`, 403.
     pub async fn organization_to<S, T, E>(
         &self,
         probe: impl FnOnce(&Services, &OrganizationAccess<Belong>) -> Result<T, E> + Send + 'static,
@@ -370,10 +373,10 @@ impl RequestContext {
         .await
     }
 
-    /// Runs a use case that looks something up.
+    /// Runs a lookup on the read pool.
     ///
     /// # Errors
-    /// What it says; 503 when the server is busy.
+    /// The errors of `work`; 503 if the server is busy.
     pub async fn read<T, E>(
         &self,
         work: impl FnOnce(&Services) -> Result<T, E> + Send + 'static,
@@ -385,10 +388,10 @@ impl RequestContext {
         self.run(&self.state.reads, work).await
     }
 
-    /// Runs a use case that changes something.
+    /// Runs a change on the write pool.
     ///
     /// # Errors
-    /// What it says; 503 when the server is busy.
+    /// The errors of `work`; 503 if the server is busy.
     pub async fn write<T, E>(
         &self,
         work: impl FnOnce(&Services) -> Result<T, E> + Send + 'static,
@@ -400,10 +403,10 @@ impl RequestContext {
         self.run(&self.state.writes, work).await
     }
 
-    /// Checks an address that a hook is to have. Waits outside all pools: a name server may keep silent.
+    /// Checks the address of a webhook. Waits outside all pools, because a name server may not respond.
     ///
     /// # Errors
-    /// 400, 422; 429 or 503 when too many names are being looked up.
+    /// 400 or 422 for an address that is not allowed; 429 or 503 if too many lookups are running.
     pub async fn hook_address(&self, access: &DatabaseAccess<Admin>, url: &str) -> Result<HookAddress, HandlerError> {
         let (give, take) = oneshot::channel();
         self.state.hub.hooks().check_address(access, url, move |checked| drop(give.send(checked)));
@@ -414,7 +417,7 @@ impl RequestContext {
     /// Runs a use case on a pool.
     ///
     /// # Errors
-    /// What it says; 503 when the pool is busy.
+    /// The errors of `work`; 503 if the pool is busy.
     pub async fn run<T, E>(
         &self,
         pool: &Pool,
@@ -427,7 +430,7 @@ impl RequestContext {
         run_on(self.state.hub.clone(), (pool, self.caller_key()), &self.id, work).await
     }
 
-    /// Runs a use case on a pool, to be waited for later: the request need not wait to see it end.
+    /// Starts a use case on a pool without waiting for it. The work goes on if the handle is dropped.
     pub fn spawn<T, E>(
         &self,
         pool: &Pool,
@@ -441,18 +444,18 @@ impl RequestContext {
         actix_web::rt::spawn(async move { run_on(hub, (&pool, caller), &id, work).await })
     }
 
-    /// The idempotency key of the request, claimed for this caller.
+    /// Claims the request's idempotency key for this user.
     ///
     /// # Errors
-    /// 400, 409, 422; the saved answer as [`HandlerError::Replay`].
+    /// 400, 409, 422; a saved response as [`HandlerError::Replay`].
     pub async fn key(&self, user: &User) -> Result<ClaimedKey, HandlerError> {
         idempotency::claim(self, user).await
     }
 
-    /// Runs a use case with an effect under an idempotency key; `render` makes its answer.
+    /// Runs a use case with an effect under an idempotency key. `render` creates the response.
     ///
     /// # Errors
-    /// What the use case says; 503 when the server is busy.
+    /// The errors of the use case; 503 if the server is busy.
     pub async fn effect<T, E>(
         &self,
         key: ClaimedKey,
@@ -466,11 +469,11 @@ impl RequestContext {
         self.effect_once(key, act, move |value, _| render(value)).await
     }
 
-    /// The same where the answer shows something once: `render` is told whether it makes the answer for this request or the one
-    /// to be saved.
+    /// Runs a use case with an effect whose response shows a secret once. `render` creates the response to this request and the
+    /// response to be saved; its second argument distinguishes them.
     ///
     /// # Errors
-    /// What the use case says; 503 when the server is busy.
+    /// The errors of the use case; 503 if the server is busy.
     pub async fn effect_once<T, E>(
         &self,
         key: ClaimedKey,
@@ -489,47 +492,48 @@ impl RequestContext {
         .await
     }
 
-    /// Reads the JSON body. An absent body counts as an empty object.
+    /// Reads the JSON body and refuses unknown fields. An absent body counts as an empty object.
     ///
     /// # Errors
-    /// 400 with everything that is wrong.
+    /// 400 with all validation errors.
     pub fn body<T>(&self, read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, HandlerError> {
         Ok(fields::read_closed(&self.body, read)?)
     }
 
-    /// The same for a body in which unknown fields are ignored.
+    /// Reads the JSON body and ignores unknown fields. An absent body counts as an empty object.
     ///
     /// # Errors
-    /// 400 with everything that is wrong.
+    /// 400 with all validation errors.
     pub fn open_body<T>(&self, read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, HandlerError> {
         Ok(fields::read_open(&self.body, read)?)
     }
 
-    /// The same for a PATCH: no field at all is an error, and `null` is a value.
+    /// Reads the JSON body of a PATCH. At least one field is required, and `null` is a value.
     ///
     /// # Errors
-    /// 400 with everything that is wrong.
+    /// 400 with all validation errors.
     pub fn patch<T>(&self, read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, HandlerError> {
         Ok(fields::read_patch(&self.body, read)?)
     }
 
-    /// Reads the query.
+    /// Reads the query. A repeated parameter is an error.
     ///
     /// # Errors
-    /// 400 with everything that is wrong.
+    /// 400 with all validation errors.
     pub fn query<T>(&self, read: impl FnOnce(&Query<'_>) -> Option<T>) -> Result<T, HandlerError> {
         Ok(Query::read(self.request.query_string(), Repeats::Refused, read)?)
     }
 
-    /// The same where the first of several parameters of one name counts.
+    /// Reads the query. Of a repeated parameter, the first occurrence counts.
     ///
     /// # Errors
-    /// 400 with everything that is wrong.
+    /// 400 with all validation errors.
     pub fn open_query<T>(&self, read: impl FnOnce(&Query<'_>) -> Option<T>) -> Result<T, HandlerError> {
         Ok(Query::read(self.request.query_string(), Repeats::First, read)?)
     }
 
-    /// A string of the body as it was sent, whatever else is wrong with the body; for answers that repeat it.
+    /// Returns a string of the body, even if the rest of the body breaks the rules. For responses that repeat a value of the
+    /// request.
     pub fn sent_string(&self, field: &str) -> Option<String> {
         let Ok(Json::Object(members)) = serde_json::from_slice(&self.body) else { return None };
         members.into_iter().find_map(|(name, value)| match value {
@@ -538,10 +542,10 @@ impl RequestContext {
         })
     }
 
-    /// A place among the SQL reads that this caller may have running.
+    /// Takes one of the caller's permits for concurrent SQL reads.
     ///
     /// # Errors
-    /// 429 when there is none.
+    /// 429 if all permits are in use.
     pub fn read_slot(&self) -> Result<ConcurrencyPermit, HandlerError> {
         self.state.sql_slots.take(self.caller_key()).ok_or_else(|| {
             let limit = self.state.config.sql.max_concurrent_reads_per_caller;
@@ -550,18 +554,18 @@ impl RequestContext {
         })
     }
 
-    /// Keeps a place until this request has an answer with room to be sent. An answer that waits for room takes up memory, and so counts as a read that
-    /// is running.
+    /// Keeps a permit until this request has a response with room to be sent. A response that waits for room occupies memory and
+    /// therefore counts as a running read.
     pub fn keep_slot(&self, slot: Option<ConcurrencyPermit>) {
         if let Some(slot) = slot {
             self.request.extensions_mut().insert(slot);
         }
     }
 
-    /// The key a page begins after; `None` for the first page.
+    /// Returns the key after which the page begins; `None` for the first page.
     ///
     /// # Errors
-    /// 400 when the token is not one of ours for this list.
+    /// 400 if the token is not a token of this list.
     pub fn page_key<K: serde::de::DeserializeOwned>(
         &self,
         page: &PageRequest,

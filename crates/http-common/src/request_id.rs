@@ -1,16 +1,16 @@
-//! The id of a request: reused when the client's is fit, else made.
+//! Request ids. A suitable id of the client is kept; otherwise the server creates one.
 
 use actix_web::http::header::HeaderMap;
 use branchyard_domain::Hub;
 
 const NAME: &str = "x-request-id";
 
-/// The id of a request, as it stands in `X-Request-Id`, in problems and in the log.
+/// The id of a request. It appears in `X-Request-Id`, in problem documents and in the log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RequestId(String);
 
 impl RequestId {
-    /// The client's, if it has 1 to 128 characters of `[A-Za-z0-9._:-]`.
+    /// Returns the client's id if it has 1 to 128 characters of `[A-Za-z0-9._:-]`.
     pub(crate) fn sent(headers: &HeaderMap) -> Option<Self> {
         let text = headers.get(NAME)?.to_str().ok()?;
         let fit = (1..=128).contains(&text.len())
@@ -18,17 +18,17 @@ impl RequestId {
         fit.then(|| Self(text.to_owned()))
     }
 
-    /// The client's, or a new one.
+    /// Returns the client's id if it is valid, and otherwise a new one.
     pub fn of(headers: &HeaderMap, hub: &Hub) -> Self {
         Self::sent(headers).unwrap_or_else(|| Self::fresh(hub))
     }
 
-    /// A new one.
+    /// Creates a new id.
     pub(crate) fn fresh(hub: &Hub) -> Self {
         Self(format!("req_{}", hub.fresh_id().hyphenated()))
     }
 
-    /// The text.
+    /// Returns the id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,31 +1,31 @@
-//! What versions of the API differ in before a handler runs.
+//! The rules for requests that differ between versions of the API.
 
 use actix_web::HttpRequest;
 
-/// The forms of a credential, and what is said of one that is none.
+/// The accepted forms of a credential, and the error texts for invalid ones.
 #[derive(Debug, Clone, Copy)]
 pub struct Credentials {
-    /// Schemes before a token, in lower case; they are read in any case.
+    /// Authentication schemes before a token, in lowercase. They are compared without regard to case.
     pub schemes: &'static [&'static str],
-    /// Whether a token may stand alone.
+    /// Whether a token without a scheme is accepted.
     pub bare: bool,
-    /// What is said of anything else; `None` names what is wrong.
+    /// Error text for a malformed credential. `None` describes the actual mistake.
     pub malformed: Option<&'static str>,
-    /// What is said of a token that is unknown, expired or deleted.
+    /// Error text for a token that is unknown, expired or deleted.
     pub unknown: &'static str,
 }
 
-/// The media types under which a body is read as JSON.
+/// The media types of bodies that are read as JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyTypes {
     /// `application/json`.
     Json,
-    /// Every JSON type, plain text, what `curl -d` sends, and none at all.
+    /// Every JSON type, plain text, the type that `curl -d` sends, and a missing type.
     Lenient,
 }
 
 impl BodyTypes {
-    /// Whether a body of this `Content-Type` is read; `""` stands for none.
+    /// Returns `true` if a body with this `Content-Type` is accepted. `""` stands for a missing header.
     pub(crate) fn take(self, content_type: &str) -> bool {
         let media_type = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         match self {
@@ -39,12 +39,13 @@ impl BodyTypes {
     }
 }
 
-/// How a version of the API takes requests. An adapter puts its own into the data of its scope; without, v2's hold.
+/// The rules for requests of one API version. An adapter sets its policy in the app data of its scope. The default is the policy of
+/// v2.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestPolicy {
-    /// The credential.
+    /// The accepted credentials.
     pub credentials: Credentials,
-    /// Bodies.
+    /// The accepted media types of bodies.
     pub bodies: BodyTypes,
 }
 

@@ -1,20 +1,19 @@
-//! Results of SQL reads that can never change: the same statement at the same commit, under the same limits.
+//! A cache for results of SQL reads. A result never changes: its key covers the statement, the commit and the limits.
 //!
-//! They are found by their entity tag, which only this server can make and which says all of that. Whether the caller may see the
-//! database is decided before, each time.
+//! The key is the entity tag, which only this server can create. Access to the database is checked before each lookup, not here.
 
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
 use crate::api_response::ApiResponse;
 
-/// Bytes of the largest result that is kept.
+/// Maximum bytes of a cached result.
 const LARGEST: usize = 256 << 10;
 
-/// What an entry takes beyond its bytes, about.
+/// Approximate overhead of an entry in bytes.
 const ENTRY_BYTES: u64 = 256;
 
-/// Results of reads, as many as fit.
+/// A cache of results, bounded by their total size.
 pub struct Results(Option<Cache<String, ApiResponse, ResultWeight>>);
 
 #[derive(Clone)]
@@ -27,18 +26,18 @@ impl Weighter<String, ApiResponse> for ResultWeight {
 }
 
 impl Results {
-    /// Keeps at most `bytes` of them.
+    /// Creates a cache of at most `bytes` bytes; 0 disables it.
     pub fn new(bytes: u64) -> Self {
         let about = usize::try_from(bytes / 1_024).unwrap_or(usize::MAX);
         Self((bytes > 0).then(|| Cache::with_weighter(about, bytes, ResultWeight)))
     }
 
-    /// The result of this tag.
+    /// Returns the result with this entity tag.
     pub fn get(&self, etag: &str) -> Option<ApiResponse> {
         self.0.as_ref()?.get(etag)
     }
 
-    /// Keeps a result that carries its tag, unless it is too large.
+    /// Caches a result under its entity tag, unless the result is too large.
     pub fn keep(&self, etag: &str, answer: &ApiResponse) {
         if let Some(cache) = &self.0
             && answer.weight() <= LARGEST

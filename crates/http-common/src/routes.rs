@@ -1,4 +1,4 @@
-//! Routes as a table: each with its methods, and an answer for every other method.
+//! Routes as a table. Each path answers `OPTIONS` and refuses methods without a handler.
 
 use actix_web::http::{Method, header};
 use actix_web::{FromRequest, Handler, HttpRequest, HttpResponse, Resource, Responder, guard, web};
@@ -7,7 +7,7 @@ use branchyard_problem_details::{ErrorCode, Problem};
 use crate::body::AnonymousBodies;
 use crate::handler_error::HandlerError;
 
-/// One path with its methods. `GET` brings `HEAD`; `OPTIONS` and 405 come by themselves.
+/// One path with its methods. `GET` implies `HEAD`. `OPTIONS` and 405 are answered automatically.
 pub struct Endpoint {
     path: String,
     resource: Resource,
@@ -32,42 +32,42 @@ macro_rules! methods {
 }
 
 impl Endpoint {
-    /// A path below the scope.
+    /// Creates an endpoint for a path below the adapter's scope.
     pub fn at(path: &str) -> Self {
         Self { path: path.to_owned(), resource: web::resource(path), methods: Vec::new() }
     }
 
-    /// The path below the scope, as it was given.
+    /// Returns the path below the scope, as passed to [`Endpoint::at`].
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The methods with a handler.
+    /// Returns the methods that have a handler.
     pub fn methods(&self) -> &[&'static str] {
         &self.methods
     }
 
     methods! {
-        /// `GET` and `HEAD`.
+        /// Adds the handler of `GET` and `HEAD`.
         get: web::route().guard(guard::Any(guard::Get()).or(guard::Head())), ["GET", "HEAD"];
-        /// `POST`.
+        /// Adds the handler of `POST`.
         post: web::post(), ["POST"];
-        /// `PUT`.
+        /// Adds the handler of `PUT`.
         put: web::put(), ["PUT"];
-        /// `PATCH`.
+        /// Adds the handler of `PATCH`.
         patch: web::patch(), ["PATCH"];
-        /// `DELETE`.
+        /// Adds the handler of `DELETE`.
         delete: web::delete(), ["DELETE"];
     }
 
-    /// Sets what the path does with the bodies of callers without a credential.
+    /// Sets the treatment of request bodies of callers without a credential.
     #[must_use]
     pub fn anonymous_bodies(mut self, bodies: AnonymousBodies) -> Self {
         self.resource = self.resource.app_data(bodies);
         self
     }
 
-    /// The resource for actix.
+    /// Returns the actix resource.
     pub fn into_resource(self) -> Resource {
         let allow = format!("{}, OPTIONS", self.methods.join(", "));
         self.resource.default_service(web::to(move |request: HttpRequest| {

@@ -1,4 +1,4 @@
-//! Where a page of changed rows ends, in a form that page tokens hold.
+//! Cursors over changed rows, in a form that page tokens can hold.
 
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Level};
@@ -11,20 +11,20 @@ use serde::{Deserialize, Serialize};
 use crate::key_cells::KeyCells;
 use crate::paging::Listed;
 
-/// Bytes of values that one look at the engine brings; what is shown of them is cut.
+/// Bytes of values read per engine call. The values are truncated when they are shown.
 const PAGE_BYTES: usize = 8 << 20;
 
-/// A place among the changed rows of a table.
+/// A position among the changed rows of a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RowKey {
-    /// The table.
+    /// Name of the table.
     pub table: String,
     after: Option<KeyCells>,
     skip: usize,
 }
 
 impl RowKey {
-    /// Before the first row of a table.
+    /// Returns the position before the first row of a table.
     pub fn before(table: &str) -> Self {
         Self { table: table.to_owned(), after: None, skip: 0 }
     }
@@ -33,7 +33,7 @@ impl RowKey {
         self.after.as_ref().and_then(KeyCells::cells)
     }
 
-    /// Moves behind the next row. Rows with keys too long for a token are counted from the last shorter one.
+    /// Advances past a row. Rows whose keys are too long for a token are counted from the last row with a shorter key.
     fn pass(&mut self, primary_key: &[(String, Cell)]) {
         match KeyCells::of(primary_key.iter().map(|(_, cell)| cell)) {
             Some(key) => (self.after, self.skip) = (Some(key), 0),
@@ -42,11 +42,11 @@ impl RowKey {
     }
 }
 
-/// At most `limit` changed rows between two commits from a place on, each with the place behind it. Fewer when they hold a lot, but one at least if there
-/// is one. Blocks.
+/// Returns at most `limit` changed rows between two commits from a position on, each with the position after it. Returns fewer if
+/// the rows are large, but at least one if there is one. Blocks.
 ///
 /// # Errors
-/// [`ReadError`].
+/// [`ReadError`] if the rows cannot be read.
 pub fn changed_rows_from<L: Level>(
     hub: &Hub,
     access: &DatabaseAccess<L>,
@@ -57,7 +57,7 @@ pub fn changed_rows_from<L: Level>(
     let mut place = place.clone();
     let mut rows = Vec::new();
     let mut after = place.cells();
-    // Rows that the place could only count.
+    // The number of rows that the position could only count.
     let mut passed = place.skip;
     loop {
         let page = RowPage { after, limit: limit.saturating_add(passed), bytes: PAGE_BYTES };

@@ -1,23 +1,23 @@
-//! Writes the values of a row in pieces, so that a long value is never held a second time as a whole.
+//! Writes the values of a row in pieces, so that a long value is never copied as a whole.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Bytes of a value that are written before the output is asked whether it takes more. A multiple of 3, so that the base64 of the pieces is that of
-/// the whole.
+/// Bytes of a value that are written between two calls of [`RowOut::flush_if_due`]. A multiple of 3, so that the base64 of the
+/// pieces joins to the base64 of the whole.
 const PIECE: usize = 48 << 10;
 const _: () = assert!(PIECE.is_multiple_of(3));
 
-/// An output of rows.
+/// An output for rows, with a buffer that is flushed in pieces.
 pub trait RowOut {
     /// Returns the buffer to append to.
     fn buffer(&mut self) -> &mut Vec<u8>;
 
-    /// Passes on what the buffer holds if there is enough of it; returns `false` if nothing more is wanted.
+    /// Passes on the buffer if it is full enough. Returns `false` if the output accepts no more.
     fn flush_if_due(&mut self) -> bool;
 }
 
-/// A buffer that takes everything.
+/// An unbounded buffer.
 impl RowOut for Vec<u8> {
     fn buffer(&mut self) -> &mut Self {
         self
@@ -28,7 +28,7 @@ impl RowOut for Vec<u8> {
     }
 }
 
-/// Writes text as a JSON string; bytes that are not UTF-8 become U+FFFD. Returns `false` if the output wants no more.
+/// Writes text as a JSON string. Bytes that are not UTF-8 become U+FFFD. Returns `false` if the output accepts no more.
 pub fn write_json_text(out: &mut impl RowOut, text: &[u8]) -> bool {
     if text.len() <= PIECE {
         // Writing to a vector cannot fail.
@@ -41,7 +41,7 @@ pub fn write_json_text(out: &mut impl RowOut, text: &[u8]) -> bool {
     goes_on
 }
 
-/// Writes the inside of a JSON string.
+/// Writes the content of a JSON string without its quotes.
 fn write_json_inner(buffer: &mut Vec<u8>, piece: &str) {
     let start = buffer.len();
     // Writing to a vector cannot fail.
@@ -50,7 +50,7 @@ fn write_json_inner(buffer: &mut Vec<u8>, piece: &str) {
     buffer.remove(start);
 }
 
-/// Writes bytes as base64. Returns `false` if the output wants no more.
+/// Writes bytes as base64. Returns `false` if the output accepts no more.
 pub fn write_base64(out: &mut impl RowOut, bytes: &[u8]) -> bool {
     bytes.chunks(PIECE).all(|piece| {
         out.buffer().extend_from_slice(STANDARD.encode(piece).as_bytes());
@@ -58,7 +58,7 @@ pub fn write_base64(out: &mut impl RowOut, bytes: &[u8]) -> bool {
     })
 }
 
-/// Writes text piece by piece; bytes that are not UTF-8 become U+FFFD. Returns `false` if the output wants no more.
+/// Writes text piece by piece with `write`. Bytes that are not UTF-8 become U+FFFD. Returns `false` if the output accepts no more.
 pub(crate) fn write_pieces(out: &mut impl RowOut, text: &[u8], write: impl Fn(&mut Vec<u8>, &str)) -> bool {
     if text.len() <= PIECE {
         write(out.buffer(), &String::from_utf8_lossy(text));
@@ -103,7 +103,7 @@ mod tests {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
 
-    /// Notes the longest that it held, and wants no more after so many bytes.
+    /// An output that records its longest buffer and accepts no more after `most` bytes.
     struct BoundedText {
         held: Vec<u8>,
         taken: Vec<u8>,

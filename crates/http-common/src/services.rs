@@ -1,11 +1,11 @@
-//! The domains that handlers call.
+//! The domain services that handlers call.
 
 use std::ops::Deref;
 
 use branchyard_deployments::Deployments;
 use branchyard_domain::Hub;
 
-/// The hub, and what builds on it. Cheap to clone.
+/// The hub and the deployments built on it. Cheap to clone.
 #[derive(Clone)]
 pub struct Services {
     hub: Hub,
@@ -13,18 +13,18 @@ pub struct Services {
 }
 
 impl Services {
-    /// Returns the services of one server; the deployments have to be those of the hub.
+    /// Creates the services of one server. `deployments` must be built on the same `hub`.
     pub fn new(hub: Hub, deployments: Deployments) -> Self {
         Self { hub, deployments }
     }
 
-    /// Deployments, and access to them.
+    /// Returns the deployments.
     pub fn deployments(&self) -> &Deployments {
         &self.deployments
     }
 }
 
-/// Most handlers need the hub alone.
+/// Dereferences to the hub, which is all that most handlers need.
 impl Deref for Services {
     type Target = Hub;
 

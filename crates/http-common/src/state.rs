@@ -1,4 +1,4 @@
-//! What all handlers share.
+//! The state that all handlers share.
 
 use std::net::IpAddr;
 use std::ops::Deref;
@@ -21,48 +21,49 @@ use branchyard_executor::CallerKey;
 use branchyard_executor::ConcurrencyLimiter;
 use branchyard_executor::Pool;
 
-/// Bytes of a form of a page: a megabyte of statements, most of whose bytes take three in a form.
+/// Maximum bytes of a form of the pages. Fits statements of one megabyte, most of whose bytes take three bytes each when
+/// percent-encoded.
 pub const MAX_FORM_BYTES: usize = 4 << 20;
 
-/// What all handlers share. Cheap to clone; one per process, also when there are many workers.
+/// The state that all handlers share. Cheap to clone. A process has one, shared by all workers.
 #[derive(Clone)]
 pub struct AppState(Arc<Shared>);
 
-/// The parts of [`AppState`].
+/// The fields of [`AppState`].
 pub struct Shared {
-    /// The domains.
+    /// The domain services.
     pub hub: Services,
-    /// Pool for look-ups.
+    /// Pool for lookups.
     pub reads: Pool,
     /// Pool for changes.
     pub writes: Pool,
-    /// Pool for parts of uploads, which wait for their clients.
+    /// Pool for parts of uploads, each of which waits for its client.
     pub uploads: Pool,
     /// Pool for SQL reads.
     pub sql: Pool,
-    /// Counts SQL reads per caller.
+    /// Limits concurrent SQL reads per caller.
     pub sql_slots: ConcurrencyLimiter,
-    /// Results of SQL reads.
+    /// Cache for results of SQL reads.
     pub results: Results,
-    /// Keys.
+    /// Keys for tokens, signatures and entity tags.
     pub keys: ServerKeys,
-    /// Limits and addresses.
+    /// The configuration.
     pub config: HttpConfig,
-    /// Whether the server is about to end: nobody is to be kept waiting.
+    /// Whether the server is shutting down. Long polls then end at once.
     pub draining: AtomicBool,
-    /// Memory of the bodies of requests.
+    /// Memory budget of request bodies.
     pub bodies: Arc<BodyBudget>,
-    /// Memory of long answers that are being sent.
+    /// Memory budget of long responses that are being sent.
     pub answers: Arc<BodyBudget>,
     pub(crate) in_flight: InFlight,
     pub(crate) last_uses: LastUses,
     pub(crate) rates: Rates,
-    /// Counts attempts to sign in.
+    /// Limits attempts to sign in.
     pub sign_ins: Attempts,
 }
 
 impl AppState {
-    /// Over the domains; make one and clone it for each worker.
+    /// Creates the state. Create one and clone it for each worker.
     pub fn new(hub: Services, config: HttpConfig, keys: ServerKeys) -> Self {
         let pools = &config.pools;
         let pool = |size| Pool::new(size, pools.queue, pools.wait);
@@ -88,14 +89,14 @@ impl AppState {
         }))
     }
 
-    /// Whether no blocking call is under way, whoever waits for it.
+    /// Returns `true` if no blocking call is running, including calls whose request has ended.
     pub fn is_idle(&self) -> bool {
         [&self.reads, &self.writes, &self.uploads, &self.sql].iter().all(|pool| pool.is_idle())
     }
 }
 
 impl AppState {
-    /// The network address of the client, as far as proxies that are trusted tell it.
+    /// Returns the network address of the client. Takes the reports of trusted proxies into account.
     pub fn client_address(&self, request: &HttpRequest) -> Option<IpAddr> {
         address_of(self, request)
     }

@@ -1,8 +1,8 @@
-//! Times on the wire.
+//! Times in requests and responses.
 
 use branchyard_domain::values::Timestamp;
 
-/// RFC 3339, UTC, milliseconds: `2026-09-04T12:00:00.000Z`.
+/// Formats a time according to RFC 3339 in UTC with milliseconds: `2026-09-04T12:00:00.000Z`.
 pub fn rfc3339(at: Timestamp) -> String {
     let micros = at.as_micros();
     let seconds = micros.div_euclid(1_000_000);
@@ -13,8 +13,8 @@ pub fn rfc3339(at: Timestamp) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
 }
 
-/// Year, month and day of a day since 1970-01-01, in the Gregorian calendar: years are counted from 1 March, in eras of
-/// 400 years, so that the leap day comes last.
+/// Converts days since 1970-01-01 to year, month and day of the Gregorian calendar. Years are counted from March 1 in eras of 400
+/// years, so that the leap day comes last.
 fn civil(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
@@ -28,7 +28,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (year, month, day)
 }
 
-/// Seconds since the epoch as they stand in a signed address: digits only.
+/// Parses the seconds since the epoch of a signed URL. Accepts digits only.
 pub fn parse_http_seconds(text: &str) -> Option<i64> {
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
         return None;

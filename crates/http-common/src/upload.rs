@@ -1,7 +1,7 @@
-//! A request body as a blocking reader, through a bounded channel: neither side runs ahead, and the body is never held whole.
+//! A request body as a blocking reader. A bounded channel applies back-pressure, and the body is never in memory as a whole.
 //!
-//! Nothing is taken from the client before the reader asks for bytes. A request that waits for a thread would otherwise fill its channel, and
-//! many such requests the memory.
+//! Nothing is read from the client before the reader requests bytes. Otherwise, requests that wait for a thread would fill their
+//! channels, and many of them would exhaust the memory.
 
 use std::io::{self, Read};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::body_clock::{BodyClock, TooSlow};
 use crate::config::BodyTimeouts;
 
-/// Chunks under way between the two sides. A chunk has up to 128 KiB, the most that the HTTP library reads ahead.
+/// Capacity of the channel in chunks. A chunk has up to 128 KiB, the most that the HTTP library reads ahead.
 const CHUNKS: usize = 2;
 
 enum UploadPiece {
@@ -22,24 +22,24 @@ enum UploadPiece {
     End,
 }
 
-/// How the sending of a body ended.
+/// The outcome of sending a body to its reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pumped {
-    /// The body came to its end or was cut short, or nobody reads it any more.
+    /// The body ended or was truncated, or the reader was dropped.
     Over,
     /// The client sent too slowly.
     TooSlow,
 }
 
-/// The sending side, on the server's worker.
+/// The sending half, on the server's worker.
 pub struct UploadBody {
     payload: Payload,
-    /// Resolves when the reader asks for bytes, and fails when it is dropped instead.
+    /// Resolves when the reader requests bytes. Fails if the reader is dropped first.
     wanted: oneshot::Receiver<()>,
     pieces: mpsc::Sender<UploadPiece>,
 }
 
-/// The reading side, on a blocking thread. A body that ends without its end is an error, never a short file.
+/// The reading half, on a blocking thread. A truncated body is an error, never a short file.
 pub struct UploadReader {
     wants: Option<oneshot::Sender<()>>,
     pieces: mpsc::Receiver<UploadPiece>,
@@ -47,7 +47,7 @@ pub struct UploadReader {
     ended: bool,
 }
 
-/// Both sides for a body.
+/// Creates both halves for a body.
 pub fn upload_channel(payload: Payload) -> (UploadBody, UploadReader) {
     let (sender, receiver) = mpsc::channel(CHUNKS);
     let (wants, wanted) = oneshot::channel();
@@ -56,7 +56,7 @@ pub fn upload_channel(payload: Payload) -> (UploadBody, UploadReader) {
 }
 
 impl UploadBody {
-    /// Sends everything once the reader asks for it. Ends early when the body fails or comes too slowly, or the reader is gone.
+    /// Sends the body once the reader requests it. Stops early if the body fails or is too slow, or if the reader is dropped.
     pub async fn pump(mut self, patience: &BodyTimeouts) -> Pumped {
         if (&mut self.wanted).await.is_err() {
             self.drain().await;
@@ -81,7 +81,8 @@ impl UploadBody {
         Pumped::Over
     }
 
-    /// Takes a little of what is still being sent, so that the client sees the answer instead of a broken connection.
+    /// Reads and discards up to 4 MiB of the remaining body for at most 5 s. The client then sees the response instead of a
+    /// connection reset.
     pub async fn drain(mut self) {
         const ENOUGH: usize = 4 << 20;
         const STALL: Duration = Duration::from_secs(1);
@@ -99,7 +100,7 @@ impl UploadBody {
 impl Read for UploadReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if let Some(wants) = self.wants.take() {
-            // Without a sending side the channel is closed, which the loop reports.
+            // If the sending half is gone, the channel is closed, which the loop reports.
             let _ = wants.send(());
         }
         while self.rest.is_empty() && !self.ended {
@@ -125,7 +126,7 @@ mod tests {
 
     use super::*;
 
-    /// A body of so many chunks, and how many were taken from it.
+    /// Returns a body of `chunks` chunks, and a counter of the chunks taken from it.
     fn body(chunks: usize) -> (Payload, Rc<Cell<usize>>) {
         let taken = Rc::new(Cell::new(0));
         let count = Rc::clone(&taken);

@@ -1,12 +1,13 @@
-//! Tokens that were good a short time ago.
+//! A cache of tokens that were recently valid.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
-/// Tokens remembered as good; beyond that all are forgotten, and each is at worst refused until its address may ask again.
+/// Maximum number of tokens. When it is reached, the cache is cleared. At worst, a token is then refused until its address has
+/// quota again.
 const MOST: usize = 10_000;
 
-/// The hashes of such tokens.
+/// The hashes of recently valid tokens.
 #[derive(Default)]
 pub(super) struct Accepted(Mutex<HashSet<[u8; 32]>>);
 

@@ -1,4 +1,4 @@
-//! Attempts to sign in, counted by account and by address, so that passwords cannot be tried in great number.
+//! Counts attempts to sign in by account and by address, to prevent brute-force attacks on passwords.
 
 use sha2::{Digest as _, Sha256};
 use std::net::IpAddr;
@@ -7,14 +7,14 @@ use branchyard_domain::values::Timestamp;
 
 use super::{key, table::WindowTable};
 
-/// How often somebody may try to sign in.
+/// Limits on attempts to sign in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SignInLimits {
-    /// Attempts for one account, from wherever they come; 0 = no limit.
+    /// Maximum attempts for one account from all addresses; 0 disables the limit.
     pub per_account: u32,
-    /// Attempts of one address (IPv6: per /64), whatever the account; 0 = no limit.
+    /// Maximum attempts from one address (IPv6: per /64) for all accounts; 0 disables the limit.
     pub per_address: u32,
-    /// Seconds in which they are counted.
+    /// Length of the window in seconds.
     pub window_seconds: i64,
 }
 
@@ -24,26 +24,26 @@ impl Default for SignInLimits {
     }
 }
 
-/// The counters of all accounts and addresses.
+/// Counts attempts per account and per address.
 pub struct Attempts {
     accounts: Option<WindowTable>,
     addresses: Option<WindowTable>,
 }
 
 impl Attempts {
-    /// Nothing counted so far.
+    /// Creates counters at zero.
     pub fn new(limits: SignInLimits) -> Self {
         let table = |quota: u32| (quota > 0).then(|| WindowTable::new(quota, limits.window_seconds));
         Self { accounts: table(limits.per_account), addresses: table(limits.per_address) }
     }
 
-    /// Counts an attempt for an account name, which need not exist. Gives the seconds to wait when it is one too many.
+    /// Counts an attempt. Returns the seconds to wait if the attempt exceeds a limit. The account need not exist.
     pub fn count(&self, account: &str, address: Option<IpAddr>, now: Timestamp) -> Option<i64> {
         let digest: [u8; 32] = Sha256::digest(account.to_ascii_lowercase()).into();
         let account = digest.iter().take(16).fold(0_u128, |key, byte| key << 8 | u128::from(*byte));
         let now = now.as_seconds();
         let count = |table: &Option<WindowTable>, key| table.as_ref().map(|table| table.count(key, now));
-        // The address first: once it may not try any more, it does not use up what the account has left.
+        // The address is counted first. Once it is over its limit, its attempts do not use up the account's limit.
         let address = count(&self.addresses, key(address)).filter(|standing| standing.over);
         let standing = address.or_else(|| count(&self.accounts, account).filter(|standing| standing.over));
         standing.map(|standing| standing.reset)

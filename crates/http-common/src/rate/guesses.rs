@@ -1,4 +1,4 @@
-//! Rejected credentials, counted by address, so that tokens cannot be tried in great number.
+//! Counts rejected credentials by address, to prevent brute-force attacks on tokens.
 
 use std::net::IpAddr;
 
@@ -6,20 +6,22 @@ use branchyard_domain::values::Timestamp;
 
 use super::{accepted::Accepted, key, table::WindowTable};
 
-/// Counts rejected credentials. One per process, also when there are many workers.
+/// Counts rejected credentials. A process needs one instance, shared by all workers.
 pub struct Guesses {
     rejected: WindowTable,
     accepted: Accepted,
 }
 
 impl Guesses {
-    /// So many rejected credentials of an address (IPv6: of a /64) in so many seconds; both at least 1.
+    /// Creates counters that allow `quota` rejected credentials per address (IPv6: per /64) in `window_seconds`. Both must be at
+    /// least 1.
     pub fn new(quota: u32, window_seconds: i64) -> Self {
         Self { rejected: WindowTable::new(quota, window_seconds), accepted: Accepted::default() }
     }
 
-    /// The seconds that whoever sends this credential has to wait; `hash` = that of the token, if it is one. A token that was good
-    /// a short time ago waits for nobody: others behind the same address cannot lock its user out.
+    /// Returns the seconds to wait before this credential may be checked, or `None` if it may be checked now. `hash` is the token's
+    /// hash if the credential is a token. A recently valid token never waits, so that other clients behind the same address cannot
+    /// lock its user out.
     pub fn wait(&self, address: Option<IpAddr>, hash: Option<&[u8; 32]>, now: Timestamp) -> Option<i64> {
         if hash.is_some_and(|hash| self.accepted.holds(hash)) {
             return None;
@@ -28,12 +30,12 @@ impl Guesses {
         standing.over.then_some(standing.reset)
     }
 
-    /// Counts one that was rejected.
+    /// Counts a rejected credential.
     pub fn reject(&self, address: Option<IpAddr>, now: Timestamp) {
         self.rejected.count(key(address), now.as_seconds());
     }
 
-    /// Remembers a token that was good.
+    /// Remembers a valid token.
     pub fn accept(&self, hash: [u8; 32]) {
         self.accepted.remember(hash);
     }

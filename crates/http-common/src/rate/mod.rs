@@ -1,4 +1,4 @@
-//! Rate limits (v2 §1.10): who counts as whom, and the headers that say how much is left.
+//! Rate limits (v2 §1.10): the quotas of users and addresses, and the headers that report them.
 
 mod accepted;
 mod attempts;
@@ -19,14 +19,14 @@ use table::{QuotaState, WindowTable};
 pub use attempts::{Attempts, SignInLimits};
 pub use guesses::Guesses;
 
-/// Whose quota a request uses.
+/// The quota that a request uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Policy {
     User,
     Anonymous,
 }
 
-/// What the headers of a response say.
+/// The values of the rate limit headers of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QuotaHeaders {
     policy: Policy,
@@ -35,16 +35,16 @@ pub(crate) struct QuotaHeaders {
     standing: QuotaState,
 }
 
-/// What was done about the quota of a request before its response; kept with the request.
+/// How a request was charged before its response. Kept in the request's extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QuotaCharge {
-    /// Counted; where there is no limit, there is nothing to show.
+    /// Charged to this quota; `None` if the quota has no limit.
     As(Option<QuotaHeaders>),
-    /// Not to be counted.
+    /// Exempt from quotas.
     Free,
 }
 
-/// The counters of all callers.
+/// The request counters of all callers.
 pub(crate) struct Rates {
     users: Option<WindowTable>,
     addresses: Option<WindowTable>,
@@ -61,39 +61,39 @@ impl Rates {
         }
     }
 
-    /// Counts a request of a user.
+    /// Counts a request of a user. Returns `None` if there is no limit.
     pub(crate) fn count_user(&self, user: AccountId, now: Timestamp) -> Option<QuotaHeaders> {
         let table = self.users.as_ref()?;
         Some(shown(Policy::User, table, table.count(user.as_uuid().as_u128(), now.as_seconds())))
     }
 
-    /// Counts a request of an address.
+    /// Counts a request of an address. Returns `None` if there is no limit.
     pub(crate) fn count_address(&self, address: Option<IpAddr>, now: Timestamp) -> Option<QuotaHeaders> {
         let table = self.addresses.as_ref()?;
         Some(shown(Policy::Anonymous, table, table.count(key(address), now.as_seconds())))
     }
 
-    /// Where an address stands.
+    /// Returns the quota of an address without counting a request.
     pub(crate) fn look_address(&self, address: Option<IpAddr>, now: Timestamp) -> Option<QuotaHeaders> {
         let table = self.addresses.as_ref()?;
         Some(shown(Policy::Anonymous, table, table.look(key(address), now.as_seconds())))
     }
 
-    /// Remembers a token that was good: its requests are checked although their address has used up its quota, so that
-    /// others behind the same address cannot lock its user out.
+    /// Remembers a valid token. Its requests are checked even when their address has used up its quota, so that other clients
+    /// behind the same address cannot lock its user out.
     pub(crate) fn accept(&self, token: [u8; 32]) {
         if self.addresses.is_some() {
             self.accepted.remember(token);
         }
     }
 
-    /// Whether a token was good a short time ago.
+    /// Returns `true` if the token was recently valid.
     pub(crate) fn accepted(&self, token: &[u8; 32]) -> bool {
         self.accepted.holds(token)
     }
 }
 
-/// Connections without an address (there are none over TCP) are counted together.
+/// Returns the counting key of an address. Connections without an address share one key; over TCP there are none.
 fn key(address: Option<IpAddr>) -> u128 {
     address.map_or(0, address_group)
 }
@@ -103,7 +103,7 @@ fn shown(policy: Policy, table: &WindowTable, standing: QuotaState) -> QuotaHead
 }
 
 impl QuotaHeaders {
-    /// 429 when the request was one too many.
+    /// Returns a 429 if the request exceeded the quota.
     pub(crate) fn refusal(&self) -> Option<Problem> {
         self.standing.over.then(|| {
             let Self { quota, window, standing: QuotaState { reset, .. }, .. } = self;
@@ -112,7 +112,7 @@ impl QuotaHeaders {
         })
     }
 
-    /// `RateLimit-Policy` and `RateLimit`.
+    /// Sets `RateLimit-Policy` and `RateLimit`.
     pub(crate) fn add_headers(&self, headers: &mut HeaderMap) {
         let name = match self.policy {
             Policy::User => "user",

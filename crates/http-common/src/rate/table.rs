@@ -1,12 +1,12 @@
-//! Counts per caller in windows of time, in bounded memory.
+//! Fixed-window request counters per caller, in bounded memory.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
 use std::sync::{Mutex, PoisonError};
 
-/// Callers that share a lock; the one that counts least makes room.
+/// Entries per bucket. Each bucket has one lock. In a full bucket, the entry with the lowest count is replaced.
 const WAYS: usize = 16;
-/// Together with [`WAYS`]: 131,072 callers, about 4 MiB.
+/// With [`WAYS`], the table holds 131,072 callers in about 4 MiB.
 const BUCKETS: usize = 8_192;
 
 #[derive(Debug, Clone, Copy)]
@@ -16,18 +16,18 @@ struct WindowEntry {
     count: u32,
 }
 
-/// Where a caller stands.
+/// A caller's quota in its current window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QuotaState {
     /// Requests left in the window.
     pub(crate) left: u32,
     /// Seconds until the window ends.
     pub(crate) reset: i64,
-    /// Whether this request is one too many.
+    /// Whether this request exceeds the quota.
     pub(crate) over: bool,
 }
 
-/// How many requests each caller made in its window, which begins with its first request.
+/// Counts the requests of each caller. A caller's window begins with its first request.
 pub(crate) struct WindowTable {
     quota: u32,
     window: i64,
@@ -49,7 +49,7 @@ impl WindowTable {
         self.window
     }
 
-    /// Where a caller stands, without counting.
+    /// Returns a caller's quota without counting a request. `over` is set if the next request would exceed the quota.
     pub(crate) fn look(&self, key: u128, now: i64) -> QuotaState {
         self.with(key, |entries| {
             let entry = entries.iter().find(|entry| entry.key == key && self.lasts(entry, now));
@@ -58,7 +58,7 @@ impl WindowTable {
         })
     }
 
-    /// Counts a request.
+    /// Counts a request and returns the caller's quota after it.
     pub(crate) fn count(&self, key: u128, now: i64) -> QuotaState {
         self.with(key, |entries| {
             let at = self.place(entries, key, now);
@@ -71,7 +71,7 @@ impl WindowTable {
         })
     }
 
-    /// The index of the caller's entry, made fresh where it has none in force.
+    /// Returns the index of the caller's entry. Creates or resets the entry if its window is not current.
     fn place(&self, entries: &mut Vec<WindowEntry>, key: u128, now: i64) -> usize {
         let fresh = WindowEntry { key, began: now, count: 0 };
         if let Some(at) = entries.iter().position(|entry| entry.key == key) {
@@ -84,7 +84,7 @@ impl WindowTable {
             entries.push(fresh);
             return entries.len() - 1;
         }
-        // Those whose window has ended first, then those who used least: whoever is near the quota stays counted.
+        // Expired entries are replaced first, then those with the lowest count. Callers near their quota therefore stay counted.
         let weight = |entry: &WindowEntry| if self.lasts(entry, now) { entry.count.saturating_add(1) } else { 0 };
         let least = (0..entries.len()).min_by_key(|at| weight(&entries[*at])).unwrap_or_default();
         entries[least] = fresh;
@@ -92,12 +92,12 @@ impl WindowTable {
     }
 
     fn lasts(&self, entry: &WindowEntry, now: i64) -> bool {
-        // A clock that was set back does not make a window longer.
+        // Setting the clock back ends a window instead of extending it.
         (entry.began..entry.began + self.window).contains(&now)
     }
 
     fn with<T>(&self, key: u128, work: impl FnOnce(&mut Vec<WindowEntry>) -> T) -> T {
-        // The hash is keyed, so nobody can choose addresses that fall together.
+        // The hash is keyed, so that clients cannot choose addresses that collide.
         let hash = self.hasher.hash_one(key) % BUCKETS as u64;
         let bucket = &self.buckets[usize::try_from(hash).unwrap_or_default()];
         work(&mut bucket.lock().unwrap_or_else(PoisonError::into_inner))
