@@ -1,7 +1,8 @@
-//! One budget of memory for all bodies in flight, shared fairly between callers.
+//! A memory budget for all bodies in flight, shared fairly between callers.
 //!
-//! A body reserves its bytes as they arrive, so a declared length reserves nothing. If the budget is used up, a body of the caller that holds most makes
-//! room, as long as it is still arriving: callers that hold little are never refused because another caller sends much and slowly.
+//! A body reserves its bytes as they arrive; a declared length reserves nothing. When the budget is exhausted, a body of the caller
+//! that holds the most memory is evicted, unless the body has fully arrived. Callers that hold little are therefore never refused
+//! because another caller sends a lot of data slowly.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,19 +14,20 @@ use tokio::time::Instant;
 
 use crate::caller_key::CallerKey;
 
-/// How long a body waits for room, all its waits together: bodies that wait for each other again and again would hold their room for long.
+/// Maximum time that a body waits for room over all its waits. Without this bound, bodies that wait for each other again and again
+/// would hold their room for a long time.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// Why a body got no room.
+/// The reason why a body got no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoRoom {
-    /// The bodies of this caller use up the caller's share.
+    /// The caller's share is exhausted.
     Share,
-    /// All bodies together use up the budget.
+    /// The whole budget is exhausted.
     Budget,
 }
 
-/// The budget.
+/// A memory budget.
 pub struct BodyBudget {
     total: usize,
     share: usize,
@@ -48,7 +50,7 @@ struct HeldBody {
     evicted: Arc<Notify>,
 }
 
-/// The room of one body; freed when dropped.
+/// The reservation of one body. Dropping it frees the memory.
 pub struct BodyRoom {
     budget: Arc<BodyBudget>,
     id: u64,
@@ -57,23 +59,24 @@ pub struct BodyRoom {
 }
 
 impl BodyBudget {
-    /// Creates a budget of `total` bytes. One caller has at most a quarter of it, or `largest`, the length of the longest body, if that is more.
+    /// Creates a budget of `total` bytes. The share of one caller is a quarter of the budget, or `largest`, the maximum length of a
+    /// body, if that is more.
     pub fn new(total: usize, largest: usize) -> Arc<Self> {
         let share = (total / 4).max(largest).min(total);
         Arc::new(Self { total, share, books: Mutex::default(), freed: Notify::new() })
     }
 
-    /// Returns the bytes of all bodies in flight.
+    /// Returns the number of bytes reserved by all bodies.
     pub fn used(&self) -> usize {
         self.books().used
     }
 
-    /// Returns the bytes that one caller may have.
+    /// Returns the maximum number of bytes for one caller.
     pub fn share(&self) -> usize {
         self.share
     }
 
-    /// Opens the room of a body, which is empty.
+    /// Opens an empty reservation for a body.
     pub fn open(self: &Arc<Self>, owner: CallerKey) -> BodyRoom {
         let evicted = Arc::new(Notify::new());
         let mut books = self.books();
@@ -113,7 +116,7 @@ impl Ledger {
         self.owners.get(&owner).copied().unwrap_or_default()
     }
 
-    /// Returns the largest body that is still arriving, of the owner that holds most and more than `least`.
+    /// Returns the largest body that has not fully arrived, of the owner that holds the most, if that is more than `least` bytes.
     fn largest_arriving(&self, least: usize) -> Option<u64> {
         let arriving = self.bodies.iter().filter(|(_, body)| body.is_arriving && body.bytes > 0);
         let ranked = arriving.map(|(id, body)| (self.held(body.owner), body.bytes, *id));
@@ -140,7 +143,7 @@ impl Ledger {
 }
 
 impl BodyRoom {
-    /// Reserves room for more bytes; waits until it has waited for a second in all.
+    /// Reserves more bytes. Waits for free memory, but at most one second over all calls for this body.
     pub async fn grow(&self, bytes: usize) -> Result<(), NoRoom> {
         let begun = Instant::now();
         let grown = self.grow_until(begun + self.wait_left(), bytes).await;
@@ -166,12 +169,12 @@ impl BodyRoom {
         }
     }
 
-    /// Completes when the body has to make room for those of other callers.
+    /// Completes when the body is evicted to make room for other callers.
     pub async fn evicted(&self) {
         self.evicted.notified().await;
     }
 
-    /// Keeps the room although other callers may need it: the body has arrived.
+    /// Protects the reservation from eviction, because the body has fully arrived. Fails if the body was evicted before.
     pub fn arrived(&self) -> Result<(), NoRoom> {
         let mut books = self.budget.books();
         books.bodies.get_mut(&self.id).ok_or(NoRoom::Budget)?.is_arriving = false;
@@ -241,7 +244,7 @@ mod tests {
         assert_eq!((budget.used(), budget.books().bodies.len()), (350, 4));
         let gone = large.iter().filter(|room| room.arrived() == Err(NoRoom::Budget)).count();
         assert_eq!(gone, 1);
-        // The others have arrived, and stay.
+        // The other bodies have arrived and cannot be evicted.
         assert_eq!(small.grow(50).await, Ok(()));
         assert_eq!(small.grow(1).await, Err(NoRoom::Share));
         assert_eq!(small.arrived(), Ok(()));

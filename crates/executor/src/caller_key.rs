@@ -7,9 +7,9 @@ use branchyard_domain::values::AccountId;
 /// A caller, as limits count it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CallerKey {
-    /// A user, wherever the requests come from.
+    /// A user, from any address.
     User(AccountId),
-    /// All anonymous callers of an address ([`crate::address_group`]).
+    /// All anonymous callers of an address group ([`crate::address_group`]).
     Address(u128),
 }
 
@@ -20,7 +20,7 @@ impl CallerKey {
     }
 }
 
-/// Returns the group of addresses that limits count as one: an IPv4 address, an IPv6 /64.
+/// Returns the group of an address that limits count as one: a single IPv4 address, or an IPv6 /64.
 pub fn address_group(address: IpAddr) -> u128 {
     const UPPER_HALF: u128 = u128::MAX << 64;
     match address {

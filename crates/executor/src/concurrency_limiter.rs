@@ -1,30 +1,30 @@
-//! How many reads one caller has running.
+//! A limit on the concurrent calls of each caller.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::caller_key::CallerKey;
 
-/// Counts what each caller has running, and refuses above a limit. Holds only callers that have something running.
+/// Limits the concurrent calls of each caller. Stores only callers with running calls.
 #[derive(Clone)]
 pub struct ConcurrencyLimiter {
     running: Arc<Mutex<HashMap<CallerKey, usize>>>,
     limit: usize,
 }
 
-/// One running read; gives its place back when dropped.
+/// A permit for one running call. Dropping it releases the permit.
 pub struct ConcurrencyPermit {
     slots: ConcurrencyLimiter,
     caller: CallerKey,
 }
 
 impl ConcurrencyLimiter {
-    /// At most `limit` per caller.
+    /// Creates a limiter with at most `limit` concurrent calls per caller.
     pub fn new(limit: usize) -> Self {
         Self { running: Arc::default(), limit }
     }
 
-    /// A place for this caller, if there is one.
+    /// Takes a permit for this caller; returns `None` if the caller has reached the limit.
     pub fn take(&self, caller: CallerKey) -> Option<ConcurrencyPermit> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let count = running.get(&caller).copied().unwrap_or_default();

@@ -1,7 +1,7 @@
-//! Runs blocking work for callers who share a server: bounded pools of threads with fair queues, a scheduler that keeps slow queries from holding
-//! up fast ones, and limits by caller on concurrency and memory.
+//! Runs blocking work for callers that share a server: bounded thread pools with fair queues, a scheduler that keeps slow queries
+//! from delaying fast ones, and limits per caller on concurrency and memory.
 //!
-//! There is no HTTP here, and no rule of the product.
+//! The crate contains no HTTP and no rules of the product.
 
 mod body_budget;
 mod caller_key;

@@ -1,4 +1,4 @@
-//! Bounded places for blocking calls, so that no worker of the server ever blocks.
+//! Bounded pools for blocking calls, so that the server's workers never block.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -10,13 +10,13 @@ use crate::caller_key::CallerKey;
 use crate::slow_queries;
 use crate::threads::Threads;
 
-/// Why a call did not run, or did not come back.
+/// The reason why a call did not run or has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
-    /// The queue is full, or the process may have no more threads.
+    /// The queue is full, or no thread could be started.
     #[error("the queue is full")]
     Full,
-    /// No place got free in time.
+    /// No place became free within the maximum wait.
     #[error("no place got free in time")]
     TooLong,
     /// The call panicked.
@@ -24,8 +24,8 @@ pub enum PoolError {
     Lost,
 }
 
-/// A number of places for blocking calls, with a bounded queue before them. Of those who wait, the caller with the fewest calls under way is next, so
-/// that one who asks for much does not keep the others waiting.
+/// A fixed number of places for blocking calls, with a bounded queue. When a place becomes free, the queued caller with the fewest
+/// calls under way is next. A caller with many calls therefore does not delay the others.
 #[derive(Clone)]
 pub struct Pool {
     threads: Threads,
@@ -41,11 +41,11 @@ struct SharedPool {
 
 struct PoolState {
     free: usize,
-    /// Calls more that may compute at the same time.
+    /// Permits left for calls that compute.
     permits: usize,
-    /// Calls waiting for a place, in order of arrival.
+    /// Calls that wait for a place, in order of arrival.
     waiting: VecDeque<Waiter>,
-    /// Calls that have a place and wait for a permit. They are served before new calls.
+    /// Calls that hold a place and wait for a permit. They precede new calls.
     resuming: VecDeque<mpsc::Sender<()>>,
     under_way: HashMap<CallerKey, usize>,
     refused: u64,
@@ -56,34 +56,35 @@ struct Waiter {
     tell: oneshot::Sender<(PoolPermit, RunningCall)>,
 }
 
-/// What a call holds while it is short: a place, and while it waits for nobody a permit to compute.
+/// The resources of a short call: a place, and a permit to compute while the call does not wait for its client.
 pub struct PoolPermit {
     shared: Arc<SharedPool>,
     has_permit: bool,
 }
 
-/// One of the calls of a caller, short or long, for as long as it is under way.
+/// A running call, short or slow, which counts toward its caller's load until it is dropped.
 pub struct RunningCall {
     shared: Arc<SharedPool>,
     caller: CallerKey,
 }
 
 impl PoolPermit {
-    /// Lets another one compute.
+    /// Releases the permit, so that another call can compute.
     pub fn pause(&mut self) {
         if std::mem::take(&mut self.has_permit) {
             self.shared.give_back(|state| state.permits += 1);
         }
     }
 
-    /// Waits until it may compute again; blocks. There is no limit, because those who compute are short: they end, pause or become long ones.
+    /// Takes a permit again. Blocks without a time limit, because the calls that hold permits are short: each soon ends, pauses or
+    /// becomes slow.
     pub fn resume(&mut self) {
         if self.has_permit {
             return;
         }
         let (tell, told) = mpsc::channel();
         self.shared.give_back(|state| state.resuming.push_back(tell));
-        // The sender stays in the queue until it is used, so this fails only if the pool is gone.
+        // The sender stays in the queue until it is used, so receiving does not fail while the pool exists.
         self.has_permit = told.recv().is_ok();
     }
 }
@@ -115,7 +116,7 @@ impl SharedPool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the state, and gives what is free then to those who wait.
+    /// Changes the state, and passes free places and permits to waiting calls.
     fn give_back(self: &Arc<Self>, change: impl FnOnce(&mut PoolState)) {
         let mut state = self.lock();
         change(&mut state);
@@ -123,7 +124,7 @@ impl SharedPool {
         while state.permits > 0 {
             if let Some(tell) = state.resuming.pop_front() {
                 state.permits -= 1;
-                // A thread that has ended meanwhile gave its place back.
+                // The receiver blocks in `resume` until this message arrives, so sending does not fail.
                 let _ = tell.send(());
             } else if let Some(next) = state.take_next() {
                 let place = self.enter(&mut state, next.caller);
@@ -134,7 +135,7 @@ impl SharedPool {
         }
         drop(state);
         for (tell, place) in granted {
-            // If the call has stopped waiting, dropping the place passes it to the next one.
+            // If the call has stopped waiting, dropping the place passes it to the next call.
             drop(tell.send(place));
         }
     }
@@ -159,7 +160,8 @@ impl PoolState {
         self.waiting.remove(next)
     }
 
-    /// Makes room in a full queue for a caller: the last of the caller that has most in it, if that is more than this one would have, is refused.
+    /// Makes room in a full queue for a caller. Refuses the newest queued call of the caller with the most queued calls, if that
+    /// caller would still have more of them than this one. Returns `false` if there is no such call.
     fn make_room(&mut self, caller: CallerKey) -> bool {
         let mut counts: HashMap<CallerKey, usize> = HashMap::new();
         for waiting in &self.waiting {
@@ -176,21 +178,21 @@ impl PoolState {
     }
 }
 
-/// How a pool does.
+/// The current load of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolLoad {
-    /// Places.
+    /// Number of places.
     pub size: usize,
-    /// Of them, taken.
+    /// Places in use.
     pub busy: usize,
-    /// Calls that wait for one.
+    /// Calls in the queue.
     pub queued: usize,
-    /// Calls that were turned away so far, at once or after their wait.
+    /// Calls refused so far, at once or after their wait.
     pub refused: u64,
 }
 
 impl Pool {
-    /// `size` places; `queue` calls wait for one, each at most `wait`.
+    /// Creates a pool of `size` places and a queue of `queue` calls, each of which waits for at most `wait`.
     pub fn new(size: usize, queue: usize, wait: Duration) -> Self {
         let size = size.max(1);
         let state = PoolState {
@@ -208,14 +210,14 @@ impl Pool {
         }
     }
 
-    /// Only so many of those who have a place compute at once: the others wait for their clients.
+    /// Limits the number of calls that compute at the same time. The other calls with a place wait for their clients.
     #[must_use]
     pub fn computing(self, most: usize) -> Self {
         self.shared.lock().permits = most.max(1);
         self
     }
 
-    /// How it does now.
+    /// Returns the current load.
     pub fn load(&self) -> PoolLoad {
         let state = self.shared.lock();
         PoolLoad {
@@ -226,12 +228,12 @@ impl Pool {
         }
     }
 
-    /// Whether no call is under way, not even one that is long or whose caller went away.
+    /// Returns `true` if no call is running, including slow calls and calls whose caller no longer waits.
     pub fn is_idle(&self) -> bool {
         self.threads.are_idle()
     }
 
-    /// Runs a blocking call. It goes on when the caller goes away.
+    /// Runs a blocking call. The call continues if the returned future is dropped.
     ///
     /// # Errors
     /// [`PoolError`].
@@ -246,7 +248,7 @@ impl Pool {
             let _under_way = under_way;
             slow_queries::run(place, work)
         };
-        // Nobody may be there any more to be told.
+        // Sending fails if the caller no longer waits.
         if !self.threads.run(move || drop(tell.send(work()))) {
             self.shared.lock().refused += 1;
             return Err(PoolError::Full);
@@ -254,7 +256,7 @@ impl Pool {
         told.await.map_err(|_| PoolError::Lost)
     }
 
-    /// Waits for a place and for the permit to compute.
+    /// Waits for a place and a permit to compute.
     ///
     /// # Errors
     /// [`PoolError::Full`], [`PoolError::TooLong`].
@@ -275,7 +277,7 @@ impl Pool {
         };
         match tokio::time::timeout(self.wait, told).await {
             Ok(Ok(place)) => Ok(place),
-            // Counted where room was made.
+            // The refusal was counted in `make_room`.
             Ok(Err(_)) => Err(PoolError::Full),
             Err(_) => {
                 self.shared.lock().refused += 1;

@@ -1,13 +1,18 @@
-//! Calls that compute for long, apart from the short ones: so many of them at once as there are places, whatever there is to do.
+//! Scheduling of calls that compute for a long time, apart from short calls. The number of slow calls that compute at the same time
+//! is limited, even if nothing else runs.
 //!
-//! Every call begins in the short lane, with the place its [`Pool`](crate::Pool) gave it. The engine asks [`SlowQueryScheduler::go_on`] on its
-//! thread now and then; once the call, or all that run the like of its statement together, has computed for a while it leaves its place
-//! to the next one, lowers the priority of its thread and takes turns with the other long ones. A statement like one that went that way
-//! lately goes it from its beginning ([`SlowQueryScheduler::begin`]), so that trying again costs nothing. Who is new comes before who had a turn.
-//! A call that does not ask, because it is within something that cannot be stopped, is made a long one by the one who watches it
-//! ([`ScheduledCall::make_long`]); one that waits for memory becomes one by itself ([`SlowQueryScheduler::pause`]).
-//! A long call that waits for its client computes nothing and holds up nobody. When there are too many, or a first turn would be too
-//! long in coming, the call is refused: the server is overloaded.
+//! Every call starts as a short call, with the place that its [`Pool`](crate::Pool) assigned. While it computes, the engine calls
+//! [`SlowQueryScheduler::go_on`] on its thread at intervals. Once the call, or all calls with statements of the same shape
+//! together, have used a certain processor time, the call becomes slow. It releases its place, lowers the priority of its thread
+//! and shares the processor with the other slow calls in turns. A statement whose shape was slow recently is slow from the start
+//! ([`SlowQueryScheduler::begin`]), so that a retry costs nothing. Calls that wait for their first turn precede calls that have had
+//! one.
+//!
+//! A call inside an operation that cannot be interrupted does not reach `go_on`. Its watcher makes it a slow call
+//! ([`ScheduledCall::make_long`]). A call that waits for memory makes itself slow ([`SlowQueryScheduler::pause`]).
+//!
+//! A slow call that waits for its client computes nothing and delays no other call. A call is refused when there are too many slow
+//! calls or when its first turn would come too late: the server is overloaded.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -22,26 +27,26 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::pool::PoolPermit;
 use crate::threads::{self, ThreadOfCall};
 
-/// How often one who waits looks whether anybody still wants its result.
+/// Interval at which a waiting call checks for cancellation.
 const LOOK: Duration = Duration::from_millis(50);
-/// Shapes of long statements that are known.
+/// Maximum number of remembered shapes of slow statements.
 const SHAPES: usize = 1_024;
-/// How long a shape is known; then a statement may show anew how long it takes.
+/// Time for which a shape is remembered. Afterwards, the speed of the statement is measured again.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
-/// How many long calls there may be.
+/// Limits of slow calls.
 #[derive(Debug, Clone)]
 pub struct SlowQueryLimits {
-    /// Processor time after which a call is a long one; calls with statements alike use it up together, since a crowd of them would have to share
-    /// the processor until the first has used it up alone.
+    /// Processor time after which a call is slow. Calls with statements of the same shape use it up together. Otherwise a crowd of
+    /// them would share the processor until the first has used up the time on its own.
     pub after: Duration,
-    /// Long calls that compute at once.
+    /// Maximum number of slow calls that compute at the same time.
     pub places: usize,
-    /// Long calls there are at once: those that compute, wait for their turn, or for their client.
+    /// Maximum number of slow calls, including those that wait for their turn or their client.
     pub calls: usize,
-    /// How long one waits for its first turn.
+    /// Maximum wait for a first turn.
     pub wait: Duration,
-    /// How long a turn lasts when others wait.
+    /// Length of a turn while other slow calls wait.
     pub turn: Duration,
 }
 
@@ -58,7 +63,7 @@ impl Default for SlowQueryLimits {
     }
 }
 
-/// The lane of long calls. Clones are the same lane.
+/// The scheduler of slow calls. Clones share their state.
 #[derive(Clone)]
 pub struct SlowQueryScheduler(Arc<Lane>);
 
@@ -66,9 +71,9 @@ struct Lane {
     sizes: SlowQueryLimits,
     state: Mutex<SchedulerState>,
     changed: Condvar,
-    /// Shapes of statements that took long, and when.
+    /// Shapes of slow statements, and when each was last found slow.
     known: Cache<u64, Instant>,
-    /// Processor time of short calls under way, by the shape of their statements.
+    /// Processor time of running short calls by the shape of their statements.
     under_way: Mutex<HashMap<u64, Duration>>,
 }
 
@@ -76,20 +81,21 @@ struct Lane {
 struct SchedulerState {
     calls: usize,
     computing: usize,
-    /// Who waits for their first turn; they come first.
+    /// Tickets of calls that wait for their first turn. They precede `again`.
     first: VecDeque<u64>,
-    /// Who waits for another one.
+    /// Tickets of calls that wait for another turn.
     again: VecDeque<u64>,
     next: u64,
-    /// How long a turn has lasted of late for those who waited: on a busy machine who computes notices its end late.
+    /// Moving average of the length of turns, as waiting calls saw it. On a busy machine, a computing call notices the end of its
+    /// turn late.
     pace: Duration,
 }
 
 impl SchedulerState {
-    /// Somebody has waited for so long while others had so many turns.
+    /// Records that a call waited for `time` while others had `turns` turns.
     fn waited(&mut self, turns: u32, time: Duration, wait: Duration) {
         if turns > 0 {
-            // Somebody has to be let in, or nobody would find out that turns are shorter again.
+            // The cap lets at least one call wait. Otherwise no new measurement could show that turns have become shorter.
             self.pace = ((self.pace * 3 + time / turns) / 4).min(wait / 2);
         }
     }
@@ -108,16 +114,16 @@ thread_local! {
     static CALL: RefCell<Option<ThreadCall>> = const { RefCell::new(None) };
 }
 
-/// The call of this thread.
+/// The call that runs on this thread.
 struct ThreadCall {
     place: Arc<SharedPlace>,
-    /// Processor time of the thread when it began.
+    /// Processor time of the thread when the call began.
     began: Duration,
     shape: Option<u64>,
     counted: Option<CountedTime>,
 }
 
-/// Processor time of a short call, counted with that of others under way.
+/// The processor time of a short call, added to that of all short calls with the same shape.
 struct CountedTime {
     lane: SlowQueryScheduler,
     shape: u64,
@@ -125,7 +131,7 @@ struct CountedTime {
 }
 
 impl CountedTime {
-    /// Gives the time of all together.
+    /// Adds the time used since the last count, and returns the time of all calls with this shape.
     fn count(&mut self, used: Duration) -> Duration {
         let mut under_way = self.lane.under_way();
         let together = under_way.entry(self.shape).or_default();
@@ -147,7 +153,7 @@ impl Drop for CountedTime {
     }
 }
 
-/// The place of a call, which another thread may change.
+/// The permit of a call, which another thread may replace.
 struct SharedPlace {
     place: Mutex<PermitState>,
     thread: ThreadOfCall,
@@ -165,7 +171,7 @@ impl SharedPlace {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the place. Afterwards [`ScheduledCall::make_long`] leaves the thread alone, which may already run another call.
+    /// Releases the permit. Afterwards, [`ScheduledCall::make_long`] does not touch the thread, which may already run another call.
     fn end(&self) {
         let mut place = self.lock();
         if matches!(*place, PermitState::Long(_)) {
@@ -175,7 +181,7 @@ impl SharedPlace {
     }
 }
 
-/// A handle with which another thread makes a call a long one.
+/// A handle with which another thread makes a call slow.
 pub struct ScheduledCall {
     lane: SlowQueryScheduler,
     place: Arc<SharedPlace>,
@@ -188,58 +194,58 @@ impl fmt::Debug for ScheduledCall {
 }
 
 impl ScheduledCall {
-    /// Makes a short call a long one with a turn, unless there are too many already; its place is the next one's. For a call that does not
-    /// ask by itself. Does not block.
+    /// Makes a short call slow and grants it a turn at once. Its place becomes free for the next call. Does nothing if there are
+    /// too many slow calls. For a call that cannot reach [`SlowQueryScheduler::go_on`]. Does not block.
     pub fn make_long(&self) {
-        // Locked, it is waiting for something, and computes nothing.
+        // A locked permit means that the call is waiting and does not compute.
         let Ok(mut place) = self.place.place.try_lock() else { return };
         if let PermitState::Short(_) = *place
             && let Some(stay) = self.lane.join(Joining::AtOnce)
         {
             *place = PermitState::Long(stay);
-            // While the place is locked, the thread still has this call.
+            // While the permit is locked, the thread still runs this call.
             threads::lower_priority_of(self.place.thread);
         }
     }
 }
 
-/// Processor time this thread has used.
+/// Returns the processor time of this thread.
 fn computed() -> Duration {
     let used = clock_gettime(ClockId::ThreadCPUTime);
     let (seconds, nanos) = (u64::try_from(used.tv_sec), u32::try_from(used.tv_nsec));
     Duration::new(seconds.unwrap_or_default(), nanos.unwrap_or_default())
 }
 
-/// One of the long calls.
+/// The permit of a slow call.
 struct SlowPermit {
     lane: SlowQueryScheduler,
-    /// Until the first turn comes or is given up.
+    /// Present until the first turn begins or is given up.
     first: Option<FirstTurn>,
     turn_began: Option<Instant>,
 }
 
-/// When a call that becomes a long one has its first turn.
+/// When a call that becomes slow has its first turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Joining {
-    /// After those who wait for theirs.
+    /// After the calls that already wait for theirs.
     InTurn,
-    /// It computes, whatever others do.
+    /// At once, even if the limit on computing calls is exceeded.
     AtOnce,
-    /// Not before it asks.
+    /// When the call asks for it.
     Later,
 }
 
-/// Somebody who waits for its first turn.
+/// A call's wait for its first turn.
 struct FirstTurn {
     ticket: u64,
-    /// Turns of others that came before it, as far as was known then.
+    /// Estimated turns of other calls before this one.
     turns: u32,
     since: Instant,
 }
 
 /// Runs a call that holds a place.
 pub(crate) fn run<T>(place: PoolPermit, work: impl FnOnce() -> T) -> T {
-    /// Also when the call panics: the thread lives on.
+    /// Ends the call even if it panics, because the thread lives on.
     struct Left;
     impl Drop for Left {
         fn drop(&mut self) {
@@ -254,8 +260,8 @@ pub(crate) fn run<T>(place: PoolPermit, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Runs something that waits for a client; others compute meanwhile. Blocks after it until the call may compute again; a long one is
-/// asked to wait when it next asks.
+/// Runs `wait`, which waits for a client, while other calls may compute. Afterwards, blocks a short call until it may compute
+/// again. A slow call ends its turn and waits for another one in its next [`SlowQueryScheduler::go_on`].
 pub fn idle<T>(wait: impl FnOnce() -> T) -> T {
     let place = CALL.with_borrow(|call| call.as_ref().map(|call| Arc::clone(&call.place)));
     let Some(place) = place else { return wait() };
@@ -272,7 +278,7 @@ pub fn idle<T>(wait: impl FnOnce() -> T) -> T {
 }
 
 impl SlowQueryScheduler {
-    /// A lane.
+    /// Creates a scheduler with these limits.
     pub fn new(sizes: SlowQueryLimits) -> Self {
         let known = Cache::new(SHAPES);
         Self(Arc::new(Lane {
@@ -284,7 +290,8 @@ impl SlowQueryScheduler {
         }))
     }
 
-    /// To be asked by a call on its own thread before a statement of this shape begins. Calls that did not come through a pool may go on.
+    /// Announces a statement of this shape. Call it on the thread of the call before the statement begins. Returns [`Flow::Stop`]
+    /// if the call is refused or canceled. Calls outside a pool always continue.
     pub fn begin(&self, shape: u64, canceled: &CancellationToken) -> Flow {
         let Some(mut call) = CALL.take() else { return Flow::Continue };
         call.shape = Some(shape);
@@ -293,7 +300,8 @@ impl SlowQueryScheduler {
         flow
     }
 
-    /// To be asked by a call on its own thread now and then while it computes. Calls that did not come through a pool may go on.
+    /// Checks whether the call may continue to compute, and waits for a turn if it is slow. Call it at intervals on the thread of
+    /// the call. Returns [`Flow::Stop`] if the call is refused or canceled. Calls outside a pool always continue.
     pub fn go_on(&self, canceled: &CancellationToken) -> Flow {
         let Some(mut call) = CALL.take() else { return Flow::Continue };
         let is_short = matches!(*call.place.lock(), PermitState::Short(_));
@@ -303,8 +311,9 @@ impl SlowQueryScheduler {
         flow
     }
 
-    /// To be called on the thread of a call before it waits for what long calls hold: it leaves its place, or ends its turn, and has the next
-    /// turn when it asks for one. [`Flow::Stop`] when there are too many long calls.
+    /// Prepares a call for a wait for resources that slow calls hold. Call it on the thread of the call before the wait. A short
+    /// call becomes slow and releases its place; a slow call ends its turn. The call has its next turn when it asks for one.
+    /// Returns [`Flow::Stop`] if there are too many slow calls.
     pub fn pause(&self) -> Flow {
         let place = CALL.with_borrow(|call| call.as_ref().map(|call| Arc::clone(&call.place)));
         let Some(place) = place else { return Flow::Continue };
@@ -351,7 +360,7 @@ impl SlowQueryScheduler {
         call.counted = None;
         if let PermitState::Short(_) = *place {
             let Some(stay) = self.join(Joining::InTurn) else { return Flow::Stop };
-            // From here on short ones go before it at the processor, and its place is the next one's.
+            // From here on, short calls precede this one at the processor, and its place is free for the next call.
             threads::lower_priority();
             *place = PermitState::Long(stay);
         }
@@ -361,7 +370,7 @@ impl SlowQueryScheduler {
         }
     }
 
-    /// `None` when there are too many, or so many are before it that its turn would not come in time.
+    /// Adds a slow call. Returns `None` if there are too many slow calls, or if the first turn would come too late.
     fn join(&self, joining: Joining) -> Option<SlowPermit> {
         let SlowQueryLimits { places, calls, wait, turn, .. } = self.0.sizes;
         let mut state = self.lock();
@@ -374,9 +383,9 @@ impl SlowQueryScheduler {
             state.computing += usize::from(computes);
             return Some(SlowPermit { lane: self.clone(), first: None, turn_began: computes.then(Instant::now) });
         }
-        // Those who compute now have up to a whole turn before them.
+        // The calls that compute now may each have a whole turn left.
         let turns = u32::try_from((state.computing + state.first.len()) / places.max(1)).unwrap_or(u32::MAX);
-        // Turns end a little late, so one that is due at the very end of the wait would come after it.
+        // Turns end a little late. A turn that is due at the very end of the wait would come after it.
         let too_late = turns > 0 && turn.max(state.pace).saturating_mul(turns) >= wait;
         if state.calls >= calls || too_late {
             return None;
@@ -403,7 +412,7 @@ impl SlowQueryScheduler {
 }
 
 impl SlowPermit {
-    /// Goes on with its turn, or waits for one.
+    /// Continues the current turn, or waits for one.
     fn take_turn(&mut self, canceled: &CancellationToken) -> Flow {
         if let Some(began) = self.turn_began {
             let state = self.lane.lock();
@@ -420,7 +429,7 @@ impl SlowPermit {
     fn wait_for_turn(&mut self, canceled: &CancellationToken) -> Flow {
         let lane = &self.lane.0;
         let mut state = self.lane.lock();
-        // Only who has had no turn yet is refused: what has begun to answer goes on.
+        // Only a call without a first turn is refused. A call that may have begun its response continues.
         let first = self.first.take();
         let until = first.as_ref().map(|first| first.since + lane.sizes.wait);
         let ticket = if let Some(first) = &first {
@@ -449,7 +458,7 @@ impl SlowPermit {
             state.waited(turns, since.elapsed(), lane.sizes.wait);
         }
         drop(state);
-        // Whoever is first now may find a place as well.
+        // The ticket that is first now may also find a place.
         lane.changed.notify_all();
         flow
     }

@@ -1,5 +1,5 @@
-//! Threads for blocking calls. They are our own, and not the runtime's, so that one can end: a thread that has lowered its priority cannot
-//! raise it again without a privilege.
+//! Threads for blocking calls. They are separate from the runtime's threads, so that a thread can end: a thread that has lowered
+//! its priority cannot raise it again without a privilege.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -7,16 +7,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long a thread waits for its next job before it ends.
+/// Maximum time that a thread waits for its next job before it ends.
 const IDLE: Duration = Duration::from_secs(10);
-/// What a thread gives way by, as `nice` counts, which Linux does for each thread. Its scheduler gives it a third of what one gets that has not
-/// given way, and lets one that wakes up run at once; where nobody else computes, it loses nothing.
+/// Increment of the `nice` value, which Linux keeps per thread. The scheduler then grants the thread a third of the processor time
+/// of a normal one, and lets a thread that wakes up preempt it. On an idle machine the thread loses nothing.
 #[cfg(target_os = "linux")]
 const GIVEN_WAY: i32 = 5;
 
 type ThreadJob = Box<dyn FnOnce() + Send>;
 
-/// As many threads as there are jobs, and for a while those that had one. Clones are the same threads.
+/// A pool with as many threads as there are jobs. Idle threads stay for a while. Clones share the threads.
 #[derive(Clone, Default)]
 pub(crate) struct Threads(Arc<SharedThreads>);
 
@@ -30,14 +30,14 @@ struct SharedThreads {
 struct ThreadsState {
     jobs: VecDeque<ThreadJob>,
     threads: usize,
-    /// Threads that wait for a job; one may be on its way to it already.
+    /// Threads that wait for a job. A waiting thread may already have been notified.
     waiting: usize,
-    /// Threads that have been begun and have not looked for a job yet.
+    /// Threads that were started and have not yet looked for a job.
     starting: usize,
 }
 
 impl ThreadsState {
-    /// Whether a thread is on its way to each job that waits.
+    /// Returns `true` if a thread is available for each queued job.
     fn has_a_thread_for_each(&self) -> bool {
         self.jobs.len() <= self.waiting + self.starting
     }
@@ -47,7 +47,7 @@ thread_local! {
     static HAS_GIVEN_WAY: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Lets others compute before this thread from now on, where the system knows priorities of threads.
+/// Lowers the priority of this thread for the rest of its life. Has an effect only on Linux.
 pub(crate) fn lower_priority() {
     if HAS_GIVEN_WAY.replace(true) {
         return;
@@ -79,7 +79,7 @@ impl ThreadOfCall {
     }
 }
 
-/// Lowers the priority of another thread. The caller ensures that the thread does not end meanwhile.
+/// Lowers the priority of another thread. The caller must ensure that the thread does not end meanwhile.
 #[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "there is no such priority"))]
 pub(crate) fn lower_priority_of(thread: ThreadOfCall) {
     #[cfg(target_os = "linux")]
@@ -94,8 +94,8 @@ pub(crate) fn lower_priority_of(thread: ThreadOfCall) {
 }
 
 impl Threads {
-    /// Runs a job on one of the threads. What it panics with is told by the hook of panics, and to nobody else. `false` when there is
-    /// no thread for it and none can be had.
+    /// Runs a job on one of the threads. A panic of the job reaches only the panic hook. Returns `false` if there is no thread for
+    /// the job and none can be started.
     pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) -> bool {
         let mut state = self.0.lock();
         state.jobs.push_back(Box::new(job));
@@ -112,7 +112,7 @@ impl Threads {
         begun.is_ok() || self.0.is_left_to_others()
     }
 
-    /// Whether no job is under way or waits.
+    /// Returns `true` if no job is running or queued.
     pub(crate) fn are_idle(&self) -> bool {
         let state = self.0.lock();
         state.jobs.is_empty() && state.waiting == state.threads
@@ -124,7 +124,8 @@ impl SharedThreads {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// There was no thread for the newest job. The others take it when they are done; if there are none, nobody takes any.
+    /// Handles the failure to start a thread for the newest job. The job stays queued for the other threads. If there are none, all
+    /// queued jobs are dropped and the result is `false`.
     fn is_left_to_others(&self) -> bool {
         let mut state = self.lock();
         state.threads -= 1;
@@ -143,10 +144,10 @@ impl SharedThreads {
         }
     }
 
-    /// `None` when this thread is to end.
+    /// Waits for the next job. Returns `None` if this thread has to end.
     fn next_job(&self, mut state: MutexGuard<'_, ThreadsState>) -> Option<ThreadJob> {
         loop {
-            // Whoever has given way takes a job only if nobody else comes for it.
+            // A thread with lowered priority takes a job only if no other thread is available.
             let mut is_over = HAS_GIVEN_WAY.get() && state.has_a_thread_for_each();
             if !is_over {
                 if let Some(job) = state.jobs.pop_front() {
@@ -182,7 +183,7 @@ mod tests {
         told.recv().unwrap()
     }
 
-    /// Until one waits for a job, or all have ended.
+    /// Waits until all threads are idle, and returns their number.
     fn settle(threads: &Threads) -> usize {
         let until = Instant::now() + Duration::from_secs(10);
         loop {

@@ -22,7 +22,7 @@ fn is_empty(lane: &SlowQueryScheduler) -> bool {
     state.calls == 0 && state.computing == 0 && state.first.is_empty() && state.again.is_empty()
 }
 
-/// Long calls, and those that compute.
+/// Returns the number of slow calls and of those that compute.
 fn counts(lane: &SlowQueryScheduler) -> (usize, usize) {
     let state = lane.lock();
     (state.calls, state.computing)
@@ -40,7 +40,7 @@ fn place(pool: &Pool) -> PoolPermit {
     runtime().block_on(pool.place(CALLER)).unwrap().0
 }
 
-/// Runs `work` as a call that came through a pool of its own.
+/// Runs `work` as a call of a pool of its own.
 fn call<T>(work: impl FnOnce() -> T) -> T {
     run(place(&pool()), work)
 }
@@ -91,7 +91,7 @@ fn long_calls_take_turns_and_one_that_waits_for_its_client_holds_up_nobody() {
             scope.spawn(|| {
                 call(|| {
                     entered.send(lane.go_on(&CancellationToken::default())).unwrap();
-                    // Keeps its turn only until the first one asks again.
+                    // This call keeps its turn only until the first one asks again.
                     while lane.lock().again.is_empty() {
                         thread::yield_now();
                     }
