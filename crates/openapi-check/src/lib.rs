@@ -1,13 +1,13 @@
-//! Checks what a server answered against its OpenAPI 3.1 document: status declared, media type, body by its schema, headers.
+//! Checks responses of a server against its OpenAPI 3.1 document: status, media type, headers, and the body against its schema.
 //!
-//! For test clients: every answer that passes through one is checked, so that a test cannot pass on an answer which the
-//! document does not allow. Fields that the document does not name fail too, although clients have to ignore them.
+//! Intended for test clients. A client that passes every response through a [`Checker`] cannot accept a response that the document
+//! does not allow. Fields that the document does not name are errors too, although real clients must ignore them.
 //!
 //! ```
 //! # let document = r#"{"paths": {"/x": {"get": {"responses": {"204": {"description": "Done."}}}}}}"#;
-//! use branchyard_openapi_check::{Answer, Checker};
+//! use branchyard_openapi_check::{CheckedAnswer, Checker};
 //! let checker = Checker::new(document);
-//! let answer = Answer { method: "GET", path: "/x", status: 204, headers: vec![], body: b"" };
+//! let answer = CheckedAnswer { method: "GET", path: "/x", status: 204, headers: vec![], body: b"" };
 //! assert_eq!(checker.check(&answer), Ok(()));
 //! ```
 
@@ -21,7 +21,7 @@ use jsonschema::Validator;
 use serde_json::{Value, json};
 
 const PROBLEM: &str = "application/problem+json";
-/// Headers that mean something to clients: where one is sent, the document has to say so.
+/// Headers that matter to clients. A response may contain one only if the document declares it.
 const TELLING: &[&str] = &[
     "allow",
     "etag",
@@ -33,18 +33,18 @@ const TELLING: &[&str] = &[
     "www-authenticate",
 ];
 
-/// One answer, with what of the request says which operation it belongs to.
+/// A response, with the parts of the request that identify its operation.
 #[derive(Debug, Clone)]
 pub struct CheckedAnswer<'a> {
-    /// Method of the request.
+    /// Method of the request, in uppercase.
     pub method: &'a str,
     /// Path of the request as it was sent, without the query.
     pub path: &'a str,
-    /// Status code.
+    /// Status code of the response.
     pub status: u16,
-    /// Headers, names in lower case.
+    /// Headers of the response, with lowercase names.
     pub headers: Vec<(String, String)>,
-    /// Body, decoded.
+    /// Body of the response, without content coding.
     pub body: &'a [u8],
 }
 
@@ -57,21 +57,23 @@ impl CheckedAnswer<'_> {
         self.header("content-type").unwrap_or_default().split(';').next().unwrap_or_default().trim()
     }
 
-    /// Answers that have no body whatever the document says.
+    /// Returns `true` if the response has no body, even where the document declares one.
     fn is_bare(&self) -> bool {
         self.method == "HEAD" || matches!(self.status, 204 | 304)
     }
 }
 
-/// A document, ready to check answers.
+/// An OpenAPI document, prepared for checks.
 pub struct Checker {
     document: Value,
     validators: Mutex<HashMap<String, Arc<Validator>>>,
 }
 
 impl Checker {
+    /// Reads a document.
+    ///
     /// # Panics
-    /// When the document is no JSON.
+    /// Panics if the document is not JSON.
     #[must_use]
     #[expect(clippy::expect_used, reason = "a test stops where its set-up fails")]
     pub fn new(document: &str) -> Self {
@@ -80,10 +82,10 @@ impl Checker {
         Self { document, validators: Mutex::default() }
     }
 
-    /// Whether the document allows an answer.
+    /// Checks a response against the document.
     ///
     /// # Errors
-    /// Says what is not allowed.
+    /// Describes the first violation.
     pub fn check(&self, answer: &CheckedAnswer<'_>) -> Result<(), String> {
         let at = format!("{} {} answered {}", answer.method, answer.path, answer.status);
         self.find(answer)
@@ -91,7 +93,7 @@ impl Checker {
             .map_err(|fault| format!("{at}: {fault}"))
     }
 
-    /// The response of the document that the answer has to fit.
+    /// Returns the response object of the document that applies to a response.
     fn find(&self, answer: &CheckedAnswer<'_>) -> Result<Value, String> {
         let templates = self.document["paths"].as_object().into_iter().flatten().map(|(template, _)| template.as_str());
         let Some(template) = path::template(templates, answer.path) else {
@@ -153,7 +155,6 @@ impl Checker {
         for (name, header) in declared.into_iter().flatten() {
             let header = self.resolved(header);
             let Some(sent) = answer.header(&lower(name)) else {
-                // A body that is not sent has no type or length of its own to speak of.
                 if header["required"] == true {
                     return Err(format!("the header {name} is missing"));
                 }
@@ -173,10 +174,10 @@ impl Checker {
         self.validate(schema, &body)
     }
 
-    /// Whether a value fits a schema of the document.
+    /// Validates a value against a schema of the document.
     ///
     /// # Errors
-    /// Says where it does not.
+    /// Describes the first five violations.
     pub fn validate(&self, schema: &Value, value: &Value) -> Result<(), String> {
         let key = schema.to_string();
         let known = self.validators.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
@@ -206,7 +207,7 @@ fn check_lines(body: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// What a problem repeats of its response has to be the same.
+/// Checks that a problem document repeats the status and the request id of its response.
 fn check_problem(answer: &CheckedAnswer<'_>) -> Result<(), String> {
     let body: Value = serde_json::from_slice(answer.body).unwrap_or_default();
     if body["status"] != answer.status {

@@ -1,7 +1,7 @@
-//! Which path of the document a request was for.
+//! Matching of request paths to path templates.
 
-/// The template that fits: as many literal segments as can be; where none fits segment by segment, one whose last parameter
-/// takes raw slashes too.
+/// Returns the template that matches a path. Prefers templates that match segment by segment, and among them the one with the most
+/// literal segments. Otherwise the last parameter of a template may match several segments, that is, unescaped slashes.
 pub(crate) fn template<'a>(templates: impl Iterator<Item = &'a str>, path: &str) -> Option<&'a str> {
     let asked: Vec<&str> = path.split('/').collect();
     let ranked = templates.filter_map(|template| {
@@ -10,7 +10,7 @@ pub(crate) fn template<'a>(templates: impl Iterator<Item = &'a str>, path: &str)
         if fits(&segments, &asked) {
             Some(((2, 0, literal), template))
         } else if fits_with_slashes(&segments, &asked) {
-            // The further right the parameter that takes the slashes, the less it takes.
+            // The further right this parameter is, the fewer segments it matches.
             let last = segments.iter().rposition(|segment| is_parameter(segment)).unwrap_or_default();
             Some(((1, last, literal), template))
         } else {

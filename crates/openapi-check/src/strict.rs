@@ -1,10 +1,10 @@
-//! Makes a document say that objects have no other fields than those it names.
+//! Makes the objects of a document refuse fields that their schemas do not name.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// Closes every object schema that names its fields, save those that others extend (`allOf`).
+/// Closes every object schema that names its fields, except schemas that others extend by `allOf`.
 pub(crate) fn close_objects(document: &mut Value) {
     let mut extended = BTreeSet::new();
     collect_extended(document, &mut extended);
@@ -20,7 +20,7 @@ pub(crate) fn close_objects(document: &mut Value) {
     }
 }
 
-/// What stands in an `allOf` by reference.
+/// Collects the references inside `allOf`.
 fn collect_extended(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(members) => {
@@ -41,7 +41,7 @@ fn close(value: &mut Value) {
             if names_fields && !members.contains_key("additionalProperties") {
                 members.insert("unevaluatedProperties".to_owned(), false.into());
             }
-            // The parts of an `allOf` are closed together, by the whole.
+            // The members of an `allOf` are closed together, by the enclosing schema.
             members.iter_mut().filter(|(name, _)| *name != "allOf").for_each(|(_, member)| close(member));
         }
         Value::Array(items) => items.iter_mut().for_each(close),

@@ -1,20 +1,21 @@
-//! Files of steps: how the answers come about that no rule provokes.
+//! A file format for steps that lead to a response. Used for responses that no generic rule can provoke.
 
-/// The steps to one snapshot.
+/// The steps that lead to one snapshot.
 #[derive(Debug)]
 pub struct Block {
-    /// Id of the operation.
+    /// Id of the operation in the OpenAPI document.
     pub operation: String,
     /// Name of the snapshot.
     pub name: String,
-    /// The steps, in order; the answer to the last one is the snapshot.
+    /// The steps in order. The response to the last one is compared with the snapshot.
     pub steps: Vec<&'static str>,
 }
 
-/// The blocks of a file. A block begins with `= OPERATION NAME`; empty lines and lines that begin with `#` say nothing.
+/// Parses the blocks of a file. A block begins with a line `= OPERATION NAME`. Empty lines and lines that begin with `#` are
+/// ignored.
 ///
 /// # Panics
-/// When the file is not like that.
+/// Panics if a step precedes the first block, or if a block has no name.
 pub fn blocks(text: &'static str) -> Vec<Block> {
     let mut all: Vec<Block> = Vec::new();
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {

@@ -1,12 +1,12 @@
-//! What has no snapshot.
+//! Finds declared responses without a snapshot.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::declared::{Declared, DeclaredOperation};
 
-/// Says what is wrong with the snapshots in `folder`: a declared answer without one, unless `unprovoked` names its operation and answer; a
-/// folder of no operation; an entry of `unprovoked` that is not declared.
+/// Returns the faults of the snapshots in `folder`: declared responses without a snapshot, folders of unknown operations, and
+/// entries of `unprovoked` that are not declared. `unprovoked` lists responses that need no snapshot as (operation, name, reason).
 pub fn uncovered(operations: &[DeclaredOperation], folder: &Path, unprovoked: &[(&str, &str, &str)]) -> Vec<String> {
     let mut faults = Vec::new();
     let excused = |id: &str, name: &str| unprovoked.iter().any(|(of, what, _)| *of == id && *what == name);

@@ -1,39 +1,39 @@
-//! What an OpenAPI document declares.
+//! Reads the operations and responses that an OpenAPI document declares.
 
 use serde_json::Value;
 
-/// An operation and its answers.
+/// An operation of the document and its responses.
 #[derive(Debug)]
 pub struct DeclaredOperation {
-    /// Its id.
+    /// Operation id.
     pub id: String,
-    /// Method, in capitals.
+    /// Method, in uppercase.
     pub method: String,
-    /// Template below the API.
+    /// Path template below the base path of the API.
     pub path: String,
-    /// Methods its path has.
+    /// All methods of the path, in uppercase.
     pub methods: Vec<String>,
     /// Names of its parameters.
     pub parameters: Vec<String>,
-    /// Whether it takes a JSON body.
+    /// Whether the operation has a JSON request body.
     pub has_json_body: bool,
-    /// Its answers.
+    /// The declared responses.
     pub declared: Vec<Declared>,
 }
 
-/// One answer: a status, and the key of its example where there are several.
+/// A declared response: a status, and the key of an example if the status has examples.
 #[derive(Debug, Clone)]
 pub struct Declared {
-    /// Status.
+    /// Status code.
     pub status: u16,
-    /// Key of the example; for problem documents, the code.
+    /// Key of the example. For problem documents, the key is the error code.
     pub code: Option<String>,
-    /// In one line, where the example has a summary.
+    /// Summary of the example; empty if there is none.
     pub summary: String,
 }
 
 impl Declared {
-    /// The name of its snapshot.
+    /// Returns the name of the response's snapshot.
     pub fn name(&self) -> String {
         let what = match (&self.code, self.status) {
             (Some(code), _) => code,
@@ -44,10 +44,10 @@ impl Declared {
     }
 }
 
-/// The operations of a document whose paths begin with `base`; paths that do not are left as they are.
+/// Returns the operations of a document. Removes the prefix `base` from their paths.
 ///
 /// # Panics
-/// When the text is no OpenAPI document.
+/// Panics if the text is not an OpenAPI document.
 pub fn operations(document: &str, base: &str) -> Vec<DeclaredOperation> {
     let document: Value = serde_json::from_str(document).unwrap();
     let mut all = Vec::new();

@@ -1,9 +1,9 @@
-//! The shape of every answer that an OpenAPI document declares, as a snapshot in `<operation>/<status>-<name>[-detail].snap`.
+//! Snapshots of every response that an OpenAPI document declares, stored as `<operation>/<status>-<name>[-detail].snap`.
 //!
-//! For tests of the API adapters, each of which brings its document, its scene and what provokes an answer in it; the name of an
-//! answer is the key of its example in the document. This crate reads what is declared ([`operations`]), holds requests that a test
-//! changes before it sends them ([`SentRequest`]), compares ([`ShapeSnapshot`]), and says what has no snapshot ([`uncovered`]). It panics where a test
-//! should stop.
+//! For the tests of API adapters. An adapter provides its document, its test data, and the requests that provoke each response. The
+//! name of a response is the key of its example in the document. This crate reads the declared responses ([`operations`]), holds
+//! requests that a test can modify before it sends them ([`SentRequest`]), compares responses with snapshots ([`ShapeSnapshot`]),
+//! and lists responses without a snapshot ([`uncovered`]). Functions panic where a test should fail.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops where its set-up fails")]
 
 mod blocks;

@@ -1,4 +1,4 @@
-//! A request that a test changes before it is sent.
+//! A request that a test can modify before it is sent.
 
 use actix_web::test::TestRequest;
 use serde_json::{Value, json};
@@ -6,64 +6,64 @@ use serde_json::{Value, json};
 /// The body of a request.
 #[derive(Debug, Clone)]
 pub enum Content {
-    /// None.
+    /// No body.
     None,
-    /// JSON.
+    /// A JSON body.
     Json(Value),
-    /// A text of a media type.
+    /// A text body, preceded by its media type.
     Text(&'static str, String),
-    /// Bytes without a type.
+    /// A binary body without a media type.
     Bytes(Vec<u8>),
 }
 
-/// Texts longer than this are left out of what readers of a snapshot see.
+/// Maximum length in bytes of a text body that the snapshot's metadata includes.
 const SHOWN: usize = 1_000;
 
-/// Who asks for what, with what.
+/// A request, with its credential and body.
 #[derive(Debug, Clone)]
 pub struct SentRequest {
-    /// The token, if any.
+    /// Bearer token; `None` sends no credential.
     pub token: Option<String>,
-    /// Method.
+    /// HTTP method.
     pub method: String,
-    /// Where the API is mounted.
+    /// Base path of the API.
     pub base: &'static str,
-    /// Path below the API, with its query.
+    /// Path below `base`, with the query.
     pub address: String,
-    /// Headers besides the credential.
+    /// Headers other than `Authorization`.
     pub headers: Vec<(&'static str, String)>,
-    /// Body.
+    /// The body.
     pub content: Content,
 }
 
 impl SentRequest {
-    /// A request without headers of its own.
+    /// Creates a request without additional headers.
     pub fn new(token: Option<String>, method: &str, base: &'static str, address: String, content: Content) -> Self {
         Self { token, method: method.to_owned(), base, address, headers: Vec::new(), content }
     }
 
-    /// With a header.
+    /// Adds a header.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: &str) -> Self {
         self.headers.push((name, value.to_owned()));
         self
     }
 
-    /// Somewhere else.
+    /// Replaces the path and query.
     #[must_use]
     pub fn at(mut self, address: &str) -> Self {
         self.address = address.to_owned();
         self
     }
 
-    /// With another body.
+    /// Replaces the body by JSON.
     #[must_use]
     pub fn sending(mut self, body: Value) -> Self {
         self.content = Content::Json(body);
         self
     }
 
-    /// The request, from an address of its own.
+    /// Converts the request for actix. The client's address is always 192.0.2.1.
     pub fn into_request(self) -> TestRequest {
         let uri = format!("{}{}", self.base, self.address);
         let mut request = TestRequest::default().method(self.method.parse().unwrap()).uri(&uri);
@@ -80,7 +80,7 @@ impl SentRequest {
         }
     }
 
-    /// For readers of a snapshot.
+    /// Returns the description of the request for the metadata of a snapshot.
     pub(crate) fn shown(&self) -> Value {
         let mut shown = json!({"request": format!("{} {}{}", self.method, self.base, self.address)});
         if !self.headers.is_empty() {

@@ -1,4 +1,4 @@
-//! An answer beside its snapshot.
+//! Compares a response with its snapshot.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,46 +9,47 @@ use serde_json::{Value, json};
 
 use crate::request::SentRequest;
 
-/// Headers every answer has and no reader of a shape needs.
+/// Headers that every response has and that snapshots omit.
 const UNTOLD: &[&str] = &["vary", "x-request-id", "content-length"];
 
-/// What came back.
+/// A response of the server under test.
 #[derive(Debug)]
 pub struct ReceivedAnswer {
     /// Status code.
     pub status: u16,
     /// Headers.
     pub headers: HeaderMap,
-    /// Body: the JSON, or what stands for another type.
+    /// Body: the parsed JSON, or a placeholder for another media type.
     pub body: Value,
 }
 
-/// A snapshot to be: its operation and name, what was asked, what came.
+/// A response to compare with a snapshot, and the request that led to it.
 #[derive(Debug)]
 pub struct ShapeSnapshot {
-    /// Id of the operation.
+    /// Id of the operation in the OpenAPI document.
     pub operation: String,
-    /// Name of the snapshot.
+    /// Name of the snapshot: `<status>-<name>[-detail]`.
     pub name: String,
     /// The request.
     pub asked: SentRequest,
-    /// The answer.
+    /// The response.
     pub received: ReceivedAnswer,
 }
 
 impl ShapeSnapshot {
-    /// What is promised by the name: the status, and the key of the example.
+    /// Returns the status and the example key that the name of the snapshot states.
     ///
     /// # Panics
-    /// When the name does not begin with a status.
+    /// Panics if the name does not begin with a status code.
     pub fn promise(&self) -> (u16, &str) {
         let mut words = self.name.split('-');
         let status = words.next().unwrap_or_default().parse().unwrap();
         (status, words.next().unwrap_or_default())
     }
 
-    /// What is wrong with it: its status is not what its name says, or it is not as committed below `folder`, where insta has told the
-    /// difference. `compare` is `|name, shown| insta::assert_json_snapshot!(name, shown)`, so that snapshots belong to the test's own crate.
+    /// Compares the response with its snapshot below `folder`. Returns the fault if the status differs from the one in the name, or
+    /// if the snapshot differs; insta has then printed the difference. Pass `|name, shown| insta::assert_json_snapshot!(name,
+    /// shown)` as `compare`, so that the snapshots belong to the crate of the test.
     pub fn fault(&self, folder: &Path, compare: impl FnOnce(&str, &Value)) -> Option<String> {
         let Self { operation, name, asked, received } = self;
         if received.status != self.promise().0 {
