@@ -1,4 +1,4 @@
-//! Access to the database of a path.
+//! Access to the database of a path, with the error texts of v1alpha1.
 
 use branchyard_domain::access::{DatabaseAccess, Level, Read};
 use branchyard_domain::errors::AccessError;
@@ -8,7 +8,8 @@ use branchyard_problem_details::{ErrorCode, Problem};
 use crate::legacy_errors::LegacyError;
 use crate::wire::Place;
 
-/// Access of a level to the database at `place`, which learns its stored spelling. `action` is what needs it, in words.
+/// Returns the caller's access to the database at `place`, and replaces `place` by the spelling that is stored. `action` names the
+/// action in the text of a refusal.
 pub(crate) async fn access<L: Level>(
     call: &RequestContext,
     place: &mut Place,

@@ -1,5 +1,5 @@
-//! What every answer of this version carries: since when it is deprecated, until when it stays, and where the same is found
-//! in v2 (v1alpha1 §1.1); and that nothing asked with a credential is cached.
+//! Headers of every response of this version: the date of deprecation, the sunset date, and the successor in v2 (v1alpha1 §1.1).
+//! Responses to polls and to requests with a credential are not cached.
 
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
@@ -15,7 +15,7 @@ use crate::successor;
 /// Middleware for the scopes of this version.
 ///
 /// # Errors
-/// None of its own.
+/// Returns only the errors of the inner service.
 pub(crate) async fn deprecation(
     request: ServiceRequest,
     next: Next<impl MessageBody>,
@@ -50,7 +50,7 @@ fn add(headers: &mut HeaderMap, name: &'static str, value: String) {
     }
 }
 
-/// A time as HTTP writes it.
+/// Formats a time as an HTTP date (RFC 9110 §5.6.7); `None` if it is out of range.
 fn http_date(seconds: i64) -> Option<String> {
     Some(DateTime::from_timestamp(seconds, 0)?.format("%a, %d %b %Y %H:%M:%S GMT").to_string())
 }

@@ -1,5 +1,5 @@
-//! Errors of the domain in the words of this version: clients match the beginnings of these texts (v1alpha1 §3). Whatever is
-//! not named here says what it says in every version.
+//! Error texts of v1alpha1. Clients match the beginnings of these texts (v1alpha1 §3). Errors without a text here have the text
+//! that all versions share.
 
 use branchyard_domain::errors::{
     AccessError, DatabaseError, ImportError, OperationError, PullError, PullStateError, ReadError, RefError,
@@ -11,7 +11,7 @@ use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
 use crate::request::not_authenticated;
 
-/// An error to be said in the words of this version.
+/// An error of the domain that gets its v1alpha1 text when it is converted.
 pub(crate) struct LegacyError<E>(pub(crate) E);
 
 fn absent(what: &str, name: &str) -> ApiError {
@@ -22,14 +22,14 @@ fn exists(what: &str, name: &str) -> ApiError {
     Problem::new(ErrorCode::Conflict, format!("{what} {name} already exists")).into()
 }
 
-/// A 400 that names a field of the body.
+/// Creates a 400 for a field of the body.
 pub(crate) fn field(name: &str, text: impl Into<String>) -> Problem {
     let text = text.into();
     Problem::new(ErrorCode::ValidationFailed, format!("{name}: {text}"))
         .with_error(FieldError::at_pointer(format!("/{name}"), text))
 }
 
-/// For an operation that is unknown, of another database, or not for this caller.
+/// Creates the error for an operation that is unknown, belongs to another database, or is hidden from the caller.
 pub(crate) fn no_such_operation() -> Problem {
     Problem::new(ErrorCode::NotFound, "operation not found")
 }
@@ -94,7 +94,7 @@ impl From<LegacyError<ReleaseError>> for ApiError {
     }
 }
 
-/// What a pull that makes a branch visible to everybody is answered.
+/// The error text for a pull request that would make a private branch public.
 const PUBLISH: &str = "the source database is not public and the base is: open or reopen this pull request with API v2 (POST \
     /api/v2/databases/{owner}/{database}/pulls with publish: true) or on the page /{owner}/{database}/pulls/new, which asks whether everybody may \
     see the branch";
@@ -109,7 +109,7 @@ impl From<LegacyError<PullError>> for ApiError {
             PullError::State(PullStateError::Merged) => {
                 Problem::new(ErrorCode::Unprocessable, "pull request is already merged").into()
             }
-            // This API has no word for the consent that is needed.
+            // v1alpha1 has no field for the consent that this requires.
             PullError::NeedsPublish => Problem::new(ErrorCode::Unprocessable, PUBLISH).into(),
             PullError::OtherTarget(name) => field("toBranchRepoName", format!("must be {name}")).into(),
             PullError::OtherNetwork(_) => field("fromBranchRepoName", text).into(),
@@ -152,7 +152,7 @@ impl From<LegacyError<ImportError>> for ApiError {
     }
 }
 
-/// What a field of an import is called in `params`.
+/// Returns the name in `params` of a field of an import.
 fn upload_field(name: &str) -> &str {
     match name {
         "branch_name" => "branchName",

@@ -1,8 +1,8 @@
-//! API v1alpha1: translates between its wire contract and the domain, and does nothing else.
+//! The adapter of API v1alpha1: translates between its wire contract and the domain.
 //!
-//! [`configure`] mounts everything below `/api/v1alpha1` and `/csv`; it needs `web::Data<branchyard_http_common::AppState>` in the
-//! application's data, and takes [`LegacySettings`] from there too. [`openapi`] gives the OpenAPI document. The API is frozen: fields
-//! may be added, none is renamed, removed or retyped.
+//! [`configure`] mounts the routes below `/api/v1alpha1` and `/csv`. It requires `web::Data<branchyard_http_common::AppState>` in
+//! the application's data, and reads [`LegacySettings`] from there if present. [`openapi()`] returns the OpenAPI document. The API
+//! is frozen: fields may be added, but none is renamed, removed or retyped.
 
 mod access;
 mod convert;
@@ -22,7 +22,7 @@ pub use openapi::openapi;
 pub use routes::{configure, routes};
 pub use settings::LegacySettings;
 
-/// Where the API is mounted.
+/// Path prefix of the API.
 pub const BASE: &str = "/api/v1alpha1";
-/// Where tables are downloaded.
+/// Path prefix of downloads.
 pub const CSV: &str = "/csv";

@@ -1,4 +1,4 @@
-//! Whole lists, streamed: these have no pages (v1alpha1 §4.1), and are never held in memory.
+//! Streaming of complete lists. These endpoints have no pages (v1alpha1 §4.1), and a list is never in memory as a whole.
 
 use actix_web::HttpResponse;
 use actix_web::http::header;
@@ -10,10 +10,11 @@ use serde::Serialize;
 
 use crate::request::JSON;
 
-/// Items fetched at a time.
+/// Number of items fetched at a time.
 const FETCHED: usize = 1_000;
 
-/// `head` with one more member: `key`, an array of all items. `fetch` gives those after an item, at most so many.
+/// Responds with `head` and one more member: `key`, an array of all items. `fetch` returns up to the given number of items after an
+/// item, or the first ones.
 pub(crate) async fn whole<T, W>(
     call: &RequestContext,
     head: &impl Serialize,

@@ -3,9 +3,9 @@
 use branchyard_domain::entities::Operation;
 use branchyard_domain::values::OperationId;
 
-/// The operation that any of the spellings names; the text before the id is not compared.
+/// Parses the operation id of a name in any spelling. The text before the id is ignored.
 pub(crate) fn parse(text: &str) -> Option<OperationId> {
-    // Decoded once by the query; some clients encode the slashes of what they were given once more.
+    // The query was decoded once. Some clients encode the slashes of a name twice.
     let decoded = match text.to_ascii_uppercase().contains("%2F") {
         true => percent_encoding::percent_decode_str(text).decode_utf8().ok()?.into_owned(),
         false => text.to_owned(),
@@ -14,18 +14,19 @@ pub(crate) fn parse(text: &str) -> Option<OperationId> {
     OperationId::parse(&id).ok()
 }
 
-/// As writes are named: by who started them.
+/// Returns the name of an operation in its creator's list. Writes are polled by this name.
 pub(crate) fn of_user(operation: &Operation) -> String {
     format!("users/{}/userOperations/{}", operation.created_by_name, operation.id)
 }
 
-/// As merges and imports are named, and nothing else: a client chooses by the beginning where it polls.
+/// Returns the name of a merge or an import. Other operations must not use this form, because clients choose the endpoint to poll
+/// by the beginning of the name.
 pub(crate) fn of_job(operation: &Operation) -> String {
     let locator = &operation.locator;
     format!("repositoryOwners/{}/repositories/{}/jobs/{}", locator.owner, locator.name, operation.id)
 }
 
-/// As forks are named.
+/// Returns the name of a fork.
 pub(crate) fn of_fork(operation: &Operation) -> String {
     format!("operations/{}", operation.id)
 }

@@ -1,4 +1,4 @@
-//! One request of this version: its handler runs even when it is refused, because every endpoint refuses in a shape of its own
+//! A request of this version. The handler runs even if the request is refused, because every endpoint has its own format for errors
 //! (v1alpha1 §2).
 
 use std::future::Future;
@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::settings::LegacySettings;
 use crate::wire::{ExecutionStatus, Place};
 
-/// A request, and whether it may go on.
+/// A request, with its context or the error that refuses it.
 pub(crate) struct LegacyRequest {
     call: Result<RequestContext, HandlerError>,
     pub(crate) request: HttpRequest,
@@ -32,23 +32,23 @@ impl FromRequest for LegacyRequest {
     }
 }
 
-/// What is kept of HTTP where the rest is 400.
+/// Whether an endpoint sends 401 or 404. Elsewhere these become 400, like most errors. 413, 415, 429, 500 and 503 are always sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Statuses {
-    /// Nothing.
+    /// Neither 401 nor 404.
     Flat,
-    /// 401 too.
+    /// 401 for a missing or invalid credential.
     User,
-    /// 404 too.
+    /// 404 for a missing resource.
     Export,
 }
 
-/// The shape of a refusal.
+/// The format of an error response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Family {
-    /// `status` and `message`.
+    /// Fields `status` and `message`.
     Message,
-    /// `query_execution_status` and `query_execution_message`.
+    /// Fields `query_execution_status` and `query_execution_message`.
     Sql,
 }
 
@@ -76,12 +76,12 @@ impl LegacyRequest {
         Ok(Self { call: call.await, request })
     }
 
-    /// A request whose body the handler takes itself.
+    /// Creates a request whose body the handler reads itself.
     pub(crate) async fn without_body(request: HttpRequest) -> Self {
         Self { call: RequestContext::without_body(&request).await, request }
     }
 
-    /// The call, when the credential and the body are fit.
+    /// Returns the context, or the error if the credential, the quota or the body was refused.
     pub(crate) fn call(&self) -> Result<&RequestContext, HandlerError> {
         match &self.call {
             Ok(call) => Ok(call),
@@ -90,48 +90,48 @@ impl LegacyRequest {
         }
     }
 
-    /// Limits and dates.
+    /// Returns the settings of the application.
     pub(crate) fn settings(&self) -> LegacySettings {
         LegacySettings::of(&self.request)
     }
 
-    /// A segment of the path, decoded once.
+    /// Returns a segment of the path, percent-decoded once.
     pub(crate) fn segment(&self, name: &str) -> String {
         path_segment(&self.request, name)
     }
 
-    /// Owner and database of the path, as they were sent.
+    /// Returns the owner and the database of the path as they were sent.
     pub(crate) fn place(&self) -> Place {
         Place { owner: self.segment("owner"), name: self.segment("database") }
     }
 
-    /// A parameter as it was sent, for answers that repeat it.
+    /// Returns a query parameter as it was sent, for responses that repeat it; empty if absent.
     pub(crate) fn parameter(&self, name: &str) -> String {
         sent_parameter(&self.request, name).unwrap_or_default()
     }
 
-    /// A string of the body as it was sent, for answers that repeat it.
+    /// Returns a string of the body as it was sent, for responses that repeat it; empty if absent.
     pub(crate) fn sent(&self, field: &str) -> String {
         self.call.as_ref().ok().and_then(|call| call.sent_string(field)).unwrap_or_default()
     }
 
-    /// A refusal with `status` and `message`.
+    /// Creates an error response with `status` and `message`.
     pub(crate) fn refuse(&self, statuses: Statuses, failure: &HandlerError, echo: &impl Serialize) -> HttpResponse {
         self.refused(Family::Message, statuses, failure, echo)
     }
 
-    /// A refusal with `query_execution_status` and `query_execution_message`.
+    /// Creates an error response with `query_execution_status` and `query_execution_message`.
     pub(crate) fn refuse_sql(&self, failure: &HandlerError, echo: &impl Serialize) -> HttpResponse {
         self.refused(Family::Sql, Statuses::Flat, failure, echo)
     }
 
-    /// A read that failed for a reason its statement or its ref is to blame for: no error of HTTP.
+    /// Creates the response to a read that failed because of its statement or its ref. The HTTP status is 200.
     pub(crate) fn failed_sql(&self, message: String, echo: &impl Serialize) -> HttpResponse {
         let query_execution_status = ExecutionStatus::Error;
         done(&RefusedSql { query_execution_status, query_execution_message: message, echo })
     }
 
-    /// The answer of an endpoint of the family with `status` and `message`.
+    /// Creates the response of an endpoint whose format has `status` and `message`.
     pub(crate) fn answer(&self, outcome: Result<impl Serialize, HandlerError>, echo: &impl Serialize) -> HttpResponse {
         match outcome {
             Ok(body) => done(&body),
@@ -208,25 +208,25 @@ fn status(code: ErrorCode, statuses: Statuses) -> StatusCode {
     }
 }
 
-/// The person who asks.
+/// Returns the signed-in user, or the error for an anonymous caller.
 pub(crate) fn signed_in(call: &RequestContext) -> Result<Arc<User>, HandlerError> {
     call.caller.user().cloned().ok_or_else(|| not_authenticated().into())
 }
 
-/// What an anonymous caller is told where a person is needed.
+/// Returns the error for an anonymous caller where a user is required.
 pub(crate) fn not_authenticated() -> Problem {
     Problem::new(ErrorCode::Unauthenticated, "Not authenticated")
 }
 
-/// 200 with a body.
+/// Creates a 200 response.
 pub(crate) fn done(answer: &impl Serialize) -> HttpResponse {
     body(HttpResponse::Ok(), answer)
 }
 
-/// The type of every answer that is JSON.
+/// Media type of all JSON responses.
 pub(crate) const JSON: &str = "application/json; charset=utf-8";
 
-/// A JSON body. Wire types cannot fail to serialize: their maps have string keys.
+/// Sets the JSON body of a response. Serializing wire types cannot fail, because their maps have string keys.
 pub(crate) fn body(mut response: HttpResponseBuilder, answer: &impl Serialize) -> HttpResponse {
     let text = serde_json::to_string(answer).unwrap_or_else(|error| {
         tracing::error!(%error, "a wire type did not serialize");

@@ -9,7 +9,7 @@ use crate::handlers::{
     branches, databases, document, exports, forks, jobs, operations, pulls, releases, sql, tags, uploads, user, writes,
 };
 
-/// How this version takes requests: three forms of the credential, and JSON under most types.
+/// The request policy of this version: three forms of the credential, and JSON bodies under most media types.
 const MANNERS: RequestPolicy = RequestPolicy {
     credentials: Credentials {
         schemes: &["token", "bearer"],
@@ -20,19 +20,19 @@ const MANNERS: RequestPolicy = RequestPolicy {
     bodies: BodyTypes::Lenient,
 };
 
-/// Mounts the API. Needs `web::Data<AppState>` in the application's data.
+/// Mounts the API. Requires `web::Data<AppState>` in the application's data.
 pub fn configure(config: &mut web::ServiceConfig) {
     config.service(scope(crate::BASE, api(), document()));
     config.service(scope(crate::CSV, csv(), Vec::new()));
 }
 
-/// The layer of all versions, and around it what this one adds to every answer.
+/// Creates a scope with the layer of all versions, and around it the headers of this version.
 fn scope(
     base: &str,
     endpoints: Vec<Endpoint>,
     first: Vec<Endpoint>,
 ) -> impl actix_web::dev::HttpServiceFactory + 'static {
-    // A refusal repeats what the body says, also to a caller without a credential.
+    // Error responses repeat the body, even to a caller without a credential.
     let mut scope: Scope = web::scope(base).app_data(MANNERS).app_data(AnonymousBodies::Short);
     for endpoint in first.into_iter().chain(endpoints) {
         scope = scope.service(endpoint.into_resource());
@@ -44,7 +44,7 @@ async fn no_route() -> Result<HttpResponse, HandlerError> {
     Err(HandlerError::not_found("no such route"))
 }
 
-/// Every route as a method and a path, for tests that go through all of them.
+/// Returns every route as a method and a path, for tests that cover all routes.
 pub fn routes() -> Vec<(&'static str, String)> {
     let of = |base: &'static str, endpoint: Endpoint| {
         let methods: Vec<&'static str> = endpoint.methods().iter().copied().filter(|m| *m != "HEAD").collect();
@@ -55,7 +55,8 @@ pub fn routes() -> Vec<(&'static str, String)> {
     api.chain(csv().into_iter().flat_map(|endpoint| of(crate::CSV, endpoint))).collect()
 }
 
-/// A path as people write it: the rest of a path is one or two names; a slash at the end is nothing of its own.
+/// Returns the documented forms of a path. A path that ends in a rest has one form for each meaning of the rest. Variants with a
+/// trailing slash have none.
 fn spelled(path: &str) -> Vec<String> {
     if path.ends_with('/') {
         return Vec::new();
@@ -71,7 +72,7 @@ fn document() -> Vec<Endpoint> {
     vec![Endpoint::at("/openapi.json").get(document::get_openapi_document)]
 }
 
-/// Every route below [`crate::BASE`]. A read takes every path of two or more pieces that no other route has.
+/// Returns the routes below [`crate::BASE`]. The read route matches every path of two or more segments that no other route matches.
 fn api() -> Vec<Endpoint> {
     let at = |rest: &str| Endpoint::at(&format!("/{{owner}}/{{database}}{rest}"));
     vec![
@@ -98,7 +99,7 @@ fn api() -> Vec<Endpoint> {
     ]
 }
 
-/// Every route below [`crate::CSV`].
+/// Returns the routes below [`crate::CSV`].
 fn csv() -> Vec<Endpoint> {
     vec![Endpoint::at("/{owner}/{database}/{rest:.+}").get(exports::download)]
 }

@@ -1,4 +1,4 @@
-//! What this version of the API can be told. The names in the configuration file are in the contract (v1alpha1 §1.1, §4.1).
+//! Settings of this version of the API. The contract (v1alpha1 §1.1, §4.1) specifies the names in the configuration file.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use actix_web::{HttpRequest, web};
 /// Limits and dates of this version of the API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LegacySettings {
-    /// Rows of a read.
+    /// Maximum rows of a read.
     pub row_limit: u64,
-    /// Time of a read.
+    /// Maximum time of a read.
     pub read_timeout: Duration,
-    /// Time of a download, without waiting for the client.
+    /// Maximum time of a download, without waiting for the client.
     pub export_timeout: Duration,
-    /// Bytes of an uploaded file.
+    /// Maximum bytes of an uploaded file.
     pub upload_max_bytes: u64,
-    /// Since when the API is deprecated, in seconds since 1970.
+    /// Date of the deprecation, in seconds since 1970.
     pub deprecated_at: i64,
-    /// When it will go, in seconds since 1970.
+    /// Date of the removal, in seconds since 1970; `None` if it is not known.
     pub sunset_at: Option<i64>,
-    /// A page about that.
+    /// URL of a page about the deprecation.
     pub deprecation_url: Option<String>,
 }
 
@@ -38,7 +38,7 @@ impl Default for LegacySettings {
 }
 
 impl LegacySettings {
-    /// Those of the application; the defaults where it has none.
+    /// Returns the settings in the application's data, or the defaults if there are none.
     pub(crate) fn of(request: &HttpRequest) -> Self {
         request.app_data::<web::Data<Self>>().map(|settings| settings.get_ref().clone()).unwrap_or_default()
     }

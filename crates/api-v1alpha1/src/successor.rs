@@ -1,4 +1,4 @@
-//! Where the same request is made in v2 (v1alpha1 §6).
+//! Maps requests to their successors in v2 (v1alpha1 §6).
 
 use actix_web::http::Method;
 use actix_web::{HttpMessage as _, HttpRequest};
@@ -8,16 +8,16 @@ use crate::names;
 
 const V2: &str = "/api/v2";
 
-/// A successor that only the body of a request tells; a handler puts it with the request.
+/// The v2 path of a request whose route does not determine it. A handler records it in the request's extensions.
 pub(crate) struct BodySuccessor(pub(crate) String);
 
-/// The route of a request below its scope, without the database: `/branches/{branch:.+}`.
+/// Returns the route of a request below its scope, such as `/{owner}/{database}/branches/{branch:.+}`.
 fn route(request: &HttpRequest) -> Option<String> {
     let pattern = request.match_pattern()?;
     Some(pattern.strip_prefix(crate::BASE).unwrap_or(&pattern).to_owned())
 }
 
-/// Whether a request asks how an operation stands.
+/// Returns `true` if the request polls an operation.
 pub(crate) fn is_poll(request: &HttpRequest) -> bool {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     let polled = ["/fork", "/{owner}/{database}/write", "/{owner}/{database}/upload"];
@@ -27,7 +27,7 @@ pub(crate) fn is_poll(request: &HttpRequest) -> bool {
         })
 }
 
-/// The absolute URL in v2; `None` where there is none, or the request does not tell it.
+/// Returns the absolute URL of the successor; `None` if there is none, or if the request does not determine it.
 pub(crate) fn of(request: &HttpRequest, origin: &str) -> Option<String> {
     Some(format!("{origin}{V2}{}", path(request)?))
 }
@@ -64,7 +64,7 @@ fn path(request: &HttpRequest) -> Option<String> {
     }
 }
 
-/// Keeps what the body of a request told.
+/// Records the successor that a handler has determined.
 pub(crate) fn remember(request: &HttpRequest, path: String) {
     request.extensions_mut().insert(BodySuccessor(path));
 }

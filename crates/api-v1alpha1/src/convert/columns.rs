@@ -2,8 +2,8 @@ use branchyard_domain::ports::Column;
 
 use crate::wire;
 
-/// A column of a result, its type as clients of a MySQL dialect know it; `kind` is the storage class of its first value, for
-/// columns without a declared type (v1alpha1 §4.3).
+/// Converts a column of a result. Its type gets the name that clients of a MySQL dialect expect. `kind` is the storage class of the
+/// first value, for columns without a declared type (v1alpha1 §4.3).
 pub(crate) fn column(column: Column, kind: Option<&'static str>) -> wire::Column {
     let Column { name, declared_type, is_primary_key: _, source_table: _ } = column;
     let declared = declared_type.filter(|text| !text.is_empty());

@@ -1,5 +1,5 @@
-//! From the domain to the wire. Structs are taken apart without `..`: a new field of the domain stops the build until someone
-//! decides that v1alpha1 does not show it.
+//! Conversions from the domain to the wire. Structs are destructured without `..`, so that a new field of the domain fails the
+//! build until it is explicitly left out of v1alpha1.
 
 mod columns;
 mod operations;

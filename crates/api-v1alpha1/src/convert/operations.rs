@@ -1,4 +1,4 @@
-//! One operation in four vocabularies (v1alpha1 §4.4).
+//! Converts operations to the four representations of v1alpha1 (§4.4).
 
 use branchyard_domain::entities::{
     DatabaseLocator, FailureKind, Operation, OperationFailure, OperationStatus, Outcome, PullEnds, Work,
@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use crate::{names, wire};
 
-/// Bytes of a statement in a description.
+/// Maximum bytes of a statement in a description.
 const DESCRIBED_BYTES: usize = 1_000;
 
-/// Why an operation failed, in the words of this version.
+/// Returns the reason of a failure as v1alpha1 phrases it.
 fn text_of_failure(failure: &OperationFailure) -> String {
     let detail = &failure.detail;
     match failure.kind {
@@ -57,12 +57,12 @@ fn failed(operation: &Operation, message: String) -> wire::ResultDetails {
     }
 }
 
-/// A poll of a write under way; `name` is how the operation was asked for.
+/// Returns the poll of an unfinished write. `name` is the spelling that the poll used.
 pub(crate) fn pending(name: &str) -> wire::WritePending {
     wire::WritePending { id: name.to_owned(), operation_name: name.to_owned(), done: false }
 }
 
-/// A poll of a write that is over; `None` while it is not.
+/// Returns the poll of a finished write; `None` if the write is not finished.
 pub(crate) fn write_done(operation: &Operation, name: &str) -> Option<wire::WriteDone> {
     let details = match &operation.status {
         OperationStatus::Queued | OperationStatus::Running => return None,
@@ -79,7 +79,7 @@ pub(crate) fn write_done(operation: &Operation, name: &str) -> Option<wire::Writ
     })
 }
 
-/// A poll of a fork that has not failed. What it made is named only to those who see it.
+/// Returns the poll of a fork, or the text of its failure. The new database is named only if the caller may see it.
 pub(crate) fn fork_poll(operation: &Operation, sees_result: bool, name: &str) -> Result<wire::ForkPoll, String> {
     let made = match &operation.status {
         OperationStatus::Queued | OperationStatus::Running => None,
@@ -101,7 +101,8 @@ pub(crate) fn fork_poll(operation: &Operation, sees_result: bool, name: &str) ->
     })
 }
 
-/// A poll of a merge or an import. `pull_id` is that of the path; without one, the operation's.
+/// Returns the poll of a merge or an import. `pull_id` is the one of the path; without it, the number of the operation's pull
+/// request is used.
 pub(crate) fn job_poll(operation: &Operation, name: &str, pull_id: Option<&str>) -> wire::JobPoll {
     let (job_status, details) = match &operation.status {
         OperationStatus::Queued => (wire::JobStatus::Pending, None),
@@ -161,7 +162,7 @@ fn description(operation: &Operation) -> String {
     }
 }
 
-/// An import or a merge, as the list of jobs shows it.
+/// Returns an import or a merge as an item of the list of jobs.
 pub(crate) fn job(operation: &Operation) -> wire::Job {
     let error = error_of(operation);
     wire::Job {
@@ -184,7 +185,7 @@ pub(crate) fn job(operation: &Operation) -> wire::Job {
     }
 }
 
-/// What an operation works between; the keys are in the order of their names.
+/// The source and target of an operation. The fields are in alphabetical order.
 #[derive(Debug, Default, Serialize)]
 struct OperationMetadata {
     from_branch_name: String,
@@ -228,7 +229,7 @@ fn metadata(operation: &Operation) -> OperationMetadata {
     }
 }
 
-/// An operation as the list of its creator shows it.
+/// Returns an operation as an item of its creator's list.
 pub(crate) fn user_operation(operation: &Operation) -> wire::UserOperation {
     let updated_at = operation.finished_at.or(operation.started_at).unwrap_or(operation.created_at);
     wire::UserOperation {

@@ -13,7 +13,7 @@ impl From<&PullState> for wire::PullState {
     }
 }
 
-/// A pull as lists show it.
+/// Returns a pull request as a list item.
 pub(crate) fn pull_item(pull: &Pull) -> wire::PullItem {
     wire::PullItem {
         pull_id: pull.number.to_string(),
@@ -27,7 +27,7 @@ pub(crate) fn pull_item(pull: &Pull) -> wire::PullItem {
     }
 }
 
-/// What an edit may have changed.
+/// Returns the fields of a pull request that an edit may change.
 pub(crate) fn pull_part(pull: &Pull, base: &DatabaseLocator) -> wire::PullPart {
     let database = wire::DatabaseEcho { database_owner: base.owner.to_string(), database_name: base.name.to_string() };
     wire::PullPart {
@@ -38,7 +38,7 @@ pub(crate) fn pull_part(pull: &Pull, base: &DatabaseLocator) -> wire::PullPart {
     }
 }
 
-/// A pull of the database `base`.
+/// Returns a pull request of the database `base`.
 pub(crate) fn pull(pull: &Pull, base: &DatabaseLocator) -> wire::Pull {
     let Pull {
         database_id: _,

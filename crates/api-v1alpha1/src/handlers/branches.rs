@@ -13,7 +13,7 @@ use crate::listing;
 use crate::request::{LegacyRequest, Statuses};
 use crate::wire::{BranchEcho, BranchItem, Done, NewBranchEcho, Place};
 
-/// `GET /{owner}/{database}/branches`
+/// Handles `GET /{owner}/{database}/branches`.
 pub(crate) async fn list_branches(asked: LegacyRequest) -> HttpResponse {
     let mut place = asked.place();
     let listed = list(&asked, &mut place).await;
@@ -30,7 +30,7 @@ async fn list(asked: &LegacyRequest, place: &mut Place) -> Result<HttpResponse, 
     listing::whole(call, &Done::new(place.echo()), "branches", fetch, wire).await
 }
 
-/// `POST /{owner}/{database}/branches`
+/// Handles `POST /{owner}/{database}/branches`.
 pub(crate) async fn create_branch(asked: LegacyRequest) -> HttpResponse {
     let mut place = asked.place();
     let created = create(&asked, &mut place).await;
@@ -59,7 +59,7 @@ async fn create(asked: &LegacyRequest, place: &mut Place) -> Result<(), HandlerE
     .await
 }
 
-/// `DELETE /{owner}/{database}/branches/{branch}`
+/// Handles `DELETE /{owner}/{database}/branches/{branch}`.
 pub(crate) async fn delete_branch(asked: LegacyRequest) -> HttpResponse {
     let mut place = asked.place();
     let deleted = delete(&asked, &mut place).await;

@@ -11,7 +11,7 @@ use crate::wire::{self, Done};
 
 const VISIBILITIES: &[(&str, Visibility)] = &[("public", Visibility::Public), ("private", Visibility::Private)];
 
-/// `POST /database`
+/// Handles `POST /database`.
 pub(crate) async fn create_database(asked: LegacyRequest) -> HttpResponse {
     let echo = wire::Created {
         description: asked.sent("description"),

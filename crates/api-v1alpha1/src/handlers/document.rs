@@ -5,7 +5,7 @@ use branchyard_http_common::Served;
 use crate::request::{JSON, LegacyRequest, Statuses};
 use crate::wire;
 
-/// `GET /openapi.json`
+/// Handles `GET /openapi.json`.
 pub(crate) async fn get_openapi_document(asked: LegacyRequest) -> HttpResponse {
     static SERVED: Served = Served::new();
     match asked.call() {

@@ -19,14 +19,14 @@ use crate::request::{LegacyRequest, Statuses};
 use crate::successor;
 use crate::wire::{Nothing, Place};
 
-/// `GET /csv/{owner}/{database}/{ref}/{table}` and `GET /csv/{owner}/{database}/{ref}`
+/// Handles `GET /csv/{owner}/{database}/{ref}/{table}` and `GET /csv/{owner}/{database}/{ref}`.
 pub(crate) async fn download(asked: LegacyRequest) -> HttpResponse {
     let mut place = asked.place();
     let sent = send(&asked, &mut place).await;
     sent.unwrap_or_else(|failure| asked.refuse(Statuses::Export, &failure, &Nothing {}))
 }
 
-/// What the rest of a path names.
+/// The commit and table that the rest of a path names.
 struct ExportPath {
     access: DatabaseAccess<Read>,
     commit: CommitHash,
@@ -53,7 +53,7 @@ async fn send(asked: &LegacyRequest, place: &mut Place) -> Result<HttpResponse, 
     job.send(call, &canceled).await
 }
 
-/// The table after a ref, else the ref alone.
+/// Resolves the rest of a path. Tries it as a ref and a table first, then as a ref alone.
 fn named(hub: &Hub, access: DatabaseAccess<Read>, pieces: &[String]) -> Result<ExportPath, LegacyError<ReadError>> {
     let resolve = |at: &str| match hub.sql().resolve(&access, Some(at)) {
         Ok(commit) => Ok(Some(commit)),
@@ -75,7 +75,7 @@ fn named(hub: &Hub, access: DatabaseAccess<Read>, pieces: &[String]) -> Result<E
     }
 }
 
-/// A download about to be made.
+/// A download with its limits and its concurrency permit.
 struct ExportJob {
     named: ExportPath,
     limits: ExportLimits,
@@ -107,7 +107,7 @@ impl ExportJob {
         }
     }
 
-    /// What fails here gives the writer up, which breaks off a download that has begun.
+    /// Writes the download. On an error, the writer is dropped, which aborts a download that has begun.
     fn write(self, hub: &Hub, writer: DownloadWriter<()>) -> Result<(), ApiError> {
         let Self { named: ExportPath { access, commit, at: _, table }, mut limits, include_bom, slot: _slot } = self;
         let Some(table) = table else {
@@ -122,7 +122,7 @@ impl ExportJob {
     }
 }
 
-/// A file name for people: what a header cannot hold is left to the encoded form (RFC 6266).
+/// Returns the `Content-Disposition` of a download. Characters that `filename` cannot hold are sent in `filename*` (RFC 6266).
 fn disposition(file: &str) -> String {
     let plain: String =
         file.chars().map(|c| if matches!(c, ' '..='~') && c != '"' && c != '\\' { c } else { '_' }).collect();

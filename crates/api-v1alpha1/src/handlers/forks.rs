@@ -11,7 +11,7 @@ use crate::request::{LegacyRequest, Statuses, body, done, signed_in};
 use crate::wire::{DatabaseRef, Done, ForkEcho, ForkRefused, ForkStarted, Forks, NamedEcho, Place};
 use crate::{convert, listing, names, successor};
 
-/// `GET /{owner}/{database}/forks`
+/// Handles `GET /{owner}/{database}/forks`.
 pub(crate) async fn list_forks(asked: LegacyRequest) -> HttpResponse {
     let mut place = asked.place();
     let listed = list(&asked, &mut place).await;
@@ -55,7 +55,7 @@ async fn list(asked: &LegacyRequest, place: &mut Place) -> Result<HttpResponse, 
     listing::whole(call, &head, "forks", fetch, wire).await
 }
 
-/// `POST /{owner}/{database}/forks`
+/// Handles `POST /{owner}/{database}/forks`.
 pub(crate) async fn create_fork(asked: LegacyRequest) -> HttpResponse {
     let mut parent = asked.place();
     let forked_owner = asked.sent("ownerName");
@@ -66,7 +66,7 @@ pub(crate) async fn create_fork(asked: LegacyRequest) -> HttpResponse {
     answer(&asked, parent, forked_owner, started)
 }
 
-/// `POST /fork`
+/// Handles `POST /fork`.
 pub(crate) async fn fork_database(asked: LegacyRequest) -> HttpResponse {
     let mut parent = Place { owner: asked.sent("parentOwnerName"), name: asked.sent("parentDatabaseName") };
     let forked_owner = asked.sent("ownerName");
@@ -110,7 +110,7 @@ fn answer(
     }
 }
 
-/// `GET /fork?operationName=`
+/// Handles `GET /fork?operationName=`.
 pub(crate) async fn poll_fork(asked: LegacyRequest) -> HttpResponse {
     let name = asked.parameter("operationName");
     let found = match asked.call() {

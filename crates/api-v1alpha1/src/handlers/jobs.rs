@@ -12,10 +12,10 @@ use crate::legacy_errors::LegacyError;
 use crate::request::LegacyRequest;
 use crate::wire::{Done, Jobs, Place};
 
-/// Operations of a page.
+/// Number of operations on a page.
 pub(super) const PAGE: usize = 15;
 
-/// `GET /{owner}/{database}/jobs`
+/// Handles `GET /{owner}/{database}/jobs`.
 pub(crate) async fn list_jobs(asked: LegacyRequest) -> HttpResponse {
     let mut place = asked.place();
     let listed = list(&asked, &mut place).await;

@@ -1,5 +1,5 @@
-//! One handler per endpoint: unpack, call one use case, wrap. What is repeated in the answer is known first, because a refusal
-//! repeats it too.
+//! The handlers, one per endpoint. A handler reads the request, calls one use case and converts the result. It collects the values
+//! that its response repeats first, because an error response repeats them too.
 
 pub(crate) mod branches;
 pub(crate) mod databases;
@@ -29,14 +29,14 @@ use crate::names;
 use crate::request::LegacyRequest;
 use crate::wire::Place;
 
-/// One of some words, in any letter case.
+/// Parses one of the choices, ignoring case.
 pub(crate) fn word<T: Copy>(text: &str, choices: &[(&str, T)]) -> Result<T, String> {
     let found = choices.iter().find(|(spelling, _)| spelling.eq_ignore_ascii_case(text)).map(|(_, choice)| *choice);
     let spellings: Vec<&str> = choices.iter().map(|(spelling, _)| *spelling).collect();
     found.ok_or_else(|| format!("must be one of {}", spellings.join(", ")))
 }
 
-/// What a revision is.
+/// The kinds of a revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RevisionType {
     Branch,
@@ -44,13 +44,13 @@ pub(crate) enum RevisionType {
     Ref,
 }
 
-/// Where something starts.
+/// The revision from which a branch or a tag starts.
 pub(crate) struct Start {
     kind: RevisionType,
     name: String,
 }
 
-/// `revisionType` and `revisionName`.
+/// Reads `revisionType` and `revisionName`.
 pub(crate) fn start(fields: &Fields<'_>) -> Option<Start> {
     const TYPES: &[(&str, RevisionType)] =
         &[("branch", RevisionType::Branch), ("ref", RevisionType::Ref), ("commit", RevisionType::Commit)];
@@ -60,7 +60,7 @@ pub(crate) fn start(fields: &Fields<'_>) -> Option<Start> {
 }
 
 impl Start {
-    /// The revision, a ref resolved.
+    /// Returns the revision. Resolves a ref to its commit.
     pub(crate) fn revision(&self, hub: &Hub, access: &DatabaseAccess<Write>) -> Result<Revision, ApiError> {
         match self.kind {
             RevisionType::Branch => Ok(Revision::Branch(self.name.clone())),
@@ -74,7 +74,7 @@ impl Start {
         }
     }
 
-    /// The commit it names.
+    /// Returns the commit of the revision.
     pub(crate) fn commit(&self, hub: &Hub, access: &DatabaseAccess<Write>) -> Result<CommitHash, ApiError> {
         match self.revision(hub, access)? {
             Revision::Commit(commit) => Ok(commit),
@@ -83,14 +83,14 @@ impl Start {
     }
 }
 
-/// A polled operation, and whether the caller sees what it made.
+/// An operation that a client polls, and whether the caller may see its result.
 pub(crate) struct Polled {
     pub(crate) operation: Operation,
     pub(crate) sees_result: bool,
 }
 
-/// The operation that a poll names. It belongs to the database of the path, where there is one; who may not see that database
-/// is told so instead.
+/// Returns the operation that a poll names. If the path names a database, the operation must belong to it. If there is no such
+/// operation and the caller has no access to that database, the lack of access is the error.
 pub(crate) async fn polled(
     call: &RequestContext,
     asked: &LegacyRequest,

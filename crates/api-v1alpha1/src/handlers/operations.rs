@@ -17,12 +17,12 @@ const TYPES: &[(&str, &[OperationKind])] = &[
     ("Import", &[OperationKind::Import]),
     ("Merge", &[OperationKind::Merge]),
     ("Fork", &[OperationKind::Fork]),
-    // Known to clients; never produced here.
+    // Types that clients know and that Branchyard never produces.
     ("SqlRead", &[]),
     ("Migrate", &[]),
 ];
 
-/// `GET /users/{username}/operations`
+/// Handles `GET /users/{username}/operations`.
 pub(crate) async fn list_user_operations(asked: LegacyRequest) -> HttpResponse {
     let echo = OperationEcho { username: asked.segment("username"), operation_type: asked.parameter("operationType") };
     asked.answer(list(&asked).await.map(Done::new), &echo)
@@ -33,7 +33,7 @@ async fn list(asked: &LegacyRequest) -> Result<UserOperations, HandlerError> {
     let user = signed_in(call)?;
     let name = asked.segment("username");
     let (probed, who) = (user.clone(), name.clone());
-    // Whose list it is comes before what is asked of it.
+    // Access to the list is checked before its parameters.
     call.read(move |hub| {
         hub.operations().list_by(&probed, &who, OperationFilter::default(), None, 0).map_err(LegacyError)
     })

@@ -17,7 +17,7 @@ use crate::request::{LegacyRequest, Statuses, body, done};
 use crate::wire::{self, Done, Place, PullEcho};
 use crate::{convert, names};
 
-/// Pulls of a page.
+/// Number of pull requests on a page.
 const PAGE: usize = 100;
 
 const STANDINGS: &[(&str, PullStanding)] =
@@ -25,19 +25,19 @@ const STANDINGS: &[(&str, PullStanding)] =
 
 const REVIEWS: &[(&str, ())] = &[("Approved", ()), ("AssignedReviewer", ()), ("Rejected", ()), ("Reviewed", ())];
 
-/// The number of a path; whatever is none names no pull.
+/// Parses the number of a path. A text that is not a number names no pull request (404).
 fn number(text: &str) -> Result<PullNumber, Problem> {
     PullNumber::parse(text).map_err(|_| Problem::no_such_pull())
 }
 
-/// What a list of pulls is asked for.
+/// The filters of a list request.
 struct Filters {
     filter: PullFilter,
     reviewed: bool,
     texts: [String; 3],
 }
 
-/// `GET /{owner}/{database}/pulls`
+/// Handles `GET /{owner}/{database}/pulls`.
 pub(crate) async fn list_pulls(asked: LegacyRequest) -> HttpResponse {
     let mut place = asked.place();
     let listed = list(&asked, &mut place).await;
@@ -70,7 +70,7 @@ async fn list(asked: &LegacyRequest, place: &mut Place) -> Result<wire::Pulls, H
     let fetch = page.fetch();
     let found = call
         .read(move |hub| -> Result<Vec<Pull>, LegacyError<PullError>> {
-            // There are no reviews here, so no pull has any.
+            // Branchyard has no reviews, so this filter matches no pull request.
             if reviewed {
                 Ok(Vec::new())
             } else {
@@ -82,12 +82,12 @@ async fn list(asked: &LegacyRequest, place: &mut Place) -> Result<wire::Pulls, H
     Ok(wire::Pulls { database: place.echo(), next_page_token: page.next.unwrap_or_default(), pulls: raw(page.items) })
 }
 
-/// Items of a page as they are.
+/// Wraps the JSON array of a page's items.
 pub(super) fn raw(items: String) -> Box<RawValue> {
     RawValue::from_string(items).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
-/// `POST /{owner}/{database}/pulls`
+/// Handles `POST /{owner}/{database}/pulls`.
 pub(crate) async fn create_pull(asked: LegacyRequest) -> HttpResponse {
     let mut place = asked.place();
     let created = create(&asked, &mut place).await;
@@ -151,7 +151,7 @@ fn echo(asked: &LegacyRequest, place: &Place) -> PullEcho {
     PullEcho { database: place.echo(), pull_id: asked.segment("pull_id") }
 }
 
-/// `GET /{owner}/{database}/pulls/{pull_id}`
+/// Handles `GET /{owner}/{database}/pulls/{pull_id}`.
 pub(crate) async fn get_pull(asked: LegacyRequest) -> HttpResponse {
     let mut place = asked.place();
     let found = get(&asked, &mut place).await;
@@ -169,7 +169,7 @@ async fn get(asked: &LegacyRequest, place: &mut Place) -> Result<wire::Pull, Han
     .await
 }
 
-/// `PATCH /{owner}/{database}/pulls/{pull_id}`
+/// Handles `PATCH /{owner}/{database}/pulls/{pull_id}`.
 pub(crate) async fn update_pull(asked: LegacyRequest) -> HttpResponse {
     let mut place = asked.place();
     let updated = update(&asked, &mut place).await;
@@ -215,7 +215,7 @@ fn edit_pull(fields: &Fields<'_>) -> Option<EditPull> {
     Some(EditPull { title, description, state, publish: false })
 }
 
-/// `POST /{owner}/{database}/pulls/{pull_id}/comments`
+/// Handles `POST /{owner}/{database}/pulls/{pull_id}/comments`.
 pub(crate) async fn create_comment(asked: LegacyRequest) -> HttpResponse {
     let mut place = asked.place();
     let made = comment(&asked, &mut place).await;
@@ -248,9 +248,9 @@ async fn comment(asked: &LegacyRequest, place: &mut Place) -> Result<(), Handler
     call.write(move |hub| hub.pulls().comment(&access, number, text, None).map(drop).map_err(LegacyError)).await
 }
 
-/// `POST /{owner}/{database}/pulls/{pull_id}/merge`
+/// Handles `POST /{owner}/{database}/pulls/{pull_id}/merge`.
 pub(crate) async fn merge_pull(request: HttpRequest) -> HttpResponse {
-    // Whatever is sent is left alone.
+    // The body is ignored.
     let asked = LegacyRequest::without_body(request).await;
     let mut place = asked.place();
     let started = merge(&asked, &mut place).await;
@@ -272,13 +272,13 @@ async fn merge(asked: &LegacyRequest, place: &mut Place) -> Result<Operation, Ha
     call.write(move |hub| hub.pulls().merge(&access, number, MergePull::default(), None).map_err(LegacyError)).await
 }
 
-/// `GET /{owner}/{database}/pulls/{pull_id}/merge?operationName=`
+/// Handles `GET /{owner}/{database}/pulls/{pull_id}/merge?operationName=`.
 pub(crate) async fn poll_merge(asked: LegacyRequest) -> HttpResponse {
     let pull_id = asked.segment("pull_id");
     poll(asked, Some(pull_id)).await
 }
 
-/// A poll of a merge or an import.
+/// Answers a poll of a merge or an import.
 pub(super) async fn poll(asked: LegacyRequest, pull_id: Option<String>) -> HttpResponse {
     let name = asked.parameter("operationName");
     let mut place = asked.place();

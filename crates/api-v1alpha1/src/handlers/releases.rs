@@ -13,7 +13,7 @@ use crate::listing;
 use crate::request::{LegacyRequest, Statuses};
 use crate::wire::{Done, Place, TagItem};
 
-/// `GET /{owner}/{database}/releases`
+/// Handles `GET /{owner}/{database}/releases`.
 pub(crate) async fn list_releases(asked: LegacyRequest) -> HttpResponse {
     let mut place = asked.place();
     let listed = list(&asked, &mut place).await;
@@ -35,7 +35,7 @@ async fn list(asked: &LegacyRequest, place: &mut Place) -> Result<HttpResponse, 
     listing::whole(call, &head(place), "releases", fetch, wire).await
 }
 
-/// `POST /{owner}/{database}/releases`
+/// Handles `POST /{owner}/{database}/releases`.
 pub(crate) async fn create_release(asked: LegacyRequest) -> HttpResponse {
     let mut place = asked.place();
     let created = create(&asked, &mut place).await;

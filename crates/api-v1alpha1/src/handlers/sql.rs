@@ -14,19 +14,19 @@ use crate::legacy_errors::LegacyError;
 use crate::request::{LegacyRequest, done};
 use crate::wire::{ExecutionStatus, Place, ReadEcho, ReadResult};
 
-/// `GET /{owner}/{database}`
+/// Handles `GET /{owner}/{database}`.
 pub(crate) async fn read(asked: LegacyRequest) -> HttpResponse {
     answer(asked, None).await
 }
 
-/// `GET /{owner}/{database}/{ref}`: the whole rest of the path, slashes raw or encoded.
+/// Handles `GET /{owner}/{database}/{ref}`. The ref is the whole rest of the path; its slashes may be encoded.
 pub(crate) async fn read_at(asked: LegacyRequest) -> HttpResponse {
     let raw = asked.request.match_info().get("ref").unwrap_or_default().trim_end_matches('/');
     let at = percent_encoding::percent_decode_str(raw).decode_utf8_lossy().into_owned();
     answer(asked, Some(at).filter(|at| !at.is_empty())).await
 }
 
-/// How a read ended that was no error of HTTP.
+/// The outcomes of a read that are answered with status 200.
 enum SqlReadEnd {
     Rows(CollectedRows),
     Failed(SqlFailure),
@@ -108,7 +108,7 @@ async fn rows(
     slot: ConcurrencyPermit,
 ) -> Result<(SqlReadEnd, ConcurrencyPermit), HandlerError> {
     let canceled = CancellationToken::default();
-    // When the client goes away this future ends before its answer, and so shall the statement.
+    // If the client disconnects, this future is dropped, and the guard cancels the statement.
     let _waiting = Waiting::new(&canceled);
     let settings = asked.settings();
     let limits = CollectLimits {

@@ -13,7 +13,7 @@ use crate::listing;
 use crate::request::{LegacyRequest, Statuses};
 use crate::wire::{Done, Place, TagEcho, TagItem, TagsHead};
 
-/// `GET /{owner}/{database}/tags`
+/// Handles `GET /{owner}/{database}/tags`.
 pub(crate) async fn list_tags(asked: LegacyRequest) -> HttpResponse {
     let mut place = asked.place();
     let listed = list(&asked, &mut place).await;
@@ -34,12 +34,12 @@ async fn list(asked: &LegacyRequest, place: &mut Place) -> Result<HttpResponse, 
     listing::whole(call, &head(place), "tags", fetch, wire).await
 }
 
-/// What stands before the items.
+/// Returns the fields that precede the items of a list.
 pub(super) fn head(place: &Place) -> Done<TagsHead> {
     Done::new(TagsHead { database: place.echo(), next_page_token: "" })
 }
 
-/// What a tag or a release is made from.
+/// The request for a tag or a release.
 pub(super) struct TagSource {
     pub(super) name: RefName,
     pub(super) message: LongText,
@@ -53,7 +53,7 @@ pub(super) fn wanted(fields: &Fields<'_>) -> Option<TagSource> {
     Some(TagSource { name: name?, message: message?, from: from? })
 }
 
-/// A tag or a release as it was asked for.
+/// Returns the fields of the request that the response repeats.
 pub(super) fn echo(asked: &LegacyRequest, place: &Place) -> TagEcho {
     TagEcho {
         database: place.echo(),
@@ -64,7 +64,7 @@ pub(super) fn echo(asked: &LegacyRequest, place: &Place) -> TagEcho {
     }
 }
 
-/// `POST /{owner}/{database}/tags`
+/// Handles `POST /{owner}/{database}/tags`.
 pub(crate) async fn create_tag(asked: LegacyRequest) -> HttpResponse {
     let mut place = asked.place();
     let created = create(&asked, &mut place).await;

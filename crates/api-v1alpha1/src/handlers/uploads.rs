@@ -33,19 +33,19 @@ const MODES: &[(&str, ImportMode)] = &[
     ("Replace", ImportMode::Replace),
 ];
 
-/// `GET /{owner}/{database}/upload?operationName=`
+/// Handles `GET /{owner}/{database}/upload?operationName=`.
 pub(crate) async fn poll_upload(asked: LegacyRequest) -> HttpResponse {
     pulls::poll(asked, None).await
 }
 
-/// Branch and table, as far as they were read before a refusal.
+/// The branch and the table of the request, if they were read before an error.
 #[derive(Default)]
 struct SentParts {
     branch: String,
     table: String,
 }
 
-/// `POST /{owner}/{database}/upload`
+/// Handles `POST /{owner}/{database}/upload`.
 pub(crate) async fn upload(request: HttpRequest, payload: web::Payload) -> HttpResponse {
     let asked = LegacyRequest::without_body(request).await;
     let mut place = asked.place();
@@ -74,7 +74,7 @@ async fn start(
     let (call, access, boundary) = match ready {
         Ok(ready) => ready,
         Err(failure) => {
-            // A client that is refused while it sends might not see why.
+            // A client that is still sending might miss the response, so some of the body is discarded first.
             drop(reader);
             body.drain().await;
             return (SentParts::default(), Err(failure));
@@ -116,14 +116,14 @@ async fn ready(
     Ok((access, boundary))
 }
 
-/// Bytes of the two parts.
+/// Maximum bytes of the two parts.
 #[derive(Clone, Copy)]
 struct UploadLimits {
     file: u64,
     params: usize,
 }
 
-/// Takes the form, part by part in whatever order; the file goes to the store as it comes.
+/// Reads the parts of the form in any order. The file is streamed to the blob store.
 fn take(
     hub: &Hub,
     access: &DatabaseAccess<Write>,

@@ -3,7 +3,7 @@ use actix_web::HttpResponse;
 use crate::request::{LegacyRequest, Statuses, done, signed_in};
 use crate::wire::{self, Done};
 
-/// `GET /user`
+/// Handles `GET /user`.
 pub(crate) async fn get_user(asked: LegacyRequest) -> HttpResponse {
     match asked.call().and_then(signed_in) {
         Ok(user) => done(&Done::new(wire::User::from(user.as_ref()))),

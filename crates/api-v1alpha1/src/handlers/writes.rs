@@ -13,7 +13,7 @@ use crate::request::{LegacyRequest, body, done};
 use crate::wire::{ExecutionStatus, NamedEcho, Place, WriteEcho, WriteStarted};
 use crate::{convert, names};
 
-/// The two branches of the path, when it has exactly two.
+/// Returns the two branches of the path; `None` if the path does not have exactly two.
 fn branches(asked: &LegacyRequest) -> Option<(String, String)> {
     let raw = asked.request.match_info().get("branches").unwrap_or_default();
     let decode = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
@@ -21,7 +21,7 @@ fn branches(asked: &LegacyRequest) -> Option<(String, String)> {
     (!from.is_empty() && !to.is_empty() && !to.contains('/')).then(|| (decode(from), decode(to)))
 }
 
-/// `POST /{owner}/{database}/write/{from_branch}/{to_branch}`
+/// Handles `POST /{owner}/{database}/write/{from_branch}/{to_branch}`.
 pub(crate) async fn write(asked: LegacyRequest) -> HttpResponse {
     let mut place = asked.place();
     let branches = branches(&asked);
@@ -83,7 +83,7 @@ async fn start(
     if in_body.len() > limits.max_statement_bytes {
         return Err(too_large(limits.max_statement_bytes).into());
     }
-    // Without a statement it is the merge alone.
+    // Without a statement, the operation only merges.
     let statements = [in_query, in_body].into_iter().find(|text| !text.trim().is_empty()).unwrap_or_default();
     let wanted = SqlWrite { from_branch, to_branch, statements, message: None };
     let started = call.write(move |hub| hub.operations().sql_write(&access, wanted, None).map_err(LegacyError)).await?;
@@ -96,7 +96,7 @@ fn too_large(limit: usize) -> Problem {
         .with_error(FieldError::at_pointer("/query", text))
 }
 
-/// `GET /{owner}/{database}/write?operationName=`
+/// Handles `GET /{owner}/{database}/write?operationName=`.
 pub(crate) async fn poll_write(asked: LegacyRequest) -> HttpResponse {
     let name = asked.parameter("operationName");
     let mut place = asked.place();

@@ -1,6 +1,6 @@
-//! What a summary cannot say, by operation id.
+//! Descriptions of operations, for facts that do not fit their summaries.
 
-/// The description of an operation, in Markdown.
+/// Returns the description of an operation in Markdown; empty if it has none.
 pub(super) fn of(id: &str) -> &'static str {
     match id {
         "getOpenapiDocument" => "OpenAPI 3.1, with this server's own address.",

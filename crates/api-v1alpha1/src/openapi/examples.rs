@@ -1,14 +1,15 @@
-//! What goes in and what comes out, by operation id: one conversation about the trees of ana, as in the contract.
+//! Examples of requests and responses by operation id. They form one conversation about the database `ana/trees`, as in the
+//! contract.
 
 use serde_json::{Value, json};
 
-/// A request and its good answers. Several answers have names.
+/// A request and its successful responses, each with name, summary and body. A single response has no name.
 pub(super) struct Example {
     pub(super) request: Option<Value>,
     pub(super) answers: Vec<(&'static str, &'static str, Value)>,
 }
 
-/// A table as it is downloaded.
+/// The example of a table download.
 pub(super) const CSV: &str = "id,name,felled\n7,oak,\n8,ash,2025-01-03\n";
 
 const AT: &str = "2026-01-02T03:04:05.000Z";
@@ -34,7 +35,7 @@ fn several(answers: Vec<(&'static str, &'static str, Value)>) -> Example {
     Example { request: None, answers }
 }
 
-/// An object with `status: Success`, the database, and more fields.
+/// Returns an object with `status: Success`, the database, and the fields of `more`.
 fn of_trees(more: Value) -> Value {
     merged(json!({"status": "Success", "database_owner": "ana", "database_name": "trees"}), more)
 }
@@ -118,7 +119,7 @@ fn job_polls(name: &str, pull_id: &str) -> Example {
             "pull_id": pull_id, "job_status": job, "done": done,
         })
     };
-    // The pull of a merge is in the path; that of an import is its result.
+    // The pull request of a merge is in the path. The pull request of an import is part of its result.
     let so_far = if name == MERGE { pull_id } else { "" };
     let completed = json!({"res_details": details("Success", "", AFTER)});
     let text = "merge conflict: 1 conflict in tree";
@@ -168,7 +169,7 @@ fn tag_item() -> Value {
     json!({"tag_name": "v2", "tag_description": "spring count", "tagged_at": "2026-01-02T09:10:11.000Z"})
 }
 
-/// The example of an operation.
+/// Returns the example of an operation.
 pub(super) fn of(id: &str) -> Option<Example> {
     let starts = json!({"revisionType": "branch", "revisionName": "main"});
     let echoes = json!({"revision_type": "branch", "revision_name": "main"});

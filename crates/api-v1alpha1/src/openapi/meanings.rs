@@ -1,20 +1,20 @@
-//! What fields mean, and what may be sent in them.
+//! Meanings of fields, and limits on the values in requests.
 
 use serde_json::{Map, Value, json};
 
-/// In no text of a request.
+/// Pattern of request texts: they contain no NUL.
 const NO_NUL: &str = r"^[^\u0000]*$";
 const NOT_BLANK: &str = r"^[^\u0000]*[^\u0000\s][^\u0000]*$";
 const NAME: &str = "^[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?$";
-/// An id, after anything that ends in a slash.
+/// Pattern of an operation's name: any prefix that ends in a slash, then the id.
 pub(super) const OPERATION: &str = "^(.*(/|%2[Ff]))?[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$";
 
-/// What is sent, not answered.
+/// Returns `true` if the object is sent by clients.
 fn is_request(object: &str) -> bool {
     object.ends_with("Request") || object == "UploadParams"
 }
 
-/// The description of a field and, in a request, its limits.
+/// Returns the description of a field and, for a request, its limits.
 pub(super) fn of(object: &str, field: &str) -> Map<String, Value> {
     let text = meaning(object, field);
     let mut known = match limits(object, field) {

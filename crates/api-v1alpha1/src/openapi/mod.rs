@@ -1,4 +1,4 @@
-//! The OpenAPI document: the table of operations, the table of objects, and what stands around both.
+//! The OpenAPI document, built from the table of operations and the table of objects.
 
 mod descriptions;
 mod examples;
@@ -18,12 +18,12 @@ request in API v2 in `Link: rel=\"successor-version\"`. Frozen: fields may be ad
 Every endpoint refuses with 400 in a shape of its own; a SQL failure of a read is HTTP 200. Writes, forks, merges and uploads are polled by the name they were \
 started under. Unknown parameters and fields are ignored; the first of several parameters of one name counts.";
 
-/// The OpenAPI 3.1 document of this API, as pretty JSON, for a server reached at the default address.
+/// Returns the OpenAPI 3.1 document of this API as formatted JSON, for a server at `http://localhost`.
 pub fn openapi() -> String {
     serde_json::to_string_pretty(&document("http://localhost")).unwrap_or_default()
 }
 
-/// The document for a server reached at `public_url`.
+/// Returns the document for a server reached at `public_url`.
 pub(crate) fn document(public_url: &str) -> Value {
     let mut paths: Map<String, Value> = Map::new();
     for docs in OPERATIONS {

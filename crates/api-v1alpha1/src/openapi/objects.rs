@@ -1,7 +1,7 @@
-//! The table of objects: what is sent and what is answered, field by field. Every field of an answer is there unless it says
-//! otherwise, and none is null but cells.
+//! The table of the objects in requests and responses, with their fields. Fields of responses are always present unless declared
+//! optional. Only cells can be null.
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum FieldKind {
     Text,
@@ -12,7 +12,7 @@ pub(super) enum FieldKind {
     Texts,
     One(&'static str),
     List(&'static str),
-    /// Cells by column name, strings or null.
+    /// Rows as objects from column name to cell, a string or null.
     Rows,
 }
 
@@ -74,7 +74,7 @@ const PENDING: &[ObjectField] = &[text("_id"), text("operation_name"), of("done"
 const START: &[ObjectField] =
     &[of("revisionType", FieldKind::Words(&["branch", "ref", "commit"])), text("revisionName")];
 
-/// Every object: its name and the groups of its fields.
+/// All objects, each with its name and the groups of its fields.
 pub(super) const OBJECTS: &[(&str, &[&[ObjectField]])] = &[
     ("Error", &[ERROR]),
     ("DatabaseError", &[ERROR, DATABASE]),

@@ -1,15 +1,15 @@
 //! The table of operations.
 
-/// Who may call it.
+/// Whether an operation requires a credential.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Auth {
-    /// Public data needs no credential.
+    /// Public data is available without a credential.
     Optional,
-    /// Needs a credential.
+    /// A credential is required.
     Required,
 }
 
-/// What is sent to it.
+/// The request body. A name refers to the table of objects.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Body {
     None,
@@ -18,7 +18,7 @@ pub(super) enum Body {
     Form(&'static str),
 }
 
-/// What it answers when nothing is wrong.
+/// The successful response. A name refers to the table of objects.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Sends {
     Document,
@@ -28,7 +28,7 @@ pub(super) enum Sends {
     Archive,
 }
 
-/// One operation.
+/// The description of an operation.
 #[derive(Debug)]
 pub(super) struct Docs {
     pub(super) path: &'static str,
@@ -40,7 +40,7 @@ pub(super) struct Docs {
     pub(super) query: &'static [&'static str],
     pub(super) body: Body,
     pub(super) sends: Sends,
-    /// What it refuses with.
+    /// Name of the object in error responses.
     pub(super) error: &'static str,
 }
 

@@ -1,11 +1,11 @@
-//! Schemas, parameters and headers that operations refer to.
+//! The components that operations refer to: schemas, parameters, headers, responses.
 
 use serde_json::{Map, Value, json};
 
 use super::meanings;
 use super::objects::{FieldKind, OBJECTS, ObjectField};
 
-/// `{"$ref": "#/components/{kind}/{name}"}`
+/// Returns the reference `{"$ref": "#/components/{kind}/{name}"}`.
 pub(super) fn reference(kind: &str, name: &str) -> Value {
     json!({"$ref": format!("#/components/{kind}/{name}")})
 }
@@ -88,7 +88,7 @@ fn kind(kind: FieldKind) -> Value {
     }
 }
 
-/// The headers of an answer: those of every answer, and these.
+/// Returns the headers of a response: those of every response, and those in `own`.
 pub(super) fn headers(own: &[&str]) -> Value {
     let mut headers = json!({});
     for name in ["X-Request-Id", "Deprecation", "Sunset", "Link", "RateLimit", "RateLimit-Policy"].iter().chain(own) {

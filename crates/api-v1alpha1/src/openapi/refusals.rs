@@ -1,9 +1,9 @@
-//! What every operation refuses with, by name. The beginnings of these texts are matched by existing clients (v1alpha1 §3); tests
-//! compare them with what is answered.
+//! The table of refusals by name. Existing clients match the beginnings of their texts (v1alpha1 §3). Tests compare the table with
+//! the responses.
 
 use super::operations::{Auth, Body, Docs, Sends};
 
-/// A refusal: its name, the text with what varies in `<>`, and an example of it.
+/// A refusal: its name, its text with the variable parts in `<>`, and an example of the text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RefusalDocs {
     pub(super) name: &'static str,
@@ -78,7 +78,7 @@ const fn of(name: &'static str, text: &'static str, message: &'static str) -> Re
     RefusalDocs { name, text, message }
 }
 
-/// With 400, beside those that follow from the operation's shape.
+/// Returns the refusals with status 400 that do not follow from the operation's declaration.
 fn own(id: &str) -> &'static [&'static str] {
     match id {
         "listUserOperations" => &["permission_denied", "invalid_parameter"],
@@ -114,7 +114,7 @@ fn own(id: &str) -> &'static [&'static str] {
     }
 }
 
-/// What an operation refuses with, by status.
+/// Returns the refusals of an operation, each with its status.
 pub(super) fn of_operation(docs: &Docs) -> Vec<(u16, RefusalDocs)> {
     let credential = if docs.id == "getUser" { 401 } else { 400 };
     let mut all = vec![(credential, "malformed_credential"), (credential, "unknown_token")];
@@ -131,7 +131,7 @@ pub(super) fn of_operation(docs: &Docs) -> Vec<(u16, RefusalDocs)> {
         Sends::Table => all.extend([(404, "branch_not_found"), (404, "table_not_found")]),
         Sends::Document | Sends::One(_) | Sends::Either(..) => {}
     }
-    // What is sent to merge is not looked at.
+    // A merge ignores its body.
     if !matches!(docs.body, Body::None) && docs.id != "mergePull" {
         all.extend([(413, "too_large"), (415, "media_type")]);
     }

@@ -1,4 +1,4 @@
-//! The answers of an operation: its successes with their examples, and every refusal in its own shape.
+//! The responses of an operation: successes with examples, and refusals in the format of the operation.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use super::operations::{Docs, Sends};
 use super::parts::{headers, reference};
 use super::refusals::{self, RefusalDocs};
 
-/// By status.
+/// Returns the responses of an operation by status.
 pub(super) fn of(docs: &Docs) -> Value {
     let mut responses = json!({"200": success(docs)});
     let mut refused: Map<String, Value> = Map::new();
@@ -72,7 +72,7 @@ fn success(docs: &Docs) -> Value {
     json!({"description": text, "headers": headers(&own), "content": content})
 }
 
-/// What a refusal repeats of the request is as in the answer that is good.
+/// Returns the example of a refusal. Fields that repeat the request have the values of the successful example.
 fn refused_with(docs: &Docs, refusal: RefusalDocs) -> Value {
     let good = examples::of(docs.id).and_then(|example| example.answers.into_iter().next());
     let good = good.map(|(_, _, answer)| answer).unwrap_or_default();
@@ -83,7 +83,7 @@ fn refused_with(docs: &Docs, refusal: RefusalDocs) -> Value {
         let value: Value = match (name, docs.id) {
             ("status" | "query_execution_status", _) => "Error".into(),
             ("message" | "query_execution_message", _) => refusal.message.into(),
-            // Clients read an empty name as a failure.
+            // Clients detect a failure by an empty name.
             ("operation_name", "write") => "".into(),
             ("username", _) => "ana".into(),
             ("done", _) if refusal.name == "fork_failed" => true.into(),

@@ -7,7 +7,7 @@ pub(crate) struct DatabaseEcho {
     pub(crate) database_name: String,
 }
 
-/// A database that was, or was to be, created.
+/// The database of a request to create one.
 #[derive(Debug, Serialize)]
 pub(crate) struct Created {
     pub(crate) description: String,
@@ -16,14 +16,14 @@ pub(crate) struct Created {
     pub(crate) visibility: String,
 }
 
-/// A fork in a list.
+/// A fork as a list item.
 #[derive(Debug, Serialize)]
 pub(crate) struct DatabaseRef {
     pub(crate) database_owner: String,
     pub(crate) database_name: String,
 }
 
-/// What stands around the list of forks.
+/// The fields beside the list of forks.
 #[derive(Debug, Serialize)]
 pub(crate) struct Forks {
     #[serde(flatten)]
@@ -35,7 +35,7 @@ pub(crate) struct Forks {
     pub(crate) fork_network_count: u64,
 }
 
-/// A fork that was asked for.
+/// The fork of a request to create one.
 #[derive(Debug, Serialize)]
 pub(crate) struct ForkEcho {
     pub(crate) parent_owner: String,
@@ -43,7 +43,7 @@ pub(crate) struct ForkEcho {
     pub(crate) forked_owner: String,
 }
 
-/// A fork that is being made.
+/// A fork whose operation was started.
 #[derive(Debug, Serialize)]
 pub(crate) struct ForkStarted {
     #[serde(flatten)]
@@ -51,7 +51,7 @@ pub(crate) struct ForkStarted {
     pub(crate) operation_name: String,
 }
 
-/// How a fork stands. While it is pending the names are empty: clients take names for the end.
+/// The poll of a fork. The names are empty while it is pending, because clients take a name for the end.
 #[derive(Debug, Serialize)]
 pub(crate) struct ForkPoll {
     pub(crate) status: &'static str,
@@ -62,7 +62,7 @@ pub(crate) struct ForkPoll {
     pub(crate) database_name: String,
 }
 
-/// A fork that failed.
+/// The poll of a fork that failed.
 #[derive(Debug, Serialize)]
 pub(crate) struct ForkRefused {
     pub(crate) status: &'static str,

@@ -1,5 +1,5 @@
-//! The JSON of API v1alpha1. Frozen: fields may be added, nothing else changes. No type of the domain appears here. Text that is
-//! not known is `""`, never `null` and never absent.
+//! The JSON of API v1alpha1. The format is frozen: fields may be added, but nothing else may change. No type of the domain occurs
+//! here. An unknown text is `""`, never `null`, and never absent.
 
 mod database;
 mod operation;
@@ -23,10 +23,10 @@ pub(crate) use user::{Email, User};
 
 use serde::Serialize;
 
-/// `status` of what went well.
+/// The value of `status` in successful responses.
 pub(crate) const SUCCESS: &str = "Success";
 
-/// An answer of the family with `status`.
+/// A successful response with `status`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Done<T: Serialize> {
     status: &'static str,
@@ -40,11 +40,11 @@ impl<T: Serialize> Done<T> {
     }
 }
 
-/// Nothing to repeat.
+/// An empty object, for responses that repeat nothing of the request.
 #[derive(Debug, Serialize)]
 pub(crate) struct Nothing {}
 
-/// Owner and database of a path: as sent, and as stored once they were found.
+/// The owner and the database of a path: as sent, and as stored once the database was found.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) owner: String,
@@ -52,7 +52,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// As most endpoints repeat it.
+    /// Returns the fields in which most endpoints repeat the database.
     pub(crate) fn echo(&self) -> DatabaseEcho {
         DatabaseEcho { database_owner: self.owner.clone(), database_name: self.name.clone() }
     }

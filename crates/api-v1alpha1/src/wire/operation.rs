@@ -3,7 +3,7 @@ use serde_json::value::RawValue;
 
 use super::DatabaseEcho;
 
-/// How SQL ended. Clients compare it exactly.
+/// The outcome of SQL. Clients compare the exact spelling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) enum ExecutionStatus {
     Success,
@@ -12,7 +12,7 @@ pub(crate) enum ExecutionStatus {
     Error,
 }
 
-/// A write that was, or was to be, started.
+/// The write of a request to start one.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct WriteEcho {
     pub(crate) repository_owner: String,
@@ -20,11 +20,11 @@ pub(crate) struct WriteEcho {
     pub(crate) from_branch_name: String,
     pub(crate) to_branch_name: String,
     pub(crate) query: String,
-    /// Empty where nothing was started; clients go by it.
+    /// Empty if no write was started. Clients rely on the empty name.
     pub(crate) operation_name: String,
 }
 
-/// A write that was accepted.
+/// A write whose operation was started.
 #[derive(Debug, Serialize)]
 pub(crate) struct WriteStarted {
     pub(crate) query_execution_status: ExecutionStatus,
@@ -33,7 +33,7 @@ pub(crate) struct WriteStarted {
     pub(crate) echo: WriteEcho,
 }
 
-/// A write under way. It carries nothing that could be taken for a result.
+/// The poll of an unfinished write. It has no field that clients could take for a result.
 #[derive(Debug, Serialize)]
 pub(crate) struct WritePending {
     #[serde(rename = "_id")]
@@ -42,7 +42,7 @@ pub(crate) struct WritePending {
     pub(crate) done: bool,
 }
 
-/// What an operation brought.
+/// The result of an operation.
 #[derive(Debug, Serialize)]
 pub(crate) struct ResultDetails {
     pub(crate) query_execution_status: ExecutionStatus,
@@ -53,7 +53,7 @@ pub(crate) struct ResultDetails {
     pub(crate) to_commit_id: String,
 }
 
-/// A write that is over. Older clients read status and message beside the details.
+/// The poll of a finished write. Older clients read the status and the message beside the details.
 #[derive(Debug, Serialize)]
 pub(crate) struct WriteDone {
     #[serde(flatten)]
@@ -63,20 +63,20 @@ pub(crate) struct WriteDone {
     pub(crate) res_details: ResultDetails,
 }
 
-/// The operation of a poll, as it was named.
+/// The operation name that a poll sent.
 #[derive(Debug, Serialize)]
 pub(crate) struct NamedEcho {
     pub(crate) operation_name: String,
 }
 
-/// `status` of a poll of a merge or an import.
+/// The `status` of a poll of a merge or an import.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) enum PollStatus {
     Success,
     Error,
 }
 
-/// How a merge or an import stands.
+/// The state of a merge or an import in a poll.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) enum JobStatus {
     Pending,
@@ -86,7 +86,7 @@ pub(crate) enum JobStatus {
     Failed,
 }
 
-/// A merge or an import, polled.
+/// The poll of a merge or an import.
 #[derive(Debug, Serialize)]
 pub(crate) struct JobPoll {
     pub(crate) status: PollStatus,
@@ -103,7 +103,7 @@ pub(crate) struct JobPoll {
     pub(crate) res_details: Option<ResultDetails>,
 }
 
-/// An import that was, or was to be, started.
+/// The import of a request to start one.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct UploadEcho {
     #[serde(flatten)]
@@ -112,7 +112,7 @@ pub(crate) struct UploadEcho {
     pub(crate) table_name: String,
 }
 
-/// An import that was accepted.
+/// An import whose operation was started.
 #[derive(Debug, Serialize)]
 pub(crate) struct UploadStarted {
     #[serde(flatten)]
@@ -121,14 +121,14 @@ pub(crate) struct UploadStarted {
     pub(crate) user_operation_name: String,
 }
 
-/// What kind of job.
+/// The type of a job.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) enum JobType {
     Import,
     Merge,
 }
 
-/// How a job stands.
+/// The state of a job in a list.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) enum JobState {
     Pending,
@@ -137,7 +137,7 @@ pub(crate) enum JobState {
     Failed,
 }
 
-/// An import or a merge in a list.
+/// An import or a merge as a list item.
 #[derive(Debug, Serialize)]
 pub(crate) struct Job {
     pub(crate) job_id: String,
@@ -159,7 +159,7 @@ pub(crate) struct Jobs {
     pub(crate) jobs: Box<RawValue>,
 }
 
-/// What kind of operation.
+/// The type of an operation.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) enum OperationType {
     SqlWrite,
@@ -168,7 +168,7 @@ pub(crate) enum OperationType {
     Fork,
 }
 
-/// How an operation of a user stands.
+/// The state of an operation in its creator's list.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) enum OperationStatus {
     Pending,
@@ -177,7 +177,7 @@ pub(crate) enum OperationStatus {
     Failure,
 }
 
-/// An operation of a user. Its metadata is JSON in a string.
+/// An operation in its creator's list. `metadata` is a string that contains JSON.
 #[derive(Debug, Serialize)]
 pub(crate) struct UserOperation {
     pub(crate) operation_name: String,
@@ -191,14 +191,14 @@ pub(crate) struct UserOperation {
     pub(crate) updated_at: String,
 }
 
-/// A page of operations of a user.
+/// A page of a user's operations.
 #[derive(Debug, Serialize)]
 pub(crate) struct UserOperations {
     pub(crate) next_page_token: String,
     pub(crate) operations: Box<RawValue>,
 }
 
-/// Whose operations of which type were asked for.
+/// The user and the operation type that a list request sent.
 #[derive(Debug, Serialize)]
 pub(crate) struct OperationEcho {
     pub(crate) username: String,

@@ -3,7 +3,7 @@ use serde_json::value::RawValue;
 
 use super::DatabaseEcho;
 
-/// Where a pull request stands.
+/// The state of a pull request.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) enum PullState {
     Open,
@@ -11,7 +11,7 @@ pub(crate) enum PullState {
     Merged,
 }
 
-/// A pull request in a list.
+/// A pull request as a list item.
 #[derive(Debug, Serialize)]
 pub(crate) struct PullItem {
     pub(crate) pull_id: String,
@@ -33,7 +33,7 @@ pub(crate) struct Pulls {
     pub(crate) pulls: Box<RawValue>,
 }
 
-/// A pull request that was, or was to be, created.
+/// The pull request of a request to create one.
 #[derive(Debug, Serialize)]
 pub(crate) struct PullEnds {
     pub(crate) title: String,
@@ -56,7 +56,7 @@ pub(crate) struct PullCreated {
     pub(crate) id: String,
 }
 
-/// The pull request of a path.
+/// The number and the database of a pull request in a path.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct PullEcho {
     #[serde(flatten)]
@@ -64,7 +64,7 @@ pub(crate) struct PullEcho {
     pub(crate) pull_id: String,
 }
 
-/// A pull request after it was edited.
+/// A pull request after an edit.
 #[derive(Debug, Serialize)]
 pub(crate) struct PullPart {
     #[serde(flatten)]
@@ -74,7 +74,7 @@ pub(crate) struct PullPart {
     pub(crate) state: PullState,
 }
 
-/// A pull request. Six of its fields are sent under two names: clients read either.
+/// A pull request. Six of its fields are sent under two names, because clients read either.
 #[derive(Debug, Serialize)]
 pub(crate) struct Pull {
     #[serde(flatten)]
@@ -95,7 +95,7 @@ pub(crate) struct Pull {
     pub(crate) author: String,
 }
 
-/// A comment that was, or was to be, made. It alone names the database so.
+/// The comment of a request to create one. Unlike other pull request endpoints, it names the database by `repository_` fields.
 #[derive(Debug, Serialize)]
 pub(crate) struct CommentEcho {
     pub(crate) repository_owner: String,
@@ -104,7 +104,7 @@ pub(crate) struct CommentEcho {
     pub(crate) comment: String,
 }
 
-/// A merge that was accepted. It has no state: clients would take the pull for merged.
+/// A merge whose operation was started. It has no state, because clients would take the pull request for merged.
 #[derive(Debug, Serialize)]
 pub(crate) struct MergeStarted {
     #[serde(flatten)]

@@ -2,13 +2,13 @@ use serde::Serialize;
 
 use super::DatabaseEcho;
 
-/// A branch in a list. Carries exactly this key.
+/// A branch as a list item. It has exactly this key.
 #[derive(Debug, Serialize)]
 pub(crate) struct BranchItem {
     pub(crate) branch_name: String,
 }
 
-/// A branch that was, or was to be, created.
+/// The branch of a request to create one.
 #[derive(Debug, Serialize)]
 pub(crate) struct NewBranchEcho {
     #[serde(flatten)]
@@ -18,7 +18,7 @@ pub(crate) struct NewBranchEcho {
     pub(crate) revision_name: String,
 }
 
-/// A branch that was, or was to be, deleted.
+/// The branch of a request to delete one.
 #[derive(Debug, Serialize)]
 pub(crate) struct BranchEcho {
     #[serde(flatten)]
@@ -26,7 +26,7 @@ pub(crate) struct BranchEcho {
     pub(crate) branch_name: String,
 }
 
-/// A tag or a release in a list.
+/// A tag or a release as a list item.
 #[derive(Debug, Serialize)]
 pub(crate) struct TagItem {
     pub(crate) tag_name: String,
@@ -34,7 +34,7 @@ pub(crate) struct TagItem {
     pub(crate) tagged_at: String,
 }
 
-/// A tag or a release that was, or was to be, created.
+/// The tag or release of a request to create one.
 #[derive(Debug, Serialize)]
 pub(crate) struct TagEcho {
     #[serde(flatten)]
@@ -45,7 +45,7 @@ pub(crate) struct TagEcho {
     pub(crate) revision_name: String,
 }
 
-/// What stands before a list of tags or releases, which is always whole.
+/// The fields that precede a list of tags or releases. The list is always complete, so the page token is empty.
 #[derive(Debug, Serialize)]
 pub(crate) struct TagsHead {
     #[serde(flatten)]

@@ -3,7 +3,7 @@ use serde_json::value::RawValue;
 
 use super::ExecutionStatus;
 
-/// What was read, for answers that repeat it.
+/// The read of a request, for responses that repeat it.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct ReadEcho {
     pub(crate) repository_owner: String,
@@ -12,7 +12,7 @@ pub(crate) struct ReadEcho {
     pub(crate) sql_query: String,
 }
 
-/// A column of a result. Carries exactly these keys.
+/// A column of a result. It has exactly these keys.
 #[derive(Debug, Serialize)]
 pub(crate) struct Column {
     #[serde(rename = "columnName")]
@@ -21,7 +21,7 @@ pub(crate) struct Column {
     pub(crate) kind: String,
 }
 
-/// The result of a read. Its rows were written key by key, in the order of the columns.
+/// The result of a read. The keys of each row are in column order.
 #[derive(Debug, Serialize)]
 pub(crate) struct ReadResult {
     pub(crate) query_execution_status: ExecutionStatus,

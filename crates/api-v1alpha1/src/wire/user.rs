@@ -1,6 +1,6 @@
 use serde::Serialize;
 
-/// An address of a user.
+/// An email address of a user.
 #[derive(Debug, Serialize)]
 pub(crate) struct Email {
     pub(crate) address: String,
@@ -8,7 +8,7 @@ pub(crate) struct Email {
     pub(crate) is_verified: bool,
 }
 
-/// The caller.
+/// The signed-in user.
 #[derive(Debug, Serialize)]
 pub(crate) struct User {
     pub(crate) username: String,

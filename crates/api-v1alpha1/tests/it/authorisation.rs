@@ -1,6 +1,5 @@
-//! Every route of the API by every kind of caller, on a public and on a private database: `authorisation.txt` says what each is
-//! answered. A route that is mounted and not in the table fails, and so does a line of the table without a route. Each answer
-//! comes from a world of its own.
+//! Checks every route with every kind of caller, on a public and on a private database, against the table in `authorisation.txt`. A
+//! mounted route without a line fails the test, and so does a line without a route. Each request gets a harness of its own.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Downloads that break, and what the client sees of it.
+//! Tests of downloads that fail before or after their first byte.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use branchyard_domain::entities::Visibility;
 
 use crate::harness::LegacyHarness;
 
-/// Rows that no compression makes short, so that a part of them is sent before the last is read.
+/// Creates rows that do not compress well, so that a part of them is sent before the last one is read.
 fn furnish(world: &LegacyHarness) {
     let mut statements = "CREATE TABLE long (id INTEGER PRIMARY KEY, noise TEXT)".to_owned();
     let mut noise = 1_u64;
@@ -27,7 +27,7 @@ fn furnish(world: &LegacyHarness) {
 
 const ROWS: usize = 2_000;
 
-/// The status, and the body unless it broke off.
+/// Returns the status, and the body unless it was aborted.
 async fn download(world: &LegacyHarness, path: &str) -> (u16, Option<Vec<u8>>) {
     let app = App::new()
         .app_data(web::Data::new(world.state.clone()))

@@ -1,5 +1,5 @@
-//! What causes which events, in which order, through this version of the API: the table of the hooks contract (§2.5), cause by cause.
-//! The domain's own test goes through its use cases; this one shows that the adapter calls the right ones, and each once.
+//! Checks the events of each action of this API, and their order, against the table of the hooks contract (§2.5). The domain's own
+//! test covers its use cases. This test shows that the adapter calls the right use cases, each once.
 
 use branchyard_domain::access::{Caller, Read};
 use branchyard_domain::entities::{Event, EventKind, Visibility};
@@ -9,8 +9,9 @@ use serde_json::Value;
 use crate::good::{FORM, upload};
 use crate::harness::LegacyHarness;
 
-/// A cause: its name, the requests before it, its own, and the events these have. A request is `METHOD ADDRESS BODY`; `…` is the
-/// database, `UPLOAD BRANCH ROW` sends a file. There are `main`, `work` with a row more and an open pull into `main`, and `spare` at `main`.
+/// A case: its name, the requests before it, its own requests, and the expected events. A request is `METHOD ADDRESS BODY`, where
+/// `…` stands for the database; `UPLOAD BRANCH ROW` sends a file. The database has `main`, `work` with one more row and an open
+/// pull request into `main`, and `spare` at `main`.
 type Cause = (&'static str, &'static [&'static str], &'static [&'static str], &'static [&'static str]);
 
 const INSERT: &str = "POST …/write/main/main?q=INSERT%20INTO%20t%20VALUES%20(7)";
@@ -136,7 +137,7 @@ async fn every_cause_has_its_events_in_order() {
     }
 }
 
-/// Sends a request that is taken, and runs what it started.
+/// Sends a request that must succeed, and runs the operations it started.
 async fn take(world: &LegacyHarness, token: &str, request: &str) {
     let (method, rest) = request.split_once(' ').unwrap();
     let (address, body) = rest.split_once(' ').unwrap_or((rest, ""));

@@ -1,11 +1,11 @@
-//! A request to every operation that is answered well, if only its caller may make it.
+//! A valid request for every operation, which succeeds if the caller is authorized.
 
 use branchyard_shapes::{Content, SentRequest};
 use serde_json::{Value, json};
 
 use crate::harness::LegacyHarness;
 
-/// Who stands for a caller, where it is somebody.
+/// Returns the user that represents a kind of caller, if that kind has a user.
 pub(crate) fn person(caller: &str) -> Option<&'static str> {
     match caller {
         "stranger" => Some("sam"),
@@ -16,18 +16,18 @@ pub(crate) fn person(caller: &str) -> Option<&'static str> {
     }
 }
 
-/// The token of a caller.
+/// Returns the token of a kind of caller.
 pub(crate) fn token(world: &LegacyHarness, caller: &str) -> Option<String> {
     match (caller, person(caller)) {
         (_, Some(name)) => Some(world.token(name)),
-        // Well formed, and nobody's.
+        // A well-formed token that no user has.
         ("bad-token", None) => Some(format!("hsat.v1.{}3mhf8X", "A".repeat(43))),
         ("anonymous", None) => None,
         (other, None) => panic!("{other} is no caller"),
     }
 }
 
-/// The request of `caller` to a route, given as method and template.
+/// Returns the request of `caller` to a route, which is identified by its method and template.
 pub(crate) fn good(world: &LegacyHarness, caller: &str, method: &str, path: &str) -> SentRequest {
     let filled = [
         ("{owner}/{database}", "olga/rivers"),
@@ -54,7 +54,7 @@ fn content(method: &str, path: &str, name: &str) -> Content {
         whole.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         whole
     };
-    // Whom somebody may fork for: themselves. The owner has the database already, and forks for an organization.
+    // A user forks into their own account. The owner already has the database and forks into an organization.
     let new_owner = if name == "olga" { "delta" } else { name };
     let short = path.strip_prefix("/api/v1alpha1").unwrap_or(path);
     let body = match (method, short.strip_prefix("/{owner}/{database}").unwrap_or(short)) {
@@ -79,7 +79,7 @@ fn content(method: &str, path: &str, name: &str) -> Content {
 
 pub(crate) const FORM: &str = "multipart/form-data; boundary=xx";
 
-/// The form that uploads a file to a table `t`.
+/// Returns the form that uploads a file to the table `t`.
 pub(crate) fn upload(name: &str, branch: &str, file: &str) -> String {
     let params = json!({
         "fileName": name, "branchName": branch, "fileType": "Csv", "importOp": "Update", "tableName": "t",

@@ -1,4 +1,4 @@
-//! A server in the process with one database, and people who use it.
+//! An in-process server with one database and several users.
 
 use std::sync::{Arc, LazyLock};
 
@@ -17,13 +17,14 @@ use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use serde_json::Value;
 
-/// `olga/rivers` with a table `t`, branches `main` and `work`, an open pull, and a write that waits.
+/// A server with `olga/rivers`, which has a table `t`, branches `main`, `work` and `spare`, an open pull request, and a queued
+/// write.
 pub(crate) struct LegacyHarness {
     pub(crate) fakes: FakeHub,
     pub(crate) state: AppState,
     pub(crate) settings: LegacySettings,
     olga: Caller,
-    /// The write that waits.
+    /// Id of the queued write.
     pub(crate) waiting: String,
 }
 
@@ -39,7 +40,7 @@ impl LegacyAnswer {
         serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON in {}: {}", self.status, self.text))
     }
 
-    /// What it says is wrong, in either family.
+    /// Returns the error text in either format.
     pub(crate) fn message(&self) -> String {
         let json = self.json();
         let message = json["message"].as_str().or(json["query_execution_message"].as_str());
@@ -51,7 +52,7 @@ impl LegacyAnswer {
     }
 }
 
-/// Fails the test when the OpenAPI document does not allow an answer.
+/// Fails the test if the OpenAPI document does not allow a response.
 fn check(method: &str, path: &str, status: u16, headers: &HeaderMap, body: &[u8]) {
     static DOCUMENT: LazyLock<Checker> = LazyLock::new(|| Checker::new(&branchyard_api_v1alpha1::openapi()));
     let headers: Vec<_> =
@@ -116,7 +117,7 @@ impl LegacyHarness {
         self.waiting = self.write("busy", "INSERT INTO t VALUES (2)");
     }
 
-    /// Runs everything that waits.
+    /// Runs all queued work.
     pub(crate) fn work(&self) {
         while self.fakes.hub.operations().run_next("test").unwrap().is_some() {}
         while self.fakes.hub.pulls().refresh_next(1).unwrap().is_some() {}
@@ -136,7 +137,7 @@ impl LegacyHarness {
         self.fakes.hub.operations().sql_write(&self.access::<Write>(), wanted, None).unwrap().id.to_string()
     }
 
-    /// A token of somebody.
+    /// Creates a token of a user.
     pub(crate) fn token(&self, name: &str) -> String {
         let hub = &self.fakes.hub;
         let user = hub.people().user_named(name).unwrap();
@@ -145,7 +146,7 @@ impl LegacyHarness {
         minted.secret.expose().to_owned()
     }
 
-    /// A request to a whole path.
+    /// Creates a request to an absolute path.
     pub(crate) fn request(authorization: Option<&str>, method: &str, path: &str) -> test::TestRequest {
         let request = test::TestRequest::default().method(method.parse().unwrap()).uri(path);
         match authorization {
@@ -154,7 +155,7 @@ impl LegacyHarness {
         }
     }
 
-    /// Sends a request that was completed.
+    /// Sends a request and checks the response against the OpenAPI document.
     pub(crate) async fn send(&self, request: test::TestRequest) -> LegacyAnswer {
         let app = App::new()
             .app_data(web::Data::new(self.state.clone()))

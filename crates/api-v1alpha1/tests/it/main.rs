@@ -1,4 +1,4 @@
-//! The API over in-memory ports, without a socket.
+//! Tests of the API on in-memory ports, without sockets.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail where the test would")]
 
 mod authorisation;

@@ -1,4 +1,4 @@
-//! What is refused before a use case runs, and how.
+//! Tests of requests that are refused before or by a use case.
 
 use branchyard_domain::access::{Admin, Caller, Participate};
 use branchyard_domain::entities::Visibility;
@@ -140,7 +140,7 @@ async fn a_pull_that_would_publish_its_source_is_refused_and_names_where_to_agre
     }
     assert_eq!(hub.pulls().list(&base, &PullFilter::default(), None, 10).unwrap().len(), 1, "none was opened");
 
-    // The same where a pull is opened again.
+    // Reopening a pull request is subject to the same rule.
     see(Visibility::Public);
     let opened = ask(json!({})).await;
     assert_eq!(opened.json()["pull_id"], "2", "{}", opened.text);

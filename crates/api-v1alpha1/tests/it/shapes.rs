@@ -1,10 +1,12 @@
-//! The shape of every answer the OpenAPI document declares, as a snapshot: `snapshots/<operation>/<status>-<name>[-detail].snap`, where
-//! the name is that of the document's example. What a refusal says has to begin as the example's summary does.
+//! Compares every response that the OpenAPI document declares with a snapshot in
+//! `snapshots/<operation>/<status>-<name>[-detail].snap`. The name is the key of the document's example. The text of a refusal must
+//! begin like the summary of its example.
 //!
-//! What most operations have in common is provoked by rules (rules.rs); the rest is told step by step (steps.txt). The clock stands
-//! still and ids are seeded, so nothing is redacted but page tokens, which are sealed with a random nonce.
-//! `INSTA_UPDATE=always cargo test -p branchyard-api-v1alpha1 --test it shapes` writes the files; then review the difference as a change of
-//! a frozen contract.
+//! Rules provoke the responses that most operations have in common (rules.rs). The other responses are provoked step by step
+//! (steps.txt). The clock is fixed and ids are seeded, so that only page tokens are redacted; they contain a random nonce.
+//!
+//! `INSTA_UPDATE=always cargo test -p branchyard-api-v1alpha1 --test it shapes` writes the files. Review each difference as a
+//! change of a frozen contract.
 
 mod rules;
 mod steps;
@@ -18,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::harness::LegacyAnswer;
 
-/// Every request has this id, so that no snapshot depends on how many were made before.
+/// The id of every request, so that no snapshot depends on the number of earlier requests.
 const ID: (&str, &str) = ("X-Request-Id", "snapshot");
 
 fn operations() -> Vec<DeclaredOperation> {
@@ -39,14 +41,14 @@ fn shape(operation: &str, name: String, asked: SentRequest, answer: LegacyAnswer
         *token = json!("[a page token]");
     }
     let LegacyAnswer { status, headers, .. } = answer;
-    // The document itself is committed in full.
+    // The full document is committed separately.
     if operation == "getOpenapiDocument" && status == 200 {
         body = json!({"openapi": body["openapi"]});
     }
     ShapeSnapshot { operation: operation.to_owned(), name, asked, received: ReceivedAnswer { status, headers, body } }
 }
 
-/// Files by name.
+/// Returns the files of an archive by name.
 fn unzipped(bytes: &[u8]) -> Value {
     let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).unwrap();
     let mut files = json!({});
@@ -60,7 +62,7 @@ fn unzipped(bytes: &[u8]) -> Value {
     files
 }
 
-/// What is wrong with a shape: it does not say what its name promises, or it is not as committed.
+/// Returns the fault of a response, if its text or its snapshot is wrong.
 fn fault(operations: &[DeclaredOperation], shape: &ShapeSnapshot) -> Option<String> {
     let (status, name) = shape.promise();
     let declared = operations.iter().filter(|operation| operation.id == shape.operation);

@@ -1,4 +1,4 @@
-//! Provokes what operations have in common, from the request that is answered well.
+//! Provokes the responses that operations have in common by changing their valid requests.
 
 use branchyard_domain::entities::Visibility;
 use branchyard_domain::usecases::Limits;
@@ -16,7 +16,7 @@ const NOBODYS_ID: &str = "0199c3a2-0000-7000-8000-000000000000";
 pub(super) async fn provoke(operation: &DeclaredOperation, declared: &Declared) -> ShapeSnapshot {
     let what = declared.code.as_deref().unwrap_or("success");
     let limits = match what {
-        // Two wait while a world is made, and one when it is.
+        // Two writes are queued while the harness is built. One is still queued afterwards.
         "queue_full" => Limits { queued_per_database: 2, ..Limits::default() },
         _ => Limits::default(),
     };
@@ -69,7 +69,7 @@ pub(super) async fn provoke(operation: &DeclaredOperation, declared: &Declared) 
     shape(&operation.id, declared.name(), asked, answer)
 }
 
-/// The same where there is nothing.
+/// Redirects a request to a database that does not exist.
 fn elsewhere(good: SentRequest) -> SentRequest {
     let address = good.address.replace("/olga/rivers", "/olga/nothing");
     match good.content.clone() {
@@ -96,14 +96,14 @@ fn invalid(operation: &DeclaredOperation, good: SentRequest) -> SentRequest {
     good.at(&format!("{bare}?{query}"))
 }
 
-/// From now on the world's metadata fails.
+/// Makes all further calls to the metadata store fail.
 fn strike(world: &mut LegacyHarness, fault: BrokenMetadata) {
     let (hub, deployments) = world.fakes.broken(fault);
     world.state =
         AppState::new(Services::new(hub, deployments), world.state.config.clone(), ServerKeys::from_secret([7; 32]));
 }
 
-/// One request is allowed, and made.
+/// Sets a quota of one request, and uses it up.
 async fn use_up_the_quota(world: &mut LegacyHarness, good: &SentRequest) {
     let mut config = world.state.config.clone();
     config.rate_limits = Some(RateLimits { user_per_hour: 1, anonymous_per_minute: 1 });

@@ -1,4 +1,4 @@
-//! Plays the blocks of steps.txt.
+//! Runs the blocks of steps.txt.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,14 +17,14 @@ pub(super) fn all() -> Vec<Block> {
     blocks(include_str!("steps.txt"))
 }
 
-/// A world in which steps are taken.
+/// A block that is being run, with its harness.
 struct Play<'a> {
     operation: &'a DeclaredOperation,
     world: LegacyHarness,
-    /// One token per caller.
+    /// One token per kind of caller.
     tokens: HashMap<&'static str, Option<String>>,
     last: Option<(SentRequest, LegacyAnswer)>,
-    /// The name of the operation that was started last.
+    /// Name of the latest operation that was started.
     started: String,
 }
 
@@ -54,7 +54,7 @@ fn limits(text: &str) -> Limits {
     }
 }
 
-/// A JSON text.
+/// Parses a JSON string.
 fn text(json: &str) -> String {
     serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {json}"))
 }
@@ -101,7 +101,7 @@ impl Play<'_> {
         SentRequest::new(self.token("owner"), "POST", "", address, Content::Text(FORM, form))
     }
 
-    /// `METHOD ADDRESS BODY`
+    /// Parses a request of the form `METHOD ADDRESS BODY`.
     fn request(&mut self, caller: &'static str, rest: &str) -> SentRequest {
         let token = self.token(caller);
         let known = [("…", "/api/v1alpha1/olga/rivers"), ("~", "/api/v1alpha1"), ("{last}", &self.started)];
