@@ -12,7 +12,7 @@ use chrono::DateTime;
 use crate::settings::LegacySettings;
 use crate::successor;
 
-/// Middleware for the scopes of this version.
+/// Adds the headers of this version. Middleware for its scopes.
 ///
 /// # Errors
 /// Returns only the errors of the inner service.

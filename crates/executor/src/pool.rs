@@ -160,8 +160,8 @@ impl PoolState {
         self.waiting.remove(next)
     }
 
-    /// Makes room in a full queue for a caller. Refuses the newest queued call of the caller with the most queued calls, if that
-    /// caller would still have more of them than this one. Returns `false` if there is no such call.
+    /// Makes room in a full queue for a caller. Refuses the newest queued call of the caller with the most queued calls, if those
+    /// are more than this caller would have with the new call. Returns `false` otherwise.
     fn make_room(&mut self, caller: CallerKey) -> bool {
         let mut counts: HashMap<CallerKey, usize> = HashMap::new();
         for waiting in &self.waiting {

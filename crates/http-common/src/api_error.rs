@@ -1,4 +1,4 @@
-//! Maps the domain's errors to problem documents. No other module does. There are no `_` arms on our own enums, so that a new
+//! Maps the domain's errors to problem documents, for all API versions. There are no `_` arms on our own enums, so that a new
 //! variant needs a decision.
 
 use branchyard_deployments::errors::DeploymentError;

@@ -116,14 +116,12 @@ impl ZipDownload {
     ///
     /// # Errors
     /// Fails if the client is gone.
-    /// =124
-    /// A sink that writes the rows of one table as CSV.
     fn finish(self) -> io::Result<DownloadWriter<()>> {
         Ok(self.zip.finish().map_err(io::Error::other)?.into_inner().writer)
     }
 }
 
-/// The file of one table.
+/// A sink that writes the rows of one table as CSV.
 struct TableFile<'a> {
     archive: &'a mut ZipWriter<StreamWriter<Pipe>>,
     buffer: Vec<u8>,

@@ -68,7 +68,7 @@ pub struct Download<T> {
 
 /// The first result of a download.
 pub enum First<T> {
-    /// The whole body, if it fits one chunk.
+    /// The whole body, if it was short.
     All(Bytes, Ending<T>),
     /// The beginning of a longer body.
     Begun(Bytes, Download<T>),

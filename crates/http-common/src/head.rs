@@ -8,8 +8,8 @@ use actix_web::{Error, HttpResponse, web};
 
 use crate::state::AppState;
 
-/// Middleware for the whole application that limits the request line and headers to `max_head_bytes`. A larger head is answered
-/// with 431 without a body, and the connection is closed. The parser does the same above 128 KiB.
+/// Limits the request line and headers to `max_head_bytes`. A larger head is answered with 431 without a body, and the connection is
+/// closed. The parser does the same above 128 KiB. Middleware for the whole application.
 ///
 /// # Errors
 /// Returns only the errors of the inner service.

@@ -27,7 +27,8 @@ const ALLOWED_HEADERS: &str = "Authorization, Content-Type, Accept, Idempotency-
                                X-Request-Id, traceparent";
 const VARY: &str = "Authorization, Accept, Origin";
 
-/// Middleware for an adapter's scope or for the whole application: `wrap(actix_web::middleware::from_fn(layer))`.
+/// Assigns request ids, renders problem documents, and sets CORS, cache and rate limit headers. Middleware for an adapter's scope or
+/// for the whole application: `wrap(actix_web::middleware::from_fn(layer))`.
 ///
 /// # Errors
 /// Fails with 500 if the application has no [`AppState`]; otherwise returns only the errors of the inner service.
