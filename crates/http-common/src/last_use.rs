@@ -9,8 +9,8 @@ use branchyard_domain::values::{Timestamp, TokenId};
 use crate::state::AppState;
 use branchyard_executor::CallerKey;
 
-/// Maximum number of tokens remembered. When it is exceeded, entries older than the interval are dropped, or all entries if none
-/// is; at worst a use is recorded again too early.
+/// Maximum number of tokens remembered. When it is exceeded, entries older than the interval are dropped, and all entries if
+/// that frees no space. At worst, a use is recorded again too early.
 const REMEMBERED: usize = 10_000;
 
 /// The time of each token's latest recording.
