@@ -59,7 +59,7 @@ impl PageError {
     }
 
     pub(crate) fn unexpected_method() -> Self {
-        Problem::new(ErrorCode::MethodNotAllowed, "this address takes another method").into()
+        Problem::new(ErrorCode::MethodNotAllowed, "this URL does not support this method").into()
     }
 
     fn told(&self) -> Told {
@@ -68,22 +68,22 @@ impl PageError {
             Self::HandlerError(HandlerError::Replay(_)) => told(&Problem::internal()),
             Self::SignIn => Told {
                 status: StatusCode::UNAUTHORIZED,
-                title: "Sign in to go on",
-                text: "Only people who are signed in can do this.".to_owned(),
+                title: "Sign in to continue",
+                text: "You need to sign in to do this.".to_owned(),
                 retry_after: None,
             },
             Self::NoSuchRef { name, .. } => Told {
                 status: StatusCode::NOT_FOUND,
-                title: "No such branch, tag or commit",
-                text: format!("Nothing is called '{name}' here. It may have been deleted since; its commits can still be \
-                               reached by their hashes."),
+                title: "Branch, tag or commit not found",
+                text: format!("There is no branch, tag or commit named '{name}' here. If it was deleted, you can still open its \
+                               commits by hash."),
                 retry_after: None,
             },
             Self::ForeignForm => Told {
                 status: StatusCode::FORBIDDEN,
-                title: "This form is out of date",
-                text: "You signed in or out since the page was loaded, or it was not a page of this server that sent the form. \
-                       Nothing was changed. Go back, reload the page and send the form again."
+                title: "Your session changed",
+                text: "You signed in or out after this page was loaded, or another site sent this form. Nothing was changed. Go \
+                       back, reload the page and submit the form again."
                     .to_owned(),
                 retry_after: None,
             },
@@ -104,25 +104,23 @@ fn told(problem: &Problem) -> Told {
     let (title, text) = match problem.code() {
         // Always the same words: what is hidden looks like what is not there.
         ErrorCode::NotFound => (
-            "Nothing is here",
-            "The address leads nowhere, or to something that only others may see. Check its spelling, or sign in with an \
-             account that may see it."
-                .to_owned(),
+            "Page not found",
+            "It doesn't exist, or you don't have access. Check the URL, or sign in with an account that has access.".to_owned(),
         ),
         ErrorCode::PermissionDenied => (
-            "You may look, but not do this",
-            format!("{detail} Ask somebody who administers it for a higher role."),
+            "You don't have permission",
+            format!("{detail} Ask an administrator for a higher role."),
         ),
         ErrorCode::RateLimited => ("Too many requests", detail),
-        ErrorCode::ServiceUnavailable => ("The server is busy", format!("{detail} Reload the page in a moment.")),
+        ErrorCode::ServiceUnavailable => ("The server is busy", format!("{detail} Try again in a moment.")),
         ErrorCode::Internal => (
-            "Something went wrong here",
-            "The fault is the server's, and its log says more. Reload the page; if that does not help, tell whoever runs the \
-             server when it happened."
+            "Server error",
+            "Something went wrong on the server. Reload the page. If it keeps happening, tell your administrator when it \
+             happened; the server log has the details."
                 .to_owned(),
         ),
-        ErrorCode::Conflict | ErrorCode::PreconditionFailed => ("It has changed meanwhile", detail),
-        _ => ("That did not work", detail),
+        ErrorCode::Conflict | ErrorCode::PreconditionFailed => ("This changed in the meantime", detail),
+        _ => ("Something went wrong", detail),
     };
     let retry_after = problem.headers().find(|(name, _)| *name == "retry-after").map(|(_, value)| value);
     Told { status, title, text, retry_after }

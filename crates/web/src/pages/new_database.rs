@@ -49,7 +49,7 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
         "public" => Some(Visibility::Public),
         "private" => Some(Visibility::Private),
         _ => {
-            form.fault("visibility", "Choose who sees it.");
+            form.fault("visibility", "Choose a visibility.");
             None
         }
     };

@@ -8,19 +8,19 @@ use branchyard_domain::entities::MemberRole;
 
 /// What members may do on the databases of their organization, as forms name it.
 const BASE_ROLES: &[(&str, &str)] = &[
-    ("read", "Read: see and query"),
-    ("write", "Write: change data and refs"),
-    ("admin", "Admin: change settings too"),
+    ("read", "Read: view and query data"),
+    ("write", "Write: change data, branches and tags"),
+    ("admin", "Admin: manage settings and access"),
 ];
 
 /// Roles in an organization: their names in forms, and what they allow.
-const MEMBER_ROLES: &[(&str, &str)] = &[("member", "Member"), ("owner", "Owner: manages it and its members")];
+const MEMBER_ROLES: &[(&str, &str)] = &[("member", "Member"), ("owner", "Owner: manages settings and members")];
 
 fn member_role(name: &str) -> Result<MemberRole, &'static str> {
     match name {
         "member" => Ok(MemberRole::Member),
         "owner" => Ok(MemberRole::Owner),
-        _ => Err("is member or owner"),
+        _ => Err("Choose member or owner."),
     }
 }
 

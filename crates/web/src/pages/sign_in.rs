@@ -5,7 +5,8 @@ use askama::Template;
 use branchyard_domain::errors::{Fault, SignInError};
 use branchyard_domain::usecases::SignUp;
 
-use crate::forms::{Filled, FormPost};
+use crate::format;
+use crate::forms::{Filled, Posted};
 use crate::layout::Shell;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
@@ -21,6 +22,12 @@ struct SignInPage {
 
 fn may_sign_up(visit: &PageContext) -> bool {
     visit.state.hub.limits().sign_up == SignUp::Open
+}
+
+/// Asks the visitor to wait `seconds`, rounded up to minutes, before the next attempt to sign in or to change a password.
+pub(super) fn too_many_attempts(seconds: i64) -> String {
+    let minutes = format::counted(((seconds + 59) / 60).unsigned_abs(), "minute", "minutes");
+    format!("Too many attempts. Try again in {minutes}.")
 }
 
 /// `GET /sign-in`
@@ -43,11 +50,7 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
         posted.render(status, |shell| SignInPage { shell, form, may_sign_up })
     };
     if let Some(seconds) = posted.count_sign_in(&name) {
-        let minutes = (seconds + 59) / 60;
-        return again(
-            StatusCode::TOO_MANY_REQUESTS,
-            format!("Too many attempts to sign in. Try again in {minutes} minute(s)."),
-        );
+        return again(StatusCode::TOO_MANY_REQUESTS, too_many_attempts(seconds));
     }
     let client = posted.client();
     let opened = posted
@@ -65,9 +68,6 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
             let cookie = CookieKind::Session.set(&posted.state, opened.secret.expose());
             posted.redirect_with(paths::local(Some(&next)), [cookie])
         }
-        None => again(
-            StatusCode::UNPROCESSABLE_ENTITY,
-            "The name or the password is wrong. Names are written without @, passwords with their capitals.".to_owned(),
-        ),
+        None => again(StatusCode::UNPROCESSABLE_ENTITY, "Wrong username or password.".to_owned()),
     }
 }

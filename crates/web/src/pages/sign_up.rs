@@ -7,10 +7,13 @@ use branchyard_domain::errors::{Fault, PeopleError, SignUpError};
 use branchyard_domain::usecases::Applicant;
 use branchyard_domain::values::{EmailAddress, OwnerName};
 
-use crate::forms::{Filled, FormPost};
+use crate::error_page::sentence;
+use crate::forms::{Filled, Posted};
 use crate::layout::Shell;
 use crate::page_context::{PageContext, PageResult};
 use crate::session::CookieKind;
+
+use super::sign_in::too_many_attempts;
 
 #[derive(Template)]
 #[template(path = "sign_up.html")]
@@ -25,14 +28,26 @@ struct SignUpPage {
 /// What a check of an invitation says: whether it is an administrator's, or why not to go on.
 type Admitted = Result<bool, String>;
 
-async fn admitted(visit: &PageContext, invitation: &str) -> Result<Admitted, crate::error_page::PageError> {
+/// Says in a sentence why the visitor cannot sign up.
+fn reason(error: &SignUpError) -> String {
+    match error {
+        SignUpError::Closed => "Sign-up is closed on this server.".to_owned(),
+        SignUpError::InvitationNeeded => "This server is invitation-only.".to_owned(),
+        SignUpError::NoSuchInvitation => {
+            "This invitation is no longer valid: it was used, was revoked or has expired.".to_owned()
+        }
+        other => sentence(&other.to_string()),
+    }
+}
+
+async fn admitted(visit: &Visit, invitation: &str) -> Result<Admitted, crate::error_page::Stop> {
     let secret = Some(invitation.to_owned()).filter(|text| !text.is_empty());
     let checked = visit
         .read(move |hub| -> Result<_, Fault> {
             match hub.invitations().check(secret.as_deref()) {
                 Ok(invitation) => Ok(Ok(invitation.is_some_and(|invitation| invitation.is_admin))),
                 Err(SignUpError::Fault(fault)) => Err(fault),
-                Err(other) => Ok(Err(other.to_string())),
+                Err(other) => Ok(Err(reason(&other))),
             }
         })
         .await?;
@@ -78,7 +93,7 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
     let again = |form: Filled| posted.refuse(|shell| SignUpPage { shell, form, closed: None, is_administrator });
     let (Some(name), Some(email), Some(password)) = (name, email, password) else { return again(form) };
     if let Some(seconds) = posted.count_sign_in(name.as_str()) {
-        return again(form.wrong("", format!("Too many attempts. Try again in {} minutes.", (seconds + 59) / 60)));
+        return again(form.wrong("", too_many_attempts(seconds)));
     }
     let client = posted.client();
     let signed_up = posted
@@ -90,7 +105,7 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
                 Ok(user) => Ok(Ok(hub.sessions().open(user, client)?)),
                 Err(SignUpError::Fault(fault) | SignUpError::People(PeopleError::Fault(fault))) => Err(fault),
                 Err(SignUpError::People(people)) => Ok(Err(("name", people.to_string()))),
-                Err(other) => Ok(Err(("", other.to_string()))),
+                Err(other) => Ok(Err(("", reason(&other)))),
             }
         })
         .await?;

@@ -10,7 +10,7 @@ use super::{PASSWORD, open_server, sign_in, sign_up, user};
 fn from_sign_up_to_the_first_api_call_and_the_end_of_the_token() {
     let server = open_server();
     let ada = sign_up(&server, "ada");
-    let page = ada.get("/settings/tokens").expect(200).shows("You have no token");
+    let page = ada.get("/settings/tokens").expect(200).shows("You don't have any tokens yet");
     let made = ada.submit(&page, "/settings/tokens", &[("name", "laptop"), ("expires", "30d")]).expect(200);
     assert_eq!(made.headers["cache-control"], "no-store");
     let secret = made.value_of("token-secret");
@@ -23,11 +23,11 @@ fn from_sign_up_to_the_first_api_call_and_the_end_of_the_token() {
     let (_, rest) = list.text.split_once("/settings/tokens/").unwrap();
     let id = rest.split('/').next().unwrap();
     let delete = format!("/settings/tokens/{id}/delete");
-    let ask = ada.get(&delete).expect(200).shows("Delete the token “laptop”?");
+    let ask = ada.get(&delete).expect(200).shows("Delete token “laptop”?");
     let fields = ask.hidden_fields("/settings/theme");
     let token = fields.iter().find(|(name, _)| name == "csrf").unwrap().clone();
     let done = ada.forge(&delete, &[token], &[]).expect(303);
-    ada.follow(&done).expect(200).shows("The token “laptop” is deleted.");
+    ada.follow(&done).expect(200).shows("Token “laptop” deleted.");
     program.get("/user").expect(401);
 }
 
@@ -55,17 +55,17 @@ fn what_is_wrong_stands_beside_its_field_and_nothing_is_made() {
 fn the_first_user_administers_and_invites_others() {
     let server = Server::start();
     let stranger = Browser::at(&server);
-    stranger.get("/sign-up").expect(403).shows("signing up needs an invitation");
+    stranger.get("/sign-up").expect(403).shows("This server is invitation-only");
     let minted = server.hub().invitations().administrator().unwrap().unwrap();
     let link = format!("/sign-up?invitation={}", minted.secret.expose());
     let root = Browser::at(&server);
     let page = root.get(&link).expect(200).shows("This account will administer the server");
     let fields = [("name", "root1"), ("email", "root@example.test"), ("password", PASSWORD)];
     root.submit(&page, "/sign-up", &fields).expect(303);
-    stranger.get(&link).expect(403).shows("not open any more");
+    stranger.get(&link).expect(403).shows("no longer valid");
     assert!(server.hub().invitations().administrator().unwrap().is_none(), "there is a user now");
 
-    let page = root.get("/settings/invitations").expect(200).shows("None is open");
+    let page = root.get("/settings/invitations").expect(200).shows("No pending invitations");
     let made = root.submit(&page, "/settings/invitations", &[]).expect(200);
     let link = made.value_of("invitation-link");
     let path = link.strip_prefix(&server.address()).unwrap();
@@ -102,7 +102,7 @@ fn sessions_end_one_by_one_all_at_once_and_with_a_new_password() {
     let one = sign_up(&server, "ada");
     let two = Browser::at(&server);
     sign_in(&two, "ada", PASSWORD).expect(303);
-    let page = one.get("/settings/sessions").expect(200).shows("This one");
+    let page = one.get("/settings/sessions").expect(200).shows("This device");
     one.submit(&page, "/settings/sessions/end", &[]).expect(303);
     let sent = two.get("/settings/sessions").expect(303);
     assert_eq!(sent.location.as_deref(), Some("/sign-in?next=%2Fsettings%2Fsessions"));
@@ -116,7 +116,7 @@ fn sessions_end_one_by_one_all_at_once_and_with_a_new_password() {
         let all: Vec<_> = fields.into_iter().chain([token.clone()]).collect();
         one.forge("/settings/password", &all, &[])
     };
-    change("wrong horse", "battery staple").expect(422).shows("This is not your password");
+    change("wrong horse", "battery staple").expect(422).shows("Incorrect password");
     change(PASSWORD, "short").expect(422);
     change(PASSWORD, "battery staple").expect(303);
     one.get("/settings/profile").expect(200);
@@ -168,7 +168,7 @@ fn a_profile_is_saved_and_shown_escaped() {
     };
     send("javascript:alert(1)".replace(':', "&#58;").as_str()).expect(422).shows("a web address begins with https://");
     let done = send("https://ada.test").expect(303);
-    ada.follow(&done).expect(200).shows("Your profile is saved.").shows("&#60;b&#62;Ada&#60;/b&#62;");
+    ada.follow(&done).expect(200).shows("Profile saved.").shows("&#60;b&#62;Ada&#60;/b&#62;");
     let shown = Browser::at(&server).get("/ada").expect(200);
     assert!(!shown.text.contains("<b>Ada") && shown.text.contains("href=\"https://ada.test\""), "{}", shown.text);
 }
@@ -196,7 +196,7 @@ fn addresses_come_go_and_one_is_in_commits() {
     add(&ada, "<b>@x").expect(422).shows("an email address is name@host").shows("value=\"&#60;b&#62;@x\"");
     add(&ada, "ADA@example.test").expect(422).shows("yours already");
     let done = add(&ada, "work@example.test").expect(303);
-    let page = ada.follow(&done).expect(200).shows("The address is added.").shows("work@example.test");
+    let page = ada.follow(&done).expect(200).shows("Email address added.").shows("work@example.test");
     ada.forge(here, &[("email".to_owned(), "x@y.test".to_owned())], &[]).expect(403);
 
     ada.submit(&page, &remove, &[("email", "ada@example.test")]).expect(409).shows("Commits carry this address");
@@ -204,7 +204,7 @@ fn addresses_come_go_and_one_is_in_commits() {
     ada.submit(&page, &choose, &[("email", "work@example.test")]).expect(303);
     let page = ada.get("/settings/profile").expect(200);
     ada.submit(&page, &remove, &[("email", "ada@example.test")]).expect(303);
-    let page = ada.get("/settings/profile").expect(200).shows("work@example.test <span class=\"tag\">Commits carry it");
+    let page = ada.get("/settings/profile").expect(200).shows("work@example.test <span class=\"tag\">Commit email");
     assert!(!page.text.contains("ada@example.test"));
     let user = server.hub().people().user_named("ada").unwrap();
     assert_eq!(user.signature(server.hub().now()).email, "work@example.test");

@@ -36,7 +36,7 @@ fn a_commit_shows_rows_and_definitions() {
     let sent = browser.get("/ada/rivers/commits/main").expect(303);
     assert_eq!(sent.location, Some(format!("/ada/rivers/commits/{hash}")));
     browser.get(&format!("/ada/rivers/commits/{hash}?table=nowhere")).expect(404);
-    browser.get("/ada/rivers/commits/nowhere").expect(404).shows("No such branch, tag or commit");
+    browser.get("/ada/rivers/commits/nowhere").expect(404).shows("Branch, tag or commit not found");
     browser.get(&format!("/ada/rivers/commits/{}", "0".repeat(40))).expect(404);
 }
 
@@ -69,7 +69,7 @@ fn refs_are_compared_since_they_parted_or_directly() {
     browser.get("/ada/rivers/compare/main..feature%2Fx").expect(200).shows("Inn").shows("Oder");
     browser.get("/ada/rivers/compare/main...main").expect(200).shows("No changes");
     browser.get("/ada/rivers/compare").expect(200).shows("Compared with it");
-    browser.get("/ada/rivers/compare/main...nope").expect(404).shows("No such branch, tag or commit");
+    browser.get("/ada/rivers/compare/main...nope").expect(404).shows("Branch, tag or commit not found");
     browser.get("/ada/rivers/compare/main").expect(404);
 }
 

@@ -179,7 +179,11 @@ fn everything_can_be_seen_at_any_ref() {
     assert!(page.text.contains(&format!("/ada/world/tables/cities?ref={before}")), "links keep the ref");
     browser.get(&format!("/ada/world/tables/big?ref={before}")).expect(200);
     browser.get("/ada/world/tables/big").expect(404);
-    browser.get("/ada/world?ref=nope").expect(404).shows("Nothing is called").shows("Back to the database");
+    browser
+        .get("/ada/world?ref=nope")
+        .expect(404)
+        .shows("There is no branch, tag or commit named")
+        .shows("Back to the database");
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn a_form_without_its_token_or_from_elsewhere_changes_nothing() {
         (Some(good.clone()), &[("Sec-Fetch-Site", "same-site"), ("Origin", &ours)]),
     ];
     for (token, headers) in cases {
-        ada.forge("/new", &with(token), headers).expect(403).shows("This form is out of date");
+        ada.forge("/new", &with(token), headers).expect(403).shows("Your session changed");
         ada.get("/ada/rivers").expect(404);
     }
     let header = good.1.clone();
@@ -64,7 +64,7 @@ fn every_form_wants_the_token() {
         "/settings/invitations/revoke",
     ];
     for form in forms {
-        ada.forge(form, &[], &[]).expect(403).shows("This form is out of date");
+        ada.forge(form, &[], &[]).expect(403).shows("Your session changed");
         Browser::at(&server).forge(form, &[], &[]).expect(403);
     }
     ada.get("/settings/profile").expect(200);
@@ -141,8 +141,8 @@ fn pages_are_for_reading_and_forms_for_sending() {
     let slash = browser.get("/explore/").expect(303);
     assert_eq!(slash.location.as_deref(), Some("/explore"));
     browser.get("//evil.test/").expect(404);
-    browser.get("/nobody").expect(404).shows("Nothing is here");
-    browser.get("/explore?q=nothing-has-this").expect(200).shows("Nothing found");
+    browser.get("/nobody").expect(404).shows("Page not found");
+    browser.get("/explore?q=nothing-has-this").expect(200).shows("No databases found");
 }
 
 #[test]

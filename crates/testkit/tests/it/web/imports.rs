@@ -154,9 +154,9 @@ fn imports_are_for_writers_and_a_form_with_a_file_wants_its_token_first() {
     let page = ada.get(NEW).expect(200);
     bob.submit_file(&page, NEW, &[], ("a.csv", b"a\n1\n")).expect(403);
     let stale = ada.forge(NEW, &[("csrf".to_owned(), "x".to_owned())], &[]).expect(403);
-    stale.shows("This form is out of date");
+    stale.shows("Your session changed");
     let forged = Page { text: page.text.replace("name=\"csrf\" value=\"", "name=\"csrf\" value=\"x"), ..page };
     ada.submit_file(&forged, NEW, &[("file_type", "csv")], ("a.csv", b"a\n1\n"))
         .expect(403)
-        .shows("This form is out of date");
+        .shows("Your session changed");
 }

@@ -15,7 +15,7 @@ fn an_organization_is_made_and_its_members_change() {
     ada.submit(&page, new, &fields("x")).expect(422).shows("3 to 32");
     let done = ada.submit(&page, new, &fields("acme")).expect(303);
     let members = "/organizations/acme/members";
-    let page = ada.follow(&done).expect(200).shows("The organization acme was made").shows(">You<");
+    let page = ada.follow(&done).expect(200).shows("Organization acme created").shows(">You<");
     ada.get("/acme").expect(200).shows("&#60;b&#62;ACME&#60;/b&#62;");
 
     bob.get(members).expect(403);
@@ -26,7 +26,7 @@ fn an_organization_is_made_and_its_members_change() {
     ada.submit(&page, members, &[("username", "nobody"), ("role", "member")]).expect(422).shows("No user");
     ada.submit(&page, members, &[("username", "bob"), ("role", "member")]).expect(303);
     let seen = bob.get(members).expect(200).shows("Leave");
-    assert!(!seen.text.contains("Add somebody") && !seen.text.contains("/settings\""), "{}", seen.text);
+    assert!(!seen.text.contains("Add a member") && !seen.text.contains("/settings\""), "{}", seen.text);
     bob.get("/organizations/acme/settings").expect(403);
     let remove = format!("{members}/remove");
     let page = ada.get(members).expect(200);

@@ -227,9 +227,9 @@ fn forms_of_others_and_of_those_without_the_role_change_nothing() {
     let fields = [("body", "x"), ("state", "closed"), ("title", "x"), ("from", "work"), ("to", "main")]
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
     for action in forms.iter().cloned().chain([PULLS.to_owned()]) {
-        ada.forge(&action, &fields, &[]).expect(403).shows("This form is out of date");
+        ada.forge(&action, &fields, &[]).expect(403).shows("Your session changed");
         let foreign: Vec<_> = fields.iter().cloned().chain([of_ben.clone()]).collect();
-        ada.forge(&action, &foreign, &[]).expect(403).shows("This form is out of date");
+        ada.forge(&action, &foreign, &[]).expect(403).shows("Your session changed");
         let own: Vec<_> = fields.iter().cloned().chain([of_ada.clone()]).collect();
         ada.forge(&action, &own, &[("Origin", "https://evil.test")]).expect(403);
         let stranger = Browser::at(&server);
@@ -237,7 +237,7 @@ fn forms_of_others_and_of_those_without_the_role_change_nothing() {
     }
     let own: Vec<_> = fields.iter().cloned().chain([of_ben]).collect();
     for below in ["/merge", "/state", "/edit"] {
-        ben.forge(&format!("{pull}{below}"), &own, &[]).expect(403).shows("You may look, but not do this");
+        ben.forge(&format!("{pull}{below}"), &own, &[]).expect(403).shows("You don&#39;t have permission");
     }
     let page = ada.get(&pull).expect(200).shows("id=\"close\"").shows("Less");
     assert_eq!(page.text.matches("<article").count(), 1, "only the description");

@@ -150,7 +150,7 @@ fn no_form_of_keeping_house_is_taken_without_its_token() {
     let forms = forms.iter().map(|below| format!("/ada/rivers/{below}"));
     for form in forms.chain(organizations.iter().map(|below| format!("/organizations/{below}"))) {
         let fields = [("name".to_owned(), "ada/rivers".to_owned())];
-        ada.forge(&form, &fields, &[]).expect(403).shows("This form is out of date");
+        ada.forge(&form, &fields, &[]).expect(403).shows("Your session changed");
         // A form with a file is read only for those who may send one.
         let stranger = Browser::at(&server).forge(&form, &fields, &[]).status;
         assert_eq!(stranger, if form.ends_with("imports/new") { 303 } else { 403 }, "{form}");

@@ -31,7 +31,7 @@ fn a_star_is_given_once_counted_listed_and_taken_away() {
     nobody.get("/bob?tab=starred").expect(200).shows("href=\"/ada/rivers\"");
     let done = bob.submit(&page, star, &[("star", "0")]).expect(303);
     assert_eq!(done.location.as_deref(), Some("/ada/rivers/commits"));
-    bob.get("/bob?tab=starred").expect(200).shows("You starred no database yet");
+    bob.get("/bob?tab=starred").expect(200).shows("You haven't starred any databases yet");
     bob.get("/ada/rivers").expect(200).shows(">1 star<");
 }
 
@@ -54,7 +54,7 @@ fn a_star_wants_a_form_of_ours_a_person_and_a_database_that_is_seen() {
         fields.push(("star".to_owned(), wanted.to_owned()));
         bob.forge(star, &fields, &[]).expect(404);
     }
-    bob.get("/bob?tab=starred").expect(200).shows("You starred no database yet");
+    bob.get("/bob?tab=starred").expect(200).shows("You haven't starred any databases yet");
     assert!(!bob.get("/explore").expect(200).text.contains("ada/rivers"));
     ada.get("/ada/rivers").expect(200).shows(">1 star<");
 }

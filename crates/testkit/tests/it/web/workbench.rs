@@ -22,7 +22,7 @@ fn a_read_gives_rows_types_and_an_address_to_share() {
     assert_eq!(csv.expect(200).text, "name,km,gone,bytes\nRhein,1233,,AP8=\nElbe,1094,,AP8=\n");
     browser.get(&sql("SELEC 1")).expect(200).shows("query error: Error parsing SQL");
     browser.get("/ada/rivers/sql.csv?q=SELEC+1").expect(422).shows("Error parsing SQL");
-    browser.get("/ada/rivers/sql?q=SELECT+1&ref=nowhere").expect(404).shows("No such branch, tag or commit");
+    browser.get("/ada/rivers/sql?q=SELECT+1&ref=nowhere").expect(404).shows("Branch, tag or commit not found");
 }
 
 #[test]
@@ -111,10 +111,10 @@ fn only_writers_write_and_only_by_our_forms() {
     let fields: Vec<(String, String)> =
         [("q", q), ("branch", "main"), ("target", "branch")].map(|(a, b)| (a.to_owned(), b.to_owned())).to_vec();
     let with_token: Vec<_> = fields.iter().cloned().chain([token.clone()]).collect();
-    ben.forge("/ada/rivers/sql/write", &with_token, &[]).expect(403).shows("You may look, but not do this");
+    ben.forge("/ada/rivers/sql/write", &with_token, &[]).expect(403).shows("You don&#39;t have permission");
     let ada = signed_in(&server, "ada");
-    ada.forge("/ada/rivers/sql/write", &fields, &[]).expect(403).shows("This form is out of date");
-    ada.forge("/ada/rivers/sql/write", &with_token, &[]).expect(403).shows("This form is out of date");
+    ada.forge("/ada/rivers/sql/write", &fields, &[]).expect(403).shows("Your session changed");
+    ada.forge("/ada/rivers/sql/write", &with_token, &[]).expect(403).shows("Your session changed");
 }
 
 #[test]

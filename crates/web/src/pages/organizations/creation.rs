@@ -51,7 +51,7 @@ pub(crate) async fn create(posted: FormPost) -> PageResult {
             Ok(view) => {
                 let name = view.organization.name;
                 let to = format!("/organizations/{name}/members");
-                return posted.redirect_saying(&to, &format!("The organization {name} was made. Add its members."));
+                return posted.redirect_saying(&to, &format!("Organization {name} created. Add its members."));
             }
             Err(failure) => form = form.refused(failure, FIELDS)?,
         }

@@ -75,7 +75,7 @@ pub(crate) async fn put(posted: FormPost) -> PageResult {
         });
         match put.await {
             Ok((member, _)) => {
-                let said = format!("{} is {} now.", member.username, with_article(member.role));
+                let said = format!("{} is now {}.", member.username, with_article(member.role));
                 return posted.redirect_saying(&here, &said);
             }
             Err(failure) => form = form.refused(failure, FIELDS)?,
@@ -111,7 +111,7 @@ pub(crate) async fn remove(posted: FormPost) -> PageResult {
         (removed.await, to)
     };
     match removed {
-        (Ok(member), to) => posted.redirect_saying(&to, &format!("{} is no member any more.", member.username)),
+        (Ok(member), to) => posted.redirect_saying(&to, &format!("{} is no longer a member.", member.username)),
         (Err(failure), _) => {
             let form = Filled::default().with("role", "member").refused(failure, &[])?;
             let page = filled(&posted, form).await?;

@@ -62,7 +62,7 @@ pub(crate) async fn edit(posted: FormPost) -> PageResult {
         match posted.write(move |hub| hub.organizations().edit(&access, edit, None)).await {
             Ok(_) => {
                 let to = format!("/organizations/{}/settings", head.name);
-                return posted.redirect_saying(&to, "The settings were saved.");
+                return posted.redirect_saying(&to, "Settings saved.");
             }
             Err(failure) => form = form.refused(failure, FIELDS)?,
         }
@@ -77,11 +77,11 @@ pub(crate) async fn delete(posted: FormPost) -> PageResult {
     let mut deletion = posted.form.again();
     if posted.form.line("name") == head.name {
         match posted.write(move |hub| hub.organizations().delete(&access, None)).await {
-            Ok(_) => return posted.redirect_saying("/", &format!("The organization {} was deleted.", head.name)),
+            Ok(_) => return posted.redirect_saying("/", &format!("Organization {} deleted.", head.name)),
             Err(failure) => deletion = deletion.refused(failure, &[])?,
         }
     } else {
-        deletion.fault("name", format!("Type {} to confirm. Nothing was deleted.", head.name));
+        deletion.fault("name", format!("Nothing was deleted. Type {} to confirm.", head.name));
     }
     posted.refuse(|shell| SettingsPage { shell, head, form, deletion, roles: BASE_ROLES })
 }

@@ -64,7 +64,10 @@ pub(crate) async fn create(posted: FormPost) -> PageResult {
         .write(move |hub| -> Result<_, SignUpError> {
             match hub.invitations().create(&user) {
                 Ok(minted) => Ok(Ok(minted.secret)),
-                Err(error @ (SignUpError::Closed | SignUpError::TooManyInvitations(_))) => Ok(Err(error.to_string())),
+                Err(SignUpError::Closed) => Ok(Err("Sign-up is closed on this server.".to_owned())),
+                Err(SignUpError::TooManyInvitations(pending)) => {
+                    Ok(Err(format!("There are already {pending} pending invitations. Revoke some first.")))
+                }
                 Err(other) => Err(other),
             }
         })
@@ -88,5 +91,5 @@ pub(crate) async fn revoke(posted: FormPost) -> PageResult {
     let user = posted.user()?;
     let id = InvitationId::parse(&posted.form.line("id")).map_err(|_| PageError::nothing_here())?;
     posted.write(move |hub| hub.invitations().revoke(&user, id)).await?;
-    posted.redirect_saying(HERE, "The invitation is taken back.")
+    posted.redirect_saying(HERE, "Invitation revoked.")
 }

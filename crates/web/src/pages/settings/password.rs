@@ -8,7 +8,8 @@ use branchyard_domain::errors::{Fault, SignInError};
 use super::{SettingsNav, sections};
 use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
-use crate::page_context::{PageContext, PageResult};
+use crate::pages::sign_in::too_many_attempts;
+use crate::visit::{Answer, Visit};
 
 const HERE: &str = "/settings/password";
 
@@ -40,7 +41,7 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
     let mut form = posted.form.again();
     // The old password can be guessed here as well as on the sign-in page.
     if let Some(seconds) = posted.count_sign_in(user.name.as_str()) {
-        let form = form.wrong("", format!("Too many attempts. Try again in {} minutes.", (seconds + 59) / 60));
+        let form = form.wrong("", too_many_attempts(seconds));
         return posted.render(StatusCode::TOO_MANY_REQUESTS, fill(&posted, form));
     }
     let new = form.checked("new_password", PlainPassword::new(posted.form.text("new_password")));
@@ -58,7 +59,7 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
         })
         .await?;
     if !is_right {
-        return posted.refuse(fill(&posted, form.wrong("old_password", "This is not your password.")));
+        return posted.refuse(fill(&posted, form.wrong("old_password", "Incorrect password.")));
     }
-    posted.redirect_saying(HERE, "Your password is changed, and all other sessions are ended.")
+    posted.redirect_saying(HERE, "Password changed. You were signed out on all other devices.")
 }

@@ -63,7 +63,7 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
     };
     let profile = Profile { display_name, bio, location, website };
     posted.write(move |hub| hub.people().edit_profile(&user, profile)).await?;
-    posted.redirect_saying(HERE, "Your profile is saved.")
+    posted.redirect_saying(HERE, "Profile saved.")
 }
 
 /// `POST /settings/profile/emails`
@@ -75,7 +75,7 @@ pub(crate) async fn add_email(posted: FormPost) -> PageResult {
     };
     let of = Arc::clone(&user);
     match posted.write(move |hub| hub.people().add_email(&of, address)).await {
-        Ok(()) => posted.redirect_saying(HERE, "The address is added."),
+        Ok(()) => posted.redirect_saying(HERE, "Email address added."),
         Err(failure) => {
             let form = form.refused(failure, &[])?;
             posted.refuse(fill(&posted, &user, said(&user), form))
@@ -87,12 +87,12 @@ pub(crate) async fn add_email(posted: FormPost) -> PageResult {
 pub(crate) async fn remove_email(posted: FormPost) -> PageResult {
     let (user, address) = (posted.user()?, posted.form.line("email"));
     posted.write(move |hub| hub.people().remove_email(&user, &address)).await?;
-    posted.redirect_saying(HERE, "The address is removed.")
+    posted.redirect_saying(HERE, "Email address removed.")
 }
 
 /// `POST /settings/profile/emails/primary`
 pub(crate) async fn choose_email(posted: FormPost) -> PageResult {
     let (user, address) = (posted.user()?, posted.form.line("email"));
     posted.write(move |hub| hub.people().choose_email(&user, &address)).await?;
-    posted.redirect_saying(HERE, "Commits carry that address from now on.")
+    posted.redirect_saying(HERE, "Commit email changed.")
 }

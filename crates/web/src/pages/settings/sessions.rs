@@ -57,7 +57,7 @@ pub(crate) async fn end(posted: FormPost) -> PageResult {
     let user = posted.user()?;
     let id = SessionId::parse(&posted.form.line("id")).map_err(|_| PageError::nothing_here())?;
     posted.write(move |hub| -> Result<_, Fault> { hub.sessions().end(&user, id) }).await?;
-    posted.redirect_saying(HERE, "The session is ended.")
+    posted.redirect_saying(HERE, "Session ended.")
 }
 
 /// `POST /settings/sessions/end-all`
@@ -66,8 +66,8 @@ pub(crate) async fn end_all(posted: FormPost) -> PageResult {
     let kept = posted.session.as_ref().map(|session| session.id).filter(|_| !posted.form.is_checked("here"));
     posted.write(move |hub| -> Result<_, Fault> { hub.sessions().end_all(&user, kept) }).await?;
     match kept {
-        Some(_) => posted.redirect_saying(HERE, "You are signed out everywhere else."),
-        None => posted.redirect_with("/sign-in", [CookieKind::Session.clear(&posted.state)]),
+        Some(_) => posted.redirect_saying(HERE, "You were signed out on all other devices."),
+        None => posted.redirect_with("/sign-in", [Jar::Session.clear(&posted.state)]),
     }
 }
 
@@ -94,7 +94,7 @@ fn browser(agent: &str) -> String {
     match (name, system) {
         (Some(name), Some(system)) => format!("{name} on {system}"),
         (Some(name), None) => name.to_owned(),
-        _ if agent.is_empty() => "unknown".to_owned(),
+        _ if agent.is_empty() => "Unknown device".to_owned(),
         _ => agent.chars().take(60).collect(),
     }
 }
@@ -113,7 +113,7 @@ mod tests {
             ),
             ("Mozilla/5.0 (Macintosh; Intel Mac OS X) Version/18 Safari/605.1", "Safari on macOS"),
             ("curl/8.0", "curl/8.0"),
-            ("", "unknown"),
+            ("", "Unknown device"),
         ];
         for (agent, words) in cases {
             assert_eq!(browser(agent), words);

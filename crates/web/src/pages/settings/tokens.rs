@@ -153,5 +153,5 @@ pub(crate) async fn delete(posted: FormPost) -> PageResult {
     let user = posted.user()?;
     let id = TokenId::parse(&posted.segment("id")).map_err(|_| PageError::nothing_here())?;
     let gone = posted.write(move |hub| hub.tokens().delete(&user, id)).await?;
-    posted.redirect_saying(HERE, &format!("The token “{}” is deleted.", gone.name))
+    posted.redirect_saying(HERE, &format!("Token “{}” deleted.", gone.name))
 }

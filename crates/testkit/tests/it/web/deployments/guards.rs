@@ -78,7 +78,7 @@ fn every_form_wants_the_token() {
     let yard = DeploymentPagesHarness::with_gauges();
     let forms = FORMS.iter().map(|below| format!("{GAUGES}{below}")).chain([NEW.to_owned()]);
     for form in forms {
-        yard.ada.forge(&form, &[], &[]).expect(403).shows("This form is out of date");
+        yard.ada.forge(&form, &[], &[]).expect(403).shows("Your session changed");
         Browser::at(&yard.server).forge(&form, &[], &[]).expect(403);
     }
     yard.ada.settled(GAUGES).shows(">Started<");

@@ -63,13 +63,13 @@ fn roles_decide_what_is_shown_and_what_is_done() {
         assert!(!page.text.contains("class=\"danger\"") || below == "/settings", "{below}: {}", page.text);
     }
     for below in ["/shutdown", "/start", "/delete", "/settings/collaborators", "/databases/gauges/delete"] {
-        bob.get(&format!("{GAUGES}{below}")).expect(403).shows("You may look, but not do this");
+        bob.get(&format!("{GAUGES}{below}")).expect(403).shows("You don&#39;t have permission");
     }
     // Forms that are put together by hand are refused all the same.
     let csrf = bob.get("/settings/usage").expect(200).hidden_fields("/settings/theme");
     let csrf: Vec<_> = csrf.into_iter().filter(|(name, _)| name == "csrf").collect();
     for below in super::guards::FORMS.iter().filter(|below| !matches!(**below, "/tokens" | "/settings/leave")) {
-        bob.forge(&format!("{GAUGES}{below}"), &csrf, &[]).expect(403).shows("You may look, but not do this");
+        bob.forge(&format!("{GAUGES}{below}"), &csrf, &[]).expect(403).shows("You don&#39;t have permission");
     }
     bob.get("/deployments/ada").expect(200).shows(">gauges<");
     bob.get("/ada").expect(200).shows("href=\"/deployments/ada\"");
