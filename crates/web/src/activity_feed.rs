@@ -50,7 +50,7 @@ pub(crate) fn tell(news: News, now: Timestamp) -> ActivityItem {
         }
         ActivityKind::Pull { number, action } => {
             let page = format!("{path}/pulls/{number}");
-            (done(action), format!("pull #{number}"), Some(page), pull_title)
+            (done(action), format!("pull request #{number}"), Some(page), pull_title)
         }
     };
     ActivityItem {

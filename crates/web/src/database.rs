@@ -51,7 +51,7 @@ impl DatabaseTab {
             Self::Tables => ("Tables", ""),
             Self::Sql => ("SQL", "/sql"),
             Self::Commits => ("Commits", "/commits"),
-            Self::Pulls => ("Pulls", "/pulls"),
+            Self::Pulls => ("Pull requests", "/pulls"),
             Self::Branches => ("Branches", "/branches"),
             Self::Releases => ("Releases", "/releases"),
             Self::Forks => ("Forks", "/forks"),

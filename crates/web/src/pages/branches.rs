@@ -88,7 +88,7 @@ pub(crate) async fn create(posted: FormPost) -> PageResult {
         match created.await {
             Ok(branch) => {
                 let to = format!("{}/branches", frame.path);
-                return posted.redirect_saying(&to, &format!("Branch {} was created.", branch.name));
+                return posted.redirect_saying(&to, &format!("Branch {} created.", branch.name));
             }
             Err(failure) => failed = Some(failure),
         }

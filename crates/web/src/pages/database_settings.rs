@@ -25,9 +25,9 @@ pub(super) struct DatabaseSettingsNav {
 impl DatabaseSettingsNav {
     pub(super) fn of(frame: &DatabaseFrame, shown: DatabaseSettingsSection) -> Self {
         let all = [
-            (DatabaseSettingsSection::General, "General", ""),
-            (DatabaseSettingsSection::Collaborators, "Collaborators", "/collaborators"),
-            (DatabaseSettingsSection::Hooks, "Hooks", "/hooks"),
+            (Section::General, "General", ""),
+            (Section::Collaborators, "Collaborators", "/collaborators"),
+            (Section::Hooks, "Webhooks", "/hooks"),
         ];
         let link = |(section, label, below): (DatabaseSettingsSection, &'static str, &str)| {
             (label, format!("{}/settings{below}", frame.path), section == shown)

@@ -118,7 +118,7 @@ pub(crate) async fn cancel(posted: FormPost) -> PageResult {
     let id = operation.id;
     let canceled = posted.write(move |hub| -> Result<_, OperationError> { hub.operations().cancel(&user, id, None) });
     match canceled.await {
-        Ok(_) => posted.redirect_saying(&format!("{}/operations/{id}", frame.path), "The operation was canceled."),
+        Ok(_) => posted.redirect_saying(&format!("{}/operations/{id}", frame.path), "Operation canceled."),
         Err(failure) => {
             let page = told(&posted, Filled::default().refused(failure, &[])?).await?;
             posted.refuse(|shell| OperationPage { shell, ..page })

@@ -58,7 +58,7 @@ impl Ref for Branch {
 
     fn consequence(&self) -> String {
         let head = format::short(&self.head);
-        format!("Its commits stay reachable only through other branches and tags. Its head is {head}.")
+        format!("Its commits stay reachable only through other branches and tags. Its latest commit is {head}.")
     }
 }
 
@@ -84,7 +84,7 @@ impl Ref for Tag {
     }
 
     fn consequence(&self) -> String {
-        format!("Nothing names commit {} by this tag any more.", format::short(&self.commit))
+        format!("Commit {} is kept, but no longer has this tag.", format::short(&self.commit))
     }
 }
 
@@ -125,7 +125,7 @@ pub(super) async fn delete<R: Ref>(posted: FormPost) -> PageResult {
         Ok(deleted) => {
             let mut word = R::WORD.to_owned();
             word[..1].make_ascii_uppercase();
-            posted.redirect_saying(&list::<R>(&frame), &format!("{word} {} was deleted.", deleted.name()))
+            posted.redirect_saying(&list::<R>(&frame), &format!("{word} {} deleted.", deleted.name()))
         }
         Err(failure) => {
             let (question, form) = (question(&frame, &named), Filled::default().refused(failure, &[])?);

@@ -152,7 +152,7 @@ pub(crate) async fn create(posted: FormPost) -> PageResult {
         match created.await {
             Ok(release) => {
                 let to = address(&frame, release.tag.as_str());
-                return posted.redirect_saying(&to, &format!("{} is released.", release.title));
+                return posted.redirect_saying(&to, &format!("Release {} published.", release.title));
             }
             Err(failure) => form = form.refused(failure, FIELDS)?,
         }
@@ -189,7 +189,7 @@ pub(crate) async fn edit(posted: FormPost) -> PageResult {
             hub.releases().edit(&access, &of, edit, Some(&as_seen))
         });
         match edited.await {
-            Ok(_) => return posted.redirect_saying(&back, "The release was changed."),
+            Ok(_) => return posted.redirect_saying(&back, "Release saved."),
             Err(failure) => form = form.refused(failure, FIELDS)?,
         }
     }
@@ -199,7 +199,7 @@ pub(crate) async fn edit(posted: FormPost) -> PageResult {
 fn question(frame: &DatabaseFrame, release: &Release) -> ConfirmQuestion {
     ConfirmQuestion {
         title: format!("Delete release {}?", release.title),
-        text: format!("Title and notes are lost. The tag {} and its commit stay.", release.tag),
+        text: format!("This deletes the title and notes. Tag {} and its commit are kept.", release.tag),
         button: "Delete release",
         back: address(frame, release.tag.as_str()),
         hidden: Vec::new(),
@@ -220,7 +220,7 @@ pub(crate) async fn delete(posted: FormPost) -> PageResult {
     match posted.write(move |hub| hub.releases().delete(&access, tag.as_str(), None)).await {
         Ok(release) => {
             let to = format!("{}/releases", frame.path);
-            posted.redirect_saying(&to, &format!("Release {} was deleted.", release.title))
+            posted.redirect_saying(&to, &format!("Release {} deleted.", release.title))
         }
         Err(failure) => {
             let (question, form) = (question(&frame, &release), Filled::default().refused(failure, &[])?);

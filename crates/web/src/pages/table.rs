@@ -207,10 +207,10 @@ fn told(failure: &SqlFailure, looking: &Looking) -> String {
     let seconds = millis.div_ceil(1_000);
     match &looking.sort {
         Some(column) => format!(
-            "Sorting by {column} took longer than {seconds} s and was ended. An index that begins with {column} makes it quick; a filter leaves less to sort."
+            "Sorting by {column} took longer than {seconds} s and was stopped. Add an index that starts with {column}, or filter the rows first."
         ),
         None => format!(
-            "Finding these rows took longer than {seconds} s and was ended. Filter by the key, or by a column with an index."
+            "Finding these rows took longer than {seconds} s and was stopped. Filter by the primary key or by an indexed column."
         ),
     }
 }
@@ -221,13 +221,13 @@ fn summary(beside: &Beside, shown: u64, total: Total) -> String {
         Total::Many => "many rows".to_owned(),
     };
     match (total, shown, beside.number) {
-        (Total::Counted(0), 0, _) => "no rows".to_owned(),
-        (Total::Counted(_), 0, _) => format!("beyond the last of {all}"),
-        (Total::Many, 0, _) => "no rows here".to_owned(),
+        (Total::Counted(0), 0, _) => "No rows".to_owned(),
+        (Total::Counted(_), 0, _) => format!("Past the last of {all}"),
+        (Total::Many, 0, _) => "No rows here".to_owned(),
         (_, shown, Some(first)) => {
             format!("{}–{} of {all}", format::count(first), format::count(first.saturating_add(shown - 1)))
         }
-        (_, shown, None) if beside.next.is_none() => format!("the last {} of {all}", format::count(shown)),
+        (_, shown, None) if beside.next.is_none() => format!("Last {} of {all}", format::count(shown)),
         (_, shown, None) => format!("{} of {all}", format::count(shown)),
     }
 }

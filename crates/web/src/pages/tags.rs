@@ -88,8 +88,7 @@ pub(crate) async fn create(posted: FormPost) -> PageResult {
         });
         match created.await {
             Ok(tag) => {
-                return posted
-                    .redirect_saying(&format!("{}/tags", frame.path), &format!("Tag {} was created.", tag.name));
+                return posted.redirect_saying(&format!("{}/tags", frame.path), &format!("Tag {} created.", tag.name));
             }
             Err(failure) => failed = Some(failure),
         }

@@ -87,9 +87,9 @@ impl<'a> DocumentReader<'a> {
 
     fn credential(&self, operation: &Value) -> &'static str {
         match items(&operation["security"]).map(|way| way.as_object().map_or(0, serde_json::Map::len)).min() {
-            None => "The credential is not looked at.",
-            Some(0) => "Public data needs no token.",
-            Some(_) => "Needs a token.",
+            None => "Tokens are ignored.",
+            Some(0) => "No token needed for public data.",
+            Some(_) => "Requires a token.",
         }
     }
 
@@ -110,7 +110,7 @@ impl<'a> DocumentReader<'a> {
         if rows.is_empty() {
             rows
         } else {
-            format!("<h4>Parameters</h4>{}", table(&["Name", "In", "Type", "Meaning"], &rows))
+            format!("<h4>Parameters</h4>{}", table(&["Name", "In", "Type", "Description"], &rows))
         }
     }
 
@@ -132,7 +132,7 @@ impl<'a> DocumentReader<'a> {
     fn fields(&self, schema: &'a Value) -> String {
         let mut rows = String::new();
         self.rows(self.resolved(schema), &mut rows);
-        if rows.is_empty() { rows } else { table(&["Field", "Type", "Meaning"], &rows) }
+        if rows.is_empty() { rows } else { table(&["Field", "Type", "Description"], &rows) }
     }
 
     fn rows(&self, schema: &'a Value, rows: &mut String) {
@@ -255,7 +255,7 @@ impl<'a> DocumentReader<'a> {
             })
             .collect();
         format!(
-            "<h4>Answer {status}: {}</h4>{}{bodies}",
+            "<h4>Response {status}: {}</h4>{}{bodies}",
             inline(text(&response["description"])),
             self.headers(response)
         )

@@ -64,11 +64,11 @@ fn refs_are_compared_since_they_parted_or_directly() {
     ada.write("ada/rivers", "main", "INSERT INTO rivers VALUES (8,'Oder',840)");
     let browser = Browser::at(&server);
     let sent = browser.get("/ada/rivers/compare?from=main&to=feature%2Fx").expect(303);
-    let page = browser.follow(&sent).expect(200).shows("Inn").shows("since it parted").shows("id=\"open-pull\"");
+    let page = browser.follow(&sent).expect(200).shows("Inn").shows("since it branched").shows("id=\"open-pull\"");
     assert!(!page.text.contains("Oder"));
     browser.get("/ada/rivers/compare/main..feature%2Fx").expect(200).shows("Inn").shows("Oder");
     browser.get("/ada/rivers/compare/main...main").expect(200).shows("No changes");
-    browser.get("/ada/rivers/compare").expect(200).shows("Compared with it");
+    browser.get("/ada/rivers/compare").expect(200).shows(">Compare</label>");
     browser.get("/ada/rivers/compare/main...nope").expect(404).shows("Branch, tag or commit not found");
     browser.get("/ada/rivers/compare/main").expect(404);
 }

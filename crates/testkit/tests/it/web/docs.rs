@@ -48,7 +48,7 @@ fn every_error_has_a_page() {
     let mut count = 0;
     for piece in page.text.split("href=\"/docs/errors/").skip(1) {
         let suffix = piece.split('"').next().unwrap();
-        browser.get(&format!("/docs/errors/{suffix}")).expect(200).shows("What a client does");
+        browser.get(&format!("/docs/errors/{suffix}")).expect(200).shows("What clients should do");
         count += 1;
     }
     assert!(count >= 20, "{count}");

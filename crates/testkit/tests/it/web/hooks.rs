@@ -44,10 +44,10 @@ fn the_secret_is_shown_once_and_another_one_after_a_question() {
         assert!(!ada.get(path).expect(200).text.contains(&first), "{path}");
     }
     let rotate = format!("{hook}/rotate");
-    let question = ada.get(&rotate).expect(200).shows("a new secret?");
+    let question = ada.get(&rotate).expect(200).shows("Rotate the secret?");
     let second = secret(&ada.submit(&question, &rotate, &[]).expect(200));
     assert_ne!(first, second);
-    ada.get(&hook).expect(200).shows("Previous secret signs too");
+    ada.get(&hook).expect(200).shows("also signs until");
 }
 
 #[test]
@@ -55,11 +55,11 @@ fn a_ping_is_delivered_and_delivered_again() {
     let (_server, ada) = yard();
     let receiver = Receiver::start();
     let (_, hook) = register(&ada, &receiver.url());
-    let page = ada.get(&hook).expect(200).shows("Nothing was delivered yet").shows(">Active<");
+    let page = ada.get(&hook).expect(200).shows("No deliveries yet").shows(">Active<");
     let done = ada.submit(&page, &format!("{hook}/ping"), &[]).expect(303);
     let delivery = done.location.unwrap();
     receiver.wait_for(1);
-    let shown = ada.settled(&delivery).shows(">Delivered<").shows("Answered 204").shows("webhook-id: ");
+    let shown = ada.settled(&delivery).shows(">Delivered<").shows("HTTP 204").shows("webhook-id: ");
     let shown = shown.shows("webhook-signature: ").shows(&format!("POST {}", receiver.url()));
     let again = format!("{delivery}/redeliver");
     ada.submit(&shown, &again, &[]).expect(303);
@@ -68,7 +68,7 @@ fn a_ping_is_delivered_and_delivered_again() {
     ada.settled(&delivery).shows("2 attempts");
     let list = format!("{hook}/deliveries");
     ada.get(&format!("{list}?status=delivered")).expect(200).shows("<strong>ping</strong>");
-    ada.get(&format!("{list}?status=failed")).expect(200).shows("<p>None.</p>");
+    ada.get(&format!("{list}?status=failed")).expect(200).shows("<p>No deliveries to show.</p>");
     ada.get(HOOKS).expect(200).shows("last delivery");
 }
 
@@ -83,7 +83,7 @@ fn a_hook_is_edited_switched_off_and_deleted() {
     let off = [("url", receiver.url()), ("branch", "1".to_owned())];
     let off: Vec<(&str, &str)> = off.iter().map(|(name, value)| (*name, value.as_str())).collect();
     ada.submit(&page, &edit, &off).expect(303);
-    ada.get(&hook).expect(200).shows(">Off<").shows("Somebody switched it off").shows("Branches");
+    ada.get(&hook).expect(200).shows(">Inactive<").shows("No events are sent or kept").shows("Branches");
     ada.submit(&page, &edit, &off).expect(422).shows("The hook changed since it was read");
     let delete = format!("{hook}/delete");
     let question = ada.get(&delete).expect(200);
@@ -112,12 +112,12 @@ fn a_receiver_that_is_gone_for_good_switches_the_hook_off_in_words() {
     actor.write("ada/rivers", "main", "insert into r values (1, 'Rhine')");
     receiver.wait_for(1);
     let began = std::time::Instant::now();
-    while !ada.get(&hook).expect(200).text.contains("Switched off") {
+    while !ada.get(&hook).expect(200).text.contains("Disabled") {
         assert!(began.elapsed() < std::time::Duration::from_secs(300));
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    ada.get(&hook).expect(200).shows("gone for good (410)").shows(">Failed<");
-    ada.get(HOOKS).expect(200).shows("Switched off");
+    ada.get(&hook).expect(200).shows("responded with 410 Gone").shows(">Failed<");
+    ada.get(HOOKS).expect(200).shows("Disabled");
     // What a receiver answered is text.
     let hooks = actor.get("/databases/ada/rivers/hooks").expect(200).data();
     assert_eq!(hooks[0]["active"], json!(false));

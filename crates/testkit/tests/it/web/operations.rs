@@ -12,16 +12,16 @@ fn a_fork_is_followed_to_its_end_and_drawn() {
     database(&server, &ada, "ada");
     let bob = sign_up(&server, "bob");
     let form = "/ada/rivers/forks";
-    let page = bob.get(form).expect(200).shows("No forks of it yet").shows("<option value=\"bob\">");
+    let page = bob.get(form).expect(200).shows("No forks yet").shows("<option value=\"bob\">");
     let done = bob.submit(&page, form, &[("owner", "bob")]).expect(303);
     let ended = bob.settled(done.location.as_deref().unwrap());
     ended.shows("Fork to bob").shows(">Succeeded<").shows("href=\"/bob/rivers\"");
     let drawn = ada.get(form).expect(200).shows("aria-label=\"Fork network\"").shows("href=\"/bob/rivers\"");
     assert!(drawn.text.contains("<text") && drawn.text.contains("aria-current=\"true\""));
-    bob.get("/bob/rivers/forks").expect(200).shows("href=\"/ada/rivers\"").shows("No forks of it yet");
+    bob.get("/bob/rivers/forks").expect(200).shows("href=\"/ada/rivers\"").shows("No forks yet");
     bob.submit(&page, form, &[("owner", "bob")]).expect(422).shows("exists already");
     bob.submit(&page, form, &[("owner", "ada")]).expect(403).shows("You may not create databases");
-    Browser::at(&server).get(form).expect(200).shows("Sign in to make a fork");
+    Browser::at(&server).get(form).expect(200).shows("Sign in to fork this database");
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn operations_say_what_they_did_and_why_they_failed() {
     let path = format!("/ada/rivers/operations/{link}");
     let page = ada.get(&path).expect(200).shows("id=\"operation-failure\"").shows("&#60;script&#62;");
     assert!(!page.text.contains("data-live") && !page.text.contains("<script>'"), "{}", page.text);
-    ada.get("/ada/rivers/imports").expect(200).shows("Nothing was imported lately");
+    ada.get("/ada/rivers/imports").expect(200).shows("No recent imports");
     // Of another database, or no operation at all.
     actor.database("lakes");
     for nowhere in [format!("/ada/lakes/operations/{link}"), "/ada/rivers/operations/1".to_owned()] {

@@ -50,7 +50,7 @@ fn settings_are_changed_and_an_empty_organization_is_deleted() {
     let fields = [("display_name", "Acme"), ("description", "Rivers"), ("base_role", "admin")];
     let done = ada.submit(&page, settings, &fields).expect(303);
     ada.follow(&done).expect(200).shows("<option value=\"admin\" selected>").shows("Rivers");
-    ada.submit(&page, settings, &[("base_role", "king")]).expect(422).shows("is read, write or admin");
+    ada.submit(&page, settings, &[("base_role", "king")]).expect(422).shows("Choose read, write or admin");
 
     let new = ada.get("/new").expect(200);
     ada.submit(&new, "/new", &[("owner", "acme"), ("name", "rivers"), ("visibility", "public")]).expect(303);

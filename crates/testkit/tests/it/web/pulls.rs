@@ -202,7 +202,7 @@ fn a_pull_that_publishes_says_so_and_is_withdrawn_by_an_administrator_of_its_sou
     let page = owner.get(&format!("{pull}/diff")).expect(200).shows("Nothing is shown");
     assert!(!page.text.contains("Spree"));
     ada.get("/databases/ada/rivers/pulls/1/diff").expect(422);
-    owner.get("/ada/rivers/settings/visibility").expect(200).shows("Forks that were made of it stay as they are");
+    owner.get("/ada/rivers/settings/visibility").expect(200).shows("Existing forks keep their visibility");
 }
 
 fn with_pull() -> (Server, Actor, Browser, String) {
@@ -306,11 +306,12 @@ fn a_pull_with_a_trigger_or_a_view_says_so_on_each_of_its_pages() {
                CREATE INDEX by_amount ON pay(amount) WHERE amount > 5";
     ada.write("ada/rivers", "evil", sql);
     let form = browser.get(&format!("{PULLS}/new?from=evil&to=main")).expect(200);
-    let form = form.shows("This pull brings a trigger").shows("amount = 1000").shows("WHERE amount &#62; 5");
+    let form =
+        form.shows("This pull request adds or changes a trigger").shows("amount = 1000").shows("WHERE amount &#62; 5");
     let pull = browser.submit(&form, PULLS, &[("title", "One row more")]).expect(303).location.unwrap();
     for tab in ["", "/commits", "/diff", "/conflicts"] {
         let page = browser.get(&format!("{pull}{tab}")).expect(200);
-        page.shows("This pull brings a trigger.").shows("a trigger runs on every write to its table");
+        page.shows("This pull request adds or changes a trigger.").shows("a trigger runs on every write to its table");
     }
     let diff = browser.get(&format!("{pull}/diff")).expect(200);
     let diff = diff.shows("Trigger added").shows("raise").shows("SET amount = 1000").shows("Index added").shows("Lech");
@@ -319,10 +320,10 @@ fn a_pull_with_a_trigger_or_a_view_says_so_on_each_of_its_pages() {
     browser.get("/ada/rivers/compare/main...evil").expect(200).shows("Trigger added").shows("SET amount = 1000");
 
     ada.write("ada/rivers", "evil", "DROP TRIGGER raise; CREATE VIEW rich AS SELECT id FROM pay WHERE amount > 5");
-    browser.get(&pull).expect(200).shows("This pull brings a view.");
+    browser.get(&pull).expect(200).shows("This pull request adds or changes a view.");
     let diff = browser.get(&format!("{pull}/diff")).expect(200).shows("View added");
     assert!(!diff.text.contains("Table added"), "{}", diff.text);
     ada.write("ada/rivers", "evil", "DROP VIEW rich");
     let page = browser.get(&pull).expect(200);
-    assert!(!page.text.contains("This pull brings"), "{}", page.text);
+    assert!(!page.text.contains("This pull request adds or changes"), "{}", page.text);
 }

@@ -11,7 +11,7 @@ fn branches_are_made_from_any_ref_and_deleted_after_a_question() {
     let page = ada.get("/ada/rivers/branches").expect(200).shows(">Default<");
     let form = "/ada/rivers/branches";
     let done = ada.submit(&page, form, &[("name", "draft/one"), ("from", "main")]);
-    ada.follow(&done.expect(303)).expect(200).shows("Branch draft/one was created.").shows(">draft/one<");
+    ada.follow(&done.expect(303)).expect(200).shows("Branch draft/one created.").shows(">draft/one<");
     ada.submit(&page, form, &[("name", "draft/one"), ("from", "main")]).expect(422).shows("exists already");
     ada.submit(&page, form, &[("name", "a..b"), ("from", "main")]).expect(422).shows("holds no &#39;..&#39;");
     let nowhere = ada.submit(&page, form, &[("name", "two"), ("from", "nope")]).expect(422);
@@ -25,7 +25,7 @@ fn branches_are_made_from_any_ref_and_deleted_after_a_question() {
     actor.write("ada/rivers", "draft/one", "insert into r values (1, 'Rhine')");
     let moved = ada.submit(&question, address, &[]).expect(422).shows("It changed since it was read");
     let done = ada.submit(&moved, address, &[]).expect(303);
-    ada.follow(&done).expect(200).shows("Branch draft/one was deleted.");
+    ada.follow(&done).expect(200).shows("Branch draft/one deleted.");
     ada.get(address).expect(404);
     let main = "/ada/rivers/branches/main/delete";
     let question = ada.get(main).expect(200);
@@ -77,7 +77,7 @@ fn tags_keep_what_a_release_stands_on() {
     let (edit, delete) = (format!("{release}/edit"), format!("{release}/delete"));
     let page = ada.get(&edit).expect(200);
     ada.submit(&page, &edit, &[("title", "Two"), ("description", "")]).expect(303);
-    ada.get(release).expect(200).shows("Two").shows("No notes.");
+    ada.get(release).expect(200).shows("Two").shows("No release notes.");
     ada.submit(&page, &edit, &[("title", "Three"), ("description", "")]).expect(422).shows("changed since it was read");
     let question = ada.get(&delete).expect(200);
     ada.submit(&question, &delete, &[]).expect(303);

@@ -12,7 +12,7 @@ fn description_and_default_branch_are_changed_as_they_were_seen() {
     database(&server, &ada, "ada");
     let page = ada.get(SETTINGS).expect(200);
     let done = ada.submit(&page, SETTINGS, &[("description", "Rivers of <Europe>"), ("default_branch", "main")]);
-    ada.follow(&done.expect(303)).expect(200).shows("The settings were saved.").shows("Rivers of &#60;Europe&#62;");
+    ada.follow(&done.expect(303)).expect(200).shows("Settings saved.").shows("Rivers of &#60;Europe&#62;");
     let fields = [("description", "Other"), ("default_branch", "main")];
     ada.submit(&page, SETTINGS, &fields).expect(422).shows("The database changed since it was read");
     let page = ada.get(SETTINGS).expect(200);
@@ -29,13 +29,13 @@ fn visibility_changes_after_a_question_and_sent_twice_does_not_change_back() {
     let ada = sign_up(&server, "ada");
     database(&server, &ada, "ada");
     let address = "/ada/rivers/settings/visibility";
-    let page = ada.get(address).expect(200).shows("Make it private?");
+    let page = ada.get(address).expect(200).shows("Make this database private?");
     for _ in 0..2 {
         ada.submit(&page, address, &[]).expect(303);
         Browser::at(&server).get("/ada/rivers").expect(404);
     }
     ada.submit(&page, address, &[("visibility", "secret")]).expect(422);
-    let page = ada.get(address).expect(200).shows("Make it public?");
+    let page = ada.get(address).expect(200).shows("Make this database public?");
     ada.submit(&page, address, &[]).expect(303);
     Browser::at(&server).get("/ada/rivers").expect(200);
 }
@@ -47,9 +47,11 @@ fn collaborators_come_change_and_go() {
     database(&server, &ada, "ada");
     let address = "/ada/rivers/settings/collaborators";
     let remove = "/ada/rivers/settings/collaborators/remove";
-    let page = ada.get(address).expect(200).shows("Nobody else");
+    let page = ada.get(address).expect(200).shows("No collaborators yet");
     ada.submit(&page, address, &[("username", "nobody"), ("role", "read")]).expect(422).shows("No user");
-    ada.submit(&page, address, &[("username", "bob"), ("role", "king")]).expect(422).shows("is read, write or admin");
+    ada.submit(&page, address, &[("username", "bob"), ("role", "king")])
+        .expect(422)
+        .shows("Choose read, write or admin");
     ada.submit(&page, address, &[("username", "ada"), ("role", "read")]).expect(422).shows("owns the database");
     bob.get(SETTINGS).expect(403);
     ada.submit(&page, address, &[("username", "BOB"), ("role", "admin")]).expect(303);
@@ -76,7 +78,7 @@ fn a_database_is_deleted_by_who_types_its_name() {
         ada.submit(&page, address, &[("name", wrong)]).expect(422).shows("Nothing was deleted");
     }
     let done = ada.submit(&page, address, &[("name", "ada/rivers")]).expect(303);
-    ada.follow(&done).expect(200).shows("The database ada/rivers was deleted.");
+    ada.follow(&done).expect(200).shows("Database ada/rivers deleted.");
     ada.get("/ada/rivers").expect(404);
 }
 

@@ -20,9 +20,9 @@ const FIELDS: &[&str] = &["username", "role"];
 
 /// Roles as forms name them, and what they allow.
 pub(crate) const ROLES: &[(&str, &str)] = &[
-    ("read", "Read: see and query"),
-    ("write", "Write: change data and refs"),
-    ("admin", "Admin: change settings too"),
+    ("read", "Read: view and query data"),
+    ("write", "Write: change data, branches and tags"),
+    ("admin", "Admin: manage settings and access"),
 ];
 
 /// The role of a name.
@@ -31,7 +31,7 @@ pub(crate) fn role_named(name: &str) -> Result<Role, &'static str> {
         "read" => Ok(Role::Read),
         "write" => Ok(Role::Write),
         "admin" => Ok(Role::Admin),
-        _ => Err("is read, write or admin"),
+        _ => Err("Choose read, write or admin."),
     }
 }
 
@@ -105,7 +105,7 @@ pub(crate) async fn put(posted: FormPost) -> PageResult {
             Ok((one, _)) => {
                 let to = format!("{}/settings/collaborators", frame.path);
                 return posted
-                    .redirect_saying(&to, &format!("{} has the {} role now.", one.username, role_name(one.role)));
+                    .redirect_saying(&to, &format!("{} now has the {} role.", one.username, role_name(one.role)));
             }
             Err(failure) => form = form.refused(failure, FIELDS)?,
         }
@@ -123,7 +123,7 @@ pub(crate) async fn remove(posted: FormPost) -> PageResult {
             let is_viewer = posted.caller.user().is_some_and(|user| user.id == one.user_id);
             // Who removed themselves may not see the settings any more.
             let to = if is_viewer { "/".to_owned() } else { format!("{}/settings/collaborators", frame.path) };
-            posted.redirect_saying(&to, &format!("{} is no collaborator any more.", one.username))
+            posted.redirect_saying(&to, &format!("{} is no longer a collaborator.", one.username))
         }
         Err(failure) => {
             let form = Filled::default().with("role", "read").refused(failure, &[])?;

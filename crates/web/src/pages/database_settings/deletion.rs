@@ -29,11 +29,11 @@ pub(crate) async fn delete(posted: FormPost) -> PageResult {
     let name = format!("{}/{}", frame.owner, frame.name);
     if posted.form.line("name") == name {
         match posted.write(move |hub| hub.databases().delete(&access, None)).await {
-            Ok(_) => return posted.redirect_saying("/", &format!("The database {name} was deleted.")),
+            Ok(_) => return posted.redirect_saying("/", &format!("Database {name} deleted.")),
             Err(failure) => form = form.refused(failure, &[])?,
         }
     } else {
-        form.fault("name", format!("Type {name} to confirm. Nothing was deleted."));
+        form.fault("name", format!("Nothing was deleted. Type {name} to confirm."));
     }
     posted.refuse(|shell| DatabaseDeletionPage { shell, frame, form })
 }

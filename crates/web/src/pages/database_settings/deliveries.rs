@@ -136,9 +136,9 @@ fn page(frame: DatabaseFrame, details: DeliveryDetails, now: Timestamp, form: Fi
 fn tried(number: usize, attempt: &Attempt, now: Timestamp) -> Try {
     let (result, class) = match (attempt.response_status, attempt.error) {
         (_, Some(error)) => (told(error).to_owned(), "bad"),
-        (Some(status), None) if (200..300).contains(&status) => (format!("Answered {status}"), "good"),
-        (Some(status), None) => (format!("Answered {status}"), "bad"),
-        (None, None) => ("No answer".to_owned(), "bad"),
+        (Some(status), None) if (200..300).contains(&status) => (format!("HTTP {status}"), "good"),
+        (Some(status), None) => (format!("HTTP {status}"), "bad"),
+        (None, None) => ("No response".to_owned(), "bad"),
     };
     Try {
         number,
@@ -153,13 +153,13 @@ fn tried(number: usize, attempt: &Attempt, now: Timestamp) -> Try {
 
 const fn told(error: AttemptError) -> &'static str {
     match error {
-        AttemptError::Timeout => "No answer in time",
+        AttemptError::Timeout => "Timed out",
         AttemptError::Refused => "Connection refused",
-        AttemptError::Dns => "The name of the host leads nowhere",
-        AttemptError::Tls => "No trusted certificate",
-        AttemptError::BlockedAddress => "The address is in a network that hooks may not reach",
-        AttemptError::Redirect => "Answered with a redirect, which is not followed",
-        AttemptError::Connection => "The connection broke",
+        AttemptError::Dns => "Host name not found",
+        AttemptError::Tls => "TLS certificate not trusted",
+        AttemptError::BlockedAddress => "The address is in a network that webhooks can't reach",
+        AttemptError::Redirect => "Responded with a redirect, which is not followed",
+        AttemptError::Connection => "Connection lost",
     }
 }
 
@@ -168,8 +168,7 @@ pub(crate) async fn redeliver(posted: FormPost) -> PageResult {
     let (access, frame, details) = named(&posted).await?;
     let (hook, id) = (details.delivery.hook_id, details.delivery.id);
     match posted.write(move |hub| hub.deliveries().redeliver(&access, hook, id, None)).await {
-        Ok(_) => posted
-            .redirect_saying(&format!("{}/{hook}/deliveries/{id}", address(&frame)), "It is being delivered again."),
+        Ok(_) => posted.redirect_saying(&format!("{}/{hook}/deliveries/{id}", address(&frame)), "Redelivery started."),
         Err(failure) => {
             let form = Filled::default().refused(failure, &[])?;
             let page = page(frame, details, posted.state.hub.now(), form);

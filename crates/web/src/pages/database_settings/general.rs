@@ -52,7 +52,7 @@ pub(crate) async fn edit(posted: FormPost) -> PageResult {
             hub.databases().edit(&access, edit, Some(&as_seen))
         });
         match edited.await {
-            Ok(_) => return posted.redirect_saying(&format!("{}/settings", frame.path), "The settings were saved."),
+            Ok(_) => return posted.redirect_saying(&format!("{}/settings", frame.path), "Settings saved."),
             Err(failure) => form = form.refused(failure, FIELDS)?,
         }
     }
@@ -78,30 +78,30 @@ fn forks_stay(forks: &[DatabaseLocator]) -> String {
     let names: Vec<String> = forks.iter().take(FORKS).map(ToString::to_string).collect();
     let more = if forks.len() > FORKS { " and more" } else { "" };
     match names.is_empty() {
-        true => "Forks that were made of it stay as they are; you see none.".to_owned(),
-        false => format!("Forks that were made of it stay as they are. Those you see: {}{more}.", names.join(", ")),
+        true => "Existing forks keep their visibility; there are none that you can see.".to_owned(),
+        false => format!("Existing forks keep their visibility. Forks you can see: {}{more}.", names.join(", ")),
     }
 }
 
 fn asked(frame: &DatabaseFrame, forks: &[DatabaseLocator]) -> ConfirmQuestion {
     let (title, text, button) = if frame.is_private {
         (
-            "Make it public?",
-            "Everybody can then see and query it with all of its history, and fork it: every commit that its branches, tags, releases and pulls \
-             reach, also rows that were changed or deleted since, and its pulls, comments and operations. Pulls from databases that are not \
-             public close, and what they show is hidden, unless their authors agreed that everybody may see it."
+            "Make this database public?",
+            "Anyone will be able to see, query and fork it with its full history: every commit reachable from its branches, tags, releases \
+             and pull requests, including rows that were changed or deleted since, and its pull requests, comments and operations. Pull \
+             requests from databases that aren't public are closed and their changes hidden, unless their authors agreed to make them public."
                 .to_owned(),
-            "Make it public",
+            "Make public",
         )
     } else {
         (
-            "Make it private?",
+            "Make this database private?",
             format!(
-                "Only you, its collaborators and members of its organization will see it. Its pulls to other databases close, and what they \
-                 show there is hidden unless it was merged. {}",
+                "Only you, its collaborators and members of its organization will be able to see it. Its pull requests to other databases \
+                 are closed, and changes that weren't merged are hidden there. {}",
                 forks_stay(forks)
             ),
-            "Make it private",
+            "Make private",
         )
     };
     ConfirmQuestion {
@@ -129,7 +129,7 @@ pub(crate) async fn change_visibility(posted: FormPost) -> PageResult {
         "private" => Visibility::Private,
         _ => {
             let question = question(&posted, &access, &frame).await?;
-            let form = Filled::default().wrong("", "It is public or private.");
+            let form = Filled::default().wrong("", "Choose public or private.");
             return confirm::ask_again(&posted, frame, question, form);
         }
     };
@@ -138,8 +138,8 @@ pub(crate) async fn change_visibility(posted: FormPost) -> PageResult {
     match posted.write(move |hub| hub.databases().edit(&of, edit, None)).await {
         Ok(_) => {
             let said = match visibility {
-                Visibility::Public => "The database is public now.",
-                Visibility::Private => "The database is private now.",
+                Visibility::Public => "The database is now public.",
+                Visibility::Private => "The database is now private.",
             };
             posted.redirect_saying(&format!("{}/settings", frame.path), said)
         }

@@ -29,8 +29,8 @@ const FIELDS: &[&str] = &["url", "events"];
 
 /// Events a hook can want: their names in forms, and what they are.
 pub(super) const EVENTS: &[(&str, HookEvent, &str)] = &[
-    ("push", HookEvent::Push, "Pushes: a branch moved to another commit"),
-    ("pull_request", HookEvent::PullRequest, "Pulls: opened, closed, reopened, merged"),
+    ("push", HookEvent::Push, "Pushes: a branch moves to another commit"),
+    ("pull_request", HookEvent::PullRequest, "Pull requests: opened, closed, reopened, merged"),
     ("branch", HookEvent::Branch, "Branches: created, deleted"),
 ];
 
@@ -109,7 +109,7 @@ pub(crate) async fn create(posted: FormPost) -> PageResult {
     let mut form = posted.form.again();
     let (events, is_active) = (checked(&posted.form), posted.form.is_checked("active"));
     if events.is_empty() {
-        form.fault("events", "Choose at least one.");
+        form.fault("events", "Choose at least one event.");
     } else {
         let made = async {
             let url = posted.hook_address(&access, &posted.form.line("url")).await?;
@@ -117,7 +117,7 @@ pub(crate) async fn create(posted: FormPost) -> PageResult {
             posted.write(move |hub| hub.hooks().create(&access, wanted, None)).await
         };
         match made.await {
-            Ok(made) => return with_secret(&posted, frame, &made, "The hook is registered."),
+            Ok(made) => return with_secret(&posted, frame, &made, "Webhook created"),
             Err(failure) => form = form.refused(failure, FIELDS)?,
         }
     }
@@ -216,7 +216,7 @@ pub(crate) async fn edit(posted: FormPost) -> PageResult {
     let (events, is_active) = (checked(&posted.form), posted.form.is_checked("active"));
     let back = format!("{}/{id}", address(&frame));
     if events.is_empty() {
-        form.fault("events", "Choose at least one.");
+        form.fault("events", "Choose at least one event.");
     } else {
         let seen = posted.form.line("seen");
         let edited = async {
@@ -230,7 +230,7 @@ pub(crate) async fn edit(posted: FormPost) -> PageResult {
                 .await
         };
         match edited.await {
-            Ok(_) => return posted.redirect_saying(&back, "The hook was changed."),
+            Ok(_) => return posted.redirect_saying(&back, "Webhook saved."),
             Err(failure) => form = form.refused(failure, FIELDS)?,
         }
     }
@@ -246,13 +246,13 @@ pub(crate) async fn ping(posted: FormPost) -> PageResult {
     posted.redirect(&format!("{}/{id}/deliveries/{}", address(&frame), details.delivery.id))
 }
 
-fn rotation(frame: &DatabaseFrame, view: &HookView) -> ConfirmQuestion {
-    ConfirmQuestion {
-        title: "Give the hook a new secret?".to_owned(),
-        text: "For a day deliveries are signed with both, so that the receiver can change over. Then the old one is \
-               worthless."
+fn rotation(frame: &Frame, view: &HookView) -> Question {
+    Question {
+        title: "Rotate the secret?".to_owned(),
+        text: "Deliveries are signed with both the old and the new secret for one day, so that you can update the receiver. \
+               After that, only the new one is used."
             .to_owned(),
-        button: "Make a new secret",
+        button: "Rotate secret",
         back: format!("{}/{}", address(frame), view.hook.id),
         hidden: Vec::new(),
     }
@@ -270,14 +270,17 @@ pub(crate) async fn rotate(posted: FormPost) -> PageResult {
     let (access, frame, view) = named(&posted).await?;
     let id = view.hook.id;
     let made = posted.write(move |hub| hub.hooks().rotate_secret(&access, id, None)).await?;
-    with_secret(&posted, frame, &made, "The hook has a new secret.")
+    with_secret(&posted, frame, &made, "Secret rotated")
 }
 
-fn deletion(frame: &DatabaseFrame, view: &HookView) -> ConfirmQuestion {
-    ConfirmQuestion {
-        title: "Delete the hook?".to_owned(),
-        text: format!("{} hears nothing any more, and the log of its deliveries is lost.", view.hook.url),
-        button: "Delete hook",
+fn deletion(frame: &Frame, view: &HookView) -> Question {
+    Question {
+        title: "Delete this webhook?".to_owned(),
+        text: format!(
+            "{} will receive no more deliveries, and the delivery log is deleted. This can't be undone.",
+            view.hook.url
+        ),
+        button: "Delete webhook",
         back: format!("{}/{}", address(frame), view.hook.id),
         hidden: Vec::new(),
     }
@@ -295,5 +298,5 @@ pub(crate) async fn delete(posted: FormPost) -> PageResult {
     let (access, frame, view) = named(&posted).await?;
     let id = view.hook.id;
     posted.write(move |hub| hub.hooks().delete(&access, id, None)).await?;
-    posted.redirect_saying(&address(&frame), "The hook was deleted.")
+    posted.redirect_saying(&address(&frame), "Webhook deleted.")
 }

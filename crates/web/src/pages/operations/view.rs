@@ -52,7 +52,7 @@ impl OperationView {
         let (title, mut facts, statements) = work(&operation.work);
         if operation.is_concealed() {
             facts.retain(|(label, _)| *label != MESSAGE);
-            facts.push(("Commit", "not reachable any more".to_owned()));
+            facts.push(("Commit", "no longer reachable".to_owned()));
         }
         let (status, class) = status(&operation.status);
         let (results, rows) = match &operation.status {
@@ -112,21 +112,21 @@ fn work(work: &Work) -> (String, Vec<(&'static str, String)>, Option<String>) {
                 ("Into", ends.to_branch.to_string()),
                 (MESSAGE, message.clone()),
             ];
-            (format!("Merge of pull {pull}"), facts, None)
+            (format!("Merge pull request #{pull}"), facts, None)
         }
         Work::Fork { owner, .. } => (format!("Fork to {owner}"), Vec::new(), None),
         Work::Import(import) => {
             let mut facts = vec![("Branch", import.branch.to_string()), ("Mode", mode(import.mode).to_owned())];
             if let Some(branch) = &import.pull_branch {
-                facts.push(("Pull from", branch.to_string()));
+                facts.push(("Pull request from", branch.to_string()));
             }
             if !import.primary_keys.is_empty() {
                 facts.push(("Primary key", import.primary_keys.join(", ")));
             }
             facts.push((MESSAGE, import.message.clone()));
             let title = match import.table.as_str() {
-                "" => format!("Import of {}", import.file_name),
-                table => format!("Import of {} into {table}", import.file_name),
+                "" => format!("Import {}", import.file_name),
+                table => format!("Import {} into {table}", import.file_name),
             };
             (title, facts, None)
         }
@@ -136,9 +136,9 @@ fn work(work: &Work) -> (String, Vec<(&'static str, String)>, Option<String>) {
 const fn mode(mode: ImportMode) -> &'static str {
     match mode {
         ImportMode::Create => "new table",
-        ImportMode::Overwrite => "a new table in place of the old one",
-        ImportMode::Update => "rows added and changed by key",
-        ImportMode::Replace => "all rows replaced, columns kept",
+        ImportMode::Overwrite => "replace table",
+        ImportMode::Update => "add and update rows by key",
+        ImportMode::Replace => "replace all rows, keep columns",
     }
 }
 
@@ -148,9 +148,9 @@ fn results(outcome: &Outcome, frame: &DatabaseFrame) -> (Vec<OperationLink>, Opt
         links.push(OperationLink { label: "Database", text: locator.to_string(), href: paths::database(locator) });
     }
     if let Some(pull) = outcome.pull {
-        links.push(OperationLink {
-            label: "Pull",
-            text: format!("Pull {pull}"),
+        links.push(Link {
+            label: "Pull request",
+            text: format!("#{pull}"),
             href: format!("{}/pulls/{pull}", frame.path),
         });
     }

@@ -29,24 +29,22 @@ impl HookItem {
         let hook = &view.hook;
         let (state, class, why) = match (hook.active, hook.disabled_reason) {
             (true, _) if hook.failing_since.is_some() => {
-                ("Failing", "bad", Some("Its receiver takes no deliveries at present; they are tried again for days."))
+                ("Failing", "bad", Some("Deliveries are failing. We'll keep retrying."))
             }
             (true, _) => ("Active", "good", None),
             (false, Some(DisabledReason::Gone)) => (
-                "Switched off",
+                "Disabled",
                 "bad",
-                Some(
-                    "The receiver answered that it is gone for good (410). Edit the hook and switch it on when it is back.",
-                ),
+                Some("The receiver responded with 410 Gone. When it is back, edit the webhook and activate it."),
             ),
             (false, Some(DisabledReason::Failing)) => (
-                "Switched off",
+                "Disabled",
                 "bad",
                 Some(
-                    "Nothing but failures for days. Mend the receiver, try it with a ping, then edit the hook and switch it on.",
+                    "Every delivery failed for days. Fix the receiver, test it with a ping, then edit the webhook and activate it.",
                 ),
             ),
-            (false, None) => ("Off", "waits", Some("Somebody switched it off. Events are not kept for it.")),
+            (false, None) => ("Inactive", "waits", Some("No events are sent or kept while the webhook is inactive.")),
         };
         let events = EVENTS.iter().filter(|(_, event, _)| hook.events.contains(event));
         let events: Vec<&str> = events.map(|(_, _, text)| text.split(':').next().unwrap_or_default()).collect();
@@ -95,7 +93,7 @@ impl DeliveryItem {
             href: format!("{}/{}/deliveries/{}", address(frame), delivery.hook_id, delivery.id),
             event: match delivery.event {
                 EventName::Push => "push",
-                EventName::PullRequest => "pull",
+                EventName::PullRequest => "pull request",
                 EventName::Branch => "branch",
                 EventName::Ping => "ping",
             },
