@@ -48,7 +48,7 @@ fn from_a_write_to_the_merge(javascript: JavaScript) {
     chromium.send("#commit");
     comes_to_show(&chromium, javascript, "#live", "2 rows changed");
     chromium.send("#open-pull");
-    chromium.shows("#merges", "merge without a conflict");
+    chromium.shows("#merges", "No conflicts with main");
     assert_eq!(chromium.property("#title", "value"), "Measure again");
 
     // Meanwhile the target changes the same row.
@@ -56,7 +56,7 @@ fn from_a_write_to_the_merge(javascript: JavaScript) {
     chromium.send("#open");
     let pull = chromium.path();
     chromium.shows("#state", "open");
-    chromium.shows("#live", "Both branches changed the same things");
+    chromium.shows("#live", "This branch has conflicts with main");
     chromium.send("#see-conflicts");
     chromium.shows(".side-base", "1233");
     chromium.shows(".side-ours", "1111");
@@ -66,7 +66,7 @@ fn from_a_write_to_the_merge(javascript: JavaScript) {
     chromium.fill("#message", "Trust the new gauge");
     chromium.send("#merge");
     assert_eq!(chromium.path(), pull);
-    comes_to_show(&chromium, javascript, "#end", "merged it");
+    comes_to_show(&chromium, javascript, "#end", "merged this");
     comes_to_show(&chromium, javascript, "#state", "merged");
     let rows = actor.read("ada/rivers", "main", "select id, name, km from rivers order by id");
     assert_eq!(rows, json!([["1", "Rhine", "1000"], ["2", "Elbe", "1094"], ["3", "Lech", "256"]]));
@@ -94,7 +94,7 @@ fn a_pull_is_previewed_as_soon_as_its_branch_is_chosen() {
     chromium.go("/ada/rivers/pulls/new");
     chromium.shows("main", "Choose a branch");
     chromium.fill("#from", &format!("names{TAB}"));
-    chromium.shows("#merges", "merge without a conflict");
+    chromium.shows("#merges", "No conflicts with main");
     chromium.shows("main", "Rhine");
     assert!(chromium.path().contains("from=names"), "what is previewed can be shared: {}", chromium.path());
 }
@@ -129,7 +129,7 @@ fn a_merge_is_followed_without_reloading_the_page() {
         // Those that still wait give way to the merge; the others are refused.
         actor.post(&format!("{write}/cancel"), &json!({}));
     }
-    chromium.shows("#end", "merged it");
+    chromium.shows("#end", "merged this");
     chromium.shows("#state", "merged");
     assert_eq!(chromium.run("return window.busy.length"), 0, "the page was not loaded again, and was refused");
 }

@@ -42,15 +42,15 @@ fn from_a_write_over_a_conflict_to_the_merge() {
     let written = wait_for(&browser, sent.location.as_deref().unwrap(), "id=\"open-pull\"").shows("2 rows changed");
     let link = written.text.split_once("/ada/rivers/pulls/new?").unwrap().1.split('"').next().unwrap();
     let address = format!("{PULLS}/new?{}", link.replace("&#38;", "&"));
-    let page = browser.get(&address).expect(200).shows("merge without a conflict").shows("Rhine").shows("Measure");
+    let page = browser.get(&address).expect(200).shows("No conflicts with main").shows("Rhine").shows("Measure");
     assert_eq!(page.value_of("title"), "Measure");
 
     // Meanwhile main changes the same row.
     ada.write("ada/rivers", "main", "UPDATE rivers SET km = 1111 WHERE id = 1");
-    browser.get(&address).expect(200).shows("somebody has to decide who wins");
+    browser.get(&address).expect(200).shows("resolve the conflicts before merging");
     let sent = browser.submit(&page, PULLS, &[("title", "Measure again")]).expect(303);
     let pull = sent.location.clone().unwrap();
-    browser.follow(&sent).expect(200).shows("Both branches changed the same things");
+    browser.follow(&sent).expect(200).shows("This branch has conflicts with main");
     browser.get(&format!("{pull}/diff")).expect(200).shows("Lech").shows("<span class=\"cell number\">1000</span>");
     browser.get(&format!("{pull}/commits")).expect(200).shows("Measure");
 
@@ -60,25 +60,25 @@ fn from_a_write_over_a_conflict_to_the_merge() {
     let conflicts = conflicts.shows("<mark><span class=\"cell number\">1000</span></mark>").shows("Rhein");
     let merge = format!("{pull}/merge");
     browser.submit(&conflicts, &merge, &[]).expect(303);
-    wait_for(&browser, &pull, "The last merge changed nothing");
+    wait_for(&browser, &pull, "The last merge failed");
 
     browser.submit(&conflicts, &merge, &[("side-0", "theirs"), ("message", "Trust the new gauge")]).expect(303);
     wait_for(&browser, &pull, "id=\"end\"")
-        .shows("<strong>ada</strong> merged it")
+        .shows("<strong>ada</strong> merged this")
         .shows("state merged\" id=\"state\"");
     let rows = ada.read("ada/rivers", "main", "SELECT id, name, km FROM rivers WHERE id IN (1, 4) ORDER BY id");
     assert_eq!(rows, serde_json::json!([["1", "Rhine", "1000"], ["4", "Lech", "256"]]));
     browser.get("/ada/rivers/commits").expect(200).shows("Trust the new gauge");
     browser.get(&format!("{pull}/diff")).expect(200).shows("Lech");
-    browser.get(&format!("{pull}/conflicts")).expect(200).shows("a pull that is merged");
+    browser.get(&format!("{pull}/conflicts")).expect(200).shows("This pull request is merged");
 }
 
 #[test]
 fn pulls_are_listed_by_state_and_found_by_words() {
     let (server, ada, _) = rivers();
     let browser = signed_in(&server, "ada");
-    browser.get(PULLS).expect(200).shows("None is open");
-    browser.get(&format!("{PULLS}?state=all")).expect(200).shows("No pulls yet");
+    browser.get(PULLS).expect(200).shows("No open pull requests");
+    browser.get(&format!("{PULLS}?state=all")).expect(200).shows("No pull requests yet");
     for n in 0..32 {
         branch(&ada, &format!("b{n}"));
         ada.write("ada/rivers", &format!("b{n}"), &format!("INSERT INTO rivers VALUES ({},'x',1)", 100 + n));
@@ -92,8 +92,8 @@ fn pulls_are_listed_by_state_and_found_by_words() {
     let pull = browser.get(&format!("{PULLS}/1")).expect(200);
     browser.submit(&pull, &format!("{PULLS}/1/state"), &[("state", "closed")]).expect(303);
     browser.get(&format!("{PULLS}?state=closed")).expect(200).shows("Change number 0<");
-    browser.get(&format!("{PULLS}?state=merged")).expect(200).shows("None is merged");
-    browser.get(&format!("{PULLS}?q=nothing+like+it")).expect(200).shows("Nothing found");
+    browser.get(&format!("{PULLS}?state=merged")).expect(200).shows("No merged pull requests");
+    browser.get(&format!("{PULLS}?q=nothing+like+it")).expect(200).shows("No pull requests found");
 }
 
 #[test]
@@ -103,13 +103,13 @@ fn a_pull_is_discussed_edited_closed_and_reopened() {
     ada.write("ada/rivers", "work", "DELETE FROM rivers WHERE id = 3");
     let (browser, ben) = (signed_in(&server, "ada"), signed_in(&server, "ben"));
     let pull = open(&browser, "work", "Less rivers");
-    let page = ben.get(&pull).expect(200).shows("<em>not</em>").shows("can merge it");
+    let page = ben.get(&pull).expect(200).shows("<em>not</em>").shows("can merge");
     assert!(!page.text.contains("id=\"close\"") && !page.text.contains("id=\"merge\""));
     let comments = format!("{pull}/comments");
     let said = ben.submit(&page, &comments, &[("body", "It should be **fewer**")]).expect(303);
     assert!(said.location.as_deref().unwrap().starts_with(&format!("{pull}#comment-")));
     ben.get(&pull).expect(200).shows("<strong>fewer</strong>");
-    ben.submit(&page, &comments, &[("body", "  ")]).expect(422).shows("write something first");
+    ben.submit(&page, &comments, &[("body", "  ")]).expect(422).shows("Enter a comment first");
     let long = ben.submit(&page, &comments, &[("body", &"x".repeat(65_537))]);
     assert_eq!(long.status, 422);
     ben.get(&format!("{pull}/edit")).expect(403);
@@ -124,12 +124,12 @@ fn a_pull_is_discussed_edited_closed_and_reopened() {
     let page = browser.get(&pull).expect(200).shows("Fewer rivers").shows("No description.");
     let state = format!("{pull}/state");
     let closed = browser.submit(&page, &state, &[("state", "closed")]).expect(303);
-    let page = browser.follow(&closed).expect(200).shows("id=\"reopen\"").shows("<strong>ada</strong> closed it");
+    let page = browser.follow(&closed).expect(200).shows("id=\"reopen\"").shows("<strong>ada</strong> closed this");
     browser.submit(&page, &state, &[("state", "nonsense")]).expect(404);
     let merge = browser.submit(&page, &state, &[("state", "open")]).expect(303);
-    let page = browser.follow(&merge).expect(200).shows("id=\"close\"").shows("<strong>ada</strong> reopened it");
+    let page = browser.follow(&merge).expect(200).shows("id=\"close\"").shows("<strong>ada</strong> reopened this");
     let place = |text: &str| page.text.find(text).unwrap();
-    assert!(place("<strong>fewer</strong>") < place("closed it") && place("closed it") < place("reopened it"));
+    assert!(place("<strong>fewer</strong>") < place("closed this") && place("closed this") < place("reopened this"));
     browser.submit(&page, &format!("{pull}/merge"), &[]).expect(303);
     wait_for(&browser, &pull, "id=\"end\"");
     let late = browser.submit(&page, &state, &[("state", "closed")]).expect(303);
@@ -150,16 +150,16 @@ fn a_pull_comes_from_a_fork_and_what_does_not_fit_is_said() {
     let new = |query: &str| browser.get(&format!("{PULLS}/new?{query}"));
     new("").expect(200).shows("Choose a branch").shows("ben/rivers");
     let from_fork = "source=ben/rivers&from=main&to=main";
-    let page = new(from_fork).expect(200).shows("have to be fetched before the preview");
+    let page = new(from_fork).expect(200).shows("to see a preview");
     let prepared = browser.submit(&page, &format!("{PULLS}/new/prepare"), &[]).expect(303);
     browser.follow(&prepared).expect(200);
     wait_for(&browser, &format!("{PULLS}/new?{from_fork}"), "Spree");
-    let page = new(from_fork).expect(200).shows("Spree").shows("merge without a conflict");
+    let page = new(from_fork).expect(200).shows("Spree").shows("No conflicts with main");
     assert!(!page.text.contains("id=\"publishes\""), "both are public");
     for (query, text) in [
-        ("from=main&to=main", "the two branches are the same"),
-        ("from=nope&to=main", "no branch"),
-        ("source=ben/nothere&from=main&to=main", "There is no such source database"),
+        ("from=main&to=main", "The two branches are the same"),
+        ("from=nope&to=main", "No branch"),
+        ("source=ben/nothere&from=main&to=main", "The source database doesn't exist"),
         ("source=ben/lakes&from=main&to=main", "is not of the same fork network"),
     ] {
         new(query).expect(200).shows("id=\"refused\"").shows(&escaped(text));
@@ -168,7 +168,7 @@ fn a_pull_comes_from_a_fork_and_what_does_not_fit_is_said() {
     browser.submit(&page, action, &[("title", " ")]).expect(422).shows("the title must not be blank").shows("Spree");
     let opened = browser.submit(&page, action, &[("title", "A river of ours")]).expect(303);
     browser.follow(&opened).expect(200).shows("ben/rivers:main");
-    new("source=ben/rivers&from=main&to=main").expect(200).shows("Such a pull is open already");
+    new("source=ben/rivers&from=main&to=main").expect(200).shows("A pull request for these branches is already open");
     let again = browser.submit(&page, action, &[("title", "Again")]).expect(422);
     assert!(again.text.contains("/ada/rivers/pulls/1"));
     let owner = signed_in(&server, "ada");
@@ -186,20 +186,23 @@ fn a_pull_that_publishes_says_so_and_is_withdrawn_by_an_administrator_of_its_sou
     ben.patch("/databases/ben/rivers", &serde_json::json!({"visibility": "private"})).expect(200);
     let browser = signed_in(&server, "ben");
     let form = format!("{PULLS}/new?source=ben/rivers&from=main&to=main");
-    let page = browser.get(&form).expect(200).shows("This pull publishes the branch");
-    browser.submit(&page, PULLS, &[("title", "Ours")]).expect(422).shows("Tick that everybody may see the branch");
+    let page = browser.get(&form).expect(200).shows("This pull request makes the branch public");
+    browser
+        .submit(&page, PULLS, &[("title", "Ours")])
+        .expect(422)
+        .shows("Select the box that makes the branch visible");
     browser.submit(&page, PULLS, &[("title", "Ours"), ("publish", "yes")]).expect(303);
     let pull = format!("{PULLS}/1");
     wait_for(&browser, &format!("{pull}/diff"), "Spree");
     let owner = signed_in(&server, "ada");
-    let seen = owner.get(&pull).expect(200).shows("Shows the source branch at");
+    let seen = owner.get(&pull).expect(200).shows("Showing the source branch at");
     assert!(!seen.text.contains("id=\"withdraw\""), "only an administrator of the source");
     owner.get(&format!("{pull}/withdraw")).expect(403);
     browser.get(&pull).expect(200).shows("id=\"withdraw\"");
-    let page = browser.get(&format!("{pull}/withdraw")).expect(200).shows("cannot be reopened");
+    let page = browser.get(&format!("{pull}/withdraw")).expect(200).shows("be reopened");
     browser.submit(&page, &format!("{pull}/withdraw"), &[]).expect(303);
-    owner.get(&pull).expect(200).shows("Nothing is shown");
-    let page = owner.get(&format!("{pull}/diff")).expect(200).shows("Nothing is shown");
+    owner.get(&pull).expect(200).shows("Changes are hidden");
+    let page = owner.get(&format!("{pull}/diff")).expect(200).shows("Changes are hidden");
     assert!(!page.text.contains("Spree"));
     ada.get("/databases/ada/rivers/pulls/1/diff").expect(422);
     owner.get("/ada/rivers/settings/visibility").expect(200).shows("Existing forks keep their visibility");

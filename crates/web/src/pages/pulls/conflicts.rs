@@ -137,7 +137,7 @@ fn one_table(name: &str, found: &[Conflict], skip: usize, path: &str, branches: 
     let next = (skip + PAGE).to_string();
     ConflictTable {
         name: name.to_owned(),
-        count: format!("from conflict {} on", format::count(skip as u64 + 1)),
+        count: format!("starting at conflict {}", format::count(skip as u64 + 1)),
         has_sides: false,
         conflicts: found.iter().take(PAGE).map(|conflict| shown(conflict, branches)).collect(),
         more: (found.len() > PAGE).then(|| paths::with_query(path, &[("table", name), ("skip", &next)])),

@@ -113,7 +113,7 @@ pub(crate) async fn comment(posted: FormPost) -> PageResult {
     let text = posted.form.text("body");
     let body = match text.trim().is_empty() {
         true => {
-            form.fault("body", "write something first");
+            form.fault("body", "Enter a comment first.");
             None
         }
         false => form.checked("body", LongText::parse(text)),
@@ -250,13 +250,13 @@ async fn merging<L: Level>(
         return Ok((Merging::Over, None));
     }
     let failed = match last {
-        Some(OperationStatus::Queued) => return Ok((Merging::UnderWay("The merge waits for its turn."), None)),
-        Some(OperationStatus::Running) => return Ok((Merging::UnderWay("The pull is being merged."), None)),
+        Some(OperationStatus::Queued) => return Ok((Merging::UnderWay("The merge is queued."), None)),
+        Some(OperationStatus::Running) => return Ok((Merging::UnderWay("Merging…"), None)),
         Some(OperationStatus::Failed(failure)) => Some(failure.detail),
         Some(OperationStatus::Succeeded(_)) | None => None,
     };
     if pull.content.fetch_due_at.is_some() {
-        return Ok((Merging::UnderWay("The commits of the source branch are being fetched."), failed));
+        return Ok((Merging::UnderWay("Fetching the commits of the source branch…"), failed));
     }
     let edges = match edges(visit, access, pull).await? {
         Ok(edges) => edges,

@@ -68,7 +68,7 @@ pub(crate) async fn set_state(posted: FormPost) -> PageResult {
         ) => posted.redirect_saying(&head.path, &format!("Nothing was changed: {error}.")),
         Err(PullError::NeedsPublish) => posted.redirect_saying(
             &head.path,
-            "Nothing was changed: the source database is not public. Tick that everybody may see the branch, then reopen the pull.",
+            "Nothing was changed: the source database is private. Select the box that makes its branch visible to everyone, then reopen the pull request.",
         ),
         Err(error) => Err(PageError::refused(error.into(), posted.request())),
     }
@@ -79,12 +79,11 @@ pub(crate) async fn ask_to_withdraw(visit: PageContext) -> PageResult {
     let (access, frame, pull, head) = open::<Participate>(&visit, PullTab::Conversation).await?;
     let (owner, name) = (frame.owner.clone(), frame.name.clone());
     visit.read(move |hub| hub.pulls().withdrawable(access.caller(), &owner, &name, pull.number)).await?;
-    let question = ConfirmQuestion {
-        title: format!("Withdraw pull {}?", head.number),
-        text:
-            "The commits and changes that the pull shows are hidden at once. The pull is closed and cannot be reopened."
-                .to_owned(),
-        button: "Withdraw the pull",
+    let question = Question {
+        title: format!("Withdraw pull request #{}?", head.number),
+        text: "Its commits and changes are hidden right away. The pull request is closed and can't be reopened."
+            .to_owned(),
+        button: "Withdraw pull request",
         back: head.path,
         hidden: Vec::new(),
     };
@@ -102,5 +101,5 @@ pub(crate) async fn withdraw(posted: FormPost) -> PageResult {
         })
         .await;
     withdrawn?;
-    posted.redirect_saying(&head.path, "The pull was withdrawn. What it showed is hidden.")
+    posted.redirect_saying(&head.path, "Pull request withdrawn. Its changes are hidden.")
 }

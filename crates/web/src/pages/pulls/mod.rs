@@ -17,8 +17,8 @@ use branchyard_domain::usecases::PullEdges;
 use branchyard_domain::values::PullNumber;
 
 use crate::changes::Brings;
-use crate::database::{self, DatabaseFrame, DatabaseTab};
-use crate::error_page::PageError;
+use crate::database::{self, Frame, Tab};
+use crate::error_page::{Stop, sentence};
 use crate::format::{self, Markup};
 use crate::page_context::PageContext;
 use crate::paths;
@@ -134,7 +134,7 @@ async fn read<L: Level>(
 }
 
 /// What is said while the commits of a source are not in the base.
-const FETCHING: &str = "The commits of the source branch are being fetched. Reload the page in a moment.";
+const FETCHING: &str = "The commits of the source branch are still being fetched. Reload the page in a moment.";
 
 /// The commits a pull stands between, or in words why there are none.
 async fn edges<L: Level>(
@@ -145,8 +145,8 @@ async fn edges<L: Level>(
     let (access, pull) = (access.clone(), pull.clone());
     let found = visit
         .read(move |hub| match hub.pulls().edges(&access, &pull) {
-            Err(PullError::BranchMissing(text)) => Ok(Err(text)),
-            Err(error @ PullError::NotShown(_)) => Ok(Err(format!("Nothing is shown: {error}."))),
+            Err(PullError::BranchMissing(text)) => Ok(Err(sentence(&text))),
+            Err(error @ PullError::NotShown(_)) => Ok(Err(format!("Changes are hidden: {error}."))),
             Err(PullError::Preparing) => Ok(Err(FETCHING.to_owned())),
             other => other.map(Ok),
         })
@@ -158,9 +158,9 @@ async fn edges<L: Level>(
 fn trouble(error: PullError) -> Result<String, PullError> {
     match error {
         PullError::Fault(Fault::Engine(EngineError::CannotMerge(text))) => {
-            Ok(format!("The engine cannot merge this: {text}"))
+            Ok(format!("These branches can't be merged: {text}"))
         }
-        error @ PullError::TooSlow => Ok(error.to_string()),
+        PullError::TooSlow => Ok("Checking for conflicts took too long. Try again later.".to_owned()),
         other => Err(other),
     }
 }

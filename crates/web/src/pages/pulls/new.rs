@@ -9,10 +9,10 @@ use branchyard_domain::values::{LongText, PullNumber, Title};
 use branchyard_http_common::ApiError;
 
 use super::trouble;
-use crate::changes::{self, Changes, ChangesQuery};
-use crate::database::{self, DatabaseFrame, DatabaseTab};
-use crate::error_page::PageError;
-use crate::forms::{Filled, FormPost};
+use crate::changes::{self, Asked, Changes};
+use crate::database::{self, Frame, Tab};
+use crate::error_page::{Stop, sentence};
+use crate::forms::{Filled, Posted};
 use crate::layout::Shell;
 use crate::log::{self, CommitLine};
 use crate::page_context::{PageContext, PageResult};
@@ -110,10 +110,8 @@ pub(crate) async fn prepare(posted: FormPost) -> PageResult {
         // The page says what is wrong with the two ends.
         Err(error) => match refused(error) {
             Ok(_) => posted.redirect(&path),
-            Err(error @ PullError::TooManyPreviews) => {
-                posted.redirect_saying(&path, &format!("Not prepared: {error}."))
-            }
-            Err(error) => Err(PageError::refused(error.into(), posted.request())),
+            Err(error @ PullError::TooManyPreviews) => posted.redirect_saying(&path, &format!("No preview: {error}.")),
+            Err(error) => Err(Stop::refused(error.into(), posted.request())),
         },
     }
 }
@@ -148,9 +146,9 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
         match posted.write(move |hub| Ok::<_, Fault>(hub.pulls().open(&of, wanted, None))).await? {
             Ok(pull) => return posted.redirect(&format!("{pulls}/{}", pull.number)),
             Err(error) => match refused(error) {
-                Ok(CompareOutcome::Refused(text)) => form.fault("", text),
-                Ok(_) => form.fault("", "such a pull is open already"),
-                Err(error) => return Err(PageError::refused(error.into(), posted.request())),
+                Ok(Looked::Refused(text)) => form.fault("", text),
+                Ok(_) => form.fault("", "A pull request for these branches is already open."),
+                Err(error) => return Err(Stop::refused(error.into(), posted.request())),
             },
         }
     }
@@ -163,16 +161,16 @@ fn refused(error: PullError) -> Result<CompareOutcome, PullError> {
     match error {
         PullError::Duplicate(number) => Ok(CompareOutcome::Duplicate(number)),
         PullError::NoSuchSource => {
-            Ok(CompareOutcome::Refused("There is no such source database, or you may not see it.".to_owned()))
+            Ok(Looked::Refused("The source database doesn't exist, or you don't have access.".to_owned()))
         }
         error @ (PullError::OtherNetwork(_)
         | PullError::SameBranch
         | PullError::NoSuchBranch { .. }
         | PullError::OtherTarget(_)
         | PullError::SourceDenied
-        | PullError::BranchMissing(_)) => Ok(CompareOutcome::Refused(error.to_string())),
-        PullError::NeedsPublish => Ok(CompareOutcome::Refused(
-            "The source database is not public. Tick that everybody may see the branch, then open the pull.".to_owned(),
+        | PullError::BranchMissing(_)) => Ok(Looked::Refused(sentence(&error.to_string()))),
+        PullError::NeedsPublish => Ok(Looked::Refused(
+            "The source database is private. Select the box that makes the branch visible to everyone, then open the pull request.".to_owned(),
         )),
         other => Err(other),
     }
