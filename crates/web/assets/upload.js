@@ -20,21 +20,21 @@ if (importForm) {
     request.setRequestHeader("x-csrf-token", form.dataset.token);
     request.upload.addEventListener("progress", (event) => told(event.loaded));
     request.addEventListener("load", () => request.status === 204 ? done() : failed(new Error(
-      request.status === 403 ? "The page is out of date: reload it." : `The server did not take the file (${request.status}).`)));
-    request.addEventListener("error", () => failed(new Error("The connection broke. Try again.")));
-    request.addEventListener("abort", () => failed(new Error("Stopped. Nothing was changed.")));
+      request.status === 403 ? "This page is out of date. Reload it and try again." : `Upload failed (HTTP ${request.status}).`)));
+    request.addEventListener("error", () => failed(new Error("Connection lost. Try again.")));
+    request.addEventListener("abort", () => failed(new Error("Upload stopped. Nothing was changed.")));
     request.send(bytes);
   });
 
   const show = (sent, size) => {
     bar.value = sent / size;
-    text.textContent = `Sending: ${Math.floor(100 * sent / size)} %`;
+    text.textContent = `Uploading: ${Math.floor(100 * sent / size)}%`;
   };
 
   const send = async (file) => {
     const asked = new URLSearchParams({ csrf: form.dataset.token, name: file.name, size: file.size, file_type: form.elements.file_type.value });
     const answer = await fetch(form.dataset.open, { method: "POST", body: asked });
-    if (!answer.headers.get("content-type")?.startsWith("application/json")) throw new Error("The page is out of date: reload it.");
+    if (!answer.headers.get("content-type")?.startsWith("application/json")) throw new Error("This page is out of date. Reload it and try again.");
     const session = await answer.json();
     if (!answer.ok) throw new Error(session.error);
     const length = Math.ceil(file.size / session.parts.length);
@@ -42,7 +42,7 @@ if (importForm) {
       const begin = index * length;
       await put(address, file.slice(begin, begin + length), (sent) => show(begin + sent, file.size));
     }
-    text.textContent = "Looking at it";
+    text.textContent = "Preparing the preview…";
     bar.removeAttribute("value");
     location.assign(session.next);
   };

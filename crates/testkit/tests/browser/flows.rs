@@ -135,7 +135,7 @@ fn a_file_that_cannot_be_read_is_refused_where_it_was_chosen() {
     chromium.go("/ada/rivers/imports/new");
     chromium.choose("#file", &path);
     chromium.click("#send-file");
-    chromium.shows("#upload-error", "choose its format");
+    chromium.shows("#upload-error", "Choose a format");
 }
 
 #[test]

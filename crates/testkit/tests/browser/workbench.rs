@@ -64,7 +64,7 @@ fn a_statement_is_run_without_javascript() {
     chromium.shows("#sql-error", "nam");
     chromium.fill("#q", "delete from rivers");
     chromium.send("#run");
-    chromium.shows("#sql-writes", "one statement that reads");
+    chromium.shows("#sql-writes", "one read-only statement");
     chromium.send("#write-link");
     assert_eq!(chromium.property("#q", "value").trim(), "delete from rivers");
 }

@@ -33,7 +33,9 @@ fn format_of(chosen: &str, file_name: &str) -> Result<FileType, &'static str> {
         "" => endings.contains(&ending.as_str()),
         _ => *name == chosen,
     });
-    found.map(|(_, file_type, ..)| *file_type).ok_or("The name of the file does not say what it is: choose its format.")
+    found
+        .map(|(_, file_type, ..)| *file_type)
+        .ok_or("The format can't be detected from the file name. Choose a format.")
 }
 
 /// What a format is called.
@@ -43,10 +45,10 @@ fn format_name(file_type: FileType) -> &'static str {
 
 /// Ways to treat the table: their names in forms, and what they do.
 const MODES: &[(&str, ImportMode, &str)] = &[
-    ("create", ImportMode::Create, "Make a new table"),
-    ("overwrite", ImportMode::Overwrite, "Make the table anew, with the columns of the file"),
-    ("update", ImportMode::Update, "Add rows, and change those with the same key"),
-    ("replace", ImportMode::Replace, "Replace all rows, keep the columns of the table"),
+    ("create", ImportMode::Create, "Create a new table"),
+    ("overwrite", ImportMode::Overwrite, "Replace the table (structure and data)"),
+    ("update", ImportMode::Update, "Add rows and update those with the same key"),
+    ("replace", ImportMode::Replace, "Replace all rows, keep the columns"),
 ];
 
 #[cfg(test)]

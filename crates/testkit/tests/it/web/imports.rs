@@ -82,11 +82,11 @@ fn what_is_wrong_with_a_file_is_said_by_line_and_early() {
         "{}",
         page.text
     );
-    send(&ada, "notes.txt", b"x").expect(422).shows("choose its format");
+    send(&ada, "notes.txt", b"x").expect(422).shows("Choose a format");
     send(&ada, "empty.csv", b"").expect(422).shows("the file is empty");
     let script =
         send(&ada, "make.sql", b"create table s (id integer primary key); insert into s values (1)").expect(303);
-    let page = ada.follow(&script).expect(200).shows("A script");
+    let page = ada.follow(&script).expect(200).shows("This is a SQL script");
     let action = script.location.as_deref().unwrap().split('?').next().unwrap().to_owned();
     let fields = [("table_name", ""), ("import_operation", "create"), ("branch_name", "main"), ("landing", "branch")];
     let done = ada.submit(&page, &action, &fields).expect(303);

@@ -11,7 +11,7 @@ fn sql(q: &str) -> String {
 fn a_read_gives_rows_types_and_an_address_to_share() {
     let (server, ..) = rivers();
     let browser = Browser::at(&server);
-    browser.get("/ada/rivers/sql").expect(200).shows("Ask something").shows("data-word=\"km\"");
+    browser.get("/ada/rivers/sql").expect(200).shows("Run a query").shows("data-word=\"km\"");
     let page = browser.get(&sql("SELECT name, km, NULL AS gone, x'00ff' AS bytes FROM rivers ORDER BY id LIMIT 2"));
     let page = page.expect(200).shows("2 rows in ").shows("Rhein").shows("<span class=\"type\">TEXT</span>");
     let page =
@@ -30,7 +30,7 @@ fn rows_cells_and_columns_beyond_the_limits_are_cut_and_said_to_be() {
     let (server, ..) = rivers();
     let browser = Browser::at(&server);
     let many = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM n WHERE x<501) SELECT x FROM n";
-    let page = browser.get(&sql(many)).expect(200).shows("The first 500 rows").shows(">500</td>");
+    let page = browser.get(&sql(many)).expect(200).shows("First 500 rows").shows(">500</td>");
     assert!(!page.text.contains(">501</td>"));
     let exact = many.replace("501", "500");
     browser.get(&sql(&exact)).expect(200).shows("500 rows in ");
@@ -51,7 +51,7 @@ fn a_write_becomes_a_commit_on_a_branch() {
     let form = browser.get("/ada/rivers/sql/write").expect(200);
     let fields = [("q", q), ("message", "Measure the Isar"), ("branch", "main"), ("target", "branch")];
     let sent = browser.submit(&form, "/ada/rivers/sql/write", &fields).expect(303);
-    browser.follow(&sent).expect(200).shows("1 row changed,").shows("as commit");
+    browser.follow(&sent).expect(200).shows("1 row changed in").shows("commit <a");
     assert_eq!(ada.read("ada/rivers", "main", "SELECT km FROM rivers WHERE id = 3")[0][0], "295");
     browser.get("/ada/rivers/commits").expect(200).shows("Measure the Isar");
 
@@ -66,12 +66,12 @@ fn what_is_wrong_with_a_write_stands_beside_its_field() {
     let browser = signed_in(&server, "ada");
     let form = browser.get("/ada/rivers/sql/write").expect(200);
     let send = |fields: &[(&str, &str)]| browser.submit(&form, "/ada/rivers/sql/write", fields);
-    send(&[("q", " "), ("branch", "main")]).expect(422).shows("write at least one statement");
+    send(&[("q", " "), ("branch", "main")]).expect(422).shows("Enter at least one statement");
     let missing = send(&[("q", "DELETE FROM rivers"), ("branch", "nope")]).expect(422);
-    let missing = missing.shows(&escaped("there is no branch 'nope'"));
+    let missing = missing.shows(&escaped("There is no branch 'nope'"));
     assert!(missing.text.contains("DELETE FROM rivers"), "the statements are still there");
     let taken = [("q", "DELETE FROM rivers"), ("branch", "main"), ("target", "pull"), ("new_branch", "main")];
-    send(&taken).expect(422).shows("exists already");
+    send(&taken).expect(422).shows("already exists");
     let bad = [("q", "DELETE FROM rivers"), ("branch", "main"), ("target", "pull"), ("new_branch", "a b~")];
     send(&bad).expect(422).shows("id=\"new_branch-error\"");
 }
@@ -84,7 +84,7 @@ fn statements_may_have_a_megabyte() {
     let most = format!("SELECT '{}'", "x".repeat((1 << 20) - 9));
     let fields = [("q", most.as_str()), ("branch", "main"), ("target", "branch")];
     let sent = browser.submit(&form, "/ada/rivers/sql/write", &fields).expect(303);
-    browser.follow(&sent).expect(200).shows("Only their beginning is shown.");
+    browser.follow(&sent).expect(200).shows("Only the beginning is shown.");
     // The answer repeats what was sent, which is more than pages of a browser may have.
     let (_, token) = form.hidden_fields("/ada/rivers/sql/write").remove(0);
     let session = browser.cookies.borrow()["branchyard_session"].clone();
@@ -94,7 +94,7 @@ fn statements_may_have_a_megabyte() {
     let request = request.header("Content-Type", "application/x-www-form-urlencoded");
     let answer = request.body(format!("csrf={token}&branch=main&q={}+", most.replace(' ', "+"))).send().unwrap();
     assert_eq!(answer.status(), 422);
-    assert!(answer.text().unwrap().contains("statements may have 1048576 bytes, these have 1048577"));
+    assert!(answer.text().unwrap().contains("at most 1048576 bytes; these have 1048577"));
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn only_writers_write_and_only_by_our_forms() {
     let (server, ..) = rivers();
     let q = "DELETE FROM rivers";
     let stranger = Browser::at(&server);
-    let page = stranger.get(&sql(q)).expect(200).shows("you need the write role");
+    let page = stranger.get(&sql(q)).expect(200).shows("you need write access");
     assert!(!page.text.contains("id=\"write\""));
     stranger.get("/ada/rivers/sql/write").expect(303);
     let ben = signed_in(&server, "ben");

@@ -170,7 +170,7 @@ pub(crate) async fn start(posted: FormPost) -> PageResult {
     let form = posted.form.again();
     let mode = MODES.iter().find(|(name, ..)| *name == posted.form.line("import_operation"));
     let form = match mode {
-        None => form.wrong("import_operation", "is create, overwrite, update or replace"),
+        None => form.wrong("import_operation", "Choose a mode from the list."),
         Some((_, mode, _)) => {
             let typed = posted.form.line("primary_keys_typed");
             let typed = typed.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());

@@ -45,8 +45,8 @@ struct NewImportPage {
     limit: String,
 }
 
-fn page(visit: &PageContext, frame: DatabaseFrame, form: Filled) -> NewImportPage {
-    let formats = std::iter::once(("", "By the name of the file"));
+fn page(visit: &Visit, frame: Frame, form: Filled) -> NewImportPage {
+    let formats = std::iter::once(("", "Detect automatically"));
     let formats = formats.chain(FORMATS.iter().map(|(name, .., text)| (*name, *text))).collect();
     let endings = FORMATS.iter().flat_map(|(_, _, endings, _)| endings.iter()).map(|ending| format!(".{ending}"));
     let size = |bytes: u64| format::size(i64::try_from(bytes).unwrap_or(i64::MAX));
@@ -132,8 +132,8 @@ async fn let_it_end(body: UploadBody) {
     body.drain().await;
 }
 
-fn too_slow() -> PageError {
-    Problem::new(ErrorCode::ValidationFailed, "the file came too slowly; try again").into()
+fn too_slow() -> Stop {
+    Problem::new(ErrorCode::ValidationFailed, "the upload was too slow; try again").into()
 }
 
 /// Takes the form: its token first, then what the file is, then the file, which goes to the store as it comes.
@@ -181,7 +181,7 @@ pub(crate) async fn open(posted: FormPost) -> PageResult {
         Err(why) => return refused(why.to_owned()),
     };
     let Ok(content_length) = posted.form.line("size").parse::<u64>() else {
-        return refused("The size of the file is not a number.".to_owned());
+        return refused("The file size is not a number.".to_owned());
     };
     let most = u64::from(posted.state.hub.limits().import_parts);
     let num_parts = content_length.div_ceil(PART_BYTES).clamp(1, most.max(1));
@@ -196,7 +196,7 @@ pub(crate) async fn open(posted: FormPost) -> PageResult {
         }
         Err(failure) => {
             let form = Filled::default().refused(failure, &[])?;
-            refused(form.error("").unwrap_or("The file was not taken.").to_owned())
+            refused(form.error("").unwrap_or("The file could not be uploaded.").to_owned())
         }
     }
 }

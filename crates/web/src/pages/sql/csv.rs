@@ -11,8 +11,9 @@ use branchyard_domain::usecases::ReadEnd;
 use branchyard_http_common::{CsvFile, Ending, First, download_channel};
 use branchyard_problem_details::{ErrorCode, Problem};
 
-use crate::database::{self, DatabaseTab};
-use crate::page_context::{PageContext, PageResult};
+use super::read::explained;
+use crate::database::{self, Tab};
+use crate::visit::{Answer, Visit};
 
 /// How it ended: with the text of what the statement is to blame for.
 type CsvEnd = Result<(), String>;
@@ -32,7 +33,7 @@ pub(crate) async fn get(visit: PageContext) -> PageResult {
         let query = ReadQuery { sql: &sql, timeout, canceled };
         let ending = match hub.sql().read(&access, &at.commit, &query, &mut file)? {
             ReadEnd::Done(_) => Ending::Whole(Ok(())),
-            ReadEnd::Failed(failure) => Ending::Broken(Err(failure.to_string())),
+            ReadEnd::Failed(failure) => Ending::Broken(Err(explained(&failure))),
         };
         file.writer.end(ending);
         Ok(())

@@ -134,9 +134,9 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let outlines = visit.read(move |hub| outlines(hub, &of, &commit)).await?;
     let max = visit.state.config.sql.max_statement_bytes_get;
     let outcome = match q.len() {
-        _ if q.trim().is_empty() => ReadOutcome::Nothing,
-        long if long > max => ReadOutcome::Failed(format!(
-            "An address holds a statement of {max} bytes, this one has {long}. Send it to the API by POST."
+        _ if q.trim().is_empty() => Outcome::Nothing,
+        long if long > max => Outcome::Failed(format!(
+            "This statement has {long} bytes; a URL can hold {max}. Send it to the API with POST instead."
         )),
         _ => run(&visit, &access, &frame, &at, &q).await?,
     };
@@ -162,7 +162,7 @@ async fn run(
         ReadEnd::Done(_) => {
             let count = format::counted(rows.rows.len() as u64, "row", "rows");
             let summary = if rows.has_more {
-                format!("The first {count}, in {milliseconds} ms. There are more: download them all, or ask for fewer.")
+                format!("First {count} in {milliseconds} ms. Download the CSV for all rows, or narrow the query.")
             } else {
                 format!("{count} in {milliseconds} ms")
             };
@@ -172,7 +172,17 @@ async fn run(
         ReadEnd::Failed(SqlFailure::NotARead | SqlFailure::SeveralStatements) => {
             Ok(ReadOutcome::Writes(frame.may_write.then(|| write_address(frame, q))))
         }
-        ReadEnd::Failed(failure) => Ok(ReadOutcome::Failed(failure.to_string())),
+        ReadEnd::Failed(failure) => Ok(Outcome::Failed(explained(&failure))),
+    }
+}
+
+/// Describes a failed statement for people. Only the timeout needs other words than those of the APIs.
+pub(super) fn explained(failure: &SqlFailure) -> String {
+    match failure {
+        SqlFailure::TimedOut(millis) => {
+            format!("The query took longer than {} s and was stopped.", millis.div_ceil(1_000))
+        }
+        other => other.to_string(),
     }
 }
 

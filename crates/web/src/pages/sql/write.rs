@@ -7,9 +7,9 @@ use branchyard_domain::usecases::SqlWrite;
 use branchyard_domain::values::{LongText, RefName};
 
 use super::{Outlines, outlines};
-use crate::database::{self, DatabaseFrame, DatabaseTab};
-use crate::error_page::PageError;
-use crate::forms::{Filled, FormPost};
+use crate::database::{self, Frame, Tab};
+use crate::error_page::{Stop, sentence};
+use crate::forms::{Filled, Posted};
 use crate::layout::Shell;
 use crate::page_context::{PageContext, PageResult};
 use crate::settled;
@@ -75,14 +75,14 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
     let mut form = posted.form.again();
     let max = posted.state.config.sql.max_statement_bytes;
     if q.trim().is_empty() {
-        form.fault("q", "write at least one statement");
+        form.fault("q", "Enter at least one statement.");
     } else if q.len() > max {
-        form.fault("q", format!("statements may have {max} bytes, these have {}", q.len()));
+        form.fault("q", format!("Statements can have at most {max} bytes; these have {}.", q.len()));
     }
     let message = form.checked("message", LongText::parse(posted.form.text("message")));
     let WriteForm { branches, outlines, is_branch } = prepare(&posted, &access, &branch).await?;
     if !is_branch {
-        form.fault("branch", format!("there is no branch '{branch}'"));
+        form.fault("branch", format!("There is no branch '{branch}'."));
     }
     let to_branch = match posted.form.line("target") == "pull" {
         true => fresh_branch(&posted, &access, &mut form).await?,
@@ -99,8 +99,10 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
             settled::soon(&posted, operation.id).await;
             posted.redirect(&format!("{writes}/{}", operation.id))
         }
-        Err(error @ (OperationError::QueueFull(_) | OperationError::NoSuchBranch(_))) => refuse(form.wrong("", error)),
-        Err(error) => Err(PageError::refused(error.into(), posted.request())),
+        Err(error @ (OperationError::QueueFull(_) | OperationError::NoSuchBranch(_))) => {
+            refuse(form.wrong("", sentence(&error.to_string())))
+        }
+        Err(error) => Err(Stop::refused(error.into(), posted.request())),
     }
 }
 
@@ -121,7 +123,7 @@ async fn fresh_branch(
         })
         .await?;
     if is_taken {
-        form.fault("new_branch", format!("branch '{name}' exists already; choose another name"));
+        form.fault("new_branch", format!("Branch '{name}' already exists. Choose another name."));
     }
     Ok(Some(parsed))
 }

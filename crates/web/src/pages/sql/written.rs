@@ -60,11 +60,11 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     };
     let (from, branch) = (from_branch.to_string(), to_branch.to_string());
     let standing = match operation.status {
-        _ if is_concealed => WriteStatus::Concealed,
-        OperationStatus::Queued => WriteStatus::Waiting("It waits for its turn."),
-        OperationStatus::Running => WriteStatus::Waiting("It is running."),
-        OperationStatus::Succeeded(outcome) => WriteStatus::Done(done(&frame, outcome, &from, &branch)),
-        OperationStatus::Failed(failure) => WriteStatus::Failed(failure.detail),
+        _ if is_concealed => Standing::Concealed,
+        OperationStatus::Queued => Standing::Waiting("Queued…"),
+        OperationStatus::Running => Standing::Waiting("Running…"),
+        OperationStatus::Succeeded(outcome) => Standing::Done(done(&frame, outcome, &from, &branch)),
+        OperationStatus::Failed(failure) => Standing::Failed(failure.detail),
     };
     let editor = format!("{}/sql/write", frame.path);
     let end = statements.char_indices().nth(SHOWN).map(|(end, _)| end);
