@@ -45,7 +45,7 @@ pub(crate) struct Plot {
 pub(crate) fn amount(value: f64, unit: &str) -> String {
     match unit {
         "Bytes" => format::size(whole(value)),
-        "Percent" => format!("{} %", short(value)),
+        "Percent" => format!("{}%", short(value)),
         "Milliseconds" => format!("{} ms", short(value)),
         _ => short(value),
     }
@@ -235,7 +235,7 @@ mod tests {
             assert_eq!(short(value), text, "{value}");
         }
         assert_eq!(amount(1_536.0, "Bytes"), "1.5 KiB");
-        assert_eq!((amount(3.25, "Percent"), amount(7.0, "Milliseconds")), ("3.25 %".into(), "7 ms".into()));
+        assert_eq!((amount(3.25, "Percent"), amount(7.0, "Milliseconds")), ("3.25%".into(), "7 ms".into()));
     }
 
     #[test]
@@ -273,7 +273,7 @@ mod tests {
         data.series = vec![(Series::CpuUsed, vec![Some(12.5)])];
         let plot = Plot::of(&data, from, to).expect("a plot");
         let svg = plot.svg.to_string();
-        assert!(svg.contains("role=\"img\"") && svg.contains("CPU: now 12.5 %"), "{svg}");
+        assert!(svg.contains("role=\"img\"") && svg.contains("CPU: now 12.5%"), "{svg}");
         assert_eq!(plot.summaries.len(), 1);
     }
 }

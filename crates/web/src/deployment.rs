@@ -66,7 +66,7 @@ impl DeploymentStanding {
         let (label, class, is_moving) = match health {
             Health::Ok => ("Started", "good", false),
             Health::Starting => ("Starting", "runs", true),
-            Health::CrashLoop => ("Ends again and again", "bad", true),
+            Health::CrashLoop => ("Crash loop", "bad", true),
             Health::DiskFull => ("Disk full", "bad", false),
             Health::Stopping => ("Stopping", "runs", true),
             Health::Stopped => ("Stopped", "over", false),

@@ -90,7 +90,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
 pub(crate) async fn create(posted: FormPost) -> PageResult {
     let (access, _, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Backups).await?;
     match posted.write(move |hub| hub.deployments().back_up(&access, None)).await {
-        Ok(_) => posted.redirect_saying(&format!("{}/backups", frame.path), "A backup is being made."),
+        Ok(_) => posted.redirect_saying(&format!("{}/backups", frame.path), "Backup started."),
         Err(failure) => {
             let page = filled(&posted, Filled::default().refused(failure, &[])?).await?;
             posted.refuse(|shell| BackupsPage { shell, ..page })
@@ -101,7 +101,9 @@ pub(crate) async fn create(posted: FormPost) -> PageResult {
 fn question(frame: &DeploymentFrame, id: &str) -> ConfirmQuestion {
     ConfirmQuestion {
         title: "Delete this backup?".to_owned(),
-        text: format!("The backup {id} is removed with its files, and nothing can be started from it any more."),
+        text: format!(
+            "Backup {id} and its files are permanently deleted. You can no longer start a deployment from it."
+        ),
         button: "Delete backup",
         back: format!("{}/backups", frame.path),
         hidden: Vec::new(),
@@ -124,7 +126,7 @@ pub(crate) async fn delete(posted: FormPost) -> PageResult {
     let id = posted.segment("backup");
     let asked = id.clone();
     match posted.write(move |hub| hub.deployments().remove_backup(&access, &asked)).await {
-        Ok(_) => posted.redirect_saying(&format!("{}/backups", frame.path), "The backup was deleted."),
+        Ok(_) => posted.redirect_saying(&format!("{}/backups", frame.path), "Backup deleted."),
         Err(failure) => {
             let form = Filled::default().refused(failure, &[])?;
             let question = question(&frame, &id);

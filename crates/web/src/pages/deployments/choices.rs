@@ -74,7 +74,7 @@ impl Chosen {
     pub(super) fn read(form: &Form, filled: &mut Filled, place: Option<(&str, &str)>) -> Option<Self> {
         let sent = form.line("place");
         let (cloud, zone) = place.or_else(|| sent.split_once('/')).unwrap_or_default();
-        let whole = form.line("volume_size_gb").parse::<u32>().map_err(|_| "Write a whole number of gigabytes.");
+        let whole = form.line("volume_size_gb").parse::<u32>().map_err(|_| "Enter a whole number of gigabytes.");
         let volume_gb = filled.checked("volume_size_gb", whole)?;
         Some(Self {
             cloud: cloud.to_owned(),
@@ -148,7 +148,7 @@ pub(super) fn offer(
         .map(|kind| SizeChoice {
             id: kind.id.clone(),
             name: kind.name.clone(),
-            text: format!("{} CPU, {} GB of memory. {}", kind.cpus, kind.memory_gb, kind.description),
+            text: format!("{} CPU, {} GB memory. {}", kind.cpus, kind.memory_gb, kind.description),
             price: money::dollars(kind.hourly_cost.per_month()),
         })
         .collect();
@@ -157,7 +157,7 @@ pub(super) fn offer(
     let mut volumes: Vec<(String, String)> = Vec::new();
     for option in of_size.filter_map(|id| catalogue.storage_option(id)) {
         let label = format!(
-            "{}: {} a GB and month, {} to {} GB",
+            "{}: {} per GB a month, {} to {} GB",
             option.name,
             money::dollars(option.monthly_cost_per_gb),
             option.min_size_gb,

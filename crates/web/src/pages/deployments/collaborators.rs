@@ -17,10 +17,10 @@ const FIELDS: &[&str] = &["username", "role"];
 
 /// Roles: their names in forms, the roles, and what they allow.
 const ROLES: &[(&str, DeploymentRole, &str)] = &[
-    ("reader", DeploymentRole::Reader, "Reader: see it, read by SQL"),
-    ("reader_and_pulls", DeploymentRole::ReaderAndPulls, "Reader and pulls: open pulls too"),
-    ("writer", DeploymentRole::Writer, "Writer: write by SQL too"),
-    ("admin", DeploymentRole::Admin, "Admin: everything"),
+    ("reader", DeploymentRole::Reader, "Reader: view and query data"),
+    ("reader_and_pulls", DeploymentRole::ReaderAndPulls, "Reader and pull requests: also open pull requests"),
+    ("writer", DeploymentRole::Writer, "Writer: also change data"),
+    ("admin", DeploymentRole::Admin, "Admin: full access"),
 ];
 
 /// The name of a role.
@@ -35,7 +35,7 @@ pub(super) const fn role_name(role: DeploymentRole) -> &'static str {
 
 fn role_named(name: &str) -> Result<DeploymentRole, &'static str> {
     let found = ROLES.iter().find(|(word, ..)| *word == name).map(|(_, role, _)| *role);
-    found.ok_or("is reader, reader_and_pulls, writer or admin")
+    found.ok_or("Choose a role from the list.")
 }
 
 struct DeploymentCollaboratorRow {
@@ -95,7 +95,7 @@ pub(crate) async fn put(posted: FormPost) -> PageResult {
         match put.await {
             Ok((one, _)) => {
                 let to = format!("{}/settings/collaborators", frame.path);
-                let said = format!("{} has the role {} now.", one.username, role_name(one.role));
+                let said = format!("{} now has the role {}.", one.username, role_name(one.role));
                 return posted.redirect_saying(&to, &said);
             }
             Err(failure) => form = form.refused(failure, FIELDS)?,
@@ -114,7 +114,7 @@ pub(crate) async fn remove(posted: FormPost) -> PageResult {
             let is_viewer = access.who().id == one.user_id;
             // Who removed themselves may not see the settings any more.
             let to = if is_viewer { "/".to_owned() } else { format!("{}/settings/collaborators", frame.path) };
-            posted.redirect_saying(&to, &format!("{} is no collaborator any more.", one.username))
+            posted.redirect_saying(&to, &format!("{} is no longer a collaborator.", one.username))
         }
         Err(failure) => {
             let form = Filled::default().with("role", "reader").refused(failure, &[])?;

@@ -38,16 +38,16 @@ impl SettingRow {
             Rule::Word(words) => (words.to_vec(), String::new()),
             Rule::Integer(least, most) => (Vec::new(), format!("{least} to {most}. ")),
             Rule::OptionalInteger(least, most) => (Vec::new(), format!("Empty, or {least} to {most}. ")),
-            Rule::Origins => (Vec::new(), "Empty, *, or https://… with commas. ".to_owned()),
+            Rule::Origins => (Vec::new(), "Empty, *, or https://… URLs separated by commas. ".to_owned()),
         };
         let default = match setting.default_value() {
             "" => "empty",
             text => text,
         };
         let applied = match setting.applied() {
-            Applied::Live => "from the next request on",
+            Applied::Live => "from the next request",
             Applied::Stream => "for new streams",
-            Applied::Restart => "at the next restart",
+            Applied::Restart => "after the next restart",
         };
         Self {
             key: setting.key(),
@@ -126,7 +126,7 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
         }
     });
     let wrong = match set.await? {
-        Ok(()) => return posted.redirect_saying(&format!("{}/settings/config", frame.path), "The settings are saved."),
+        Ok(()) => return posted.redirect_saying(&format!("{}/settings/config", frame.path), "Settings saved."),
         Err(wrong) => wrong,
     };
     let mut form = posted.form.again();

@@ -88,8 +88,8 @@ async fn filled(visit: &PageContext, form: Filled, price: Option<Price>) -> Resu
     let spending = spending(&owners, form.value("owner"), choices.price.as_ref());
     let owners = owners.into_iter().map(|usage| usage.owner.to_string()).collect();
     let hint = match form.value("from").is_empty() {
-        true => "The first database. When empty, it is called like the deployment.",
-        false => "The first database. When empty, it is called like the one it is a clone of.",
+        true => "Name of the first database. Leave empty to use the deployment name.",
+        false => "Name of the first database. Leave empty to use the name of the cloned database.",
     };
     let may_start = visit.state.hub.deployments().may_start();
     Ok(NewDeploymentPage { shell: Shell::default(), form, owners, choices, spending, may_start, hint })
@@ -131,7 +131,7 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
     };
     if step != "create" || posted.form.line("agreed") != price.agreed {
         if step == "create" {
-            form.fault("", "The price changed since it was shown. Look at it again.");
+            form.fault("", "The price has changed. Review it before you confirm.");
         }
         return agree(&posted, form, &wanted, price).await;
     }
@@ -140,7 +140,7 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
     match made.await {
         Ok(view) => {
             let locator = &view.deployment.locator;
-            posted.redirect_saying(&deployment::path_of(locator), &format!("{locator} is coming up."))
+            posted.redirect_saying(&deployment::path_of(locator), &format!("Starting {locator}…"))
         }
         Err(failure) => {
             let form = form.refused(failure, FIELDS)?;
@@ -182,10 +182,10 @@ async fn agree(posted: &FormPost, form: Filled, wanted: &NewDeployment, price: P
     let spending = spending(&owners, &wanted.owner, Some(&price));
     let hidden = CARRIED.iter().map(|name| (*name, form.value(name).to_owned())).collect();
     let begins = match &wanted.source {
-        None => "empty, with one branch main".to_owned(),
+        None => "Empty, with a main branch".to_owned(),
         Some(source) => {
-            let at = source.reference.as_deref().unwrap_or("its default branch");
-            format!("a clone of {}/{} at {at}", source.owner, source.name)
+            let at = source.reference.as_deref().unwrap_or("the default branch");
+            format!("Clone of {}/{} at {at}", source.owner, source.name)
         }
     };
     let facts = vec![
@@ -193,7 +193,7 @@ async fn agree(posted: &FormPost, form: Filled, wanted: &NewDeployment, price: P
         ("First database", begins),
         ("Zone", wanted.zone.clone()),
         ("Size", wanted.instance_type.clone()),
-        ("Volume", format!("{} GB, {}", wanted.volume_gb, wanted.volume_type)),
+        ("Storage", format!("{} GB, {}", wanted.volume_gb, wanted.volume_type)),
     ];
     let stats = wanted.stats;
     posted.page(|shell| AgreePage { shell, form, hidden, price, spending, facts, stats })

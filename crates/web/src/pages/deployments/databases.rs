@@ -79,7 +79,7 @@ pub(crate) async fn add(posted: FormPost) -> PageResult {
         });
         match made.await {
             Ok(made) => {
-                let said = format!("The database {} is served.", made.name);
+                let said = format!("Database {} added.", made.name);
                 return posted.redirect_saying(&format!("{}/databases", frame.path), &said);
             }
             Err(failure) => form = form.refused(failure, FIELDS)?,
@@ -90,11 +90,11 @@ pub(crate) async fn add(posted: FormPost) -> PageResult {
     posted.refuse(|shell| DatabasesPage { shell, ..page })
 }
 
-fn question(frame: &DeploymentFrame, name: &str) -> ConfirmQuestion {
-    ConfirmQuestion {
-        title: format!("Delete the database {name}?"),
-        text: "All its tables, branches and history go at once. Backups made before keep it until they expire; a database of \
-               this server that it was cloned from stays as it is."
+fn question(frame: &Frame, name: &str) -> Question {
+    Question {
+        title: format!("Delete database {name}?"),
+        text: "This permanently deletes its tables, branches and history. Existing backups keep a copy until they expire. If it \
+               was cloned from a database on this server, that database is not affected."
             .to_owned(),
         button: "Delete database",
         back: format!("{}/databases", frame.path),
@@ -120,7 +120,7 @@ pub(crate) async fn delete(posted: FormPost) -> PageResult {
     let asked = name.clone();
     match posted.write(move |hub| hub.deployments().drop_database(&access, &asked)).await {
         Ok(gone) => {
-            let said = format!("The database {} was deleted.", gone.name);
+            let said = format!("Database {} deleted.", gone.name);
             posted.redirect_saying(&format!("{}/databases", frame.path), &said)
         }
         Err(failure) => {

@@ -45,8 +45,8 @@ pub(crate) async fn keep_version(posted: FormPost) -> PageResult {
     let keep = posted.form.is_checked("keep");
     posted.write(move |hub| hub.deployments().keep_version(&access, keep, None)).await?;
     let said = match keep {
-        true => "The engine is left as it is.",
-        false => "The engine is renewed in service windows.",
+        true => "The engine won't be upgraded in maintenance windows.",
+        false => "The engine will be upgraded in maintenance windows.",
     };
     posted.redirect_saying(&format!("{}/settings", frame.path), said)
 }
@@ -62,11 +62,9 @@ pub(crate) async fn leave(posted: FormPost) -> PageResult {
         }
     });
     if left.await? {
-        return posted
-            .redirect_saying("/", &format!("You have no role of your own on {} any more.", view.deployment.locator));
+        return posted.redirect_saying("/", &format!("You left {}.", view.deployment.locator));
     }
-    let why =
-        "Your role comes from the organization that owns it, not from the deployment: leave the organization instead.";
+    let why = "Your role comes from the organization that owns this deployment. Leave the organization instead.";
     let page = filled(&posted, Filled::default().wrong("", why)).await?;
     posted.refuse(|shell| DeploymentGeneralPage { shell, ..page })
 }

@@ -21,8 +21,8 @@ use crate::pages::confirm::ConfirmQuestion;
 fn reboot_question(frame: &DeploymentFrame) -> ConfirmQuestion {
     ConfirmQuestion {
         title: format!("Reboot {}/{}?", frame.owner, frame.name),
-        text: "Requests that run get ten seconds to end, open transactions are rolled back, and for some seconds nothing is \
-               served. Data, address and price stay as they are."
+        text: "Running requests get ten seconds to finish, open transactions are rolled back, and the deployment is unavailable \
+               for a few seconds. Data, URL and price don't change."
             .to_owned(),
         button: "Reboot",
         back: frame.path.clone(),
@@ -47,7 +47,7 @@ pub(crate) async fn reboot(posted: FormPost) -> PageResult {
     let (access, _, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Overview).await?;
     let id = posted.segment("instance");
     match posted.write(move |hub| hub.deployments().reboot(&access, &id, None)).await {
-        Ok(_) => posted.redirect_saying(&format!("{}/operations", frame.path), "The reboot is queued."),
+        Ok(_) => posted.redirect_saying(&format!("{}/operations", frame.path), "Reboot queued."),
         Err(failure) => {
             let form = Filled::default().refused(failure, &[])?;
             let question = reboot_question(&frame);
@@ -56,12 +56,12 @@ pub(crate) async fn reboot(posted: FormPost) -> PageResult {
     }
 }
 
-fn shutdown_question(frame: &DeploymentFrame, view: &DeploymentView) -> ConfirmQuestion {
-    ConfirmQuestion {
-        title: format!("Shut {}/{} down?", frame.owner, frame.name),
+fn shutdown_question(frame: &Frame, view: &DeploymentView) -> Question {
+    Question {
+        title: format!("Shut down {}/{}?", frame.owner, frame.name),
         text: format!(
-            "Clients are turned away, a last backup is made and checked, then the data is removed. From then on it costs \
-             nothing; now it costs {} a month. Started again from that backup, it is as it was.",
+            "Clients are disconnected, a final backup is created and verified, then the data is removed. Charges stop; they are \
+             currently {} a month. To restore the deployment, start it from that backup.",
             money::dollars(view.hourly_cost.per_month())
         ),
         button: "Shut down",
@@ -81,7 +81,7 @@ pub(crate) async fn ask_shutdown(visit: PageContext) -> PageResult {
 pub(crate) async fn shutdown(posted: FormPost) -> PageResult {
     let (access, view, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Settings).await?;
     match posted.write(move |hub| hub.deployments().disable(&access, None)).await {
-        Ok(_) => posted.redirect_saying(&frame.path, "It is shutting down; a last backup is made first."),
+        Ok(_) => posted.redirect_saying(&frame.path, "Shutting down. A final backup is created first."),
         Err(failure) => {
             let form = Filled::default().refused(failure, &[])?;
             let question = shutdown_question(&frame, &view);
@@ -117,7 +117,7 @@ struct StartAgreePage {
 
 fn label(backup: &Backup) -> String {
     let size = format::size(i64::try_from(backup.size_bytes()).unwrap_or(i64::MAX));
-    format!("The backup {}, {size}", backup.id)
+    format!("Backup {}, {size}", backup.id)
 }
 
 async fn startable(visit: &PageContext, form: Filled, price: Option<Price>) -> Result<StartPage, PageError> {
@@ -125,7 +125,7 @@ async fn startable(visit: &PageContext, form: Filled, price: Option<Price>) -> R
     let found = visit.read(move |hub| hub.deployments().backups(&access)).await?;
     let mut backups: Vec<(String, String)> =
         found.iter().map(|backup| (backup.id.to_string(), label(backup))).collect();
-    backups.push(("empty".to_owned(), "Nothing: one empty database, what it held stays in its backups".to_owned()));
+    backups.push(("empty".to_owned(), "One empty database; existing data stays in its backups".to_owned()));
     let mut form = form;
     if form.value("backup_id").is_empty()
         && let Some((first, _)) = backups.first()
@@ -157,7 +157,7 @@ pub(crate) async fn ask_start(visit: PageContext) -> PageResult {
     let page = startable(&visit, form, None).await?;
     if page.frame.state != RunState::Stopped {
         let path = page.frame.path.clone();
-        return visit.redirect_saying(&path, "It is not stopped, so there is nothing to start.");
+        return visit.redirect_saying(&path, "This deployment isn't stopped.");
     }
     visit.page(|shell| StartPage { shell, ..page })
 }
@@ -187,12 +187,12 @@ pub(crate) async fn start(posted: FormPost) -> PageResult {
     };
     if step != "start" || posted.form.line("agreed") != price.agreed {
         if step == "start" {
-            form.fault("", "The price changed since it was shown. Look at it again.");
+            form.fault("", "The price has changed. Review it before you confirm.");
         }
         let hidden = START_FIELDS.iter().map(|name| (*name, form.value(name).to_owned())).collect();
         let begins = match backup {
-            Some(id) => format!("with the backup {id}"),
-            None => "with one empty database".to_owned(),
+            Some(id) => format!("Backup {id}"),
+            None => "One empty database".to_owned(),
         };
         return posted.page(|shell| StartAgreePage { shell, frame, form, hidden, price, begins });
     }
@@ -203,7 +203,7 @@ pub(crate) async fn start(posted: FormPost) -> PageResult {
         backup,
     };
     match posted.write(move |hub| hub.deployments().start(&access, &wanted, None)).await {
-        Ok(_) => posted.redirect_saying(&frame.path, "It is coming up."),
+        Ok(_) => posted.redirect_saying(&frame.path, "Starting…"),
         Err(failure) => {
             let page = startable(&posted, form.refused(failure, START_FIELDS)?, Some(price)).await?;
             posted.refuse(|shell| StartPage { shell, ..page })
@@ -231,13 +231,13 @@ pub(crate) async fn delete(posted: FormPost) -> PageResult {
     let named = format!("{}/{}", frame.owner, frame.name);
     let mut form = posted.form.again();
     if posted.form.line("name") != named {
-        form.fault("name", format!("This is not {named}."));
+        form.fault("name", format!("Nothing was deleted. Type {named} to confirm."));
     } else {
         let deleted =
             posted.write(move |hub| -> Result<_, DeploymentError> { hub.deployments().delete(&access, None) });
         match deleted.await {
             Ok(_) => {
-                let said = format!("{named} is being deleted. What it cost stays in the reports.");
+                let said = format!("Deleting {named}. Its costs stay in your usage reports.");
                 return posted.redirect_saying(&deployment::path_of_owner(&frame.owner), &said);
             }
             Err(failure) => form = form.refused(failure, &[])?,

@@ -79,7 +79,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let mut read = |name: &'static str, text: &str| {
         let at = time(text);
         if at.is_none() && !text.is_empty() {
-            form.fault(name, "Write it as 2026-11-20T12:00, in UTC.");
+            form.fault(name, "Enter a time such as 2026-11-20T12:00, in UTC.");
         }
         at
     };
@@ -87,7 +87,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     if let (Some(since), Some(before)) = (since, before)
         && since > before
     {
-        form.fault("from", "This is after the end.");
+        form.fault("from", "The start must be before the end.");
     }
     let (older, newer) = (position(&sent("older")), position(&sent("newer")));
     let at = match (older, newer) {

@@ -32,9 +32,9 @@ struct DeploymentOperationListRow {
 pub(super) fn failure(operation: &DeploymentOperation) -> Option<String> {
     let DeploymentProgress::Failed(failure) = &operation.progress else { return None };
     Some(match failure.kind {
-        DeploymentFailureKind::Expired => "It could not begin in time. Ask for it again.".to_owned(),
+        DeploymentFailureKind::Expired => "It could not start in time. Try again.".to_owned(),
         DeploymentFailureKind::Internal => {
-            "The fault is the server's, and its log says more. Ask for it again, or tell whoever runs the server."
+            "Something went wrong on the server; its log has the details. Try again, or tell your administrator."
                 .to_owned()
         }
         DeploymentFailureKind::Failed => crate::error_page::sentence(&failure.detail),
@@ -54,7 +54,7 @@ impl DeploymentOperationListRow {
             title: match operation.work {
                 DeploymentWork::RebootInstance(_) => "Reboot",
                 DeploymentWork::CreateBackup => "Backup",
-                DeploymentWork::Delete => "Removal",
+                DeploymentWork::Delete => "Deletion",
             },
             status,
             class,

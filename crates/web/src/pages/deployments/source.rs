@@ -10,7 +10,7 @@ pub(super) fn read(form: &Form, filled: &mut Filled) -> Option<Option<Deployment
     let reference = (!reference.is_empty()).then_some(reference);
     if from.is_empty() {
         if reference.is_some() {
-            filled.fault("from", "Name the database that this branch, tag or commit is of.");
+            filled.fault("from", "Enter the database that contains this branch, tag or commit.");
             return None;
         }
         return Some(None);
@@ -20,7 +20,7 @@ pub(super) fn read(form: &Form, filled: &mut Filled) -> Option<Option<Deployment
             Some(Some(DeploymentSource { owner: owner.to_owned(), name: name.to_owned(), reference }))
         }
         _ => {
-            filled.fault("from", "Write it as owner/database, such as ada/rivers.");
+            filled.fault("from", "Enter owner/database, such as ada/rivers.");
             None
         }
     }

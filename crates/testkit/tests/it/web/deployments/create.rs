@@ -7,29 +7,32 @@ use super::{DeploymentPagesHarness, GAUGES, NEW, create, fields, press};
 fn the_price_follows_what_is_chosen_and_nothing_is_made_before_it_is_agreed_to() {
     let yard = DeploymentPagesHarness::open();
     let ada = &yard.ada;
-    ada.get("/deployments/ada").expect(200).shows("No deployment yet");
+    ada.get("/deployments/ada").expect(200).shows("No deployments yet");
     // local.small and 10 GB: 730 hours of 0.006849320 and 0.001369863 dollars.
     let page = ada.get(NEW).expect(200).shows("id=\"price\"").shows(">$6.00<").shows("$0.00822 an hour");
-    let page = page.shows("with this it would be $6.00 of $100.00");
+    let page = page.shows("with this deployment $6.00 of $100.00");
     let medium = [("name", "gauges"), ("instance_type_id", "local.medium"), ("volume_size_gb", "20")];
     let all: Vec<_> = fields(&medium).into_iter().chain([("step", "price")]).collect();
     let again = ada.submit(&page, NEW, &all).expect(200).shows(">$52.00<");
     // What was chosen and typed is kept.
     assert_eq!(again.value_of("name"), "gauges");
-    let agree = press(ada, "review", &medium).expect(200).shows("$52.00 a month. Create it?").shows("ada/gauges");
+    let agree = press(ada, "review", &medium)
+        .expect(200)
+        .shows("Create this deployment for $52.00 a month?")
+        .shows("ada/gauges");
     ada.get(GAUGES).expect(404);
     let changed = ada.submit(&agree, NEW, &[("step", "price")]).expect(200).shows(">$52.00<");
     assert_eq!(changed.value_of("name"), "gauges");
     // Another price than the one that was shown is shown again.
     let other = [("step", "create"), ("agreed", "0.000000001")];
-    ada.submit(&agree, NEW, &other).expect(200).shows("The price changed since it was shown");
+    ada.submit(&agree, NEW, &other).expect(200).shows("The price has changed.");
     ada.get(GAUGES).expect(404);
     let made = ada.submit(&agree, NEW, &[("step", "create")]).expect(303);
-    ada.follow(&made).expect(200).shows("ada/gauges is coming up.");
+    ada.follow(&made).expect(200).shows("Starting ada/gauges…");
     ada.settled(GAUGES).shows(">Started<").shows("$52.00");
     let list = ada.settled("/deployments/ada").shows(">gauges<").shows(">Started<").shows("medium, 20 GB");
     list.shows("$0.07123");
-    ada.get("/deployments/ada?state=stopped").expect(200).shows("None in this state.");
+    ada.get("/deployments/ada?state=stopped").expect(200).shows("No deployments in this state.");
     let mine = ada.get("/deployments").expect(303);
     assert_eq!(mine.location.as_deref(), Some("/deployments/ada"));
     for page in ["/", "/ada"] {
@@ -48,7 +51,7 @@ fn a_database_is_deployed_from_its_page_at_the_ref_that_is_shown() {
     assert_eq!((page.value_of("from"), page.value_of("ref")), ("ada/rivers".to_owned(), "draft".to_owned()));
     assert_eq!(page.value_of("name"), "rivers");
     let cloned = [("name", "rivers"), ("from", "ada/rivers"), ("ref", "draft")];
-    press(ada, "review", &cloned).expect(200).shows("a clone of ada/rivers at draft");
+    press(ada, "review", &cloned).expect(200).shows("Clone of ada/rivers at draft");
     create(ada, &cloned);
     let shown = ada.settled("/deployments/ada/rivers").shows(">Started<").shows(">rivers</a>");
     shown.shows("at draft").shows("ada/rivers");
@@ -65,8 +68,8 @@ fn what_cannot_be_is_said_beside_its_field_and_what_was_typed_stays() {
     }
     refused(&[("name", "gauges"), ("instance_type_id", "local.huge")]).shows("has no instance type");
     refused(&[("name", "gauges"), ("place", "mars/crater")]).shows("id=\"place-error\"");
-    refused(&[("name", "gauges"), ("from", "rivers")]).shows("Write it as owner/database");
-    refused(&[("name", "gauges"), ("ref", "main")]).shows("Name the database");
+    refused(&[("name", "gauges"), ("from", "rivers")]).shows("Enter owner/database");
+    refused(&[("name", "gauges"), ("ref", "main")]).shows("Enter the database");
     let page = refused(&[("name", "\"><script>alert(1)</script>"), ("from", "<b>x</b>"), ("database", "a b<i>")]);
     assert!(!page.text.contains("<script>alert") && !page.text.contains("<b>x") && !page.text.contains("<i>"));
 
@@ -78,7 +81,7 @@ fn what_cannot_be_is_said_beside_its_field_and_what_was_typed_stays() {
     let page = at_last(&[("name", "gauges"), ("from", "bob/hidden")]).expect(422).shows("that you can read");
     assert_eq!(page.value_of("from"), "bob/hidden");
     let dear = [("name", "gauges"), ("instance_type_id", "local.large"), ("volume_size_gb", "100")];
-    press(ada, "review", &dear).expect(200).shows("That is too much").shows("$210.00");
+    press(ada, "review", &dear).expect(200).shows("This exceeds the limit").shows("$210.00");
     at_last(&dear).expect(422).shows("may spend 100.000000000 USD a month");
     create(ada, &[("name", "gauges")]);
     at_last(&[("name", "gauges")]).expect(422).shows("exists already");
@@ -95,7 +98,7 @@ fn a_server_that_starts_none_says_so() {
         config.hosted.enabled = false;
     });
     let ada = super::sign_up(&server, "ada");
-    ada.get(NEW).expect(200).shows("This server starts no deployments");
+    ada.get(NEW).expect(200).shows("Deployments can't be started on this server");
     let agree = press(&ada, "review", &[("name", "gauges")]).expect(200);
     ada.submit(&agree, NEW, &[("step", "create")]).expect(422).shows("This server starts no deployments");
 }

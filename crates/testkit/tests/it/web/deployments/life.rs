@@ -7,7 +7,7 @@ fn a_backup_is_made_downloaded_and_deleted() {
     let yard = DeploymentPagesHarness::with_gauges();
     let ada = &yard.ada;
     let path = format!("{GAUGES}/backups");
-    let page = ada.get(&path).expect(200).shows("No backup yet");
+    let page = ada.get(&path).expect(200).shows("No backups yet");
     ada.submit(&page, &path, &[]).expect(303);
     let page = ada.settled(&path).shows("On demand");
     let id = page.text.split_once("<tr id=\"backup-").unwrap().1.split('"').next().unwrap().to_owned();
@@ -25,7 +25,7 @@ fn a_backup_is_made_downloaded_and_deleted() {
     // One that fails is told where it was asked for.
     yard.books.refuse_snapshot(Some("the disk says <no>"));
     ada.submit(&page, &path, &[]).expect(303);
-    let page = ada.settled(&path).shows("was not made").shows("&#60;no&#62;");
+    let page = ada.settled(&path).shows("The last backup failed").shows("&#60;no&#62;");
     assert!(!page.text.contains("<no>"));
 }
 
@@ -47,16 +47,17 @@ fn it_is_shut_down_started_from_its_backup_and_deleted() {
     let ada = &yard.ada;
     let (shutdown, start, delete) =
         (format!("{GAUGES}/shutdown"), format!("{GAUGES}/start"), format!("{GAUGES}/delete"));
-    ada.get(&delete).expect(200).shows("It has to be shut down first");
+    ada.get(&delete).expect(200).shows("Shut the deployment down first");
     ada.get(&start).expect(303);
-    let question = ada.get(&shutdown).expect(200).shows("now it costs $6.00 a month");
+    let question = ada.get(&shutdown).expect(200).shows("currently $6.00 a month");
     ada.submit(&question, &shutdown, &[]).expect(303);
-    let page = ada.settled(GAUGES).shows(">Stopped<").shows("Shut down").shows("Start it again");
+    let page = ada.settled(GAUGES).shows(">Stopped<").shows("Shut down").shows("Start deployment");
     assert!(!page.text.contains("id=\"connect\""), "nothing to connect to");
     ada.submit(&question, &shutdown, &[]).expect(422).shows("stopping or stopped already");
-    ada.get(&format!("{GAUGES}/metrics")).expect(200).shows("Nothing is measured");
-    ada.get(&format!("{GAUGES}/databases")).expect(200).shows("once it is started");
-    let backups = ada.get(&format!("{GAUGES}/backups")).expect(200).shows("At shutdown").shows("Start from it");
+    ada.get(&format!("{GAUGES}/metrics")).expect(200).shows("No metrics");
+    ada.get(&format!("{GAUGES}/databases")).expect(200).shows("Available once started");
+    let backups =
+        ada.get(&format!("{GAUGES}/backups")).expect(200).shows("At shutdown").shows("Start from this backup");
     let id = backups.text.split_once("<tr id=\"backup-").unwrap().1.split('"').next().unwrap().to_owned();
     let only = format!("{GAUGES}/backups/{id}/delete");
     let question = ada.get(&only).expect(200);
@@ -72,10 +73,10 @@ fn it_is_shut_down_started_from_its_backup_and_deleted() {
     size.push(("step", "price"));
     ada.submit(&page, &start, &size).expect(200).shows(">$51.00<");
     size.pop();
-    let agree = ada.submit(&page, &start, &size).expect(200).shows("$51.00 a month. Start ada/gauges?");
-    let agree = agree.shows(&format!("with the backup {id}"));
+    let agree = ada.submit(&page, &start, &size).expect(200).shows("Start ada/gauges for $51.00 a month?");
+    let agree = agree.shows(&format!("Backup {id}"));
     let other = [("step", "start"), ("agreed", "0")];
-    ada.submit(&agree, &start, &other).expect(200).shows("The price changed since it was shown");
+    ada.submit(&agree, &start, &other).expect(200).shows("The price has changed.");
     ada.get(GAUGES).expect(200).shows(">Stopped<");
     let mut bad = size.clone();
     bad[3].1 = "9999";
@@ -87,9 +88,11 @@ fn it_is_shut_down_started_from_its_backup_and_deleted() {
     ada.submit(&question, &shutdown, &[]).expect(303);
     ada.settled(GAUGES).shows(">Stopped<");
     let page = ada.get(&delete).expect(200);
-    ada.submit(&page, &delete, &[("name", "gauges")]).expect(422).shows("This is not ada/gauges.");
+    ada.submit(&page, &delete, &[("name", "gauges")])
+        .expect(422)
+        .shows("Nothing was deleted. Type ada/gauges to confirm.");
     let gone = ada.submit(&page, &delete, &[("name", "ada/gauges")]).expect(303);
-    ada.follow(&gone).expect(200).shows("What it cost stays in the reports");
+    ada.follow(&gone).expect(200).shows("Its costs stay in your usage reports");
     ada.get(GAUGES).expect(404);
     ada.get("/settings/usage").expect(200).shows(">gauges<");
 }
@@ -103,7 +106,7 @@ fn why_it_does_not_come_up_is_shown_as_text() {
     loop {
         let page = yard.ada.get(GAUGES).expect(200);
         assert!(!page.text.contains("<script>alert"), "{}", page.text);
-        if page.text.contains("What last went wrong") {
+        if page.text.contains("Last error") {
             page.shows("no room for &#60;script&#62;");
             break;
         }

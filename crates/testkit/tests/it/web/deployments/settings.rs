@@ -10,7 +10,7 @@ fn settings_are_changed_all_or_none_and_taken_back() {
     let path = format!("{GAUGES}/settings/config");
     let page = ada.get(&path).expect(200).shows("query_timeout_millis").shows("100 to 300000. Default: 30000");
     ada.submit(&page, &path, &[("query_timeout_millis", "5000"), ("behavior_read_only", "true")]).expect(303);
-    let changed = ada.get(&path).expect(200).shows(">Set<").shows("Take the default again");
+    let changed = ada.get(&path).expect(200).shows(">Custom<").shows("Reset to default");
     assert_eq!(changed.value_of("query_timeout_millis"), "5000");
     let running = yard.books.running();
     assert!(
@@ -26,7 +26,7 @@ fn settings_are_changed_all_or_none_and_taken_back() {
     // Who saw it before it changed is told so.
     ada.submit(&page, &path, &[("log_level", "debug")]).expect(422).shows("changed since it was read");
     ada.submit(&changed, &path, &[("reset-query_timeout_millis", "1"), ("query_threads", "2")]).expect(303);
-    let page = ada.get(&path).expect(200).shows("At the next restart");
+    let page = ada.get(&path).expect(200).shows("Pending restart");
     assert_eq!(page.value_of("query_timeout_millis"), "30000");
 }
 
@@ -34,11 +34,11 @@ fn settings_are_changed_all_or_none_and_taken_back() {
 fn the_engine_can_be_left_as_it_is() {
     let yard = DeploymentPagesHarness::with_gauges();
     let path = format!("{GAUGES}/settings");
-    let page = yard.ada.get(&path).expect(200).shows("1.0.0").shows("name=\"keep\" value=\"1\"> Leave");
+    let page = yard.ada.get(&path).expect(200).shows("1.0.0").shows("name=\"keep\" value=\"1\"> Don't upgrade");
     yard.ada.submit(&page, &path, &[("keep", "1")]).expect(303);
-    let page = yard.ada.get(&path).expect(200).shows("name=\"keep\" value=\"1\" checked> Leave");
+    let page = yard.ada.get(&path).expect(200).shows("name=\"keep\" value=\"1\" checked> Don't upgrade");
     yard.ada.submit(&page, &path, &[]).expect(303);
-    yard.ada.get(&path).expect(200).shows("name=\"keep\" value=\"1\"> Leave");
+    yard.ada.get(&path).expect(200).shows("name=\"keep\" value=\"1\"> Don't upgrade");
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn roles_decide_what_is_shown_and_what_is_done() {
     let bob = sign_up(&yard.server, "bob");
     bob.get(GAUGES).expect(404);
     let path = format!("{GAUGES}/settings/collaborators");
-    let page = ada.get(&path).expect(200).shows("Nobody else has a role of their own");
+    let page = ada.get(&path).expect(200).shows("No collaborators yet");
     ada.submit(&page, &path, &[("username", "nobody-at-all"), ("role", "reader")]).expect(422);
     ada.submit(&page, &path, &[("username", "ada"), ("role", "reader")]).expect(422).shows("has every right on it");
     ada.submit(&page, &path, &[("username", "bob"), ("role", "king")]).expect(422).shows("id=\"role-error\"");
