@@ -1,4 +1,4 @@
-//! What happened in databases, in words.
+//! Describes recent activity in databases.
 
 use branchyard_domain::entities::{ActivityKind, PullAction};
 use branchyard_domain::usecases::News;
@@ -8,21 +8,21 @@ use branchyard_http_common::segment;
 use crate::format::{self, Markup};
 use crate::paths;
 
-/// Something that happened, as a page tells it: `by` `did` [`what`], in `database`.
-pub(crate) struct ActivityItem {
+/// An activity as a page shows it: `by` `did` [`what`], in `database`.
+pub(crate) struct Item {
     pub(crate) by: String,
     pub(crate) did: &'static str,
-    /// What it happened to, and its page.
+    /// The branch, tag or pull request, and its page.
     pub(crate) what: String,
     pub(crate) href: Option<String>,
-    /// More about it.
+    /// Additional text, such as the title of the pull request.
     pub(crate) more: Option<String>,
     pub(crate) database: String,
     pub(crate) database_href: String,
     pub(crate) when: Markup,
 }
 
-/// What was done to a pull, in a word.
+/// Returns the verb for what was done to a pull request.
 pub(crate) const fn done(action: PullAction) -> &'static str {
     match action {
         PullAction::Opened => "opened",
@@ -32,8 +32,8 @@ pub(crate) const fn done(action: PullAction) -> &'static str {
     }
 }
 
-/// News in words.
-pub(crate) fn tell(news: News, now: Timestamp) -> ActivityItem {
+/// Describes an activity.
+pub(crate) fn tell(news: News, now: Timestamp) -> Item {
     let News { activity, database, pull_title, head } = news;
     let path = paths::database(&database);
     let at_ref = |name: &str| Some(paths::with_query(&path, &[("ref", name)]));

@@ -1,4 +1,4 @@
-//! Style sheet, script and icon. Their names hold a hash of what is in them, so browsers keep them for good.
+//! The style sheet, the script and the icon. Their file names contain a content hash, so browsers can cache them forever.
 
 use std::sync::LazyLock;
 
@@ -22,7 +22,7 @@ impl Asset {
     }
 }
 
-/// One file: it is small, and no page waits for a second one.
+/// All scripts in one file: they are small, and a page makes a single request for them.
 const SCRIPTS: &str = concat!(
     include_str!("../assets/script.js"),
     include_str!("../assets/upload.js"),
@@ -40,17 +40,17 @@ static SCRIPT: LazyLock<Asset> =
 static ICON: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("icon", "svg", "image/svg+xml", include_str!("../assets/icon.svg")));
 
-/// The path of the style sheet.
+/// Returns the path of the style sheet.
 pub fn style() -> &'static str {
     &STYLE.path
 }
 
-/// The path of the script.
+/// Returns the path of the script.
 pub fn script() -> &'static str {
     &SCRIPT.path
 }
 
-/// The path of the icon.
+/// Returns the path of the icon.
 pub fn icon() -> &'static str {
     &ICON.path
 }

@@ -1,4 +1,4 @@
-//! What differs between two commits: definitions first, then rows, table by table.
+//! The differences between two commits: definitions first, then rows, table by table.
 
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Level};
@@ -14,44 +14,39 @@ use crate::page_context::PageContext;
 use crate::paths;
 use crate::rows;
 
-/// Tables of which a page shows definitions and rows; the others it names.
+/// Tables shown with definitions and rows. Further tables are only listed.
 const TABLES: usize = 8;
-/// Tables it names.
+/// Tables listed by name.
 const NAMED: usize = 300;
-/// Rows of each of several tables.
+/// Rows shown per table when the page covers several tables.
 const SOME_ROWS: usize = 10;
-/// Rows of a page about one table.
+/// Rows per page when the page covers one table.
 const PAGE_ROWS: usize = 100;
-/// Columns of a row.
+/// Columns shown per row.
 const COLUMNS: usize = 30;
-/// Indexes and triggers of a table whose statements are shown.
+/// Indexes and triggers per table that are shown with their statements.
 const OBJECTS: usize = 50;
-/// Characters of a statement of theirs.
+/// Characters shown of the statement of an index or trigger.
 const STATEMENT: usize = 20_000;
-/// Characters of a cell.
+/// Characters shown of a cell.
 pub(crate) const CHARACTERS: usize = 200;
 
-/// Where a page of a difference begins: the two commits, pinned for all pages, and a place among the rows of a table.
-pub(crate) type ChangesCursor = (String, String, RowKey);
+/// The position of a page of changed rows: both commits, pinned for all pages, and a key within the rows of a table.
+pub(crate) type Place = (String, String, RowKey);
 
-/// What a page of changes is about.
+/// The changes that a page shows.
 #[derive(Debug, Clone)]
 pub(crate) struct ChangesQuery {
     pub(crate) from: CommitHash,
     pub(crate) to: CommitHash,
-    /// The only table that is wanted.
+    /// Restricts the page to one table.
     pub(crate) table: Option<String>,
     place: Option<RowKey>,
 }
 
-impl ChangesQuery {
-    /// What the query asks for, of these two commits.
-    pub(crate) fn of<L: Level>(
-        visit: &PageContext,
-        access: &DatabaseAccess<L>,
-        from: CommitHash,
-        to: CommitHash,
-    ) -> Self {
+impl Asked {
+    /// Reads the request's query for a page about these two commits. A page token overrides both commits.
+    pub(crate) fn of<L: Level>(visit: &Visit, access: &DatabaseAccess<L>, from: CommitHash, to: CommitHash) -> Self {
         match pinned(visit, access) {
             Some((from, to, place)) => Self { from, to, table: Some(place.table.clone()), place: Some(place) },
             None => Self { from, to, table: visit.parameter("table"), place: None },
@@ -59,10 +54,9 @@ impl ChangesQuery {
     }
 }
 
-/// The commits and the place that the token of the page holds.
-fn pinned<L: Level>(visit: &PageContext, access: &DatabaseAccess<L>) -> Option<(CommitHash, CommitHash, RowKey)> {
-    let (from, to, place): ChangesCursor =
-        open_token(&visit.state.keys, &bound_of(visit, access), &visit.parameter("page")?)?;
+/// Returns the commits and the position that the page token contains, if the token is valid.
+fn pinned<L: Level>(visit: &Visit, access: &DatabaseAccess<L>) -> Option<(CommitHash, CommitHash, RowKey)> {
+    let (from, to, place): Place = open_token(&visit.state.keys, &bound_of(visit, access), &visit.parameter("page")?)?;
     Some((CommitHash::parse(&from).ok()?, CommitHash::parse(&to).ok()?, place))
 }
 
@@ -70,8 +64,8 @@ fn bound_of<L: Level>(visit: &PageContext, access: &DatabaseAccess<L>) -> String
     bound(&["changes", &access.database().id.to_string(), visit.request().path()])
 }
 
-/// What was found.
-pub(crate) struct ChangesPage {
+/// The changes found between two commits.
+pub(crate) struct Found {
     tables: Vec<TableChange>,
     details: Vec<Detail>,
 }
@@ -84,15 +78,11 @@ struct Detail {
     next: Option<RowKey>,
 }
 
-/// Finds what differs.
-pub(crate) fn find<L: Level>(
-    hub: &Hub,
-    access: &DatabaseAccess<L>,
-    asked: &ChangesQuery,
-) -> Result<ChangesPage, ReadError> {
+/// Finds the changes between the two commits.
+pub(crate) fn find<L: Level>(hub: &Hub, access: &DatabaseAccess<L>, asked: &Asked) -> Result<Found, ReadError> {
     let (from, to) = (&asked.from, &asked.to);
     let mut tables = hub.history().changed_tables(access, from, to)?;
-    // Code of its own comes first, then other definitions.
+    // Tables with added or changed triggers and views come first, then other changes of definitions.
     tables.sort_by_key(|change| (brought(&change.objects).is_empty(), !has_other_definition(change)));
     let (before, after) = (hub.history().tables(access, from)?, hub.history().tables(access, to)?);
     let wanted: Vec<&TableChange> = match &asked.table {
@@ -125,7 +115,7 @@ fn has_other_definition(change: &TableChange) -> bool {
     change.schema_changed || change.change != Change::Modified
 }
 
-/// A table in the list of what changed.
+/// A table in the list of changed tables.
 #[derive(Debug)]
 pub(crate) struct TableLine {
     pub(crate) name: String,
@@ -133,19 +123,19 @@ pub(crate) struct TableLine {
     /// `added`, `removed` or `changed`.
     pub(crate) word: &'static str,
     pub(crate) has_other_definition: bool,
-    /// Kinds of objects of it that differ: `index`, `trigger`, `view`.
+    /// Kinds of its objects that differ: `index`, `trigger`, `view`.
     pub(crate) kinds: Vec<&'static str>,
     pub(crate) counts: Option<ChangeCounts>,
 }
 
 impl TableLine {
-    /// Whether this is a view. Only a view has an object of its own kind.
+    /// Returns `true` for a view: only views list an object of kind `view`.
     pub(crate) fn is_view(&self) -> bool {
         self.kinds.contains(&"view")
     }
 }
 
-/// Rows, with their thousands set apart.
+/// Numbers of changed rows, formatted with thousands separators.
 #[derive(Debug)]
 pub(crate) struct ChangeCounts {
     pub(crate) added: String,
@@ -161,11 +151,11 @@ pub(crate) struct SchemaLine {
     pub(crate) text: String,
 }
 
-/// A statement, or its beginning.
+/// A statement, possibly truncated.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct StatementView {
     pub(crate) text: String,
-    /// Whether it goes on.
+    /// Whether the statement is longer than `text`.
     pub(crate) is_cut: bool,
 }
 
@@ -189,8 +179,8 @@ pub(crate) struct CellChange {
 }
 
 impl CellChange {
-    /// What is shown where nothing changed.
-    pub(crate) fn same(&self) -> Option<&rows::CellView> {
+    /// Returns the value to show if the cell did not change.
+    pub(crate) fn same(&self) -> Option<&rows::Cell> {
         match (&self.before, &self.after) {
             (Some(one), None) | (None, Some(one)) => Some(one),
             _ => None,
@@ -215,7 +205,7 @@ pub(crate) struct TableDetail {
     pub(crate) before: Option<String>,
     pub(crate) after: Option<String>,
     pub(crate) objects: Vec<ObjectLine>,
-    /// Indexes and triggers beyond those.
+    /// Number of further indexes and triggers.
     pub(crate) hidden_objects: usize,
     pub(crate) columns: Vec<(String, bool)>,
     pub(crate) hidden_columns: usize,
@@ -223,7 +213,7 @@ pub(crate) struct TableDetail {
     pub(crate) next: Option<String>,
 }
 
-/// Objects with code of their own that are added or changed.
+/// Whether the changes add or change triggers or views, which run code after a merge.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Brings {
     pub(crate) trigger: bool,
@@ -236,22 +226,22 @@ impl Brings {
     }
 }
 
-/// What differs, as pages show it.
+/// The changes as a page shows them.
 #[derive(Debug)]
 pub(crate) struct Changes {
     pub(crate) tables: Vec<TableLine>,
     pub(crate) total: String,
-    /// Tables that are not even named.
+    /// Number of further tables that are not listed.
     pub(crate) unnamed: usize,
     pub(crate) details: Vec<TableDetail>,
-    /// Code that is added or changed.
+    /// Added or changed triggers and views.
     pub(crate) brings: Brings,
-    /// The page about all tables, where this one is about a single one.
+    /// The page about all tables, if this page is about one.
     pub(crate) all: Option<String>,
 }
 
 impl Changes {
-    /// With links to pages at `path`.
+    /// Builds the view of the changes, with links to further pages at `path`.
     pub(crate) fn new<L: Level>(
         visit: &PageContext,
         access: &DatabaseAccess<L>,
@@ -340,7 +330,7 @@ fn show(detail: &Detail, line: TableLine, next: Option<String>) -> TableDetail {
     let hidden_columns = columns.len().saturating_sub(COLUMNS);
     let columns: Vec<(String, bool)> = columns.into_iter().take(COLUMNS).collect();
     let rows = detail.rows.iter().map(|row| row_line(row, &columns)).collect();
-    // A view is its statement, which is shown with the definition.
+    // The statement of a view is shown as its definition.
     let objects: Vec<_> = detail.change.objects.iter().filter(|change| change.kind != ObjectKind::View).collect();
     let has_statement = |line: &SchemaLine| !objects.iter().any(|change| is_index(line, change));
     let schema = schema_lines(detail.before.as_ref(), detail.after.as_ref());
@@ -364,8 +354,8 @@ fn cell_of<'a>(cells: &'a Cells, column: &str) -> Option<&'a Cell> {
     cells.as_ref()?.iter().find(|(name, _)| name == column).map(|(_, cell)| cell)
 }
 
-/// All columns of these rows and whether they are of the key, in table order; where there are too many to show, those of keys
-/// and those that changed come first.
+/// Returns the names of all columns of the rows, in table order, and whether each is part of the primary key. If there are more
+/// than `COLUMNS`, columns of the key and changed columns come first.
 fn columns(rows: &[RowChange]) -> Vec<(String, bool)> {
     let mut columns: Vec<(String, bool)> = Vec::new();
     for row in rows {
@@ -397,7 +387,7 @@ fn row_line(row: &RowChange, columns: &[(String, bool)]) -> RowLine {
         let (before, after) = (cell_of(&row.from, name), cell_of(&row.to, name));
         match row.change {
             Change::Modified => {
-                // A column that one side has not counts as NULL there.
+                // A column that only one side has counts as NULL on the other.
                 let (before, after) = (before.unwrap_or(&Cell::Null), after.unwrap_or(&Cell::Null));
                 CellChange { before: shown(Some(before).filter(|_| before != after)), after: shown(Some(after)) }
             }
@@ -408,14 +398,14 @@ fn row_line(row: &RowChange, columns: &[(String, bool)]) -> RowLine {
     RowLine { kind, sign, cells: cells.collect() }
 }
 
-/// Returns `true` if the line is about an index whose statement is shown.
+/// Returns `true` if the line describes an index whose statement is shown.
 fn is_index(line: &SchemaLine, change: &ObjectChange) -> bool {
     let text = line.text.strip_prefix("UNIQUE ").unwrap_or(&line.text);
     let rest = text.strip_prefix("INDEX ").and_then(|rest| rest.strip_prefix(change.name.as_str()));
     change.kind == ObjectKind::Index && rest.is_some_and(|rest| rest.starts_with(" ("))
 }
 
-/// What became of a definition, a column, key, index or reference on each line.
+/// Compares two definitions. Each line is an added or removed column, key, index or reference.
 fn schema_lines(before: Option<&TableSchema>, after: Option<&TableSchema>) -> Vec<SchemaLine> {
     let (old, new) = (before.map(parts).unwrap_or_default(), after.map(parts).unwrap_or_default());
     let gone = old.iter().filter(|part| !new.contains(part)).map(|part| ("removed", part));

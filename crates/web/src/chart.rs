@@ -1,4 +1,4 @@
-//! Numbers over time, drawn: lines on one axis, gaps where nothing was measured.
+//! Draws time series as SVG: lines on a common axis, with gaps where no data was collected.
 
 use std::fmt::Write as _;
 
@@ -9,21 +9,21 @@ use chrono::DateTime;
 
 use crate::format::{self, Markup};
 
-/// The drawing, in its own units: the style sheet scales it.
+/// The size of the drawing in its own units. The style sheet scales it.
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 200.0;
-/// Where the lines are: left for labels of values, below for those of times.
+/// Margins: labels of values on the left, labels of times below.
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 24.0;
-/// Points of a line at most; more periods share a point, which is the highest of theirs.
+/// Maximum number of points per line. Periods that share a point are represented by their highest value.
 const POINTS: i64 = 240;
-/// Lines of the grid above the lowest.
+/// Grid lines above the base line.
 const TICKS: u32 = 4;
 
-/// A series in numbers.
-pub(crate) struct SeriesSummary {
+/// The summary of a series.
+pub(crate) struct Summary {
     pub(crate) name: &'static str,
     /// The class of its line in the style sheet.
     pub(crate) class: String,
@@ -33,15 +33,15 @@ pub(crate) struct SeriesSummary {
     pub(crate) highest: String,
 }
 
-/// A metric over time.
+/// The chart of a metric.
 pub(crate) struct Plot {
     /// The drawing.
     pub(crate) svg: Markup,
-    /// Each series in numbers: what the drawing says, for those who do not see it.
-    pub(crate) summaries: Vec<SeriesSummary>,
+    /// The summary of each series: a text alternative to the drawing.
+    pub(crate) summaries: Vec<Summary>,
 }
 
-/// A value with its unit.
+/// Formats a value with its unit.
 pub(crate) fn amount(value: f64, unit: &str) -> String {
     match unit {
         "Bytes" => format::size(whole(value)),
@@ -56,7 +56,7 @@ fn whole(value: f64) -> i64 {
     value.clamp(-MOST, MOST).round() as i64
 }
 
-/// At most two decimals, none where they are zeros.
+/// Formats a number with at most two decimals and without trailing zeros.
 fn short(value: f64) -> String {
     let hundredths = whole(value * 100.0);
     let (units, rest) = (hundredths / 100, (hundredths % 100).abs());
@@ -68,7 +68,7 @@ fn short(value: f64) -> String {
     }
 }
 
-/// The end of the axis: above every value, and round in the unit.
+/// Returns the upper end of the axis: a round number in the unit, not below `highest`.
 fn ceiling(highest: f64, unit: &str) -> f64 {
     let highest = highest.max(if unit == "Bytes" { 1_024.0 } else { 1.0 });
     if unit == "Percent" && highest <= 100.0 {
@@ -85,7 +85,7 @@ fn ceiling(highest: f64, unit: &str) -> f64 {
     step * f64::from(TICKS)
 }
 
-/// Where something is drawn: the time of a point, and the ends of both axes.
+/// Maps times and values to coordinates.
 struct Axes {
     from: i64,
     seconds: i64,
@@ -103,7 +103,7 @@ impl Axes {
     }
 }
 
-/// The points of a line, some periods together; `None` where nothing was measured.
+/// Reduces a series to at most `POINTS` points. Periods without data are left out.
 fn thinned(times: &[Timestamp], values: &[Option<f64>], from: i64, seconds: i64) -> Vec<(i64, f64)> {
     let wide = (seconds / POINTS).max(1);
     let mut points: Vec<(i64, i64, f64)> = Vec::new();
@@ -118,7 +118,7 @@ fn thinned(times: &[Timestamp], values: &[Option<f64>], from: i64, seconds: i64)
     points.into_iter().map(|(_, at, value)| (at, value)).collect()
 }
 
-/// The path of a line: it is broken where more than two periods are missing.
+/// Returns the path of a line. The line is interrupted where the distance between two points exceeds `gap`.
 fn path(points: &[(i64, f64)], axes: &Axes, gap: i64) -> String {
     let mut text = String::new();
     let mut last: Option<i64> = None;
@@ -126,7 +126,7 @@ fn path(points: &[(i64, f64)], axes: &Axes, gap: i64) -> String {
         let goes_on = last.is_some_and(|last| at - last <= gap);
         let _ = write!(text, "{}{:.0} {:.0}", if goes_on { 'L' } else { 'M' }, axes.x(*at), axes.y(*value));
         if !goes_on {
-            // A point that stands alone is seen too.
+            // Draws a dot for a point without neighbors.
             text.push_str("h.1");
         }
         last = Some(*at);
@@ -140,7 +140,7 @@ fn clock(at: i64, seconds: i64) -> String {
 }
 
 impl Plot {
-    /// What was measured from `from` to `to`; `None` of nothing.
+    /// Draws the data from `from` to `to`. Returns `None` if there is no data.
     pub(crate) fn of(data: &MetricData, from: Timestamp, to: Timestamp) -> Option<Self> {
         let unit = data.series.first()?.0.unit();
         let measured = |values: &[Option<f64>]| values.iter().flatten().copied().collect::<Vec<f64>>();
@@ -161,7 +161,7 @@ impl Plot {
             .iter()
             .map(|one| format!("{}: now {}, between {} and {}", one.name, one.last, one.lowest, one.highest))
             .collect();
-        // All of it is of the code: names of metrics and series, and numbers.
+        // All interpolated text is our own: names of metrics and series, and numbers.
         let svg = format!(
             "<svg class=\"plot\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-labelledby=\"{id}-title {id}-desc\">\
              <title id=\"{id}-title\">{name}</title><desc id=\"{id}-desc\">{}</desc>{body}</svg>",
@@ -171,7 +171,7 @@ impl Plot {
     }
 }
 
-/// Lines of the grid with values, and times below.
+/// Draws the grid with labels of values and times.
 fn grid(axes: &Axes, unit: &str) -> String {
     let mut text = String::new();
     for tick in 0..=TICKS {

@@ -1,14 +1,14 @@
-//! Proof that a form was ours: where it was sent from, and a token that only pages of the same session hold.
+//! Protection against cross-site request forgery: checks of a form's origin, and a token that is bound to the session.
 
 use actix_web::HttpRequest;
 use actix_web::http::header;
 use branchyard_http_common::AppState;
 
-/// The field that carries the token; scripts may send the header instead.
+/// The form field with the token. Scripts may send the header instead.
 pub(crate) const FIELD: &str = "csrf";
 const HEADER: &str = "x-csrf-token";
 
-/// Whether a form may have been sent by one of our pages, as far as the browser says where it comes from.
+/// Returns `true` unless the browser's headers say that another site sent the request.
 pub(crate) fn is_from_here(state: &AppState, request: &HttpRequest) -> bool {
     let sent = |name: &str| request.headers().get(name).map(|value| value.to_str().unwrap_or_default());
     if sent("sec-fetch-site").is_some_and(|site| !matches!(site, "same-origin" | "none")) {
@@ -16,14 +16,14 @@ pub(crate) fn is_from_here(state: &AppState, request: &HttpRequest) -> bool {
     }
     match sent(header::ORIGIN.as_str()) {
         None => true,
-        // `null` is what a sandboxed page says, and a page of ours whose referrer policy hides it: the token decides.
+        // Browsers send `null` from sandboxed pages, and from our own pages if the referrer policy hides the origin. The token decides.
         Some("null") => sent("sec-fetch-site") == Some("same-origin"),
         Some(origin) => is_our_origin(state, request, origin),
     }
 }
 
-/// The public origin, or the one the browser spoke to: behind a proxy, and in a development server without `public_url`, they
-/// differ.
+/// Returns `true` for the public origin and for the origin that the browser requested. The two differ behind a proxy, and on a
+/// development server without `public_url`.
 fn is_our_origin(state: &AppState, request: &HttpRequest, origin: &str) -> bool {
     let host = request.headers().get(header::HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let named = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
@@ -31,7 +31,7 @@ fn is_our_origin(state: &AppState, request: &HttpRequest, origin: &str) -> bool 
         || named.is_some_and(|named| !host.is_empty() && named.eq_ignore_ascii_case(host))
 }
 
-/// Whether a form carries the token of this browser's secret.
+/// Returns `true` if the form or the request's header contains the token of this browser's secret.
 pub(crate) fn has_token(state: &AppState, request: &HttpRequest, secret: &str, field: Option<&str>) -> bool {
     let header = request.headers().get(HEADER).and_then(|value| value.to_str().ok());
     field.or(header).is_some_and(|token| state.keys.is_form_token(secret, token))

@@ -1,4 +1,4 @@
-//! The head that the pages of one database share: name, tabs, and the ref that is shown.
+//! The frame that the pages of one database share: name, tabs and the selected ref.
 
 use branchyard_domain::access::{DatabaseAccess, Level};
 use branchyard_domain::entities::{Role, Visibility};
@@ -13,10 +13,10 @@ use crate::page_context::PageContext;
 use crate::pages::deployments;
 use crate::paths;
 
-/// Branches, and tags, that the list of refs offers; any other can be typed.
+/// Branches, and tags, offered in the list of refs. Others can be typed.
 const OFFERED: usize = 50;
 
-/// The tabs of a database, in their order.
+/// The tabs of a database, in display order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DatabaseTab {
     Tables,
@@ -45,7 +45,7 @@ impl DatabaseTab {
         Self::Settings,
     ];
 
-    /// Its label, and its path below that of the database.
+    /// Returns the label and the path below the database's page.
     const fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::Tables => ("Tables", ""),
@@ -61,7 +61,7 @@ impl DatabaseTab {
         }
     }
 
-    /// Whether it shows the database at a ref, so that the ref goes along.
+    /// Returns `true` if the tab shows the database at a ref, so that its link keeps the ref.
     const fn has_ref(self) -> bool {
         matches!(self, Self::Tables | Self::Sql | Self::Commits)
     }
@@ -75,36 +75,32 @@ pub(crate) struct TabLink {
     pub(crate) is_active: bool,
 }
 
-/// What is above the content of every page of a database.
+/// The frame of every page of a database.
 #[derive(Debug)]
-pub(crate) struct DatabaseFrame {
-    /// Its owner.
+pub(crate) struct Frame {
     pub(crate) owner: String,
-    /// Its name.
     pub(crate) name: String,
-    /// Its page.
+    /// The path of the database's page.
     pub(crate) path: String,
-    /// Whether only some people see it.
     pub(crate) is_private: bool,
-    /// What it says of itself.
     pub(crate) description: Option<String>,
-    /// What it was forked from, with its page.
+    /// The database this one was forked from: name and page.
     pub(crate) parent: Option<(String, String)>,
-    /// Forks in its network.
+    /// Number of forks in the network that the viewer can see, formatted.
     pub(crate) forks: String,
-    /// People who starred it.
+    /// Number of stars.
     pub(crate) stars: u64,
-    /// Whether the viewer did.
+    /// Whether the viewer starred the database.
     pub(crate) is_starred: bool,
-    /// Bytes on disk, in words.
+    /// Size on disk, formatted.
     pub(crate) size: String,
-    /// Whether the viewer may change data and refs.
+    /// Whether the viewer can change data and refs.
     pub(crate) may_write: bool,
-    /// Whether the viewer may change settings.
+    /// Whether the viewer can change settings.
     pub(crate) may_administer: bool,
-    /// The branch an absent ref means.
+    /// The branch that is used if a request names no ref.
     pub(crate) default_branch: String,
-    /// The ref that was asked for; empty for the default branch.
+    /// The requested ref. Empty for the default branch.
     pub(crate) asked_ref: String,
     active: DatabaseTab,
 }
@@ -131,12 +127,12 @@ impl DatabaseFrame {
         }
     }
 
-    /// The same with another tab.
-    pub(crate) fn on(self, active: DatabaseTab) -> Self {
+    /// Returns the same frame with another tab selected.
+    pub(crate) fn on(self, active: Tab) -> Self {
         Self { active, ..self }
     }
 
-    /// The tabs the viewer has.
+    /// Returns the tabs that the viewer can open.
     pub(crate) fn tabs(&self) -> Vec<TabLink> {
         let shown = DatabaseTab::ALL.into_iter().filter(|tab| *tab != DatabaseTab::Settings || self.may_administer);
         shown
@@ -149,49 +145,49 @@ impl DatabaseFrame {
             .collect()
     }
 
-    /// How many people starred it, in words.
+    /// Returns the number of stars as text.
     pub(crate) fn starred_by(&self) -> String {
         format::counted(self.stars, "star", "stars")
     }
 
-    /// A page below that of the database, at the ref that is shown.
+    /// Returns the path of a page below the database's page, at the selected ref.
     pub(crate) fn below(&self, path: &str) -> String {
         self.at_ref(&format!("{}{path}", self.path))
     }
 
-    /// A path with the ref that is shown.
+    /// Appends the selected ref to a path.
     pub(crate) fn at_ref(&self, path: &str) -> String {
         paths::with_query(path, &[("ref", &self.asked_ref)])
     }
 
-    /// The page of a table or view, at no ref in particular.
+    /// Returns the path of a table's or view's page, without a ref.
     pub(crate) fn table_path(&self, name: &str) -> String {
         format!("{}/tables/{}", self.path, segment(name))
     }
 
-    /// The page of a table or view at the ref that is shown.
+    /// Returns the path of a table's or view's page, at the selected ref.
     pub(crate) fn table(&self, name: &str) -> String {
         self.at_ref(&self.table_path(name))
     }
 
-    /// A table as CSV, at the commit that is shown.
-    pub(crate) fn csv(&self, table: &str, at: &ShownVersion) -> String {
+    /// Returns the path of a table's CSV download at the shown commit.
+    pub(crate) fn csv(&self, table: &str, at: &At) -> String {
         let path = format!("{}/tables/{}/csv", self.path, segment(table));
         paths::with_query(&path, &[("ref", at.commit.as_str())])
     }
 
-    /// Where a deployment is made that begins as a clone of it, at the ref that is shown.
+    /// Returns the path of the form that creates a deployment from a clone of the database at the selected ref.
     pub(crate) fn deploy(&self) -> String {
         deployments::create::address(&format!("{}/{}", self.owner, self.name), &self.asked_ref)
     }
 
-    /// The page of a commit.
+    /// Returns the path of a commit's page.
     pub(crate) fn commit(&self, hash: &CommitHash) -> String {
         format!("{}/commits/{hash}", self.path)
     }
 }
 
-/// A ref to choose.
+/// A ref in the list of refs.
 #[derive(Debug)]
 pub(crate) struct RefLink {
     pub(crate) name: String,
@@ -199,30 +195,26 @@ pub(crate) struct RefLink {
     pub(crate) is_shown: bool,
 }
 
-/// The commit that a page shows, and what else it could show.
+/// The commit that a page shows, and the refs it can switch to.
 #[derive(Debug)]
-pub(crate) struct ShownVersion {
-    /// The commit.
+pub(crate) struct At {
     pub(crate) commit: CommitHash,
-    /// Branch, tag or commit.
+    /// `branch`, `tag` or `commit`.
     pub(crate) kind: &'static str,
-    /// How it is called.
+    /// The name of the ref, or the abbreviated hash of a commit.
     pub(crate) name: String,
-    /// This page without its query.
+    /// The path of the page, without its query.
     pub(crate) action: String,
-    /// Branches to choose.
+    /// Branches in the list.
     pub(crate) branches: Vec<RefLink>,
-    /// Tags to choose.
+    /// Tags in the list.
     pub(crate) tags: Vec<RefLink>,
-    /// Whether there are more than are listed.
+    /// Whether the database has more branches or tags than are listed.
     pub(crate) has_more: bool,
 }
 
-/// Access to the database of the path at level `L`, and its head with this tab.
-pub(crate) async fn open<L: Level>(
-    visit: &PageContext,
-    active: DatabaseTab,
-) -> Result<(DatabaseAccess<L>, DatabaseFrame), PageError> {
+/// Opens the database named in the path with access level `L`, and builds its frame with the given tab.
+pub(crate) async fn open<L: Level>(visit: &Visit, active: Tab) -> Result<(DatabaseAccess<L>, Frame), Stop> {
     let (caller, owner, name) = (visit.caller.clone(), visit.segment("owner"), visit.segment("database"));
     let opened = visit
         .read(move |hub| -> Result<_, DatabaseError> {
@@ -237,12 +229,8 @@ pub(crate) async fn open<L: Level>(
     Ok((access, frame))
 }
 
-/// The commit of the ref in the query (`?ref=`), by default the head of the default branch.
-pub(crate) async fn at<L: Level>(
-    visit: &PageContext,
-    access: &DatabaseAccess<L>,
-    frame: &DatabaseFrame,
-) -> Result<ShownVersion, PageError> {
+/// Resolves the ref of the query (`?ref=`) to a commit. Without a ref, it is the head of the default branch.
+pub(crate) async fn at<L: Level>(visit: &Visit, access: &DatabaseAccess<L>, frame: &Frame) -> Result<At, Stop> {
     let (access, asked) = (access.clone(), visit.parameter("ref"));
     let named = asked.clone();
     let found = visit

@@ -1,4 +1,4 @@
-//! The head that the pages of one deployment share: name, state, tabs.
+//! The frame that the pages of one deployment share: name, state and tabs.
 
 use branchyard_deployments::DeploymentView;
 use branchyard_deployments::access::{DeploymentAccess, DeploymentLevel};
@@ -10,7 +10,7 @@ use crate::database::TabLink;
 use crate::error_page::PageError;
 use crate::page_context::PageContext;
 
-/// The tabs of a deployment, in their order.
+/// The tabs of a deployment, in display order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DeploymentTab {
     Overview,
@@ -35,7 +35,7 @@ impl DeploymentTab {
         Self::Settings,
     ];
 
-    /// Its label, and its path below that of the deployment.
+    /// Returns the label and the path below the deployment's page.
     const fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::Overview => ("Overview", ""),
@@ -50,14 +50,14 @@ impl DeploymentTab {
     }
 }
 
-/// Where a deployment stands, in words.
+/// The health of a deployment as shown to users.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct DeploymentStanding {
-    /// One or two words.
+pub(crate) struct Standing {
+    /// The label, one or two words.
     pub(crate) label: &'static str,
-    /// The same as a class of the style sheet.
+    /// The class in the style sheet.
     pub(crate) class: &'static str,
-    /// Whether it will be another one soon, by itself.
+    /// Whether the health is expected to change without user action.
     pub(crate) is_moving: bool,
 }
 
@@ -75,30 +75,27 @@ impl DeploymentStanding {
     }
 }
 
-/// The page of a deployment.
+/// Returns the path of a deployment's page.
 pub(crate) fn path_of(locator: &DeploymentLocator) -> String {
     format!("{}/{}", path_of_owner(locator.owner.as_str()), segment(locator.name.as_str()))
 }
 
-/// The page of the deployments of an owner.
+/// Returns the path of the list of an owner's deployments.
 pub(crate) fn path_of_owner(owner: &str) -> String {
     format!("/deployments/{}", segment(owner))
 }
 
-/// What is above the content of every page of a deployment.
+/// The frame of every page of a deployment.
 #[derive(Debug)]
-pub(crate) struct DeploymentFrame {
-    /// Its owner.
+pub(crate) struct Frame {
     pub(crate) owner: String,
-    /// Its name.
     pub(crate) name: String,
-    /// Its page.
+    /// The path of the deployment's page.
     pub(crate) path: String,
-    /// Where it stands.
-    pub(crate) standing: DeploymentStanding,
-    /// Its state, which health refines.
+    pub(crate) standing: Standing,
+    /// The run state. `standing` refines it with the health.
     pub(crate) state: RunState,
-    /// Whether the viewer may change it.
+    /// Whether the viewer can manage the deployment.
     pub(crate) may_manage: bool,
     active: DeploymentTab,
 }
@@ -117,7 +114,6 @@ impl DeploymentFrame {
         }
     }
 
-    /// The tabs.
     pub(crate) fn tabs(&self) -> Vec<TabLink> {
         let link = |tab: DeploymentTab| {
             let (label, below) = tab.words();
@@ -126,18 +122,18 @@ impl DeploymentFrame {
         DeploymentTab::ALL.into_iter().map(link).collect()
     }
 
-    /// Whether it serves.
+    /// Returns `true` if the deployment serves clients.
     pub(crate) fn is_started(&self) -> bool {
         self.state == RunState::Started
     }
 
-    /// Whether it is down, its data a backup.
+    /// Returns `true` if the deployment is stopped; its data then exists as backups only.
     pub(crate) fn is_stopped(&self) -> bool {
         self.state == RunState::Stopped
     }
 }
 
-/// Access to the deployment of the path at level `L`, the deployment, and its head with this tab.
+/// Opens the deployment named in the path with access level `L`, and builds its frame with the given tab.
 pub(crate) async fn open<L: DeploymentLevel>(
     visit: &PageContext,
     active: DeploymentTab,

@@ -1,4 +1,4 @@
-//! Tables and their foreign keys, drawn as SVG: tables that refer to others stand left of them.
+//! Draws tables and their foreign keys as SVG. Tables stand to the left of the tables they reference.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,12 +7,12 @@ use branchyard_domain::entities::TableSchema;
 
 use crate::format::{Markup, escaped};
 
-/// Tables in a drawing; more would be no help.
+/// Maximum number of tables in a diagram. More would be unreadable.
 pub(crate) const MOST_TABLES: usize = 60;
 
-/// Columns of a table that are drawn; the rest is counted.
+/// Columns drawn per table. The number of further columns is shown.
 const MOST_COLUMNS: usize = 12;
-/// Characters of a name.
+/// Characters drawn of a name.
 const MOST_CHARACTERS: usize = 28;
 
 // All lengths are in units of the drawing, about a pixel each.
@@ -22,7 +22,7 @@ const HEAD: usize = 30;
 const PAD: usize = 12;
 const GAP_X: usize = 72;
 const GAP_Y: usize = 28;
-/// Tables that refer to nothing and that nothing refers to stand in rows below, so many abreast.
+/// Tables without any reference stand in rows below the others, this many per row.
 const LOOSE_ABREAST: usize = 4;
 
 struct Box<'a> {
@@ -48,14 +48,14 @@ impl<'a> Box<'a> {
         HEAD + self.lines() * LINE + PAD / 2
     }
 
-    /// The middle of the line of a column, or of the last line when it is not drawn.
+    /// Returns the vertical center of a column's line, or of the last line if the column is not drawn.
     fn middle_of(&self, column: &str) -> usize {
         let at = self.table.columns.iter().position(|known| known.name.eq_ignore_ascii_case(column)).unwrap_or(0);
         self.y + HEAD + at.min(self.lines().saturating_sub(1)) * LINE + LINE / 2
     }
 }
 
-/// Draws tables; `href` gives the page of each.
+/// Draws the tables. `href` returns the page of a table.
 pub(crate) fn draw(tables: &[&TableSchema], href: impl Fn(&str) -> String) -> Markup {
     let boxes = place(tables);
     let width = boxes.iter().map(|placed| placed.x + placed.width).max().unwrap_or_default() + 2;
@@ -89,7 +89,7 @@ fn edge(svg: &mut String, from: &Box<'_>, from_y: usize, to: &Box<'_>, to_y: usi
         let (start, end) = (from.x + from.width, to.x);
         format!("M{start} {from_y}C{} {from_y} {} {to_y} {end} {to_y}", start + bend, end - bend)
     } else {
-        // To a table in the same column or further left: out and back in on the right.
+        // The target is in the same column or further left: the edge leaves and enters on the right.
         let (start, end) = (from.x + from.width, to.x + to.width);
         let out = start.max(end) + bend;
         format!("M{start} {from_y}C{out} {from_y} {out} {to_y} {end} {to_y}")
@@ -130,7 +130,7 @@ fn draw_box(svg: &mut String, placed: &Box<'_>, href: &str) {
     svg.push_str("</g>");
 }
 
-/// Places: each table one column left of those it refers to, as far as there is no circle.
+/// Places the tables. Each stands one column to the left of the tables it references, except in cycles.
 fn place<'a>(tables: &[&'a TableSchema]) -> Vec<Box<'a>> {
     let index: BTreeMap<String, usize> =
         tables.iter().enumerate().map(|(at, table)| (table.name.to_ascii_lowercase(), at)).collect();
@@ -145,7 +145,7 @@ fn place<'a>(tables: &[&'a TableSchema]) -> Vec<Box<'a>> {
         .collect();
     let is_related = |at: usize| !targets[at].is_empty() || targets.iter().any(|of| of.contains(&at));
     let mut depth = vec![0_usize; tables.len()];
-    // As many rounds as there are tables settle every way without a circle.
+    // Without cycles, the depths settle after at most as many rounds as there are tables.
     for _ in 0..tables.len() {
         for (at, of) in targets.iter().enumerate() {
             let deepest = of.iter().map(|target| depth[*target] + 1).max().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Refusals as pages that say what to do next.
+//! Renders errors as pages that say what to do next.
 
 use std::rc::Rc;
 
@@ -13,24 +13,24 @@ use branchyard_problem_details::{ErrorCode, Problem};
 
 use crate::layout::Shell;
 
-/// How a handler ends when it shows no page of its own.
+/// Why a handler returns no page of its own.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum PageError {
-    /// A refusal.
+pub(crate) enum Stop {
+    /// An error of the domain or of the request.
     #[error(transparent)]
-    HandlerError(#[from] HandlerError),
-    /// Nobody is signed in, and somebody must be.
+    Failure(#[from] Failure),
+    /// The page requires a signed-in user.
     #[error("nobody is signed in")]
     SignIn,
-    /// The database is there and visible, the ref is not.
+    /// The database exists and is visible, but the ref does not exist.
     #[error("no branch, tag or commit '{name}'")]
     NoSuchRef {
-        /// What was asked for.
+        /// The requested ref.
         name: String,
-        /// The page of the database.
+        /// The path of the database's page.
         database: String,
     },
-    /// A form that none of our pages sent, or one of another session.
+    /// The form was not sent by a page of this session.
     #[error("the form was not sent by a page of this session")]
     ForeignForm,
 }
@@ -47,13 +47,13 @@ impl From<PoolError> for PageError {
     }
 }
 
-impl PageError {
-    /// A refusal of the domain outside a call.
-    pub(crate) fn refused(refusal: ApiError, request: &HttpRequest) -> Self {
-        Self::HandlerError(HandlerError::of(refusal, request))
+impl Stop {
+    /// Converts a domain error that occurred outside a call.
+    pub(crate) fn refused(refusal: Refusal, request: &HttpRequest) -> Self {
+        Self::Failure(Failure::of(refusal, request))
     }
 
-    /// Nothing is at this address.
+    /// Returns the error for a URL that leads to no page.
     pub(crate) fn nothing_here() -> Self {
         Self::HandlerError(HandlerError::not_found("nothing is here"))
     }
@@ -102,7 +102,7 @@ fn told(problem: &Problem) -> Told {
     let status = StatusCode::from_u16(problem.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let detail = sentence(problem.detail());
     let (title, text) = match problem.code() {
-        // Always the same words: what is hidden looks like what is not there.
+        // The text is constant, so that hidden and missing pages look the same.
         ErrorCode::NotFound => (
             "Page not found",
             "It doesn't exist, or you don't have access. Check the URL, or sign in with an account that has access.".to_owned(),
@@ -126,7 +126,7 @@ fn told(problem: &Problem) -> Told {
     Told { status, title, text, retry_after }
 }
 
-/// A text of a problem as a sentence.
+/// Turns an error message into a sentence: capital letter, final period.
 pub(crate) fn sentence(text: &str) -> String {
     let mut chars = text.chars();
     let first: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
@@ -139,7 +139,7 @@ impl ResponseError for PageError {
         self.told().status
     }
 
-    /// Bare; [`show`] makes a page of it.
+    /// Returns an empty response. [`show`] renders the page.
     fn error_response(&self) -> HttpResponse {
         HttpResponse::new(self.status_code())
     }
@@ -155,7 +155,7 @@ struct ErrorPage {
     back: Option<String>,
 }
 
-/// Makes a page of a refusal; anything else stays.
+/// Replaces a response that carries a [`Stop`] with its error page, or redirects to the sign-in page. Returns others unchanged.
 pub(crate) fn show(response: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
     let Some(stop) = response.response().error().and_then(|error| error.as_error::<PageError>()) else {
         return response;
@@ -168,7 +168,7 @@ pub(crate) fn show(response: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBod
     };
     if needs_sign_in {
         let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
-        // A form cannot be sent again by following a link.
+        // A form cannot be submitted again by following a link.
         let next = if request.method().is_safe() { target } else { "/" };
         let to = format!("/sign-in?next={}", segment(next));
         return response.into_response(HttpResponse::SeeOther().insert_header((header::LOCATION, to)).finish());

@@ -1,4 +1,4 @@
-//! Times, sizes and counts in words, and markup that is known to be safe.
+//! Formats times, sizes and counts, and marks HTML as safe.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use chrono::DateTime;
 pub(crate) struct Markup(String);
 
 impl Markup {
-    /// HTML that was built from escaped pieces.
+    /// Wraps HTML that was built from escaped parts.
     pub(crate) fn trusted(html: String) -> Self {
         Self(html)
     }
@@ -25,7 +25,7 @@ impl fmt::Display for Markup {
 
 impl askama::filters::HtmlSafe for Markup {}
 
-/// Text as HTML, for what no template makes.
+/// Escapes text for HTML that is not rendered by a template.
 pub(crate) fn escaped(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     // Writing to a string cannot fail.
@@ -33,19 +33,19 @@ pub(crate) fn escaped(text: &str) -> String {
     html
 }
 
-/// A time as `<time>`: in words how long ago, and in full on hovering.
+/// Formats a time as a `<time>` element: relative to `now`, with the exact time as tooltip.
 pub(crate) fn when(at: Timestamp, now: Timestamp) -> Markup {
     let exact = exact(at);
     Markup(format!("<time datetime=\"{}\" title=\"{}\">{}</time>", exact.0, exact.1, distance(at, now)))
 }
 
-/// RFC 3339, and the same for people; UTC.
+/// Returns the time in RFC 3339 and in words, both in UTC.
 fn exact(at: Timestamp) -> (String, String) {
     let time = DateTime::from_timestamp_micros(at.as_micros()).unwrap_or_default();
     (time.format("%Y-%m-%dT%H:%M:%SZ").to_string(), time.format("%-d %B %Y, %H:%M UTC").to_string())
 }
 
-/// How far a time is from now, by its largest unit.
+/// Formats the distance of a time from `now` in its largest unit.
 pub(crate) fn distance(at: Timestamp, now: Timestamp) -> String {
     let seconds = (now.as_micros() - at.as_micros()) / 1_000_000;
     let (past, seconds) = (seconds >= 0, seconds.unsigned_abs());
@@ -62,7 +62,7 @@ pub(crate) fn distance(at: Timestamp, now: Timestamp) -> String {
     if past { format!("{count} {unit}{plural} ago") } else { format!("in {count} {unit}{plural}") }
 }
 
-/// Bytes in binary units.
+/// Formats a number of bytes in binary units.
 pub(crate) fn size(bytes: i64) -> String {
     let bytes = bytes.max(0);
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
@@ -79,7 +79,7 @@ pub(crate) fn size(bytes: i64) -> String {
     if bytes == 1 { "1 byte".to_owned() } else { format!("{bytes} bytes") }
 }
 
-/// A number with its thousands set apart.
+/// Formats a number with thousands separators.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -92,17 +92,17 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
-/// `1 row`, `2 rows`.
+/// Formats a number with its noun: `1 row`, `2 rows`.
 pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
 }
 
-/// The beginning of a hash.
+/// Returns the first eight digits of a hash.
 pub(crate) fn short(hash: &CommitHash) -> String {
     hash.as_str().chars().take(8).collect()
 }
 
-/// The first line of a message, at most 100 characters of it.
+/// Returns the first line of a message, truncated to 100 characters.
 pub(crate) fn first_line(message: &str) -> String {
     let line = message.lines().next().unwrap_or_default();
     match line.char_indices().nth(100) {

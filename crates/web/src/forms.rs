@@ -1,4 +1,4 @@
-//! Forms: what was sent, and the form again with what is wrong.
+//! Submitted forms, and forms that are shown again with their errors.
 
 use std::ops::Deref;
 
@@ -13,10 +13,10 @@ use crate::csrf;
 use crate::error_page::{PageError, sentence};
 use crate::page_context::PageContext;
 
-/// A form that one of our pages sent, and who sent it.
-pub(crate) struct FormPost {
-    visit: PageContext,
-    /// What is in it.
+/// A form that was submitted by a page of this session, with its visit.
+pub(crate) struct Posted {
+    visit: Visit,
+    /// The submitted fields.
     pub(crate) form: Form,
     #[expect(dead_code, reason = "held for as long as the form")]
     room: BodyRoom,
@@ -52,7 +52,7 @@ impl FromRequest for FormPost {
     }
 }
 
-/// The fields of a form.
+/// The fields of a submitted form.
 #[derive(Debug, Default)]
 pub(crate) struct Form(Vec<(String, String)>);
 
@@ -61,34 +61,34 @@ impl Form {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// A field as it was sent; empty when absent. Line ends are those of Unix.
+    /// Returns the value of a field, with Unix line ends. Empty if the field is absent.
     pub(crate) fn text(&self, name: &str) -> String {
         self.get(name).unwrap_or_default().replace("\r\n", "\n")
     }
 
-    /// The same without white space around it.
+    /// Returns the value of a field without surrounding white space.
     pub(crate) fn line(&self, name: &str) -> String {
         self.text(name).trim().to_owned()
     }
 
-    /// All values of a field that may come several times.
+    /// Returns all values of a field that may occur more than once.
     pub(crate) fn all(&self, name: &str) -> Vec<String> {
         self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.clone()).collect()
     }
 
-    /// Whether a box is checked.
+    /// Returns `true` if the checkbox is checked.
     pub(crate) fn is_checked(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
-    /// What was sent, to be shown again; secrets are left out.
+    /// Returns the submitted values, to be shown again. Secrets are left out.
     pub(crate) fn again(&self) -> Filled {
         let is_secret = |name: &str| name == csrf::FIELD || name.contains("password");
         Filled { values: self.0.iter().filter(|(name, _)| !is_secret(name)).cloned().collect(), errors: Vec::new() }
     }
 }
 
-/// A form as a page shows it: its values, and what is wrong with them.
+/// A form as a page shows it: values and errors.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Filled {
     values: Vec<(String, String)>,
@@ -96,32 +96,32 @@ pub(crate) struct Filled {
 }
 
 impl Filled {
-    /// The same with a value that is there before anything is sent.
+    /// Adds an initial value.
     pub(crate) fn with(mut self, name: &str, value: impl Into<String>) -> Self {
         self.values.push((name.to_owned(), value.into()));
         self
     }
 
-    /// Notes what is wrong with a field; `""` is the whole form.
+    /// Records an error for a field. The name `""` stands for the whole form.
     pub(crate) fn fault(&mut self, name: &'static str, text: impl ToString) {
         self.errors.push((name, text.to_string()));
     }
 
-    /// The same with that noted.
+    /// Records an error and returns the form.
     pub(crate) fn wrong(mut self, name: &'static str, text: impl ToString) -> Self {
         self.fault(name, text);
         self
     }
 
-    /// A value that must follow a rule; otherwise that is noted.
+    /// Returns the parsed value, or records the error and returns `None`.
     pub(crate) fn checked<T, E: ToString>(&mut self, name: &'static str, parsed: Result<T, E>) -> Option<T> {
         parsed.map_err(|error| self.fault(name, error)).ok()
     }
 
-    /// The same with what the domain refused: beside the field it names, if the form has it, otherwise above the form. What no
-    /// other input could change goes on as it is.
-    pub(crate) fn refused(mut self, failure: HandlerError, fields: &[&'static str]) -> Result<Self, PageError> {
-        let HandlerError::Problem(problem) = &failure else { return Err(failure.into()) };
+    /// Records the errors of a failed operation next to their fields, or above the form if it has no such field. Failures that other
+    /// input cannot fix are returned as an error.
+    pub(crate) fn refused(mut self, failure: Failure, fields: &[&'static str]) -> Result<Self, Stop> {
+        let Failure::Problem(problem) = &failure else { return Err(failure.into()) };
         match problem.code() {
             ErrorCode::ValidationFailed
             | ErrorCode::NotFound
@@ -149,27 +149,27 @@ impl Filled {
         Ok(self)
     }
 
-    /// What a field shows.
+    /// Returns the value of a field.
     pub(crate) fn value(&self, name: &str) -> &str {
         self.values.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str()).unwrap_or_default()
     }
 
-    /// Whether a field has this value: for choices.
+    /// Returns `true` if the field has this value. Used for options.
     pub(crate) fn is(&self, name: &str, value: &str) -> bool {
         self.value(name) == value
     }
 
-    /// Whether anything is wrong.
+    /// Returns `true` if the form has errors.
     pub(crate) fn has_faults(&self) -> bool {
         !self.errors.is_empty()
     }
 
-    /// Whether one of the values of a field is this one.
+    /// Returns `true` if one of the field's values equals `value`.
     pub(crate) fn has(&self, name: &str, value: &str) -> bool {
         self.values.iter().any(|(key, one)| key == name && one == value)
     }
 
-    /// What is wrong with a field.
+    /// Returns the error of a field.
     pub(crate) fn error(&self, name: &str) -> Option<&str> {
         self.errors.iter().find(|(key, _)| *key == name).map(|(_, text)| text.as_str())
     }

@@ -1,4 +1,4 @@
-//! The lines that connect the commits of a list, drawn row by row.
+//! Draws the lines that connect the commits of a list, row by row.
 
 use std::fmt::Write as _;
 
@@ -6,27 +6,27 @@ use branchyard_domain::values::CommitHash;
 
 use crate::format::Markup;
 
-/// Lines side by side at most; what is further out is drawn on the last.
+/// Maximum number of parallel lanes. Further lanes share the last one.
 const LANES: usize = 8;
-/// Pixels between lines.
+/// Pixels between lanes.
 const STEP: usize = 14;
-/// Pixels of a row: as high as the style sheet makes it.
+/// Height of a row in pixels. The style sheet uses the same height.
 pub(crate) const ROW: usize = 56;
 
-/// What is drawn beside one commit.
+/// The drawing next to one commit.
 #[derive(Debug, PartialEq, Eq)]
 struct GraphRow {
     /// The lane of the commit.
     at: usize,
     /// Lines from the upper edge to the commit, by lane.
     into: Vec<usize>,
-    /// Lines that pass by.
+    /// Lanes that pass the commit.
     past: Vec<usize>,
     /// Lines from the commit to the lower edge, by lane.
     out: Vec<usize>,
 }
 
-/// Draws the commits of a list, children before parents. `goes_on` says that the list goes on from an earlier page.
+/// Draws the commits of a list, children before parents. With `goes_on`, the list continues an earlier page.
 pub(crate) fn draw<'a>(
     commits: impl Iterator<Item = (&'a CommitHash, &'a [CommitHash])>,
     goes_on: bool,
@@ -37,8 +37,8 @@ pub(crate) fn draw<'a>(
     rows.iter().map(|row| svg(row, width)).collect()
 }
 
-fn lay_out<'a>(commits: impl Iterator<Item = (&'a CommitHash, &'a [CommitHash])>, goes_on: bool) -> Vec<GraphRow> {
-    // What each lane leads to.
+fn lay_out<'a>(commits: impl Iterator<Item = (&'a CommitHash, &'a [CommitHash])>, goes_on: bool) -> Vec<Row> {
+    // The commit each lane leads to.
     let mut lanes: Vec<Option<&CommitHash>> = Vec::new();
     let mut rows = Vec::new();
     for (commit, parents) in commits {
@@ -53,7 +53,7 @@ fn lay_out<'a>(commits: impl Iterator<Item = (&'a CommitHash, &'a [CommitHash])>
         let past = lanes.iter().enumerate().filter(|(_, lane)| lane.is_some()).map(|(lane, _)| lane).collect();
         let mut out = Vec::new();
         for (nth, parent) in parents.iter().enumerate() {
-            // The first parent goes straight on; lanes that lead to one commit meet there.
+            // The first parent stays in its lane. Lanes that lead to the same commit join.
             let lane = match leading_to(&lanes, parent).first() {
                 _ if nth == 0 => at,
                 Some(lane) => *lane,

@@ -1,4 +1,4 @@
-//! What surrounds all pages, and the headers of every response.
+//! The layout of all pages, and the headers of every response.
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
@@ -14,32 +14,31 @@ use crate::format::Markup;
 use crate::page_context::PageContext;
 use crate::session::{self, CookieKind};
 
-/// Everything comes from here, nothing is inline, nobody frames a page, and forms go nowhere else.
+/// Allows resources and form targets of the server itself only, no inline code, and no framing.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// What surrounds a page.
+/// The data of the page layout.
 #[derive(Debug, Default)]
 pub(crate) struct Shell {
-    /// Who is signed in.
+    /// The signed-in user.
     pub(crate) viewer: Option<Viewer>,
-    /// `light` or `dark`; empty where the system decides.
+    /// `light` or `dark`. Empty to follow the system.
     pub(crate) theme: &'static str,
-    /// A message from the page before.
+    /// A message from the previous page.
     pub(crate) notice: Option<String>,
-    /// This page, to come back to.
+    /// The path and query of this page, to return to.
     pub(crate) here: String,
-    /// What is in the search field.
+    /// The text in the search field.
     pub(crate) search: String,
     token: String,
 }
 
-/// Who is signed in, as all pages show them.
+/// The signed-in user, as all pages show them.
 #[derive(Debug, Clone)]
 pub(crate) struct Viewer {
-    /// Their name.
     pub(crate) name: String,
-    /// Whether they administer the server.
+    /// Whether the user administers the server.
     pub(crate) is_admin: bool,
 }
 
@@ -62,38 +61,38 @@ impl Shell {
         }
     }
 
-    /// The same with this in the search field.
+    /// Fills the search field.
     pub(crate) fn searching(self, search: String) -> Self {
         Self { search, ..self }
     }
 
-    /// The hidden field without which no form is taken.
+    /// Returns the hidden field with the form token. Forms without it are rejected.
     pub(crate) fn form_token(&self) -> Markup {
-        // The token is base64url: nothing in it needs escaping.
+        // The token is base64url, so it needs no escaping.
         Markup::trusted(format!("<input type=\"hidden\" name=\"{}\" value=\"{}\">", csrf::FIELD, self.token))
     }
 
-    /// The token alone, for scripts that send headers.
+    /// Returns the form token, for scripts that send it as a header.
     pub(crate) fn token(&self) -> &str {
         &self.token
     }
 
-    /// Where the style sheet is.
+    /// Returns the path of the style sheet.
     pub(crate) fn style(&self) -> &'static str {
         assets::style()
     }
 
-    /// Where the script is.
+    /// Returns the path of the script.
     pub(crate) fn script(&self) -> &'static str {
         assets::script()
     }
 
-    /// Where the icon is.
+    /// Returns the path of the icon.
     pub(crate) fn icon(&self) -> &'static str {
         assets::icon()
     }
 
-    /// Where a sign-in leads back to.
+    /// Returns the path of the sign-in page that returns to this page.
     pub(crate) fn sign_in(&self) -> String {
         match self.here.as_str() {
             "" | "/" => "/sign-in".to_owned(),
@@ -103,10 +102,10 @@ impl Shell {
     }
 }
 
-/// Middleware around all pages: refusals become pages, and every response gets the headers that guard it.
+/// Middleware of all pages: renders errors as pages and adds the security headers to every response.
 ///
 /// # Errors
-/// None of its own.
+/// Forwards the errors of the inner service.
 pub(crate) async fn dress(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
@@ -125,7 +124,7 @@ pub(crate) async fn dress(
     headers
         .insert(header::HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin"));
     if !headers.contains_key(header::CACHE_CONTROL) {
-        // What is on a page depends on who looks at it.
+        // Pages depend on the viewer.
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
         headers.insert(header::VARY, HeaderValue::from_static("Cookie"));
     }

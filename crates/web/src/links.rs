@@ -1,4 +1,4 @@
-//! From a row to its own page, to the rows it refers to, and to those that refer to it.
+//! Links from a row to its own page, to the rows it references, and to the rows that reference it.
 
 use branchyard_domain::entities::{ForeignKey, TableSchema};
 
@@ -22,8 +22,8 @@ impl<'a> Links<'a> {
         self.schemas.iter().find(|table| table.name.eq_ignore_ascii_case(name))
     }
 
-    /// The values of some columns of a row; `None` when one of them would not find it again.
-    fn values<'r>(&self, columns: &[String], row: &'r [CellView]) -> Option<Vec<&'r str>> {
+    /// Returns the values of these columns, or `None` if one of them cannot identify the row, such as a truncated value.
+    fn values<'r>(&self, columns: &[String], row: &'r [Cell]) -> Option<Vec<&'r str>> {
         let value = |name: &String| {
             let at = self.schema.columns.iter().position(|column| column.name.eq_ignore_ascii_case(name))?;
             row.get(at).filter(|cell| cell.is_findable()).map(|cell| cell.text.as_str())
@@ -31,8 +31,8 @@ impl<'a> Links<'a> {
         columns.iter().map(value).collect()
     }
 
-    /// The page of a row, by its primary key.
-    pub(crate) fn row(&self, row: &[CellView]) -> Option<String> {
+    /// Returns the path of a row's page by its primary key.
+    pub(crate) fn row(&self, row: &[Cell]) -> Option<String> {
         if self.schema.primary_key.is_empty() {
             return None;
         }
@@ -45,8 +45,8 @@ impl<'a> Links<'a> {
         Looking::with(&pairs).address(&format!("{}/row", self.frame.table_path(table)), &self.frame.asked_ref)
     }
 
-    /// For each cell, the page of the row it refers to.
-    pub(crate) fn targets(&self, row: &[CellView]) -> Vec<Option<String>> {
+    /// Returns, for each cell, the page of the row it references.
+    pub(crate) fn targets(&self, row: &[Cell]) -> Vec<Option<String>> {
         let mut targets = vec![None; row.len()];
         for key in &self.schema.foreign_keys {
             let Some(target) = self.target(key, row) else { continue };
@@ -67,8 +67,8 @@ impl<'a> Links<'a> {
         (columns.len() == values.len()).then(|| self.page_of(&table.name, columns, &values))
     }
 
-    /// Rows of other tables that refer to this one: what they are called, and where they are.
-    pub(crate) fn referring(&self, row: &[CellView]) -> Vec<(String, String)> {
+    /// Returns the label and path of each list of rows in other tables that reference this row.
+    pub(crate) fn referring(&self, row: &[Cell]) -> Vec<(String, String)> {
         let mut found = Vec::new();
         for table in self.schemas {
             for key in
@@ -87,7 +87,7 @@ impl<'a> Links<'a> {
     }
 }
 
-/// The columns a foreign key refers to.
+/// Returns the columns that a foreign key references.
 fn referred<'k>(key: &'k ForeignKey, table: &'k TableSchema) -> &'k [String] {
     if key.references_columns.is_empty() { &table.primary_key } else { &key.references_columns }
 }

@@ -1,4 +1,4 @@
-//! The commits that one side has and the other has not.
+//! The commits that one ref has and another has not.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use branchyard_domain::values::{CommitHash, Timestamp};
 use crate::database::DatabaseFrame;
 use crate::format::{self, Markup};
 
-/// Commits looked at. What is not found among them is not shown.
+/// Commits examined. Further commits are not shown.
 const LOOKED_AT: usize = 250;
 
 /// A commit in a list.
@@ -38,7 +38,7 @@ impl CommitLine {
     }
 }
 
-/// The commits from `head` back to what `base` has too, newest first; and whether there may be more.
+/// Returns the commits reachable from `head` but not from `base`, newest first, and whether there may be more.
 pub(crate) fn since<L: Level>(
     hub: &Hub,
     access: &DatabaseAccess<L>,
@@ -50,7 +50,7 @@ pub(crate) fn since<L: Level>(
     }
     let entries = hub.history().commits(access, &LogPosition::from(head.clone()), LOOKED_AT)?;
     let is_cut = entries.len() == LOOKED_AT;
-    // Children come before parents, so whatever the base has is known before it is met.
+    // Children come before parents, so every commit of the base is known before it is visited.
     let mut known = HashSet::from([base.clone()]);
     let mut found = Vec::new();
     for entry in entries {

@@ -1,11 +1,11 @@
-//! Prose of people: descriptions, comments, README documents.
+//! Markdown written by users: descriptions, comments, README documents.
 
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, html};
 
 use crate::format::Markup;
 
-/// Markdown as HTML. Raw HTML in it is shown as text, pictures become links (nothing is loaded from elsewhere), and links lead
-/// only where a browser runs no script.
+/// Renders Markdown as HTML. Raw HTML is shown as text, images become links so that nothing is loaded from other servers, and
+/// link targets that could run a script are removed.
 pub(crate) fn render(text: &str) -> Markup {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let events = Parser::new_ext(text, options).map(|event| match event {
@@ -27,7 +27,7 @@ pub(crate) fn render(text: &str) -> Markup {
     Markup::trusted(page)
 }
 
-/// An address a browser may be sent to; anything else leads nowhere.
+/// Returns the URL if a browser can safely follow it, and `#` otherwise.
 fn followable(address: CowStr<'_>) -> CowStr<'_> {
     let scheme = address.split_once(':').map(|(scheme, _)| scheme);
     let relative = scheme.is_none_or(|scheme| scheme.contains(['/', '?', '#']));

@@ -1,10 +1,10 @@
-//! Amounts of money in words.
+//! Formats amounts of money.
 
 use branchyard_deployments::values::Usd;
 
 const DOLLAR: i64 = 1_000_000_000;
 
-/// An amount to `places` decimals, rounded to the nearest.
+/// Rounds an amount to `places` decimals.
 fn rounded(amount: Usd, places: u32) -> String {
     let unit = DOLLAR / 10_i64.pow(places.min(9));
     let units = amount.as_nanos().saturating_add(unit / 2).div_euclid(unit);
@@ -14,7 +14,7 @@ fn rounded(amount: Usd, places: u32) -> String {
     format!("${}.{:0width$}", crate::format::count(whole), units % per_dollar)
 }
 
-/// An amount in cents; what is more than nothing and rounds to it is said to be less than a cent.
+/// Formats an amount in cents. Positive amounts that round to zero become "less than $0.01".
 pub(crate) fn dollars(amount: Usd) -> String {
     if amount != Usd::ZERO && amount.as_nanos() < DOLLAR / 200 {
         return "less than $0.01".to_owned();
@@ -22,7 +22,7 @@ pub(crate) fn dollars(amount: Usd) -> String {
     rounded(amount, 2)
 }
 
-/// A price of an hour, of which a cent may be many.
+/// Formats an hourly price with five decimals, because it may be a fraction of a cent.
 pub(crate) fn hourly(rate: Usd) -> String {
     if rate == Usd::ZERO {
         return "$0".to_owned();
@@ -30,7 +30,7 @@ pub(crate) fn hourly(rate: Usd) -> String {
     rounded(rate, 5)
 }
 
-/// An amount to the last digit of the ledger.
+/// Formats an amount with all digits of the ledger.
 pub(crate) fn exact(amount: Usd) -> String {
     format!("${amount}")
 }

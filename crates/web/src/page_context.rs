@@ -1,4 +1,4 @@
-//! Who asks for a page, and for what.
+//! The request for a page: its caller, session and parameters.
 
 use std::ops::Deref;
 use std::rc::Rc;
@@ -21,16 +21,16 @@ use crate::error_page::PageError;
 use crate::layout::Shell;
 use crate::session::{self, CookieKind};
 
-/// What handlers give.
-pub(crate) type PageResult = Result<HttpResponse, PageError>;
+/// The result of a handler.
+pub(crate) type Answer = Result<HttpResponse, Stop>;
 
-/// Somebody asks for a page. As an extractor it is for pages that are read; forms that are sent come as
-/// [`FormPost`](crate::forms::FormPost). It is a [`RequestContext`] on behalf of who is signed in.
-pub(crate) struct PageContext {
-    call: RequestContext,
-    /// The session of who is signed in.
+/// A request for a page. As an extractor it is for pages that are read; submitted forms use [`Posted`](crate::forms::Posted).
+/// It dereferences to a [`Call`] on behalf of the signed-in user.
+pub(crate) struct Visit {
+    call: Call,
+    /// The session of the signed-in user.
     pub(crate) session: Option<Session>,
-    /// What the forms of this browser are bound to.
+    /// The secret that the forms of this browser are bound to.
     pub(crate) secret: Rc<PlainSecret>,
     is_new_visitor: bool,
     request: HttpRequest,
@@ -59,9 +59,9 @@ impl FromRequest for PageContext {
     }
 }
 
-impl PageContext {
-    /// Finds out who asks.
-    pub(crate) async fn begin(request: &HttpRequest) -> Result<Self, PageError> {
+impl Visit {
+    /// Identifies the caller of a request.
+    pub(crate) async fn begin(request: &HttpRequest) -> Result<Self, Stop> {
         let state = request.app_data::<web::Data<AppState>>().ok_or_else(Problem::internal)?.get_ref().clone();
         let sent = CookieKind::Session.secret(&state, request);
         let known = match &sent {
@@ -90,12 +90,12 @@ impl PageContext {
             request: request.clone(),
         };
         visit.note_use();
-        // For the error page, should there be one.
+        // The error page needs it if the handler fails.
         request.extensions_mut().insert(Rc::new(visit.shell()));
         Ok(visit)
     }
 
-    /// Notes when the session is used, without making the page wait.
+    /// Records the use of the session in the background, at most once per interval.
     fn note_use(&self) {
         let (Some(session), now) = (&self.session, self.state.hub.now()) else { return };
         let every = branchyard_domain::usecases::Sessions::NOTED_EVERY_SECONDS;
@@ -119,27 +119,29 @@ impl PageContext {
         });
     }
 
-    /// Where the request comes from.
+    /// Returns the client's address and user agent.
     pub(crate) fn client(&self) -> Client {
         Client { address: self.address(), user_agent: self.user_agent() }
     }
 
-    /// Who is signed in; otherwise the way goes over the sign-in page.
-    pub(crate) fn user(&self) -> Result<Arc<User>, PageError> {
-        self.caller.user().cloned().ok_or(PageError::SignIn)
+    /// Returns the signed-in user.
+    ///
+    /// # Errors
+    /// [`Stop::SignIn`] redirects to the sign-in page if no user is signed in.
+    pub(crate) fn user(&self) -> Result<Arc<User>, Stop> {
+        self.caller.user().cloned().ok_or(Stop::SignIn)
     }
 
-    /// The request itself.
     pub(crate) fn request(&self) -> &HttpRequest {
         &self.request
     }
 
-    /// The first parameter of the query of this name, unless it is empty.
+    /// Returns the first parameter of the query with this name, unless it is empty.
     pub(crate) fn parameter(&self, name: &str) -> Option<String> {
         branchyard_http_common::sent_parameter(&self.request, name).filter(|value| !value.is_empty())
     }
 
-    /// All parameters of the query of this name, empty ones included.
+    /// Returns all parameters of the query with this name, including empty ones.
     pub(crate) fn parameters(&self, name: &str) -> Vec<String> {
         let decode =
             |text: &str| percent_encoding::percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
@@ -147,23 +149,23 @@ impl PageContext {
         pairs.filter(|(key, _)| decode(key) == name).map(|(_, value)| decode(value)).collect()
     }
 
-    /// What surrounds the page.
+    /// Returns the data of the page layout.
     pub(crate) fn shell(&self) -> Shell {
         Shell::of(self)
     }
 
-    /// The page.
-    pub(crate) fn page<T: Template>(&self, fill: impl FnOnce(Shell) -> T) -> PageResult {
+    /// Renders a page.
+    pub(crate) fn page<T: Template>(&self, fill: impl FnOnce(Shell) -> T) -> Answer {
         self.render(StatusCode::OK, fill)
     }
 
-    /// The page again, with what is wrong in the form on it.
-    pub(crate) fn refuse<T: Template>(&self, fill: impl FnOnce(Shell) -> T) -> PageResult {
+    /// Renders a page with a form that has errors (422).
+    pub(crate) fn refuse<T: Template>(&self, fill: impl FnOnce(Shell) -> T) -> Answer {
         self.render(StatusCode::UNPROCESSABLE_ENTITY, fill)
     }
 
-    /// The page with a status of its own.
-    pub(crate) fn render<T: Template>(&self, status: StatusCode, fill: impl FnOnce(Shell) -> T) -> PageResult {
+    /// Renders a page with this status.
+    pub(crate) fn render<T: Template>(&self, status: StatusCode, fill: impl FnOnce(Shell) -> T) -> Answer {
         let shell = self.shell();
         let noticed = shell.notice.is_some();
         let mut response = HttpResponse::build(status);
@@ -180,18 +182,18 @@ impl PageContext {
         Ok(response.content_type("text/html; charset=utf-8").body(html))
     }
 
-    /// On to another page.
-    pub(crate) fn redirect(&self, to: &str) -> PageResult {
+    /// Redirects to another page.
+    pub(crate) fn redirect(&self, to: &str) -> Answer {
         self.redirect_with(to, [])
     }
 
-    /// On to another page, which shows a message.
-    pub(crate) fn redirect_saying(&self, to: &str, text: &str) -> PageResult {
+    /// Redirects to another page, which shows a message.
+    pub(crate) fn redirect_saying(&self, to: &str, text: &str) -> Answer {
         self.redirect_with(to, [session::notice(&self.state, text)])
     }
 
-    /// On to another page, with cookies.
-    pub(crate) fn redirect_with(&self, to: &str, cookies: impl IntoIterator<Item = String>) -> PageResult {
+    /// Redirects to another page and sets cookies.
+    pub(crate) fn redirect_with(&self, to: &str, cookies: impl IntoIterator<Item = String>) -> Answer {
         let mut response = HttpResponse::SeeOther();
         for cookie in cookies {
             response.append_header((header::SET_COOKIE, cookie));

@@ -1,14 +1,14 @@
-//! Addresses of pages.
+//! Paths of pages.
 
 use branchyard_domain::entities::DatabaseLocator;
 use branchyard_http_common::segment;
 
-/// The page of a database.
+/// Returns the path of a database's page.
 pub(crate) fn database(locator: &DatabaseLocator) -> String {
     format!("/{}/{}", locator.owner, locator.name)
 }
 
-/// A path with a query: parameters whose value is empty are left out.
+/// Appends a query to a path. Parameters with an empty value are left out.
 pub(crate) fn with_query(path: &str, parameters: &[(&str, &str)]) -> String {
     let mut address = path.to_owned();
     let mut sign = '?';
@@ -22,8 +22,8 @@ pub(crate) fn with_query(path: &str, parameters: &[(&str, &str)]) -> String {
     address
 }
 
-/// Cuts a list that was read with one item more than a page has; gives the address of the next page, which begins after `key` of
-/// the last item that stays.
+/// Truncates a list that was read with one item more than fits on a page. Returns the path of the next page, which starts after
+/// `key` of the last remaining item, if there is one.
 pub(crate) fn next_page<T>(
     found: &mut Vec<T>,
     page: usize,
@@ -35,7 +35,7 @@ pub(crate) fn next_page<T>(
     found.last().filter(|_| more).map(|last| with_query(path, &[("after", &key(last))]))
 }
 
-/// Where to go after a sign-in: a path of this server, and nothing that a browser could take for another one.
+/// Returns `text` if it is a path on this server, and `/` otherwise. Rejects everything a browser could read as another origin.
 pub(crate) fn local(text: Option<&str>) -> &str {
     let plain = |text: &&str| {
         text.starts_with('/')

@@ -1,13 +1,13 @@
-//! Our own prose as HTML: what documents and error codes say of themselves.
+//! Renders our own texts as HTML: the descriptions in API documents and of error codes.
 
 use crate::format::escaped;
 
-/// Prose in which backquotes mark code and an empty line begins a paragraph.
+/// Renders text in which backquotes mark code and empty lines separate paragraphs.
 pub(crate) fn prose(text: &str) -> String {
     text.split("\n\n").map(|paragraph| format!("<p>{}</p>", inline(paragraph))).collect()
 }
 
-/// The same, within a line.
+/// Renders a single paragraph, without the `<p>` element.
 pub(crate) fn inline(text: &str) -> String {
     let pieces = text.split('`').enumerate();
     pieces

@@ -1,7 +1,7 @@
-//! Where a page of a table begins, as addresses say it.
+//! The position of a page within the rows of a table, as its URL encodes it.
 //!
-//! A page begins behind a row, whose place the engine finds by an index, so that the last page of a large table costs what the first does.
-//! Rows of views have no place and are counted.
+//! A page starts after a row, which the engine finds by an index. The last page of a large table therefore costs as much as the
+//! first. Rows of views have no such key, so their pages are found by counting.
 
 use branchyard_domain::entities::{Cell, TableSchema};
 use branchyard_domain::ports::Selected;
@@ -11,47 +11,47 @@ use serde::{Deserialize, Serialize};
 
 use crate::table_query::{self, Looking};
 
-/// How many rows there are.
+/// The number of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Total {
-    /// So many.
+    /// The exact number.
     Counted(u64),
-    /// Too many to count in time.
+    /// Counting would take too long.
     Many,
 }
 
-/// Where a page begins.
+/// The position of a page.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct RowCursor {
-    /// The row the page begins behind, in the direction of reading.
+pub(crate) struct Place {
+    /// The row before the page, in reading direction.
     after: Option<KeyCells>,
-    /// Whether it is read backwards.
+    /// Whether the rows are read backwards.
     pub(crate) backwards: bool,
     /// Rows between `after` and the page.
     pub(crate) skip: u64,
-    /// Whether rows were counted from the end.
+    /// Whether `passed` counts from the end.
     from_end: bool,
-    /// Rows between the page and the start, or the end.
+    /// Rows between the page and the start or the end of the table.
     passed: u64,
-    /// The commit they were counted at, and how many rows it has.
+    /// The commit at which the rows were counted, and their number.
     counted: Option<(String, Total)>,
 }
 
-/// What a page says of itself: where it lies, and what is beside it.
+/// The position of a page, and its neighbors.
 pub(crate) struct Beside {
-    /// The page before; the first one is `RowCursor::default()`.
-    pub(crate) previous: Option<RowCursor>,
-    /// The page after.
-    pub(crate) next: Option<RowCursor>,
-    /// The last page, where there is one after this.
-    pub(crate) last: Option<RowCursor>,
-    /// Whether a page before this one is there.
+    /// The previous page. The first page is `Place::default()`.
+    pub(crate) previous: Option<Place>,
+    /// The next page.
+    pub(crate) next: Option<Place>,
+    /// The last page, unless this is the last one.
+    pub(crate) last: Option<Place>,
+    /// Whether there is a page before this one.
     pub(crate) has_first: bool,
-    /// The number of the first row, from 1, where it is known.
+    /// The number of the first row, starting at 1, if it is known.
     pub(crate) number: Option<u64>,
 }
 
-/// What a sealed place is bound to.
+/// Returns the context that a sealed position is bound to.
 fn binding(database: DatabaseId, schema: &TableSchema, looking: &Looking) -> String {
     let mut parts = vec!["rows page".to_owned(), database.to_string(), schema.name.clone()];
     parts.push(looking.sort.clone().unwrap_or_default());
@@ -63,8 +63,8 @@ fn binding(database: DatabaseId, schema: &TableSchema, looking: &Looking) -> Str
     bound(&parts.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-impl RowCursor {
-    /// The place an address names, by a token or a number; pages have `page_rows` rows. What is neither means the first page.
+impl Place {
+    /// Parses the position in a URL, a token or a page number, for pages of `page_rows` rows. Anything else means the first page.
     pub(crate) fn asked(
         state: &AppState,
         database: DatabaseId,
@@ -81,7 +81,7 @@ impl RowCursor {
         }
     }
 
-    /// Behind so many rows.
+    /// Returns the position after this many rows.
     fn counted(rows: u64) -> Self {
         Self { skip: rows, passed: rows, ..Self::default() }
     }
@@ -90,7 +90,7 @@ impl RowCursor {
         Self { backwards: true, from_end: true, ..Self::default() }
     }
 
-    /// As an address says it, where pages have `page_rows` rows; nothing for the first page.
+    /// Encodes the position for a URL, for pages of `page_rows` rows. Empty for the first page.
     pub(crate) fn text(
         &self,
         state: &AppState,
@@ -106,28 +106,28 @@ impl RowCursor {
         }
     }
 
-    /// The row it is behind.
+    /// Returns the key of the row before the page.
     pub(crate) fn cells(&self) -> Option<Vec<Cell>> {
         self.after.as_ref().and_then(KeyCells::cells)
     }
 
-    /// Whether it is the first page.
+    /// Returns `true` for the first page.
     pub(crate) fn is_first(&self) -> bool {
         self.after.is_none() && !self.backwards && self.skip == 0
     }
 
-    /// How many rows there are at this commit, where a page before counted them.
+    /// Returns the number of rows at this commit, if an earlier page counted them.
     pub(crate) fn total(&self, at: &CommitHash) -> Option<Total> {
         self.counted.as_ref().filter(|(commit, _)| commit == at.as_str()).map(|(_, total)| *total)
     }
 
-    /// The so-many-th of `rows` rows of the page, from 0, alone.
+    /// Returns the position of a single row: the row with this index, starting at 0, among the `rows` rows of this page.
     pub(crate) fn row(&self, number: u64, rows: u64) -> Self {
         let read_before = if self.backwards { rows.saturating_sub(number + 1) } else { number };
         Self { skip: self.skip.saturating_add(read_before), counted: None, ..self.clone() }
     }
 
-    /// What is beside the page, which has `rows` of at most `page_rows` rows, and lies as `selected` says.
+    /// Computes the neighbors of a page with `rows` of at most `page_rows` rows, whose first and last keys are `selected`.
     pub(crate) fn beside(
         &self,
         (rows, page_rows): (u64, u64),
@@ -138,7 +138,7 @@ impl RowCursor {
         let (first, last) =
             if self.backwards { (&selected.last, &selected.first) } else { (&selected.first, &selected.last) };
         let key = |place: &Option<Vec<Cell>>| place.as_ref().and_then(|place| KeyCells::of(place.iter()));
-        // Without a place, or with one too long for an address, rows are counted from where they were counted from so far.
+        // Without a key, or with one too long for a URL, rows are counted from the same end of the table as before.
         let to = |place: Option<KeyCells>, backwards: bool, passed: u64| match place {
             Some(after) => {
                 let from_end = self.from_end;
@@ -188,8 +188,8 @@ mod tests {
 
     use super::{RowCursor, Total};
 
-    /// Pages of three rows of a table of `0..rows`, where the places of some rows are too long for an address.
-    fn page(place: &RowCursor, rows: i64) -> (Vec<i64>, Selected) {
+    /// Reads a page of three rows from a table of `0..rows`. The keys of some rows are too long for a URL.
+    fn page(place: &Place, rows: i64) -> (Vec<i64>, Selected) {
         let cell = |n: i64| if n % 4 == 3 { Cell::Text(format!("{n:05000}").into_bytes()) } else { Cell::Integer(n) };
         let behind = place.cells().map(|cells| match cells[0] {
             Cell::Integer(n) => n,
@@ -236,7 +236,7 @@ mod tests {
                             let read = page(&alone, rows).0;
                             assert_eq!(if alone.backwards { read.last() } else { read.first() }, Some(row));
                         }
-                        // Whatever is beside leads back here.
+                        // Every neighbor leads back to this page.
                         if let Some(previous) = &beside.previous {
                             assert!(page(previous, rows).0.contains(&(shown[0] - 1)), "{shown:?}, {previous:?}");
                         }

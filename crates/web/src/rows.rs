@@ -4,7 +4,7 @@ use branchyard_domain::entities;
 use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
 use branchyard_http_common::real;
 
-/// What a cell holds, for its looks.
+/// The kind of a cell's value. It determines how the cell looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CellKind {
     Null,
@@ -13,18 +13,17 @@ pub(crate) enum CellKind {
     Blob,
 }
 
-/// A cell.
 #[derive(Debug, Clone)]
-pub(crate) struct CellView {
-    pub(crate) kind: CellKind,
-    /// Its text, cut where it is long; for a blob, its size.
+pub(crate) struct Cell {
+    pub(crate) kind: Kind,
+    /// The text, possibly truncated. For a blob, its size.
     pub(crate) text: String,
-    /// Whether some of the text was cut off.
+    /// Whether the text is truncated.
     pub(crate) is_cut: bool,
 }
 
-impl CellView {
-    /// The value of a cell, of which at most `most` characters are shown.
+impl Cell {
+    /// Formats a value with at most `most` characters of text.
     pub(crate) fn new(value: ValueRef<'_>, most: usize) -> Self {
         let whole = |kind, text| Self { kind, text, is_cut: false };
         match value {
@@ -45,7 +44,7 @@ impl CellView {
         }
     }
 
-    /// The same for a cell of a difference.
+    /// Formats a cell of a changed row.
     pub(crate) fn of(cell: &entities::Cell, most: usize) -> Self {
         let value = match cell {
             entities::Cell::Null => ValueRef::Null,
@@ -57,7 +56,7 @@ impl CellView {
         Self::new(value, most)
     }
 
-    /// The class that says how it looks.
+    /// Returns the class in the style sheet.
     pub(crate) fn class(&self) -> &'static str {
         match self.kind {
             CellKind::Null => "null",
@@ -67,24 +66,23 @@ impl CellView {
         }
     }
 
-    /// Whether its text finds it again.
+    /// Returns `true` if the text is the exact value, so that a filter finds the row again.
     pub(crate) fn is_findable(&self) -> bool {
         matches!(self.kind, CellKind::Number | CellKind::Text) && !self.is_cut
     }
 }
 
-/// Takes rows for a page.
+/// Collects rows for a page.
 #[derive(Debug, Default)]
 pub(crate) struct Grid {
-    /// The columns, once they are known.
+    /// The columns, as soon as they are known.
     pub(crate) columns: Vec<Column>,
-    /// The rows.
-    pub(crate) rows: Vec<Vec<CellView>>,
+    pub(crate) rows: Vec<Vec<Cell>>,
     most_characters: usize,
 }
 
 impl Grid {
-    /// Shows at most so many characters of a cell.
+    /// Creates a collector that truncates cells to this many characters.
     pub(crate) fn cutting(most_characters: usize) -> Self {
         Self { most_characters, ..Self::default() }
     }

@@ -1,4 +1,4 @@
-//! Cookies: the session of who is signed in, what binds the forms of who is not, the colours, and a message for the next page.
+//! Cookies: the session, the secret that binds a visitor's forms, the theme, and a message for the next page.
 
 use actix_web::HttpRequest;
 use actix_web::http::header;
@@ -7,26 +7,26 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use branchyard_auth::PlainSecret;
 use branchyard_http_common::AppState;
 
-/// Seconds a browser keeps cookies, 400 days. How long a session lasts is decided by the server.
+/// How long browsers keep cookies, in seconds (400 days). The server decides how long a session lasts.
 const KEPT_SECONDS: u32 = 400 * 86_400;
-/// Seconds it keeps a message.
+/// How long browsers keep a message, in seconds.
 const NOTICE_SECONDS: u32 = 60;
 
-/// A cookie of ours.
+/// The cookies of the pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CookieKind {
     /// The secret of the session.
     Session,
-    /// A secret of a browser in which nobody is signed in.
+    /// The secret that binds forms if no user is signed in.
     Visitor,
-    /// `light` or `dark`; absent where the system decides.
+    /// `light` or `dark`. Absent to follow the system.
     Theme,
     /// A message for the next page.
     Notice,
 }
 
-impl CookieKind {
-    /// Its name. Over HTTPS browsers guard names that begin with `__Host-` against other hosts of the domain.
+impl Jar {
+    /// Returns the name of the cookie. Over HTTPS it starts with `__Host-`, so that other hosts of the domain cannot set it.
     fn name(self, state: &AppState) -> String {
         let name = match self {
             Self::Session => "branchyard_session",
@@ -37,7 +37,7 @@ impl CookieKind {
         if is_https(state) { format!("__Host-{name}") } else { name.to_owned() }
     }
 
-    /// What the browser sent.
+    /// Returns the value that the browser sent.
     pub(crate) fn read(self, state: &AppState, request: &HttpRequest) -> Option<String> {
         let name = self.name(state);
         let lines = request.headers().get_all(header::COOKIE).filter_map(|line| line.to_str().ok());
@@ -45,17 +45,17 @@ impl CookieKind {
         pairs.find(|(key, _)| *key == name).map(|(_, value)| value.to_owned())
     }
 
-    /// The secret the browser sent, when it has the form of one.
+    /// Returns the secret that the browser sent, if it is well-formed.
     pub(crate) fn secret(self, state: &AppState, request: &HttpRequest) -> Option<PlainSecret> {
         PlainSecret::parse(&self.read(state, request)?).ok()
     }
 
-    /// The `Set-Cookie` that keeps a value of letters, digits, `-` and `_`.
+    /// Returns the `Set-Cookie` header that stores a value of letters, digits, `-` and `_`.
     pub(crate) fn set(self, state: &AppState, value: &str) -> String {
         self.keep(state, value, KEPT_SECONDS)
     }
 
-    /// The `Set-Cookie` that makes the browser forget.
+    /// Returns the `Set-Cookie` header that deletes the cookie.
     pub(crate) fn clear(self, state: &AppState) -> String {
         self.keep(state, "", 0)
     }
@@ -66,12 +66,12 @@ impl CookieKind {
     }
 }
 
-/// A message as a cookie, for one minute at most.
+/// Returns the `Set-Cookie` header that stores a message for the next page, for at most a minute.
 pub(crate) fn notice(state: &AppState, text: &str) -> String {
     CookieKind::Notice.keep(state, &URL_SAFE_NO_PAD.encode(text), NOTICE_SECONDS)
 }
 
-/// The message the browser brings.
+/// Returns the message for this page, if the browser sent one.
 pub(crate) fn noticed(state: &AppState, request: &HttpRequest) -> Option<String> {
     let bytes = URL_SAFE_NO_PAD.decode(CookieKind::Notice.read(state, request)?).ok()?;
     String::from_utf8(bytes).ok()

@@ -1,4 +1,4 @@
-//! Operations that pages wait for, briefly: most are over before anybody would have to look again.
+//! Waits briefly for operations. Most finish before the user would have to reload the page.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use branchyard_domain::values::OperationId;
 
 use crate::page_context::PageContext;
 
-/// How often one looks.
+/// How often the operation is polled.
 const LOOKS: u32 = 10;
-/// The first pause; each is longer than the one before. All of them together are just over a second.
+/// The first pause. Each further pause is longer; together they take just over a second.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Waits until an operation of the visitor is settled, or not much longer than a second.
-pub(crate) async fn soon(visit: &PageContext, id: OperationId) {
+/// Waits until an operation of the viewer is settled, but not much longer than a second.
+pub(crate) async fn soon(visit: &Visit, id: OperationId) {
     for look in 1..=LOOKS {
         let caller = visit.caller.clone();
         let found = visit.read(move |hub| hub.operations().get(&caller, id)).await;

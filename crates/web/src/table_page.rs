@@ -1,4 +1,4 @@
-//! What of a table was asked for, and what was found.
+//! Reads a page of rows of a table.
 
 use std::time::Duration;
 
@@ -15,38 +15,37 @@ use crate::row_cursor::RowCursor;
 use crate::rows::Grid;
 use crate::table_query::Looking;
 
-/// A page of rows, to be found.
-pub(crate) struct RowsQuery<'a> {
+/// A request for a page of rows.
+pub(crate) struct Wanted<'a> {
     pub(crate) state: &'a AppState,
     pub(crate) access: &'a DatabaseAccess<Read>,
     pub(crate) commit: &'a CommitHash,
-    /// The name of the table or view.
     pub(crate) table: &'a str,
     pub(crate) looking: &'a Looking,
-    /// Rows of a page.
+    /// Rows per page.
     pub(crate) page_rows: u64,
-    /// Characters of a cell.
+    /// Characters shown of a cell.
     pub(crate) characters: usize,
 }
 
-/// The page.
-pub(crate) struct RowsFound {
-    /// All tables of the commit.
+/// A page of rows.
+pub(crate) struct Found {
+    /// All tables at the commit.
     pub(crate) schemas: Vec<TableSchema>,
-    /// The one that was asked for.
+    /// The requested table or view.
     pub(crate) schema: TableSchema,
-    pub(crate) place: RowCursor,
-    /// The rows; the last one first where `place` is read backwards.
+    pub(crate) place: Place,
+    /// The rows; in reverse order if `place` is read backwards.
     pub(crate) grid: Grid,
     pub(crate) ended: LookEnd,
 }
 
-impl RowsQuery<'_> {
-    /// Finds it.
+impl Wanted<'_> {
+    /// Reads the page.
     ///
     /// # Errors
-    /// No such table, or the engine's.
-    pub(crate) fn find(&self, hub: &Hub) -> Result<RowsFound, ReadError> {
+    /// The table does not exist, or the engine failed.
+    pub(crate) fn find(&self, hub: &Hub) -> Result<Found, ReadError> {
         let Self { state, access, commit, looking, .. } = *self;
         let schemas = hub.history().tables(access, commit)?;
         let schema = hub.browse().table(access, commit, self.table)?;

@@ -1,11 +1,11 @@
-//! What of a table is looked at, as addresses say it: tests, order and page.
+//! Filters, order and page of a table view, as its URL encodes them.
 
 use branchyard_domain::ports::{RowTest, Test};
 
 use crate::page_context::PageContext;
 use crate::paths;
 
-/// The tests of the form, with their words.
+/// The filter operators: names in URLs, labels, and tests.
 pub(crate) const TESTS: &[(&str, &str, Test)] = &[
     ("eq", "=", Test::Equals),
     ("ne", "≠", Test::Differs),
@@ -16,25 +16,24 @@ pub(crate) const TESTS: &[(&str, &str, Test)] = &[
     ("some", "is not NULL", Test::IsNotNull),
 ];
 
-/// Tests at once.
+/// Maximum number of filters.
 pub(crate) const MOST_TESTS: usize = 10;
 
-/// What of a table is looked at.
+/// Filters, order and page of a table view.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Looking {
-    /// What rows have to pass.
+    /// The filters.
     pub(crate) tests: Vec<RowTest>,
-    /// The column they are sorted by.
+    /// The column that sorts the rows.
     pub(crate) sort: Option<String>,
-    /// Whether the largest come first.
     pub(crate) descending: bool,
-    /// Where the page begins, as the address says it; empty for the first.
+    /// The page as the URL encodes it. Empty for the first page.
     pub(crate) page: String,
 }
 
 impl Looking {
-    /// Reads the query: `column`, `test` and `value`, once for each test; `sort`, `desc`, `page`. What makes no sense is left out.
-    pub(crate) fn of(visit: &PageContext) -> Self {
+    /// Parses the query: `column`, `test` and `value`, once per filter; `sort`, `desc`, `page`. Invalid filters are ignored.
+    pub(crate) fn of(visit: &Visit) -> Self {
         let (columns, words, values) =
             (visit.parameters("column"), visit.parameters("test"), visit.parameters("value"));
         let tests =
@@ -51,7 +50,7 @@ impl Looking {
         }
     }
 
-    /// Rows with this value in this column.
+    /// Selects the rows with these values in these columns.
     pub(crate) fn with(pairs: &[(&str, &str)]) -> Self {
         let test = |(column, value): &(&str, &str)| RowTest {
             column: (*column).to_owned(),
@@ -61,7 +60,7 @@ impl Looking {
         Self { tests: pairs.iter().map(test).collect(), ..Self::default() }
     }
 
-    /// The address of it at a path and a ref.
+    /// Returns the URL of this view at a path and a ref.
     pub(crate) fn address(&self, path: &str, asked_ref: &str) -> String {
         let mut address = paths::with_query(path, &[("ref", asked_ref)]);
         let mut sign = if asked_ref.is_empty() { '?' } else { '&' };
@@ -89,7 +88,7 @@ impl Looking {
         address
     }
 
-    /// The same sorted by a column: first ascending, then the other way.
+    /// Returns this view sorted by a column: ascending first, then descending.
     pub(crate) fn sorted_by(&self, column: &str) -> Self {
         let is_sorted = self.sort.as_deref() == Some(column);
         Self {
@@ -100,13 +99,13 @@ impl Looking {
         }
     }
 
-    /// Another page of the same.
+    /// Returns another page of this view.
     pub(crate) fn at_page(&self, page: String) -> Self {
         Self { page, ..self.clone() }
     }
 }
 
-/// How a test is written in an address.
+/// Returns the name of a filter operator in URLs.
 pub(crate) fn word(test: Test) -> &'static str {
     TESTS.iter().find(|(_, _, known)| *known == test).map_or("eq", |(word, _, _)| word)
 }

@@ -1,4 +1,4 @@
-//! The reference of an API: a page made from its OpenAPI document.
+//! The reference of an API, rendered from its OpenAPI document.
 
 mod reader;
 
@@ -10,7 +10,7 @@ use crate::format::Markup;
 use crate::prose::prose;
 use reader::{DocumentReader, text};
 
-/// An API whose reference is among the pages, at `/docs/api/{name}`.
+/// An API whose reference is served at `/docs/api/{name}`.
 #[derive(Debug)]
 pub struct Reference {
     name: &'static str,
@@ -20,7 +20,7 @@ pub struct Reference {
     made: OnceLock<ReferenceDocument>,
 }
 
-/// What the page shows. It is the same for everybody, as long as the server runs.
+/// The content of the reference page. It is the same for all viewers and does not change while the server runs.
 #[derive(Debug)]
 pub(crate) struct ReferenceDocument {
     pub(crate) title: String,
@@ -32,8 +32,8 @@ pub(crate) struct ReferenceDocument {
 }
 
 impl Reference {
-    /// `openapi` gives the document as JSON, `base` is the path that all of its operations are below, and `origin` where clients reach
-    /// the server, without a slash at the end.
+    /// Creates the reference of an API. `openapi` returns the document as JSON, `base` is the common path of all operations, and
+    /// `origin` is the public URL of the server without a trailing slash.
     #[must_use]
     pub fn new(name: &'static str, openapi: fn() -> String, base: &'static str, origin: String) -> Self {
         Self { name, openapi, base, origin, made: OnceLock::new() }
@@ -43,18 +43,18 @@ impl Reference {
         self.name
     }
 
-    /// The path of the document itself.
+    /// Returns the path of the OpenAPI document.
     pub(crate) fn document(&self) -> String {
         format!("{}/openapi.json", self.base)
     }
 
-    /// What all addresses of operations begin with.
+    /// Returns the base URL of the API.
     pub(crate) fn address(&self) -> String {
         format!("{}{}", self.origin, self.base)
     }
 
-    /// What the page shows; made when it is first asked for.
-    pub(crate) fn made(&self) -> &ReferenceDocument {
+    /// Returns the content of the page. It is rendered on first use.
+    pub(crate) fn made(&self) -> &Made {
         self.made.get_or_init(|| {
             let document: Value = serde_json::from_str(&(self.openapi)()).unwrap_or_default();
             let (contents, operations) = DocumentReader { document: &document, origin: &self.origin }.all();

@@ -1,4 +1,4 @@
-//! The operations of an OpenAPI document as HTML.
+//! Renders the operations of an OpenAPI document as HTML.
 
 use branchyard_problem_details::ErrorCode;
 use serde_json::Value;
@@ -33,15 +33,15 @@ fn pretty(value: &Value) -> String {
     format!("<pre tabindex=\"0\"><code>{}</code></pre>", escaped(&shown))
 }
 
-/// Reads a document whose references lead within it.
-pub(super) struct DocumentReader<'a> {
+/// Reads a document. All of its references point into the document itself.
+pub(super) struct Reader<'a> {
     pub(super) document: &'a Value,
-    /// Where the server is, for the examples.
+    /// The public URL of the server, for the examples.
     pub(super) origin: &'a str,
 }
 
-impl<'a> DocumentReader<'a> {
-    /// Links to all operations by tag, and the operations themselves.
+impl<'a> Reader<'a> {
+    /// Returns links to all operations by tag, and the operations themselves.
     pub(super) fn all(&self) -> (String, String) {
         let (mut contents, mut sections) = (String::new(), String::new());
         for tag in items(&self.document["tags"]).filter_map(|tag| tag["name"].as_str()) {
@@ -128,7 +128,7 @@ impl<'a> DocumentReader<'a> {
             .collect()
     }
 
-    /// The fields of an object, one level deep.
+    /// Renders the fields of an object, one level deep.
     fn fields(&self, schema: &'a Value) -> String {
         let mut rows = String::new();
         self.rows(self.resolved(schema), &mut rows);
@@ -152,7 +152,7 @@ impl<'a> DocumentReader<'a> {
         }
     }
 
-    /// A type in a few words, with its constraints.
+    /// Describes a type and its constraints.
     fn kind(&self, schema: &'a Value) -> String {
         if let Some(name) = text(&schema["$ref"]).rsplit('/').next().filter(|name| !name.is_empty()) {
             let words = self.resolved(schema);

@@ -59,7 +59,7 @@ fn the_first_user_administers_and_invites_others() {
     let minted = server.hub().invitations().administrator().unwrap().unwrap();
     let link = format!("/sign-up?invitation={}", minted.secret.expose());
     let root = Browser::at(&server);
-    let page = root.get(&link).expect(200).shows("This account will administer the server");
+    let page = root.get(&link).expect(200).shows("It will administer the server");
     let fields = [("name", "root1"), ("email", "root@example.test"), ("password", PASSWORD)];
     root.submit(&page, "/sign-up", &fields).expect(303);
     stranger.get(&link).expect(403).shows("no longer valid");

@@ -100,5 +100,5 @@ fn a_server_that_starts_none_says_so() {
     let ada = super::sign_up(&server, "ada");
     ada.get(NEW).expect(200).shows("Deployments can't be started on this server");
     let agree = press(&ada, "review", &[("name", "gauges")]).expect(200);
-    ada.submit(&agree, NEW, &[("step", "create")]).expect(422).shows("This server starts no deployments");
+    ada.submit(&agree, NEW, &[("step", "create")]).expect(422).shows("Deployments can't be started on this server");
 }
