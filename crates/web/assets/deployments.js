@@ -1,5 +1,5 @@
 
-// Prices that follow what is chosen: <form data-priced>, whose button with the value "price" asks for #price and #sizes again.
+// Live prices: <form data-priced>. Submitting its button with the value "price" returns new contents of #price and #sizes.
 for (const form of document.querySelectorAll("form[data-priced]")) {
   const button = form.querySelector("button[value=price]");
   button.hidden = true;
@@ -21,7 +21,7 @@ for (const form of document.querySelectorAll("form[data-priced]")) {
     const focused = document.activeElement?.id;
     for (const id of ["sizes", "price"]) {
       const [old, next] = [document.getElementById(id), fresh.getElementById(id)];
-      // What is being typed in stays: the price says what it comes to.
+      // Keeps a number field that has the focus, so that typing is not interrupted.
       if (old && next && !(id === "sizes" && old.contains(document.activeElement) && document.activeElement.type === "number")) old.replaceWith(next);
     }
     if (focused && document.activeElement === document.body) document.getElementById(focused)?.focus();

@@ -1,7 +1,7 @@
-// Makes pages quicker to use. Every page works without it.
+// Progressive enhancement. Every page works without this script.
 "use strict";
 
-// Copy buttons: <button data-copy="#id-of-what-is-copied">
+// Copy buttons: <button data-copy="#id-of-source">
 for (const button of document.querySelectorAll("button[data-copy]")) {
   if (!navigator.clipboard) continue;
   button.hidden = false;
@@ -14,7 +14,7 @@ for (const button of document.querySelectorAll("button[data-copy]")) {
   });
 }
 
-// Lists that open (<details class="menu">) close on Escape and when something else is clicked.
+// Menus (<details class="menu">) close on Escape and on a click outside.
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Escape") return;
   for (const menu of document.querySelectorAll("details.menu[open]")) {
@@ -28,13 +28,13 @@ document.addEventListener("click", (event) => {
   }
 });
 
-// On a narrow window the tabs scroll: the one that is shown is brought into sight.
+// On narrow screens the tabs scroll. Scrolls the active tab into view.
 for (const tab of document.querySelectorAll(".tabs [aria-current], .side [aria-current]")) {
   const tabs = tab.parentElement;
   tabs.scrollLeft = tab.offsetLeft - tabs.offsetLeft - (tabs.clientWidth - tab.offsetWidth) / 2;
 }
 
-// Lists that can be narrowed: <input data-filter="#id-of-the-list">, whose items have data-name.
+// Filterable lists: <input data-filter="#id-of-list">, whose items have data-name.
 for (const input of document.querySelectorAll("input[data-filter]")) {
   const items = document.querySelectorAll(`${input.dataset.filter} [data-name]`);
   input.hidden = false;
@@ -44,7 +44,7 @@ for (const input of document.querySelectorAll("input[data-filter]")) {
   });
 }
 
-// "/" goes to the search field.
+// "/" focuses the search field.
 document.addEventListener("keydown", (event) => {
   const typing = event.target.closest("input, textarea, select, [contenteditable]");
   if (event.key !== "/" || typing || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -52,7 +52,7 @@ document.addEventListener("keydown", (event) => {
   if (search) { event.preventDefault(); search.focus(); }
 });
 
-// Parts of a page that go on, such as <div id="…" data-live>: they are fetched again until they say no more.
+// Live parts of a page (<div id="…" data-live>) are fetched again until they no longer have data-live.
 const follow = (part, wait) => setTimeout(async () => {
   let fresh = null;
   if (!document.hidden) {
@@ -62,20 +62,20 @@ const follow = (part, wait) => setTimeout(async () => {
       if (!answer.ok || answer.redirected) return;
       fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(part.id);
       if (!fresh) return;
-      // What is in use stays: the next one will do.
+      // Keeps a part that has the focus; the next response updates it.
       if (!part.contains(document.activeElement) || !("live" in fresh.dataset)) { part.replaceWith(fresh); part = fresh; }
-    } catch { /* the server is busy, or may be restarting */ }
+    } catch { /* The server is busy or restarting. */ }
   }
   if (!fresh || "live" in fresh.dataset) follow(part, Math.min(wait * 1.3, 5000));
 }, wait);
 for (const part of document.querySelectorAll("[data-live]")) follow(part, 400);
 
-// Forms that only ask (data-asks) are sent when a choice is made.
+// Forms that only read (data-asks) are submitted when a field changes.
 for (const form of document.querySelectorAll("form[data-asks]")) {
   form.addEventListener("change", () => { if (form.checkValidity()) form.requestSubmit(); });
 }
 
-// The SQL editor: Ctrl+Enter sends, Ctrl+Space completes names, and what was sent is remembered in this browser only.
+// The SQL editor: Ctrl+Enter submits, Ctrl+Space completes names. The history is stored in this browser only.
 {
   const editor = document.querySelector("textarea.editor");
   const form = editor?.form;

@@ -1,5 +1,5 @@
 
-// Sends a file in parts, with a progress bar. Without it the form sends the file itself.
+// Uploads a file in parts, with a progress bar. Without JavaScript the form uploads the file.
 const importForm = document.getElementById("import-form");
 if (importForm) {
   const form = importForm;

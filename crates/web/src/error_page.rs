@@ -20,7 +20,7 @@ pub(crate) enum Stop {
     #[error(transparent)]
     Failure(#[from] Failure),
     /// The page requires a signed-in user.
-    #[error("nobody is signed in")]
+    #[error("sign-in required")]
     SignIn,
     /// The database exists and is visible, but the ref does not exist.
     #[error("no branch, tag or commit '{name}'")]

@@ -1,34 +1,34 @@
-//! The pages of Branchyard: rendered here, usable without JavaScript.
+//! The web pages of Branchyard. They are rendered on the server and work without JavaScript.
 //!
-//! A page only translates: it takes a `page_context::PageContext` (who asks, and for what), gets an access value from the domain, runs use cases
-//! on a pool, and fills a template. What is *not* here: rules of the product, permission checks, SQL, anything loaded from
-//! elsewhere, inline scripts or styles (the policy of `layout` would refuse them).
+//! A page is a thin adapter: it takes a `visit::Visit` (the caller and the request), gets an access value from the domain, runs use
+//! cases on a pool, and fills a template. Product rules, permission checks and SQL live elsewhere. Pages load nothing from other
+//! servers, and contain no inline scripts or styles: the policy in `layout` blocks them.
 //!
-//! | module | what it is |
+//! | module | purpose |
 //! |---|---|
 //! | `pages/<page>.rs`, `templates/<page>.html` | one page each; the routes are in `pages/mod.rs` |
-//! | `visit` | the extractor of every page that is read |
-//! | `forms`, `csrf` | the extractor of every form that is sent, and the proof that it was ours |
+//! | `visit` | the extractor of pages that are read |
+//! | `forms`, `csrf` | the extractor of submitted forms, and the protection against cross-site request forgery |
 //! | `session` | cookies |
-//! | `layout` | what surrounds all pages; headers of every response |
-//! | `database` | the head of the pages of one database: tabs, access, the ref that is shown |
-//! | `deployment`, `money`, `plot` | the head of the pages of one deployment; amounts in words; numbers over time, drawn |
-//! | `rows`, `looking`, `found`, `links`, `diagram` | cells of a result, what of a table is looked at, and what is there, from row to row, tables drawn |
-//! | `error_page` | refusals as pages |
-//! | `assets` | style sheet and script, under names that change with them |
-//! | `format`, `markdown`, `prose`, `paths` | times and sizes in words, prose of users, prose of ours, addresses |
-//! | `reference` | the reference of an API, from its OpenAPI document |
-//! | `changes`, `log`, `graph` | what differs between two commits, what commits lie between them, histories drawn |
-//! | `news` | what happened, in words |
-//! | `settled` | waits a moment for operations |
+//! | `layout` | the layout of all pages, and the headers of every response |
+//! | `database` | the frame of the pages of one database: tabs, access, selected ref |
+//! | `deployment`, `money`, `plot` | the frame of the pages of one deployment, amounts of money, charts |
+//! | `rows`, `looking`, `found`, `place`, `links`, `diagram` | cells, filters, pages of rows, their positions, links between rows, schema diagrams |
+//! | `error_page` | error pages |
+//! | `assets` | the style sheet, the script and the icon, under content-hashed names |
+//! | `format`, `markdown`, `prose`, `paths` | times and sizes, users' Markdown, our own texts, paths of pages |
+//! | `reference` | API references, rendered from OpenAPI documents |
+//! | `changes`, `log`, `graph` | differences between commits, commits between refs, commit graphs |
+//! | `news` | recent activity |
+//! | `settled` | waits briefly for operations |
 //!
 //! # How to add a page
 //!
-//! `/{owner}/{database}/tags`, say:
+//! For example `/{owner}/{database}/tags`:
 //!
 //! 1. `templates/tags.html`: `{% extends "database.html" %}`, a `title` block and a `content` block.
-//! 2. `src/pages/tags.rs`: a struct with `#[derive(Template)]` that holds `shell: LayoutContext`, `frame: DatabaseFrame` and what the page shows,
-//!    and a handler:
+//! 2. `src/pages/tags.rs`: a struct with `#[derive(Template)]` that holds `shell: Shell`, `frame: Frame` and the page's data, and a
+//!    handler:
 //!
 //!    ```ignore
 //!    pub(crate) async fn show(visit: Visit) -> Answer {
@@ -38,13 +38,13 @@
 //!    }
 //!    ```
 //!
-//!    `visit` is a [`RequestContext`](branchyard_http_common::RequestContext) as well: `read`, `write`, `run`, `segment`, `read_slot`. A refusal of the
-//!    domain becomes an error page by `?`; one that a form can answer is matched on (`visit.write(|hub| Ok::<_, Fault>(…))`).
-//! 3. A form that changes something is a `POST` whose handler takes `FormPost` instead, which has checked where it
-//!    comes from; the template puts `{{ shell.form_token() }}` into the form. It ends with `visit.redirect(…)`, or with the page
-//!    again, as `Filled` with the errors beside their fields (`visit.refuse`).
-//! 4. Its route in `src/pages/mod.rs`, above the less exact ones.
-//! 5. A test in `crates/testkit/tests/it/web`. Give what a browser test has to find an `id`.
+//!    `visit` dereferences to a [`Call`](branchyard_http_common::Call) with `read`, `write`, `run`, `segment` and `read_slot`. `?`
+//!    turns a domain error into an error page. To show an error in a form, match on it (`visit.write(|hub| Ok::<_, Fault>(…))`).
+//! 3. A form that changes something is a `POST` whose handler takes `Posted`, which has verified the origin of the form. The template
+//!    includes `{{ shell.form_token() }}`. The handler ends with `visit.redirect(…)`, or shows the form again as a `Filled` with errors
+//!    next to their fields (`visit.refuse`).
+//! 4. Its route in `src/pages/mod.rs`, above less specific routes.
+//! 5. A test in `crates/testkit/tests/it/web`. Elements that a browser test looks up need an `id`.
 
 mod activity_feed;
 pub mod assets;
@@ -80,8 +80,9 @@ pub use reference::Reference;
 use actix_web::middleware::from_fn;
 use actix_web::web;
 
-/// The pages, for the end of the application: they answer whatever nothing else does. Wants an
-/// [`AppState`](branchyard_http_common::AppState) in the application's data, and the [`Reference`]s in a vector.
+/// Registers the pages. They also handle every request that no earlier service handles, so register them last.
+///
+/// The application's data must contain an [`AppState`](branchyard_http_common::AppState) and a `Vec` of [`Reference`]s.
 pub fn configure(config: &mut web::ServiceConfig) {
     let forms = web::FormConfig::default().limit(branchyard_http_common::MAX_FORM_BYTES);
     config.service(web::scope("").app_data(forms).wrap(from_fn(layout::dress)).configure(pages::routes));

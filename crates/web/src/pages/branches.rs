@@ -1,4 +1,4 @@
-//! `/{owner}/{database}/branches`: branches, and making them.
+//! `/{owner}/{database}/branches`: lists and creates branches.
 
 use askama::Template;
 use branchyard_domain::access::{DatabaseAccess, Read, Write};
@@ -15,7 +15,7 @@ use crate::layout::Shell;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
-/// Branches, and tags, on a page.
+/// Branches, or tags, per page.
 pub(crate) const PAGE: usize = 50;
 const FIELDS: &[&str] = &["name", "from"];
 

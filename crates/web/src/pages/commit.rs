@@ -1,4 +1,4 @@
-//! `/{owner}/{database}/commits/{hash}`: a commit, and what it changed.
+//! `/{owner}/{database}/commits/{hash}`: a commit and its changes.
 
 use askama::Template;
 use branchyard_domain::access::Read;
@@ -14,11 +14,11 @@ use crate::layout::Shell;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
-/// A commit that this one was made from.
+/// A parent of the commit.
 struct Parent {
     short: String,
     href: String,
-    /// The page that compares with it.
+    /// The page that compares the commit with this parent.
     compare: String,
     is_compared: bool,
 }

@@ -1,4 +1,4 @@
-//! `/{owner}/{database}/commits`: the history of a ref, drawn.
+//! `/{owner}/{database}/commits`: the history of a ref with its graph.
 
 use std::collections::HashMap;
 
@@ -17,20 +17,20 @@ use crate::log::CommitLine;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
-/// Commits of a page.
+/// Minimum number of commits per page, if there are more.
 const PAGE: usize = 50;
-/// How far beyond it a better place to end is looked for.
+/// Commits that are read to find a good place to end the page.
 const LOOKED_AT: usize = 80;
-/// Branches, and tags, whose names are shown beside their commits.
+/// Branches, or tags, that are read to label commits.
 const NAMES: usize = 200;
 
-/// A commit and what is drawn beside it.
+/// A commit with its part of the graph.
 struct Drawn {
     line: CommitLine,
     graph: Markup,
-    /// Branches that name it, with their pages.
+    /// Branches that point to the commit, with their pages.
     branches: Vec<(String, String)>,
-    /// Tags that do.
+    /// Tags that point to the commit, with their pages.
     tags: Vec<(String, String)>,
 }
 
@@ -93,8 +93,8 @@ fn position((from, after): (String, Option<String>)) -> Option<LogPosition> {
     Some(LogPosition { from: CommitHash::parse(&from).ok()?, after })
 }
 
-/// The commits of a page, and where the next one begins. A page ends where the history is a single line, if it is so soon: the
-/// next one then begins at once, and its drawing fits on.
+/// Returns the commits of a page, and the position of the next page. A page preferably ends where the history is a single line,
+/// so that the graph of the next page continues it.
 fn cut(entries: &[LogEntry]) -> (&[LogEntry], Option<&LogPosition>) {
     if entries.len() <= PAGE {
         return (entries, None);

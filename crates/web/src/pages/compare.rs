@@ -1,4 +1,4 @@
-//! `/{owner}/{database}/compare/{from}...{to}`: what one ref has and another has not.
+//! `/{owner}/{database}/compare/{from}...{to}`: the differences between two refs.
 
 use askama::Template;
 use branchyard_domain::access::Read;
@@ -14,21 +14,21 @@ use crate::log::{self, CommitLine};
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
-/// Branches that the form offers.
+/// Branches that the form suggests.
 const OFFERED: usize = 100;
 /// Commits shown.
 const COMMITS: usize = 100;
 
-/// Two refs that were compared.
+/// The comparison of two refs.
 struct Compared {
     commits: Vec<CommitLine>,
     has_more_commits: bool,
     changes: Changes,
-    /// Since both parted; otherwise one directly with the other.
+    /// Whether the changes since the merge base are shown, rather than the differences between both refs.
     since_parting: bool,
-    /// The other way to compare.
+    /// The path of the other kind of comparison.
     other: String,
-    /// The form of a pull, where both are branches.
+    /// The path of the form for a pull request, if both refs are branches.
     pull: Option<String>,
 }
 
@@ -55,8 +55,8 @@ pub(crate) async fn choose(visit: PageContext) -> PageResult {
     visit.page(|shell| ComparePage { shell, frame, from, to, branches, compared: None })
 }
 
-/// Commits and branches of two refs.
-struct ComparedRefs {
+/// Both refs, resolved, and the branches that the form suggests.
+struct Ends {
     from: CommitHash,
     to: CommitHash,
     parted: Option<CommitHash>,

@@ -1,4 +1,4 @@
-//! What has to be confirmed before it is done, as a page: without JavaScript there is no other way to ask.
+//! Confirmation pages. They work without JavaScript.
 
 use actix_web::http::StatusCode;
 use askama::Template;
@@ -8,17 +8,17 @@ use crate::forms::Filled;
 use crate::layout::Shell;
 use crate::page_context::{PageContext, PageResult};
 
-/// The question.
-pub(crate) struct ConfirmQuestion {
-    /// What is asked, as a title.
+/// The content of a confirmation page.
+pub(crate) struct Question {
+    /// The question, as the title.
     pub(crate) title: String,
-    /// What follows from it.
+    /// The consequences of the action.
     pub(crate) text: String,
-    /// What the button says.
+    /// The label of the button that confirms.
     pub(crate) button: &'static str,
-    /// Where to go otherwise.
+    /// Where *Cancel* leads.
     pub(crate) back: String,
-    /// What the form carries besides: names and values.
+    /// Hidden fields: names and values.
     pub(crate) hidden: Vec<(&'static str, String)>,
 }
 
@@ -31,17 +31,12 @@ struct ConfirmPage {
     form: Filled,
 }
 
-/// Asks; the answer is sent to the address of this page.
-pub(crate) fn ask(visit: &PageContext, frame: DatabaseFrame, question: ConfirmQuestion) -> PageResult {
+/// Shows the question. The form is sent to the URL of this page.
+pub(crate) fn ask(visit: &Visit, frame: Frame, question: Question) -> Answer {
     visit.page(|shell| ConfirmPage { shell, frame, question, form: Filled::default() })
 }
 
-/// Says why it was not done, and asks again.
-pub(crate) fn ask_again(
-    visit: &PageContext,
-    frame: DatabaseFrame,
-    question: ConfirmQuestion,
-    form: Filled,
-) -> PageResult {
+/// Shows the question again, with the reason why the action failed.
+pub(crate) fn ask_again(visit: &Visit, frame: Frame, question: Question, form: Filled) -> Answer {
     visit.render(StatusCode::UNPROCESSABLE_ENTITY, |shell| ConfirmPage { shell, frame, question, form })
 }

@@ -1,4 +1,4 @@
-//! `/{owner}/{database}`: its tables at a ref, and how to reach it from elsewhere.
+//! `/{owner}/{database}`: the tables at a ref, and how to connect to the database.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -21,14 +21,14 @@ use crate::rows::{CellKind, Grid};
 
 use super::table::COUNT_PATIENCE;
 
-/// The table or view whose first text introduces the database.
+/// The name of the table or view that introduces the database.
 const README: &str = "README";
-/// Characters of it.
+/// Characters shown of the README.
 const README_CHARACTERS: usize = 65_536;
-/// How long it may take, when it is a view.
+/// Time limit for reading the README, which may be a view.
 const README_PATIENCE: Duration = Duration::from_millis(500);
 
-/// How long all tables together may be counted; the rest goes without a number.
+/// Time limit for counting the rows of all tables. Further tables are shown without a count.
 const ALL_PATIENCE: Duration = Duration::from_millis(600);
 
 /// A table or view in the list.
@@ -41,8 +41,8 @@ struct TableItem {
     size: Option<String>,
 }
 
-/// The last commit.
-struct LastCommitView {
+/// The latest commit.
+struct Head {
     href: String,
     short: String,
     message: String,
@@ -59,7 +59,7 @@ struct TablesPage {
     head: Option<LastCommitView>,
     tables: Vec<TableItem>,
     readme: Option<Markup>,
-    /// All tables as files.
+    /// The path of the archive with all tables.
     archive: String,
     origin: String,
 }
@@ -69,7 +69,7 @@ fn size_text(size: &TableSize) -> String {
     if size.is_estimate { format!("about {bytes}") } else { bytes }
 }
 
-/// The first text of a table or view that is called `README`, as Markdown.
+/// Returns the first text of the table or view named `README`, rendered as Markdown.
 fn readme(
     hub: &Hub,
     access: &DatabaseAccess<Read>,

@@ -1,4 +1,4 @@
-//! `/{owner}/{database}/settings`: what only administrators of a database see and change.
+//! `/{owner}/{database}/settings`: pages for administrators of the database.
 
 pub(crate) mod collaborators;
 pub(crate) mod deletion;
@@ -8,7 +8,7 @@ pub(crate) mod hooks;
 
 use crate::database::DatabaseFrame;
 
-/// The pages of the settings.
+/// The sections of the settings.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum DatabaseSettingsSection {
     General,
@@ -16,9 +16,9 @@ pub(super) enum DatabaseSettingsSection {
     Hooks,
 }
 
-/// The way between them.
-pub(super) struct DatabaseSettingsNav {
-    /// Label, address, and whether it is the one that is shown.
+/// The navigation between the sections.
+pub(super) struct Sections {
+    /// Label, path, and whether the section is shown.
     pub(super) links: Vec<(&'static str, String, bool)>,
 }
 

@@ -1,4 +1,4 @@
-//! A table as CSV (`/{owner}/{database}/tables/{table}/csv`), and all of them as an archive (`/{owner}/{database}/zip`).
+//! Downloads: a table as CSV (`/{owner}/{database}/tables/{table}/csv`), and all tables as an archive (`/{owner}/{database}/zip`).
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use branchyard_problem_details::Problem;
 use crate::database::{self, DatabaseTab, ShownVersion};
 use crate::page_context::{PageContext, PageResult};
 
-/// How long the engine may compute; waiting for the client does not count.
+/// Time limit for the engine. Waiting for the client does not count.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// `GET /{owner}/{database}/tables/{table}/csv?ref=…`
@@ -44,8 +44,8 @@ pub(crate) async fn archive(visit: PageContext) -> PageResult {
     send(&visit, access, at, DownloadFile { name, kind: "application/zip" }, send_archive).await
 }
 
-/// What a download is called, and its content type.
-struct DownloadFile {
+/// File name and content type of a download.
+struct File {
     name: String,
     kind: &'static str,
 }

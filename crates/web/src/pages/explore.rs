@@ -1,4 +1,4 @@
-//! `/explore`: every database the viewer may see, and a search among them.
+//! `/explore`: lists and searches the databases the viewer can see.
 
 use askama::Template;
 use branchyard_domain::entities::Visibility;
@@ -27,8 +27,8 @@ pub(crate) struct DatabaseItem {
     pub(crate) written: Option<Markup>,
 }
 
-/// Databases as lists show them.
-pub(crate) fn items(views: &[DatabaseView], now: Timestamp) -> Vec<DatabaseItem> {
+/// Converts databases to list items.
+pub(crate) fn items(views: &[DatabaseView], now: Timestamp) -> Vec<Item> {
     views
         .iter()
         .map(|view| {
@@ -51,22 +51,22 @@ pub(crate) fn items(views: &[DatabaseView], now: Timestamp) -> Vec<DatabaseItem>
         .collect()
 }
 
-/// What the databases are in the order of.
+/// The order of a list of databases.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ExploreOrder {
     Ranked(Ranking),
     Name,
 }
 
-/// The orders, each with its word in the address and its label. The first is the one without a word.
-const ORDERS: [(&str, &str, ExploreOrder); 4] = [
-    ("", "Most stars", ExploreOrder::Ranked(Ranking::Stars)),
-    ("updated", "Recently updated", ExploreOrder::Ranked(Ranking::LastWrite)),
-    ("newest", "Newest", ExploreOrder::Ranked(Ranking::Creation)),
-    ("name", "Name", ExploreOrder::Name),
+/// The orders: values of `sort`, labels and orders. The first one is the default.
+const ORDERS: [(&str, &str, Order); 4] = [
+    ("", "Most stars", Order::Ranked(Ranking::Stars)),
+    ("updated", "Recently updated", Order::Ranked(Ranking::LastWrite)),
+    ("newest", "Newest", Order::Ranked(Ranking::Creation)),
+    ("name", "Name", Order::Name),
 ];
 
-/// An order to choose.
+/// A link to an order.
 struct OrderLink {
     label: &'static str,
     href: String,

@@ -1,4 +1,4 @@
-//! `/{owner}/{database}/forks`: the network of forks, and forking.
+//! `/{owner}/{database}/forks`: shows the fork network and creates forks.
 
 mod network;
 
@@ -14,9 +14,9 @@ use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
 use crate::page_context::{PageContext, PageResult};
 
-/// Forks on a page.
+/// Forks per page.
 const PAGE: usize = 50;
-/// Organizations that are offered as owners.
+/// Organizations that the form offers as owners.
 const OWNERS: usize = 100;
 const FIELDS: &[&str] = &["owner"];
 
@@ -24,8 +24,8 @@ const FIELDS: &[&str] = &["owner"];
 #[template(path = "forks.html")]
 struct ForksPage {
     shell: Shell,
-    frame: DatabaseFrame,
-    /// Who could own a fork: names as values and as texts.
+    frame: Frame,
+    /// Possible owners of a fork: values and labels of the options.
     owners: Vec<(String, String)>,
     forks: Vec<(String, String)>,
     next: Option<String>,
@@ -62,8 +62,8 @@ async fn filled(
     Ok(ForksPage { shell: Shell::default(), frame, owners, forks, next, drawing, is_cut, form })
 }
 
-/// The viewer, and the organizations of the viewer.
-async fn owners(visit: &PageContext) -> Result<Vec<(String, String)>, PageError> {
+/// Returns the names of the viewer and of the viewer's organizations.
+async fn owners(visit: &Visit) -> Result<Vec<(String, String)>, Stop> {
     let Some(user) = visit.caller.user().cloned() else { return Ok(Vec::new()) };
     let of = std::sync::Arc::clone(&user);
     let organizations =

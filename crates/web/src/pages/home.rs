@@ -1,4 +1,4 @@
-//! `/`: what is yours and what happened there; for strangers, what this is.
+//! `/`: the viewer's databases and recent activity. Visitors see an introduction and public databases.
 
 use askama::Template;
 use branchyard_domain::entities::MemberRole;
@@ -11,13 +11,13 @@ use crate::error_page::PageError;
 use crate::layout::Shell;
 use crate::page_context::{PageContext, PageResult};
 
-/// Databases of the viewer on the page, those written to last; all of them are on the viewer's own page.
+/// The viewer's databases on the page, last written first. The viewer's own page lists all of them.
 const MINE: usize = 10;
-/// Organizations of the viewer.
+/// Organizations listed.
 const ORGANIZATIONS: usize = 100;
-/// Things that happened.
+/// Activities listed.
 const NEWS: usize = 30;
-/// Databases for those who have not signed in.
+/// Public databases on the welcome page.
 const FOR_STRANGERS: usize = 8;
 
 #[derive(Template)]

@@ -1,7 +1,7 @@
-//! `/{owner}/{database}/imports/new` and what follows: a file is sent, looked at, then imported.
+//! `/{owner}/{database}/imports/new` and the following steps: upload a file, preview it, import it.
 //!
-//! With JavaScript the file goes in parts with a progress bar (`assets/upload.js`), without it as one form; both end on the same
-//! page, which shows what is in the file and asks what to do with it.
+//! With JavaScript the file is uploaded in parts with a progress bar (`assets/upload.js`), otherwise as a single form. Both ways
+//! end on the page that previews the file and asks for the options of the import.
 
 mod preview;
 mod upload;
@@ -11,10 +11,10 @@ use branchyard_domain::entities::{FileType, ImportMode};
 pub(crate) use self::preview::{show, start};
 pub(crate) use self::upload::{choose, open, put_part, receive};
 
-/// Bytes of a file that is sent as a form. Larger ones need the parts of the script, or the API.
+/// Size limit of a file that is uploaded as a form, in bytes. Larger files need JavaScript or the API.
 const FORM_FILE_BYTES: u64 = 16 << 20;
 
-/// Formats: their names in forms, their endings, and what they are.
+/// The formats: names in forms, types, file extensions and labels.
 const FORMATS: &[(&str, FileType, &[&str], &str)] = &[
     ("csv", FileType::Csv, &["csv"], "CSV"),
     ("psv", FileType::Psv, &["psv"], "PSV"),
@@ -26,7 +26,7 @@ const FORMATS: &[(&str, FileType, &[&str], &str)] = &[
     ("sql", FileType::Sql, &["sql"], "SQL script"),
 ];
 
-/// The format that was chosen, otherwise the one that the name of the file ends in.
+/// Returns the chosen format, or detects it from the extension of the file name.
 fn format_of(chosen: &str, file_name: &str) -> Result<FileType, &'static str> {
     let ending = file_name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase()).unwrap_or_default();
     let found = FORMATS.iter().find(|(name, _, endings, _)| match chosen {
@@ -38,12 +38,12 @@ fn format_of(chosen: &str, file_name: &str) -> Result<FileType, &'static str> {
         .ok_or("The format can't be detected from the file name. Choose a format.")
 }
 
-/// What a format is called.
+/// Returns the label of a format.
 fn format_name(file_type: FileType) -> &'static str {
     FORMATS.iter().find(|(_, one, ..)| *one == file_type).map(|(.., name)| *name).unwrap_or_default()
 }
 
-/// Ways to treat the table: their names in forms, and what they do.
+/// The import modes: names in forms, modes and labels.
 const MODES: &[(&str, ImportMode, &str)] = &[
     ("create", ImportMode::Create, "Create a new table"),
     ("overwrite", ImportMode::Overwrite, "Replace the table (structure and data)"),

@@ -41,7 +41,7 @@ use crate::assets;
 use crate::error_page::PageError;
 use crate::page_context::{PageContext, PageResult};
 
-/// Every page. The first route that fits answers, so the more exact ones come first.
+/// Registers all pages. The first matching route wins, so more specific routes come first.
 pub(crate) fn routes(config: &mut web::ServiceConfig) {
     config
         .route("/static/{file}", web::get().to(assets::get))
@@ -92,7 +92,7 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
         .default_service(web::to(nowhere));
 }
 
-/// Organizations, apart from the page that all owners have.
+/// Registers the pages of organizations, except the profile page that all owners share.
 fn of_organizations(config: &mut web::ServiceConfig) {
     use organizations::{creation, members, settings};
     let at = |below: &str| web::resource(format!("/organizations{below}"));
@@ -104,7 +104,7 @@ fn of_organizations(config: &mut web::ServiceConfig) {
         .service(at("/{organization}/members/remove").post(members::remove));
 }
 
-/// Branches, tags and releases.
+/// Registers the pages of branches, tags and releases.
 fn refs(config: &mut web::ServiceConfig) {
     config
         .service(web::resource("/{owner}/{database}/branches").get(branches::show).post(branches::create))
@@ -132,7 +132,7 @@ fn refs(config: &mut web::ServiceConfig) {
         );
 }
 
-/// Forks, imports, and operations of all kinds.
+/// Registers the pages of forks, imports and operations.
 fn work(config: &mut web::ServiceConfig) {
     config
         .service(web::resource("/{owner}/{database}/forks").get(forks::show).post(forks::fork))
@@ -146,7 +146,7 @@ fn work(config: &mut web::ServiceConfig) {
         .route("/{owner}/{database}/operations/{operation}/cancel", web::post().to(operations::cancel));
 }
 
-/// What administrators of a database see and change.
+/// Registers the settings of a database.
 fn of_settings(config: &mut web::ServiceConfig) {
     use database_settings::{collaborators, deletion, deliveries, general, hooks};
     let at = |below: &str| web::resource(format!("/{{owner}}/{{database}}/settings{below}"));
@@ -168,7 +168,7 @@ fn of_settings(config: &mut web::ServiceConfig) {
         .service(at("/hooks/{hook}/deliveries/{delivery}/redeliver").post(deliveries::redeliver));
 }
 
-/// The SQL workbench, commits and comparisons.
+/// Registers the SQL workbench, commits and comparisons.
 fn sql_and_history(config: &mut web::ServiceConfig) {
     config
         .route("/{owner}/{database}/sql", web::get().to(sql::read::show))
@@ -181,7 +181,7 @@ fn sql_and_history(config: &mut web::ServiceConfig) {
         .route("/{owner}/{database}/compare/{range:.+}", web::get().to(compare::show));
 }
 
-/// Pulls.
+/// Registers the pages of pull requests.
 fn of_pulls(config: &mut web::ServiceConfig) {
     config
         .service(web::resource("/{owner}/{database}/pulls").get(pulls::list::show).post(pulls::new::send))
@@ -204,11 +204,10 @@ fn of_pulls(config: &mut web::ServiceConfig) {
         );
 }
 
-/// Any other address.
-async fn nowhere(request: HttpRequest) -> PageResult {
-    let visit = PageContext::begin(&request).await?;
+/// Handles all other URLs: removes a trailing slash, or responds with the error page.
+async fn nowhere(request: HttpRequest) -> Answer {
+    let visit = Visit::begin(&request).await?;
     let path = request.path();
-    // A slash at the end is no part of a name.
     let trimmed = path.trim_end_matches('/');
     if *request.method() == Method::GET
         && trimmed.len() + 1 == path.len()

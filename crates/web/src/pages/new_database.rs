@@ -12,7 +12,7 @@ use crate::layout::Shell;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
-/// Organizations that are offered as owners.
+/// Organizations that the form offers as owners.
 const OFFERED: usize = 100;
 
 #[derive(Template)]

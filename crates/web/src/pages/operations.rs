@@ -1,4 +1,4 @@
-//! `/{owner}/{database}/operations`: what was queued, what runs, and how it ended.
+//! `/{owner}/{database}/operations`: queued, running and recent operations.
 
 mod view;
 
@@ -18,7 +18,7 @@ use crate::layout::Shell;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
-/// Operations on a page.
+/// Operations per page.
 const PAGE: usize = 50;
 
 #[derive(Template)]
@@ -66,18 +66,18 @@ async fn listed(
 #[template(path = "operation.html")]
 struct OperationPage {
     shell: Shell,
-    frame: DatabaseFrame,
-    told: OperationView,
-    /// How many rows an import has taken so far.
+    frame: Frame,
+    told: Told,
+    /// The number of rows an import has read so far.
     so_far: Option<String>,
-    /// Where it can be canceled, for those who may.
+    /// The path that cancels the operation, if the viewer can cancel it.
     cancel: Option<String>,
     form: Filled,
 }
 
-/// The database, and its operation of the path.
-async fn named(visit: &PageContext) -> Result<(DatabaseAccess<Read>, DatabaseFrame, Operation), PageError> {
-    let (access, frame) = database::open::<Read>(visit, DatabaseTab::Operations).await?;
+/// Returns the database and the operation named in the path.
+async fn named(visit: &Visit) -> Result<(DatabaseAccess<Read>, Frame, Operation), Stop> {
+    let (access, frame) = database::open::<Read>(visit, Tab::Operations).await?;
     let (caller, database) = (visit.caller.clone(), access.database().id);
     let id = OperationId::parse(&visit.segment("operation")).map_err(|_| PageError::nothing_here())?;
     let operation = visit.read(move |hub| hub.operations().get(&caller, id)).await?;

@@ -1,4 +1,4 @@
-//! `/organizations/…`: making organizations, their settings, their members. The page of one is that of any owner.
+//! `/organizations/…`: creates organizations, and manages their settings and members. Their profile is the page of the owner.
 
 pub(crate) mod creation;
 pub(crate) mod members;
@@ -6,14 +6,14 @@ pub(crate) mod settings;
 
 use branchyard_domain::entities::MemberRole;
 
-/// What members may do on the databases of their organization, as forms name it.
+/// The roles that members can get on all databases: values and labels of the options.
 const BASE_ROLES: &[(&str, &str)] = &[
     ("read", "Read: view and query data"),
     ("write", "Write: change data, branches and tags"),
     ("admin", "Admin: manage settings and access"),
 ];
 
-/// Roles in an organization: their names in forms, and what they allow.
+/// The roles of members: values and labels of the options.
 const MEMBER_ROLES: &[(&str, &str)] = &[("member", "Member"), ("owner", "Owner: manages settings and members")];
 
 fn member_role(name: &str) -> Result<MemberRole, &'static str> {
@@ -31,10 +31,10 @@ const fn member_role_name(role: MemberRole) -> &'static str {
     }
 }
 
-/// The way between the pages of an organization.
-struct OrganizationHeader {
+/// The frame of the pages of an organization.
+struct Head {
     name: String,
-    /// Label, address, and whether it is the one that is shown.
+    /// Label, path, and whether the page is shown.
     links: Vec<(&'static str, String, bool)>,
 }
 

@@ -1,4 +1,4 @@
-//! `/{owner}`: a person or an organization, and the databases of theirs that the viewer may see.
+//! `/{owner}`: the profile of a user or an organization, and the databases of the owner that the viewer can see.
 
 use askama::Template;
 use branchyard_domain::access::Visit as Look;
@@ -14,13 +14,13 @@ use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
 const PAGE: usize = 50;
-/// What the address says when it is about what a person starred.
+/// The value of `tab` that shows starred databases.
 const STARRED: &str = "starred";
 
-/// What an owner says of themselves.
-pub(crate) struct OwnerProfile {
+/// The public profile of an owner.
+pub(crate) struct About {
     name: branchyard_domain::values::OwnerName,
-    /// The id of a person.
+    /// The id of the user; `None` for an organization.
     user: Option<AccountId>,
     display_name: Option<String>,
     text: Option<String>,

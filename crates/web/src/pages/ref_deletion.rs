@@ -1,4 +1,4 @@
-//! `/{owner}/{database}/branches/{branch}/delete` and `…/tags/{tag}/delete`: a question first, and then only what was asked about.
+//! `/{owner}/{database}/branches/{branch}/delete` and `…/tags/{tag}/delete`: ask, then delete the ref if it is unchanged.
 
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Write};
@@ -13,25 +13,25 @@ use crate::format;
 use crate::forms::{Filled, FormPost};
 use crate::page_context::{PageContext, PageResult};
 
-/// A branch or a tag.
+/// The operations that the deletion of branches and of tags share.
 pub(super) trait Ref: Sized + Send + 'static {
-    /// What it is called in texts, and in the route.
+    /// The noun in texts, and the name of the path parameter.
     const WORD: &'static str;
-    /// The page that lists them.
+    /// The last path segment of the page that lists these refs.
     const LIST: &'static str;
-    /// What the button says.
+    /// The label of the button.
     const BUTTON: &'static str;
 
     fn get(hub: &Hub, access: &DatabaseAccess<Write>, name: &str) -> Result<Self, RefError>;
 
-    /// Deletes it, if it still names this commit.
+    /// Deletes the ref if it still points to `commit`.
     fn delete(hub: &Hub, access: &DatabaseAccess<Write>, name: &str, commit: &str) -> Result<Self, RefError>;
 
     fn name(&self) -> &str;
 
     fn commit(&self) -> &CommitHash;
 
-    /// What follows from the deletion.
+    /// Describes the consequences of the deletion.
     fn consequence(&self) -> String;
 }
 
@@ -102,9 +102,9 @@ fn question<R: Ref>(frame: &DatabaseFrame, named: &R) -> ConfirmQuestion {
     }
 }
 
-/// The database, and the branch or tag of the path.
-async fn named<R: Ref>(visit: &PageContext) -> Result<(DatabaseAccess<Write>, DatabaseFrame, R), PageError> {
-    let (access, frame) = database::open::<Write>(visit, DatabaseTab::Branches).await?;
+/// Returns the database, and the branch or tag named in the path.
+async fn named<R: Ref>(visit: &Visit) -> Result<(DatabaseAccess<Write>, Frame, R), Stop> {
+    let (access, frame) = database::open::<Write>(visit, Tab::Branches).await?;
     let (name, seen) = (visit.segment(R::WORD), access.clone());
     let named = visit.read(move |hub| R::get(hub, &seen, &name)).await?;
     Ok((access, frame, named))

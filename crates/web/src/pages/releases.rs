@@ -18,7 +18,7 @@ use crate::markdown;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
-/// Releases on a page.
+/// Releases per page.
 const PAGE: usize = 20;
 const FIELDS: &[&str] = &["tag", "from", "title", "description"];
 
@@ -48,8 +48,8 @@ fn shown(frame: &DatabaseFrame, release: &Release, now: Timestamp) -> ReleaseVie
     }
 }
 
-/// The page of the release of a tag.
-fn address(frame: &DatabaseFrame, tag: &str) -> String {
+/// Returns the path of the page of a tag's release.
+fn address(frame: &Frame, tag: &str) -> String {
     format!("{}/releases/tag/{}", frame.path, segment(tag))
 }
 
@@ -63,9 +63,9 @@ struct ReleasesPage {
 }
 
 /// `GET /{owner}/{database}/releases`
-pub(crate) async fn list(visit: PageContext) -> PageResult {
-    let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Releases).await?;
-    // `after` is a time in microseconds and a tag: newest first, by both.
+pub(crate) async fn list(visit: Visit) -> Answer {
+    let (access, frame) = database::open::<Read>(&visit, Tab::Releases).await?;
+    // `after` contains a time in microseconds and a tag, which order the list.
     let after = visit.parameter("after");
     let after = after.as_deref().and_then(|key| key.split_once('_'));
     let after = after.and_then(|(at, tag)| Some((Timestamp::from_micros(at.parse().ok()?), tag.to_owned())));
@@ -90,9 +90,9 @@ struct ReleasePage {
     release: ReleaseView,
 }
 
-/// The database, and the release of the path.
-async fn named<L: Level>(visit: &PageContext) -> Result<(DatabaseAccess<L>, DatabaseFrame, Release), PageError> {
-    let (access, frame) = database::open::<L>(visit, DatabaseTab::Releases).await?;
+/// Returns the database and the release named in the path.
+async fn named<L: Level>(visit: &Visit) -> Result<(DatabaseAccess<L>, Frame, Release), Stop> {
+    let (access, frame) = database::open::<L>(visit, Tab::Releases).await?;
     let (tag, seen) = (visit.segment("tag"), access.clone());
     let release = visit.read(move |hub| hub.releases().get(&seen, &tag)).await?;
     Ok((access, frame, release))
@@ -111,7 +111,7 @@ struct ReleaseFormPage {
     shell: Shell,
     frame: DatabaseFrame,
     form: Filled,
-    /// The tag of the release that is edited.
+    /// The tag of the release being edited; `None` for a new release.
     edited: Option<String>,
     back: String,
 }
@@ -141,7 +141,7 @@ pub(crate) async fn create(posted: FormPost) -> PageResult {
                 Err(RefError::NoSuchTag(_)) => None,
                 Err(other) => return Err(other.into()),
             };
-            // A tag that is there says itself what is released, unless the form says something else, which is then refused.
+            // An existing tag determines the commit if the form names no target. A different target is rejected.
             let commit = match existing.filter(|_| from.is_empty()) {
                 Some(commit) => commit,
                 None => hub.sql().resolve(&access, Some(from.as_str()).filter(|from| !from.is_empty()))?,

@@ -14,7 +14,7 @@ use crate::rows::CellView;
 use crate::table_page::{RowsFound, RowsQuery};
 use crate::table_query::Looking;
 
-/// Characters of a cell; longer ones are downloaded.
+/// Characters shown of a cell.
 const CELL_CHARACTERS: usize = 100_000;
 
 struct RowField {
@@ -37,10 +37,11 @@ struct RowViewPage {
     referring: Vec<(String, String)>,
 }
 
-/// `GET /{owner}/{database}/tables/{table}/row?ref=…&column=…&test=…&value=…&sort=…&desc=1&page=…`: the first row that passes the
-/// tests, or with `page` the one of that number or place.
-pub(crate) async fn show(visit: PageContext) -> PageResult {
-    let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Tables).await?;
+/// `GET /{owner}/{database}/tables/{table}/row?ref=…&column=…&test=…&value=…&sort=…&desc=1&page=…`
+///
+/// Shows the first row that matches the filters, or the row at the position `page`.
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let (access, frame) = database::open::<Read>(&visit, Tab::Tables).await?;
     let at = database::at(&visit, &access, &frame).await?;
     let (name, looking, commit) = (visit.segment("table"), Looking::of(&visit), at.commit.clone());
     let slot = visit.read_slot()?;

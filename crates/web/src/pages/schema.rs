@@ -1,4 +1,4 @@
-//! `/{owner}/{database}/schema`: the definitions of tables and views at a ref, and a drawing of how they refer to each other.
+//! `/{owner}/{database}/schema`: the definitions of tables and views at a ref, and a diagram of their references.
 
 use askama::Template;
 use branchyard_domain::access::Read;

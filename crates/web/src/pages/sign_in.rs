@@ -24,7 +24,7 @@ fn may_sign_up(visit: &PageContext) -> bool {
     visit.state.hub.limits().sign_up == SignUp::Open
 }
 
-/// Asks the visitor to wait `seconds`, rounded up to minutes, before the next attempt to sign in or to change a password.
+/// Formats the error for too many attempts. The remaining wait is rounded up to minutes.
 pub(super) fn too_many_attempts(seconds: i64) -> String {
     let minutes = format::counted(((seconds + 59) / 60).unsigned_abs(), "minute", "minutes");
     format!("Too many attempts. Try again in {minutes}.")

@@ -1,4 +1,4 @@
-//! `/sign-up`, for everybody or for those who were invited.
+//! `/sign-up`: open to everyone or to invited people, depending on the configuration.
 
 use actix_web::http::StatusCode;
 use askama::Template;
@@ -20,15 +20,15 @@ use super::sign_in::too_many_attempts;
 struct SignUpPage {
     shell: Shell,
     form: Filled,
-    /// Why nobody can sign up here.
+    /// Why the visitor cannot sign up.
     closed: Option<String>,
     is_administrator: bool,
 }
 
-/// What a check of an invitation says: whether it is an administrator's, or why not to go on.
+/// Whether the invitation is for an administrator, or the reason why the visitor cannot sign up.
 type Admitted = Result<bool, String>;
 
-/// Says in a sentence why the visitor cannot sign up.
+/// Returns the reason as a sentence.
 fn reason(error: &SignUpError) -> String {
     match error {
         SignUpError::Closed => "Sign-up is closed on this server.".to_owned(),

@@ -1,4 +1,4 @@
-//! Starring a database, and who did (`/{owner}/{database}/stargazers`).
+//! Starring a database, and the list of its stars (`/{owner}/{database}/stargazers`).
 
 use askama::Template;
 use branchyard_domain::access::{Participate, Read};
@@ -13,7 +13,7 @@ use crate::paths;
 
 const PAGE: usize = 100;
 
-/// Who starred it, and when.
+/// A user who starred the database.
 struct Gazer {
     name: String,
     when: Markup,
@@ -43,9 +43,9 @@ pub(crate) async fn list(visit: PageContext) -> PageResult {
     visit.page(|shell| StargazersPage { shell, frame, gazers, next })
 }
 
-/// `POST /{owner}/{database}/star`: stars with `star=1`, takes the star away otherwise.
-pub(crate) async fn set(posted: FormPost) -> PageResult {
-    let (access, frame) = database::open::<Participate>(&posted, DatabaseTab::Tables).await?;
+/// `POST /{owner}/{database}/star`: adds a star with `star=1`, and removes it otherwise.
+pub(crate) async fn set(posted: Posted) -> Answer {
+    let (access, frame) = database::open::<Participate>(&posted, Tab::Tables).await?;
     let wanted = posted.form.line("star") == "1";
     let changed = posted.write(move |hub| -> Result<_, DatabaseError> {
         if wanted { hub.stars().add(&access) } else { hub.stars().remove(&access).map(|_| ()) }

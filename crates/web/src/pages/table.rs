@@ -1,4 +1,4 @@
-//! `/{owner}/{database}/tables/{table}`: rows of a table or view at a ref, filtered, sorted, a page at a time.
+//! `/{owner}/{database}/tables/{table}`: the rows of a table or view at a ref, filtered, sorted and paged.
 
 use std::time::Duration;
 
@@ -19,21 +19,21 @@ use crate::rows::{CellKind, CellView};
 use crate::table_page::{RowsFound, RowsQuery};
 use crate::table_query::{self, Looking};
 
-/// Rows of a page.
+/// Rows per page.
 const PAGE: u64 = 50;
-/// Characters of a cell; all of it is on the page of the row.
+/// Characters shown of a cell. The page of the row shows the whole value.
 const CELL_CHARACTERS: usize = 120;
-/// How long counting may take; beyond that the number is left out.
+/// Time limit for counting rows. Beyond it the count is omitted.
 pub(super) const COUNT_PATIENCE: Duration = Duration::from_millis(300);
 
 struct TableHeading {
     name: String,
     declared_type: String,
     href: String,
-    /// `ascending`, `descending` or nothing.
+    /// `ascending`, `descending` or empty.
     sorted: &'static str,
     is_key: bool,
-    /// Whether all there is to see in it are numbers.
+    /// Whether the page shows only numbers and NULL in this column.
     is_number: bool,
 }
 
@@ -47,7 +47,7 @@ struct TableRow {
     cells: Vec<TableView>,
 }
 
-/// A test as the form shows it.
+/// A filter as the form shows it.
 struct TestLine {
     column: String,
     test: &'static str,
@@ -172,8 +172,8 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     })
 }
 
-/// Whether a column of the page holds numbers, and nothing else but NULL.
-fn are_numbers(rows: &[TableRow], at: usize) -> bool {
+/// Returns `true` if the column has a number on this page, and nothing but numbers and NULL.
+fn are_numbers(rows: &[Row], at: usize) -> bool {
     let kinds = rows.iter().filter_map(|row| row.cells.get(at)).map(|shown| shown.cell.kind);
     let mut kinds = kinds.filter(|kind| *kind != CellKind::Null).peekable();
     kinds.peek().is_some() && kinds.all(|kind| kind == CellKind::Number)
@@ -201,7 +201,7 @@ fn headings(
     schema.columns.iter().enumerate().map(heading).collect()
 }
 
-/// What became of the rows, where there are none to show.
+/// Describes why there are no rows to show.
 fn told(failure: &SqlFailure, looking: &Looking) -> String {
     let SqlFailure::TimedOut(millis) = failure else { return failure.to_string() };
     let seconds = millis.div_ceil(1_000);
@@ -240,8 +240,8 @@ fn rows(
     of_row: impl Fn(u64) -> String,
 ) -> Vec<TableRow> {
     let links = Links::new(frame, schemas, schema);
-    let row = |(number, cells): (u64, Vec<CellView>)| {
-        // Without a key that finds it again, a row is the so-many-th of the page.
+    let row = |(number, cells): (u64, Vec<Cell>)| {
+        // A row that its key cannot identify is addressed by its position on the page.
         let href = links.row(&cells).unwrap_or_else(|| of_row(number));
         let targets = links.targets(&cells);
         let cells = cells.into_iter().zip(targets).map(|(cell, link)| TableView { cell, link }).collect();

@@ -1,4 +1,4 @@
-//! `/{owner}/{database}/tags`: tags, and making them.
+//! `/{owner}/{database}/tags`: lists and creates tags.
 
 use askama::Template;
 use branchyard_domain::access::{DatabaseAccess, Read, Write};

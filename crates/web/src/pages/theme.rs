@@ -1,4 +1,4 @@
-//! `/settings/theme`: light, dark, or what the system says.
+//! `/settings/theme`: light, dark, or the system's theme.
 
 use crate::forms::FormPost;
 use crate::page_context::PageResult;

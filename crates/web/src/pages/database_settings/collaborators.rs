@@ -1,4 +1,4 @@
-//! `/{owner}/{database}/settings/collaborators`: people with a role of their own.
+//! `/{owner}/{database}/settings/collaborators`: users with a role on the database.
 
 use askama::Template;
 use branchyard_domain::access::{Admin, DatabaseAccess};
@@ -14,18 +14,18 @@ use crate::layout::Shell;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
-/// Collaborators on a page.
+/// Collaborators per page.
 const PAGE: usize = 50;
 const FIELDS: &[&str] = &["username", "role"];
 
-/// Roles as forms name them, and what they allow.
+/// The roles: values and labels of the options.
 pub(crate) const ROLES: &[(&str, &str)] = &[
     ("read", "Read: view and query data"),
     ("write", "Write: change data, branches and tags"),
     ("admin", "Admin: manage settings and access"),
 ];
 
-/// The role of a name.
+/// Parses the name of a role.
 pub(crate) fn role_named(name: &str) -> Result<Role, &'static str> {
     match name {
         "read" => Ok(Role::Read),
@@ -35,7 +35,7 @@ pub(crate) fn role_named(name: &str) -> Result<Role, &'static str> {
     }
 }
 
-/// The name of a role.
+/// Returns the name of a role.
 pub(crate) const fn role_name(role: Role) -> &'static str {
     match role {
         Role::Read => "read",
@@ -90,9 +90,9 @@ async fn filled(
     Ok(DatabaseCollaboratorsPage { shell: Shell::default(), frame, sections, rows, roles: ROLES, next, form })
 }
 
-/// `POST /{owner}/{database}/settings/collaborators`: adds somebody, or changes a role.
-pub(crate) async fn put(posted: FormPost) -> PageResult {
-    let (access, frame) = database::open::<Admin>(&posted, DatabaseTab::Settings).await?;
+/// `POST /{owner}/{database}/settings/collaborators`: adds a collaborator or changes a role.
+pub(crate) async fn put(posted: Posted) -> Answer {
+    let (access, frame) = database::open::<Admin>(&posted, Tab::Settings).await?;
     let mut form = posted.form.again();
     let role = form.checked("role", role_named(&posted.form.line("role")));
     if let Some(role) = role {
@@ -121,7 +121,7 @@ pub(crate) async fn remove(posted: FormPost) -> PageResult {
     match posted.write(move |hub| hub.collaborators().remove(&on, &name)).await {
         Ok(one) => {
             let is_viewer = posted.caller.user().is_some_and(|user| user.id == one.user_id);
-            // Who removed themselves may not see the settings any more.
+            // A user who removes their own role may lose access to the settings.
             let to = if is_viewer { "/".to_owned() } else { format!("{}/settings/collaborators", frame.path) };
             posted.redirect_saying(&to, &format!("{} is no longer a collaborator.", one.username))
         }

@@ -1,4 +1,4 @@
-//! `/{owner}/{database}/settings/delete`: the end of a database, for who types its name.
+//! `/{owner}/{database}/settings/delete`: deletes the database after the user typed its name.
 
 use askama::Template;
 use branchyard_domain::access::Admin;

@@ -1,4 +1,4 @@
-//! `/{owner}/{database}/settings/hooks/{hook}/deliveries`: what was sent, what came back, and sending it again.
+//! `/{owner}/{database}/settings/hooks/{hook}/deliveries`: requests, responses and redelivery.
 
 use askama::Template;
 use branchyard_domain::access::{Admin, DatabaseAccess};
@@ -17,7 +17,7 @@ use crate::layout::Shell;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
-/// Deliveries on a page.
+/// Deliveries per page.
 const PAGE: usize = 50;
 
 const STATES: &[(&str, &str, Option<DeliveryState>)] = &[
@@ -31,10 +31,10 @@ const STATES: &[(&str, &str, Option<DeliveryState>)] = &[
 #[template(path = "deliveries.html")]
 struct DeliveriesPage {
     shell: Shell,
-    frame: DatabaseFrame,
-    sections: DatabaseSettingsNav,
-    hook: HookItem,
-    /// Label, address, and whether it is the one that is shown.
+    frame: Frame,
+    sections: Sections,
+    hook: HookRow,
+    /// Label, path, and whether the filter is selected.
     states: Vec<(&'static str, String, bool)>,
     deliveries: Vec<DeliveryItem>,
     next: Option<String>,
@@ -64,12 +64,12 @@ pub(crate) async fn list(visit: PageContext) -> PageResult {
     visit.page(|shell| DeliveriesPage { shell, frame, sections, hook, states, deliveries, next })
 }
 
-/// One request of a delivery, as its page shows it.
+/// An attempt of a delivery.
 struct Try {
     number: usize,
     when: Markup,
     took: String,
-    /// Status, or what went wrong.
+    /// The response status, or the error.
     result: String,
     class: &'static str,
     headers: Vec<(String, String)>,
@@ -83,8 +83,8 @@ struct DeliveryPage {
     frame: DatabaseFrame,
     sections: DatabaseSettingsNav,
     hook: String,
-    delivery: DeliveryItem,
-    /// Whether something may happen to it any moment.
+    delivery: DeliveryRow,
+    /// Whether the delivery is expected to change soon.
     is_live: bool,
     url: String,
     headers: Vec<(String, String)>,
@@ -95,9 +95,9 @@ struct DeliveryPage {
 
 type DeliveryPath = (DatabaseAccess<Admin>, DatabaseFrame, DeliveryDetails);
 
-/// The database, and the delivery of the path.
-async fn named(visit: &PageContext) -> Result<DeliveryPath, PageError> {
-    let (access, frame) = database::open::<Admin>(visit, DatabaseTab::Settings).await?;
+/// Returns the database and the delivery named in the path.
+async fn named(visit: &Visit) -> Result<Named, Stop> {
+    let (access, frame) = database::open::<Admin>(visit, Tab::Settings).await?;
     let (hook, id, seen) = (visit.segment("hook"), visit.segment("delivery"), access.clone());
     let details = visit
         .read(move |hub| {

@@ -1,4 +1,4 @@
-//! `/{owner}/{database}/settings`: description, default branch, visibility.
+//! `/{owner}/{database}/settings`: description, default branch and visibility.
 
 use askama::Template;
 use branchyard_domain::access::{Admin, DatabaseAccess};
@@ -60,7 +60,7 @@ pub(crate) async fn edit(posted: FormPost) -> PageResult {
     posted.refuse(|shell| DatabaseGeneralPage { shell, frame, sections, form })
 }
 
-/// Forks that are named where a database is made private.
+/// Maximum number of forks named when a database becomes private.
 const FORKS: usize = 20;
 
 async fn question(
@@ -73,7 +73,7 @@ async fn question(
     Ok(asked(frame, &forks))
 }
 
-/// The forks that stay as they are, in words.
+/// Lists the visible forks, which keep their visibility.
 fn forks_stay(forks: &[DatabaseLocator]) -> String {
     let names: Vec<String> = forks.iter().take(FORKS).map(ToString::to_string).collect();
     let more = if forks.len() > FORKS { " and more" } else { "" };
@@ -109,7 +109,7 @@ fn asked(frame: &DatabaseFrame, forks: &[DatabaseLocator]) -> ConfirmQuestion {
         text,
         button,
         back: format!("{}/settings", frame.path),
-        // What was seen: sent twice, the form does not switch back.
+        // The form states the new visibility, so that submitting it twice does not switch back.
         hidden: vec![("visibility", if frame.is_private { "public" } else { "private" }.to_owned())],
     }
 }

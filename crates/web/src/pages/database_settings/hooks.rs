@@ -1,4 +1,4 @@
-//! `/{owner}/{database}/settings/hooks`: who is told what happens to a database.
+//! `/{owner}/{database}/settings/hooks`: the webhooks of a database.
 
 mod view;
 
@@ -22,19 +22,19 @@ use crate::page_context::{PageContext, PageResult};
 use crate::pages::confirm::{self, ConfirmQuestion};
 use crate::paths;
 
-/// Hooks on a page, and deliveries on the page of a hook.
+/// Webhooks per page, and recent deliveries on the page of a webhook.
 const PAGE: usize = 50;
 const RECENT: usize = 10;
 const FIELDS: &[&str] = &["url", "events"];
 
-/// Events a hook can want: their names in forms, and what they are.
+/// The events: names in forms, events and labels.
 pub(super) const EVENTS: &[(&str, HookEvent, &str)] = &[
     ("push", HookEvent::Push, "Pushes: a branch moves to another commit"),
     ("pull_request", HookEvent::PullRequest, "Pull requests: opened, closed, reopened, merged"),
     ("branch", HookEvent::Branch, "Branches: created, deleted"),
 ];
 
-/// The box of an event in a form.
+/// The checkbox of an event.
 struct EventBox {
     name: &'static str,
     text: &'static str,
@@ -54,8 +54,8 @@ fn checked(form: &Form) -> BTreeSet<HookEvent> {
     EVENTS.iter().filter(|(name, ..)| form.is_checked(name)).map(|(_, event, _)| *event).collect()
 }
 
-/// Where the hooks of a database are.
-pub(super) fn address(frame: &DatabaseFrame) -> String {
+/// Returns the path of the list of webhooks.
+pub(super) fn address(frame: &Frame) -> String {
     format!("{}/settings/hooks", frame.path)
 }
 
@@ -137,25 +137,24 @@ struct SecretPage {
     hook: HookItem,
 }
 
-/// The page with the secret, which no other page shows and nobody keeps.
-fn with_secret(posted: &FormPost, frame: DatabaseFrame, made: &SecretHook, said: &'static str) -> PageResult {
-    let hook = HookItem::of(&made.view, &frame, posted.state.hub.now());
-    let (sections, secret) =
-        (DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::Hooks), made.secret.expose().to_owned());
+/// Shows the signing secret. It cannot be shown again.
+fn with_secret(posted: &Posted, frame: Frame, made: &SecretHook, said: &'static str) -> Answer {
+    let hook = HookRow::of(&made.view, &frame, posted.state.hub.now());
+    let (sections, secret) = (Sections::of(&frame, Section::Hooks), made.secret.expose().to_owned());
     let mut response =
         posted.render(StatusCode::OK, |shell| SecretPage { shell, frame, sections, said, secret, hook })?;
     response.headers_mut().insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
     Ok(response)
 }
 
-/// The hook a segment names; what is no id names none.
+/// Parses the id of a webhook. A malformed id is reported as a missing webhook.
 pub(super) fn hook_of(text: &str) -> Result<HookId, HookError> {
     HookId::parse(text).map_err(|_| HookError::NoSuchHook)
 }
 
-/// The database, and the hook of the path.
-pub(super) async fn named(visit: &PageContext) -> Result<(DatabaseAccess<Admin>, DatabaseFrame, HookView), PageError> {
-    let (access, frame) = database::open::<Admin>(visit, DatabaseTab::Settings).await?;
+/// Returns the database and the webhook named in the path.
+pub(super) async fn named(visit: &Visit) -> Result<(DatabaseAccess<Admin>, Frame, HookView), Stop> {
+    let (access, frame) = database::open::<Admin>(visit, Tab::Settings).await?;
     let (id, seen) = (visit.segment("hook"), access.clone());
     let view = visit.read(move |hub| hub.hooks().get(&seen, hook_of(&id)?)).await?;
     Ok((access, frame, view))
@@ -187,8 +186,8 @@ async fn filled(visit: &PageContext, form: Filled) -> Result<HookPage, PageError
     let has_more = found.len() > RECENT;
     found.truncate(RECENT);
     let now = visit.state.hub.now();
-    let hook = HookItem::of(&view, &frame, now);
-    // One that waits for its next attempt for minutes is not worth asking for every second.
+    let hook = HookRow::of(&view, &frame, now);
+    // A delivery that waits minutes for its next attempt is not polled.
     let is_live = found.iter().any(|delivery| delivery.is_pending() && delivery.run_attempts == 0);
     let deliveries = found.iter().map(|delivery| DeliveryItem::of(delivery, &frame, now)).collect();
     let sections = DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::Hooks);

@@ -27,7 +27,7 @@ struct DeploymentBackupRow {
     size: String,
     taken: Markup,
     expires: Markup,
-    /// Each database with its heads: branch and the beginning of the commit.
+    /// The databases in the backup, each with its branches and their abbreviated head commits.
     databases: Vec<(String, Vec<(String, String)>)>,
 }
 
@@ -56,9 +56,9 @@ impl DeploymentBackupRow {
 #[template(path = "deployments/backups.html")]
 struct BackupsPage {
     shell: Shell,
-    frame: DeploymentFrame,
-    rows: Vec<DeploymentBackupRow>,
-    /// One is being made.
+    frame: Frame,
+    rows: Vec<Row>,
+    /// Whether a backup is in progress.
     is_live: bool,
     failed: Option<String>,
     form: Filled,
@@ -135,11 +135,11 @@ pub(crate) async fn delete(posted: FormPost) -> PageResult {
     }
 }
 
-/// `GET …/backups/{backup}/{database}`: the file itself.
-pub(crate) async fn download(visit: PageContext) -> PageResult {
-    let (access, _, frame) = deployment::open::<Manage>(&visit, DeploymentTab::Backups).await?;
+/// `GET …/backups/{backup}/{database}`: downloads the file of a database.
+pub(crate) async fn download(visit: Visit) -> Answer {
+    let (access, _, frame) = deployment::open::<Manage>(&visit, Tab::Backups).await?;
     let (id, database) = (visit.segment("backup"), visit.segment("database"));
-    // Names of backups and databases are letters, digits, `-`, `_` and `.`, or there is no such file.
+    // Existing names consist of letters, digits, `-`, `_` and `.`, so the file name needs no quoting.
     let disposition = format!("attachment; filename=\"{}-{database}-{id}.db\"", frame.name);
     let file = visit.read(move |hub| hub.deployments().read_backup(&access, &id, &database)).await?;
     Ok(HttpResponse::Ok()

@@ -1,4 +1,4 @@
-//! Sizes of instances and volumes to choose from, and what a choice costs: for a new deployment, and for one that starts again.
+//! The choice of instance and storage with its price, for new deployments and for those that start again.
 
 use branchyard_deployments::WantedSize;
 use branchyard_deployments::entities::InstanceSize;
@@ -11,12 +11,12 @@ use crate::forms::{Filled, Form};
 use crate::money;
 use crate::page_context::PageContext;
 
-/// The fields of a size.
+/// The form fields of the size.
 pub(super) const FIELDS: &[&str] = &["cloud", "zone", "instance_type_id", "volume_type_id", "volume_size_gb"];
-/// Gigabytes of volume that are offered at first.
+/// The default storage size in gigabytes.
 const VOLUME: &str = "10";
 
-/// A size to choose.
+/// An instance type as an option.
 pub(super) struct SizeChoice {
     pub(super) id: String,
     pub(super) name: String,
@@ -24,23 +24,23 @@ pub(super) struct SizeChoice {
     pub(super) price: String,
 }
 
-/// What can be chosen where a deployment is to run.
+/// The options for the size of a deployment.
 pub(super) struct Choices {
-    /// Clouds with their zones: values of the field, and labels.
+    /// Zones of all clouds: values and labels of the options.
     pub(super) places: Vec<(String, String)>,
     pub(super) sizes: Vec<SizeChoice>,
-    /// Kinds of volume: ids, and labels with prices.
+    /// Storage types: ids, and labels with prices.
     pub(super) volumes: Vec<(String, String)>,
     pub(super) price: Option<Price>,
 }
 
-/// What a choice costs.
+/// The price of a size.
 pub(super) struct Price {
     pub(super) hourly: String,
     pub(super) monthly: String,
     pub(super) compute: String,
     pub(super) storage: String,
-    /// The same to the last digit: what is agreed to.
+    /// The exact hourly price, which the user confirms.
     pub(super) agreed: String,
     pub(super) rate: Usd,
 }
@@ -59,7 +59,7 @@ impl Price {
     }
 }
 
-/// What a form says of the size.
+/// The size that a form selects.
 #[derive(Debug, Clone)]
 pub(super) struct Chosen {
     pub(super) cloud: String,
@@ -70,7 +70,7 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    /// Reads a form; `None` when the size of the volume is no number, which is noted. The place is fixed when it is given.
+    /// Reads the size from a form. Returns `None` and records an error if the storage size is not a number. `place` overrides the zone.
     pub(super) fn read(form: &Form, filled: &mut Filled, place: Option<(&str, &str)>) -> Option<Self> {
         let sent = form.line("place");
         let (cloud, zone) = place.or_else(|| sent.split_once('/')).unwrap_or_default();
@@ -95,8 +95,8 @@ impl Chosen {
         }
     }
 
-    /// What it costs; what cannot be had is noted beside its field.
-    pub(super) fn price(&self, visit: &PageContext, form: &mut Filled) -> Result<Option<Price>, PageError> {
+    /// Returns the price. If the size is not available, records the error next to its field and returns `None`.
+    pub(super) fn price(&self, visit: &Visit, form: &mut Filled) -> Result<Option<Price>, Stop> {
         match visit.state.hub.deployments().price(&self.wanted()) {
             Ok(size) => Ok(Some(Price::of(&size))),
             Err(DeploymentError::Field { pointer, why }) => {
@@ -114,7 +114,7 @@ impl Chosen {
     }
 }
 
-/// What can be chosen, and the form with what is chosen unless it says so itself.
+/// Returns the options, and the form with defaults for fields without a value.
 pub(super) fn offer(
     visit: &PageContext,
     mut form: Filled,
@@ -178,12 +178,8 @@ pub(super) fn offer(
     (Choices { places, sizes, volumes, price }, form)
 }
 
-/// The price of what a form shows before anything was sent.
-pub(super) fn price_shown(
-    visit: &PageContext,
-    form: &Filled,
-    place: Option<(&str, &str)>,
-) -> Result<Option<Price>, PageError> {
+/// Returns the price of a form that has not been submitted yet.
+pub(super) fn price_shown(visit: &Visit, form: &Filled, place: Option<(&str, &str)>) -> Result<Option<Price>, Stop> {
     let sent = form.value("place");
     let (cloud, zone) = place.or_else(|| sent.split_once('/')).unwrap_or_default();
     let Ok(volume_gb) = form.value("volume_size_gb").parse() else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! `/deployments/{owner}/{deployment}/settings/collaborators`: people with a role of their own.
+//! `/deployments/{owner}/{deployment}/settings/collaborators`: users with a role on the deployment.
 
 use askama::Template;
 use branchyard_deployments::access::{DeploymentAccess, Manage};
@@ -15,7 +15,7 @@ use crate::page_context::{PageContext, PageResult};
 
 const FIELDS: &[&str] = &["username", "role"];
 
-/// Roles: their names in forms, the roles, and what they allow.
+/// The roles: names in forms, roles and labels.
 const ROLES: &[(&str, DeploymentRole, &str)] = &[
     ("reader", DeploymentRole::Reader, "Reader: view and query data"),
     ("reader_and_pulls", DeploymentRole::ReaderAndPulls, "Reader and pull requests: also open pull requests"),
@@ -23,7 +23,7 @@ const ROLES: &[(&str, DeploymentRole, &str)] = &[
     ("admin", DeploymentRole::Admin, "Admin: full access"),
 ];
 
-/// The name of a role.
+/// Returns the name of a role.
 pub(super) const fn role_name(role: DeploymentRole) -> &'static str {
     match role {
         DeploymentRole::Reader => "reader",
@@ -81,9 +81,9 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     visit.page(|shell| DeploymentCollaboratorsPage { shell, ..page })
 }
 
-/// `POST …/settings/collaborators`: adds somebody, or changes a role.
-pub(crate) async fn put(posted: FormPost) -> PageResult {
-    let (access, _, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Settings).await?;
+/// `POST …/settings/collaborators`: adds a collaborator or changes a role.
+pub(crate) async fn put(posted: Posted) -> Answer {
+    let (access, _, frame) = deployment::open::<Manage>(&posted, Tab::Settings).await?;
     let mut form = posted.form.again();
     let role = form.checked("role", role_named(&posted.form.line("role")));
     if let Some(role) = role {
@@ -112,7 +112,7 @@ pub(crate) async fn remove(posted: FormPost) -> PageResult {
     match posted.write(move |hub| hub.deployments().remove_collaborator(&on, &name)).await {
         Ok(one) => {
             let is_viewer = access.who().id == one.user_id;
-            // Who removed themselves may not see the settings any more.
+            // A user who removes their own role may lose access to the settings.
             let to = if is_viewer { "/".to_owned() } else { format!("{}/settings/collaborators", frame.path) };
             posted.redirect_saying(&to, &format!("{} is no longer a collaborator.", one.username))
         }

@@ -1,4 +1,4 @@
-//! `/deployments/{owner}/{deployment}/settings/config`: how it serves.
+//! `/deployments/{owner}/{deployment}/settings/config`: the configuration of a deployment.
 
 use std::fmt::Write as _;
 
@@ -20,13 +20,13 @@ use crate::page_context::{PageContext, PageResult};
 struct SettingRow {
     key: &'static str,
     description: &'static str,
-    /// Words to choose from; empty where the value is typed.
+    /// The allowed values. Empty if the value is typed.
     words: Vec<&'static str>,
-    /// What it may be, when it takes effect, and its default.
+    /// The allowed range, the default, and when a change takes effect.
     hint: String,
     is_overridden: bool,
     pending_restart: bool,
-    /// The name of the box that takes the default again.
+    /// The name of the checkbox that resets the setting to its default.
     reset: String,
 }
 
@@ -61,7 +61,7 @@ impl SettingRow {
     }
 }
 
-/// What the settings were when the form was made, in short.
+/// Returns a fingerprint of the settings that the form was filled with.
 fn seen(views: &[SettingView]) -> String {
     let mut digest = Sha256::new();
     for view in views {
@@ -101,9 +101,9 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     visit.page(|shell| ConfigPage { shell, ..page })
 }
 
-/// `POST …/settings/config`: all that is different is changed, or nothing.
-pub(crate) async fn send(posted: FormPost) -> PageResult {
-    let (access, _, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Settings).await?;
+/// `POST …/settings/config`: saves all changed settings, or none.
+pub(crate) async fn send(posted: Posted) -> Answer {
+    let (access, _, frame) = deployment::open::<Manage>(&posted, Tab::Settings).await?;
     let reading = access.clone();
     let views = posted.read(move |hub| hub.deployments().settings(&reading)).await?;
     let mut overrides = Vec::new();

@@ -1,4 +1,4 @@
-//! What has to be confirmed before it is done to a deployment, as a page.
+//! Confirmation pages of deployments.
 
 use actix_web::http::StatusCode;
 use askama::Template;
@@ -18,17 +18,12 @@ struct DeploymentConfirmPage {
     form: Filled,
 }
 
-/// Asks; the answer is sent to the address of this page.
-pub(super) fn ask(visit: &PageContext, frame: DeploymentFrame, question: ConfirmQuestion) -> PageResult {
-    visit.page(|shell| DeploymentConfirmPage { shell, frame, question, form: Filled::default() })
+/// Shows the question. The form is sent to the URL of this page.
+pub(super) fn ask(visit: &Visit, frame: Frame, question: Question) -> Answer {
+    visit.page(|shell| ConfirmPage { shell, frame, question, form: Filled::default() })
 }
 
-/// Says why it was not done, and asks again.
-pub(super) fn ask_again(
-    visit: &PageContext,
-    frame: DeploymentFrame,
-    question: ConfirmQuestion,
-    form: Filled,
-) -> PageResult {
-    visit.render(StatusCode::UNPROCESSABLE_ENTITY, |shell| DeploymentConfirmPage { shell, frame, question, form })
+/// Shows the question again, with the reason why the action failed.
+pub(super) fn ask_again(visit: &Visit, frame: Frame, question: Question, form: Filled) -> Answer {
+    visit.render(StatusCode::UNPROCESSABLE_ENTITY, |shell| ConfirmPage { shell, frame, question, form })
 }

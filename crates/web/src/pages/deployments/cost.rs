@@ -20,7 +20,7 @@ struct CostRow {
     is_open: bool,
 }
 
-/// Hours, minutes and seconds of use.
+/// Formats a duration in hours, minutes and seconds.
 fn duration(millis: i64) -> String {
     let seconds = millis.max(0) / 1_000;
     format!(

@@ -1,4 +1,4 @@
-//! `/deployments/new`: choose, see the price, agree to it.
+//! `/deployments/new`: choose a size, review the price, confirm it.
 
 use askama::Template;
 use branchyard_deployments::values::{DeploymentName, ServedName, Usd};
@@ -17,12 +17,12 @@ use crate::pages::settings::usage::Month;
 
 const HERE: &str = "/deployments/new";
 const FIELDS: &[&str] = &["owner", "name", "database", "instance_type_id", "volume_type_id", "volume_size_gb"];
-/// What the form carries from the choice to the agreement.
+/// The fields that the confirmation page carries as hidden fields.
 const CARRIED: &[&str] =
     &["owner", "name", "from", "ref", "database", "place", "instance_type_id", "volume_type_id", "volume_size_gb"];
 
-/// What an owner may still spend.
-struct OwnerSpending {
+/// The monthly spending of an owner, including the new deployment.
+struct Spending {
     committed: String,
     with_this: String,
     limit: Option<String>,
@@ -65,8 +65,8 @@ struct AgreePage {
     stats: bool,
 }
 
-/// The owners the viewer may create for, with what they spend.
-async fn owners(visit: &PageContext) -> Result<Vec<OwnerUsage>, PageError> {
+/// Returns the owners the viewer can create deployments for, with their usage.
+async fn owners(visit: &Visit) -> Result<Vec<OwnerUsage>, Stop> {
     let user = visit.user()?;
     let month = Month::at(visit.state.hub.now());
     Ok(visit.read(move |hub| hub.deployments().usage(&user, month.begin(), month.end())).await?.owners)
@@ -78,8 +78,8 @@ fn spending(owners: &[OwnerUsage], name: &str, price: Option<&Price>) -> Option<
     Some(OwnerSpending::of(usage, price?.rate))
 }
 
-/// The form; the price is that of `price`, or of what the form shows when there is none.
-async fn filled(visit: &PageContext, form: Filled, price: Option<Price>) -> Result<NewDeploymentPage, PageError> {
+/// Builds the form page. Without `price`, the price is computed from the form.
+async fn filled(visit: &Visit, form: Filled, price: Option<Price>) -> Result<NewPage, Stop> {
     let owners = owners(visit).await?;
     let (mut choices, form) = choices::offer(visit, form, None, price);
     if choices.price.is_none() && !form.has_faults() {
@@ -110,8 +110,8 @@ pub(crate) async fn ask(visit: PageContext) -> PageResult {
     visit.page(|shell| NewDeploymentPage { shell, ..page })
 }
 
-/// `POST /deployments/new`: shows the price again, asks for agreement, or creates, by the button that was pressed.
-pub(crate) async fn send(posted: FormPost) -> PageResult {
+/// `POST /deployments/new`: updates the price, asks for confirmation, or creates the deployment, depending on the button pressed.
+pub(crate) async fn send(posted: Posted) -> Answer {
     posted.user()?;
     let mut form = posted.form.again();
     let chosen = Chosen::read(&posted.form, &mut form, None);
@@ -199,7 +199,7 @@ async fn agree(posted: &FormPost, form: Filled, wanted: &NewDeployment, price: P
     posted.page(|shell| AgreePage { shell, form, hidden, price, spending, facts, stats })
 }
 
-/// Where the pages of one are that would begin as a clone of a database at a ref.
+/// Returns the path of the form that creates a deployment from a clone of a database at a ref.
 pub(crate) fn address(from: &str, reference: &str) -> String {
     crate::paths::with_query(HERE, &[("from", from), ("ref", reference)])
 }

@@ -1,4 +1,4 @@
-//! `/deployments/{owner}/{deployment}/databases`: what it serves.
+//! `/deployments/{owner}/{deployment}/databases`: the databases a deployment serves.
 
 use askama::Template;
 use branchyard_deployments::DeploymentView;
@@ -63,9 +63,9 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     visit.page(|shell| DatabasesPage { shell, ..page })
 }
 
-/// `POST …/databases`: an empty one, or a clone of one of this server.
-pub(crate) async fn add(posted: FormPost) -> PageResult {
-    let (access, _, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Databases).await?;
+/// `POST …/databases`: adds an empty database, or a clone of a database on this server.
+pub(crate) async fn add(posted: Posted) -> Answer {
+    let (access, _, frame) = deployment::open::<Manage>(&posted, Tab::Databases).await?;
     let mut form = posted.form.again();
     let source = source::read(&posted.form, &mut form);
     let sent = match (posted.form.line("name"), &source) {

@@ -1,4 +1,4 @@
-//! `/deployments/{owner}/{deployment}/settings`: the engine it runs, and its end.
+//! `/deployments/{owner}/{deployment}/settings`: the engine version, and starting, stopping and deleting the deployment.
 
 use askama::Template;
 use branchyard_deployments::access::{Manage, Observe};
@@ -39,9 +39,9 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     visit.page(|shell| DeploymentGeneralPage { shell, ..page })
 }
 
-/// `POST …/settings`: whether the engine is left as it is in service windows.
-pub(crate) async fn keep_version(posted: FormPost) -> PageResult {
-    let (access, _, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Settings).await?;
+/// `POST …/settings`: turns engine upgrades in maintenance windows on or off.
+pub(crate) async fn keep_version(posted: Posted) -> Answer {
+    let (access, _, frame) = deployment::open::<Manage>(&posted, Tab::Settings).await?;
     let keep = posted.form.is_checked("keep");
     posted.write(move |hub| hub.deployments().keep_version(&access, keep, None)).await?;
     let said = match keep {
@@ -51,9 +51,9 @@ pub(crate) async fn keep_version(posted: FormPost) -> PageResult {
     posted.redirect_saying(&format!("{}/settings", frame.path), said)
 }
 
-/// `POST …/settings/leave`: gives up the viewer's own role.
-pub(crate) async fn leave(posted: FormPost) -> PageResult {
-    let (access, view, _) = deployment::open::<Observe>(&posted, DeploymentTab::Settings).await?;
+/// `POST …/settings/leave`: removes the viewer's own role.
+pub(crate) async fn leave(posted: Posted) -> Answer {
+    let (access, view, _) = deployment::open::<Observe>(&posted, Tab::Settings).await?;
     let left = posted.write(move |hub| -> Result<_, DeploymentError> {
         match hub.deployments().leave(&access) {
             Ok(_) => Ok(true),

@@ -1,4 +1,4 @@
-//! Rebooted, shut down, started again, deleted: each after a question.
+//! Rebooting, shutting down, starting and deleting a deployment. Each action asks for confirmation.
 
 use askama::Template;
 use branchyard_deployments::access::Manage;
@@ -90,7 +90,7 @@ pub(crate) async fn shutdown(posted: FormPost) -> PageResult {
     }
 }
 
-/// The fields of the form that starts again.
+/// The fields of the form that starts a deployment again.
 const START_FIELDS: &[&str] = &["backup_id", "instance_type_id", "volume_type_id", "volume_size_gb"];
 
 #[derive(Template)]
@@ -162,9 +162,9 @@ pub(crate) async fn ask_start(visit: PageContext) -> PageResult {
     visit.page(|shell| StartPage { shell, ..page })
 }
 
-/// `POST …/start`: shows the price again, asks for agreement, or starts, by the button that was pressed.
-pub(crate) async fn start(posted: FormPost) -> PageResult {
-    let (access, view, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Settings).await?;
+/// `POST …/start`: updates the price, asks for confirmation, or starts the deployment, depending on the button pressed.
+pub(crate) async fn start(posted: Posted) -> Answer {
+    let (access, view, frame) = deployment::open::<Manage>(&posted, Tab::Settings).await?;
     let place = (view.deployment.cloud.as_str(), view.deployment.zone.as_str());
     let mut form = posted.form.again();
     let chosen = Chosen::read(&posted.form, &mut form, Some(place));
@@ -225,9 +225,9 @@ pub(crate) async fn ask_delete(visit: PageContext) -> PageResult {
     visit.page(|shell| DeletionPage { shell, frame, form: Filled::default() })
 }
 
-/// `POST …/delete`, with owner and name typed.
-pub(crate) async fn delete(posted: FormPost) -> PageResult {
-    let (access, _, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Settings).await?;
+/// `POST …/delete`: deletes the deployment after the user typed its name.
+pub(crate) async fn delete(posted: Posted) -> Answer {
+    let (access, _, frame) = deployment::open::<Manage>(&posted, Tab::Settings).await?;
     let named = format!("{}/{}", frame.owner, frame.name);
     let mut form = posted.form.again();
     if posted.form.line("name") != named {

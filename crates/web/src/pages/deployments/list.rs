@@ -1,4 +1,4 @@
-//! `/deployments/{owner}`: the deployments of an owner that the viewer has a role on.
+//! `/deployments/{owner}`: the deployments of an owner on which the viewer has a role.
 
 use askama::Template;
 use branchyard_deployments::DeploymentView;
@@ -16,7 +16,7 @@ use crate::money;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
-/// Deployments on a page.
+/// Deployments per page.
 const PAGE: usize = 30;
 
 const STATES: &[(&str, &str, Option<RunState>)] = &[
@@ -67,8 +67,8 @@ struct ListPage {
     next: Option<String>,
 }
 
-/// Whether the viewer may list the deployments of an owner.
-pub(crate) async fn is_visible(visit: &PageContext, owner: &OwnerName) -> Result<bool, PageError> {
+/// Returns `true` if the viewer can list the deployments of the owner.
+pub(crate) async fn is_visible(visit: &Visit, owner: &OwnerName) -> Result<bool, Stop> {
     let (Some(user), owner) = (visit.caller.user().cloned(), owner.to_string()) else { return Ok(false) };
     let listed = visit.read(move |hub| match hub.deployments().list(&user, &owner, None, None, 1) {
         Ok(_) => Ok(true),
@@ -100,7 +100,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
             let locator = &view.deployment.locator;
             let so_far = match deployments.access::<Observe>(&caller, locator.owner.as_str(), locator.name.as_str()) {
                 Ok(access) => deployments.cost(&access, view.deployment.created_at, now)?.amount,
-                // It went away, or the role did, between the two.
+                // The deployment was deleted, or the viewer's role was removed, since it was listed.
                 Err(DeploymentError::NoSuchDeployment(_)) => continue,
                 Err(other) => return Err(other),
             };

@@ -14,13 +14,13 @@ use crate::layout::Shell;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
-/// Lines on a page.
+/// Lines per page.
 const PAGE: usize = 100;
 
 struct LogLine {
     time: String,
     text: String,
-    /// How severe it is, as a class of the style sheet.
+    /// The severity, as a class in the style sheet.
     class: &'static str,
 }
 
@@ -38,7 +38,7 @@ struct LogsPage {
     newest: String,
 }
 
-/// A time as browsers send it, in UTC.
+/// Parses a time in the formats that browsers send, as UTC.
 fn time(text: &str) -> Option<Timestamp> {
     let parsed = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M"]
         .iter()
@@ -98,7 +98,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let window = LogWindow {
         instance: (!instance.is_empty()).then(|| instance.clone()),
         since,
-        // The whole of the last minute.
+        // Includes the whole last minute.
         until: before.map(|at| at.plus_seconds(60)),
         from: at,
         limit: PAGE,

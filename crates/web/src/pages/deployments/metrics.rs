@@ -1,4 +1,4 @@
-//! `/deployments/{owner}/{deployment}/metrics`: what was measured, drawn, and as numbers.
+//! `/deployments/{owner}/{deployment}/metrics`: metrics as charts and as tables.
 
 use askama::Template;
 use branchyard_deployments::MetricData;
@@ -16,23 +16,23 @@ use crate::layout::Shell;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
-/// Rows of the table of one metric: the newest ones.
+/// Maximum number of rows in the table of a metric, latest first.
 const ROWS: usize = 500;
 
-/// Windows: words of the query, labels, hours.
+/// The periods: values of `window`, labels, and hours.
 const WINDOWS: &[(&str, &str, i64)] =
     &[("", "Hour", 1), ("day", "Day", 24), ("week", "Week", 24 * 7), ("month", "30 days", 24 * 30)];
 
-/// A metric drawn, and in numbers.
-struct DrawnMetric {
+/// A metric with its chart.
+struct Shown {
     id: &'static str,
     title: &'static str,
     href: String,
     plot: Option<Plot>,
 }
 
-/// The window of the query.
-struct MetricWindow {
+/// The selected period.
+struct Window {
     word: &'static str,
     from: Timestamp,
     to: Timestamp,
@@ -100,7 +100,7 @@ struct MetricPage {
     back: String,
     plot: Option<Plot>,
     columns: Vec<&'static str>,
-    /// Newest first: the time, and a value for each series.
+    /// Latest first: the time, and one value per series.
     rows: Vec<(String, Vec<Option<String>>)>,
     is_cut: bool,
     period: String,

@@ -1,4 +1,4 @@
-//! `/deployments/…`: databases served to ordinary clients, what they cost, and how they do.
+//! `/deployments/…`: databases served to libSQL clients, with their costs and health.
 
 pub(crate) mod backups;
 pub(crate) mod collaborators;
@@ -23,7 +23,7 @@ use actix_web::web;
 
 use crate::deployment::DeploymentFrame;
 
-/// The pages of deployments.
+/// Registers the pages of deployments.
 pub(crate) fn routes(config: &mut web::ServiceConfig) {
     let at = |below: &str| web::resource(format!("/deployments/{{owner}}/{{deployment}}{below}"));
     config
@@ -53,7 +53,7 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
         .service(at("/settings/collaborators/remove").post(collaborators::remove));
 }
 
-/// The pages of the settings.
+/// The sections of the settings.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DeploymentSettingsSection {
     General,
@@ -61,8 +61,8 @@ enum DeploymentSettingsSection {
     Collaborators,
 }
 
-/// The way between them: label, address, and whether it is the one that is shown.
-fn sections(frame: &DeploymentFrame, shown: DeploymentSettingsSection) -> Vec<(&'static str, String, bool)> {
+/// Returns the navigation between the sections: label, path, and whether the section is shown.
+fn sections(frame: &Frame, shown: Section) -> Vec<(&'static str, String, bool)> {
     let all = [
         (DeploymentSettingsSection::General, "General", "", true),
         (DeploymentSettingsSection::Config, "Configuration", "/config", true),

@@ -1,4 +1,4 @@
-//! `/deployments/{owner}/{deployment}/operations`: what was queued, what runs, and how it ended.
+//! `/deployments/{owner}/{deployment}/operations`: queued, running and recent operations.
 
 use askama::Template;
 use branchyard_deployments::access::Observe;
@@ -14,7 +14,7 @@ use crate::layout::Shell;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
-/// Operations on a page.
+/// Operations per page.
 const PAGE: usize = 30;
 
 struct DeploymentOperationListRow {
@@ -28,7 +28,7 @@ struct DeploymentOperationListRow {
     backup: Option<String>,
 }
 
-/// Why an operation failed.
+/// Describes why an operation failed. Returns `None` if it did not fail.
 pub(super) fn failure(operation: &DeploymentOperation) -> Option<String> {
     let DeploymentProgress::Failed(failure) = &operation.progress else { return None };
     Some(match failure.kind {

@@ -1,4 +1,4 @@
-//! `/deployments/{owner}/{deployment}`: how it does, and how to reach it.
+//! `/deployments/{owner}/{deployment}`: the state of a deployment, and how to connect to it.
 
 use actix_web::http::header;
 use askama::Template;
@@ -19,8 +19,8 @@ use crate::money;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
-/// An instance as a row.
-struct InstanceListRow {
+/// A row in the table of instances.
+struct Row {
     id: String,
     what: String,
     standing: deployment::DeploymentStanding,
@@ -64,7 +64,7 @@ struct OverviewPage {
     zone: String,
     version: Option<String>,
     databases: Vec<String>,
-    /// The database it began as a clone of: name, page, and the ref.
+    /// The database that the deployment was cloned from: name, page and ref.
     origin: Option<(String, String, String)>,
     created_by: String,
     created: Markup,
@@ -118,10 +118,9 @@ async fn filled(visit: &PageContext, form: Filled, minted: Option<String>) -> Re
     })
 }
 
-/// `POST /deployments/{owner}/{deployment}/tokens`: a token for a program that uses it. The answer shows the secret, the only
-/// one that ever does.
-pub(crate) async fn make_token(posted: FormPost) -> PageResult {
-    let (access, view, _) = deployment::open::<Observe>(&posted, DeploymentTab::Overview).await?;
+/// `POST /deployments/{owner}/{deployment}/tokens`: creates a token. Only this response contains the secret.
+pub(crate) async fn make_token(posted: Posted) -> Answer {
+    let (access, view, _) = deployment::open::<Observe>(&posted, Tab::Overview).await?;
     let user = access.who().clone();
     let name = format!("Deployment {}", view.deployment.locator);
     let minted = posted.write(move |hub| -> Result<_, Fault> {

@@ -1,10 +1,10 @@
-//! The database of this server that one of a deployment begins as a clone of, in forms.
+//! The form fields of the database that a deployment starts from.
 
 use branchyard_deployments::DeploymentSource;
 
 use crate::forms::{Filled, Form};
 
-/// The fields `from` (`owner/name`) and `ref`; the outer `None` when they cannot be read, which is noted.
+/// Reads the fields `from` (`owner/name`) and `ref`. Returns `None` and records an error if they are invalid, and `Some(None)` if they are empty.
 pub(super) fn read(form: &Form, filled: &mut Filled) -> Option<Option<DeploymentSource>> {
     let (from, reference) = (form.line("from"), form.line("ref"));
     let reference = (!reference.is_empty()).then_some(reference);

@@ -1,4 +1,4 @@
-//! `/docs/api/{name}`: an API, operation by operation.
+//! `/docs/api/{name}`: the reference of an API.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `/docs/errors`: the pages that problem documents point to.
+//! `/docs/errors`: the pages that the `type` of problem documents links to.
 
 use askama::Template;
 use branchyard_problem_details::{ErrorCode, Explanation};

@@ -1,4 +1,4 @@
-//! `/docs/…`: what the server says of itself.
+//! `/docs/…`: reference documentation.
 
 pub(super) mod api;
 pub(super) mod errors;

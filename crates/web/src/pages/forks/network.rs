@@ -1,4 +1,4 @@
-//! The network of forks of a database as a drawing: a tree from its root, as far as the viewer sees it.
+//! The fork network of a database, drawn as a tree of the databases the viewer can see.
 
 use std::fmt::Write as _;
 
@@ -10,28 +10,27 @@ use branchyard_domain::errors::{AccessError, DatabaseError};
 use crate::format::Markup;
 use crate::paths;
 
-/// Databases that are drawn at most.
+/// Maximum number of databases drawn.
 const DRAWN: usize = 60;
-/// Pixels between two lines, and between two levels.
+/// Pixels between lines, and between levels.
 const LINE: usize = 32;
 const STEP: usize = 24;
 
-/// A database in the tree, in the order in which it is drawn.
-struct NetworkNode {
+/// A database in the tree, in drawing order.
+struct Node {
     locator: DatabaseLocator,
     depth: usize,
-    /// The line of the one it was forked from.
+    /// The line of the parent.
     parent: Option<usize>,
 }
 
-/// The tree.
 pub(super) struct Network {
     nodes: Vec<NetworkNode>,
     is_cut: bool,
 }
 
 impl Network {
-    /// The network of this database, from its root; from the database itself when the root is hidden or gone.
+    /// Collects the network from its root, or from the database itself if the root is hidden or deleted.
     pub(super) fn around(hub: &Hub, access: &DatabaseAccess<Read>) -> Result<Self, DatabaseError> {
         let view = hub.databases().get(access)?;
         let caller = access.caller();
@@ -70,12 +69,12 @@ impl Network {
         self.nodes.len()
     }
 
-    /// Whether there is more than was drawn.
+    /// Returns `true` if some databases were left out.
     pub(super) fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// The tree as SVG; the names link to their pages. Names of owners and databases hold nothing that needs escaping.
+    /// Draws the tree as SVG with links to the databases. Names of owners and databases contain nothing that needs escaping.
     pub(super) fn draw(&self, here: &str) -> Markup {
         let x = |depth: usize| 12 + depth * STEP;
         let y = |line: usize| LINE / 2 + line * LINE;
@@ -108,7 +107,7 @@ impl Network {
     }
 }
 
-/// Access to a database of the network; none when it went away meanwhile.
+/// Opens a database of the network. Returns `None` if it is no longer accessible.
 fn seen(hub: &Hub, caller: &Caller, locator: &DatabaseLocator) -> Result<Option<DatabaseAccess<Read>>, DatabaseError> {
     match hub.databases().access::<Read>(caller, locator.owner.as_str(), locator.name.as_str()) {
         Ok(access) => Ok(Some(access)),

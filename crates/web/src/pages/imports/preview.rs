@@ -1,4 +1,4 @@
-//! What is in a file that has arrived, and what to do with it.
+//! The preview of an uploaded file, and the options of its import.
 
 use askama::Template;
 use branchyard_domain::access::{DatabaseAccess, Write};
@@ -15,7 +15,7 @@ use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
 use crate::page_context::{PageContext, PageResult};
 
-/// Records that are shown, and characters of a value.
+/// Rows previewed, and characters shown of a value.
 const ROWS: usize = 10;
 const VALUE: usize = 80;
 const FIELDS: &[&str] =
@@ -28,15 +28,15 @@ struct PreviewColumn {
     is_key: bool,
 }
 
-/// A value of the file, cut.
-struct PreviewValue {
+/// A value of the file, possibly truncated.
+struct Value {
     text: String,
     is_null: bool,
 }
 
-/// What is known of the file.
-enum PreviewOutcome {
-    Rows { columns: Vec<PreviewColumn>, rows: Vec<Vec<PreviewValue>> },
+/// The outcome of the preview.
+enum Looked {
+    Rows { columns: Vec<Column>, rows: Vec<Vec<Value>> },
     Script,
     Refused { detail: String, problems: Vec<RowProblem> },
     TooSlow,
@@ -56,10 +56,10 @@ struct UploadPage {
     action: String,
 }
 
-/// The database, and the file of the path; a file that was used leads to its import.
-async fn named(visit: &PageContext) -> Result<(DatabaseAccess<Write>, DatabaseFrame, Upload), PageError> {
-    let (access, frame) = database::open::<Write>(visit, DatabaseTab::Imports).await?;
-    let id = UploadId::parse(&visit.segment("upload")).map_err(|_| PageError::nothing_here())?;
+/// Returns the database and the upload named in the path.
+async fn named(visit: &Visit) -> Result<(DatabaseAccess<Write>, Frame, Upload), Stop> {
+    let (access, frame) = database::open::<Write>(visit, Tab::Imports).await?;
+    let id = UploadId::parse(&visit.segment("upload")).map_err(|_| Stop::nothing_here())?;
     let seen = access.clone();
     let upload = visit
         .read(move |hub| match hub.imports().arrived(&seen, id) {
@@ -156,7 +156,7 @@ fn value(cell: &Cell) -> PreviewValue {
     PreviewValue { text: cut, is_null: matches!(cell, Cell::Null) }
 }
 
-/// A table for a file: its name without its ending, with `_` for whatever would need quoting.
+/// Suggests a table name for a file: its stem, with `_` for characters that would need quoting.
 fn table_named(file_name: &str) -> String {
     let stem = file_name.rsplit_once('.').map_or(file_name, |(stem, _)| stem);
     let plain: String = stem.chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).take(60).collect();

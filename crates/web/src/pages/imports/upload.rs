@@ -1,4 +1,4 @@
-//! The way of a file to the server.
+//! Uploads of files.
 
 use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -27,7 +27,7 @@ use crate::layout::Shell;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
-/// Bytes of a part that a browser sends.
+/// Size of the parts that the script uploads, in bytes.
 const PART_BYTES: u64 = 8 << 20;
 const FIELDS: &[&str] = &["file", "file_type"];
 
@@ -37,9 +37,9 @@ struct NewImportPage {
     shell: Shell,
     frame: DatabaseFrame,
     form: Filled,
-    /// Names and texts of the formats.
+    /// The formats: values and labels of the options.
     formats: Vec<(&'static str, &'static str)>,
-    /// Endings of files, as a browser filters by them.
+    /// The accepted file extensions, as the `accept` attribute lists them.
     accept: String,
     form_limit: String,
     limit: String,
@@ -69,23 +69,23 @@ pub(crate) async fn choose(visit: PageContext) -> PageResult {
     visit.page(|shell| NewImportPage { shell, ..page })
 }
 
-/// The page that asks what to do with a file.
-fn next(frame: &DatabaseFrame, upload: &Upload, file_name: &str) -> String {
+/// Returns the path of the page that previews the upload.
+fn next(frame: &Frame, upload: &Upload, file_name: &str) -> String {
     paths::with_query(&format!("{}/imports/uploads/{}", frame.path, upload.id), &[("name", file_name)])
 }
 
-/// Why a form with a file was not taken.
+/// Why an uploaded form was rejected.
 enum Rejected {
-    /// It was not ours.
+    /// The form lacks this session's token.
     Foreign,
-    /// The file, or what was said of it.
-    Refused(ApiError),
-    /// The format is missing.
+    /// The file or a field is invalid.
+    Refused(Refusal),
+    /// The format was neither chosen nor detected.
     Format(&'static str),
 }
 
-/// `POST /{owner}/{database}/imports/new`: a form with a file in it.
-pub(crate) async fn receive(request: HttpRequest, payload: web::Payload) -> PageResult {
+/// `POST /{owner}/{database}/imports/new`: uploads the file as a form.
+pub(crate) async fn receive(request: HttpRequest, payload: web::Payload) -> Answer {
     let (body, reader) = upload_channel(payload);
     let (visit, access, frame, boundary) = match ready(&request).await {
         Ok(ready) => ready,
@@ -127,7 +127,7 @@ async fn ready(request: &HttpRequest) -> Result<Ready, PageError> {
     Ok((visit, access, frame, boundary))
 }
 
-/// A client that is refused while it sends might not see why.
+/// Reads the rest of the body. A client that is still sending might otherwise miss the response.
 async fn let_it_end(body: UploadBody) {
     body.drain().await;
 }
@@ -136,7 +136,7 @@ fn too_slow() -> Stop {
     Problem::new(ErrorCode::ValidationFailed, "the upload was too slow; try again").into()
 }
 
-/// Takes the form: its token first, then what the file is, then the file, which goes to the store as it comes.
+/// Reads the form: the token first, then the format, then the file, which is stored while it arrives.
 fn take(
     hub: &Hub,
     state: &AppState,
@@ -161,7 +161,7 @@ fn take(
                 let stored = imports.store_file(access, &mut form.part(), FORM_FILE_BYTES);
                 let kept = stored.and_then(|stored| imports.keep_file(access, stored, file_type));
                 let kept = kept.map_err(|error| Rejected::Refused(error.into()))?;
-                // The end of the form: with it the client is done.
+                // Reads to the end of the form, so that the client has finished sending.
                 while form.next_part().map_err(broken)?.is_some() {}
                 return Ok((kept, part.file_name));
             }
@@ -171,9 +171,9 @@ fn take(
     Err(Rejected::Foreign)
 }
 
-/// `POST /{owner}/{database}/imports/uploads`: what a script asks before it sends parts.
-pub(crate) async fn open(posted: FormPost) -> PageResult {
-    let (access, frame) = database::open::<Write>(&posted, DatabaseTab::Imports).await?;
+/// `POST /{owner}/{database}/imports/uploads`: starts an upload in parts.
+pub(crate) async fn open(posted: Posted) -> Answer {
+    let (access, frame) = database::open::<Write>(&posted, Tab::Imports).await?;
     let file_name = posted.form.line("name");
     let refused = |text: String| Ok(HttpResponse::UnprocessableEntity().json(json!({"error": text})));
     let file_type = match format_of(&posted.form.line("file_type"), &file_name) {
@@ -201,8 +201,8 @@ pub(crate) async fn open(posted: FormPost) -> PageResult {
     }
 }
 
-/// `PUT /{owner}/{database}/imports/uploads/{upload}/{part}`: the bytes of a part, from a script of ours.
-pub(crate) async fn put_part(request: HttpRequest, payload: web::Payload) -> PageResult {
+/// `PUT /{owner}/{database}/imports/uploads/{upload}/{part}`: stores a part that the script uploads.
+pub(crate) async fn put_part(request: HttpRequest, payload: web::Payload) -> Answer {
     let (body, mut reader) = upload_channel(payload);
     let (visit, access, id, number) = match part_of(&request).await {
         Ok(ready) => ready,

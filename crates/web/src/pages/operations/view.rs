@@ -1,4 +1,4 @@
-//! Operations in words.
+//! Descriptions of operations.
 
 use branchyard_domain::entities::{
     ImportMode, Operation, OperationFailure, OperationStatus, Outcome, RowProblem, Work,
@@ -9,46 +9,45 @@ use crate::database::DatabaseFrame;
 use crate::format::{self, Markup};
 use crate::paths;
 
-/// The label of a commit message.
+/// The label of the commit message.
 const MESSAGE: &str = "Message";
 
-/// Something an operation led to.
-pub(crate) struct OperationLink {
+/// A result of an operation.
+pub(crate) struct Link {
     pub(crate) label: &'static str,
     pub(crate) text: String,
     pub(crate) href: String,
 }
 
 /// An operation as pages show it.
-pub(crate) struct OperationView {
-    /// What it does.
+pub(crate) struct Told {
     pub(crate) title: String,
     pub(crate) href: String,
     /// `Queued`, `Running`, `Succeeded`, `Failed`.
     pub(crate) status: &'static str,
-    /// The same as a class of the style sheet.
+    /// The status as a class in the style sheet.
     pub(crate) class: &'static str,
     pub(crate) is_settled: bool,
     pub(crate) by: String,
     pub(crate) created: Markup,
-    /// How long it ran, or runs.
+    /// How long the operation ran, or has been running.
     pub(crate) took: Option<String>,
     pub(crate) attempts: u32,
-    /// What it was asked to do, beyond its title.
+    /// The parameters of the operation that its title does not mention.
     pub(crate) facts: Vec<(&'static str, String)>,
-    /// The statements of a write.
+    /// The statements of a SQL write.
     pub(crate) statements: Option<String>,
     pub(crate) results: Vec<OperationLink>,
     pub(crate) rows: Option<String>,
     /// Why it failed.
     pub(crate) failure: Option<String>,
-    /// The records of a file that could not be taken.
+    /// The records of the file that could not be imported.
     pub(crate) problems: Vec<RowProblem>,
 }
 
-impl OperationView {
-    /// An operation of the database of this frame; the result only for those who see it.
-    pub(crate) fn of(operation: &Operation, frame: &DatabaseFrame, now: Timestamp, sees_result: bool) -> Self {
+impl Told {
+    /// Describes an operation of the frame's database. The result is included only if the viewer can see it.
+    pub(crate) fn of(operation: &Operation, frame: &Frame, now: Timestamp, sees_result: bool) -> Self {
         let (title, mut facts, statements) = work(&operation.work);
         if operation.is_concealed() {
             facts.retain(|(label, _)| *label != MESSAGE);
@@ -160,7 +159,7 @@ fn results(outcome: &Outcome, frame: &DatabaseFrame) -> (Vec<OperationLink>, Opt
     (links, outcome.rows_affected.map(|rows| format::counted(rows, "row changed", "rows changed")))
 }
 
-/// Microseconds in words.
+/// Formats a duration in microseconds.
 fn span(micros: i64) -> String {
     let millis = micros.max(0) / 1_000;
     match millis {

@@ -1,4 +1,4 @@
-//! `/organizations/{organization}/members`: who is in it, and as what.
+//! `/organizations/{organization}/members`: the members of an organization and their roles.
 
 use askama::Template;
 use branchyard_domain::access::{Belong, OrganizationAccess, Own};
@@ -13,7 +13,7 @@ use crate::layout::Shell;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
-/// Members on a page.
+/// Members per page.
 const PAGE: usize = 50;
 const FIELDS: &[&str] = &["username", "role"];
 
@@ -62,8 +62,8 @@ async fn filled(visit: &PageContext, form: Filled) -> Result<MembersPage, PageEr
     Ok(MembersPage { shell: Shell::default(), head, rows, next, roles: MEMBER_ROLES, may_manage, form })
 }
 
-/// `POST /organizations/{organization}/members`: adds somebody, or changes a role.
-pub(crate) async fn put(posted: FormPost) -> PageResult {
+/// `POST /organizations/{organization}/members`: adds a member or changes a role.
+pub(crate) async fn put(posted: Posted) -> Answer {
     let access: OrganizationAccess<Own> = posted.organization().await?;
     let here = format!("/organizations/{}/members", access.organization().name);
     let mut form = posted.form.again();
@@ -92,8 +92,8 @@ const fn with_article(role: MemberRole) -> &'static str {
     }
 }
 
-/// `POST /organizations/{organization}/members/remove`: removes somebody; everybody may leave.
-pub(crate) async fn remove(posted: FormPost) -> PageResult {
+/// `POST /organizations/{organization}/members/remove`: removes a member. Members can remove themselves.
+pub(crate) async fn remove(posted: Posted) -> Answer {
     let name = posted.form.line("username");
     let is_viewer = posted.user()?.name.as_str().eq_ignore_ascii_case(&name);
     let removed = if is_viewer {

@@ -1,4 +1,4 @@
-//! `/organizations/{organization}/settings`: what it says of itself, what its members may do, and its end.
+//! `/organizations/{organization}/settings`: the profile, the role of members, and the deletion of the organization.
 
 use askama::Template;
 use branchyard_domain::access::{OrganizationAccess, Own};

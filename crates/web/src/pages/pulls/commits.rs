@@ -1,4 +1,4 @@
-//! `/{owner}/{database}/pulls/{number}/commits`: what the pull brings, commit by commit.
+//! `/{owner}/{database}/pulls/{number}/commits`: the commits of a pull request.
 
 use askama::Template;
 use branchyard_domain::access::Read;

@@ -1,4 +1,4 @@
-//! `/{owner}/{database}/pulls/{number}/conflicts`: what both sides changed, and who shall win, table by table.
+//! `/{owner}/{database}/pulls/{number}/conflicts`: the conflicts of a pull request, resolved by choosing a side per table.
 
 use askama::Template;
 use branchyard_domain::access::Read;
@@ -14,34 +14,34 @@ use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 use crate::rows;
 
-/// Conflicts looked at to know which tables have some.
+/// Conflicts read to find the tables that have conflicts.
 const LOOKED_AT: usize = 1_000;
-/// Conflicts shown of each of several tables.
+/// Conflicts shown per table when the page covers several tables.
 const SOME: usize = 10;
-/// Conflicts of a page about one table.
+/// Conflicts per page when the page covers one table.
 const PAGE: usize = 50;
-/// Tables to decide on at once.
+/// Maximum number of tables that can be resolved at once.
 const TABLES: usize = 50;
-/// Columns of a row.
+/// Columns shown per row.
 const COLUMNS: usize = 30;
 
-/// A cell on one of the sides.
+/// A cell of one side.
 struct SideCell {
-    cell: Option<rows::CellView>,
-    /// Whether it differs from what both sides started from.
+    cell: Option<rows::Cell>,
+    /// Whether the value differs from the base.
     is_changed: bool,
 }
 
-/// A row on one of the sides.
+/// A row of one side.
 struct SideRow {
     label: &'static str,
     branch: String,
-    /// `None` where the row is not there.
+    /// `None` if the row does not exist on this side.
     cells: Option<Vec<SideCell>>,
 }
 
-/// Something a merge could not settle.
-struct ConflictView {
+/// A conflict.
+struct Shown {
     key: String,
     detail: Option<String>,
     columns: Vec<String>,
@@ -53,7 +53,7 @@ struct ConflictView {
 struct ConflictTable {
     name: String,
     count: String,
-    /// Whether choosing a side settles them.
+    /// Whether choosing a side resolves all conflicts of the table.
     has_sides: bool,
     conflicts: Vec<ConflictView>,
     more: Option<String>,
@@ -67,10 +67,10 @@ struct ConflictsPage {
     head: PullHeader,
     tables: Vec<ConflictTable>,
     unnamed: usize,
-    /// Whether a merge waits for nothing but decisions.
+    /// Whether choosing sides resolves all conflicts of the pull request.
     can_be_settled: bool,
     trouble: Option<String>,
-    /// The only table shown.
+    /// The table, if the page covers only one.
     only: Option<String>,
     message: String,
 }
@@ -114,8 +114,8 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     visit.page(|shell| ConflictsPage { shell, frame, head, tables, unnamed, can_be_settled, trouble, only, message })
 }
 
-/// The conflicts by table, of which they come in order.
-fn tables(found: &[Conflict], path: &str, branches: &(String, String)) -> Vec<ConflictTable> {
+/// Groups the conflicts, which are ordered by table.
+fn tables(found: &[Conflict], path: &str, branches: &(String, String)) -> Vec<Table> {
     let is_cut = found.len() == LOOKED_AT;
     let groups: Vec<&[Conflict]> = found.chunk_by(|a, b| a.table == b.table).collect();
     let last = groups.len();
@@ -174,7 +174,7 @@ fn shown(conflict: &Conflict, (ours, theirs): &(String, String)) -> ConflictView
     }
 }
 
-/// All columns, those that a side changed first where there are too many.
+/// Returns all columns. If there are more than `COLUMNS`, columns that a side changed come first.
 fn columns(conflict: &Conflict) -> Vec<String> {
     let mut columns: Vec<String> = Vec::new();
     for (name, _) in [&conflict.ours, &conflict.theirs, &conflict.base].into_iter().flatten().flatten() {

@@ -1,4 +1,4 @@
-//! `/{owner}/{database}/pulls/{number}`: what is said about a pull, and whether it can be merged.
+//! `/{owner}/{database}/pulls/{number}`: the conversation about a pull request, and whether it can be merged.
 
 use askama::Template;
 use branchyard_domain::access::{DatabaseAccess, Level, Participate, Read};
@@ -21,12 +21,12 @@ use crate::markdown;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
-/// Comments of a page.
+/// Comments per page.
 const PAGE: usize = 100;
-/// Merges among which the last one of this pull is looked for.
+/// Recent merges of the database that are searched for one of this pull request.
 const MERGES: usize = 50;
 
-/// What else happened to a pull, the newest that many; each is small.
+/// Maximum number of events shown besides comments, latest first.
 const EVENTS: usize = 200;
 
 /// A comment.
@@ -37,39 +37,39 @@ struct CommentView {
     text: Markup,
 }
 
-/// Something that was done to the pull.
-struct ActivityView {
+/// An event of the pull request.
+struct Done {
     by: String,
     word: &'static str,
     when: Markup,
 }
 
-/// What stands in the conversation, by time.
-enum ConversationEntry {
-    Said(CommentView),
-    Done(ActivityView),
+/// An entry of the conversation, which is ordered by time.
+enum Entry {
+    Said(Said),
+    Done(Done),
 }
 
-/// How it was merged.
-struct MergeView {
+/// The merge of the pull request.
+struct End {
     by: String,
     when: Markup,
-    /// The commit of the merge.
+    /// The merge commit.
     commit: String,
-    /// Its page.
+    /// The page of the merge commit.
     href: String,
 }
 
-/// Whether and how it can be merged.
+/// Whether the pull request can be merged.
 enum Merging {
-    /// It is closed or merged.
+    /// The pull request is closed or merged.
     Over,
-    /// The operation is under way.
+    /// An operation on the pull request is in progress.
     UnderWay(&'static str),
     Cleanly,
     NothingToDo,
     WithConflicts,
-    /// There is no telling, or it cannot be done.
+    /// It is unknown whether the branches can be merged, or they cannot be merged.
     Trouble(String),
 }
 
@@ -87,13 +87,13 @@ struct PullPage {
     merging: Merging,
     /// Why the last merge failed.
     failed: Option<String>,
-    /// The head of the source that is shown, and its page.
+    /// The head of the source branch that is shown, and its page.
     shown: Option<(String, String)>,
-    /// Why nothing is shown any more.
+    /// Why the changes are hidden.
     hidden: Option<String>,
-    /// Whether reopening asks for consent to publish.
+    /// Whether reopening requires consent to make the branch public.
     asks_to_publish: bool,
-    /// Whether the viewer administers the source.
+    /// Whether the viewer can withdraw the pull request.
     may_withdraw: bool,
     message: String,
     form: Filled,
@@ -157,14 +157,14 @@ async fn page<L: Level>(
         PullState::Open => last_merge(visit, access, &pull).await?,
         PullState::Closed { .. } | PullState::Merged { .. } => None,
     };
-    // What ended since the pull was read has changed it.
+    // A merge that succeeded since has changed the pull request.
     let (pull, head) = match last {
         Some(OperationStatus::Succeeded(_)) => read(visit, access, &frame, PullTab::Conversation).await?,
         _ => (pull, head),
     };
     let (merging, failed) = merging(visit, access, &pull, last).await?;
     let now = visit.state.hub.now();
-    // What was done between the comments of this page, and after them where it is the last one.
+    // Events between the comments of this page, and after them on the last page.
     let (begin, stop) = (after.map(|(at, _)| at), comments.last().filter(|_| has_more).map(|last| last.created_at));
     let is_here = |at: Timestamp| begin.is_none_or(|begin| at > begin) && stop.is_none_or(|stop| at <= stop);
     let said = comments.into_iter().map(|comment| (comment.created_at, ConversationEntry::Said(said(comment, now))));
@@ -214,8 +214,8 @@ fn said(comment: PullComment, now: Timestamp) -> CommentView {
     }
 }
 
-/// That it was closed or reopened. How it was opened stands at the beginning, how it was merged at the end.
-fn trace(activity: Activity, now: Timestamp) -> Option<ActivityView> {
+/// Converts closing and reopening to events. Opening and merging are shown at the start and the end of the conversation.
+fn trace(activity: Activity, now: Timestamp) -> Option<Done> {
     let ActivityKind::Pull { action, .. } = activity.kind else { return None };
     match action {
         PullAction::Opened | PullAction::Merged => None,
@@ -239,7 +239,7 @@ fn end(frame: &DatabaseFrame, pull: &Pull, now: Timestamp) -> Option<MergeView> 
     }
 }
 
-/// How a merge stands; and why the last one failed.
+/// Determines whether the pull request can be merged, and why the last merge failed.
 async fn merging<L: Level>(
     visit: &PageContext,
     access: &DatabaseAccess<L>,
@@ -278,7 +278,7 @@ async fn merging<L: Level>(
     Ok((found, failed))
 }
 
-/// The newest merge of this pull: how it stands.
+/// Returns the status of the latest merge of this pull request.
 async fn last_merge<L: Level>(
     visit: &PageContext,
     access: &DatabaseAccess<L>,

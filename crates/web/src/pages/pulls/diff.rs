@@ -1,4 +1,4 @@
-//! `/{owner}/{database}/pulls/{number}/diff`: what the pull changes.
+//! `/{owner}/{database}/pulls/{number}/diff`: the changes of a pull request.
 
 use askama::Template;
 use branchyard_domain::access::Read;

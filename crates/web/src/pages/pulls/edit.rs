@@ -1,4 +1,4 @@
-//! `/{owner}/{database}/pulls/{number}/edit`, closing and reopening, and `…/withdraw`, which asks first.
+//! `/{owner}/{database}/pulls/{number}/edit`, `…/state` for closing and reopening, and `…/withdraw`, which asks for confirmation.
 
 use askama::Template;
 use branchyard_domain::access::Participate;

@@ -1,4 +1,4 @@
-//! `/{owner}/{database}/pulls`: pulls by state, and a search among them.
+//! `/{owner}/{database}/pulls`: lists pull requests by state and searches them.
 
 use askama::Template;
 use branchyard_domain::access::Read;
@@ -14,7 +14,7 @@ use crate::paths;
 
 const PAGE: usize = 30;
 
-/// States as addresses name them, and in words.
+/// The states: values of `state`, labels and filters.
 const STATES: [(&str, &str, Option<PullStanding>); 4] = [
     ("open", "Open", Some(PullStanding::Open)),
     ("merged", "Merged", Some(PullStanding::Merged)),
@@ -22,8 +22,8 @@ const STATES: [(&str, &str, Option<PullStanding>); 4] = [
     ("all", "All", None),
 ];
 
-/// A pull in the list.
-struct PullItem {
+/// A pull request in the list.
+struct Item {
     number: PullNumber,
     title: String,
     href: String,
@@ -34,7 +34,7 @@ struct PullItem {
     when: Markup,
 }
 
-/// A state to choose: label, address, whether it is shown.
+/// A link to a state: label, path, and whether it is selected.
 type Choice = (&'static str, String, bool);
 
 #[derive(Template)]

@@ -14,8 +14,8 @@ use crate::forms::{Form, FormPost};
 use crate::page_context::PageResult;
 use crate::settled;
 
-/// Accepts the merge. How it goes stands on the page of the pull.
-pub(crate) async fn send(posted: FormPost) -> PageResult {
+/// Queues the merge. The page of the pull request shows its progress.
+pub(crate) async fn send(posted: Posted) -> Answer {
     let (access, _, pull, head) = open::<Write>(&posted, PullTab::Conversation).await?;
     let message = match LongText::parse(posted.form.text("message")) {
         Ok(message) => message,
@@ -38,7 +38,7 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
     }
 }
 
-/// Who wins in which table: fields `table-0` and `side-0`, `table-1` and `side-1`, and so on.
+/// Returns the chosen side per table, from the fields `table-0` and `side-0`, `table-1` and `side-1`, and so on.
 fn decisions(form: &Form) -> BTreeMap<String, Side> {
     let fields = (0..).map_while(|at| {
         let table = form.text(&format!("table-{at}"));

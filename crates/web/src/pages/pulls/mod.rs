@@ -1,4 +1,4 @@
-//! Pulls: the list, the form of a new one, and the pages of each.
+//! The pages of pull requests.
 
 pub(super) mod commits;
 pub(super) mod conflicts;
@@ -23,7 +23,7 @@ use crate::format::{self, Markup};
 use crate::page_context::PageContext;
 use crate::paths;
 
-/// The tabs of a pull.
+/// The tabs of a pull request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PullTab {
     Conversation,
@@ -32,25 +32,25 @@ enum PullTab {
     Conflicts,
 }
 
-/// What is above the pages of one pull.
-struct PullHeader {
+/// The frame of the pages of a pull request.
+struct Head {
     number: PullNumber,
     title: String,
-    /// Its page.
+    /// The path of the pull request's page.
     path: String,
     state: &'static str,
     author: String,
     opened: Markup,
-    /// The branch merged into, and its page.
+    /// The target branch, and its page.
     to: (String, String),
-    /// The branch merged from, and its page.
+    /// The source branch, and its page.
     from: (String, String),
     is_open: bool,
-    /// Whether the viewer may edit, close and reopen it.
+    /// Whether the viewer can edit, close and reopen the pull request.
     may_edit: bool,
-    /// Whether it is being merged just now.
+    /// Whether a merge is in progress.
     is_changing: bool,
-    /// Code that it adds or changes.
+    /// Triggers and views that the pull request adds or changes.
     brings: Brings,
     active: PullTab,
 }
@@ -81,7 +81,7 @@ impl PullHeader {
         }
     }
 
-    /// Label, address, and whether it is shown.
+    /// Returns the tabs: label, path, and whether the tab is shown.
     fn tabs(&self) -> Vec<(&'static str, String, bool)> {
         let tab = |label, below: &str, tab| (label, format!("{}{below}", self.path), self.active == tab);
         let mut tabs = vec![
@@ -104,12 +104,9 @@ fn state_of(state: &PullState) -> &'static str {
     }
 }
 
-/// The pull of the path, in a database that the visitor has access to at level `L`.
-async fn open<L: Level>(
-    visit: &PageContext,
-    active: PullTab,
-) -> Result<(DatabaseAccess<L>, DatabaseFrame, Pull, PullHeader), PageError> {
-    let (access, frame) = database::open::<L>(visit, DatabaseTab::Pulls).await?;
+/// Opens the database named in the path with access level `L`, and reads the pull request named in the path.
+async fn open<L: Level>(visit: &Visit, active: PullTab) -> Result<(DatabaseAccess<L>, Frame, Pull, Head), Stop> {
+    let (access, frame) = database::open::<L>(visit, Tab::Pulls).await?;
     let (pull, head) = read(visit, &access, &frame, active).await?;
     Ok((access, frame, pull, head))
 }
@@ -133,10 +130,10 @@ async fn read<L: Level>(
     Ok((pull, head))
 }
 
-/// What is said while the commits of a source are not in the base.
+/// Shown while the commits of the source are being fetched.
 const FETCHING: &str = "The commits of the source branch are still being fetched. Reload the page in a moment.";
 
-/// The commits a pull stands between, or in words why there are none.
+/// Returns the commits that the pull request compares, or the reason why there are none.
 async fn edges<L: Level>(
     visit: &PageContext,
     access: &DatabaseAccess<L>,
@@ -154,7 +151,7 @@ async fn edges<L: Level>(
     Ok(found)
 }
 
-/// What a trial merge that gave no list of conflicts says, when that is for people to read.
+/// Returns the message for the user if a merge preview failed without conflicts. Other errors are returned unchanged.
 fn trouble(error: PullError) -> Result<String, PullError> {
     match error {
         PullError::Fault(Fault::Engine(EngineError::CannotMerge(text))) => {

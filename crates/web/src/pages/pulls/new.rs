@@ -1,4 +1,4 @@
-//! `/{owner}/{database}/pulls/new`: choose two branches, see what the pull would do, open it.
+//! `/{owner}/{database}/pulls/new`: choose two branches, preview the pull request, open it.
 
 use askama::Template;
 use branchyard_domain::access::{DatabaseAccess, Participate, Read};
@@ -17,15 +17,15 @@ use crate::layout::Shell;
 use crate::log::{self, CommitLine};
 use crate::page_context::{PageContext, PageResult};
 
-/// Branches, and forks, that the form offers; any other can be typed.
+/// Branches, or forks, that the form suggests. Others can be typed.
 const OFFERED: usize = 100;
 /// Commits shown.
 const COMMITS: usize = 50;
 
-/// The two ends, as they were chosen.
+/// The chosen source and target.
 #[derive(Debug, Clone, Default)]
-struct ChosenRefs {
-    /// Owner and name of the source.
+struct Ends {
+    /// Owner and name of the source database.
     source: (String, String),
     from: String,
     to: String,
@@ -40,35 +40,35 @@ impl ChosenRefs {
     }
 }
 
-/// Whether the branches merge by themselves.
+/// Whether the branches can be merged.
 enum Merges {
     Cleanly,
-    /// The source has nothing that the target has not.
+    /// The target already has all commits of the source.
     NothingToDo,
     WithConflicts,
     Unknown(String),
 }
 
-/// What the pull would do.
-struct PullPreviewView {
+/// The preview of the pull request.
+struct Preview {
     commits: Vec<CommitLine>,
     has_more_commits: bool,
     changes: Changes,
     merges: Merges,
 }
 
-/// What came of looking at the two branches.
-enum CompareOutcome {
-    /// No source branch is chosen yet.
+/// The outcome of the preview.
+enum Looked {
+    /// No source branch has been chosen yet.
     NotYet,
-    At(Box<PullPreviewView>),
-    /// The commits of the source have to be fetched first.
+    At(Box<Preview>),
+    /// The commits of the source must be fetched first.
     Unprepared,
-    /// They are being fetched.
+    /// The commits of the source are being fetched.
     Preparing,
-    /// They do not fit, and why.
+    /// A pull request between these branches is not possible, for this reason.
     Refused(String),
-    /// There is such a pull.
+    /// This pull request between the branches is already open.
     Duplicate(PullNumber),
 }
 
@@ -81,8 +81,8 @@ struct NewPullPage {
     sources: Vec<String>,
     from_branches: Vec<String>,
     to_branches: Vec<String>,
-    looked: CompareOutcome,
-    /// Whether the pull makes visible to everybody what is not.
+    looked: Looked,
+    /// Whether the pull request makes a private branch public.
     publishes: bool,
     form: Filled,
 }
@@ -96,9 +96,9 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     visit.page(page)
 }
 
-/// `POST /{owner}/{database}/pulls/new/prepare`: fetches what the preview needs.
-pub(crate) async fn prepare(posted: FormPost) -> PageResult {
-    let (access, frame) = database::open::<Participate>(&posted, DatabaseTab::Pulls).await?;
+/// `POST /{owner}/{database}/pulls/new/prepare`: fetches the commits that the preview needs.
+pub(crate) async fn prepare(posted: Posted) -> Answer {
+    let (access, frame) = database::open::<Participate>(&posted, Tab::Pulls).await?;
     let line = |name: &str| posted.form.line(name);
     let ends = ChosenRefs::new(&frame, &line("source"), line("from"), line("to"));
     let path = address(&frame, &ends);
@@ -107,7 +107,7 @@ pub(crate) async fn prepare(posted: FormPost) -> PageResult {
         .await?;
     match prepared {
         Ok(()) => posted.redirect(&path),
-        // The page says what is wrong with the two ends.
+        // The page shows why these branches cannot be compared.
         Err(error) => match refused(error) {
             Ok(_) => posted.redirect(&path),
             Err(error @ PullError::TooManyPreviews) => posted.redirect_saying(&path, &format!("No preview: {error}.")),
@@ -116,8 +116,8 @@ pub(crate) async fn prepare(posted: FormPost) -> PageResult {
     }
 }
 
-/// The page with the two ends chosen.
-fn address(frame: &DatabaseFrame, ends: &ChosenRefs) -> String {
+/// Returns the path of this page with both branches chosen.
+fn address(frame: &Frame, ends: &Ends) -> String {
     let source = format!("{}/{}", ends.source.0, ends.source.1);
     let path = format!("{}/pulls/new", frame.path);
     crate::paths::with_query(&path, &[("source", &source), ("from", &ends.from), ("to", &ends.to)])
@@ -156,8 +156,8 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
     posted.refuse(page)
 }
 
-/// Why there can be no such pull, when that is for people to read.
-fn refused(error: PullError) -> Result<CompareOutcome, PullError> {
+/// Converts errors that the user can act on to an outcome of the preview. Other errors are returned unchanged.
+fn refused(error: PullError) -> Result<Looked, PullError> {
     match error {
         PullError::Duplicate(number) => Ok(CompareOutcome::Duplicate(number)),
         PullError::NoSuchSource => {
@@ -203,8 +203,8 @@ async fn page(
     Ok(move |shell| NewPullPage { shell, frame, ends, sources, from_branches, to_branches, looked, publishes, form })
 }
 
-/// A title for a pull of one commit; of several, the branch says more.
-fn suggested(preview: &PullPreviewView, ends: &ChosenRefs) -> String {
+/// Suggests a title: the message of a single commit, otherwise the name of the branch.
+fn suggested(preview: &Preview, ends: &Ends) -> String {
     match &preview.commits[..] {
         [only] => only.message.chars().take(Title::MAX).collect(),
         _ => ends.from.clone(),
@@ -235,7 +235,7 @@ async fn offered(
             sources.extend(forks.iter().map(DatabaseLocator::to_string));
             let from_branches = match hub.databases().access::<Read>(&caller, &owner, &name) {
                 Ok(source) => names(hub.branches().list(&source, None, OFFERED)?),
-                // It is refused with the preview.
+                // The preview reports the error.
                 Err(_) => Vec::new(),
             };
             let to_branches = names(hub.branches().list(&access, None, OFFERED)?);
@@ -245,8 +245,8 @@ async fn offered(
     Ok(offered)
 }
 
-/// What was found between the two ends.
-struct PullComparison {
+/// The data of the preview.
+struct Found {
     edges: PullEdges,
     entries: Vec<branchyard_domain::entities::LogEntry>,
     is_cut: bool,
@@ -254,7 +254,7 @@ struct PullComparison {
     publishes: bool,
 }
 
-/// What can be shown of the pull, and whether opening it publishes.
+/// Previews the pull request. Also returns whether opening it would make the branch public.
 async fn look(
     visit: &PageContext,
     access: &DatabaseAccess<Participate>,

@@ -57,8 +57,8 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     visit.page(page)
 }
 
-/// `POST /settings/invitations`; the answer shows the link, the only one that ever does.
-pub(crate) async fn create(posted: FormPost) -> PageResult {
+/// `POST /settings/invitations`. Only this response contains the link.
+pub(crate) async fn create(posted: Posted) -> Answer {
     let user = posted.user()?;
     let minted = posted
         .write(move |hub| -> Result<_, SignUpError> {

@@ -1,4 +1,4 @@
-//! `/settings/…`: the account of who is signed in.
+//! `/settings/…`: the account of the signed-in user.
 
 pub(super) mod invitations;
 pub(super) mod password;
@@ -9,8 +9,8 @@ pub(super) mod usage;
 
 use crate::page_context::{PageContext, PageResult};
 
-/// The pages, for the list beside them.
-type SettingsNav = Vec<(&'static str, &'static str)>;
+/// The navigation between the sections: labels and paths.
+type Sections = Vec<(&'static str, &'static str)>;
 
 fn sections(visit: &PageContext) -> SettingsNav {
     let mut sections = vec![

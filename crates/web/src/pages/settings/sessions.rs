@@ -71,11 +71,11 @@ pub(crate) async fn end_all(posted: FormPost) -> PageResult {
     }
 }
 
-/// A browser in a word or two, as far as its name for itself tells.
+/// Returns a short name of the browser and system that a user agent describes.
 fn browser(agent: &str) -> String {
     let first =
         |known: &[(&str, &'static str)]| known.iter().find(|(mark, _)| agent.contains(mark)).map(|(_, name)| *name);
-    // The order matters: most say that they are Chrome or Safari too.
+    // The order matters: most browsers also claim to be Chrome or Safari.
     let name = first(&[
         ("Firefox/", "Firefox"),
         ("Edg/", "Edge"),

@@ -100,8 +100,8 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     visit.page(page)
 }
 
-/// `POST /settings/tokens`; the answer shows the secret, the only one that ever does.
-pub(crate) async fn create(posted: FormPost) -> PageResult {
+/// `POST /settings/tokens`. Only this response contains the secret.
+pub(crate) async fn create(posted: Posted) -> Answer {
     let user = posted.user()?;
     let mut form = posted.form.again();
     let expiry = form.checked("expires", TokenExpiry::parse(&posted.form.line("expires")));
@@ -140,8 +140,8 @@ pub(crate) async fn create(posted: FormPost) -> PageResult {
 /// `GET /settings/tokens/{id}/delete`
 pub(crate) async fn ask(visit: PageContext) -> PageResult {
     let user = visit.user()?;
-    let id = TokenId::parse(&visit.segment("id")).map_err(|_| PageError::nothing_here())?;
-    // There are at most as many as one may have, so the one is among them.
+    let id = TokenId::parse(&visit.segment("id")).map_err(|_| Stop::nothing_here())?;
+    // The number of tokens per user is limited, so one request reads them all.
     let all = visit.read(move |hub| hub.tokens().list(&user, None, usize::from(u16::MAX))).await?;
     let token = all.into_iter().find(|token| token.id == id).ok_or_else(PageError::nothing_here)?;
     let sections = sections(&visit);

@@ -1,4 +1,4 @@
-//! `/settings/usage`: what the deployments of all owners cost that the viewer administers, and what they may cost.
+//! `/settings/usage`: the costs of deployments of all owners that the viewer administers, and their spending limits.
 
 use askama::Template;
 use branchyard_deployments::OwnerUsage;
@@ -15,7 +15,7 @@ use crate::paths;
 
 const HERE: &str = "/settings/usage";
 
-/// A month of the calendar, UTC.
+/// A calendar month in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Month(NaiveDate);
 
@@ -24,7 +24,7 @@ fn moment(day: NaiveDate) -> Timestamp {
 }
 
 impl Month {
-    /// The month of a time.
+    /// Returns the month that contains a time.
     pub(crate) fn at(time: Timestamp) -> Self {
         let time = DateTime::from_timestamp_micros(time.as_micros()).unwrap_or_default();
         Self(time.date_naive().with_day(1).unwrap_or_default())
@@ -35,8 +35,8 @@ impl Month {
         NaiveDate::parse_from_str(&format!("{text}-01"), "%Y-%m-%d").ok().filter(|_| shaped).map(Self)
     }
 
-    /// The month of the query (`?month=`); the present one when there is none that can be read, or it is yet to come.
-    pub(crate) fn asked(visit: &PageContext, now: Timestamp) -> Self {
+    /// Returns the month of the query (`?month=`). Invalid and future months mean the current month.
+    pub(crate) fn asked(visit: &Visit, now: Timestamp) -> Self {
         let asked = visit.parameter("month").and_then(|text| Self::parse(&text));
         asked.filter(|month| *month <= Self::at(now)).unwrap_or_else(|| Self::at(now))
     }
@@ -53,7 +53,7 @@ impl Month {
         Self(self.0.checked_sub_months(Months::new(1)).unwrap_or(self.0))
     }
 
-    /// The next one, unless it is yet to come.
+    /// Returns the next month, unless it is in the future.
     pub(crate) fn later(self, now: Timestamp) -> Option<Self> {
         let next = Self(self.0.checked_add_months(Months::new(1)).unwrap_or(self.0));
         (next <= Self::at(now)).then_some(next)
@@ -63,7 +63,7 @@ impl Month {
         self.0.format("%B %Y").to_string()
     }
 
-    /// A page with this month.
+    /// Returns the path of a page for this month.
     pub(crate) fn address(self, path: &str) -> String {
         paths::with_query(path, &[("month", &self.0.format("%Y-%m").to_string())])
     }
@@ -82,7 +82,7 @@ struct OwnerUsageView {
     amount: String,
     committed: String,
     limit: Option<String>,
-    /// Hundredths of the limit that are committed, for the bar.
+    /// The committed share of the limit in percent, for the meter.
     percent: Option<i64>,
     rows: Vec<UsageRow>,
 }
@@ -97,7 +97,7 @@ impl OwnerUsageView {
                 RunState::Stopping => "Stopping",
                 RunState::Stopped => "Stopped",
             },
-            // One that is stopped may be deleted since, and another one have its name.
+            // A stopped deployment may have been deleted, and its name reused.
             href: (state != RunState::Stopped).then(|| format!("{}/{deployment}", deployment::path_of_owner(&name))),
             name: deployment,
             amount: money::exact(amount),

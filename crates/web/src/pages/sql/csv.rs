@@ -1,4 +1,4 @@
-//! `/{owner}/{database}/sql.csv`: all rows of a statement as a file.
+//! `/{owner}/{database}/sql.csv`: downloads all rows of a statement.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use super::read::explained;
 use crate::database::{self, Tab};
 use crate::visit::{Answer, Visit};
 
-/// How it ended: with the text of what the statement is to blame for.
-type CsvEnd = Result<(), String>;
+/// How the download ended: `Err` contains the error of the statement.
+type End = Result<(), String>;
 
 /// `GET /{owner}/{database}/sql.csv?q=…&ref=…`
 pub(crate) async fn get(visit: PageContext) -> PageResult {

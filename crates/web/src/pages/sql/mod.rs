@@ -1,4 +1,4 @@
-//! The SQL workbench: reads at a ref, and writes to a branch.
+//! The SQL workbench: queries at a ref, and changes to a branch.
 
 pub(super) mod csv;
 pub(super) mod read;
@@ -10,9 +10,9 @@ use branchyard_domain::access::{DatabaseAccess, Level};
 use branchyard_domain::errors::ReadError;
 use branchyard_domain::values::CommitHash;
 
-/// Tables that stand beside the editor.
+/// Tables listed beside the editor.
 const TABLES: usize = 60;
-/// Columns of each of them.
+/// Columns listed per table.
 const COLUMNS: usize = 40;
 
 /// A table beside the editor.

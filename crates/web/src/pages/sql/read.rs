@@ -1,4 +1,4 @@
-//! `/{owner}/{database}/sql`: one statement and its rows. The address holds both, so it can be shared.
+//! `/{owner}/{database}/sql`: runs one statement. The URL contains statement and ref, so that it can be shared.
 
 use std::time::{Duration, Instant};
 
@@ -20,9 +20,9 @@ use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 use crate::rows::{self, CellKind};
 
-/// Rows shown; all of them can be downloaded.
+/// Rows shown. The download contains all rows.
 const ROWS: usize = 500;
-/// Bytes of cells shown, after which no row follows.
+/// Size limit of the cells shown, in bytes. No row is added beyond it.
 const BYTES: usize = 500_000;
 /// Columns shown.
 const COLUMNS: usize = 100;
@@ -32,11 +32,11 @@ struct ResultHeading {
     name: String,
     declared_type: String,
     is_key: bool,
-    /// Whether every value shown is a number or NULL, and one is a number: the heading then stands above the digits.
+    /// Whether the column shows at least one number, and otherwise only NULL. Its heading is then aligned with the digits.
     is_number: bool,
 }
 
-/// Rows for the page.
+/// Collects the rows of a result.
 #[derive(Default)]
 struct ResultRows {
     headings: Vec<ResultHeading>,
@@ -65,7 +65,7 @@ impl RowSink for ResultRows {
             return Flow::Stop;
         }
         for (heading, value) in self.headings.iter_mut().zip(row) {
-            // What no table declares, the first value tells.
+            // If no table declares the type, the first value determines it.
             if heading.declared_type.is_empty() {
                 heading.declared_type = storage_class(*value).unwrap_or_default().to_owned();
             }
@@ -78,8 +78,8 @@ impl RowSink for ResultRows {
     }
 }
 
-impl ResultRows {
-    /// Finds out which columns hold numbers.
+impl Rows {
+    /// Determines which columns contain numbers.
     fn align(&mut self) {
         for (place, heading) in self.headings.iter_mut().enumerate() {
             let kinds = || self.rows.iter().filter_map(|row| row.get(place)).map(|cell| cell.kind);
@@ -90,22 +90,22 @@ impl ResultRows {
 }
 
 /// A result as the page shows it.
-struct ResultView {
-    rows: ResultRows,
-    /// How many and how fast.
+struct Shown {
+    rows: Rows,
+    /// The number of rows and the time taken.
     summary: String,
     csv: String,
 }
 
-/// What became of the statement.
-enum ReadOutcome {
-    /// None was asked for.
+/// The outcome of a statement.
+enum Outcome {
+    /// No statement was entered.
     Nothing,
-    /// It gave rows.
-    Rows(ResultView),
-    /// The statement is to blame.
+    /// The statement returned rows.
+    Rows(Shown),
+    /// The statement failed.
     Failed(String),
-    /// It would change something, or there are several; where that can be done.
+    /// The statement changes data, or there are several statements. Contains the path of the editor if the viewer can write.
     Writes(Option<String>),
 }
 
@@ -117,8 +117,8 @@ struct SqlPage {
     at: ShownVersion,
     q: String,
     outlines: Outlines,
-    outcome: ReadOutcome,
-    /// Where the same can be asked of the API.
+    outcome: Outcome,
+    /// The URL of the same query in the API.
     api: String,
 }
 
@@ -176,7 +176,7 @@ async fn run(
     }
 }
 
-/// Describes a failed statement for people. Only the timeout needs other words than those of the APIs.
+/// Describes a failed statement. Timeouts are worded for people; other errors read as in the APIs.
 pub(super) fn explained(failure: &SqlFailure) -> String {
     match failure {
         SqlFailure::TimedOut(millis) => {
@@ -193,8 +193,8 @@ async fn collect(
     q: &str,
 ) -> Result<(ReadEnd, ResultRows), PageError> {
     let slot = visit.read_slot()?;
-    let canceled = CancellationToken::default();
-    // Whoever leaves the page shall not keep the engine busy.
+    let canceled = Canceled::default();
+    // Cancels the statement if the client disconnects.
     let _waiting = Waiting::new(&canceled);
     let timeout = Duration::from_millis(visit.state.config.sql.default_timeout_ms);
     let (access, commit, sql) = (access.clone(), commit.clone(), q.to_owned());

@@ -1,4 +1,4 @@
-//! `/{owner}/{database}/sql/write`: statements that change data, as a commit on a branch or on a new one for a pull.
+//! `/{owner}/{database}/sql/write`: commits statements that change data to a branch, or to a new branch for a pull request.
 
 use askama::Template;
 use branchyard_domain::access::{DatabaseAccess, Write};
@@ -14,7 +14,7 @@ use crate::layout::Shell;
 use crate::page_context::{PageContext, PageResult};
 use crate::settled;
 
-/// Branches that the form offers; any other can be typed.
+/// Branches that the form suggests. Others can be typed.
 const OFFERED: usize = 100;
 
 #[derive(Template)]
@@ -27,8 +27,8 @@ struct WritePage {
     outlines: Outlines,
 }
 
-/// What the form offers, and whether the branch asked for is one.
-struct WriteForm {
+/// The suggestions of the form, and whether the requested ref is a branch.
+struct Prepared {
     branches: Vec<String>,
     outlines: Outlines,
     is_branch: bool,
@@ -106,7 +106,7 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
     }
 }
 
-/// The name of a branch that is not there yet.
+/// Reads the name of the new branch, and records an error if the branch already exists.
 async fn fresh_branch(
     posted: &FormPost,
     access: &DatabaseAccess<Write>,

@@ -1,4 +1,4 @@
-//! `/{owner}/{database}/sql/writes/{operation}`: what became of a write.
+//! `/{owner}/{database}/sql/writes/{operation}`: the result of a write.
 
 use askama::Template;
 use branchyard_domain::access::{DatabaseAccess, Read};
@@ -12,26 +12,26 @@ use crate::layout::Shell;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
-/// Characters of statements that are shown, and that go back to the editor by an address.
+/// Characters shown of the statements. Longer statements are not passed back to the editor.
 const SHOWN: usize = 8_192;
 
-/// How it stands.
-enum WriteStatus {
-    /// Neither taken effect nor failed.
+/// The status of the write.
+enum Standing {
+    /// The write is queued or running.
     Waiting(&'static str),
-    /// Taken effect.
-    Done(WrittenOutcome),
-    /// Taken effect, and nothing reaches the commit any more, as when the branch was deleted.
+    /// The write succeeded.
+    Done(Done),
+    /// The write succeeded, but its commit is no longer reachable, for example because the branch was deleted.
     Concealed,
-    /// Changed nothing.
+    /// The write failed and changed nothing.
     Failed(String),
 }
 
 struct WrittenOutcome {
     rows: Option<String>,
-    /// The new commit and its page, unless nothing changed.
+    /// The new commit and its page. `None` if nothing changed.
     commit: Option<(String, String)>,
-    /// The form of a pull, for what went to a branch of its own.
+    /// The path of the form for a pull request, if the commit is on a new branch.
     pull: Option<String>,
     tables: String,
 }
@@ -76,9 +76,9 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     visit.page(|shell| WrittenPage { shell, frame, standing, branch, statements, is_cut, author, when, again })
 }
 
-/// The operation of the path, if it belongs to this database.
-async fn operation(visit: &PageContext, access: &DatabaseAccess<Read>) -> Result<Operation, PageError> {
-    let id = OperationId::parse(&visit.segment("operation")).map_err(|_| PageError::nothing_here())?;
+/// Returns the operation named in the path, if it belongs to this database.
+async fn operation(visit: &Visit, access: &DatabaseAccess<Read>) -> Result<Operation, Stop> {
+    let id = OperationId::parse(&visit.segment("operation")).map_err(|_| Stop::nothing_here())?;
     let caller = visit.caller.clone();
     let found = visit.read(move |hub| hub.operations().get(&caller, id)).await?;
     if found.database_id == access.database().id { Ok(found) } else { Err(PageError::nothing_here()) }
