@@ -33,15 +33,15 @@ pub(super) fn tell(hub: &Hub) -> anyhow::Result<()> {
     for table in &TABLES {
         teller.import(&owner, table)?;
     }
-    teller.write(&owner, OWNER, "main", RELATIONS, "Declare how the tables relate")?;
+    teller.write(&owner, OWNER, "main", RELATIONS, "Add foreign keys between the tables")?;
     teller.tag_and_release(&owner)?;
 
     teller.write(&owner, OWNER, "views", VIEW, "Add a view of official languages")?;
     teller.open_pull(
         &owner,
         (OWNER, "views"),
-        "A view of official languages",
-        "Answers who speaks what officially in one line.",
+        "Add a view of official languages",
+        "Lists the official languages of every country, so that no query has to join the tables.",
     )?;
     teller.merge(&owner)?;
 
@@ -51,11 +51,16 @@ pub(super) fn tell(hub: &Hub) -> anyhow::Result<()> {
         &guest,
         (GUEST, "main"),
         "Round small populations",
-        "Below 10,000 the estimates are not exact to the person.",
+        "Estimates below 10,000 are not exact to the person, so they should not look as if they were.",
     )?;
     let access = teller.access::<Participate>(&owner, OWNER)?;
     let pull = branchyard_domain::values::PullNumber::new(2)?;
-    hub.pulls().comment(&access, pull, LongText::parse("Good idea. Is the source as rough as that?")?, None)?;
+    hub.pulls().comment(
+        &access,
+        pull,
+        LongText::parse("Good idea. Does the source say how precise they are?")?,
+        None,
+    )?;
     Ok(())
 }
 

@@ -10,10 +10,9 @@ use branchyard_domain::ports::OperationFilter;
 use branchyard_domain::values::{CommentId, LongText, Timestamp};
 use branchyard_http_common::{bound, open_token, token};
 
-use super::{PullHeader, PullTab, edges, open, read, trouble};
-use crate::activity_feed;
-use crate::database::DatabaseFrame;
-use crate::error_page::PageError;
+use super::{Head, PullTab, edges, open, read, trouble};
+use crate::database::Frame;
+use crate::error_page::{Stop, sentence};
 use crate::format::{self, Markup};
 use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
@@ -252,7 +251,7 @@ async fn merging<L: Level>(
     let failed = match last {
         Some(OperationStatus::Queued) => return Ok((Merging::UnderWay("The merge is queued."), None)),
         Some(OperationStatus::Running) => return Ok((Merging::UnderWay("Merging…"), None)),
-        Some(OperationStatus::Failed(failure)) => Some(failure.detail),
+        Some(OperationStatus::Failed(failure)) => Some(sentence(&failure.detail)),
         Some(OperationStatus::Succeeded(_)) | None => None,
     };
     if pull.content.fetch_due_at.is_some() {

@@ -5,8 +5,8 @@ use branchyard_domain::access::{DatabaseAccess, Read};
 use branchyard_domain::entities::{Operation, OperationStatus, Outcome, Work};
 use branchyard_domain::values::OperationId;
 
-use crate::database::{self, DatabaseFrame, DatabaseTab};
-use crate::error_page::PageError;
+use crate::database::{self, Frame, Tab};
+use crate::error_page::{Stop, sentence};
 use crate::format::{self, Markup};
 use crate::layout::Shell;
 use crate::page_context::{PageContext, PageResult};
@@ -64,7 +64,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
         OperationStatus::Queued => Standing::Waiting("Queued…"),
         OperationStatus::Running => Standing::Waiting("Running…"),
         OperationStatus::Succeeded(outcome) => Standing::Done(done(&frame, outcome, &from, &branch)),
-        OperationStatus::Failed(failure) => Standing::Failed(failure.detail),
+        OperationStatus::Failed(failure) => Standing::Failed(sentence(&failure.detail)),
     };
     let editor = format!("{}/sql/write", frame.path);
     let end = statements.char_indices().nth(SHOWN).map(|(end, _)| end);
