@@ -9,7 +9,7 @@ use crate::format::{self, Markup};
 use crate::paths;
 
 /// An activity as a page shows it: `by` `did` [`what`], in `database`.
-pub(crate) struct Item {
+pub(crate) struct ActivityItem {
     pub(crate) by: String,
     pub(crate) did: &'static str,
     /// The branch, tag or pull request, and its page.
@@ -33,7 +33,7 @@ pub(crate) const fn done(action: PullAction) -> &'static str {
 }
 
 /// Describes an activity.
-pub(crate) fn tell(news: News, now: Timestamp) -> Item {
+pub(crate) fn tell(news: News, now: Timestamp) -> ActivityItem {
     let News { activity, database, pull_title, head } = news;
     let path = paths::database(&database);
     let at_ref = |name: &str| Some(paths::with_query(&path, &[("ref", name)]));

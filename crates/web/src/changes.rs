@@ -32,7 +32,7 @@ const STATEMENT: usize = 20_000;
 pub(crate) const CHARACTERS: usize = 200;
 
 /// The position of a page of changed rows: both commits, pinned for all pages, and a key within the rows of a table.
-pub(crate) type Place = (String, String, RowKey);
+pub(crate) type ChangesCursor = (String, String, RowKey);
 
 /// The changes that a page shows.
 #[derive(Debug, Clone)]
@@ -44,9 +44,14 @@ pub(crate) struct ChangesQuery {
     place: Option<RowKey>,
 }
 
-impl Asked {
+impl ChangesQuery {
     /// Reads the request's query for a page about these two commits. A page token overrides both commits.
-    pub(crate) fn of<L: Level>(visit: &Visit, access: &DatabaseAccess<L>, from: CommitHash, to: CommitHash) -> Self {
+    pub(crate) fn of<L: Level>(
+        visit: &PageContext,
+        access: &DatabaseAccess<L>,
+        from: CommitHash,
+        to: CommitHash,
+    ) -> Self {
         match pinned(visit, access) {
             Some((from, to, place)) => Self { from, to, table: Some(place.table.clone()), place: Some(place) },
             None => Self { from, to, table: visit.parameter("table"), place: None },
@@ -55,8 +60,9 @@ impl Asked {
 }
 
 /// Returns the commits and the position that the page token contains, if the token is valid.
-fn pinned<L: Level>(visit: &Visit, access: &DatabaseAccess<L>) -> Option<(CommitHash, CommitHash, RowKey)> {
-    let (from, to, place): Place = open_token(&visit.state.keys, &bound_of(visit, access), &visit.parameter("page")?)?;
+fn pinned<L: Level>(visit: &PageContext, access: &DatabaseAccess<L>) -> Option<(CommitHash, CommitHash, RowKey)> {
+    let (from, to, place): ChangesCursor =
+        open_token(&visit.state.keys, &bound_of(visit, access), &visit.parameter("page")?)?;
     Some((CommitHash::parse(&from).ok()?, CommitHash::parse(&to).ok()?, place))
 }
 
@@ -65,7 +71,7 @@ fn bound_of<L: Level>(visit: &PageContext, access: &DatabaseAccess<L>) -> String
 }
 
 /// The changes found between two commits.
-pub(crate) struct Found {
+pub(crate) struct ChangesPage {
     tables: Vec<TableChange>,
     details: Vec<Detail>,
 }
@@ -79,7 +85,11 @@ struct Detail {
 }
 
 /// Finds the changes between the two commits.
-pub(crate) fn find<L: Level>(hub: &Hub, access: &DatabaseAccess<L>, asked: &Asked) -> Result<Found, ReadError> {
+pub(crate) fn find<L: Level>(
+    hub: &Hub,
+    access: &DatabaseAccess<L>,
+    asked: &ChangesQuery,
+) -> Result<ChangesPage, ReadError> {
     let (from, to) = (&asked.from, &asked.to);
     let mut tables = hub.history().changed_tables(access, from, to)?;
     // Tables with added or changed triggers and views come first, then other changes of definitions.
@@ -180,7 +190,7 @@ pub(crate) struct CellChange {
 
 impl CellChange {
     /// Returns the value to show if the cell did not change.
-    pub(crate) fn same(&self) -> Option<&rows::Cell> {
+    pub(crate) fn same(&self) -> Option<&rows::CellView> {
         match (&self.before, &self.after) {
             (Some(one), None) | (None, Some(one)) => Some(one),
             _ => None,

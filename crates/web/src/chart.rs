@@ -23,7 +23,7 @@ const POINTS: i64 = 240;
 const TICKS: u32 = 4;
 
 /// The summary of a series.
-pub(crate) struct Summary {
+pub(crate) struct SeriesSummary {
     pub(crate) name: &'static str,
     /// The class of its line in the style sheet.
     pub(crate) class: String,
@@ -38,7 +38,7 @@ pub(crate) struct Plot {
     /// The drawing.
     pub(crate) svg: Markup,
     /// The summary of each series: a text alternative to the drawing.
-    pub(crate) summaries: Vec<Summary>,
+    pub(crate) summaries: Vec<SeriesSummary>,
 }
 
 /// Formats a value with its unit.

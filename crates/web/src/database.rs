@@ -77,7 +77,7 @@ pub(crate) struct TabLink {
 
 /// The frame of every page of a database.
 #[derive(Debug)]
-pub(crate) struct Frame {
+pub(crate) struct DatabaseFrame {
     pub(crate) owner: String,
     pub(crate) name: String,
     /// The path of the database's page.
@@ -128,7 +128,7 @@ impl DatabaseFrame {
     }
 
     /// Returns the same frame with another tab selected.
-    pub(crate) fn on(self, active: Tab) -> Self {
+    pub(crate) fn on(self, active: DatabaseTab) -> Self {
         Self { active, ..self }
     }
 
@@ -171,7 +171,7 @@ impl DatabaseFrame {
     }
 
     /// Returns the path of a table's CSV download at the shown commit.
-    pub(crate) fn csv(&self, table: &str, at: &At) -> String {
+    pub(crate) fn csv(&self, table: &str, at: &ShownVersion) -> String {
         let path = format!("{}/tables/{}/csv", self.path, segment(table));
         paths::with_query(&path, &[("ref", at.commit.as_str())])
     }
@@ -197,7 +197,7 @@ pub(crate) struct RefLink {
 
 /// The commit that a page shows, and the refs it can switch to.
 #[derive(Debug)]
-pub(crate) struct At {
+pub(crate) struct ShownVersion {
     pub(crate) commit: CommitHash,
     /// `branch`, `tag` or `commit`.
     pub(crate) kind: &'static str,
@@ -214,7 +214,10 @@ pub(crate) struct At {
 }
 
 /// Opens the database named in the path with access level `L`, and builds its frame with the given tab.
-pub(crate) async fn open<L: Level>(visit: &Visit, active: Tab) -> Result<(DatabaseAccess<L>, Frame), Stop> {
+pub(crate) async fn open<L: Level>(
+    visit: &PageContext,
+    active: DatabaseTab,
+) -> Result<(DatabaseAccess<L>, DatabaseFrame), PageError> {
     let (caller, owner, name) = (visit.caller.clone(), visit.segment("owner"), visit.segment("database"));
     let opened = visit
         .read(move |hub| -> Result<_, DatabaseError> {
@@ -230,7 +233,11 @@ pub(crate) async fn open<L: Level>(visit: &Visit, active: Tab) -> Result<(Databa
 }
 
 /// Resolves the ref of the query (`?ref=`) to a commit. Without a ref, it is the head of the default branch.
-pub(crate) async fn at<L: Level>(visit: &Visit, access: &DatabaseAccess<L>, frame: &Frame) -> Result<At, Stop> {
+pub(crate) async fn at<L: Level>(
+    visit: &PageContext,
+    access: &DatabaseAccess<L>,
+    frame: &DatabaseFrame,
+) -> Result<ShownVersion, PageError> {
     let (access, asked) = (access.clone(), visit.parameter("ref"));
     let named = asked.clone();
     let found = visit

@@ -52,7 +52,7 @@ impl DeploymentTab {
 
 /// The health of a deployment as shown to users.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Standing {
+pub(crate) struct DeploymentStanding {
     /// The label, one or two words.
     pub(crate) label: &'static str,
     /// The class in the style sheet.
@@ -87,12 +87,12 @@ pub(crate) fn path_of_owner(owner: &str) -> String {
 
 /// The frame of every page of a deployment.
 #[derive(Debug)]
-pub(crate) struct Frame {
+pub(crate) struct DeploymentFrame {
     pub(crate) owner: String,
     pub(crate) name: String,
     /// The path of the deployment's page.
     pub(crate) path: String,
-    pub(crate) standing: Standing,
+    pub(crate) standing: DeploymentStanding,
     /// The run state. `standing` refines it with the health.
     pub(crate) state: RunState,
     /// Whether the viewer can manage the deployment.

@@ -11,14 +11,14 @@ use branchyard_http_common::PoolError;
 use branchyard_http_common::{ApiError, HandlerError, segment};
 use branchyard_problem_details::{ErrorCode, Problem};
 
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 
 /// Why a handler returns no page of its own.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Stop {
+pub(crate) enum PageError {
     /// An error of the domain or of the request.
     #[error(transparent)]
-    Failure(#[from] Failure),
+    HandlerError(#[from] HandlerError),
     /// The page requires a signed-in user.
     #[error("sign-in required")]
     SignIn,
@@ -47,10 +47,10 @@ impl From<PoolError> for PageError {
     }
 }
 
-impl Stop {
+impl PageError {
     /// Converts a domain error that occurred outside a call.
-    pub(crate) fn refused(refusal: Refusal, request: &HttpRequest) -> Self {
-        Self::Failure(Failure::of(refusal, request))
+    pub(crate) fn refused(refusal: ApiError, request: &HttpRequest) -> Self {
+        Self::HandlerError(HandlerError::of(refusal, request))
     }
 
     /// Returns the error for a URL that leads to no page.
@@ -148,14 +148,14 @@ impl ResponseError for PageError {
 #[derive(Template)]
 #[template(path = "error.html")]
 struct ErrorPage {
-    shell: Rc<Shell>,
+    shell: Rc<LayoutContext>,
     title: &'static str,
     text: String,
     status: u16,
     back: Option<String>,
 }
 
-/// Replaces a response that carries a [`Stop`] with its error page, or redirects to the sign-in page. Returns others unchanged.
+/// Replaces a response that carries a [`PageError`] with its error page, or redirects to the sign-in page. Returns others unchanged.
 pub(crate) fn show(response: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
     let Some(stop) = response.response().error().and_then(|error| error.as_error::<PageError>()) else {
         return response;
@@ -178,7 +178,7 @@ pub(crate) fn show(response: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBod
         PageError::NoSuchRef { database, .. } => Some(database.clone()),
         _ => None,
     };
-    let shell = request.extensions().get::<Rc<Shell>>().map(Rc::clone).unwrap_or_default();
+    let shell = request.extensions().get::<Rc<LayoutContext>>().map(Rc::clone).unwrap_or_default();
     let page = ErrorPage { shell, title: told.title, text: told.text, status: told.status.as_u16(), back };
     let mut bare = HttpResponse::build(told.status);
     if let Some(seconds) = told.retry_after {

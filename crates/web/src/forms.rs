@@ -14,8 +14,8 @@ use crate::error_page::{PageError, sentence};
 use crate::page_context::PageContext;
 
 /// A form that was submitted by a page of this session, with its visit.
-pub(crate) struct Posted {
-    visit: Visit,
+pub(crate) struct FormPost {
+    visit: PageContext,
     /// The submitted fields.
     pub(crate) form: Form,
     #[expect(dead_code, reason = "held for as long as the form")]
@@ -120,8 +120,8 @@ impl Filled {
 
     /// Records the errors of a failed operation next to their fields, or above the form if it has no such field. Failures that other
     /// input cannot fix are returned as an error.
-    pub(crate) fn refused(mut self, failure: Failure, fields: &[&'static str]) -> Result<Self, Stop> {
-        let Failure::Problem(problem) = &failure else { return Err(failure.into()) };
+    pub(crate) fn refused(mut self, failure: HandlerError, fields: &[&'static str]) -> Result<Self, PageError> {
+        let HandlerError::Problem(problem) = &failure else { return Err(failure.into()) };
         match problem.code() {
             ErrorCode::ValidationFailed
             | ErrorCode::NotFound

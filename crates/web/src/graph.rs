@@ -37,7 +37,7 @@ pub(crate) fn draw<'a>(
     rows.iter().map(|row| svg(row, width)).collect()
 }
 
-fn lay_out<'a>(commits: impl Iterator<Item = (&'a CommitHash, &'a [CommitHash])>, goes_on: bool) -> Vec<Row> {
+fn lay_out<'a>(commits: impl Iterator<Item = (&'a CommitHash, &'a [CommitHash])>, goes_on: bool) -> Vec<GraphRow> {
     // The commit each lane leads to.
     let mut lanes: Vec<Option<&CommitHash>> = Vec::new();
     let mut rows = Vec::new();

@@ -20,7 +20,7 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; i
 
 /// The data of the page layout.
 #[derive(Debug, Default)]
-pub(crate) struct Shell {
+pub(crate) struct LayoutContext {
     /// The signed-in user.
     pub(crate) viewer: Option<Viewer>,
     /// `light` or `dark`. Empty to follow the system.
@@ -42,7 +42,7 @@ pub(crate) struct Viewer {
     pub(crate) is_admin: bool,
 }
 
-impl Shell {
+impl LayoutContext {
     pub(crate) fn of(visit: &PageContext) -> Self {
         let (state, request) = (&visit.state, visit.request());
         let viewer = visit.caller.user().map(|user| Viewer { name: user.name.to_string(), is_admin: user.is_admin });

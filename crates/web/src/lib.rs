@@ -1,6 +1,6 @@
 //! The web pages of Branchyard. They are rendered on the server and work without JavaScript.
 //!
-//! A page is a thin adapter: it takes a `visit::Visit` (the caller and the request), gets an access value from the domain, runs use
+//! A page is a thin adapter: it takes a `visit::PageContext` (the caller and the request), gets an access value from the domain, runs use
 //! cases on a pool, and fills a template. Product rules, permission checks and SQL live elsewhere. Pages load nothing from other
 //! servers, and contain no inline scripts or styles: the policy in `layout` blocks them.
 //!
@@ -27,7 +27,7 @@
 //! For example `/{owner}/{database}/tags`:
 //!
 //! 1. `templates/tags.html`: `{% extends "database.html" %}`, a `title` block and a `content` block.
-//! 2. `src/pages/tags.rs`: a struct with `#[derive(Template)]` that holds `shell: Shell`, `frame: Frame` and the page's data, and a
+//! 2. `src/pages/tags.rs`: a struct with `#[derive(Template)]` that holds `shell: LayoutContext`, `frame: DatabaseFrame` and the page's data, and a
 //!    handler:
 //!
 //!    ```ignore
@@ -38,9 +38,9 @@
 //!    }
 //!    ```
 //!
-//!    `visit` dereferences to a [`Call`](branchyard_http_common::Call) with `read`, `write`, `run`, `segment` and `read_slot`. `?`
+//!    `visit` dereferences to a [`RequestContext`](branchyard_http_common::Call) with `read`, `write`, `run`, `segment` and `read_slot`. `?`
 //!    turns a domain error into an error page. To show an error in a form, match on it (`visit.write(|hub| Ok::<_, Fault>(…))`).
-//! 3. A form that changes something is a `POST` whose handler takes `Posted`, which has verified the origin of the form. The template
+//! 3. A form that changes something is a `POST` whose handler takes `FormPost`, which has verified the origin of the form. The template
 //!    includes `{{ shell.form_token() }}`. The handler ends with `visit.redirect(…)`, or shows the form again as a `Filled` with errors
 //!    next to their fields (`visit.refuse`).
 //! 4. Its route in `src/pages/mod.rs`, above less specific routes.

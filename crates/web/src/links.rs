@@ -23,7 +23,7 @@ impl<'a> Links<'a> {
     }
 
     /// Returns the values of these columns, or `None` if one of them cannot identify the row, such as a truncated value.
-    fn values<'r>(&self, columns: &[String], row: &'r [Cell]) -> Option<Vec<&'r str>> {
+    fn values<'r>(&self, columns: &[String], row: &'r [CellView]) -> Option<Vec<&'r str>> {
         let value = |name: &String| {
             let at = self.schema.columns.iter().position(|column| column.name.eq_ignore_ascii_case(name))?;
             row.get(at).filter(|cell| cell.is_findable()).map(|cell| cell.text.as_str())
@@ -32,7 +32,7 @@ impl<'a> Links<'a> {
     }
 
     /// Returns the path of a row's page by its primary key.
-    pub(crate) fn row(&self, row: &[Cell]) -> Option<String> {
+    pub(crate) fn row(&self, row: &[CellView]) -> Option<String> {
         if self.schema.primary_key.is_empty() {
             return None;
         }
@@ -46,7 +46,7 @@ impl<'a> Links<'a> {
     }
 
     /// Returns, for each cell, the page of the row it references.
-    pub(crate) fn targets(&self, row: &[Cell]) -> Vec<Option<String>> {
+    pub(crate) fn targets(&self, row: &[CellView]) -> Vec<Option<String>> {
         let mut targets = vec![None; row.len()];
         for key in &self.schema.foreign_keys {
             let Some(target) = self.target(key, row) else { continue };
@@ -68,7 +68,7 @@ impl<'a> Links<'a> {
     }
 
     /// Returns the label and path of each list of rows in other tables that reference this row.
-    pub(crate) fn referring(&self, row: &[Cell]) -> Vec<(String, String)> {
+    pub(crate) fn referring(&self, row: &[CellView]) -> Vec<(String, String)> {
         let mut found = Vec::new();
         for table in self.schemas {
             for key in

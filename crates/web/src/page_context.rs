@@ -18,16 +18,16 @@ use branchyard_problem_details::Problem;
 use futures_util::future::LocalBoxFuture;
 
 use crate::error_page::PageError;
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::session::{self, CookieKind};
 
 /// The result of a handler.
-pub(crate) type Answer = Result<HttpResponse, Stop>;
+pub(crate) type PageResult = Result<HttpResponse, PageError>;
 
-/// A request for a page. As an extractor it is for pages that are read; submitted forms use [`Posted`](crate::forms::Posted).
-/// It dereferences to a [`Call`] on behalf of the signed-in user.
-pub(crate) struct Visit {
-    call: Call,
+/// A request for a page. As an extractor it is for pages that are read; submitted forms use [`FormPost`](crate::forms::Posted).
+/// It dereferences to a [`RequestContext`] on behalf of the signed-in user.
+pub(crate) struct PageContext {
+    call: RequestContext,
     /// The session of the signed-in user.
     pub(crate) session: Option<Session>,
     /// The secret that the forms of this browser are bound to.
@@ -59,9 +59,9 @@ impl FromRequest for PageContext {
     }
 }
 
-impl Visit {
+impl PageContext {
     /// Identifies the caller of a request.
-    pub(crate) async fn begin(request: &HttpRequest) -> Result<Self, Stop> {
+    pub(crate) async fn begin(request: &HttpRequest) -> Result<Self, PageError> {
         let state = request.app_data::<web::Data<AppState>>().ok_or_else(Problem::internal)?.get_ref().clone();
         let sent = CookieKind::Session.secret(&state, request);
         let known = match &sent {
@@ -127,9 +127,9 @@ impl Visit {
     /// Returns the signed-in user.
     ///
     /// # Errors
-    /// [`Stop::SignIn`] redirects to the sign-in page if no user is signed in.
-    pub(crate) fn user(&self) -> Result<Arc<User>, Stop> {
-        self.caller.user().cloned().ok_or(Stop::SignIn)
+    /// [`PageError::SignIn`] redirects to the sign-in page if no user is signed in.
+    pub(crate) fn user(&self) -> Result<Arc<User>, PageError> {
+        self.caller.user().cloned().ok_or(PageError::SignIn)
     }
 
     pub(crate) fn request(&self) -> &HttpRequest {
@@ -150,22 +150,22 @@ impl Visit {
     }
 
     /// Returns the data of the page layout.
-    pub(crate) fn shell(&self) -> Shell {
-        Shell::of(self)
+    pub(crate) fn shell(&self) -> LayoutContext {
+        LayoutContext::of(self)
     }
 
     /// Renders a page.
-    pub(crate) fn page<T: Template>(&self, fill: impl FnOnce(Shell) -> T) -> Answer {
+    pub(crate) fn page<T: Template>(&self, fill: impl FnOnce(LayoutContext) -> T) -> PageResult {
         self.render(StatusCode::OK, fill)
     }
 
     /// Renders a page with a form that has errors (422).
-    pub(crate) fn refuse<T: Template>(&self, fill: impl FnOnce(Shell) -> T) -> Answer {
+    pub(crate) fn refuse<T: Template>(&self, fill: impl FnOnce(LayoutContext) -> T) -> PageResult {
         self.render(StatusCode::UNPROCESSABLE_ENTITY, fill)
     }
 
     /// Renders a page with this status.
-    pub(crate) fn render<T: Template>(&self, status: StatusCode, fill: impl FnOnce(Shell) -> T) -> Answer {
+    pub(crate) fn render<T: Template>(&self, status: StatusCode, fill: impl FnOnce(LayoutContext) -> T) -> PageResult {
         let shell = self.shell();
         let noticed = shell.notice.is_some();
         let mut response = HttpResponse::build(status);
@@ -183,17 +183,17 @@ impl Visit {
     }
 
     /// Redirects to another page.
-    pub(crate) fn redirect(&self, to: &str) -> Answer {
+    pub(crate) fn redirect(&self, to: &str) -> PageResult {
         self.redirect_with(to, [])
     }
 
     /// Redirects to another page, which shows a message.
-    pub(crate) fn redirect_saying(&self, to: &str, text: &str) -> Answer {
+    pub(crate) fn redirect_saying(&self, to: &str, text: &str) -> PageResult {
         self.redirect_with(to, [session::notice(&self.state, text)])
     }
 
     /// Redirects to another page and sets cookies.
-    pub(crate) fn redirect_with(&self, to: &str, cookies: impl IntoIterator<Item = String>) -> Answer {
+    pub(crate) fn redirect_with(&self, to: &str, cookies: impl IntoIterator<Item = String>) -> PageResult {
         let mut response = HttpResponse::SeeOther();
         for cookie in cookies {
             response.append_header((header::SET_COOKIE, cookie));

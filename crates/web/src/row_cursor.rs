@@ -22,7 +22,7 @@ pub(crate) enum Total {
 
 /// The position of a page.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Place {
+pub(crate) struct RowCursor {
     /// The row before the page, in reading direction.
     after: Option<KeyCells>,
     /// Whether the rows are read backwards.
@@ -39,12 +39,12 @@ pub(crate) struct Place {
 
 /// The position of a page, and its neighbors.
 pub(crate) struct Beside {
-    /// The previous page. The first page is `Place::default()`.
-    pub(crate) previous: Option<Place>,
+    /// The previous page. The first page is `RowCursor::default()`.
+    pub(crate) previous: Option<RowCursor>,
     /// The next page.
-    pub(crate) next: Option<Place>,
+    pub(crate) next: Option<RowCursor>,
     /// The last page, unless this is the last one.
-    pub(crate) last: Option<Place>,
+    pub(crate) last: Option<RowCursor>,
     /// Whether there is a page before this one.
     pub(crate) has_first: bool,
     /// The number of the first row, starting at 1, if it is known.
@@ -63,7 +63,7 @@ fn binding(database: DatabaseId, schema: &TableSchema, looking: &Looking) -> Str
     bound(&parts.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-impl Place {
+impl RowCursor {
     /// Parses the position in a URL, a token or a page number, for pages of `page_rows` rows. Anything else means the first page.
     pub(crate) fn asked(
         state: &AppState,
@@ -189,7 +189,7 @@ mod tests {
     use super::{RowCursor, Total};
 
     /// Reads a page of three rows from a table of `0..rows`. The keys of some rows are too long for a URL.
-    fn page(place: &Place, rows: i64) -> (Vec<i64>, Selected) {
+    fn page(place: &RowCursor, rows: i64) -> (Vec<i64>, Selected) {
         let cell = |n: i64| if n % 4 == 3 { Cell::Text(format!("{n:05000}").into_bytes()) } else { Cell::Integer(n) };
         let behind = place.cells().map(|cells| match cells[0] {
             Cell::Integer(n) => n,

@@ -14,15 +14,15 @@ pub(crate) enum CellKind {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Cell {
-    pub(crate) kind: Kind,
+pub(crate) struct CellView {
+    pub(crate) kind: CellKind,
     /// The text, possibly truncated. For a blob, its size.
     pub(crate) text: String,
     /// Whether the text is truncated.
     pub(crate) is_cut: bool,
 }
 
-impl Cell {
+impl CellView {
     /// Formats a value with at most `most` characters of text.
     pub(crate) fn new(value: ValueRef<'_>, most: usize) -> Self {
         let whole = |kind, text| Self { kind, text, is_cut: false };
@@ -77,7 +77,7 @@ impl Cell {
 pub(crate) struct Grid {
     /// The columns, as soon as they are known.
     pub(crate) columns: Vec<Column>,
-    pub(crate) rows: Vec<Vec<Cell>>,
+    pub(crate) rows: Vec<Vec<CellView>>,
     most_characters: usize,
 }
 

@@ -25,7 +25,7 @@ pub(crate) enum CookieKind {
     Notice,
 }
 
-impl Jar {
+impl CookieKind {
     /// Returns the name of the cookie. Over HTTPS it starts with `__Host-`, so that other hosts of the domain cannot set it.
     fn name(self, state: &AppState) -> String {
         let name = match self {

@@ -13,7 +13,7 @@ const LOOKS: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Waits until an operation of the viewer is settled, but not much longer than a second.
-pub(crate) async fn soon(visit: &Visit, id: OperationId) {
+pub(crate) async fn soon(visit: &PageContext, id: OperationId) {
     for look in 1..=LOOKS {
         let caller = visit.caller.clone();
         let found = visit.read(move |hub| hub.operations().get(&caller, id)).await;

@@ -16,7 +16,7 @@ use crate::rows::Grid;
 use crate::table_query::Looking;
 
 /// A request for a page of rows.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct RowsQuery<'a> {
     pub(crate) state: &'a AppState,
     pub(crate) access: &'a DatabaseAccess<Read>,
     pub(crate) commit: &'a CommitHash,
@@ -29,23 +29,23 @@ pub(crate) struct Wanted<'a> {
 }
 
 /// A page of rows.
-pub(crate) struct Found {
+pub(crate) struct RowsFound {
     /// All tables at the commit.
     pub(crate) schemas: Vec<TableSchema>,
     /// The requested table or view.
     pub(crate) schema: TableSchema,
-    pub(crate) place: Place,
+    pub(crate) place: RowCursor,
     /// The rows; in reverse order if `place` is read backwards.
     pub(crate) grid: Grid,
     pub(crate) ended: LookEnd,
 }
 
-impl Wanted<'_> {
+impl RowsQuery<'_> {
     /// Reads the page.
     ///
     /// # Errors
     /// The table does not exist, or the engine failed.
-    pub(crate) fn find(&self, hub: &Hub) -> Result<Found, ReadError> {
+    pub(crate) fn find(&self, hub: &Hub) -> Result<RowsFound, ReadError> {
         let Self { state, access, commit, looking, .. } = *self;
         let schemas = hub.history().tables(access, commit)?;
         let schema = hub.browse().table(access, commit, self.table)?;

@@ -33,7 +33,7 @@ pub(crate) struct Looking {
 
 impl Looking {
     /// Parses the query: `column`, `test` and `value`, once per filter; `sort`, `desc`, `page`. Invalid filters are ignored.
-    pub(crate) fn of(visit: &Visit) -> Self {
+    pub(crate) fn of(visit: &PageContext) -> Self {
         let (columns, words, values) =
             (visit.parameters("column"), visit.parameters("test"), visit.parameters("value"));
         let tests =

@@ -11,7 +11,7 @@ use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::error_page::PageError;
 use crate::format::{self, Markup};
 use crate::forms::{Filled, FormPost};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
@@ -32,7 +32,7 @@ struct BranchRow {
 #[derive(Template)]
 #[template(path = "branches.html")]
 struct BranchesPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     rows: Vec<BranchRow>,
     next: Option<String>,

@@ -10,7 +10,7 @@ use crate::changes::{self, Changes, ChangesQuery};
 use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::error_page::PageError;
 use crate::format::{self, Markup};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
@@ -26,7 +26,7 @@ struct Parent {
 #[derive(Template)]
 #[template(path = "commit.html")]
 struct CommitPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     hash: String,
     title: String,

@@ -12,7 +12,7 @@ use branchyard_http_common::{bound, open_token, token};
 use crate::database::{self, DatabaseFrame, DatabaseTab, ShownVersion};
 use crate::format::Markup;
 use crate::graph;
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::log::CommitLine;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
@@ -37,7 +37,7 @@ struct Drawn {
 #[derive(Template)]
 #[template(path = "commits.html")]
 struct CommitsPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     at: ShownVersion,
     commits: Vec<Drawn>,

@@ -9,7 +9,7 @@ use branchyard_http_common::segment;
 use crate::changes::{self, Changes, ChangesQuery};
 use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::error_page::PageError;
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::log::{self, CommitLine};
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
@@ -35,7 +35,7 @@ struct Compared {
 #[derive(Template)]
 #[template(path = "compare.html")]
 struct ComparePage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     from: String,
     to: String,
@@ -56,7 +56,7 @@ pub(crate) async fn choose(visit: PageContext) -> PageResult {
 }
 
 /// Both refs, resolved, and the branches that the form suggests.
-struct Ends {
+struct ComparedRefs {
     from: CommitHash,
     to: CommitHash,
     parted: Option<CommitHash>,

@@ -5,11 +5,11 @@ use askama::Template;
 
 use crate::database::DatabaseFrame;
 use crate::forms::Filled;
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 
 /// The content of a confirmation page.
-pub(crate) struct Question {
+pub(crate) struct ConfirmQuestion {
     /// The question, as the title.
     pub(crate) title: String,
     /// The consequences of the action.
@@ -25,18 +25,23 @@ pub(crate) struct Question {
 #[derive(Template)]
 #[template(path = "confirm.html")]
 struct ConfirmPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     question: ConfirmQuestion,
     form: Filled,
 }
 
 /// Shows the question. The form is sent to the URL of this page.
-pub(crate) fn ask(visit: &Visit, frame: Frame, question: Question) -> Answer {
+pub(crate) fn ask(visit: &PageContext, frame: DatabaseFrame, question: ConfirmQuestion) -> PageResult {
     visit.page(|shell| ConfirmPage { shell, frame, question, form: Filled::default() })
 }
 
 /// Shows the question again, with the reason why the action failed.
-pub(crate) fn ask_again(visit: &Visit, frame: Frame, question: Question, form: Filled) -> Answer {
+pub(crate) fn ask_again(
+    visit: &PageContext,
+    frame: DatabaseFrame,
+    question: ConfirmQuestion,
+    form: Filled,
+) -> PageResult {
     visit.render(StatusCode::UNPROCESSABLE_ENTITY, |shell| ConfirmPage { shell, frame, question, form })
 }

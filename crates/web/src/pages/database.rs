@@ -14,7 +14,7 @@ use branchyard_domain::values::CommitHash;
 
 use crate::database::{self, DatabaseFrame, DatabaseTab, ShownVersion};
 use crate::format::{self, Markup};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::markdown;
 use crate::page_context::{PageContext, PageResult};
 use crate::rows::{CellKind, Grid};
@@ -42,7 +42,7 @@ struct TableItem {
 }
 
 /// The latest commit.
-struct Head {
+struct LastCommitView {
     href: String,
     short: String,
     message: String,
@@ -53,7 +53,7 @@ struct Head {
 #[derive(Template)]
 #[template(path = "tables.html")]
 struct TablesPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     at: ShownVersion,
     head: Option<LastCommitView>,

@@ -17,7 +17,7 @@ pub(super) enum DatabaseSettingsSection {
 }
 
 /// The navigation between the sections.
-pub(super) struct Sections {
+pub(super) struct DatabaseSettingsNav {
     /// Label, path, and whether the section is shown.
     pub(super) links: Vec<(&'static str, String, bool)>,
 }
@@ -25,9 +25,9 @@ pub(super) struct Sections {
 impl DatabaseSettingsNav {
     pub(super) fn of(frame: &DatabaseFrame, shown: DatabaseSettingsSection) -> Self {
         let all = [
-            (Section::General, "General", ""),
-            (Section::Collaborators, "Collaborators", "/collaborators"),
-            (Section::Hooks, "Webhooks", "/hooks"),
+            (DatabaseSettingsSection::General, "General", ""),
+            (DatabaseSettingsSection::Collaborators, "Collaborators", "/collaborators"),
+            (DatabaseSettingsSection::Hooks, "Webhooks", "/hooks"),
         ];
         let link = |(section, label, below): (DatabaseSettingsSection, &'static str, &str)| {
             (label, format!("{}/settings{below}", frame.path), section == shown)

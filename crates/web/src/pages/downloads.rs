@@ -45,7 +45,7 @@ pub(crate) async fn archive(visit: PageContext) -> PageResult {
 }
 
 /// File name and content type of a download.
-struct File {
+struct DownloadFile {
     name: String,
     kind: &'static str,
 }

@@ -8,7 +8,7 @@ use branchyard_domain::values::{DatabaseId, Timestamp};
 use branchyard_http_common::{bound, open_token, token};
 
 use crate::format::{self, Markup};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
@@ -28,7 +28,7 @@ pub(crate) struct DatabaseItem {
 }
 
 /// Converts databases to list items.
-pub(crate) fn items(views: &[DatabaseView], now: Timestamp) -> Vec<Item> {
+pub(crate) fn items(views: &[DatabaseView], now: Timestamp) -> Vec<DatabaseItem> {
     views
         .iter()
         .map(|view| {
@@ -59,11 +59,11 @@ enum ExploreOrder {
 }
 
 /// The orders: values of `sort`, labels and orders. The first one is the default.
-const ORDERS: [(&str, &str, Order); 4] = [
-    ("", "Most stars", Order::Ranked(Ranking::Stars)),
-    ("updated", "Recently updated", Order::Ranked(Ranking::LastWrite)),
-    ("newest", "Newest", Order::Ranked(Ranking::Creation)),
-    ("name", "Name", Order::Name),
+const ORDERS: [(&str, &str, ExploreOrder); 4] = [
+    ("", "Most stars", ExploreOrder::Ranked(Ranking::Stars)),
+    ("updated", "Recently updated", ExploreOrder::Ranked(Ranking::LastWrite)),
+    ("newest", "Newest", ExploreOrder::Ranked(Ranking::Creation)),
+    ("name", "Name", ExploreOrder::Name),
 ];
 
 /// A link to an order.
@@ -76,7 +76,7 @@ struct OrderLink {
 #[derive(Template)]
 #[template(path = "explore.html")]
 struct ExplorePage {
-    shell: Shell,
+    shell: LayoutContext,
     orders: Vec<OrderLink>,
     databases: Vec<DatabaseItem>,
     next: Option<String>,

@@ -11,7 +11,7 @@ use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::error_page::PageError;
 use crate::format::Markup;
 use crate::forms::{Filled, FormPost};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 
 /// Forks per page.
@@ -23,8 +23,8 @@ const FIELDS: &[&str] = &["owner"];
 #[derive(Template)]
 #[template(path = "forks.html")]
 struct ForksPage {
-    shell: Shell,
-    frame: Frame,
+    shell: LayoutContext,
+    frame: DatabaseFrame,
     /// Possible owners of a fork: values and labels of the options.
     owners: Vec<(String, String)>,
     forks: Vec<(String, String)>,
@@ -59,11 +59,11 @@ async fn filled(
     let forks = found.iter().map(|fork| (fork.to_string(), crate::paths::database(fork))).collect();
     let drawing = (network.len() > 1).then(|| network.draw(&format!("{}/{}", frame.owner, frame.name)));
     let is_cut = network.is_cut();
-    Ok(ForksPage { shell: Shell::default(), frame, owners, forks, next, drawing, is_cut, form })
+    Ok(ForksPage { shell: LayoutContext::default(), frame, owners, forks, next, drawing, is_cut, form })
 }
 
 /// Returns the names of the viewer and of the viewer's organizations.
-async fn owners(visit: &Visit) -> Result<Vec<(String, String)>, Stop> {
+async fn owners(visit: &PageContext) -> Result<Vec<(String, String)>, PageError> {
     let Some(user) = visit.caller.user().cloned() else { return Ok(Vec::new()) };
     let of = std::sync::Arc::clone(&user);
     let organizations =

@@ -8,7 +8,7 @@ use branchyard_domain::ports::{DatabaseFilter, Ranking};
 use super::explore::{DatabaseItem, items};
 use crate::activity_feed;
 use crate::error_page::PageError;
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 
 /// The viewer's databases on the page, last written first. The viewer's own page lists all of them.
@@ -23,7 +23,7 @@ const FOR_STRANGERS: usize = 8;
 #[derive(Template)]
 #[template(path = "home.html")]
 struct HomePage {
-    shell: Shell,
+    shell: LayoutContext,
     name: String,
     databases: Vec<DatabaseItem>,
     news: Vec<activity_feed::ActivityItem>,
@@ -33,7 +33,7 @@ struct HomePage {
 #[derive(Template)]
 #[template(path = "welcome.html")]
 struct WelcomePage {
-    shell: Shell,
+    shell: LayoutContext,
     databases: Vec<DatabaseItem>,
     origin: String,
 }

@@ -205,8 +205,8 @@ fn of_pulls(config: &mut web::ServiceConfig) {
 }
 
 /// Handles all other URLs: removes a trailing slash, or responds with the error page.
-async fn nowhere(request: HttpRequest) -> Answer {
-    let visit = Visit::begin(&request).await?;
+async fn nowhere(request: HttpRequest) -> PageResult {
+    let visit = PageContext::begin(&request).await?;
     let path = request.path();
     let trimmed = path.trim_end_matches('/');
     if *request.method() == Method::GET

@@ -8,7 +8,7 @@ use branchyard_domain::values::{DatabaseName, Description};
 
 use crate::error_page::PageError;
 use crate::forms::{Filled, FormPost};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
@@ -18,12 +18,15 @@ const OFFERED: usize = 100;
 #[derive(Template)]
 #[template(path = "new_database.html")]
 struct NewDatabasePage {
-    shell: Shell,
+    shell: LayoutContext,
     form: Filled,
     owners: Vec<String>,
 }
 
-async fn fill(visit: &PageContext, form: Filled) -> Result<impl FnOnce(Shell) -> NewDatabasePage + use<>, PageError> {
+async fn fill(
+    visit: &PageContext,
+    form: Filled,
+) -> Result<impl FnOnce(LayoutContext) -> NewDatabasePage + use<>, PageError> {
     let user = visit.user()?;
     let mut owners = vec![user.name.to_string()];
     let views = visit.read(move |hub| hub.organizations().list(&user, None, OFFERED)).await?;

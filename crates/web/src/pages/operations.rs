@@ -14,7 +14,7 @@ use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::error_page::PageError;
 use crate::format;
 use crate::forms::{Filled, FormPost};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
@@ -24,7 +24,7 @@ const PAGE: usize = 50;
 #[derive(Template)]
 #[template(path = "operations.html")]
 struct OperationsPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     title: &'static str,
     is_imports: bool,
@@ -65,9 +65,9 @@ async fn listed(
 #[derive(Template)]
 #[template(path = "operation.html")]
 struct OperationPage {
-    shell: Shell,
-    frame: Frame,
-    told: Told,
+    shell: LayoutContext,
+    frame: DatabaseFrame,
+    told: OperationView,
     /// The number of rows an import has read so far.
     so_far: Option<String>,
     /// The path that cancels the operation, if the viewer can cancel it.
@@ -76,8 +76,8 @@ struct OperationPage {
 }
 
 /// Returns the database and the operation named in the path.
-async fn named(visit: &Visit) -> Result<(DatabaseAccess<Read>, Frame, Operation), Stop> {
-    let (access, frame) = database::open::<Read>(visit, Tab::Operations).await?;
+async fn named(visit: &PageContext) -> Result<(DatabaseAccess<Read>, DatabaseFrame, Operation), PageError> {
+    let (access, frame) = database::open::<Read>(visit, DatabaseTab::Operations).await?;
     let (caller, database) = (visit.caller.clone(), access.database().id);
     let id = OperationId::parse(&visit.segment("operation")).map_err(|_| PageError::nothing_here())?;
     let operation = visit.read(move |hub| hub.operations().get(&caller, id)).await?;
@@ -108,7 +108,7 @@ async fn told(visit: &PageContext, form: Filled) -> Result<OperationPage, PageEr
     let is_mine = visit.caller.user().is_some_and(|user| user.id == operation.created_by);
     let may_cancel = operation.cancelable() && (is_mine || frame.may_write);
     let cancel = may_cancel.then(|| format!("{}/cancel", told.href));
-    Ok(OperationPage { shell: Shell::default(), frame, told, so_far, cancel, form })
+    Ok(OperationPage { shell: LayoutContext::default(), frame, told, so_far, cancel, form })
 }
 
 /// `POST /{owner}/{database}/operations/{operation}/cancel`

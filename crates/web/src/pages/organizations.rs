@@ -32,7 +32,7 @@ const fn member_role_name(role: MemberRole) -> &'static str {
 }
 
 /// The frame of the pages of an organization.
-struct Head {
+struct OrganizationHeader {
     name: String,
     /// Label, path, and whether the page is shown.
     links: Vec<(&'static str, String, bool)>,

@@ -9,7 +9,7 @@ use branchyard_domain::values::AccountId;
 use super::explore::{DatabaseItem, items};
 use crate::error_page::PageError;
 use crate::format::{self, Markup};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
@@ -18,7 +18,7 @@ const PAGE: usize = 50;
 const STARRED: &str = "starred";
 
 /// The public profile of an owner.
-pub(crate) struct About {
+pub(crate) struct OwnerProfile {
     name: branchyard_domain::values::OwnerName,
     /// The id of the user; `None` for an organization.
     user: Option<AccountId>,
@@ -33,7 +33,7 @@ pub(crate) struct About {
 #[derive(Template)]
 #[template(path = "owner.html")]
 struct OwnerPage {
-    shell: Shell,
+    shell: LayoutContext,
     about: OwnerProfile,
     joined: Markup,
     is_viewer: bool,

@@ -103,8 +103,8 @@ fn question<R: Ref>(frame: &DatabaseFrame, named: &R) -> ConfirmQuestion {
 }
 
 /// Returns the database, and the branch or tag named in the path.
-async fn named<R: Ref>(visit: &Visit) -> Result<(DatabaseAccess<Write>, Frame, R), Stop> {
-    let (access, frame) = database::open::<Write>(visit, Tab::Branches).await?;
+async fn named<R: Ref>(visit: &PageContext) -> Result<(DatabaseAccess<Write>, DatabaseFrame, R), PageError> {
+    let (access, frame) = database::open::<Write>(visit, DatabaseTab::Branches).await?;
     let (name, seen) = (visit.segment(R::WORD), access.clone());
     let named = visit.read(move |hub| R::get(hub, &seen, &name)).await?;
     Ok((access, frame, named))

@@ -13,7 +13,7 @@ use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::error_page::PageError;
 use crate::format::{self, Markup};
 use crate::forms::{Filled, FormPost};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::markdown;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
@@ -49,22 +49,22 @@ fn shown(frame: &DatabaseFrame, release: &Release, now: Timestamp) -> ReleaseVie
 }
 
 /// Returns the path of the page of a tag's release.
-fn address(frame: &Frame, tag: &str) -> String {
+fn address(frame: &DatabaseFrame, tag: &str) -> String {
     format!("{}/releases/tag/{}", frame.path, segment(tag))
 }
 
 #[derive(Template)]
 #[template(path = "releases.html")]
 struct ReleasesPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     releases: Vec<ReleaseView>,
     next: Option<String>,
 }
 
 /// `GET /{owner}/{database}/releases`
-pub(crate) async fn list(visit: Visit) -> Answer {
-    let (access, frame) = database::open::<Read>(&visit, Tab::Releases).await?;
+pub(crate) async fn list(visit: PageContext) -> PageResult {
+    let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Releases).await?;
     // `after` contains a time in microseconds and a tag, which order the list.
     let after = visit.parameter("after");
     let after = after.as_deref().and_then(|key| key.split_once('_'));
@@ -85,14 +85,14 @@ pub(crate) async fn list(visit: Visit) -> Answer {
 #[derive(Template)]
 #[template(path = "release.html")]
 struct ReleasePage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     release: ReleaseView,
 }
 
 /// Returns the database and the release named in the path.
-async fn named<L: Level>(visit: &Visit) -> Result<(DatabaseAccess<L>, Frame, Release), Stop> {
-    let (access, frame) = database::open::<L>(visit, Tab::Releases).await?;
+async fn named<L: Level>(visit: &PageContext) -> Result<(DatabaseAccess<L>, DatabaseFrame, Release), PageError> {
+    let (access, frame) = database::open::<L>(visit, DatabaseTab::Releases).await?;
     let (tag, seen) = (visit.segment("tag"), access.clone());
     let release = visit.read(move |hub| hub.releases().get(&seen, &tag)).await?;
     Ok((access, frame, release))
@@ -108,7 +108,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
 #[derive(Template)]
 #[template(path = "release_form.html")]
 struct ReleaseFormPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     form: Filled,
     /// The tag of the release being edited; `None` for a new release.

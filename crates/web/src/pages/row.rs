@@ -7,7 +7,7 @@ use branchyard_domain::usecases::LookEnd;
 
 use crate::database::{self, DatabaseFrame, DatabaseTab, ShownVersion};
 use crate::error_page::PageError;
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::links::Links;
 use crate::page_context::{PageContext, PageResult};
 use crate::rows::CellView;
@@ -28,7 +28,7 @@ struct RowField {
 #[derive(Template)]
 #[template(path = "row.html")]
 struct RowViewPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     at: ShownVersion,
     table: String,
@@ -40,8 +40,8 @@ struct RowViewPage {
 /// `GET /{owner}/{database}/tables/{table}/row?ref=…&column=…&test=…&value=…&sort=…&desc=1&page=…`
 ///
 /// Shows the first row that matches the filters, or the row at the position `page`.
-pub(crate) async fn show(visit: Visit) -> Answer {
-    let (access, frame) = database::open::<Read>(&visit, Tab::Tables).await?;
+pub(crate) async fn show(visit: PageContext) -> PageResult {
+    let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Tables).await?;
     let at = database::at(&visit, &access, &frame).await?;
     let (name, looking, commit) = (visit.segment("table"), Looking::of(&visit), at.commit.clone());
     let slot = visit.read_slot()?;

@@ -7,7 +7,7 @@ use branchyard_domain::entities::{TableKind, TableSchema};
 use crate::database::{self, DatabaseFrame, DatabaseTab, ShownVersion};
 use crate::diagram;
 use crate::format::Markup;
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 
 struct DefinitionView {
@@ -33,7 +33,7 @@ struct ColumnLine {
 #[derive(Template)]
 #[template(path = "schema.html")]
 struct SchemaPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     at: ShownVersion,
     drawing: Option<Markup>,

@@ -6,8 +6,8 @@ use branchyard_domain::errors::{Fault, SignInError};
 use branchyard_domain::usecases::SignUp;
 
 use crate::format;
-use crate::forms::{Filled, Posted};
-use crate::layout::Shell;
+use crate::forms::{Filled, FormPost};
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 use crate::session::CookieKind;
@@ -15,7 +15,7 @@ use crate::session::CookieKind;
 #[derive(Template)]
 #[template(path = "sign_in.html")]
 struct SignInPage {
-    shell: Shell,
+    shell: LayoutContext,
     form: Filled,
     may_sign_up: bool,
 }

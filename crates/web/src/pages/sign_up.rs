@@ -8,8 +8,8 @@ use branchyard_domain::usecases::Applicant;
 use branchyard_domain::values::{EmailAddress, OwnerName};
 
 use crate::error_page::sentence;
-use crate::forms::{Filled, Posted};
-use crate::layout::Shell;
+use crate::forms::{Filled, FormPost};
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::session::CookieKind;
 
@@ -18,7 +18,7 @@ use super::sign_in::too_many_attempts;
 #[derive(Template)]
 #[template(path = "sign_up.html")]
 struct SignUpPage {
-    shell: Shell,
+    shell: LayoutContext,
     form: Filled,
     /// Why the visitor cannot sign up.
     closed: Option<String>,
@@ -40,7 +40,7 @@ fn reason(error: &SignUpError) -> String {
     }
 }
 
-async fn admitted(visit: &Visit, invitation: &str) -> Result<Admitted, crate::error_page::Stop> {
+async fn admitted(visit: &PageContext, invitation: &str) -> Result<Admitted, crate::error_page::PageError> {
     let secret = Some(invitation.to_owned()).filter(|text| !text.is_empty());
     let checked = visit
         .read(move |hub| -> Result<_, Fault> {

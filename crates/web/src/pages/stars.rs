@@ -7,7 +7,7 @@ use branchyard_domain::errors::DatabaseError;
 use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::format::{self, Markup};
 use crate::forms::FormPost;
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
@@ -22,7 +22,7 @@ struct Gazer {
 #[derive(Template)]
 #[template(path = "stargazers.html")]
 struct StargazersPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     gazers: Vec<Gazer>,
     next: Option<String>,
@@ -44,8 +44,8 @@ pub(crate) async fn list(visit: PageContext) -> PageResult {
 }
 
 /// `POST /{owner}/{database}/star`: adds a star with `star=1`, and removes it otherwise.
-pub(crate) async fn set(posted: Posted) -> Answer {
-    let (access, frame) = database::open::<Participate>(&posted, Tab::Tables).await?;
+pub(crate) async fn set(posted: FormPost) -> PageResult {
+    let (access, frame) = database::open::<Participate>(&posted, DatabaseTab::Tables).await?;
     let wanted = posted.form.line("star") == "1";
     let changed = posted.write(move |hub| -> Result<_, DatabaseError> {
         if wanted { hub.stars().add(&access) } else { hub.stars().remove(&access).map(|_| ()) }

@@ -11,7 +11,7 @@ use branchyard_domain::usecases::LookEnd;
 
 use crate::database::{self, DatabaseFrame, DatabaseTab, ShownVersion};
 use crate::format;
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::links::Links;
 use crate::page_context::{PageContext, PageResult};
 use crate::row_cursor::{Beside, RowCursor, Total};
@@ -57,7 +57,7 @@ struct TestLine {
 #[derive(Template)]
 #[template(path = "table.html")]
 struct TablePage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     at: ShownVersion,
     table: String,
@@ -173,7 +173,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
 }
 
 /// Returns `true` if the column has a number on this page, and nothing but numbers and NULL.
-fn are_numbers(rows: &[Row], at: usize) -> bool {
+fn are_numbers(rows: &[TableRow], at: usize) -> bool {
     let kinds = rows.iter().filter_map(|row| row.cells.get(at)).map(|shown| shown.cell.kind);
     let mut kinds = kinds.filter(|kind| *kind != CellKind::Null).peekable();
     kinds.peek().is_some() && kinds.all(|kind| kind == CellKind::Number)
@@ -240,7 +240,7 @@ fn rows(
     of_row: impl Fn(u64) -> String,
 ) -> Vec<TableRow> {
     let links = Links::new(frame, schemas, schema);
-    let row = |(number, cells): (u64, Vec<Cell>)| {
+    let row = |(number, cells): (u64, Vec<CellView>)| {
         // A row that its key cannot identify is addressed by its position on the page.
         let href = links.row(&cells).unwrap_or_else(|| of_row(number));
         let targets = links.targets(&cells);

@@ -54,7 +54,7 @@ impl Reference {
     }
 
     /// Returns the content of the page. It is rendered on first use.
-    pub(crate) fn made(&self) -> &Made {
+    pub(crate) fn made(&self) -> &ReferenceDocument {
         self.made.get_or_init(|| {
             let document: Value = serde_json::from_str(&(self.openapi)()).unwrap_or_default();
             let (contents, operations) = DocumentReader { document: &document, origin: &self.origin }.all();

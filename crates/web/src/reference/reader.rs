@@ -34,13 +34,13 @@ fn pretty(value: &Value) -> String {
 }
 
 /// Reads a document. All of its references point into the document itself.
-pub(super) struct Reader<'a> {
+pub(super) struct DocumentReader<'a> {
     pub(super) document: &'a Value,
     /// The public URL of the server, for the examples.
     pub(super) origin: &'a str,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> DocumentReader<'a> {
     /// Returns links to all operations by tag, and the operations themselves.
     pub(super) fn all(&self) -> (String, String) {
         let (mut contents, mut sections) = (String::new(), String::new());

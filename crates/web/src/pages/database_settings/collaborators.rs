@@ -10,7 +10,7 @@ use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::error_page::PageError;
 use crate::format::{self, Markup};
 use crate::forms::{Filled, FormPost};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
@@ -53,7 +53,7 @@ struct DatabaseCollaboratorRow {
 #[derive(Template)]
 #[template(path = "database_collaborators.html")]
 struct DatabaseCollaboratorsPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     sections: DatabaseSettingsNav,
     rows: Vec<DatabaseCollaboratorRow>,
@@ -87,12 +87,12 @@ async fn filled(
     };
     let (rows, sections) =
         (found.iter().map(row).collect(), DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::Collaborators));
-    Ok(DatabaseCollaboratorsPage { shell: Shell::default(), frame, sections, rows, roles: ROLES, next, form })
+    Ok(DatabaseCollaboratorsPage { shell: LayoutContext::default(), frame, sections, rows, roles: ROLES, next, form })
 }
 
 /// `POST /{owner}/{database}/settings/collaborators`: adds a collaborator or changes a role.
-pub(crate) async fn put(posted: Posted) -> Answer {
-    let (access, frame) = database::open::<Admin>(&posted, Tab::Settings).await?;
+pub(crate) async fn put(posted: FormPost) -> PageResult {
+    let (access, frame) = database::open::<Admin>(&posted, DatabaseTab::Settings).await?;
     let mut form = posted.form.again();
     let role = form.checked("role", role_named(&posted.form.line("role")));
     if let Some(role) = role {

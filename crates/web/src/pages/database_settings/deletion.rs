@@ -5,13 +5,13 @@ use branchyard_domain::access::Admin;
 
 use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::forms::{Filled, FormPost};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 
 #[derive(Template)]
 #[template(path = "database_deletion.html")]
 struct DatabaseDeletionPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     form: Filled,
 }

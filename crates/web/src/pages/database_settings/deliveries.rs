@@ -13,7 +13,7 @@ use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::error_page::PageError;
 use crate::format::{self, Markup};
 use crate::forms::{Filled, FormPost};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
@@ -30,10 +30,10 @@ const STATES: &[(&str, &str, Option<DeliveryState>)] = &[
 #[derive(Template)]
 #[template(path = "deliveries.html")]
 struct DeliveriesPage {
-    shell: Shell,
-    frame: Frame,
-    sections: Sections,
-    hook: HookRow,
+    shell: LayoutContext,
+    frame: DatabaseFrame,
+    sections: DatabaseSettingsNav,
+    hook: HookItem,
     /// Label, path, and whether the filter is selected.
     states: Vec<(&'static str, String, bool)>,
     deliveries: Vec<DeliveryItem>,
@@ -79,11 +79,11 @@ struct Try {
 #[derive(Template)]
 #[template(path = "delivery.html")]
 struct DeliveryPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     sections: DatabaseSettingsNav,
     hook: String,
-    delivery: DeliveryRow,
+    delivery: DeliveryItem,
     /// Whether the delivery is expected to change soon.
     is_live: bool,
     url: String,
@@ -96,8 +96,8 @@ struct DeliveryPage {
 type DeliveryPath = (DatabaseAccess<Admin>, DatabaseFrame, DeliveryDetails);
 
 /// Returns the database and the delivery named in the path.
-async fn named(visit: &Visit) -> Result<Named, Stop> {
-    let (access, frame) = database::open::<Admin>(visit, Tab::Settings).await?;
+async fn named(visit: &PageContext) -> Result<DeliveryPath, PageError> {
+    let (access, frame) = database::open::<Admin>(visit, DatabaseTab::Settings).await?;
     let (hook, id, seen) = (visit.segment("hook"), visit.segment("delivery"), access.clone());
     let details = visit
         .read(move |hub| {
@@ -119,7 +119,7 @@ fn page(frame: DatabaseFrame, details: DeliveryDetails, now: Timestamp, form: Fi
     let delivery = DeliveryItem::of(&details.delivery, &frame, now);
     let tries = details.attempts.iter().enumerate().map(|(index, attempt)| tried(index + 1, attempt, now));
     DeliveryPage {
-        shell: Shell::default(),
+        shell: LayoutContext::default(),
         sections: DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::Hooks),
         hook: format!("{}/{}", address(&frame), details.delivery.hook_id),
         is_live: details.delivery.is_pending() && details.delivery.run_attempts == 0,

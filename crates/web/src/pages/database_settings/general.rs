@@ -10,7 +10,7 @@ use super::{DatabaseSettingsNav, DatabaseSettingsSection};
 use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::error_page::PageError;
 use crate::forms::{Filled, FormPost};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::pages::confirm::{self, ConfirmQuestion};
 
@@ -19,7 +19,7 @@ const FIELDS: &[&str] = &["description", "default_branch", "visibility"];
 #[derive(Template)]
 #[template(path = "database_general.html")]
 struct DatabaseGeneralPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     sections: DatabaseSettingsNav,
     form: Filled,

@@ -17,7 +17,7 @@ use super::{DatabaseSettingsNav, DatabaseSettingsSection};
 use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::error_page::PageError;
 use crate::forms::{Filled, Form, FormPost};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::pages::confirm::{self, ConfirmQuestion};
 use crate::paths;
@@ -55,14 +55,14 @@ fn checked(form: &Form) -> BTreeSet<HookEvent> {
 }
 
 /// Returns the path of the list of webhooks.
-pub(super) fn address(frame: &Frame) -> String {
+pub(super) fn address(frame: &DatabaseFrame) -> String {
     format!("{}/settings/hooks", frame.path)
 }
 
 #[derive(Template)]
 #[template(path = "hooks.html")]
 struct HooksPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     sections: DatabaseSettingsNav,
     hooks: Vec<HookItem>,
@@ -84,7 +84,7 @@ pub(crate) async fn list(visit: PageContext) -> PageResult {
 #[derive(Template)]
 #[template(path = "hook_form.html")]
 struct HookFormPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     sections: DatabaseSettingsNav,
     form: Filled,
@@ -129,7 +129,7 @@ pub(crate) async fn create(posted: FormPost) -> PageResult {
 #[derive(Template)]
 #[template(path = "hook_secret.html")]
 struct SecretPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     sections: DatabaseSettingsNav,
     said: &'static str,
@@ -138,9 +138,10 @@ struct SecretPage {
 }
 
 /// Shows the signing secret. It cannot be shown again.
-fn with_secret(posted: &Posted, frame: Frame, made: &SecretHook, said: &'static str) -> Answer {
-    let hook = HookRow::of(&made.view, &frame, posted.state.hub.now());
-    let (sections, secret) = (Sections::of(&frame, Section::Hooks), made.secret.expose().to_owned());
+fn with_secret(posted: &FormPost, frame: DatabaseFrame, made: &SecretHook, said: &'static str) -> PageResult {
+    let hook = HookItem::of(&made.view, &frame, posted.state.hub.now());
+    let (sections, secret) =
+        (DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::Hooks), made.secret.expose().to_owned());
     let mut response =
         posted.render(StatusCode::OK, |shell| SecretPage { shell, frame, sections, said, secret, hook })?;
     response.headers_mut().insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
@@ -153,8 +154,8 @@ pub(super) fn hook_of(text: &str) -> Result<HookId, HookError> {
 }
 
 /// Returns the database and the webhook named in the path.
-pub(super) async fn named(visit: &Visit) -> Result<(DatabaseAccess<Admin>, Frame, HookView), Stop> {
-    let (access, frame) = database::open::<Admin>(visit, Tab::Settings).await?;
+pub(super) async fn named(visit: &PageContext) -> Result<(DatabaseAccess<Admin>, DatabaseFrame, HookView), PageError> {
+    let (access, frame) = database::open::<Admin>(visit, DatabaseTab::Settings).await?;
     let (id, seen) = (visit.segment("hook"), access.clone());
     let view = visit.read(move |hub| hub.hooks().get(&seen, hook_of(&id)?)).await?;
     Ok((access, frame, view))
@@ -163,7 +164,7 @@ pub(super) async fn named(visit: &Visit) -> Result<(DatabaseAccess<Admin>, Frame
 #[derive(Template)]
 #[template(path = "hook.html")]
 struct HookPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     sections: DatabaseSettingsNav,
     hook: HookItem,
@@ -186,12 +187,12 @@ async fn filled(visit: &PageContext, form: Filled) -> Result<HookPage, PageError
     let has_more = found.len() > RECENT;
     found.truncate(RECENT);
     let now = visit.state.hub.now();
-    let hook = HookRow::of(&view, &frame, now);
+    let hook = HookItem::of(&view, &frame, now);
     // A delivery that waits minutes for its next attempt is not polled.
     let is_live = found.iter().any(|delivery| delivery.is_pending() && delivery.run_attempts == 0);
     let deliveries = found.iter().map(|delivery| DeliveryItem::of(delivery, &frame, now)).collect();
     let sections = DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::Hooks);
-    Ok(HookPage { shell: Shell::default(), frame, sections, hook, deliveries, has_more, is_live, form })
+    Ok(HookPage { shell: LayoutContext::default(), frame, sections, hook, deliveries, has_more, is_live, form })
 }
 
 /// `GET /{owner}/{database}/settings/hooks/{hook}/edit`
@@ -245,8 +246,8 @@ pub(crate) async fn ping(posted: FormPost) -> PageResult {
     posted.redirect(&format!("{}/{id}/deliveries/{}", address(&frame), details.delivery.id))
 }
 
-fn rotation(frame: &Frame, view: &HookView) -> Question {
-    Question {
+fn rotation(frame: &DatabaseFrame, view: &HookView) -> ConfirmQuestion {
+    ConfirmQuestion {
         title: "Rotate the secret?".to_owned(),
         text: "Deliveries are signed with both the old and the new secret for one day, so that you can update the receiver. \
                After that, only the new one is used."
@@ -272,8 +273,8 @@ pub(crate) async fn rotate(posted: FormPost) -> PageResult {
     with_secret(&posted, frame, &made, "Secret rotated")
 }
 
-fn deletion(frame: &Frame, view: &HookView) -> Question {
-    Question {
+fn deletion(frame: &DatabaseFrame, view: &HookView) -> ConfirmQuestion {
+    ConfirmQuestion {
         title: "Delete this webhook?".to_owned(),
         text: format!(
             "{} will receive no more deliveries, and the delivery log is deleted. This can't be undone.",

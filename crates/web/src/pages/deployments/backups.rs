@@ -17,7 +17,7 @@ use crate::deployment::{self, DeploymentFrame, DeploymentTab};
 use crate::error_page::PageError;
 use crate::format::{self, Markup};
 use crate::forms::{Filled, FormPost};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::pages::confirm::ConfirmQuestion;
 
@@ -55,9 +55,9 @@ impl DeploymentBackupRow {
 #[derive(Template)]
 #[template(path = "deployments/backups.html")]
 struct BackupsPage {
-    shell: Shell,
-    frame: Frame,
-    rows: Vec<Row>,
+    shell: LayoutContext,
+    frame: DeploymentFrame,
+    rows: Vec<DeploymentBackupRow>,
     /// Whether a backup is in progress.
     is_live: bool,
     failed: Option<String>,
@@ -77,7 +77,7 @@ async fn filled(visit: &PageContext, form: Filled) -> Result<BackupsPage, PageEr
     let rows = backups.iter().map(|backup| DeploymentBackupRow::of(backup, now)).collect();
     let is_live = last.iter().any(|operation| !operation.settled());
     let failed = last.first().and_then(operations::failure);
-    Ok(BackupsPage { shell: Shell::default(), frame, rows, is_live, failed, form })
+    Ok(BackupsPage { shell: LayoutContext::default(), frame, rows, is_live, failed, form })
 }
 
 /// `GET …/backups`
@@ -136,8 +136,8 @@ pub(crate) async fn delete(posted: FormPost) -> PageResult {
 }
 
 /// `GET …/backups/{backup}/{database}`: downloads the file of a database.
-pub(crate) async fn download(visit: Visit) -> Answer {
-    let (access, _, frame) = deployment::open::<Manage>(&visit, Tab::Backups).await?;
+pub(crate) async fn download(visit: PageContext) -> PageResult {
+    let (access, _, frame) = deployment::open::<Manage>(&visit, DeploymentTab::Backups).await?;
     let (id, database) = (visit.segment("backup"), visit.segment("database"));
     // Existing names consist of letters, digits, `-`, `_` and `.`, so the file name needs no quoting.
     let disposition = format!("attachment; filename=\"{}-{database}-{id}.db\"", frame.name);

@@ -96,7 +96,7 @@ impl Chosen {
     }
 
     /// Returns the price. If the size is not available, records the error next to its field and returns `None`.
-    pub(super) fn price(&self, visit: &Visit, form: &mut Filled) -> Result<Option<Price>, Stop> {
+    pub(super) fn price(&self, visit: &PageContext, form: &mut Filled) -> Result<Option<Price>, PageError> {
         match visit.state.hub.deployments().price(&self.wanted()) {
             Ok(size) => Ok(Some(Price::of(&size))),
             Err(DeploymentError::Field { pointer, why }) => {
@@ -179,7 +179,11 @@ pub(super) fn offer(
 }
 
 /// Returns the price of a form that has not been submitted yet.
-pub(super) fn price_shown(visit: &Visit, form: &Filled, place: Option<(&str, &str)>) -> Result<Option<Price>, Stop> {
+pub(super) fn price_shown(
+    visit: &PageContext,
+    form: &Filled,
+    place: Option<(&str, &str)>,
+) -> Result<Option<Price>, PageError> {
     let sent = form.value("place");
     let (cloud, zone) = place.or_else(|| sent.split_once('/')).unwrap_or_default();
     let Ok(volume_gb) = form.value("volume_size_gb").parse() else { return Ok(None) };

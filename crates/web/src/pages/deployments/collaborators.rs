@@ -10,7 +10,7 @@ use crate::deployment::{self, DeploymentFrame, DeploymentTab};
 use crate::error_page::PageError;
 use crate::format::{self, Markup};
 use crate::forms::{Filled, FormPost};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 
 const FIELDS: &[&str] = &["username", "role"];
@@ -47,7 +47,7 @@ struct DeploymentCollaboratorRow {
 #[derive(Template)]
 #[template(path = "deployments/collaborators.html")]
 struct DeploymentCollaboratorsPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DeploymentFrame,
     sections: Vec<(&'static str, String, bool)>,
     rows: Vec<DeploymentCollaboratorRow>,
@@ -71,7 +71,7 @@ async fn filled(
     let roles = ROLES.iter().map(|(name, _, text)| (*name, *text)).collect();
     let (rows, sections) =
         (found.iter().map(row).collect(), sections(&frame, DeploymentSettingsSection::Collaborators));
-    Ok(DeploymentCollaboratorsPage { shell: Shell::default(), frame, sections, rows, roles, form })
+    Ok(DeploymentCollaboratorsPage { shell: LayoutContext::default(), frame, sections, rows, roles, form })
 }
 
 /// `GET …/settings/collaborators`
@@ -82,8 +82,8 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
 }
 
 /// `POST …/settings/collaborators`: adds a collaborator or changes a role.
-pub(crate) async fn put(posted: Posted) -> Answer {
-    let (access, _, frame) = deployment::open::<Manage>(&posted, Tab::Settings).await?;
+pub(crate) async fn put(posted: FormPost) -> PageResult {
+    let (access, _, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Settings).await?;
     let mut form = posted.form.again();
     let role = form.checked("role", role_named(&posted.form.line("role")));
     if let Some(role) = role {

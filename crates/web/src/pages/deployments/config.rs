@@ -14,7 +14,7 @@ use super::{DeploymentSettingsSection, sections};
 use crate::deployment::{self, DeploymentFrame, DeploymentTab};
 use crate::error_page::PageError;
 use crate::forms::{Filled, FormPost};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 
 struct SettingRow {
@@ -77,7 +77,7 @@ fn seen(views: &[SettingView]) -> String {
 #[derive(Template)]
 #[template(path = "deployments/config.html")]
 struct ConfigPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DeploymentFrame,
     sections: Vec<(&'static str, String, bool)>,
     rows: Vec<SettingRow>,
@@ -92,7 +92,13 @@ async fn filled(visit: &PageContext, form: Option<Filled>) -> Result<ConfigPage,
         views.iter().fold(form, |form, view| form.with(view.setting.key(), view.value.clone()))
     });
     let sections = sections(&frame, DeploymentSettingsSection::Config);
-    Ok(ConfigPage { shell: Shell::default(), frame, sections, rows: views.iter().map(SettingRow::of).collect(), form })
+    Ok(ConfigPage {
+        shell: LayoutContext::default(),
+        frame,
+        sections,
+        rows: views.iter().map(SettingRow::of).collect(),
+        form,
+    })
 }
 
 /// `GET …/settings/config`
@@ -102,8 +108,8 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
 }
 
 /// `POST …/settings/config`: saves all changed settings, or none.
-pub(crate) async fn send(posted: Posted) -> Answer {
-    let (access, _, frame) = deployment::open::<Manage>(&posted, Tab::Settings).await?;
+pub(crate) async fn send(posted: FormPost) -> PageResult {
+    let (access, _, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Settings).await?;
     let reading = access.clone();
     let views = posted.read(move |hub| hub.deployments().settings(&reading)).await?;
     let mut overrides = Vec::new();

@@ -15,7 +15,7 @@ pub(super) struct Addresses {
 
 impl Addresses {
     /// Returns `None` if the deployment has not started, or if the server is not configured to serve deployments.
-    pub(super) fn of(visit: &Visit, view: &DeploymentView) -> Option<Self> {
+    pub(super) fn of(visit: &PageContext, view: &DeploymentView) -> Option<Self> {
         let addresses = visit.request().app_data::<actix_web::web::Data<HostedAddresses>>()?;
         let url = addresses.of_instance(&view.deployment.locator, &view.primary)?;
         Some(Self { url, direct: HostedAddresses::direct(&view.primary)? })

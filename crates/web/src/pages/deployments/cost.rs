@@ -7,7 +7,7 @@ use branchyard_deployments::entities::Metered;
 use branchyard_deployments::errors::DeploymentError;
 
 use crate::deployment::{self, DeploymentFrame, DeploymentTab};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::money;
 use crate::page_context::{PageContext, PageResult};
 use crate::pages::settings::usage::Month;
@@ -50,7 +50,7 @@ impl CostRow {
 #[derive(Template)]
 #[template(path = "deployments/cost.html")]
 struct CostPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DeploymentFrame,
     month: String,
     earlier: String,

@@ -10,7 +10,7 @@ use super::source;
 use crate::deployment;
 use crate::error_page::PageError;
 use crate::forms::{Filled, FormPost};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::money;
 use crate::page_context::{PageContext, PageResult};
 use crate::pages::settings::usage::Month;
@@ -22,7 +22,7 @@ const CARRIED: &[&str] =
     &["owner", "name", "from", "ref", "database", "place", "instance_type_id", "volume_type_id", "volume_size_gb"];
 
 /// The monthly spending of an owner, including the new deployment.
-struct Spending {
+struct OwnerSpending {
     committed: String,
     with_this: String,
     limit: Option<String>,
@@ -44,7 +44,7 @@ impl OwnerSpending {
 #[derive(Template)]
 #[template(path = "deployments/new.html")]
 struct NewDeploymentPage {
-    shell: Shell,
+    shell: LayoutContext,
     form: Filled,
     owners: Vec<String>,
     choices: Choices,
@@ -56,7 +56,7 @@ struct NewDeploymentPage {
 #[derive(Template)]
 #[template(path = "deployments/agree.html")]
 struct AgreePage {
-    shell: Shell,
+    shell: LayoutContext,
     form: Filled,
     hidden: Vec<(&'static str, String)>,
     price: Price,
@@ -66,7 +66,7 @@ struct AgreePage {
 }
 
 /// Returns the owners the viewer can create deployments for, with their usage.
-async fn owners(visit: &Visit) -> Result<Vec<OwnerUsage>, Stop> {
+async fn owners(visit: &PageContext) -> Result<Vec<OwnerUsage>, PageError> {
     let user = visit.user()?;
     let month = Month::at(visit.state.hub.now());
     Ok(visit.read(move |hub| hub.deployments().usage(&user, month.begin(), month.end())).await?.owners)
@@ -79,7 +79,7 @@ fn spending(owners: &[OwnerUsage], name: &str, price: Option<&Price>) -> Option<
 }
 
 /// Builds the form page. Without `price`, the price is computed from the form.
-async fn filled(visit: &Visit, form: Filled, price: Option<Price>) -> Result<NewPage, Stop> {
+async fn filled(visit: &PageContext, form: Filled, price: Option<Price>) -> Result<NewDeploymentPage, PageError> {
     let owners = owners(visit).await?;
     let (mut choices, form) = choices::offer(visit, form, None, price);
     if choices.price.is_none() && !form.has_faults() {
@@ -92,7 +92,7 @@ async fn filled(visit: &Visit, form: Filled, price: Option<Price>) -> Result<New
         false => "Name of the first database. Leave empty to use the name of the cloned database.",
     };
     let may_start = visit.state.hub.deployments().may_start();
-    Ok(NewDeploymentPage { shell: Shell::default(), form, owners, choices, spending, may_start, hint })
+    Ok(NewDeploymentPage { shell: LayoutContext::default(), form, owners, choices, spending, may_start, hint })
 }
 
 /// `GET /deployments/new?owner=…&from=…&ref=…`
@@ -111,7 +111,7 @@ pub(crate) async fn ask(visit: PageContext) -> PageResult {
 }
 
 /// `POST /deployments/new`: updates the price, asks for confirmation, or creates the deployment, depending on the button pressed.
-pub(crate) async fn send(posted: Posted) -> Answer {
+pub(crate) async fn send(posted: FormPost) -> PageResult {
     posted.user()?;
     let mut form = posted.form.again();
     let chosen = Chosen::read(&posted.form, &mut form, None);

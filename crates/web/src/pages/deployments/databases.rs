@@ -13,7 +13,7 @@ use crate::deployment::{self, DeploymentFrame, DeploymentTab};
 use crate::error_page::PageError;
 use crate::format;
 use crate::forms::{Filled, FormPost};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::pages::confirm::ConfirmQuestion;
 
@@ -29,7 +29,7 @@ struct ServedDatabaseRow {
 #[derive(Template)]
 #[template(path = "deployments/databases.html")]
 struct DatabasesPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DeploymentFrame,
     rows: Vec<ServedDatabaseRow>,
     form: Filled,
@@ -53,7 +53,7 @@ async fn filled(
             size: format::size(i64::try_from(served.size_bytes).unwrap_or(i64::MAX)),
         })
         .collect();
-    Ok(DatabasesPage { shell: Shell::default(), frame, rows, form })
+    Ok(DatabasesPage { shell: LayoutContext::default(), frame, rows, form })
 }
 
 /// `GET …/databases`
@@ -64,8 +64,8 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
 }
 
 /// `POST …/databases`: adds an empty database, or a clone of a database on this server.
-pub(crate) async fn add(posted: Posted) -> Answer {
-    let (access, _, frame) = deployment::open::<Manage>(&posted, Tab::Databases).await?;
+pub(crate) async fn add(posted: FormPost) -> PageResult {
+    let (access, _, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Databases).await?;
     let mut form = posted.form.again();
     let source = source::read(&posted.form, &mut form);
     let sent = match (posted.form.line("name"), &source) {
@@ -90,8 +90,8 @@ pub(crate) async fn add(posted: Posted) -> Answer {
     posted.refuse(|shell| DatabasesPage { shell, ..page })
 }
 
-fn question(frame: &Frame, name: &str) -> Question {
-    Question {
+fn question(frame: &DeploymentFrame, name: &str) -> ConfirmQuestion {
+    ConfirmQuestion {
         title: format!("Delete database {name}?"),
         text: "This permanently deletes its tables, branches and history. Existing backups keep a copy until they expire. If it \
                was cloned from a database on this server, that database is not affected."

@@ -8,13 +8,13 @@ use super::{DeploymentSettingsSection, sections};
 use crate::deployment::{self, DeploymentFrame, DeploymentTab};
 use crate::error_page::PageError;
 use crate::forms::{Filled, FormPost};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 
 #[derive(Template)]
 #[template(path = "deployments/general.html")]
 struct DeploymentGeneralPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DeploymentFrame,
     sections: Vec<(&'static str, String, bool)>,
     keeps_version: bool,
@@ -29,7 +29,7 @@ async fn filled(visit: &PageContext, form: Filled) -> Result<DeploymentGeneralPa
     let (current, available) = visit.read(move |hub| hub.deployments().versions(&access)).await?;
     let sections = sections(&frame, DeploymentSettingsSection::General);
     let (keeps_version, exposes_stats) = (view.deployment.keeps_version, view.deployment.expose_stats);
-    let shell = Shell::default();
+    let shell = LayoutContext::default();
     Ok(DeploymentGeneralPage { shell, frame, sections, keeps_version, current, available, exposes_stats, form })
 }
 
@@ -40,8 +40,8 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
 }
 
 /// `POST …/settings`: turns engine upgrades in maintenance windows on or off.
-pub(crate) async fn keep_version(posted: Posted) -> Answer {
-    let (access, _, frame) = deployment::open::<Manage>(&posted, Tab::Settings).await?;
+pub(crate) async fn keep_version(posted: FormPost) -> PageResult {
+    let (access, _, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Settings).await?;
     let keep = posted.form.is_checked("keep");
     posted.write(move |hub| hub.deployments().keep_version(&access, keep, None)).await?;
     let said = match keep {
@@ -52,8 +52,8 @@ pub(crate) async fn keep_version(posted: Posted) -> Answer {
 }
 
 /// `POST …/settings/leave`: removes the viewer's own role.
-pub(crate) async fn leave(posted: Posted) -> Answer {
-    let (access, view, _) = deployment::open::<Observe>(&posted, Tab::Settings).await?;
+pub(crate) async fn leave(posted: FormPost) -> PageResult {
+    let (access, view, _) = deployment::open::<Observe>(&posted, DeploymentTab::Settings).await?;
     let left = posted.write(move |hub| -> Result<_, DeploymentError> {
         match hub.deployments().leave(&access) {
             Ok(_) => Ok(true),

@@ -13,7 +13,7 @@ use crate::deployment::{self, DeploymentFrame, DeploymentTab};
 use crate::error_page::PageError;
 use crate::format;
 use crate::forms::{Filled, FormPost};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::money;
 use crate::page_context::{PageContext, PageResult};
 use crate::pages::confirm::ConfirmQuestion;
@@ -56,8 +56,8 @@ pub(crate) async fn reboot(posted: FormPost) -> PageResult {
     }
 }
 
-fn shutdown_question(frame: &Frame, view: &DeploymentView) -> Question {
-    Question {
+fn shutdown_question(frame: &DeploymentFrame, view: &DeploymentView) -> ConfirmQuestion {
+    ConfirmQuestion {
         title: format!("Shut down {}/{}?", frame.owner, frame.name),
         text: format!(
             "Clients are disconnected, a final backup is created and verified, then the data is removed. Charges stop; they are \
@@ -96,7 +96,7 @@ const START_FIELDS: &[&str] = &["backup_id", "instance_type_id", "volume_type_id
 #[derive(Template)]
 #[template(path = "deployments/start.html")]
 struct StartPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DeploymentFrame,
     form: Filled,
     choices: Choices,
@@ -107,7 +107,7 @@ struct StartPage {
 #[derive(Template)]
 #[template(path = "deployments/start_agree.html")]
 struct StartAgreePage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DeploymentFrame,
     form: Filled,
     hidden: Vec<(&'static str, String)>,
@@ -148,7 +148,7 @@ async fn startable(visit: &PageContext, form: Filled, price: Option<Price>) -> R
         choices.price = choices::price_shown(visit, &form, Some(place))?;
     }
     let may_start = visit.state.hub.deployments().may_start();
-    Ok(StartPage { shell: Shell::default(), frame, form, choices, backups, may_start })
+    Ok(StartPage { shell: LayoutContext::default(), frame, form, choices, backups, may_start })
 }
 
 /// `GET …/start?backup_id=…`
@@ -163,8 +163,8 @@ pub(crate) async fn ask_start(visit: PageContext) -> PageResult {
 }
 
 /// `POST …/start`: updates the price, asks for confirmation, or starts the deployment, depending on the button pressed.
-pub(crate) async fn start(posted: Posted) -> Answer {
-    let (access, view, frame) = deployment::open::<Manage>(&posted, Tab::Settings).await?;
+pub(crate) async fn start(posted: FormPost) -> PageResult {
+    let (access, view, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Settings).await?;
     let place = (view.deployment.cloud.as_str(), view.deployment.zone.as_str());
     let mut form = posted.form.again();
     let chosen = Chosen::read(&posted.form, &mut form, Some(place));
@@ -214,7 +214,7 @@ pub(crate) async fn start(posted: Posted) -> Answer {
 #[derive(Template)]
 #[template(path = "deployments/deletion.html")]
 struct DeletionPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DeploymentFrame,
     form: Filled,
 }
@@ -226,8 +226,8 @@ pub(crate) async fn ask_delete(visit: PageContext) -> PageResult {
 }
 
 /// `POST …/delete`: deletes the deployment after the user typed its name.
-pub(crate) async fn delete(posted: Posted) -> Answer {
-    let (access, _, frame) = deployment::open::<Manage>(&posted, Tab::Settings).await?;
+pub(crate) async fn delete(posted: FormPost) -> PageResult {
+    let (access, _, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Settings).await?;
     let named = format!("{}/{}", frame.owner, frame.name);
     let mut form = posted.form.again();
     if posted.form.line("name") != named {

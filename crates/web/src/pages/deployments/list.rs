@@ -11,7 +11,7 @@ use branchyard_domain::values::OwnerName;
 use crate::deployment::{self, DeploymentStanding};
 use crate::error_page::PageError;
 use crate::format::{self, Markup};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::money;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
@@ -57,7 +57,7 @@ impl DeploymentListRow {
 #[derive(Template)]
 #[template(path = "deployments/list.html")]
 struct ListPage {
-    shell: Shell,
+    shell: LayoutContext,
     owner: String,
     is_viewer: bool,
     states: Vec<(&'static str, String, bool)>,
@@ -68,7 +68,7 @@ struct ListPage {
 }
 
 /// Returns `true` if the viewer can list the deployments of the owner.
-pub(crate) async fn is_visible(visit: &Visit, owner: &OwnerName) -> Result<bool, Stop> {
+pub(crate) async fn is_visible(visit: &PageContext, owner: &OwnerName) -> Result<bool, PageError> {
     let (Some(user), owner) = (visit.caller.user().cloned(), owner.to_string()) else { return Ok(false) };
     let listed = visit.read(move |hub| match hub.deployments().list(&user, &owner, None, None, 1) {
         Ok(_) => Ok(true),

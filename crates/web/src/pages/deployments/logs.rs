@@ -10,7 +10,7 @@ use chrono::{DateTime, NaiveDateTime};
 
 use crate::deployment::{self, DeploymentFrame, DeploymentTab};
 use crate::forms::Filled;
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
@@ -27,7 +27,7 @@ struct LogLine {
 #[derive(Template)]
 #[template(path = "deployments/logs.html")]
 struct LogsPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DeploymentFrame,
     form: Filled,
     instances: Vec<(String, String)>,

@@ -12,7 +12,7 @@ use chrono::DateTime;
 use crate::chart::{Plot, amount};
 use crate::deployment::{self, DeploymentFrame, DeploymentTab};
 use crate::error_page::PageError;
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
@@ -24,7 +24,7 @@ const WINDOWS: &[(&str, &str, i64)] =
     &[("", "Hour", 1), ("day", "Day", 24), ("week", "Week", 24 * 7), ("month", "30 days", 24 * 30)];
 
 /// A metric with its chart.
-struct Shown {
+struct DrawnMetric {
     id: &'static str,
     title: &'static str,
     href: String,
@@ -32,7 +32,7 @@ struct Shown {
 }
 
 /// The selected period.
-struct Window {
+struct MetricWindow {
     word: &'static str,
     from: Timestamp,
     to: Timestamp,
@@ -57,7 +57,7 @@ impl MetricWindow {
 #[derive(Template)]
 #[template(path = "deployments/metrics.html")]
 struct MetricsPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DeploymentFrame,
     windows: Vec<(&'static str, String, bool)>,
     metrics: Vec<DrawnMetric>,
@@ -93,7 +93,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
 #[derive(Template)]
 #[template(path = "deployments/metric.html")]
 struct MetricPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DeploymentFrame,
     windows: Vec<(&'static str, String, bool)>,
     title: &'static str,

@@ -62,7 +62,7 @@ enum DeploymentSettingsSection {
 }
 
 /// Returns the navigation between the sections: label, path, and whether the section is shown.
-fn sections(frame: &Frame, shown: Section) -> Vec<(&'static str, String, bool)> {
+fn sections(frame: &DeploymentFrame, shown: DeploymentSettingsSection) -> Vec<(&'static str, String, bool)> {
     let all = [
         (DeploymentSettingsSection::General, "General", "", true),
         (DeploymentSettingsSection::Config, "Configuration", "/config", true),

@@ -10,7 +10,7 @@ use branchyard_domain::values::{OperationId, Timestamp};
 
 use crate::deployment::{self, DeploymentFrame, DeploymentTab};
 use crate::format::{self, Markup};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
@@ -69,7 +69,7 @@ impl DeploymentOperationListRow {
 #[derive(Template)]
 #[template(path = "deployments/operations.html")]
 struct DeploymentOperationsPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DeploymentFrame,
     rows: Vec<DeploymentOperationListRow>,
     is_live: bool,

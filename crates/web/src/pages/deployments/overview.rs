@@ -14,13 +14,13 @@ use crate::deployment::{self, DeploymentFrame, DeploymentTab};
 use crate::error_page::PageError;
 use crate::format::{self, Markup};
 use crate::forms::{Filled, FormPost};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::money;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
 /// A row in the table of instances.
-struct Row {
+struct InstanceListRow {
     id: String,
     what: String,
     standing: deployment::DeploymentStanding,
@@ -53,7 +53,7 @@ impl InstanceListRow {
 #[derive(Template)]
 #[template(path = "deployments/overview.html")]
 struct OverviewPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DeploymentFrame,
     addresses: Option<Addresses>,
     instances: Vec<InstanceListRow>,
@@ -96,7 +96,7 @@ async fn filled(visit: &PageContext, form: Filled, minted: Option<String>) -> Re
         (origin.database.to_string(), page, origin.reference)
     });
     Ok(OverviewPage {
-        shell: Shell::default(),
+        shell: LayoutContext::default(),
         addresses,
         instances: instances.iter().map(|instance| InstanceListRow::of(instance, now)).collect(),
         last_error: deployment.last_error,
@@ -119,8 +119,8 @@ async fn filled(visit: &PageContext, form: Filled, minted: Option<String>) -> Re
 }
 
 /// `POST /deployments/{owner}/{deployment}/tokens`: creates a token. Only this response contains the secret.
-pub(crate) async fn make_token(posted: Posted) -> Answer {
-    let (access, view, _) = deployment::open::<Observe>(&posted, Tab::Overview).await?;
+pub(crate) async fn make_token(posted: FormPost) -> PageResult {
+    let (access, view, _) = deployment::open::<Observe>(&posted, DeploymentTab::Overview).await?;
     let user = access.who().clone();
     let name = format!("Deployment {}", view.deployment.locator);
     let minted = posted.write(move |hub| -> Result<_, Fault> {

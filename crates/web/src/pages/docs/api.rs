@@ -6,14 +6,14 @@ use actix_web::web;
 use askama::Template;
 
 use crate::error_page::PageError;
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::reference::{Reference, ReferenceDocument};
 
 #[derive(Template)]
 #[template(path = "docs/api.html")]
 struct ApiPage<'a> {
-    shell: Shell,
+    shell: LayoutContext,
     made: &'a ReferenceDocument,
     document: String,
     address: String,

@@ -5,21 +5,21 @@ use branchyard_problem_details::{ErrorCode, Explanation};
 
 use crate::error_page::PageError;
 use crate::format::Markup;
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::prose;
 
 #[derive(Template)]
 #[template(path = "docs/errors.html")]
 struct ErrorsPage {
-    shell: Shell,
+    shell: LayoutContext,
     codes: &'static [ErrorCode],
 }
 
 #[derive(Template)]
 #[template(path = "docs/error.html")]
 struct ErrorDocsPage {
-    shell: Shell,
+    shell: LayoutContext,
     code: ErrorCode,
     told: Explanation,
 }

@@ -17,7 +17,7 @@ const LINE: usize = 32;
 const STEP: usize = 24;
 
 /// A database in the tree, in drawing order.
-struct Node {
+struct NetworkNode {
     locator: DatabaseLocator,
     depth: usize,
     /// The line of the parent.

@@ -12,7 +12,7 @@ use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::error_page::{PageError, sentence};
 use crate::format;
 use crate::forms::{Filled, FormPost};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 
 /// Rows previewed, and characters shown of a value.
@@ -29,14 +29,14 @@ struct PreviewColumn {
 }
 
 /// A value of the file, possibly truncated.
-struct Value {
+struct PreviewValue {
     text: String,
     is_null: bool,
 }
 
 /// The outcome of the preview.
-enum Looked {
-    Rows { columns: Vec<Column>, rows: Vec<Vec<Value>> },
+enum PreviewOutcome {
+    Rows { columns: Vec<PreviewColumn>, rows: Vec<Vec<PreviewValue>> },
     Script,
     Refused { detail: String, problems: Vec<RowProblem> },
     TooSlow,
@@ -45,7 +45,7 @@ enum Looked {
 #[derive(Template)]
 #[template(path = "import_upload.html")]
 struct UploadPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     form: Filled,
     file_name: String,
@@ -57,9 +57,9 @@ struct UploadPage {
 }
 
 /// Returns the database and the upload named in the path.
-async fn named(visit: &Visit) -> Result<(DatabaseAccess<Write>, Frame, Upload), Stop> {
-    let (access, frame) = database::open::<Write>(visit, Tab::Imports).await?;
-    let id = UploadId::parse(&visit.segment("upload")).map_err(|_| Stop::nothing_here())?;
+async fn named(visit: &PageContext) -> Result<(DatabaseAccess<Write>, DatabaseFrame, Upload), PageError> {
+    let (access, frame) = database::open::<Write>(visit, DatabaseTab::Imports).await?;
+    let id = UploadId::parse(&visit.segment("upload")).map_err(|_| PageError::nothing_here())?;
     let seen = access.clone();
     let upload = visit
         .read(move |hub| match hub.imports().arrived(&seen, id) {
@@ -108,7 +108,7 @@ async fn page(
     let (id, table) = (upload.id, form.value("table_name").to_owned());
     let preview = visit.run(&visit.state.uploads, move |hub| hub.imports().preview(&access, id, &table, ROWS)).await?;
     Ok(UploadPage {
-        shell: Shell::default(),
+        shell: LayoutContext::default(),
         file_name: form.value("file_name").to_owned(),
         form,
         format: format_name(upload.file_type),

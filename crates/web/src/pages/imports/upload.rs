@@ -23,7 +23,7 @@ use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::error_page::PageError;
 use crate::format;
 use crate::forms::{Filled, FormPost};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
@@ -34,7 +34,7 @@ const FIELDS: &[&str] = &["file", "file_type"];
 #[derive(Template)]
 #[template(path = "import_new.html")]
 struct NewImportPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     form: Filled,
     /// The formats: values and labels of the options.
@@ -45,14 +45,14 @@ struct NewImportPage {
     limit: String,
 }
 
-fn page(visit: &Visit, frame: Frame, form: Filled) -> NewImportPage {
+fn page(visit: &PageContext, frame: DatabaseFrame, form: Filled) -> NewImportPage {
     let formats = std::iter::once(("", "Detect automatically"));
     let formats = formats.chain(FORMATS.iter().map(|(name, .., text)| (*name, *text))).collect();
     let endings = FORMATS.iter().flat_map(|(_, _, endings, _)| endings.iter()).map(|ending| format!(".{ending}"));
     let size = |bytes: u64| format::size(i64::try_from(bytes).unwrap_or(i64::MAX));
     let limit = visit.state.hub.limits().import_bytes;
     NewImportPage {
-        shell: Shell::default(),
+        shell: LayoutContext::default(),
         frame,
         form,
         formats,
@@ -70,7 +70,7 @@ pub(crate) async fn choose(visit: PageContext) -> PageResult {
 }
 
 /// Returns the path of the page that previews the upload.
-fn next(frame: &Frame, upload: &Upload, file_name: &str) -> String {
+fn next(frame: &DatabaseFrame, upload: &Upload, file_name: &str) -> String {
     paths::with_query(&format!("{}/imports/uploads/{}", frame.path, upload.id), &[("name", file_name)])
 }
 
@@ -79,13 +79,13 @@ enum Rejected {
     /// The form lacks this session's token.
     Foreign,
     /// The file or a field is invalid.
-    Refused(Refusal),
+    Refused(ApiError),
     /// The format was neither chosen nor detected.
     Format(&'static str),
 }
 
 /// `POST /{owner}/{database}/imports/new`: uploads the file as a form.
-pub(crate) async fn receive(request: HttpRequest, payload: web::Payload) -> Answer {
+pub(crate) async fn receive(request: HttpRequest, payload: web::Payload) -> PageResult {
     let (body, reader) = upload_channel(payload);
     let (visit, access, frame, boundary) = match ready(&request).await {
         Ok(ready) => ready,
@@ -132,7 +132,7 @@ async fn let_it_end(body: UploadBody) {
     body.drain().await;
 }
 
-fn too_slow() -> Stop {
+fn too_slow() -> PageError {
     Problem::new(ErrorCode::ValidationFailed, "the upload was too slow; try again").into()
 }
 
@@ -172,8 +172,8 @@ fn take(
 }
 
 /// `POST /{owner}/{database}/imports/uploads`: starts an upload in parts.
-pub(crate) async fn open(posted: Posted) -> Answer {
-    let (access, frame) = database::open::<Write>(&posted, Tab::Imports).await?;
+pub(crate) async fn open(posted: FormPost) -> PageResult {
+    let (access, frame) = database::open::<Write>(&posted, DatabaseTab::Imports).await?;
     let file_name = posted.form.line("name");
     let refused = |text: String| Ok(HttpResponse::UnprocessableEntity().json(json!({"error": text})));
     let file_type = match format_of(&posted.form.line("file_type"), &file_name) {
@@ -202,7 +202,7 @@ pub(crate) async fn open(posted: Posted) -> Answer {
 }
 
 /// `PUT /{owner}/{database}/imports/uploads/{upload}/{part}`: stores a part that the script uploads.
-pub(crate) async fn put_part(request: HttpRequest, payload: web::Payload) -> Answer {
+pub(crate) async fn put_part(request: HttpRequest, payload: web::Payload) -> PageResult {
     let (body, mut reader) = upload_channel(payload);
     let (visit, access, id, number) = match part_of(&request).await {
         Ok(ready) => ready,

@@ -13,14 +13,14 @@ use crate::paths;
 const MESSAGE: &str = "Message";
 
 /// A result of an operation.
-pub(crate) struct Link {
+pub(crate) struct OperationLink {
     pub(crate) label: &'static str,
     pub(crate) text: String,
     pub(crate) href: String,
 }
 
 /// An operation as pages show it.
-pub(crate) struct Told {
+pub(crate) struct OperationView {
     pub(crate) title: String,
     pub(crate) href: String,
     /// `Queued`, `Running`, `Succeeded`, `Failed`.
@@ -45,9 +45,9 @@ pub(crate) struct Told {
     pub(crate) problems: Vec<RowProblem>,
 }
 
-impl Told {
+impl OperationView {
     /// Describes an operation of the frame's database. The result is included only if the viewer can see it.
-    pub(crate) fn of(operation: &Operation, frame: &Frame, now: Timestamp, sees_result: bool) -> Self {
+    pub(crate) fn of(operation: &Operation, frame: &DatabaseFrame, now: Timestamp, sees_result: bool) -> Self {
         let (title, mut facts, statements) = work(&operation.work);
         if operation.is_concealed() {
             facts.retain(|(label, _)| *label != MESSAGE);
@@ -147,7 +147,7 @@ fn results(outcome: &Outcome, frame: &DatabaseFrame) -> (Vec<OperationLink>, Opt
         links.push(OperationLink { label: "Database", text: locator.to_string(), href: paths::database(locator) });
     }
     if let Some(pull) = outcome.pull {
-        links.push(Link {
+        links.push(OperationLink {
             label: "Pull request",
             text: format!("#{pull}"),
             href: format!("{}/pulls/{pull}", frame.path),

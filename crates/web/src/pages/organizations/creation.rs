@@ -7,7 +7,7 @@ use branchyard_domain::values::{Description, DisplayName, OwnerName};
 
 use super::BASE_ROLES;
 use crate::forms::{Filled, FormPost};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::pages::database_settings::collaborators::role_named;
 
@@ -16,7 +16,7 @@ const FIELDS: &[&str] = &["name", "display_name", "description", "base_role"];
 #[derive(Template)]
 #[template(path = "organization_new.html")]
 struct NewOrganizationPage {
-    shell: Shell,
+    shell: LayoutContext,
     form: Filled,
     roles: &'static [(&'static str, &'static str)],
 }

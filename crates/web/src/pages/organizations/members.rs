@@ -9,7 +9,7 @@ use super::{MEMBER_ROLES, OrganizationHeader, member_role, member_role_name};
 use crate::error_page::PageError;
 use crate::format::{self, Markup};
 use crate::forms::{Filled, FormPost};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
@@ -27,7 +27,7 @@ struct MemberListRow {
 #[derive(Template)]
 #[template(path = "organization_members.html")]
 struct MembersPage {
-    shell: Shell,
+    shell: LayoutContext,
     head: OrganizationHeader,
     rows: Vec<MemberListRow>,
     next: Option<String>,
@@ -59,11 +59,11 @@ async fn filled(visit: &PageContext, form: Filled) -> Result<MembersPage, PageEr
     };
     let (rows, head) = (found.iter().map(row).collect(), OrganizationHeader::of(&name, role, "Members"));
     let may_manage = role == Some(MemberRole::Owner);
-    Ok(MembersPage { shell: Shell::default(), head, rows, next, roles: MEMBER_ROLES, may_manage, form })
+    Ok(MembersPage { shell: LayoutContext::default(), head, rows, next, roles: MEMBER_ROLES, may_manage, form })
 }
 
 /// `POST /organizations/{organization}/members`: adds a member or changes a role.
-pub(crate) async fn put(posted: Posted) -> Answer {
+pub(crate) async fn put(posted: FormPost) -> PageResult {
     let access: OrganizationAccess<Own> = posted.organization().await?;
     let here = format!("/organizations/{}/members", access.organization().name);
     let mut form = posted.form.again();
@@ -93,7 +93,7 @@ const fn with_article(role: MemberRole) -> &'static str {
 }
 
 /// `POST /organizations/{organization}/members/remove`: removes a member. Members can remove themselves.
-pub(crate) async fn remove(posted: Posted) -> Answer {
+pub(crate) async fn remove(posted: FormPost) -> PageResult {
     let name = posted.form.line("username");
     let is_viewer = posted.user()?.name.as_str().eq_ignore_ascii_case(&name);
     let removed = if is_viewer {

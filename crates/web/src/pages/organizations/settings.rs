@@ -9,7 +9,7 @@ use branchyard_domain::values::{Description, DisplayName};
 use super::{BASE_ROLES, OrganizationHeader};
 use crate::error_page::PageError;
 use crate::forms::{Filled, FormPost};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::pages::database_settings::collaborators::{role_name, role_named};
 
@@ -18,7 +18,7 @@ const FIELDS: &[&str] = &["display_name", "description", "base_role"];
 #[derive(Template)]
 #[template(path = "organization_settings.html")]
 struct SettingsPage {
-    shell: Shell,
+    shell: LayoutContext,
     head: OrganizationHeader,
     form: Filled,
     deletion: Filled,

@@ -5,7 +5,7 @@ use branchyard_domain::access::Read;
 
 use super::{PullHeader, PullTab, edges, open};
 use crate::database::DatabaseFrame;
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::log::{self, CommitLine};
 use crate::page_context::{PageContext, PageResult};
 
@@ -15,7 +15,7 @@ const COMMITS: usize = 200;
 #[derive(Template)]
 #[template(path = "pull_commits.html")]
 struct PullCommitsPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     head: PullHeader,
     commits: Vec<CommitLine>,

@@ -9,7 +9,7 @@ use super::{PullHeader, PullTab, edges, open, trouble};
 use crate::changes::CHARACTERS;
 use crate::database::DatabaseFrame;
 use crate::format;
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 use crate::rows;
@@ -27,7 +27,7 @@ const COLUMNS: usize = 30;
 
 /// A cell of one side.
 struct SideCell {
-    cell: Option<rows::Cell>,
+    cell: Option<rows::CellView>,
     /// Whether the value differs from the base.
     is_changed: bool,
 }
@@ -41,7 +41,7 @@ struct SideRow {
 }
 
 /// A conflict.
-struct Shown {
+struct ConflictView {
     key: String,
     detail: Option<String>,
     columns: Vec<String>,
@@ -62,7 +62,7 @@ struct ConflictTable {
 #[derive(Template)]
 #[template(path = "pull_conflicts.html")]
 struct ConflictsPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     head: PullHeader,
     tables: Vec<ConflictTable>,
@@ -115,7 +115,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
 }
 
 /// Groups the conflicts, which are ordered by table.
-fn tables(found: &[Conflict], path: &str, branches: &(String, String)) -> Vec<Table> {
+fn tables(found: &[Conflict], path: &str, branches: &(String, String)) -> Vec<ConflictTable> {
     let is_cut = found.len() == LOOKED_AT;
     let groups: Vec<&[Conflict]> = found.chunk_by(|a, b| a.table == b.table).collect();
     let last = groups.len();

@@ -10,12 +10,13 @@ use branchyard_domain::ports::OperationFilter;
 use branchyard_domain::values::{CommentId, LongText, Timestamp};
 use branchyard_http_common::{bound, open_token, token};
 
-use super::{Head, PullTab, edges, open, read, trouble};
-use crate::database::Frame;
-use crate::error_page::{Stop, sentence};
+use super::{PullHeader, PullTab, edges, open, read, trouble};
+use crate::activity_feed;
+use crate::database::DatabaseFrame;
+use crate::error_page::{PageError, sentence};
 use crate::format::{self, Markup};
 use crate::forms::{Filled, FormPost};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::markdown;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
@@ -37,20 +38,20 @@ struct CommentView {
 }
 
 /// An event of the pull request.
-struct Done {
+struct ActivityView {
     by: String,
     word: &'static str,
     when: Markup,
 }
 
 /// An entry of the conversation, which is ordered by time.
-enum Entry {
-    Said(Said),
-    Done(Done),
+enum ConversationEntry {
+    Said(CommentView),
+    Done(ActivityView),
 }
 
 /// The merge of the pull request.
-struct End {
+struct MergeView {
     by: String,
     when: Markup,
     /// The merge commit.
@@ -75,7 +76,7 @@ enum Merging {
 #[derive(Template)]
 #[template(path = "pull.html")]
 struct PullPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     head: PullHeader,
     description: Option<Markup>,
@@ -132,7 +133,7 @@ async fn page<L: Level>(
     pull: Pull,
     head: PullHeader,
     form: Filled,
-) -> Result<impl FnOnce(Shell) -> PullPage, PageError> {
+) -> Result<impl FnOnce(LayoutContext) -> PullPage, PageError> {
     let bound = bound(&["comments page", &access.database().id.to_string(), &pull.number.to_string()]);
     let key: Option<(i64, String)> =
         visit.parameter("page").and_then(|page| open_token(&visit.state.keys, &bound, &page));
@@ -214,7 +215,7 @@ fn said(comment: PullComment, now: Timestamp) -> CommentView {
 }
 
 /// Converts closing and reopening to events. Opening and merging are shown at the start and the end of the conversation.
-fn trace(activity: Activity, now: Timestamp) -> Option<Done> {
+fn trace(activity: Activity, now: Timestamp) -> Option<ActivityView> {
     let ActivityKind::Pull { action, .. } = activity.kind else { return None };
     match action {
         PullAction::Opened | PullAction::Merged => None,

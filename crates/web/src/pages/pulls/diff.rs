@@ -6,13 +6,13 @@ use branchyard_domain::access::Read;
 use super::{PullHeader, PullTab, edges, open};
 use crate::changes::{self, Changes, ChangesQuery};
 use crate::database::DatabaseFrame;
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 
 #[derive(Template)]
 #[template(path = "pull_diff.html")]
 struct DiffPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     head: PullHeader,
     changes: Result<Changes, String>,

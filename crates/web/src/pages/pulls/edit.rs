@@ -10,14 +10,14 @@ use super::{PullHeader, PullTab, open};
 use crate::database::DatabaseFrame;
 use crate::error_page::PageError;
 use crate::forms::{Filled, FormPost};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::pages::confirm::{self, ConfirmQuestion};
 
 #[derive(Template)]
 #[template(path = "pull_edit.html")]
 struct EditPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     head: PullHeader,
     form: Filled,
@@ -79,7 +79,7 @@ pub(crate) async fn ask_to_withdraw(visit: PageContext) -> PageResult {
     let (access, frame, pull, head) = open::<Participate>(&visit, PullTab::Conversation).await?;
     let (owner, name) = (frame.owner.clone(), frame.name.clone());
     visit.read(move |hub| hub.pulls().withdrawable(access.caller(), &owner, &name, pull.number)).await?;
-    let question = Question {
+    let question = ConfirmQuestion {
         title: format!("Withdraw pull request #{}?", head.number),
         text: "Its commits and changes are hidden right away. The pull request is closed and can't be reopened."
             .to_owned(),

@@ -8,7 +8,7 @@ use branchyard_domain::values::PullNumber;
 use super::state_of;
 use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::format::{self, Markup};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
@@ -23,7 +23,7 @@ const STATES: [(&str, &str, Option<PullStanding>); 4] = [
 ];
 
 /// A pull request in the list.
-struct Item {
+struct PullItem {
     number: PullNumber,
     title: String,
     href: String,
@@ -40,7 +40,7 @@ type Choice = (&'static str, String, bool);
 #[derive(Template)]
 #[template(path = "pulls.html")]
 struct PullsPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     state: &'static str,
     states: Vec<Choice>,

@@ -15,7 +15,7 @@ use crate::page_context::PageResult;
 use crate::settled;
 
 /// Queues the merge. The page of the pull request shows its progress.
-pub(crate) async fn send(posted: Posted) -> Answer {
+pub(crate) async fn send(posted: FormPost) -> PageResult {
     let (access, _, pull, head) = open::<Write>(&posted, PullTab::Conversation).await?;
     let message = match LongText::parse(posted.form.text("message")) {
         Ok(message) => message,

@@ -17,8 +17,8 @@ use branchyard_domain::usecases::PullEdges;
 use branchyard_domain::values::PullNumber;
 
 use crate::changes::Brings;
-use crate::database::{self, Frame, Tab};
-use crate::error_page::{Stop, sentence};
+use crate::database::{self, DatabaseFrame, DatabaseTab};
+use crate::error_page::{PageError, sentence};
 use crate::format::{self, Markup};
 use crate::page_context::PageContext;
 use crate::paths;
@@ -33,7 +33,7 @@ enum PullTab {
 }
 
 /// The frame of the pages of a pull request.
-struct Head {
+struct PullHeader {
     number: PullNumber,
     title: String,
     /// The path of the pull request's page.
@@ -105,8 +105,11 @@ fn state_of(state: &PullState) -> &'static str {
 }
 
 /// Opens the database named in the path with access level `L`, and reads the pull request named in the path.
-async fn open<L: Level>(visit: &Visit, active: PullTab) -> Result<(DatabaseAccess<L>, Frame, Pull, Head), Stop> {
-    let (access, frame) = database::open::<L>(visit, Tab::Pulls).await?;
+async fn open<L: Level>(
+    visit: &PageContext,
+    active: PullTab,
+) -> Result<(DatabaseAccess<L>, DatabaseFrame, Pull, PullHeader), PageError> {
+    let (access, frame) = database::open::<L>(visit, DatabaseTab::Pulls).await?;
     let (pull, head) = read(visit, &access, &frame, active).await?;
     Ok((access, frame, pull, head))
 }

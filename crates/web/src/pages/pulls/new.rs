@@ -9,11 +9,11 @@ use branchyard_domain::values::{LongText, PullNumber, Title};
 use branchyard_http_common::ApiError;
 
 use super::trouble;
-use crate::changes::{self, Asked, Changes};
-use crate::database::{self, Frame, Tab};
-use crate::error_page::{Stop, sentence};
-use crate::forms::{Filled, Posted};
-use crate::layout::Shell;
+use crate::changes::{self, Changes, ChangesQuery};
+use crate::database::{self, DatabaseFrame, DatabaseTab};
+use crate::error_page::{PageError, sentence};
+use crate::forms::{Filled, FormPost};
+use crate::layout::LayoutContext;
 use crate::log::{self, CommitLine};
 use crate::page_context::{PageContext, PageResult};
 
@@ -24,7 +24,7 @@ const COMMITS: usize = 50;
 
 /// The chosen source and target.
 #[derive(Debug, Clone, Default)]
-struct Ends {
+struct ChosenRefs {
     /// Owner and name of the source database.
     source: (String, String),
     from: String,
@@ -50,7 +50,7 @@ enum Merges {
 }
 
 /// The preview of the pull request.
-struct Preview {
+struct PullPreviewView {
     commits: Vec<CommitLine>,
     has_more_commits: bool,
     changes: Changes,
@@ -58,10 +58,10 @@ struct Preview {
 }
 
 /// The outcome of the preview.
-enum Looked {
+enum CompareOutcome {
     /// No source branch has been chosen yet.
     NotYet,
-    At(Box<Preview>),
+    At(Box<PullPreviewView>),
     /// The commits of the source must be fetched first.
     Unprepared,
     /// The commits of the source are being fetched.
@@ -75,13 +75,13 @@ enum Looked {
 #[derive(Template)]
 #[template(path = "pull_new.html")]
 struct NewPullPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     ends: ChosenRefs,
     sources: Vec<String>,
     from_branches: Vec<String>,
     to_branches: Vec<String>,
-    looked: Looked,
+    looked: CompareOutcome,
     /// Whether the pull request makes a private branch public.
     publishes: bool,
     form: Filled,
@@ -97,8 +97,8 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
 }
 
 /// `POST /{owner}/{database}/pulls/new/prepare`: fetches the commits that the preview needs.
-pub(crate) async fn prepare(posted: Posted) -> Answer {
-    let (access, frame) = database::open::<Participate>(&posted, Tab::Pulls).await?;
+pub(crate) async fn prepare(posted: FormPost) -> PageResult {
+    let (access, frame) = database::open::<Participate>(&posted, DatabaseTab::Pulls).await?;
     let line = |name: &str| posted.form.line(name);
     let ends = ChosenRefs::new(&frame, &line("source"), line("from"), line("to"));
     let path = address(&frame, &ends);
@@ -111,13 +111,13 @@ pub(crate) async fn prepare(posted: Posted) -> Answer {
         Err(error) => match refused(error) {
             Ok(_) => posted.redirect(&path),
             Err(error @ PullError::TooManyPreviews) => posted.redirect_saying(&path, &format!("No preview: {error}.")),
-            Err(error) => Err(Stop::refused(error.into(), posted.request())),
+            Err(error) => Err(PageError::refused(error.into(), posted.request())),
         },
     }
 }
 
 /// Returns the path of this page with both branches chosen.
-fn address(frame: &Frame, ends: &Ends) -> String {
+fn address(frame: &DatabaseFrame, ends: &ChosenRefs) -> String {
     let source = format!("{}/{}", ends.source.0, ends.source.1);
     let path = format!("{}/pulls/new", frame.path);
     crate::paths::with_query(&path, &[("source", &source), ("from", &ends.from), ("to", &ends.to)])
@@ -146,9 +146,9 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
         match posted.write(move |hub| Ok::<_, Fault>(hub.pulls().open(&of, wanted, None))).await? {
             Ok(pull) => return posted.redirect(&format!("{pulls}/{}", pull.number)),
             Err(error) => match refused(error) {
-                Ok(Looked::Refused(text)) => form.fault("", text),
+                Ok(CompareOutcome::Refused(text)) => form.fault("", text),
                 Ok(_) => form.fault("", "A pull request for these branches is already open."),
-                Err(error) => return Err(Stop::refused(error.into(), posted.request())),
+                Err(error) => return Err(PageError::refused(error.into(), posted.request())),
             },
         }
     }
@@ -157,19 +157,19 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
 }
 
 /// Converts errors that the user can act on to an outcome of the preview. Other errors are returned unchanged.
-fn refused(error: PullError) -> Result<Looked, PullError> {
+fn refused(error: PullError) -> Result<CompareOutcome, PullError> {
     match error {
         PullError::Duplicate(number) => Ok(CompareOutcome::Duplicate(number)),
         PullError::NoSuchSource => {
-            Ok(Looked::Refused("The source database doesn't exist, or you don't have access.".to_owned()))
+            Ok(CompareOutcome::Refused("The source database doesn't exist, or you don't have access.".to_owned()))
         }
         error @ (PullError::OtherNetwork(_)
         | PullError::SameBranch
         | PullError::NoSuchBranch { .. }
         | PullError::OtherTarget(_)
         | PullError::SourceDenied
-        | PullError::BranchMissing(_)) => Ok(Looked::Refused(sentence(&error.to_string()))),
-        PullError::NeedsPublish => Ok(Looked::Refused(
+        | PullError::BranchMissing(_)) => Ok(CompareOutcome::Refused(sentence(&error.to_string()))),
+        PullError::NeedsPublish => Ok(CompareOutcome::Refused(
             "The source database is private. Select the box that makes the branch visible to everyone, then open the pull request.".to_owned(),
         )),
         other => Err(other),
@@ -182,7 +182,7 @@ async fn page(
     frame: DatabaseFrame,
     ends: ChosenRefs,
     form: Filled,
-) -> Result<impl FnOnce(Shell) -> NewPullPage, PageError> {
+) -> Result<impl FnOnce(LayoutContext) -> NewPullPage, PageError> {
     let offered = offered(visit, access, &ends).await?;
     let (looked, publishes) = match ends.from.is_empty() {
         true => (CompareOutcome::NotYet, false),
@@ -204,7 +204,7 @@ async fn page(
 }
 
 /// Suggests a title: the message of a single commit, otherwise the name of the branch.
-fn suggested(preview: &Preview, ends: &Ends) -> String {
+fn suggested(preview: &PullPreviewView, ends: &ChosenRefs) -> String {
     match &preview.commits[..] {
         [only] => only.message.chars().take(Title::MAX).collect(),
         _ => ends.from.clone(),
@@ -246,7 +246,7 @@ async fn offered(
 }
 
 /// The data of the preview.
-struct Found {
+struct PullComparison {
     edges: PullEdges,
     entries: Vec<branchyard_domain::entities::LogEntry>,
     is_cut: bool,

@@ -8,7 +8,7 @@ use super::{SettingsNav, sections};
 use crate::error_page::PageError;
 use crate::format::{self, Markup};
 use crate::forms::{Filled, FormPost};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
@@ -23,7 +23,7 @@ struct InvitationItem {
 #[derive(Template)]
 #[template(path = "settings/invitations.html")]
 struct InvitationsPage {
-    shell: Shell,
+    shell: LayoutContext,
     sections: SettingsNav,
     here: &'static str,
     form: Filled,
@@ -35,7 +35,7 @@ async fn fill(
     visit: &PageContext,
     form: Filled,
     link: Option<String>,
-) -> Result<impl FnOnce(Shell) -> InvitationsPage + use<>, PageError> {
+) -> Result<impl FnOnce(LayoutContext) -> InvitationsPage + use<>, PageError> {
     let user = visit.user()?;
     let found = visit.read(move |hub| hub.invitations().list(&user)).await?;
     let now = visit.state.hub.now();
@@ -58,7 +58,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
 }
 
 /// `POST /settings/invitations`. Only this response contains the link.
-pub(crate) async fn create(posted: Posted) -> Answer {
+pub(crate) async fn create(posted: FormPost) -> PageResult {
     let user = posted.user()?;
     let minted = posted
         .write(move |hub| -> Result<_, SignUpError> {

@@ -10,7 +10,7 @@ pub(super) mod usage;
 use crate::page_context::{PageContext, PageResult};
 
 /// The navigation between the sections: labels and paths.
-type Sections = Vec<(&'static str, &'static str)>;
+type SettingsNav = Vec<(&'static str, &'static str)>;
 
 fn sections(visit: &PageContext) -> SettingsNav {
     let mut sections = vec![

@@ -7,23 +7,23 @@ use branchyard_domain::errors::{Fault, SignInError};
 
 use super::{SettingsNav, sections};
 use crate::forms::{Filled, FormPost};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
+use crate::page_context::{PageContext, PageResult};
 use crate::pages::sign_in::too_many_attempts;
-use crate::visit::{Answer, Visit};
 
 const HERE: &str = "/settings/password";
 
 #[derive(Template)]
 #[template(path = "settings/password.html")]
 struct PasswordPage {
-    shell: Shell,
+    shell: LayoutContext,
     sections: SettingsNav,
     here: &'static str,
     form: Filled,
     has_password: bool,
 }
 
-fn fill(visit: &PageContext, form: Filled) -> impl FnOnce(Shell) -> PasswordPage {
+fn fill(visit: &PageContext, form: Filled) -> impl FnOnce(LayoutContext) -> PasswordPage {
     let sections = sections(visit);
     let has_password = visit.caller.user().is_some_and(|user| user.password_hash.is_some());
     move |shell| PasswordPage { shell, sections, here: HERE, form, has_password }

@@ -9,13 +9,13 @@ use branchyard_domain::values::{Description, DisplayName, EmailAddress, WebAddre
 
 use super::{SettingsNav, sections};
 use crate::forms::{Filled, FormPost};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 
 #[derive(Template)]
 #[template(path = "settings/profile.html")]
 struct ProfilePage {
-    shell: Shell,
+    shell: LayoutContext,
     sections: SettingsNav,
     here: &'static str,
     form: Filled,
@@ -34,7 +34,12 @@ fn said(user: &User) -> Filled {
         .with("website", said(&user.website_url))
 }
 
-fn fill(visit: &PageContext, user: &User, form: Filled, email_form: Filled) -> impl FnOnce(Shell) -> ProfilePage {
+fn fill(
+    visit: &PageContext,
+    user: &User,
+    form: Filled,
+    email_form: Filled,
+) -> impl FnOnce(LayoutContext) -> ProfilePage {
     let sections = sections(visit);
     let emails = user.emails.iter().map(|email| (email.address.clone(), email.is_primary)).collect();
     move |shell| ProfilePage { shell, sections, here: HERE, form, emails, email_form }

@@ -8,7 +8,7 @@ use super::{SettingsNav, sections};
 use crate::error_page::PageError;
 use crate::format::{self, Markup};
 use crate::forms::FormPost;
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::session::CookieKind;
 
@@ -26,7 +26,7 @@ struct SessionItem {
 #[derive(Template)]
 #[template(path = "settings/sessions.html")]
 struct SessionsPage {
-    shell: Shell,
+    shell: LayoutContext,
     sections: SettingsNav,
     here: &'static str,
     sessions: Vec<SessionItem>,
@@ -67,7 +67,7 @@ pub(crate) async fn end_all(posted: FormPost) -> PageResult {
     posted.write(move |hub| -> Result<_, Fault> { hub.sessions().end_all(&user, kept) }).await?;
     match kept {
         Some(_) => posted.redirect_saying(HERE, "You were signed out on all other devices."),
-        None => posted.redirect_with("/sign-in", [Jar::Session.clear(&posted.state)]),
+        None => posted.redirect_with("/sign-in", [CookieKind::Session.clear(&posted.state)]),
     }
 }
 

@@ -9,7 +9,7 @@ use super::{SettingsNav, sections};
 use crate::error_page::PageError;
 use crate::format::{self, Markup};
 use crate::forms::{Filled, FormPost};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
@@ -29,7 +29,7 @@ struct TokenItem {
 #[derive(Template)]
 #[template(path = "settings/tokens.html")]
 struct TokensPage {
-    shell: Shell,
+    shell: LayoutContext,
     sections: SettingsNav,
     here: &'static str,
     form: Filled,
@@ -43,7 +43,7 @@ struct TokensPage {
 #[derive(Template)]
 #[template(path = "settings/delete_token.html")]
 struct DeletePage {
-    shell: Shell,
+    shell: LayoutContext,
     sections: SettingsNav,
     here: &'static str,
     name: String,
@@ -62,7 +62,7 @@ async fn fill(
     visit: &PageContext,
     form: Filled,
     minted: Option<String>,
-) -> Result<impl FnOnce(Shell) -> TokensPage + use<>, PageError> {
+) -> Result<impl FnOnce(LayoutContext) -> TokensPage + use<>, PageError> {
     let user = visit.user()?;
     let after = visit.parameter("after").and_then(|text| TokenId::parse(&text).ok());
     let mut found: Vec<Token> = visit.read(move |hub| hub.tokens().list(&user, after, PAGE + 1)).await?;
@@ -101,7 +101,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
 }
 
 /// `POST /settings/tokens`. Only this response contains the secret.
-pub(crate) async fn create(posted: Posted) -> Answer {
+pub(crate) async fn create(posted: FormPost) -> PageResult {
     let user = posted.user()?;
     let mut form = posted.form.again();
     let expiry = form.checked("expires", TokenExpiry::parse(&posted.form.line("expires")));
@@ -140,7 +140,7 @@ pub(crate) async fn create(posted: Posted) -> Answer {
 /// `GET /settings/tokens/{id}/delete`
 pub(crate) async fn ask(visit: PageContext) -> PageResult {
     let user = visit.user()?;
-    let id = TokenId::parse(&visit.segment("id")).map_err(|_| Stop::nothing_here())?;
+    let id = TokenId::parse(&visit.segment("id")).map_err(|_| PageError::nothing_here())?;
     // The number of tokens per user is limited, so one request reads them all.
     let all = visit.read(move |hub| hub.tokens().list(&user, None, usize::from(u16::MAX))).await?;
     let token = all.into_iter().find(|token| token.id == id).ok_or_else(PageError::nothing_here)?;

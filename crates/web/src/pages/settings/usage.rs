@@ -8,7 +8,7 @@ use chrono::{DateTime, Datelike as _, Months, NaiveDate};
 
 use super::{SettingsNav, sections};
 use crate::deployment;
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::money;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
@@ -36,7 +36,7 @@ impl Month {
     }
 
     /// Returns the month of the query (`?month=`). Invalid and future months mean the current month.
-    pub(crate) fn asked(visit: &Visit, now: Timestamp) -> Self {
+    pub(crate) fn asked(visit: &PageContext, now: Timestamp) -> Self {
         let asked = visit.parameter("month").and_then(|text| Self::parse(&text));
         asked.filter(|month| *month <= Self::at(now)).unwrap_or_else(|| Self::at(now))
     }
@@ -121,7 +121,7 @@ impl OwnerUsageView {
 #[derive(Template)]
 #[template(path = "settings/usage.html")]
 struct UsagePage {
-    shell: Shell,
+    shell: LayoutContext,
     sections: SettingsNav,
     here: &'static str,
     month: String,

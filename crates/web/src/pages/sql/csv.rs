@@ -12,11 +12,11 @@ use branchyard_http_common::{CsvFile, Ending, First, download_channel};
 use branchyard_problem_details::{ErrorCode, Problem};
 
 use super::read::explained;
-use crate::database::{self, Tab};
-use crate::visit::{Answer, Visit};
+use crate::database::{self, DatabaseTab};
+use crate::page_context::{PageContext, PageResult};
 
 /// How the download ended: `Err` contains the error of the statement.
-type End = Result<(), String>;
+type CsvEnd = Result<(), String>;
 
 /// `GET /{owner}/{database}/sql.csv?q=…&ref=…`
 pub(crate) async fn get(visit: PageContext) -> PageResult {

@@ -15,7 +15,7 @@ use crate::changes::CHARACTERS;
 use crate::database::{self, DatabaseFrame, DatabaseTab, ShownVersion};
 use crate::error_page::PageError;
 use crate::format;
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 use crate::rows::{self, CellKind};
@@ -78,7 +78,7 @@ impl RowSink for ResultRows {
     }
 }
 
-impl Rows {
+impl ResultRows {
     /// Determines which columns contain numbers.
     fn align(&mut self) {
         for (place, heading) in self.headings.iter_mut().enumerate() {
@@ -90,19 +90,19 @@ impl Rows {
 }
 
 /// A result as the page shows it.
-struct Shown {
-    rows: Rows,
+struct ResultView {
+    rows: ResultRows,
     /// The number of rows and the time taken.
     summary: String,
     csv: String,
 }
 
 /// The outcome of a statement.
-enum Outcome {
+enum ReadOutcome {
     /// No statement was entered.
     Nothing,
     /// The statement returned rows.
-    Rows(Shown),
+    Rows(ResultView),
     /// The statement failed.
     Failed(String),
     /// The statement changes data, or there are several statements. Contains the path of the editor if the viewer can write.
@@ -112,12 +112,12 @@ enum Outcome {
 #[derive(Template)]
 #[template(path = "sql.html")]
 struct SqlPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     at: ShownVersion,
     q: String,
     outlines: Outlines,
-    outcome: Outcome,
+    outcome: ReadOutcome,
     /// The URL of the same query in the API.
     api: String,
 }
@@ -134,8 +134,8 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let outlines = visit.read(move |hub| outlines(hub, &of, &commit)).await?;
     let max = visit.state.config.sql.max_statement_bytes_get;
     let outcome = match q.len() {
-        _ if q.trim().is_empty() => Outcome::Nothing,
-        long if long > max => Outcome::Failed(format!(
+        _ if q.trim().is_empty() => ReadOutcome::Nothing,
+        long if long > max => ReadOutcome::Failed(format!(
             "This statement has {long} bytes; a URL can hold {max}. Send it to the API with POST instead."
         )),
         _ => run(&visit, &access, &frame, &at, &q).await?,
@@ -172,7 +172,7 @@ async fn run(
         ReadEnd::Failed(SqlFailure::NotARead | SqlFailure::SeveralStatements) => {
             Ok(ReadOutcome::Writes(frame.may_write.then(|| write_address(frame, q))))
         }
-        ReadEnd::Failed(failure) => Ok(Outcome::Failed(explained(&failure))),
+        ReadEnd::Failed(failure) => Ok(ReadOutcome::Failed(explained(&failure))),
     }
 }
 
@@ -193,7 +193,7 @@ async fn collect(
     q: &str,
 ) -> Result<(ReadEnd, ResultRows), PageError> {
     let slot = visit.read_slot()?;
-    let canceled = Canceled::default();
+    let canceled = CancellationToken::default();
     // Cancels the statement if the client disconnects.
     let _waiting = Waiting::new(&canceled);
     let timeout = Duration::from_millis(visit.state.config.sql.default_timeout_ms);

@@ -7,10 +7,10 @@ use branchyard_domain::usecases::SqlWrite;
 use branchyard_domain::values::{LongText, RefName};
 
 use super::{Outlines, outlines};
-use crate::database::{self, Frame, Tab};
-use crate::error_page::{Stop, sentence};
-use crate::forms::{Filled, Posted};
-use crate::layout::Shell;
+use crate::database::{self, DatabaseFrame, DatabaseTab};
+use crate::error_page::{PageError, sentence};
+use crate::forms::{Filled, FormPost};
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::settled;
 
@@ -20,7 +20,7 @@ const OFFERED: usize = 100;
 #[derive(Template)]
 #[template(path = "sql_write.html")]
 struct WritePage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     form: Filled,
     branches: Vec<String>,
@@ -28,7 +28,7 @@ struct WritePage {
 }
 
 /// The suggestions of the form, and whether the requested ref is a branch.
-struct Prepared {
+struct WriteForm {
     branches: Vec<String>,
     outlines: Outlines,
     is_branch: bool,
@@ -102,7 +102,7 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
         Err(error @ (OperationError::QueueFull(_) | OperationError::NoSuchBranch(_))) => {
             refuse(form.wrong("", sentence(&error.to_string())))
         }
-        Err(error) => Err(Stop::refused(error.into(), posted.request())),
+        Err(error) => Err(PageError::refused(error.into(), posted.request())),
     }
 }
 

@@ -5,10 +5,10 @@ use branchyard_domain::access::{DatabaseAccess, Read};
 use branchyard_domain::entities::{Operation, OperationStatus, Outcome, Work};
 use branchyard_domain::values::OperationId;
 
-use crate::database::{self, Frame, Tab};
-use crate::error_page::{Stop, sentence};
+use crate::database::{self, DatabaseFrame, DatabaseTab};
+use crate::error_page::{PageError, sentence};
 use crate::format::{self, Markup};
-use crate::layout::Shell;
+use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 
@@ -16,11 +16,11 @@ use crate::paths;
 const SHOWN: usize = 8_192;
 
 /// The status of the write.
-enum Standing {
+enum WriteStatus {
     /// The write is queued or running.
     Waiting(&'static str),
     /// The write succeeded.
-    Done(Done),
+    Done(WrittenOutcome),
     /// The write succeeded, but its commit is no longer reachable, for example because the branch was deleted.
     Concealed,
     /// The write failed and changed nothing.
@@ -39,7 +39,7 @@ struct WrittenOutcome {
 #[derive(Template)]
 #[template(path = "sql_written.html")]
 struct WrittenPage {
-    shell: Shell,
+    shell: LayoutContext,
     frame: DatabaseFrame,
     standing: WriteStatus,
     branch: String,
@@ -60,11 +60,11 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     };
     let (from, branch) = (from_branch.to_string(), to_branch.to_string());
     let standing = match operation.status {
-        _ if is_concealed => Standing::Concealed,
-        OperationStatus::Queued => Standing::Waiting("Queued…"),
-        OperationStatus::Running => Standing::Waiting("Running…"),
-        OperationStatus::Succeeded(outcome) => Standing::Done(done(&frame, outcome, &from, &branch)),
-        OperationStatus::Failed(failure) => Standing::Failed(sentence(&failure.detail)),
+        _ if is_concealed => WriteStatus::Concealed,
+        OperationStatus::Queued => WriteStatus::Waiting("Queued…"),
+        OperationStatus::Running => WriteStatus::Waiting("Running…"),
+        OperationStatus::Succeeded(outcome) => WriteStatus::Done(done(&frame, outcome, &from, &branch)),
+        OperationStatus::Failed(failure) => WriteStatus::Failed(sentence(&failure.detail)),
     };
     let editor = format!("{}/sql/write", frame.path);
     let end = statements.char_indices().nth(SHOWN).map(|(end, _)| end);
@@ -77,8 +77,8 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
 }
 
 /// Returns the operation named in the path, if it belongs to this database.
-async fn operation(visit: &Visit, access: &DatabaseAccess<Read>) -> Result<Operation, Stop> {
-    let id = OperationId::parse(&visit.segment("operation")).map_err(|_| Stop::nothing_here())?;
+async fn operation(visit: &PageContext, access: &DatabaseAccess<Read>) -> Result<Operation, PageError> {
+    let id = OperationId::parse(&visit.segment("operation")).map_err(|_| PageError::nothing_here())?;
     let caller = visit.caller.clone();
     let found = visit.read(move |hub| hub.operations().get(&caller, id)).await?;
     if found.database_id == access.database().id { Ok(found) } else { Err(PageError::nothing_here()) }
