@@ -273,7 +273,7 @@ fn peak_kb() -> u64 {
 }
 
 /// The message with which rusqlite panics, and catches the panic, if an authorizer is called with a name that is not
-/// UTF-8, as in `pragma_table_info(x'ff')`. The panic refuses such a statement (docs/decisions.md).
+/// UTF-8, as in `pragma_table_info(x'ff')`. The panic refuses such a statement (docs/decisions/0004-one-sqlite-in-the-process.md).
 const REFUSED_BY_PANIC: &str = "received non-utf8 string as authorizer param";
 
 /// Records the panics on this thread, including caught ones.
