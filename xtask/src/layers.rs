@@ -23,11 +23,12 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("system", Uses::Only(&["domain"])),
     ("deployment-proxy", Uses::Only(&["http-common", "deployments", "domain", "auth"])),
     ("executor", Uses::Only(&["domain"])),
-    ("http-common", Uses::Only(&["executor", "domain", "deployments", "auth", "problem-details"])),
+    ("http-common", Uses::Only(&["executor", "domain", "deployments", "auth", "problem-details", "openapi"])),
     ("api-v2", ADAPTER),
     ("api-v1alpha1", ADAPTER),
-    ("api-hosted-v1", Uses::Only(&["http-common", "deployments", "domain", "problem-details"])),
+    ("api-hosted-v1", Uses::Only(&["http-common", "deployments", "domain", "problem-details", "openapi"])),
     ("web", Uses::Only(&["http-common", "deployments", "domain", "auth", "problem-details"])),
+    ("openapi", Uses::Only(&["problem-details"])),
     ("openapi-check", Uses::Only(&[])),
     ("shapes", Uses::Only(&[])),
     ("testkit", Uses::All),
@@ -36,7 +37,7 @@ const ALLOWED: &[(&str, Uses)] = &[
 ];
 
 /// An adapter translates. It never reaches the engine, the store or another adapter.
-const ADAPTER: Uses = Uses::Only(&["http-common", "domain", "problem-details"]);
+const ADAPTER: Uses = Uses::Only(&["http-common", "domain", "problem-details", "openapi"]);
 
 #[derive(Clone, Copy)]
 enum Uses {

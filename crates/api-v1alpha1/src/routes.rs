@@ -2,7 +2,7 @@
 
 use actix_web::middleware::from_fn;
 use actix_web::{HttpResponse, Scope, web};
-use branchyard_http_common::{AnonymousBodies, BodyTypes, Credentials, Endpoint, HandlerError, RequestPolicy, layer};
+use branchyard_http_common::{AnonymousBodies, BodyTypes, Credentials, HandlerError, RequestPolicy, Route, layer};
 
 use crate::deprecation::deprecation;
 use crate::handlers::{
@@ -26,13 +26,9 @@ pub fn configure(config: &mut web::ServiceConfig) {
     config.service(scope(crate::CSV, csv(), Vec::new()));
 }
 
-/// Creates a scope with the layer of all versions, and around it the headers of this version.
-fn scope(
-    base: &str,
-    endpoints: Vec<Endpoint>,
-    first: Vec<Endpoint>,
-) -> impl actix_web::dev::HttpServiceFactory + 'static {
-    // Error responses repeat the body, even to a caller without a credential.
+/// The layer of all versions, and around it what this one adds to every answer.
+fn scope(base: &str, endpoints: Vec<Route>, first: Vec<Route>) -> impl actix_web::dev::HttpServiceFactory + 'static {
+    // A refusal repeats what the body says, also to a caller without a credential.
     let mut scope: Scope = web::scope(base).app_data(MANNERS).app_data(AnonymousBodies::Short);
     for endpoint in first.into_iter().chain(endpoints) {
         scope = scope.service(endpoint.into_resource());
@@ -46,7 +42,7 @@ async fn no_route() -> Result<HttpResponse, HandlerError> {
 
 /// Returns every route as a method and a path, for tests that cover all routes.
 pub fn routes() -> Vec<(&'static str, String)> {
-    let of = |base: &'static str, endpoint: Endpoint| {
+    let of = |base: &'static str, endpoint: Route| {
         let methods: Vec<&'static str> = endpoint.methods().iter().copied().filter(|m| *m != "HEAD").collect();
         let paths = spelled(&format!("{base}{}", endpoint.path()));
         paths.into_iter().flat_map(move |path| methods.clone().into_iter().map(move |method| (method, path.clone())))
@@ -68,18 +64,18 @@ fn spelled(path: &str) -> Vec<String> {
     }
 }
 
-fn document() -> Vec<Endpoint> {
-    vec![Endpoint::at("/openapi.json").get(document::get_openapi_document)]
+fn document() -> Vec<Route> {
+    vec![Route::at("/openapi.json").get(document::get_openapi_document)]
 }
 
-/// Returns the routes below [`crate::BASE`]. The read route matches every path of two or more segments that no other route matches.
-fn api() -> Vec<Endpoint> {
-    let at = |rest: &str| Endpoint::at(&format!("/{{owner}}/{{database}}{rest}"));
+/// Every route below [`crate::BASE`]. A read takes every path of two or more pieces that no other route has.
+fn api() -> Vec<Route> {
+    let at = |rest: &str| Route::at(&format!("/{{owner}}/{{database}}{rest}"));
     vec![
-        Endpoint::at("/user").get(user::get_user),
-        Endpoint::at("/database").post(databases::create_database),
-        Endpoint::at("/fork").get(forks::poll_fork).post(forks::fork_database),
-        Endpoint::at("/users/{username}/operations").get(operations::list_user_operations),
+        Route::at("/user").get(user::get_user),
+        Route::at("/database").post(databases::create_database),
+        Route::at("/fork").get(forks::poll_fork).post(forks::fork_database),
+        Route::at("/users/{username}/operations").get(operations::list_user_operations),
         at("/write").get(writes::poll_write),
         at("/write/{branches:.*}").post(writes::write),
         at("/forks").get(forks::list_forks).post(forks::create_fork),
@@ -99,7 +95,7 @@ fn api() -> Vec<Endpoint> {
     ]
 }
 
-/// Returns the routes below [`crate::CSV`].
-fn csv() -> Vec<Endpoint> {
-    vec![Endpoint::at("/{owner}/{database}/{rest:.+}").get(exports::download)]
+/// Every route below [`crate::CSV`].
+fn csv() -> Vec<Route> {
+    vec![Route::at("/{owner}/{database}/{rest:.+}").get(exports::download)]
 }

@@ -4,10 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
+use std::rc::Rc;
 
 use branchyard_problem_details::{ERRORS_MAX, ErrorCode, FieldError, Problem, escape_pointer_token};
 
+use crate::field_text::{FieldText, Words};
 use crate::json::Json;
+use crate::object_schema::{self, ObjectSchema, Rules};
 
 /// The validation errors of a request.
 #[derive(Debug, Default)]
@@ -44,8 +47,8 @@ fn summary(faults: &[FieldError]) -> String {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ReaderMode {
-    /// Unknown fields are refused. `null` means absent.
+pub(crate) enum ReaderMode {
+    /// Unknown fields are refused, `null` is absence.
     Closed,
     /// Unknown fields are ignored. `null` means absent.
     Open,
@@ -62,10 +65,8 @@ pub struct Fields<'a> {
     any: Cell<bool>,
     faults: &'a ValidationErrors,
     mode: ReaderMode,
-}
-
-pub(crate) fn read_closed<T>(body: &[u8], read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Problem> {
-    read_body(body, ReaderMode::Closed, read)
+    /// Set while the reader describes itself instead of reading a body.
+    schema: Option<Rc<ObjectSchema>>,
 }
 
 /// Reads an object and ignores unknown fields. An empty body counts as an empty object.
@@ -76,11 +77,11 @@ pub fn read_open<T>(body: &[u8], read: impl FnOnce(&Fields<'_>) -> Option<T>) ->
     read_body(body, ReaderMode::Open, read)
 }
 
-pub(crate) fn read_patch<T>(body: &[u8], read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Problem> {
-    read_body(body, ReaderMode::Patch, read)
-}
-
-fn read_body<T>(body: &[u8], mode: ReaderMode, read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Problem> {
+pub(crate) fn read_body<T>(
+    body: &[u8],
+    mode: ReaderMode,
+    read: impl FnOnce(&Fields<'_>) -> Option<T>,
+) -> Result<T, Problem> {
     let body = if body.is_empty() { b"{}" } else { body };
     let json: Json = serde_json::from_slice(body).map_err(|error| malformed(&error))?;
     let faults = ValidationErrors::default();
@@ -111,7 +112,50 @@ fn malformed(error: &serde_json::Error) -> Problem {
 
 impl<'a> Fields<'a> {
     fn new(members: &'a [(String, Json)], pointer: String, faults: &'a ValidationErrors, mode: ReaderMode) -> Self {
-        Self { members, pointer, known: RefCell::default(), any: Cell::new(false), faults, mode }
+        Self { members, pointer, known: RefCell::default(), any: Cell::new(false), faults, mode, schema: None }
+    }
+
+    /// Runs a reader on an empty object and records the fields that it asks for.
+    pub(crate) fn describe<T>(mode: ReaderMode, read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Rc<ObjectSchema> {
+        let (faults, schema) = (ValidationErrors::default(), Rc::new(ObjectSchema::new(mode)));
+        read(&Fields { schema: Some(Rc::clone(&schema)), ..Fields::new(&[], String::new(), &faults, mode) });
+        schema
+    }
+
+    /// Documents the next field, in the OpenAPI document only.
+    pub fn doc(&self, text: &'static str) -> &Self {
+        self.rules(|rules| rules.doc(text))
+    }
+
+    /// Adds rules to the schema of the next field that its type does not say, in the OpenAPI document only.
+    pub fn schema(&self, more: fn() -> serde_json::Value) -> &Self {
+        self.rules(|rules| rules.more(more))
+    }
+
+    /// Makes the next field, an object, a component of the OpenAPI document with this name.
+    pub fn component(&self, name: &'static str) -> &Self {
+        self.rules(|rules| rules.component(name))
+    }
+
+    /// Adds to the schema of the object itself, in the OpenAPI document only.
+    pub fn describe_object(&self, more: fn() -> serde_json::Value) {
+        if let Some(schema) = &self.schema {
+            schema.describe(more);
+        }
+    }
+
+    fn rules(&self, change: impl FnOnce(&mut Rules)) -> &Self {
+        if let Some(schema) = &self.schema {
+            schema.next_field(change);
+        }
+        self
+    }
+
+    /// Records a field while the reader describes itself.
+    fn record(&self, name: &str, required: bool, of: impl FnOnce() -> serde_json::Value) {
+        if let Some(schema) = &self.schema {
+            schema.field(name, required, of());
+        }
     }
 
     fn finish(&self) {
@@ -155,7 +199,7 @@ impl<'a> Fields<'a> {
         Some(value)
     }
 
-    fn required(&self, name: &'static str) -> Option<&'a Json> {
+    fn required_value(&self, name: &'static str) -> Option<&'a Json> {
         let value = self.get(name);
         if value.is_none() {
             self.fault(name, "is required");
@@ -179,18 +223,21 @@ impl<'a> Fields<'a> {
 
     /// Reads a required string.
     pub fn required_string(&self, name: &'static str) -> Option<String> {
-        let value = self.required(name)?;
+        self.record(name, true, object_schema::text);
+        let value = self.required_value(name)?;
         self.string_of(name, value).map(str::to_owned)
     }
 
     /// Reads an optional string.
     pub fn optional_string(&self, name: &'static str) -> Option<String> {
+        self.record(name, false, object_schema::text);
         let value = self.get(name)?;
         self.string_of(name, value).map(str::to_owned)
     }
 
     /// Reads a required string of at least one character.
     pub fn required_text(&self, name: &'static str) -> Option<String> {
+        self.record(name, true, || serde_json::json!({"type": "string", "minLength": 1}));
         let text = self.required_string(name)?;
         if text.is_empty() {
             self.fault(name, "must not be empty");
@@ -208,13 +255,34 @@ impl<'a> Fields<'a> {
         parse(text).map_err(|error| self.fault(name, error.to_string())).ok()
     }
 
-    /// Reads a required string and parses it.
+    /// Returns a string that must be there and follow the rules of a type.
+    pub fn required<T: FieldText>(&self, name: &'static str) -> Option<T> {
+        self.record(name, true, T::schema);
+        self.required_as(name, T::parse)
+    }
+
+    /// Returns a string that must follow the rules of a type if it is there.
+    pub fn optional<T: FieldText>(&self, name: &'static str) -> Option<T> {
+        self.record(name, false, T::schema);
+        self.optional_as(name, T::parse)
+    }
+
+    /// Returns, in a PATCH, a string that follows the rules of a type, or `null`, which is read as `""`.
+    pub fn clearable<T: FieldText>(&self, name: &'static str) -> Option<T> {
+        if let Some(schema) = &self.schema {
+            schema.clearable_field(name, T::schema());
+        }
+        self.clearable_as(name, T::parse)
+    }
+
+    /// A string that must be there and parse.
     pub fn required_as<T, E: Display>(
         &self,
         name: &'static str,
         parse: impl FnOnce(&str) -> Result<T, E>,
     ) -> Option<T> {
-        let value = self.required(name)?;
+        self.record(name, true, object_schema::text);
+        let value = self.required_value(name)?;
         let text = self.string_of(name, value)?;
         self.parsed(name, text, parse)
     }
@@ -225,6 +293,7 @@ impl<'a> Fields<'a> {
         name: &'static str,
         parse: impl FnOnce(&str) -> Result<T, E>,
     ) -> Option<T> {
+        self.record(name, false, object_schema::text);
         let value = self.get(name)?;
         let text = self.string_of(name, value)?;
         self.parsed(name, text, parse)
@@ -243,6 +312,13 @@ impl<'a> Fields<'a> {
         self.parsed(name, text, parse)
     }
 
+    fn record_words<T>(&self, name: &str, required: bool, words: &Words<T>) {
+        if let Some(schema) = &self.schema {
+            schema.words(words.any());
+            schema.field(name, required, object_schema::reference(words.name));
+        }
+    }
+
     fn choice_of<T: Copy>(&self, name: &'static str, value: &'a Json, choices: &[(&str, T)]) -> Option<T> {
         let text = self.string_of(name, value)?;
         let found = choices.iter().find(|(spelling, _)| *spelling == text).map(|(_, choice)| *choice);
@@ -252,20 +328,27 @@ impl<'a> Fields<'a> {
         found
     }
 
-    /// Reads a required string that must be one of the choices.
-    pub fn required_choice<T: Copy>(&self, name: &'static str, choices: &[(&str, T)]) -> Option<T> {
-        let value = self.required(name)?;
-        self.choice_of(name, value, choices)
+    /// Returns one of a set of words that must be there.
+    pub fn required_choice<T: Copy>(&self, name: &'static str, choices: &Words<T>) -> Option<T> {
+        self.record_words(name, true, choices);
+        let value = self.required_value(name)?;
+        self.choice_of(name, value, choices.choices)
     }
 
-    /// Reads an optional string that must be one of the choices.
-    pub fn optional_choice<T: Copy>(&self, name: &'static str, choices: &[(&str, T)]) -> Option<T> {
+    /// Returns one of a set of words, if it is there.
+    pub fn optional_choice<T: Copy>(&self, name: &'static str, choices: &Words<T>) -> Option<T> {
+        self.record_words(name, false, choices);
         let value = self.get(name)?;
-        self.choice_of(name, value, choices)
+        self.choice_of(name, value, choices.choices)
     }
 
-    /// Reads an optional array of at least one of the choices, each at most once.
-    pub fn optional_choices<T: Copy + Ord>(&self, name: &'static str, choices: &[(&str, T)]) -> Option<BTreeSet<T>> {
+    /// Some of some words, each at most once and at least one, if there.
+    pub fn optional_choices<T: Copy + Ord>(&self, name: &'static str, choices: &Words<T>) -> Option<BTreeSet<T>> {
+        if let Some(schema) = &self.schema {
+            schema.words(choices.any());
+            schema.field(name, false, object_schema::set_of(choices.name));
+        }
+        let choices = choices.choices;
         let items = match self.get(name)? {
             Json::Array(items) if !items.is_empty() => items,
             Json::Array(_) => {
@@ -317,18 +400,21 @@ impl<'a> Fields<'a> {
 
     /// Reads a required integer in the range.
     pub fn required_int(&self, name: &'static str, range: &RangeInclusive<u64>) -> Option<u64> {
-        let value = self.required(name)?;
+        self.record(name, true, || object_schema::integer(range));
+        let value = self.required_value(name)?;
         self.int_of(name, value, range)
     }
 
     /// Reads an optional integer in the range.
     pub fn optional_int(&self, name: &'static str, range: &RangeInclusive<u64>) -> Option<u64> {
+        self.record(name, false, || object_schema::integer(range));
         let value = self.get(name)?;
         self.int_of(name, value, range)
     }
 
     /// Reads an optional boolean.
     pub fn optional_bool(&self, name: &'static str) -> Option<bool> {
+        self.record(name, false, object_schema::boolean);
         match self.get(name)? {
             Json::Bool(value) => Some(*value),
             other => {
@@ -349,14 +435,25 @@ impl<'a> Fields<'a> {
         read
     }
 
-    /// Reads a required object.
+    fn record_object<T>(&self, name: &str, required: bool, read: impl FnOnce(&Fields<'a>) -> Option<T>) {
+        let Some(schema) = &self.schema else { return };
+        let inner = Rc::new(ObjectSchema::new(self.mode));
+        read(&Fields { schema: Some(Rc::clone(&inner)), ..Fields::new(&[], String::new(), self.faults, self.mode) });
+        schema.object(name, required, &inner);
+    }
+
+    /// An object that must be there.
     pub fn required_object<T>(&self, name: &'static str, read: impl FnOnce(&Fields<'a>) -> Option<T>) -> Option<T> {
-        let value = self.required(name)?;
+        if self.schema.is_some() {
+            self.record_object(name, true, read);
+            return None;
+        }
+        let value = self.required_value(name)?;
         self.inner(self.place(name), value, read)
     }
 
     fn array(&self, name: &'static str) -> Option<&'a [Json]> {
-        match self.required(name)? {
+        match self.required_value(name)? {
             Json::Array(items) => Some(items),
             other => {
                 self.wrong(name, "an array", other);
@@ -367,6 +464,11 @@ impl<'a> Fields<'a> {
 
     /// Reads a required array of objects.
     pub fn required_objects<T>(&self, name: &'static str, read: impl Fn(&Fields<'a>) -> Option<T>) -> Option<Vec<T>> {
+        if self.schema.is_some() {
+            self.rules(Rules::array);
+            self.record_object(name, true, &read);
+            return None;
+        }
         let items = self.array(name)?;
         let read: Vec<Option<T>> = items
             .iter()
@@ -378,6 +480,7 @@ impl<'a> Fields<'a> {
 
     /// Reads a required array of strings.
     pub fn required_strings(&self, name: &'static str) -> Option<Vec<String>> {
+        self.record(name, true, object_schema::strings);
         let items = self.array(name)?;
         let read: Vec<Option<String>> = items
             .iter()
@@ -396,10 +499,20 @@ impl<'a> Fields<'a> {
 
     /// Reads an object of strings; empty if absent.
     pub fn string_map(&self, name: &'static str) -> Option<BTreeMap<String, String>> {
+        self.record(name, false, || object_schema::map_of(&serde_json::json!({"type": "string"})));
         self.map_of(name, |text| Ok::<_, String>(text.to_owned()))
     }
 
-    /// Reads an object of strings and parses its values; empty if absent.
+    /// Returns an object whose values are words of a set; empty when absent.
+    pub fn word_map<T: Copy>(&self, name: &'static str, choices: &Words<T>) -> Option<BTreeMap<String, T>> {
+        if let Some(schema) = &self.schema {
+            schema.words(choices.any());
+            schema.field(name, false, object_schema::map_of(&object_schema::reference(choices.name)));
+        }
+        self.map_of(name, |text| choices.find(text).ok_or_else(|| format!("must be one of {}", choices.spellings())))
+    }
+
+    /// An object of strings that parse; empty when absent.
     pub fn map_of<T, E: Display>(
         &self,
         name: &'static str,
@@ -440,8 +553,16 @@ pub(crate) fn spellings<T>(choices: &[(&str, T)]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Fields, read_closed, read_open, read_patch};
+    use super::{Fields, ReaderMode, read_body, read_open};
     use branchyard_problem_details::Problem;
+
+    fn read_closed<T>(body: &[u8], read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Problem> {
+        read_body(body, ReaderMode::Closed, read)
+    }
+
+    fn read_patch<T>(body: &[u8], read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Problem> {
+        read_body(body, ReaderMode::Patch, read)
+    }
 
     fn places(problem: &Problem) -> Vec<&str> {
         problem.errors().iter().map(|error| error.pointer().unwrap()).collect()

@@ -35,6 +35,7 @@ mod config;
 mod csv;
 mod csv_file;
 mod download;
+mod field_text;
 mod fields;
 mod file_pieces;
 mod handler_error;
@@ -47,11 +48,12 @@ mod keys;
 mod last_use;
 mod layer;
 mod multipart;
-mod openapi;
+mod object_schema;
 mod paging;
 mod parts;
 mod query;
 mod rate;
+mod request_body;
 mod request_context;
 mod request_id;
 mod request_policy;
@@ -59,6 +61,7 @@ mod results;
 mod routes;
 mod row_key;
 mod row_out;
+mod served_document;
 mod services;
 mod state;
 mod time;
@@ -82,6 +85,9 @@ pub use config::{BodyTimeouts, ForwardedHeader, HttpConfig, PoolSizes, Proxies, 
 pub use csv::{csv_header, csv_row};
 pub use csv_file::CsvFile;
 pub use download::{Download, DownloadWriter, Ending, First, Waiting, download_channel};
+pub use field_text::{
+    ANY_CASE_HASH_PATTERN, FieldText, HASH_PATTERN, NAME_PATTERN, NOT_BLANK_PATTERN, REF_PATTERN, Words,
+};
 pub use fields::{Fields, ValidationErrors, read_open};
 pub use file_pieces::file_pieces;
 pub use handler_error::HandlerError;
@@ -93,15 +99,20 @@ pub use key_cells::KeyCells;
 pub use keys::ServerKeys;
 pub use layer::{OwnShape, layer, rate_limited, uncounted};
 pub use multipart::{FormPart, Multipart, form_boundary};
-pub use openapi::{OpenApi, Served, path_parameters};
 pub use paging::{Listed, Page, PageRequest, bound, cut, open_token, page, token};
 pub use query::Query;
 pub use rate::{Attempts, Guesses, SignInLimits};
+pub use request_body::{NO_FIELDS, RequestBody};
 pub use request_context::{DatabasePath, RequestContext, SecretsShown, path_segment, sent_parameter};
 pub use request_id::RequestId;
 pub use request_policy::{BodyTypes, Credentials, RequestPolicy};
 pub use results::Results;
-pub use routes::Endpoint;
+pub use routes::{Endpoint, Route, mount, tagged};
+pub use served_document::Served;
+/// The methods of an endpoint: each declares it once, for the router and for the document.
+pub mod methods {
+    pub use crate::routes::{delete, get, patch, post, put};
+}
 pub use row_key::{RowKey, changed_rows_from};
 pub use row_out::{RowOut, write_base64, write_json_text};
 pub use services::Services;

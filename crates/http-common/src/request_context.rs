@@ -24,12 +24,13 @@ use crate::body::{self, AnonymousBodies, ReadBody};
 use crate::caller::{self, address_of, address_text, caller_of, user_agent_of};
 use crate::coding::Coding;
 use crate::conditional::{IfMatch, IfNoneMatch};
-use crate::fields::{self, Fields};
+use crate::fields::{Fields, read_open};
 use crate::handler_error::HandlerError;
 use crate::idempotency::{self, ClaimedKey};
 use crate::json::Json;
 use crate::paging::PageRequest;
 use crate::query::{Query, Repeats};
+use crate::request_body::RequestBody;
 use crate::request_id::RequestId;
 use crate::request_policy::RequestPolicy;
 use crate::services::Services;
@@ -492,28 +493,20 @@ impl RequestContext {
         .await
     }
 
-    /// Reads the JSON body and refuses unknown fields. An absent body counts as an empty object.
+    /// Parses the JSON body. An absent body counts as an empty object.
     ///
     /// # Errors
-    /// 400 with all validation errors.
-    pub fn body<T>(&self, read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, HandlerError> {
-        Ok(fields::read_closed(&self.body, read)?)
+    /// 400 with everything that is wrong.
+    pub fn json<T>(&self, body: &RequestBody<T>) -> Result<T, HandlerError> {
+        Ok(body.parse(&self.body)?)
     }
 
-    /// Reads the JSON body and ignores unknown fields. An absent body counts as an empty object.
+    /// Parses a JSON body in which unknown fields are ignored, by a reader that depends on the request. Such a body is described elsewhere.
     ///
     /// # Errors
-    /// 400 with all validation errors.
+    /// 400 with everything that is wrong.
     pub fn open_body<T>(&self, read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, HandlerError> {
-        Ok(fields::read_open(&self.body, read)?)
-    }
-
-    /// Reads the JSON body of a PATCH. At least one field is required, and `null` is a value.
-    ///
-    /// # Errors
-    /// 400 with all validation errors.
-    pub fn patch<T>(&self, read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, HandlerError> {
-        Ok(fields::read_patch(&self.body, read)?)
+        Ok(read_open(&self.body, read)?)
     }
 
     /// Reads the query. A repeated parameter is an error.

@@ -1,73 +1,221 @@
-//! Routes as a table. Each path answers `OPTIONS` and refuses methods without a handler.
+//! Endpoints: each declares its route, its handler and what the document says of it.
 
 use actix_web::http::{Method, header};
-use actix_web::{FromRequest, Handler, HttpRequest, HttpResponse, Resource, Responder, guard, web};
+use actix_web::{FromRequest, Handler, HttpRequest, HttpResponse, Resource, Responder, Scope, guard, web};
+use branchyard_openapi::{Body, Credential, Data, Example, Operation};
 use branchyard_problem_details::{ErrorCode, Problem};
 
 use crate::body::AnonymousBodies;
 use crate::handler_error::HandlerError;
+use crate::request_body::RequestBody;
 
-/// One path with its methods. `GET` implies `HEAD`. `OPTIONS` and 405 are answered automatically.
+/// A handler and what the document says of it: the one declaration of an endpoint.
 pub struct Endpoint {
+    operation: Operation,
+    methods: &'static [&'static str],
+    mount: Box<dyn FnOnce(Resource) -> Resource>,
+    anonymous_bodies: Option<AnonymousBodies>,
+}
+
+macro_rules! methods {
+    ($($(#[$doc:meta])* $name:ident: $route:expr, $methods:expr;)+) => {
+        $(
+            $(#[$doc])*
+            pub fn $name<F, Args>(path: &'static str, id: &'static str, summary: &'static str, handler: F) -> Endpoint
+            where
+                F: Handler<Args>,
+                Args: FromRequest + 'static,
+                F::Output: Responder + 'static,
+            {
+                Endpoint {
+                    operation: Operation::new(stringify!($name), path, id, summary),
+                    methods: &$methods,
+                    mount: Box::new(move |resource| resource.route($route.to(handler))),
+                    anonymous_bodies: None,
+                }
+            }
+        )+
+
+        impl Route {
+            $(
+                $(#[$doc])*
+                #[must_use]
+                pub fn $name<F, Args>(self, handler: F) -> Self
+                where
+                    F: Handler<Args>,
+                    Args: FromRequest + 'static,
+                    F::Output: Responder + 'static,
+                {
+                    self.mount(&$methods, |resource| resource.route($route.to(handler)))
+                }
+            )+
+        }
+    };
+}
+
+methods! {
+    /// Declares `GET` and `HEAD` of a path.
+    get: web::route().guard(guard::Any(guard::Get()).or(guard::Head())), ["GET", "HEAD"];
+    /// Declares `POST` of a path.
+    post: web::post(), ["POST"];
+    /// Declares `PUT` of a path.
+    put: web::put(), ["PUT"];
+    /// Declares `PATCH` of a path.
+    patch: web::patch(), ["PATCH"];
+    /// Declares `DELETE` of a path.
+    delete: web::delete(), ["DELETE"];
+}
+
+impl Endpoint {
+    /// Returns what the document says of it.
+    pub fn operation(&self) -> &Operation {
+        &self.operation
+    }
+
+    fn change(mut self, change: impl FnOnce(&mut Operation)) -> Self {
+        change(&mut self.operation);
+        self
+    }
+
+    /// Says which credential it needs; without, one is required.
+    #[must_use]
+    pub fn credential(self, credential: Credential) -> Self {
+        self.change(|operation| operation.credential = credential)
+    }
+
+    /// Names the components of its query parameters.
+    #[must_use]
+    pub fn query(self, names: &'static [&'static str]) -> Self {
+        self.change(|operation| operation.query = names)
+    }
+
+    /// Declares its JSON body.
+    #[must_use]
+    pub fn json<T>(self, body: &RequestBody<T>) -> Self {
+        self.json_body(body, true)
+    }
+
+    /// Declares a JSON body that may be absent.
+    #[must_use]
+    pub fn optional_json<T>(self, body: &RequestBody<T>) -> Self {
+        self.json_body(body, false)
+    }
+
+    fn json_body<T>(self, body: &RequestBody<T>, required: bool) -> Self {
+        let json = Body::Json { name: body.name(), required, schemas: body.schemas() };
+        self.change(|operation| operation.body = json)
+    }
+
+    /// Declares a body of bytes.
+    #[must_use]
+    pub fn bytes(self) -> Self {
+        self.change(|operation| operation.body = Body::Bytes)
+    }
+
+    /// Declares status and data of its success.
+    #[must_use]
+    pub fn sends(self, status: u16, data: Data) -> Self {
+        self.change(|operation| (operation.status, operation.data) = (status, data))
+    }
+
+    /// Declares its errors: letters of the contract's error sets, and statuses beyond them.
+    #[must_use]
+    pub fn fails(self, sets: &'static str, statuses: &'static [u16]) -> Self {
+        self.change(|operation| (operation.error_sets, operation.errors) = (sets, statuses))
+    }
+
+    /// Says what a client cannot guess, in Markdown.
+    #[must_use]
+    pub fn describe(self, text: &'static str) -> Self {
+        self.change(|operation| operation.description = Some(text))
+    }
+
+    /// Shows a request and its success.
+    #[must_use]
+    pub fn example(self, example: fn() -> Example) -> Self {
+        self.change(|operation| operation.example = Some(example))
+    }
+
+    /// Sets what the path does with the bodies of callers without a credential.
+    #[must_use]
+    pub fn anonymous_bodies(mut self, bodies: AnonymousBodies) -> Self {
+        self.anonymous_bodies = Some(bodies);
+        self
+    }
+}
+
+/// Puts endpoints into a section of the document.
+pub fn tagged(tag: &'static str, endpoints: Vec<Endpoint>) -> Vec<Endpoint> {
+    endpoints.into_iter().map(|endpoint| endpoint.change(|operation| operation.tag = tag)).collect()
+}
+
+/// Mounts endpoints in a scope whose path is `prefix`. Each path is one resource: `OPTIONS` and methods without a handler are answered by
+/// it.
+pub fn mount(scope: Scope, prefix: &str, endpoints: Vec<Endpoint>) -> Scope {
+    let mut paths: Vec<(&'static str, Vec<Endpoint>)> = Vec::new();
+    for endpoint in endpoints {
+        match paths.iter_mut().find(|(path, _)| *path == endpoint.operation.path) {
+            Some((_, of_path)) => of_path.push(endpoint),
+            None => paths.push((endpoint.operation.path, vec![endpoint])),
+        }
+    }
+    paths.sort_by_key(|(path, _)| precedence(path));
+    paths.into_iter().fold(scope, |scope, (path, endpoints)| {
+        let route =
+            endpoints.into_iter().fold(Route::at(path.strip_prefix(prefix).unwrap_or(path)), |route, endpoint| {
+                let route = route.mount(endpoint.methods, endpoint.mount);
+                match endpoint.anonymous_bodies {
+                    Some(bodies) => route.anonymous_bodies(bodies),
+                    None => route,
+                }
+            });
+        scope.service(route.into_resource())
+    })
+}
+
+/// Paths that are compared come before those with a pattern. A segment that takes slashes would swallow what follows it, so the longer
+/// path comes first.
+fn precedence(path: &str) -> (bool, Option<std::cmp::Reverse<usize>>) {
+    (path.contains('{'), path.contains(":.+}").then_some(std::cmp::Reverse(path.len())))
+}
+
+/// One path with its methods. `GET` brings `HEAD`; `OPTIONS` and 405 come by themselves.
+pub struct Route {
     path: String,
     resource: Resource,
     methods: Vec<&'static str>,
 }
 
-macro_rules! methods {
-    ($($(#[$doc:meta])* $name:ident: $route:expr, $text:expr;)+) => {$(
-        $(#[$doc])*
-        #[must_use]
-        pub fn $name<F, Args>(mut self, handler: F) -> Self
-        where
-            F: Handler<Args>,
-            Args: FromRequest + 'static,
-            F::Output: Responder + 'static,
-        {
-            self.resource = self.resource.route($route.to(handler));
-            self.methods.extend($text);
-            self
-        }
-    )+};
-}
-
-impl Endpoint {
-    /// Creates an endpoint for a path below the adapter's scope.
+impl Route {
+    /// A path below the scope.
     pub fn at(path: &str) -> Self {
         Self { path: path.to_owned(), resource: web::resource(path), methods: Vec::new() }
     }
 
-    /// Returns the path below the scope, as passed to [`Endpoint::at`].
+    /// Returns the path below the scope, as it was declared.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Returns the methods that have a handler.
+    /// Returns the methods with a handler.
     pub fn methods(&self) -> &[&'static str] {
         &self.methods
     }
 
-    methods! {
-        /// Adds the handler of `GET` and `HEAD`.
-        get: web::route().guard(guard::Any(guard::Get()).or(guard::Head())), ["GET", "HEAD"];
-        /// Adds the handler of `POST`.
-        post: web::post(), ["POST"];
-        /// Adds the handler of `PUT`.
-        put: web::put(), ["PUT"];
-        /// Adds the handler of `PATCH`.
-        patch: web::patch(), ["PATCH"];
-        /// Adds the handler of `DELETE`.
-        delete: web::delete(), ["DELETE"];
-    }
-
-    /// Sets the treatment of request bodies of callers without a credential.
+    /// Sets what the path does with the bodies of callers without a credential.
     #[must_use]
     pub fn anonymous_bodies(mut self, bodies: AnonymousBodies) -> Self {
         self.resource = self.resource.app_data(bodies);
         self
     }
 
-    /// Returns the actix resource.
+    fn mount(mut self, methods: &'static [&'static str], mount: impl FnOnce(Resource) -> Resource) -> Self {
+        self.resource = mount(self.resource);
+        self.methods.extend(methods);
+        self
+    }
+
+    /// Returns the resource for actix.
     pub fn into_resource(self) -> Resource {
         let allow = format!("{}, OPTIONS", self.methods.join(", "));
         self.resource.default_service(web::to(move |request: HttpRequest| {

@@ -9,7 +9,7 @@ mod parts;
 mod refusals;
 mod responses;
 
-use branchyard_http_common::{OpenApi, path_parameters};
+use branchyard_openapi::{OpenApi, path_parameters};
 use operations::{Auth, Body, Docs, OPERATIONS};
 use serde_json::{Map, Value, json};
 

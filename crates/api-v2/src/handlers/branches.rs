@@ -2,10 +2,54 @@ use branchyard_domain::access::{Read, Write};
 use branchyard_domain::entities::Branch;
 use branchyard_domain::usecases::NewBranch;
 use branchyard_domain::values::RefName;
-use branchyard_http_common::{ApiResponse, Fields, RequestContext, bound, page};
+use branchyard_http_common::{ApiResponse, Endpoint, Fields, RequestBody, RequestContext, bound, page, tagged};
 
 use super::{HandlerResult, page_of, revision, unchanged, urls};
 use crate::convert;
+use crate::openapi::examples;
+use branchyard_http_common::methods::{delete, get, post};
+use branchyard_openapi::{Credential, Data, Example, list_of, one};
+use serde_json::json;
+
+/// Declares the endpoints of this file.
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    tagged(
+        "Database",
+        vec![
+            get("/databases/{owner}/{database}/branches", "listBranches", "Branches, by name", list_branches)
+                .credential(Credential::Optional)
+                .query(&["page_token", "page_size"])
+                .sends(200, Data::List("Branch"))
+                .fails("DL", &[])
+                .example(|| Example::of(list_of(examples::branch("main", true)))),
+            post("/databases/{owner}/{database}/branches", "createBranch", "Create a branch", create_branch)
+                .json(&CREATE_BRANCH)
+                .sends(201, Data::One("Branch"))
+                .fails("DBKP", &[409])
+                .example(|| {
+                    Example::with(
+                        json!({"name": "feature/x", "from": {"branch": "main"}}),
+                        one(examples::branch("feature/x", false)),
+                    )
+                }),
+            get("/databases/{owner}/{database}/branches/{branch:.+}", "getBranch", "A branch", get_branch)
+                .credential(Credential::Optional)
+                .sends(200, Data::One("Branch"))
+                .fails("D", &[])
+                .example(|| Example::of(one(examples::branch("feature/x", false)))),
+            delete(
+                "/databases/{owner}/{database}/branches/{branch:.+}",
+                "deleteBranch",
+                "Delete a branch",
+                delete_branch,
+            )
+            .sends(200, Data::One("Branch"))
+            .fails("DPM", &[409, 422])
+            .describe("Open pull requests from or to it stay open, and cannot be merged until it exists again.")
+            .example(|| Example::of(one(examples::branch("feature/x", false)))),
+        ],
+    )
+}
 
 /// `GET …/branches`
 pub(crate) async fn list_branches(call: RequestContext) -> HandlerResult {
@@ -23,7 +67,7 @@ pub(crate) async fn list_branches(call: RequestContext) -> HandlerResult {
 pub(crate) async fn create_branch(call: RequestContext) -> HandlerResult {
     let access = call.access::<Write>().await?;
     let key = call.key(access.who()).await?;
-    let wanted = call.body(new_branch)?;
+    let wanted = call.json(&CREATE_BRANCH)?;
     let (urls, database) = (urls(&call.state), access.database().clone());
     let created = move |branch: &Branch| {
         let location = urls.below(&database.locator, "branches", branch.name.as_str());
@@ -32,9 +76,11 @@ pub(crate) async fn create_branch(call: RequestContext) -> HandlerResult {
     call.effect(key, move |hub, once| hub.branches().create(&access, wanted, once), created).await
 }
 
+const CREATE_BRANCH: RequestBody<NewBranch> = RequestBody::closed("CreateBranchRequest", new_branch);
+
 fn new_branch(fields: &Fields<'_>) -> Option<NewBranch> {
-    let name = fields.required_as("name", RefName::parse);
-    let from = fields.required_object("from", revision);
+    let name = fields.doc("At most 200 bytes, under git's rules for refs.").required::<RefName>("name");
+    let from = fields.component("RevisionRef").required_object("from", revision);
     Some(NewBranch { name: name?, from: from? })
 }
 

@@ -1,9 +1,53 @@
 use branchyard_domain::access::{Admin, Participate};
 use branchyard_domain::entities::Collaborator;
-use branchyard_http_common::{ApiResponse, RequestContext, bound, page};
+use branchyard_domain::entities::Role;
+use branchyard_http_common::{ApiResponse, Endpoint, RequestBody, RequestContext, bound, page, tagged};
 
 use super::{HandlerResult, ROLES, page_of};
+use crate::openapi::examples;
 use crate::wire;
+use branchyard_http_common::methods::{delete, get, put};
+use branchyard_openapi::{Data, Example, list_of, one};
+use serde_json::json;
+
+/// Declares the endpoints of this file.
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    tagged(
+        "Database",
+        vec![
+            get(
+                "/databases/{owner}/{database}/collaborators",
+                "listCollaborators",
+                "Collaborators, by name",
+                list_collaborators,
+            )
+            .query(&["page_token", "page_size"])
+            .sends(200, Data::List("Collaborator"))
+            .fails("DLP", &[])
+            .example(|| Example::of(list_of(examples::person("write")))),
+            put(
+                "/databases/{owner}/{database}/collaborators/{username}",
+                "putCollaborator",
+                "Add a collaborator or change a role",
+                put_collaborator,
+            )
+            .json(&PUT_COLLABORATOR)
+            .sends(200, Data::One("Collaborator"))
+            .fails("DBP", &[422])
+            .describe("The owner of the database cannot be a collaborator (422).")
+            .example(|| Example::with(json!({"role": "write"}), one(examples::person("write")))),
+            delete(
+                "/databases/{owner}/{database}/collaborators/{username}",
+                "removeCollaborator",
+                "Remove a collaborator, or leave",
+                remove_collaborator,
+            )
+            .sends(200, Data::One("Collaborator"))
+            .fails("DP", &[])
+            .example(|| Example::of(one(examples::person("write")))),
+        ],
+    )
+}
 
 fn shown(collaborator: &Collaborator) -> wire::Collaborator {
     collaborator.into()
@@ -20,13 +64,16 @@ pub(crate) async fn list_collaborators(call: RequestContext) -> HandlerResult {
     page(&call.state, &page_request, &bound, found, shown, |collaborator| collaborator.username.key())
 }
 
+const PUT_COLLABORATOR: RequestBody<Role> =
+    RequestBody::closed("PutCollaboratorRequest", |fields| fields.required_choice("role", &ROLES));
+
 /// `PUT …/collaborators/{username}`
 pub(crate) async fn put_collaborator(call: RequestContext) -> HandlerResult {
     let name = call.segment("username");
     // The role comes first: who may not see the collaborators is not told who is a user either.
     let access = call.access::<Admin>().await?;
     let user = call.read(move |hub| hub.people().user_named(&name)).await?;
-    let role = call.body(|fields| fields.required_choice("role", ROLES))?;
+    let role = call.json(&PUT_COLLABORATOR)?;
     let (collaborator, added) = call.write(move |hub| hub.collaborators().put(&access, &user, role)).await?;
     Ok(ApiResponse::data(if added { 201 } else { 200 }, &shown(&collaborator)))
 }

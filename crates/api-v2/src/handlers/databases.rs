@@ -3,12 +3,37 @@ use branchyard_domain::entities::Visibility;
 use branchyard_domain::ports::DatabaseFilter;
 use branchyard_domain::usecases::{DatabaseView, EditDatabase, NewDatabase};
 use branchyard_domain::values::{DatabaseName, Description, OwnerName, RefName};
-use branchyard_http_common::{ApiResponse, Fields, RequestContext, Urls, bound, page};
+use branchyard_http_common::{
+    ApiResponse, Endpoint, FieldText as _, Fields, RequestBody, RequestContext, Urls, Words, bound, page, tagged,
+};
 
 use super::{HandlerResult, page_of, unchanged, urls};
+use crate::openapi::examples;
 use crate::wire;
+use branchyard_http_common::methods::{delete, get, patch, post};
+use branchyard_openapi::{Credential, Data, Example, one};
+use serde_json::json;
 
-const VISIBILITIES: &[(&str, Visibility)] = &[("public", Visibility::Public), ("private", Visibility::Private)];
+/// Declares the endpoints of this file.
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    tagged("Database", vec![
+get("/databases", "listDatabases", "Databases the caller sees", list_databases).credential(Credential::Optional).query(&["of_owner", "q", "visibility", "page_token", "page_size"]).sends(200, Data::List("Database")).fails("L", &[]).example(|| Example::of(json!({"data": [examples::database()], "meta": {"next_page_token": "Yy1kZ0x"}}))),
+post("/databases", "createDatabase", "Create a database", create_database).json(&CREATE_DATABASE).sends(201, Data::One("Database")).fails("BK", &[403, 409, 422]).describe("The database starts with one branch that holds one empty commit by the caller.").example(|| Example::with(
+            json!({"owner": "ada", "name": "rivers", "visibility": "private", "description": "River gauges"}),
+            one(examples::database()),
+        )),
+get("/databases/{owner}/{database}", "getDatabase", "A database", get_database).credential(Credential::Optional).sends(200, Data::One("Database")).fails("D", &[]).example(|| Example::of(one(examples::database()))),
+patch("/databases/{owner}/{database}", "updateDatabase", "Change description, visibility or default branch", update_database).json(&UPDATE_DATABASE).sends(200, Data::One("Database")).fails("DBPM", &[422]).describe("`description` is cleared by `null` or an empty text. A new visibility holds at once; forks keep \
+                 theirs.").example(|| {
+            Example::with(json!({"visibility": "public", "description": "River gauges"}), one(examples::public_database()))
+        }),
+delete("/databases/{owner}/{database}", "deleteDatabase", "Delete a database", delete_database).sends(200, Data::One("Database")).fails("DPM", &[]).describe("From then on the database and everything below it answer 404, and the name is free. Forks stay. \
+                 Its queued and running operations end as `CANCELED`.").example(|| Example::of(one(examples::database()))),
+])
+}
+
+const VISIBILITIES: Words<Visibility> =
+    Words { name: "Visibility", choices: &[("public", Visibility::Public), ("private", Visibility::Private)] };
 
 /// `GET /databases`
 pub(crate) async fn list_databases(call: RequestContext) -> HandlerResult {
@@ -19,7 +44,7 @@ pub(crate) async fn list_databases(call: RequestContext) -> HandlerResult {
             1..=200 => Ok(text.to_owned()),
             _ => Err("must have 1 to 200 characters"),
         });
-        let visibility = q.choice("visibility", VISIBILITIES);
+        let visibility = q.choice("visibility", VISIBILITIES.choices);
         Some((page?, owner, contains, visibility))
     })?;
     let seen_as = match visibility {
@@ -59,7 +84,7 @@ fn key(view: &DatabaseView) -> (String, String) {
 pub(crate) async fn create_database(call: RequestContext) -> HandlerResult {
     let user = call.signed_in()?;
     let key = call.key(&user).await?;
-    let wanted = call.body(new_database)?;
+    let wanted = call.json(&CREATE_DATABASE)?;
     let urls = urls(&call.state);
     call.effect(key, move |hub, once| hub.databases().create(&user, wanted, once), move |view| created(view, &urls))
         .await
@@ -69,12 +94,14 @@ fn created(view: &DatabaseView, urls: &Urls) -> ApiResponse {
     ApiResponse::resource(201, &shown(view)).at(urls.database(&view.database.locator))
 }
 
+const CREATE_DATABASE: RequestBody<NewDatabase> = RequestBody::closed("CreateDatabaseRequest", new_database);
+
 fn new_database(fields: &Fields<'_>) -> Option<NewDatabase> {
-    let owner = fields.required_string("owner");
-    let name = fields.required_as("name", DatabaseName::parse);
-    let visibility = fields.required_choice("visibility", VISIBILITIES);
-    let description = fields.optional_as("description", |text| Description::parse(text));
-    let default_branch = fields.optional_as("default_branch", RefName::parse);
+    let owner = fields.schema(OwnerName::schema).required_string("owner");
+    let name = fields.required::<DatabaseName>("name");
+    let visibility = fields.required_choice("visibility", &VISIBILITIES);
+    let description = fields.optional::<Description>("description");
+    let default_branch = fields.schema(|| json!({"default": "main"})).optional::<RefName>("default_branch");
     Some(NewDatabase { owner: owner?, name: name?, visibility: visibility?, description, default_branch })
 }
 
@@ -88,7 +115,7 @@ pub(crate) async fn get_database(call: RequestContext) -> HandlerResult {
 /// `PATCH …`
 pub(crate) async fn update_database(call: RequestContext) -> HandlerResult {
     let access = call.access::<Admin>().await?;
-    let edit = call.patch(edit_database)?;
+    let edit = call.json(&UPDATE_DATABASE)?;
     let if_match = call.if_match();
     let view = call
         .write(move |hub| {
@@ -99,10 +126,12 @@ pub(crate) async fn update_database(call: RequestContext) -> HandlerResult {
     Ok(ApiResponse::resource(200, &shown(&view)))
 }
 
+const UPDATE_DATABASE: RequestBody<EditDatabase> = RequestBody::patch("UpdateDatabaseRequest", edit_database);
+
 fn edit_database(fields: &Fields<'_>) -> Option<EditDatabase> {
-    let description = fields.clearable_as("description", |text| Description::parse(text));
-    let visibility = fields.optional_choice("visibility", VISIBILITIES);
-    let default_branch = fields.optional_string("default_branch");
+    let description = fields.clearable::<Description>("description");
+    let visibility = fields.optional_choice("visibility", &VISIBILITIES);
+    let default_branch = fields.doc("An existing branch.").optional_string("default_branch");
     Some(EditDatabase { description, visibility, default_branch })
 }
 

@@ -1,6 +1,23 @@
-use branchyard_http_common::{ApiResponse, RequestContext, Served};
+use branchyard_http_common::{ApiResponse, Endpoint, RequestContext, Served, tagged};
 
 use super::HandlerResult;
+use branchyard_http_common::methods::get;
+use branchyard_openapi::{Credential, Data, Example};
+use serde_json::json;
+
+/// Declares the endpoints of this file.
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    tagged(
+        "Document",
+        vec![
+            get("/openapi.json", "getOpenapiDocument", "The OpenAPI document of this API", get_openapi_document)
+                .credential(Credential::Optional)
+                .sends(200, Data::Document)
+                .describe("This document.")
+                .example(|| Example::of(json!({"openapi": "3.1.0"}))),
+        ],
+    )
+}
 
 /// `GET /openapi.json`
 pub(crate) async fn get_openapi_document(call: RequestContext) -> HandlerResult {

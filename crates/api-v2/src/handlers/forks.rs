@@ -1,9 +1,38 @@
 use branchyard_domain::access::{Participate, Read};
 use branchyard_domain::entities::DatabaseLocator;
-use branchyard_http_common::{RequestContext, bound, page};
+use branchyard_domain::values::OwnerName;
+use branchyard_http_common::{Endpoint, FieldText as _, RequestBody, RequestContext, bound, page, tagged};
 
 use super::{HandlerResult, accepted, long_page_of, urls};
 use crate::convert;
+use crate::openapi::examples;
+use branchyard_http_common::methods::{get, post};
+use branchyard_openapi::{Credential, Data, Example, list_of, one};
+use serde_json::json;
+
+/// Declares the endpoints of this file.
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    tagged(
+        "Database",
+        vec![
+            get("/databases/{owner}/{database}/forks", "listForks", "Direct forks the caller sees", list_forks)
+                .credential(Credential::Optional)
+                .query(&["page_token", "long_page_size"])
+                .sends(200, Data::List("DatabaseRef"))
+                .fails("DL", &[])
+                .example(|| Example::of(list_of(json!({"owner": "bob", "name": "rivers"})))),
+            post("/databases/{owner}/{database}/forks", "createFork", "Fork a database", create_fork)
+                .json(&CREATE_FORK)
+                .sends(202, Data::One("OperationRef"))
+                .fails("DBK", &[403, 422])
+                .describe(
+                    "Runs as an operation; the fork appears when it has succeeded. It keeps name, description, \
+                 visibility, branches, tags and default branch of the source.",
+                )
+                .example(|| Example::with(json!({"owner": "bob"}), one(examples::accepted()))),
+        ],
+    )
+}
 
 /// `GET …/forks`
 pub(crate) async fn list_forks(call: RequestContext) -> HandlerResult {
@@ -22,11 +51,14 @@ pub(crate) async fn list_forks(call: RequestContext) -> HandlerResult {
     page(&call.state, &page_request, &bound, found, convert::database_ref, key)
 }
 
+const CREATE_FORK: RequestBody<String> =
+    RequestBody::closed("CreateForkRequest", |fields| fields.schema(OwnerName::schema).required_string("owner"));
+
 /// `POST …/forks`
 pub(crate) async fn create_fork(call: RequestContext) -> HandlerResult {
     let access = call.access::<Participate>().await?;
     let key = call.key(access.who()).await?;
-    let owner = call.body(|fields| fields.required_string("owner"))?;
+    let owner = call.json(&CREATE_FORK)?;
     let urls = urls(&call.state);
     let act = move |hub: &branchyard_http_common::Services,
                     once: Option<&branchyard_domain::usecases::IdempotencyRecord<'_, _>>| {

@@ -5,13 +5,58 @@ use branchyard_domain::entities::{DeliveryDetails, HookEvent};
 use branchyard_domain::errors::HookError;
 use branchyard_domain::usecases::{EditHook, HookView, NewHook, SecretHook};
 use branchyard_domain::values::HookId;
-use branchyard_http_common::{ApiResponse, Fields, HandlerError, RequestContext, SecretsShown, bound, etag_of, page};
+use branchyard_http_common::{
+    ApiResponse, Endpoint, Fields, HandlerError, NO_FIELDS, RequestBody, RequestContext, SecretsShown, Words, bound,
+    etag_of, page, tagged,
+};
 
 use super::{HandlerResult, page_of, unchanged, urls};
+use crate::openapi::examples;
 use crate::{convert, wire};
+use branchyard_http_common::methods::{delete, get, patch, post};
+use branchyard_openapi::{Data, Example, list_of, one};
+use serde_json::{Value, json};
 
-const EVENTS: &[(&str, HookEvent)] =
-    &[("on_push", HookEvent::Push), ("on_pull_request", HookEvent::PullRequest), ("on_branch", HookEvent::Branch)];
+/// Declares the endpoints of this file.
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    tagged("Hooks", vec![
+get("/databases/{owner}/{database}/hooks", "listHooks", "Hooks of a database, oldest first", list_hooks).query(&["page_token", "page_size"]).sends(200, Data::List("Hook")).fails("DLP", &[]).example(|| Example::of(list_of(examples::hook()))),
+post("/databases/{owner}/{database}/hooks", "createHook", "Register a hook; its secret is shown once", create_hook).json(&CREATE_HOOK).sends(201, Data::One("Hook")).fails("DBKP", &[422]).describe("`secret` is in this answer and nowhere else; deliveries are signed with it (Standard Webhooks). \
+                 A repeat under the same `Idempotency-Key` omits it. Addresses in private networks are refused \
+                 unless the operator opened them.").example(|| {
+            Example::with(json!({"url": "https://ci.example.test/yard", "events": ["on_push", "on_branch"]}), one(examples::fresh_hook()))
+        }),
+get("/databases/{owner}/{database}/hooks/{hook_id}", "getHook", "A hook", get_hook).sends(200, Data::One("Hook")).fails("DP", &[]).example(|| Example::of(one(examples::hook()))),
+patch("/databases/{owner}/{database}/hooks/{hook_id}", "updateHook", "Change a hook, switch it off or on", update_hook).json(&UPDATE_HOOK).sends(200, Data::One("Hook")).fails("DBPM", &[422]).describe("`active: false` gives up what is on its way; `active: true` also forgets why the server had \
+                 switched it off.").example(|| {
+            let mut off = examples::hook();
+            off["active"] = false.into();
+            Example::with(json!({"active": false}), one(off))
+        }),
+delete("/databases/{owner}/{database}/hooks/{hook_id}", "deleteHook", "Delete a hook and its deliveries", delete_hook).sends(200, Data::One("Hook")).fails("DPM", &[]).example(|| Example::of(one(examples::hook()))),
+post("/databases/{owner}/{database}/hooks/{hook_id}/ping", "pingHook", "Send a trial event to a hook", ping_hook).sends(201, Data::One("Delivery")).fails("DBKP", &[]).describe("One attempt, also to a hook that is off. It has no consequences for the hook.").example(|| Example::of(one(json!({
+            "id": examples::DELIVERY, "event_name": "ping", "status": "pending", "created_at": examples::AT, "attempt_count": 0, "next_attempt_at": examples::AT,
+            "request": {"url": "https://ci.example.test/yard", "headers": {}, "body": examples::PING}, "attempts": [],
+        })))),
+post("/databases/{owner}/{database}/hooks/{hook_id}/rotate-secret", "rotateHookSecret", "Give a hook a new secret; it is shown once", rotate_hook_secret).sends(200, Data::One("Hook")).fails("DBKP", &[]).describe("For 24 h deliveries carry signatures by both secrets. Rotating again in that time drops the \
+                 older one.").example(|| Example::of(one(examples::fresh_hook()))),
+])
+}
+
+const EVENTS: Words<HookEvent> = Words {
+    name: "HookEvent",
+    choices: &[
+        ("on_push", HookEvent::Push),
+        ("on_pull_request", HookEvent::PullRequest),
+        ("on_branch", HookEvent::Branch),
+    ],
+};
+
+/// The rules of a hook's address, as a JSON schema.
+fn address_schema() -> Value {
+    let text = "`https`, or `http` where the operator opened a network; no user name, no fragment; kept in its normalized form.";
+    json!({"minLength": 1, "maxLength": 2048, "format": "uri", "description": text})
+}
 
 /// The hook a path names; what is no id names none.
 pub(super) fn hook_of(text: &str) -> Result<HookId, HookError> {
@@ -46,7 +91,7 @@ pub(crate) async fn list_hooks(call: RequestContext) -> HandlerResult {
 pub(crate) async fn create_hook(call: RequestContext) -> HandlerResult {
     let access = call.access::<Admin>().await?;
     let key = call.key(access.who()).await?;
-    let (url, events, active) = call.body(new_hook)?;
+    let (url, events, active) = call.json(&CREATE_HOOK)?;
     let wanted = NewHook { url: call.hook_address(&access, &url).await?, events, active };
     let (urls, locator) = (urls(&call.state), access.database().locator.clone());
     let created = move |made: &SecretHook, shown: SecretsShown| {
@@ -67,13 +112,14 @@ fn with_secret(status: u16, made: &SecretHook, shown: SecretsShown) -> ApiRespon
     answer.tagged(Some(tag)).secret()
 }
 
+const CREATE_HOOK: RequestBody<(String, BTreeSet<HookEvent>, bool)> =
+    RequestBody::closed("CreateHookRequest", new_hook);
+
 fn new_hook(fields: &Fields<'_>) -> Option<(String, BTreeSet<HookEvent>, bool)> {
-    let url = fields.required_string("url");
-    let events = match fields.has("events") {
-        true => fields.optional_choices("events", EVENTS),
-        false => Some(BTreeSet::from([HookEvent::Push])),
-    };
-    let active = fields.optional_bool("active").unwrap_or(true);
+    let url = fields.schema(address_schema).required_string("url");
+    let chosen = fields.doc("`[\"on_push\"]` when absent.").optional_choices("events", &EVENTS);
+    let events = if fields.has("events") { chosen } else { Some(BTreeSet::from([HookEvent::Push])) };
+    let active = fields.doc("`true` when absent.").optional_bool("active").unwrap_or(true);
     Some((url?, events?, active))
 }
 
@@ -88,7 +134,7 @@ pub(crate) async fn get_hook(call: RequestContext) -> HandlerResult {
 /// `PATCH …/hooks/{hook_id}`
 pub(crate) async fn update_hook(call: RequestContext) -> HandlerResult {
     let (access, id) = named(&call).await?;
-    let (url, edit) = call.patch(edit_hook)?;
+    let (url, edit) = call.json(&UPDATE_HOOK)?;
     let url = match url {
         Some(url) => Some(call.hook_address(&access, &url).await?),
         None => None,
@@ -104,11 +150,13 @@ pub(crate) async fn update_hook(call: RequestContext) -> HandlerResult {
     Ok(ApiResponse::resource(200, &wire::Hook::from(&view)))
 }
 
+const UPDATE_HOOK: RequestBody<(Option<String>, EditHook)> = RequestBody::patch("UpdateHookRequest", edit_hook);
+
 /// The address, which is still to be checked, and the rest.
 fn edit_hook(fields: &Fields<'_>) -> Option<(Option<String>, EditHook)> {
-    let url = fields.optional_string("url");
-    let events = fields.optional_choices("events", EVENTS);
-    let active = fields.optional_bool("active");
+    let url = fields.schema(address_schema).optional_string("url");
+    let events = fields.optional_choices("events", &EVENTS);
+    let active = fields.doc("`true` also clears `disabled_reason`.").optional_bool("active");
     Some((url, EditHook { url: None, events, active }))
 }
 
@@ -130,7 +178,7 @@ pub(crate) async fn delete_hook(call: RequestContext) -> HandlerResult {
 pub(crate) async fn ping_hook(call: RequestContext) -> HandlerResult {
     let (access, id) = named(&call).await?;
     let key = call.key(access.who()).await?;
-    call.body(|_| Some(()))?;
+    call.json(&NO_FIELDS)?;
     let hook = urls(&call.state).below(&access.database().locator, "hooks", &id.to_string());
     let queued = move |details: &DeliveryDetails| {
         let shown = wire::Delivery::from(details);
@@ -144,7 +192,7 @@ pub(crate) async fn ping_hook(call: RequestContext) -> HandlerResult {
 pub(crate) async fn rotate_hook_secret(call: RequestContext) -> HandlerResult {
     let (access, id) = named(&call).await?;
     let key = call.key(access.who()).await?;
-    call.body(|_| Some(()))?;
+    call.json(&NO_FIELDS)?;
     let rotated = |made: &SecretHook, shown: SecretsShown| with_secret(200, made, shown);
     call.effect_once(key, move |hub, once| hub.hooks().rotate_secret(&access, id, once), rotated).await
 }

@@ -5,47 +5,93 @@ use base64::engine::general_purpose::STANDARD;
 use branchyard_domain::access::Write;
 use branchyard_domain::entities::{FileType, ImportMode, Operation};
 use branchyard_domain::usecases::{CompletedPart, NewImport, NewUpload, OpenedUpload};
-use branchyard_domain::values::{Timestamp, UploadId};
+use branchyard_domain::values::{LongText, RefName, Timestamp, UploadId};
 use branchyard_http_common::{
-    ApiError, ApiResponse, AppState, Fields, HandlerError, Pumped, RequestContext, Urls, uncounted, upload_channel,
+    ApiError, ApiResponse, AppState, Endpoint, FieldText as _, Fields, HandlerError, Pumped, RequestBody,
+    RequestContext, Urls, Words, tagged, uncounted, upload_channel,
 };
 use branchyard_problem_details::{ErrorCode, Problem};
 use futures_util::future::join;
 
 use super::{HandlerResult, accepted, urls};
+use crate::openapi::examples;
 use crate::wire;
+use branchyard_http_common::methods::{post, put};
+use branchyard_openapi::{Credential, Data, Example, one};
+use serde_json::json;
 
-const FILE_TYPES: &[(&str, FileType)] = &[
-    ("csv", FileType::Csv),
-    ("psv", FileType::Psv),
-    ("xlsx", FileType::Xlsx),
-    ("json", FileType::Json),
-    ("sql", FileType::Sql),
-    ("yaml", FileType::Yaml),
-    ("parquet", FileType::Parquet),
-    ("sqlite", FileType::Sqlite),
-];
+/// Declares the endpoints of this file.
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    tagged("Database", vec![
+post("/databases/{owner}/{database}/imports/uploads", "createImportUpload", "Open an upload session", create_import_upload).json(&CREATE_IMPORT_UPLOAD).sends(201, Data::One("ImportUpload")).fails("DBKP", &[]).describe("Announces a file and answers an address for each part. The session lives one hour, the addresses \
+                 ten minutes; both hold secrets.").example(|| Example::with(
+            json!({"content_length": 16, "num_parts": 1, "file_type": "csv"}),
+            one(json!({
+                "token": "up_9f3c", "contents_key": "imports/0199c3a9-0000-7000-8000-000000000001",
+                "parts": [{"part_number": 1, "url":
+                    "https://yard.example/api/v2/uploads/0199c3a9-0000-7000-8000-000000000001/1?expires=1788524400&signature=x0f"}],
+                "http_method": "PUT", "headers": {},
+            })),
+        )),
+post("/databases/{owner}/{database}/imports", "createImport", "Import an uploaded file", create_import).json(&CREATE_IMPORT).sends(202, Data::One("OperationRef")).fails("DBKP", &[409]).describe("Runs as an operation: all of the file becomes one commit, or nothing changes. `file_parts_md5` \
+                 is the base64 of the MD5 over the concatenated base64 texts of the MD5s of the parts, in order.").example(|| Example::with(
+            json!({
+                "branch_name": "main", "table_name": "people", "file_name": "people.csv", "file_size": 16, "file_type": "csv",
+                "import_operation": "create", "token": "up_9f3c", "contents_key": "imports/0199c3a9-0000-7000-8000-000000000001",
+                "completed_parts": [{"part_number": 1, "etag": "\"0b13d5cd7d263ccb7c6425a348112f13\""}],
+                "file_parts_md5": "pIX9YH40aFyNTQB/HPa4iw==", "primary_keys": ["id"], "commit_message": "Import people",
+            }),
+            one(examples::accepted()),
+        )),
+put("/uploads/{upload_id}/{part_number}", "putImportPart", "Upload a part to the address a session gave", put_part).credential(Credential::Ignored).query(&["expires", "signature"]).bytes().sends(200, Data::Nothing).fails("", &[400, 403, 409, 413]).describe("Send the raw bytes to the address exactly as it was given. It is the credential: `Authorization` \
+                 is not looked at, and the request does not count against rate limits. A later complete upload of \
+                 a part replaces the earlier one; one that is cut short changes nothing."),
+])
+}
 
-const MODES: &[(&str, ImportMode)] = &[
-    ("create", ImportMode::Create),
-    ("overwrite", ImportMode::Overwrite),
-    ("update", ImportMode::Update),
-    ("replace", ImportMode::Replace),
-];
+const FILE_TYPES: Words<FileType> = Words {
+    name: "ImportFileType",
+    choices: &[
+        ("csv", FileType::Csv),
+        ("psv", FileType::Psv),
+        ("xlsx", FileType::Xlsx),
+        ("json", FileType::Json),
+        ("sql", FileType::Sql),
+        ("yaml", FileType::Yaml),
+        ("parquet", FileType::Parquet),
+        ("sqlite", FileType::Sqlite),
+    ],
+};
+
+const MODES: Words<ImportMode> = Words {
+    name: "ImportOperation",
+    choices: &[
+        ("create", ImportMode::Create),
+        ("overwrite", ImportMode::Overwrite),
+        ("update", ImportMode::Update),
+        ("replace", ImportMode::Replace),
+    ],
+};
 
 /// How the contents of a session are called.
 const CONTENTS: &str = "imports/";
+
+const CREATE_IMPORT_UPLOAD: RequestBody<NewUpload> = RequestBody::closed("CreateImportUploadRequest", |fields| {
+    let content_length = fields
+        .schema(|| json!({"maximum": 1_i64 << 30, "description": "Bytes of the file."}))
+        .required_int("content_length", &(1..=u64::MAX));
+    let num_parts = fields
+        .schema(|| json!({"maximum": 1_000, "description": "At most one part per byte."}))
+        .required_int("num_parts", &(1..=u64::MAX));
+    let file_type = fields.required_choice("file_type", &FILE_TYPES);
+    Some(NewUpload { content_length: content_length?, num_parts: num_parts?, file_type: file_type? })
+});
 
 /// `POST …/imports/uploads`
 pub(crate) async fn create_import_upload(call: RequestContext) -> HandlerResult {
     let access = call.access::<Write>().await?;
     let key = call.key(access.who()).await?;
-    let wanted = call.body(|fields| {
-        let content_length = fields.required_int("content_length", &(1..=u64::MAX));
-        let num_parts = fields.required_int("num_parts", &(1..=u64::MAX));
-        let file_type = fields.required_choice("file_type", FILE_TYPES);
-        Some(NewUpload { content_length: content_length?, num_parts: num_parts?, file_type: file_type? })
-    })?;
+    let wanted = call.json(&CREATE_IMPORT_UPLOAD)?;
     let (state, urls) = (call.state.clone(), urls(&call.state));
     let opened = move |opened: &OpenedUpload| ApiResponse::data(201, &session(opened, &state, &urls)).secret();
     call.effect(key, move |hub, once| hub.imports().open_upload(&access, wanted, once), opened).await
@@ -106,31 +152,53 @@ fn content_md5(request: &HttpRequest) -> Result<Option<[u8; 16]>, HandlerError> 
 pub(crate) async fn create_import(call: RequestContext) -> HandlerResult {
     let access = call.access::<Write>().await?;
     let key = call.key(access.who()).await?;
-    let wanted = call.body(new_import)?;
+    let wanted = call.json(&CREATE_IMPORT)?;
     let urls = urls(&call.state);
     let started = move |operation: &Operation| accepted(operation, &urls);
     call.effect(key, move |hub, once| hub.imports().start(&access, wanted, once), started).await
 }
 
+const CREATE_IMPORT: RequestBody<NewImport> = RequestBody::closed("CreateImportRequest", new_import);
+
 fn new_import(fields: &Fields<'_>) -> Option<NewImport> {
-    let secret = fields.required_string("token");
-    let contents_key = fields.required_string("contents_key");
-    let branch = fields.required_string("branch_name");
-    let table = fields.required_string("table_name");
-    let file_name = fields.required_string("file_name");
-    let file_size = fields.required_int("file_size", &(0..=u64::MAX));
-    let file_type = fields.required_choice("file_type", FILE_TYPES);
-    let mode = fields.required_choice("import_operation", MODES);
-    let parts = fields.required_objects("completed_parts", |part| {
-        let number = part.required_int("part_number", &(1..=u64::MAX));
-        let etag = part.required_string("etag");
-        Some(CompletedPart { number: number?, etag: etag? })
+    // The published order; errors are reported in the order of reading.
+    fields.describe_object(|| {
+        json!({"required": [
+            "branch_name", "table_name", "file_name", "file_size", "file_type", "import_operation", "token", "contents_key",
+            "completed_parts", "file_parts_md5", "primary_keys",
+        ]})
     });
-    let checksum = fields.required_string("file_parts_md5");
-    let primary_keys = fields.required_strings("primary_keys");
-    let message = fields.optional_string("commit_message");
-    let pull_branch = fields.optional_string("pull_request_branch_name");
-    let column_map = fields.string_map("column_map");
+    let secret = fields.doc("As the session gave it.").required_string("token");
+    let contents_key = fields.doc("As the session gave it.").required_string("contents_key");
+    let branch =
+        fields.schema(|| json!({"minLength": 1, "description": "An existing branch."})).required_string("branch_name");
+    let table = fields.schema(|| json!({"maxLength": 128, "description": "Not beginning with `sqlite_` or `dolt_`; may be empty for `sql`."})).required_string("table_name");
+    let file_name = fields
+        .schema(|| json!({"minLength": 1, "maxLength": 255, "pattern": r"^[^/\u0000]*$"}))
+        .required_string("file_name");
+    let file_size = fields
+        .schema(|| json!({"minimum": 1, "description": "Equal to `content_length` of the session."}))
+        .required_int("file_size", &(0..=u64::MAX));
+    let file_type = fields.required_choice("file_type", &FILE_TYPES);
+    let mode = fields.required_choice("import_operation", &MODES);
+    let parts = fields
+        .component("CompletedPart")
+        .schema(|| json!({"minItems": 1, "maxItems": 1_000, "description": "Each part once, in any order."}))
+        .required_objects("completed_parts", |part| {
+            let number = part.required_int("part_number", &(1..=u64::MAX));
+            let etag = part
+                .schema(|| json!({"minLength": 1, "description": "`ETag` of the part, with or without its quotes."}))
+                .required_string("etag");
+            Some(CompletedPart { number: number?, etag: etag? })
+        });
+    let checksum = fields.schema(|| json!({"pattern": crate::openapi::MD5_PATTERN, "description": "Base64 of the MD5 of the parts' MD5s, each as base64 text, in order."})).required_string("file_parts_md5");
+    let primary_keys = fields.doc("Key columns; may be empty, never null.").required_strings("primary_keys");
+    let message = fields.schema(LongText::schema).optional_string("commit_message");
+    let pull_branch = fields
+        .schema(RefName::schema)
+        .doc("The data lands on this branch, and a pull request to `branch_name` is opened.")
+        .optional_string("pull_request_branch_name");
+    let column_map = fields.doc("New names for columns of the file.").string_map("column_map");
     Some(NewImport {
         secret: secret?,
         upload: contents_key?.strip_prefix(CONTENTS).and_then(|id| UploadId::parse(id).ok()),

@@ -1,11 +1,56 @@
 use branchyard_domain::access::{Belong, Own};
 use branchyard_domain::entities::{Member, MemberRole};
-use branchyard_http_common::{ApiResponse, RequestContext, bound, page};
+use branchyard_http_common::{ApiResponse, Endpoint, RequestBody, RequestContext, Words, bound, page, tagged};
 
 use super::{HandlerResult, page_of};
+use crate::openapi::examples;
 use crate::wire;
+use branchyard_http_common::methods::{delete, get, put};
+use branchyard_openapi::{Data, Example, list_of, one};
+use serde_json::json;
 
-const MEMBER_ROLES: &[(&str, MemberRole)] = &[("owner", MemberRole::Owner), ("member", MemberRole::Member)];
+/// Declares the endpoints of this file.
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    tagged(
+        "Organization",
+        vec![
+            get(
+                "/organizations/{organization}/members",
+                "listOrganizationMembers",
+                "Members, by name; for members",
+                list_organization_members,
+            )
+            .query(&["page_token", "page_size"])
+            .sends(200, Data::List("Member"))
+            .fails("LP", &[404])
+            .example(|| Example::of(list_of(examples::person("member")))),
+            put(
+                "/organizations/{organization}/members/{username}",
+                "putOrganizationMember",
+                "Add a member or change a role",
+                put_organization_member,
+            )
+            .json(&PUT_ORGANIZATION_MEMBER)
+            .sends(200, Data::One("Member"))
+            .fails("BP", &[404, 422])
+            .describe("The last owner of an organization can be neither demoted nor removed (422).")
+            .example(|| Example::with(json!({"role": "member"}), one(examples::person("member")))),
+            delete(
+                "/organizations/{organization}/members/{username}",
+                "removeOrganizationMember",
+                "Remove a member, or leave",
+                remove_organization_member,
+            )
+            .sends(200, Data::One("Member"))
+            .fails("P", &[404, 422])
+            .describe("The last owner of an organization can be neither demoted nor removed (422).")
+            .example(|| Example::of(one(examples::person("member")))),
+        ],
+    )
+}
+
+const MEMBER_ROLES: Words<MemberRole> =
+    Words { name: "MemberRole", choices: &[("owner", MemberRole::Owner), ("member", MemberRole::Member)] };
 
 fn shown(member: &Member) -> wire::Member {
     member.into()
@@ -22,11 +67,14 @@ pub(crate) async fn list_organization_members(call: RequestContext) -> HandlerRe
     page(&call.state, &page_request, &bound, found, shown, |member| member.username.key())
 }
 
+const PUT_ORGANIZATION_MEMBER: RequestBody<MemberRole> =
+    RequestBody::closed("PutOrganizationMemberRequest", |fields| fields.required_choice("role", &MEMBER_ROLES));
+
 /// `PUT /organizations/{organization}/members/{username}`
 pub(crate) async fn put_organization_member(call: RequestContext) -> HandlerResult {
     let name = call.segment("username");
     let (access, user) = call.organization_to::<Own, _, _>(move |hub, _| hub.people().user_named(&name)).await?;
-    let role = call.body(|fields| fields.required_choice("role", MEMBER_ROLES))?;
+    let role = call.json(&PUT_ORGANIZATION_MEMBER)?;
     let (member, added) = call.write(move |hub| hub.members().put(&access, &user, role)).await?;
     Ok(ApiResponse::data(if added { 201 } else { 200 }, &shown(&member)))
 }

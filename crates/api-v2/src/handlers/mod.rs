@@ -24,19 +24,50 @@ pub(crate) mod user;
 use branchyard_domain::entities::{Operation, Role};
 use branchyard_domain::values::{CommitHash, Revision};
 use branchyard_http_common::{
-    ApiResponse, AppState, Fields, HandlerError, IfMatch, PageRequest, Query, RequestContext, Urls, etag_of,
+    ApiResponse, AppState, Endpoint, Fields, HandlerError, IfMatch, PageRequest, Query, RequestContext, Urls, Words,
+    etag_of,
 };
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
 use serde::Serialize;
 
 use crate::convert;
+use serde_json::json;
+
+/// Returns all endpoints, in the order of the document.
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    [
+        user::endpoints(),
+        tokens::endpoints(),
+        organizations::endpoints(),
+        members::endpoints(),
+        databases::endpoints(),
+        collaborators::endpoints(),
+        branches::endpoints(),
+        tags::endpoints(),
+        forks::endpoints(),
+        releases::endpoints(),
+        pulls::endpoints(),
+        pull_changes::endpoints(),
+        history::endpoints(),
+        sql::endpoints(),
+        imports::endpoints(),
+        hooks::endpoints(),
+        deliveries::endpoints(),
+        operations::endpoints(),
+        document::endpoints(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
 
 /// How a handler ends.
 pub(crate) type HandlerResult = Result<ApiResponse, HandlerError>;
 
 /// The roles on a database.
-pub(crate) const ROLES: &[(&str, Role)] = &[("read", Role::Read), ("write", Role::Write), ("admin", Role::Admin)];
+pub(crate) const ROLES: Words<Role> =
+    Words { name: "Role", choices: &[("read", Role::Read), ("write", Role::Write), ("admin", Role::Admin)] };
 
 /// Whether a resource still is as `If-Match` wants it.
 pub(crate) fn unchanged(if_match: Option<&IfMatch>, shown: &impl Serialize) -> bool {
@@ -64,10 +95,22 @@ pub(crate) fn long_page_of(call: &RequestContext, query: &Query<'_>) -> Option<P
     query.page(call.state.config.long_page_size, call.state.config.long_page_size)
 }
 
-/// A RevisionRef: exactly one of `branch` and `commit`.
+/// Reads a `RevisionRef`: exactly one of `branch` and `commit`.
 pub(crate) fn revision(from: &Fields<'_>) -> Option<Revision> {
-    let branch = from.optional_string("branch").map(Revision::Branch);
-    let commit = from.optional_as("commit", CommitHash::parse).map(Revision::Commit);
+    from.describe_object(|| {
+        let only = |one: &str, other: &str| {
+            let mut of = json!({"required": [one], "properties": {}});
+            of["properties"][one] = json!({"type": "string"});
+            of["properties"][other] = json!({"type": "null"});
+            of
+        };
+        let either = json!([only("branch", "commit"), only("commit", "branch")]);
+        json!({"description": "Where something starts: exactly one of both.", "oneOf": either})
+    });
+    let branch =
+        from.schema(|| json!({"minLength": 1, "description": "An existing branch."})).optional_string("branch");
+    let branch = branch.map(Revision::Branch);
+    let commit = from.optional::<CommitHash>("commit").map(Revision::Commit);
     match (from.has("branch"), from.has("commit")) {
         (true, false) => branch,
         (false, true) => commit,

@@ -1,10 +1,76 @@
 use branchyard_domain::access::{Own, Visit};
 use branchyard_domain::usecases::{EditOrganization, NewOrganization, OrganizationView};
 use branchyard_domain::values::{Description, DisplayName, OwnerName};
-use branchyard_http_common::{ApiResponse, Fields, RequestContext, Urls, bound, page, segment};
+use branchyard_http_common::{
+    ApiResponse, Endpoint, Fields, RequestBody, RequestContext, Urls, bound, page, segment, tagged,
+};
 
 use super::{HandlerResult, ROLES, page_of, unchanged, urls};
+use crate::openapi::examples;
 use crate::wire;
+use branchyard_http_common::methods::{delete, get, patch, post};
+use branchyard_openapi::{Credential, Data, Example, list_of, one};
+use serde_json::json;
+
+/// Declares the endpoints of this file.
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let mut all = tagged(
+        "User",
+        vec![
+            get(
+                "/user/organizations",
+                "listUserOrganizations",
+                "Organizations of the caller, by name",
+                list_user_organizations,
+            )
+            .query(&["page_token", "page_size"])
+            .sends(200, Data::List("Organization"))
+            .fails("L", &[])
+            .example(|| Example::of(list_of(examples::organization()))),
+        ],
+    );
+    all.extend(tagged(
+        "Organization",
+        vec![
+            post(
+                "/organizations",
+                "createOrganization",
+                "Create an organization owned by the caller",
+                create_organization,
+            )
+            .json(&CREATE_ORGANIZATION)
+            .sends(201, Data::One("Organization"))
+            .fails("BK", &[409])
+            .example(|| {
+                Example::with(
+                    json!({"name": "hydro", "display_name": "Hydro Lab", "base_role": "write"}),
+                    one(examples::organization()),
+                )
+            }),
+            get("/organizations/{organization}", "getOrganization", "An organization", get_organization)
+                .credential(Credential::Optional)
+                .sends(200, Data::One("Organization"))
+                .fails("", &[404])
+                .example(|| Example::of(one(examples::organization()))),
+            patch("/organizations/{organization}", "updateOrganization", "Change an organization", update_organization)
+                .json(&UPDATE_ORGANIZATION)
+                .sends(200, Data::One("Organization"))
+                .fails("BPM", &[404])
+                .example(|| Example::with(json!({"display_name": "Hydro Lab"}), one(examples::organization()))),
+            delete(
+                "/organizations/{organization}",
+                "deleteOrganization",
+                "Delete an organization that owns no databases",
+                delete_organization,
+            )
+            .sends(200, Data::One("Organization"))
+            .fails("PM", &[404, 409])
+            .describe("Refused with 409 while it owns databases.")
+            .example(|| Example::of(one(examples::organization()))),
+        ],
+    ));
+    all
+}
 
 fn shown(view: &OrganizationView) -> wire::Organization {
     view.into()
@@ -25,7 +91,7 @@ pub(crate) async fn list_user_organizations(call: RequestContext) -> HandlerResu
 pub(crate) async fn create_organization(call: RequestContext) -> HandlerResult {
     let user = call.signed_in()?;
     let key = call.key(&user).await?;
-    let wanted = call.body(new_organization)?;
+    let wanted = call.json(&CREATE_ORGANIZATION)?;
     let urls = urls(&call.state);
     let created = move |view: &OrganizationView| ApiResponse::resource(201, &shown(view)).at(address(view, &urls));
     call.effect(key, move |hub, once| hub.organizations().create(&user, wanted, once), created).await
@@ -35,11 +101,14 @@ fn address(view: &OrganizationView, urls: &Urls) -> String {
     format!("{}/organizations/{}", urls.root(), segment(view.organization.name.as_str()))
 }
 
+const CREATE_ORGANIZATION: RequestBody<NewOrganization> =
+    RequestBody::closed("CreateOrganizationRequest", new_organization);
+
 fn new_organization(fields: &Fields<'_>) -> Option<NewOrganization> {
-    let name = fields.required_as("name", OwnerName::parse);
-    let display_name = fields.optional_as("display_name", |text| DisplayName::parse(text));
-    let description = fields.optional_as("description", |text| Description::parse(text));
-    let base_role = fields.optional_choice("base_role", ROLES);
+    let name = fields.doc("Unique over users and organizations, in any letter case.").required::<OwnerName>("name");
+    let display_name = fields.optional::<DisplayName>("display_name");
+    let description = fields.optional::<Description>("description");
+    let base_role = fields.doc("`write` when absent.").optional_choice("base_role", &ROLES);
     Some(NewOrganization { name: name?, display_name, description, base_role })
 }
 
@@ -52,7 +121,7 @@ pub(crate) async fn get_organization(call: RequestContext) -> HandlerResult {
 /// `PATCH /organizations/{organization}`
 pub(crate) async fn update_organization(call: RequestContext) -> HandlerResult {
     let access = call.organization::<Own>().await?;
-    let edit = call.patch(edit_organization)?;
+    let edit = call.json(&UPDATE_ORGANIZATION)?;
     let if_match = call.if_match();
     let view = call
         .write(move |hub| {
@@ -63,10 +132,13 @@ pub(crate) async fn update_organization(call: RequestContext) -> HandlerResult {
     Ok(ApiResponse::resource(200, &shown(&view)))
 }
 
+const UPDATE_ORGANIZATION: RequestBody<EditOrganization> =
+    RequestBody::patch("UpdateOrganizationRequest", edit_organization);
+
 fn edit_organization(fields: &Fields<'_>) -> Option<EditOrganization> {
-    let display_name = fields.clearable_as("display_name", |text| DisplayName::parse(text));
-    let description = fields.clearable_as("description", |text| Description::parse(text));
-    let base_role = fields.optional_choice("base_role", ROLES);
+    let display_name = fields.clearable::<DisplayName>("display_name");
+    let description = fields.clearable::<Description>("description");
+    let base_role = fields.optional_choice("base_role", &ROLES);
     Some(EditOrganization { display_name, description, base_role })
 }
 

@@ -6,11 +6,58 @@ use branchyard_domain::errors::{AccessError, PullError, PullStateError};
 use branchyard_domain::ports::{PullFilter, PullStanding};
 use branchyard_domain::usecases::{EditPull, IdempotencyRecord, MergePull, NewPull, WantedState};
 use branchyard_domain::values::{CommentId, LongText, PullNumber, Timestamp, Title};
-use branchyard_http_common::{ApiError, ApiResponse, Fields, HandlerError, RequestContext, Services, bound, page};
+use branchyard_http_common::{
+    ApiError, ApiResponse, Endpoint, Fields, HandlerError, NO_FIELDS, NOT_BLANK_PATTERN, RequestBody, RequestContext,
+    Services, Words, bound, page, tagged,
+};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
 use super::{HandlerResult, accepted, long_page_of, page_of, unchanged, urls};
+use crate::openapi::examples;
 use crate::{convert, wire};
+use branchyard_http_common::methods::{get, patch, post};
+use branchyard_openapi::{Credential, Data, Example, list_of, one};
+use serde_json::json;
+
+/// Declares the endpoints of this file.
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    tagged("Database", vec![
+get("/databases/{owner}/{database}/pulls", "listPulls", "Pull requests, newest first", list_pulls).credential(Credential::Optional).query(&["state", "page_token", "page_size"]).sends(200, Data::List("PullSummary")).fails("DL", &[]).example(|| Example::of(list_of(examples::pull_summary()))),
+post("/databases/{owner}/{database}/pulls", "createPull", "Open a pull request", create_pull).json(&CREATE_PULL).sends(201, Data::One("Pull")).fails("DBK", &[403, 409, 422]).describe("Unknown fields of the body are ignored, also inside both branches. The source may be in any \
+                 database of the same fork network that the caller can read; one that is not public needs the \
+                 write role and, where the base is public, `publish: true`. While the source's commits are being \
+                 fetched, diff, tables and conflicts are 503.").example(|| Example::with(
+            json!({"title": "Fix gauges", "from_branch": examples::branch_of("bob", "work"), "to_branch": examples::branch_of("ada", "main")}),
+            one(examples::pull()),
+        )),
+get("/databases/{owner}/{database}/pulls/{pull_number}", "getPull", "A pull request", get_pull).credential(Credential::Optional).sends(200, Data::One("Pull")).fails("D", &[400]).example(|| {
+            let mut brings = examples::pull();
+            brings["brings"] = json!(["trigger"]);
+            Example::of(one(brings))
+        }),
+patch("/databases/{owner}/{database}/pulls/{pull_number}", "updatePull", "Edit, close or reopen a pull request", update_pull).json(&UPDATE_PULL).sends(200, Data::One("Pull")).fails("DBPM", &[409, 422]).describe("A `state` equal to the present one changes nothing. The state of a merged pull request is final.").example(|| {
+            let mut closed = examples::pull();
+            closed["state"] = "closed".into();
+            closed["closed_at"] = examples::LATER.into();
+            closed["brings"] = json!([]);
+            Example::with(json!({"state": "closed"}), one(closed))
+        }),
+post("/databases/{owner}/{database}/pulls/{pull_number}/withdraw", "withdrawPull", "Take back what a pull request shows", withdraw_pull).sends(200, Data::One("WithdrawnPull")).fails("ABKP", &[404, 422]).describe("For administrators of the source database, also where the base is hidden from them. The \
+                 difference is gone at once for everybody; an open pull request is closed.").example(|| {
+            let mut closed = examples::pull_summary();
+            closed["state"] = "closed".into();
+            closed["closed_at"] = examples::LATER.into();
+            closed["from_branch"] = examples::branch_of("bob", "work");
+            closed["to_branch"] = examples::branch_of("ada", "main");
+            Example::of(one(closed))
+        }),
+get("/databases/{owner}/{database}/pulls/{pull_number}/comments", "listPullComments", "Comments, oldest first", list_pull_comments).credential(Credential::Optional).query(&["page_token", "long_page_size"]).sends(200, Data::List("PullComment")).fails("DL", &[]).example(|| Example::of(list_of(examples::comment()))),
+post("/databases/{owner}/{database}/pulls/{pull_number}/comments", "createPullComment", "Comment on a pull request", create_pull_comment).json(&CREATE_PULL_COMMENT).sends(201, Data::One("PullComment")).fails("DBK", &[]).example(|| Example::with(json!({"body": "Looks right."}), one(examples::comment()))),
+post("/databases/{owner}/{database}/pulls/{pull_number}/merge", "mergePull", "Merge a pull request", merge_pull).optional_json(&MERGE_PULL).sends(202, Data::One("OperationRef")).fails("DBKP", &[422]).describe("Runs as an operation: merges the head `from_branch` has when it runs, and sets the pull request \
+                 to `merged`, all or nothing. Conflicts that `resolve` does not settle fail it with \
+                 `MERGE_CONFLICT`.").example(|| Example::with(json!({"resolve": {"gauges": "theirs"}}), one(examples::accepted()))),
+])
+}
 
 /// The number in the path, for use once the database is known to be visible.
 pub(crate) fn number_of(text: &str) -> Result<PullNumber, Problem> {
@@ -43,7 +90,7 @@ pub(crate) async fn list_pulls(call: RequestContext) -> HandlerResult {
 pub(crate) async fn create_pull(call: RequestContext) -> HandlerResult {
     let access = call.access::<Participate>().await?;
     let key = call.key(access.who()).await?;
-    let wanted = call.open_body(new_pull)?;
+    let wanted = call.json(&CREATE_PULL)?;
     let (urls, locator) = (urls(&call.state), access.database().locator.clone());
     // Told before the transaction: the answer that is kept for its key is rendered within it.
     let brings = Arc::new(OnceLock::new());
@@ -61,18 +108,22 @@ pub(crate) async fn create_pull(call: RequestContext) -> HandlerResult {
     call.effect(key, open, created).await
 }
 
+const CREATE_PULL: RequestBody<NewPull> = RequestBody::open("CreatePullRequest", new_pull);
+
 fn new_pull(fields: &Fields<'_>) -> Option<NewPull> {
-    let title = fields.required_as("title", |text| Title::parse(text));
-    let description = fields.optional_as("description", |text| LongText::parse(text));
-    let from = fields.required_object("from_branch", branch_ref);
-    let to = fields.required_object("to_branch", branch_ref);
-    let publish = fields.optional_bool("publish").unwrap_or(false);
+    fields.describe_object(|| json!({"description": "Unknown fields are ignored, also inside the branches."}));
+    let title = fields.required::<Title>("title");
+    let description = fields.optional::<LongText>("description");
+    let from = fields.component("BranchRef").required_object("from_branch", branch_ref);
+    let to = fields.component("BranchRef").required_object("to_branch", branch_ref);
+    let publish = fields.doc("The caller agrees that everybody may see the source branch.").optional_bool("publish");
+    let publish = publish.unwrap_or(false);
     let ((from_database, from_branch), (to_database, to_branch)) = (from?, to?);
     Some(NewPull { title: title?, description, from_database, from_branch, to_database, to_branch, publish })
 }
 
 fn branch_ref(fields: &Fields<'_>) -> Option<((String, String), String)> {
-    let database = fields.required_object("database", |database| {
+    let database = fields.component("DatabaseRef").required_object("database", |database| {
         let owner = database.required_string("owner");
         let name = database.required_string("name");
         Some((owner?, name?))
@@ -104,7 +155,7 @@ pub(crate) async fn update_pull(call: RequestContext) -> HandlerResult {
             Ok((access, pull))
         })
         .await?;
-    let edit = call.patch(edit_pull)?;
+    let edit = call.json(&UPDATE_PULL)?;
     if edit.state.is_some() && matches!(pull.state, PullState::Merged { .. }) {
         return Err(HandlerError::from(is_merged(pull.number)));
     }
@@ -132,11 +183,18 @@ fn is_merged(number: PullNumber) -> Problem {
         .with_error(FieldError::at_pointer("/state", "the pull is merged"))
 }
 
+const WANTED_STATES: Words<WantedState> =
+    Words { name: "WantedPullState", choices: &[("open", WantedState::Open), ("closed", WantedState::Closed)] };
+
+const UPDATE_PULL: RequestBody<EditPull> = RequestBody::patch("UpdatePullRequest", edit_pull);
+
 fn edit_pull(fields: &Fields<'_>) -> Option<EditPull> {
-    let title = fields.optional_as("title", |text| Title::parse(text));
-    let description = fields.clearable_as("description", |text| LongText::parse(text));
-    let state = fields.optional_choice("state", &[("open", WantedState::Open), ("closed", WantedState::Closed)]);
-    let publish = fields.optional_bool("publish");
+    let title = fields.optional::<Title>("title");
+    let description = fields.clearable::<LongText>("description");
+    let state = fields.optional_choice("state", &WANTED_STATES);
+    let publish = fields
+        .doc("Beside `state` `open` only: the caller agrees that everybody may see the source branch.")
+        .optional_bool("publish");
     if fields.has("publish") && state != Some(WantedState::Open) {
         fields.fault("publish", "may stand beside state: open only");
     }
@@ -160,7 +218,7 @@ pub(crate) async fn withdraw_pull(call: RequestContext) -> HandlerResult {
         })
         .await?;
     let key = call.key(withdrawable.who()).await?;
-    call.body(|_| Some(()))?;
+    call.json(&NO_FIELDS)?;
     let (base, sees_base) = (withdrawable.base().clone(), withdrawable.sees_base);
     let withdrawn = move |pull: &Pull| ApiResponse::data(200, &convert::withdrawn(pull, &base, sees_base));
     call.effect(key, move |hub, once| hub.pulls().withdraw(&withdrawable, once), withdrawn).await
@@ -189,10 +247,18 @@ pub(crate) async fn create_pull_comment(call: RequestContext) -> HandlerResult {
         .access_to::<Participate, _, ApiError>(move |hub, access| Ok(hub.pulls().get(access, number_of(&number)?)?))
         .await?;
     let key = call.key(access.who()).await?;
-    let body = call.body(|fields| fields.required_as("body", comment_text))?;
+    let body = call.json(&CREATE_PULL_COMMENT)?;
     let created = |comment: &PullComment| ApiResponse::data(201, &wire::PullComment::from(comment));
     call.effect(key, move |hub, once| hub.pulls().comment(&access, pull.number, body, once), created).await
 }
+
+const CREATE_PULL_COMMENT: RequestBody<LongText> = RequestBody::closed("CreatePullCommentRequest", |fields| {
+    let rules = || {
+        let text = "Not blank; at most 65,536 bytes.";
+        json!({"minLength": 1, "maxLength": LongText::MAX, "pattern": NOT_BLANK_PATTERN, "description": text})
+    };
+    fields.schema(rules).required_as("body", comment_text)
+});
 
 fn comment_text(text: &str) -> Result<LongText, String> {
     if text.trim().is_empty() {
@@ -208,18 +274,18 @@ pub(crate) async fn merge_pull(call: RequestContext) -> HandlerResult {
         .access_to::<Write, _, ApiError>(move |hub, access| Ok(hub.pulls().get(access, number_of(&number)?)?))
         .await?;
     let key = call.key(access.who()).await?;
-    let how = call.body(merge_how)?;
+    let how = call.json(&MERGE_PULL)?;
     let urls = urls(&call.state);
     let merged = move |operation: &Operation| accepted(operation, &urls);
     call.effect(key, move |hub, once| hub.pulls().merge(&access, pull.number, how, once), merged).await
 }
 
+const SIDES: Words<Side> = Words { name: "Side", choices: &[("ours", Side::Ours), ("theirs", Side::Theirs)] };
+
+const MERGE_PULL: RequestBody<MergePull> = RequestBody::closed("MergePullRequest", merge_how);
+
 fn merge_how(fields: &Fields<'_>) -> Option<MergePull> {
-    let message = fields.optional_as("message", |text| LongText::parse(text));
-    let resolve = fields.map_of("resolve", |text| match text {
-        "ours" => Ok(Side::Ours),
-        "theirs" => Ok(Side::Theirs),
-        _ => Err("must be one of ours, theirs"),
-    });
+    let message = fields.optional::<LongText>("message");
+    let resolve = fields.doc("Who wins in tables with conflicts.").word_map("resolve", &SIDES);
     Some(MergePull { message, resolve: resolve? })
 }

@@ -2,10 +2,29 @@ use branchyard_domain::access::{Read, Write};
 use branchyard_domain::entities::Release;
 use branchyard_domain::usecases::{EditRelease, NewRelease};
 use branchyard_domain::values::{CommitHash, LongText, RefName, Timestamp, Title};
-use branchyard_http_common::{ApiResponse, Fields, RequestContext, bound, page};
+use branchyard_http_common::{ApiResponse, Endpoint, Fields, RequestBody, RequestContext, bound, page, tagged};
 
 use super::{HandlerResult, page_of, unchanged, urls};
+use crate::openapi::examples;
 use crate::wire;
+use branchyard_http_common::methods::{delete, get, patch, post};
+use branchyard_openapi::{Credential, Data, Example, list_of, one};
+use serde_json::json;
+
+/// Declares the endpoints of this file.
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    tagged("Database", vec![
+get("/databases/{owner}/{database}/releases", "listReleases", "Releases, newest first", list_releases).credential(Credential::Optional).query(&["page_token", "page_size"]).sends(200, Data::List("Release")).fails("DL", &[]).example(|| Example::of(list_of(examples::release()))),
+post("/databases/{owner}/{database}/releases", "createRelease", "Publish a release", create_release).json(&CREATE_RELEASE).sends(201, Data::One("Release")).fails("DBKP", &[409]).describe("One release per tag. With `create_tag_if_not_exists` the tag is made at `commit_sha` when it is \
+                 missing.").example(|| Example::with(
+            json!({"tag": "v1", "title": "Version 1", "commit_sha": examples::HEAD, "create_tag_if_not_exists": true}),
+            one(examples::release()),
+        )),
+get("/databases/{owner}/{database}/releases/{tag:.+}", "getRelease", "The release of a tag", get_release).credential(Credential::Optional).sends(200, Data::One("Release")).fails("D", &[]).example(|| Example::of(one(examples::release()))),
+patch("/databases/{owner}/{database}/releases/{tag:.+}", "updateRelease", "Change title or notes of a release", update_release).json(&UPDATE_RELEASE).sends(200, Data::One("Release")).fails("DBPM", &[]).example(|| Example::with(json!({"title": "Version 1"}), one(examples::release()))),
+delete("/databases/{owner}/{database}/releases/{tag:.+}", "deleteRelease", "Delete a release; its tag stays", delete_release).sends(200, Data::One("Release")).fails("DPM", &[]).example(|| Example::of(one(examples::release()))),
+])
+}
 
 /// `GET …/releases`
 pub(crate) async fn list_releases(call: RequestContext) -> HandlerResult {
@@ -28,7 +47,7 @@ pub(crate) async fn list_releases(call: RequestContext) -> HandlerResult {
 pub(crate) async fn create_release(call: RequestContext) -> HandlerResult {
     let access = call.access::<Write>().await?;
     let key = call.key(access.who()).await?;
-    let wanted = call.body(new_release)?;
+    let wanted = call.json(&CREATE_RELEASE)?;
     let (urls, locator) = (urls(&call.state), access.database().locator.clone());
     let created = move |release: &Release| {
         let location = urls.below(&locator, "releases", release.tag.as_str());
@@ -37,12 +56,15 @@ pub(crate) async fn create_release(call: RequestContext) -> HandlerResult {
     call.effect(key, move |hub, once| hub.releases().create(&access, wanted, once), created).await
 }
 
+const CREATE_RELEASE: RequestBody<NewRelease> = RequestBody::closed("CreateReleaseRequest", new_release);
+
 fn new_release(fields: &Fields<'_>) -> Option<NewRelease> {
-    let tag = fields.required_as("tag", RefName::parse);
-    let title = fields.required_as("title", |text| Title::parse(text));
-    let commit = fields.required_as("commit_sha", CommitHash::parse);
-    let description = fields.optional_as("description", |text| LongText::parse(text));
-    let create_tag = fields.optional_bool("create_tag_if_not_exists").unwrap_or(false);
+    let tag = fields.doc("The tag the release is of.").required::<RefName>("tag");
+    let title = fields.required::<Title>("title");
+    let commit = fields.required::<CommitHash>("commit_sha");
+    let description = fields.optional::<LongText>("description");
+    let create_tag =
+        fields.schema(|| json!({"default": false})).optional_bool("create_tag_if_not_exists").unwrap_or(false);
     Some(NewRelease { tag: tag?, title: title?, commit: commit?, description, create_tag })
 }
 
@@ -57,7 +79,7 @@ pub(crate) async fn get_release(call: RequestContext) -> HandlerResult {
 pub(crate) async fn update_release(call: RequestContext) -> HandlerResult {
     let tag = call.segment("tag");
     let (access, found) = call.access_to::<Write, _, _>(move |hub, access| hub.releases().get(access, &tag)).await?;
-    let edit = call.patch(edit_release)?;
+    let edit = call.json(&UPDATE_RELEASE)?;
     let if_match = call.if_match();
     let release = call
         .write(move |hub| {
@@ -68,9 +90,11 @@ pub(crate) async fn update_release(call: RequestContext) -> HandlerResult {
     Ok(ApiResponse::resource(200, &wire::Release::from(&release)))
 }
 
+const UPDATE_RELEASE: RequestBody<EditRelease> = RequestBody::patch("UpdateReleaseRequest", edit_release);
+
 fn edit_release(fields: &Fields<'_>) -> Option<EditRelease> {
-    let title = fields.optional_as("title", |text| Title::parse(text));
-    let description = fields.clearable_as("description", |text| LongText::parse(text));
+    let title = fields.optional::<Title>("title");
+    let description = fields.clearable::<LongText>("description");
     Some(EditRelease { title, description })
 }
 

@@ -10,16 +10,43 @@ use branchyard_domain::errors::ReadError;
 use branchyard_domain::ports::{CancellationToken, ReadQuery, SqlFailure};
 use branchyard_domain::usecases::{ReadEnd, SqlWrite};
 use branchyard_domain::values::{CommitHash, LongText, RefName};
-use branchyard_http_common::ConcurrencyPermit;
 use branchyard_http_common::{
-    ApiError, ApiResponse, AppState, Coding, CollectLimits, DatabasePath, Ending, Fields, First, HandlerError,
-    IfNoneMatch, JsonRows, Query, RequestContext, RowShape, TaggedCoding, Waiting, download_channel,
+    AnonymousBodies, ApiError, ApiResponse, AppState, Coding, CollectLimits, ConcurrencyPermit, DatabasePath, Ending,
+    Endpoint, Fields, First, HandlerError, IfNoneMatch, JsonRows, Query, RequestBody, RequestContext, RowShape,
+    TaggedCoding, Waiting, download_channel, tagged,
 };
 use branchyard_problem_details::{ErrorCode, Problem};
 
 use super::{HandlerResult, accepted, too_large, urls};
+use crate::openapi::examples;
 use crate::stream::{StreamFormat, StreamSink};
 use crate::{convert, wire};
+use branchyard_http_common::methods::{get, post};
+use branchyard_openapi::{Credential, Data, Example, one};
+use serde_json::json;
+
+/// Declares the endpoints of this file.
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    tagged("Database", vec![
+get("/databases/{owner}/{database}/sql", "runSqlReadQuery", "Run a SQL read", run_sql_read_query).credential(Credential::Optional).query(&["sql_q", "ref", "limit", "timeout_ms"]).sends(200, Data::One("QueryResult")).fails("DL", &[422]).anonymous_bodies(AnonymousBodies::Whole).describe("Runs one statement at exactly one commit, the one `ref` names when the read starts. A statement \
+                 that fails is answered 200 with `status` `error` or `timeout`. With `Accept: text/csv` or \
+                 `application/x-ndjson` the whole result is streamed, without row limit; a CSV read that fails \
+                 before its first byte is answered 422.").example(|| Example::of(one(examples::result()))),
+post("/databases/{owner}/{database}/sql", "runSqlReadQueryPost", "Run a SQL read", run_sql_read_query_post).credential(Credential::Optional).json(&SQL_READ).sends(200, Data::One("QueryResult")).fails("DB", &[422]).anonymous_bodies(AnonymousBodies::Whole).describe("Runs one statement at exactly one commit, the one `ref` names when the read starts. A statement \
+                 that fails is answered 200 with `status` `error` or `timeout`. With `Accept: text/csv` or \
+                 `application/x-ndjson` the whole result is streamed, without row limit; a CSV read that fails \
+                 before its first byte is answered 422.").example(|| Example::with(
+            json!({"ref": "main", "q": "select id, name from people", "limit": 10, "timeout_ms": 2_500}),
+            one(examples::result()),
+        )),
+post("/databases/{owner}/{database}/sql-writes", "runSqlWriteQuery", "Run SQL statements as one commit", run_sql_write_query).json(&SQL_WRITE).sends(202, Data::One("OperationRef")).fails("DBKP", &[]).describe("Runs as an operation: the statements run on `to_branch` as one commit by the caller; then, if \
+                 `from_branch` is another branch, it is merged into `to_branch`. All or nothing. `to_branch` is \
+                 created from the head of `from_branch` when it is missing.").example(|| Example::with(
+            json!({"from_branch": "main", "to_branch": "feature/fix", "q": "update gauges set level = 2 where id = 4"}),
+            one(examples::accepted()),
+        )),
+])
+}
 
 /// Counts in a body; what is above the cap counts as the cap.
 const COUNTS: RangeInclusive<u64> = 1..=i64::MAX as u64;
@@ -51,18 +78,24 @@ fn asked_by_query(query: &Query<'_>, max_bytes: usize) -> Option<ReadRequest> {
     Some(ReadRequest { q: q?, at, limit, timeout_ms })
 }
 
+const SQL_READ: RequestBody<ReadRequest> = RequestBody::closed("SqlReadRequest", |fields| {
+    let q = fields.schema(|| json!({"maxLength": 1_048_576, "description": "SQL; at most 1 MiB."})).required_text("q");
+    let rules =
+        || json!({"minLength": 1, "description": "A branch, tag, commit or expression; absent = the default branch."});
+    let at = fields.schema(rules).optional_as("ref", |text| match text {
+        "" => Err("must not be empty"),
+        text => Ok(text.to_owned()),
+    });
+    let limit =
+        fields.doc("Rows at most; 1,000 when absent, never more than 10,000 in JSON.").optional_int("limit", &COUNTS);
+    let timeout_ms =
+        fields.doc("Milliseconds; 30,000 when absent, never more than 60,000.").optional_int("timeout_ms", &COUNTS);
+    Some(ReadRequest { q: q?, at, limit, timeout_ms })
+});
+
 /// `POST …/sql`
 pub(crate) async fn run_sql_read_query_post(call: RequestContext) -> Answered {
-    let asked = call.body(|fields| {
-        let q = fields.required_text("q");
-        let at = fields.optional_as("ref", |text| match text {
-            "" => Err("must not be empty"),
-            text => Ok(text.to_owned()),
-        });
-        let limit = fields.optional_int("limit", &COUNTS);
-        let timeout_ms = fields.optional_int("timeout_ms", &COUNTS);
-        Some(ReadRequest { q: q?, at, limit, timeout_ms })
-    });
+    let asked = call.json(&SQL_READ);
     let max_bytes = call.state.config.sql.max_statement_bytes;
     let short = |asked: ReadRequest| if asked.q.len() > max_bytes { Err(too_large("q", max_bytes)) } else { Ok(asked) };
     read(&call, asked.and_then(short)).await
@@ -264,7 +297,7 @@ fn status_of(failure: &SqlFailure) -> wire::QueryStatus {
 pub(crate) async fn run_sql_write_query(call: RequestContext) -> HandlerResult {
     let access = call.access::<Write>().await?;
     let key = call.key(access.who()).await?;
-    let wanted = call.body(sql_write)?;
+    let wanted = call.json(&SQL_WRITE)?;
     let max_bytes = call.state.config.sql.max_statement_bytes;
     if wanted.statements.len() > max_bytes {
         return Err(too_large("q", max_bytes));
@@ -274,11 +307,16 @@ pub(crate) async fn run_sql_write_query(call: RequestContext) -> HandlerResult {
     call.effect(key, move |hub, once| hub.operations().sql_write(&access, wanted, once), written).await
 }
 
+const SQL_WRITE: RequestBody<SqlWrite> = RequestBody::closed("SqlWriteRequest", sql_write);
+
 fn sql_write(fields: &Fields<'_>) -> Option<SqlWrite> {
-    let from_branch = fields.required_text("from_branch");
-    let to_branch = fields.required_as("to_branch", RefName::parse);
-    let statements = fields.required_text("q");
-    let message = fields.optional_as("commit_message", |text| LongText::parse(text));
+    let from_branch = fields.doc("An existing branch.").required_text("from_branch");
+    let to_branch = fields
+        .doc("Created from the head of `from_branch` when it is missing; may be the same.")
+        .required::<RefName>("to_branch");
+    let statements =
+        fields.schema(|| json!({"maxLength": 1_048_576, "description": "SQL; at most 1 MiB."})).required_text("q");
+    let message = fields.optional::<LongText>("commit_message");
     Some(SqlWrite {
         from_branch: from_branch?,
         to_branch: to_branch?,

@@ -2,10 +2,48 @@ use branchyard_domain::access::{Read, Write};
 use branchyard_domain::entities::Tag;
 use branchyard_domain::usecases::NewTag;
 use branchyard_domain::values::{LongText, RefName};
-use branchyard_http_common::{ApiResponse, Fields, RequestContext, bound, page};
+use branchyard_http_common::{ApiResponse, Endpoint, Fields, RequestBody, RequestContext, bound, page, tagged};
 
 use super::{HandlerResult, page_of, revision, unchanged, urls};
+use crate::openapi::examples;
 use crate::wire;
+use branchyard_http_common::methods::{delete, get, post};
+use branchyard_openapi::{Credential, Data, Example, list_of, one};
+use serde_json::json;
+
+/// Declares the endpoints of this file.
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    tagged(
+        "Database",
+        vec![
+            get("/databases/{owner}/{database}/tags", "listTags", "Tags, by name", list_tags)
+                .credential(Credential::Optional)
+                .query(&["page_token", "page_size"])
+                .sends(200, Data::List("Tag"))
+                .fails("DL", &[])
+                .example(|| Example::of(list_of(examples::tag()))),
+            post("/databases/{owner}/{database}/tags", "createTag", "Create a tag", create_tag)
+                .json(&CREATE_TAG)
+                .sends(201, Data::One("Tag"))
+                .fails("DBKP", &[409])
+                .example(|| {
+                    Example::with(
+                        json!({"name": "v1", "from": {"commit": examples::HEAD}, "message": "First cut"}),
+                        one(examples::tag()),
+                    )
+                }),
+            get("/databases/{owner}/{database}/tags/{tag:.+}", "getTag", "A tag", get_tag)
+                .credential(Credential::Optional)
+                .sends(200, Data::One("Tag"))
+                .fails("D", &[])
+                .example(|| Example::of(one(examples::tag()))),
+            delete("/databases/{owner}/{database}/tags/{tag:.+}", "deleteTag", "Delete a tag", delete_tag)
+                .sends(200, Data::One("Tag"))
+                .fails("DPM", &[409])
+                .example(|| Example::of(one(examples::tag()))),
+        ],
+    )
+}
 
 /// `GET …/tags`
 pub(crate) async fn list_tags(call: RequestContext) -> HandlerResult {
@@ -22,7 +60,7 @@ pub(crate) async fn list_tags(call: RequestContext) -> HandlerResult {
 pub(crate) async fn create_tag(call: RequestContext) -> HandlerResult {
     let access = call.access::<Write>().await?;
     let key = call.key(access.who()).await?;
-    let wanted = call.body(new_tag)?;
+    let wanted = call.json(&CREATE_TAG)?;
     let (urls, locator) = (urls(&call.state), access.database().locator.clone());
     let created = move |tag: &Tag| {
         ApiResponse::resource(201, &wire::Tag::from(tag)).at(urls.below(&locator, "tags", tag.name.as_str()))
@@ -30,10 +68,12 @@ pub(crate) async fn create_tag(call: RequestContext) -> HandlerResult {
     call.effect(key, move |hub, once| hub.tags().create(&access, wanted, once), created).await
 }
 
+const CREATE_TAG: RequestBody<NewTag> = RequestBody::closed("CreateTagRequest", new_tag);
+
 fn new_tag(fields: &Fields<'_>) -> Option<NewTag> {
-    let name = fields.required_as("name", RefName::parse);
-    let from = fields.required_object("from", revision);
-    let message = fields.optional_as("message", |text| LongText::parse(text));
+    let name = fields.doc("At most 200 bytes, under git's rules for refs.").required::<RefName>("name");
+    let from = fields.component("RevisionRef").required_object("from", revision);
+    let message = fields.doc("Makes it an annotated tag.").optional::<LongText>("message");
     Some(NewTag { name: name?, from: from?, message })
 }
 

@@ -2,10 +2,48 @@ use branchyard_domain::entities::Token;
 use branchyard_domain::errors::TokenError;
 use branchyard_domain::usecases::MintedToken;
 use branchyard_domain::values::{Timestamp, TokenExpiry, TokenId, TokenName};
-use branchyard_http_common::{ApiResponse, Fields, RequestContext, SecretsShown, bound, page};
+use branchyard_http_common::{
+    ApiResponse, Endpoint, Fields, RequestBody, RequestContext, SecretsShown, bound, page, tagged,
+};
 
 use super::{HandlerResult, page_of};
 use crate::convert;
+use crate::openapi::examples;
+use branchyard_http_common::methods::{delete, get, post};
+use branchyard_openapi::{Data, Example, list_of, one};
+use serde_json::json;
+
+/// Declares the endpoints of this file.
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    tagged(
+        "User",
+        vec![
+            get("/user/tokens", "listUserTokens", "Tokens of the caller, newest first", list_user_tokens)
+                .query(&["page_token", "page_size"])
+                .sends(200, Data::List("Token"))
+                .fails("L", &[])
+                .example(|| Example::of(list_of(examples::used_token()))),
+            post("/user/tokens", "createUserToken", "Make a token; it is shown once", create_user_token)
+                .json(&CREATE_USER_TOKEN)
+                .sends(201, Data::One("Token"))
+                .fails("BK", &[422])
+                .describe(
+                    "`token` is in this answer and nowhere else; a repeat under the same `Idempotency-Key` omits it.",
+                )
+                .example(|| Example::with(json!({"name": "ci", "expires_in": "90d"}), one(examples::new_token()))),
+            delete(
+                "/user/tokens/{token_id}",
+                "deleteUserToken",
+                "Delete a token; it stops working at once",
+                delete_user_token,
+            )
+            .sends(200, Data::One("Token"))
+            .fails("", &[404])
+            .describe("A token may delete itself.")
+            .example(|| Example::of(one(examples::used_token()))),
+        ],
+    )
+}
 
 /// `GET /user/tokens`
 pub(crate) async fn list_user_tokens(call: RequestContext) -> HandlerResult {
@@ -24,7 +62,7 @@ pub(crate) async fn list_user_tokens(call: RequestContext) -> HandlerResult {
 pub(crate) async fn create_user_token(call: RequestContext) -> HandlerResult {
     let user = call.signed_in()?;
     let key = call.key(&user).await?;
-    let (name, expiry) = call.body(new_token)?;
+    let (name, expiry) = call.json(&CREATE_USER_TOKEN)?;
     let act = move |hub: &branchyard_http_common::Services,
                     once: Option<&branchyard_domain::usecases::IdempotencyRecord<'_, _>>| {
         let tokens = hub.tokens();
@@ -43,9 +81,12 @@ fn created(minted: &MintedToken, shown: SecretsShown) -> ApiResponse {
     ApiResponse::data(201, &data).secret()
 }
 
+const CREATE_USER_TOKEN: RequestBody<(TokenName, TokenExpiry)> =
+    RequestBody::closed("CreateUserTokenRequest", new_token);
+
 fn new_token(fields: &Fields<'_>) -> Option<(TokenName, TokenExpiry)> {
-    let name = fields.required_as("name", |text| TokenName::parse(text));
-    let expiry = fields.required_as("expires_in", TokenExpiry::parse);
+    let name = fields.required::<TokenName>("name");
+    let expiry = fields.required::<TokenExpiry>("expires_in");
     Some((name?, expiry?))
 }
 

@@ -1,35 +1,25 @@
 //! Schemas, parameters and responses that operations refer to.
 
-use branchyard_problem_details::ErrorCode;
-use serde_json::{Map, Value, json};
-use utoipa::openapi::{RefOr, Schema};
-use utoipa::{PartialSchema, ToSchema};
+use branchyard_openapi::{Operation, Schemas, drop_null, error_code, reference};
+use serde_json::{Value, json};
 
 use super::{constraints, headers, responses};
 use crate::wire;
 
-/// `{"$ref": "#/components/{kind}/{name}"}`
-pub(super) fn reference(kind: &str, name: &str) -> Value {
-    json!({"$ref": format!("#/components/{kind}/{name}")})
-}
-
-pub(super) fn all() -> Value {
+pub(super) fn all(operations: &[Operation]) -> Value {
     json!({
         "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "hsat.v1"}},
         "parameters": parameters(),
         "headers": headers::components(),
         "responses": responses::problems(),
-        "schemas": schemas(),
+        "schemas": schemas(operations),
     })
 }
 
-fn schemas() -> Value {
-    let mut found: Vec<(String, RefOr<Schema>)> = Vec::new();
+fn schemas(operations: &[Operation]) -> Value {
+    let mut schemas = Schemas::default();
     macro_rules! add {
-        ($($name:ident),+ $(,)?) => {$(
-            found.push((wire::$name::name().into_owned(), wire::$name::schema()));
-            wire::$name::schemas(&mut found);
-        )+};
+        ($($name:ident),+ $(,)?) => { $(schemas.add::<wire::$name>(&tidy);)+ };
     }
     add!(
         User,
@@ -61,62 +51,20 @@ fn schemas() -> Value {
         Delivery,
         DeliveryRequest,
         DeliveryAttempt,
-        CreateUserTokenRequest,
-        CreateOrganizationRequest,
-        UpdateOrganizationRequest,
-        PutOrganizationMemberRequest,
-        PutCollaboratorRequest,
-        CreateDatabaseRequest,
-        UpdateDatabaseRequest,
-        CreateBranchRequest,
-        CreateTagRequest,
-        CreateForkRequest,
-        CreateReleaseRequest,
-        UpdateReleaseRequest,
-        CreatePullRequest,
-        UpdatePullRequest,
-        CreatePullCommentRequest,
-        MergePullRequest,
-        CreateHookRequest,
-        UpdateHookRequest,
-        SqlReadRequest,
-        SqlWriteRequest,
-        CreateImportUploadRequest,
-        CreateImportRequest,
+        TokenLifetime,
     );
-    let mut schemas: Map<String, Value> = Map::new();
-    for (name, schema) in found {
-        let mut json = serde_json::to_value(schema).unwrap_or_default();
-        tidy(&name, &mut json);
-        schemas.insert(name, json);
-    }
-    schemas.insert("ErrorCode".into(), error_code());
-    schemas.insert("Problem".into(), problem());
-    schemas.insert("Meta".into(), meta());
-    schemas.insert("Envelope".into(), envelope());
-    schemas.into()
+    schemas.add_bodies(operations);
+    schemas.insert("ErrorCode", error_code());
+    schemas.insert("Problem", problem());
+    schemas.insert("Meta", meta());
+    schemas.insert("Envelope", envelope());
+    schemas.into_value()
 }
 
 /// Fields that may be absent and may be null.
-const NULLABLE: &[(&str, &str)] = &[
-    ("Conflict", "base"),
-    ("Conflict", "ours"),
-    ("Conflict", "theirs"),
-    ("UpdateDatabaseRequest", "description"),
-    ("UpdateOrganizationRequest", "description"),
-    ("UpdateOrganizationRequest", "display_name"),
-    ("UpdatePullRequest", "description"),
-    ("UpdateReleaseRequest", "description"),
-];
+const NULLABLE: &[(&str, &str)] = &[("Conflict", "base"), ("Conflict", "ours"), ("Conflict", "theirs")];
 
-/// Bodies in which unknown fields are refused, besides those that are called so.
-fn is_closed(name: &str) -> bool {
-    (name.ends_with("Request") && name != "CreatePullRequest" && name != "DeliveryRequest")
-        || name == "RevisionRef"
-        || name == "CompletedPart"
-}
-
-/// Says what the types cannot: optional fields are absent or have a value, times are times, most bodies are closed.
+/// Says what the types cannot: optional fields are absent or have a value, and times are times.
 fn tidy(name: &str, schema: &mut Value) {
     if let Some(parts) = schema.get_mut("allOf").and_then(Value::as_array_mut) {
         parts.iter_mut().for_each(|part| tidy(name, part));
@@ -124,11 +72,7 @@ fn tidy(name: &str, schema: &mut Value) {
     let required: Vec<Value> = schema["required"].as_array().cloned().unwrap_or_default();
     let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
     for (field, property) in properties {
-        // A `null` that is sent is absence, except in a PATCH.
-        let null_is_absence = constraints::is_request(name) && !name.starts_with("Update");
-        let may_be_null = null_is_absence
-            || required.iter().any(|known| known == field)
-            || NULLABLE.contains(&(name, field.as_str()));
+        let may_be_null = required.iter().any(|known| known == field) || NULLABLE.contains(&(name, field.as_str()));
         if !may_be_null {
             drop_null(property);
         }
@@ -137,28 +81,6 @@ fn tidy(name: &str, schema: &mut Value) {
         }
         constraints::add(name, field, property);
     }
-    constraints::add_to_object(name, schema);
-    if is_closed(name) {
-        schema["additionalProperties"] = false.into();
-    }
-}
-
-fn drop_null(property: &mut Value) {
-    let without_null = |key: &str, is_null: fn(&Value) -> bool| {
-        let mut choices = property.get(key)?.as_array()?.clone();
-        choices.retain(|choice| !is_null(choice));
-        <[Value; 1]>::try_from(choices).ok()
-    };
-    if let Some([one]) = without_null("type", |choice| choice == "null") {
-        property["type"] = one;
-    } else if let Some([one]) = without_null("oneOf", |choice| choice["type"] == "null") {
-        *property = one;
-    }
-}
-
-fn error_code() -> Value {
-    let names: Vec<&str> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
-    json!({"type": "string", "enum": names, "description": "Open to additions: treat an unknown code by its status."})
 }
 
 fn problem() -> Value {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::components::reference;
+use branchyard_openapi::reference;
 
 /// On every answer, whatever it is.
 const ALWAYS: &[&str] = &["X-Request-Id", "Cache-Control", "Vary", "RateLimit", "RateLimit-Policy"];

@@ -2,15 +2,16 @@
 
 mod components;
 mod constraints;
-mod descriptions;
-mod examples;
+pub(crate) mod examples;
 mod headers;
-mod operations;
 mod responses;
 
-use branchyard_http_common::{OpenApi, path_parameters};
-use operations::{Body, Docs, OPERATIONS};
+use branchyard_openapi::{Body, Credential, OpenApi, Operation, path_parameters, reference};
 use serde_json::{Map, Value, json};
+
+use crate::routes::operations;
+
+pub(crate) use constraints::MD5_PATTERN;
 
 const INTRODUCTION: &str = "Versioned SQL databases: branches, pull requests, releases, imports, SQL. Compatible with DoltHub API v2.\n\n\
 Every success has its result in `data`; lists have `meta.next_page_token` while there is more. Every other answer is a problem document: \
@@ -25,24 +26,25 @@ pub fn openapi() -> String {
 /// The document for a server reached at `public_url`.
 pub(crate) fn document(public_url: &str) -> Value {
     let mut paths: Map<String, Value> = Map::new();
-    for docs in OPERATIONS {
-        let path = paths.entry(format!("{}{}", crate::BASE, docs.path)).or_insert_with(|| json!({}));
+    let operations = operations();
+    for docs in &operations {
+        let path = paths.entry(format!("{}{}", crate::BASE, docs.template())).or_insert_with(|| json!({}));
         path[docs.method] = operation(docs);
     }
     let document = OpenApi {
         version: "v2",
         introduction: INTRODUCTION,
         public_url,
-        tags: OPERATIONS.iter().map(|docs| docs.tag).collect(),
+        tags: operations.iter().map(|docs| docs.tag).collect(),
         paths,
-        components: components::all(),
+        components: components::all(&operations),
     };
     document.document()
 }
 
-fn operation(docs: &Docs) -> Value {
+fn operation(docs: &Operation) -> Value {
     let names = path_parameters(docs.path).chain(docs.query.iter().copied());
-    let mut parameters: Vec<Value> = names.map(|name| components::reference("parameters", name)).collect();
+    let mut parameters: Vec<Value> = names.map(|name| reference("parameters", name)).collect();
     let mut shown = json!({
         "operationId": docs.id,
         "tags": [docs.tag],
@@ -50,31 +52,36 @@ fn operation(docs: &Docs) -> Value {
         "security": security(docs),
         "responses": responses::of(docs),
     });
-    if docs.errors.contains('K') {
-        parameters.push(components::reference("parameters", "Idempotency-Key"));
+    if docs.error_sets.contains('K') {
+        parameters.push(reference("parameters", "Idempotency-Key"));
     }
-    if docs.errors.contains('M') {
-        parameters.push(components::reference("parameters", "If-Match"));
+    if docs.error_sets.contains('M') {
+        parameters.push(reference("parameters", "If-Match"));
     }
     if responses::may_be_unmodified(docs) {
-        parameters.push(components::reference("parameters", "If-None-Match"));
+        parameters.push(reference("parameters", "If-None-Match"));
     }
     if docs.id == "getOperation" {
-        parameters.push(components::reference("parameters", "Prefer"));
+        parameters.push(reference("parameters", "Prefer"));
     }
     if docs.id == "putImportPart" {
-        parameters.push(components::reference("parameters", "Content-MD5"));
+        parameters.push(reference("parameters", "Content-MD5"));
     }
-    if let Some(text) = descriptions::of(docs.id) {
+    if let Some(text) = docs.description {
         shown["description"] = text.into();
     }
     if !parameters.is_empty() {
         shown["parameters"] = parameters.into();
     }
-    match docs.body {
+    match &docs.body {
         Body::None => {}
-        Body::Json(name) => shown["requestBody"] = request_body(true, name, docs.id),
-        Body::OptionalJson(name) => shown["requestBody"] = request_body(false, name, docs.id),
+        Body::Json { name, required, .. } => {
+            let mut content = json!({"schema": reference("schemas", name)});
+            if let Some(example) = docs.example().request {
+                content["example"] = example;
+            }
+            shown["requestBody"] = json!({"required": required, "content": {"application/json": content}});
+        }
         Body::Bytes => {
             let content = json!({"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}});
             shown["requestBody"] = json!({"required": true, "content": content});
@@ -83,20 +90,12 @@ fn operation(docs: &Docs) -> Value {
     shown
 }
 
-fn security(docs: &Docs) -> Value {
-    match docs.auth {
-        operations::Auth::Open => json!([]),
-        operations::Auth::Optional => json!([{}, {"bearer": []}]),
-        operations::Auth::Required => json!([{"bearer": []}]),
+fn security(docs: &Operation) -> Value {
+    match docs.credential {
+        Credential::Ignored => json!([]),
+        Credential::Optional => json!([{}, {"bearer": []}]),
+        Credential::Required => json!([{"bearer": []}]),
     }
-}
-
-fn request_body(required: bool, schema: &str, id: &str) -> Value {
-    let mut content = json!({"schema": components::reference("schemas", schema)});
-    if let Some(example) = examples::of(id).and_then(|example| example.request) {
-        content["example"] = example;
-    }
-    json!({"required": required, "content": {"application/json": content}})
 }
 
 #[cfg(test)]
@@ -172,14 +171,14 @@ mod tests {
     fn every_body_has_an_example_that_fits_its_schema() {
         let checker = branchyard_openapi_check::Checker::new(&super::openapi());
         let document = document();
-        for docs in super::OPERATIONS {
-            let operation = &document["paths"][format!("{}{}", crate::BASE, docs.path)][docs.method];
+        for docs in crate::routes::operations() {
+            let operation = &document["paths"][format!("{}{}", crate::BASE, docs.template())][docs.method];
             let success = &operation["responses"][docs.status.to_string()]["content"]["application/json"];
             for content in [&operation["requestBody"]["content"]["application/json"], success] {
                 if content.is_null() {
                     continue;
                 }
-                assert!(content.get("example").is_some(), "{} needs an entry in openapi/examples.rs", docs.id);
+                assert!(content.get("example").is_some(), "{} needs an example", docs.id);
                 let fits = checker.validate(&content["schema"], &content["example"]);
                 assert_eq!(fits, Ok(()), "{}", docs.id);
             }
@@ -204,7 +203,8 @@ mod tests {
 
     #[test]
     fn operation_ids_are_unique() {
-        let ids: Vec<&str> = super::OPERATIONS.iter().map(|docs| docs.id).collect();
+        let operations = crate::routes::operations();
+        let ids: Vec<&str> = operations.iter().map(|docs| docs.id).collect();
         assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len());
     }
 

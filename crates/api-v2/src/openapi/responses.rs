@@ -3,8 +3,8 @@
 use branchyard_problem_details::ErrorCode;
 use serde_json::{Map, Value, json};
 
-use super::components::reference;
-use super::operations::{Auth, Body, Docs, Sends};
+use branchyard_openapi::{Body, Credential, Data, Operation, data_schema, reference};
+
 use super::{examples, headers};
 
 /// The problems there are: status, name of the component, and the codes it may have. Those that only the error of an operation
@@ -28,10 +28,10 @@ const PROBLEMS: &[(u16, &str, &[ErrorCode])] = &[
 ];
 
 /// All answers of an operation.
-pub(super) fn of(docs: &Docs) -> Value {
+pub(super) fn of(docs: &Operation) -> Value {
     let mut responses: Map<String, Value> = Map::new();
     responses.insert(docs.status.to_string(), success(docs));
-    if docs.method == "put" && matches!(docs.sends, Sends::One(_)) {
+    if docs.method == "put" && matches!(docs.data, Data::One(_)) {
         // What is put may not have been there.
         responses.insert("201".to_owned(), success(docs));
     }
@@ -47,8 +47,8 @@ pub(super) fn of(docs: &Docs) -> Value {
 }
 
 /// The component of a problem with this status.
-fn problem(docs: &Docs, status: u16) -> &'static str {
-    match (status, docs.errors.contains('K'), docs.own.contains(&422)) {
+fn problem(docs: &Operation, status: u16) -> &'static str {
+    match (status, docs.error_sets.contains('K'), docs.errors.contains(&422)) {
         (422, true, false) => "IdempotencyKeyReused",
         (422, true, true) => "UnprocessableOrKeyReused",
         _ => PROBLEMS.iter().find(|(known, ..)| *known == status).map_or("Internal", |(_, name, _)| name),
@@ -56,30 +56,16 @@ fn problem(docs: &Docs, status: u16) -> &'static str {
 }
 
 /// Whether `If-None-Match` does anything.
-pub(super) fn may_be_unmodified(docs: &Docs) -> bool {
-    docs.method == "get" && matches!(docs.sends, Sends::One(_) | Sends::Document)
+pub(super) fn may_be_unmodified(docs: &Operation) -> bool {
+    docs.method == "get" && matches!(docs.data, Data::One(_) | Data::Document)
 }
 
-fn success(docs: &Docs) -> Value {
-    let schema = match docs.sends {
-        Sends::Nothing => {
-            return json!({"description": "Done.", "headers": headers::of(&["ETag!"])});
-        }
-        Sends::Document => json!({"type": "object", "additionalProperties": true}),
-        Sends::One(name) => {
-            json!({"type": "object", "required": ["data"], "properties": {"data": reference("schemas", name)}})
-        }
-        Sends::List(name) => json!({
-            "type": "object",
-            "required": ["data", "meta"],
-            "properties": {
-                "data": {"type": "array", "items": reference("schemas", name)},
-                "meta": reference("schemas", "Meta"),
-            },
-        }),
+fn success(docs: &Operation) -> Value {
+    let Some(schema) = data_schema(docs.data) else {
+        return json!({"description": "Done.", "headers": headers::of(&["ETag!"])});
     };
     let mut content = json!({"application/json": {"schema": schema}});
-    if let Some(example) = examples::of(docs.id).and_then(|example| example.success) {
+    if let Some(example) = docs.example().success {
         content["application/json"]["example"] = example;
     }
     if is_sql_read(docs) {
@@ -92,11 +78,11 @@ fn success(docs: &Docs) -> Value {
     json!({"description": docs.summary, "headers": headers::of(&own_headers(docs)), "content": content})
 }
 
-fn is_sql_read(docs: &Docs) -> bool {
+fn is_sql_read(docs: &Operation) -> bool {
     docs.path.ends_with("/sql")
 }
 
-fn own_headers(docs: &Docs) -> Vec<&'static str> {
+fn own_headers(docs: &Operation) -> Vec<&'static str> {
     let mut own = Vec::new();
     match (docs.method, docs.status) {
         ("get", _) if is_sql_read(docs) => own.push("ETag"),
@@ -107,22 +93,22 @@ fn own_headers(docs: &Docs) -> Vec<&'static str> {
         (_, 202) => own.extend(["Location!", "Retry-After!"]),
         _ => {}
     }
-    if matches!(docs.sends, Sends::One("Operation")) {
+    if matches!(docs.data, Data::One("Operation")) {
         own.push("Retry-After");
     }
-    if docs.errors.contains('K') {
+    if docs.error_sets.contains('K') {
         own.push("Idempotent-Replayed");
     }
     own
 }
 
 /// The statuses of the error sets (v2 §1.7) and the operation's own, ascending.
-fn statuses(docs: &Docs) -> Vec<u16> {
+fn statuses(docs: &Operation) -> Vec<u16> {
     let mut all = vec![405, 500, 503];
-    if !matches!(docs.auth, Auth::Open) {
+    if !matches!(docs.credential, Credential::Ignored) {
         all.extend_from_slice(&[401, 429]);
     }
-    for set in docs.errors.chars() {
+    for set in docs.error_sets.chars() {
         all.extend_from_slice(match set {
             'D' => &[404],
             'L' => &[400],
@@ -137,7 +123,7 @@ fn statuses(docs: &Docs) -> Vec<u16> {
     if docs.method == "post" && matches!(docs.body, Body::None) {
         all.extend_from_slice(&[400, 413, 415]);
     }
-    all.extend_from_slice(docs.own);
+    all.extend_from_slice(docs.errors);
     all.sort_unstable();
     all.dedup();
     all

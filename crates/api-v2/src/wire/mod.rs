@@ -9,7 +9,6 @@ mod operation;
 mod organization;
 mod pull;
 mod query;
-mod requests;
 mod token;
 mod user;
 mod words;
@@ -26,14 +25,7 @@ pub(crate) use operation::{Operation, OperationError, OperationRef, OperationRes
 pub(crate) use organization::{Collaborator, Member, Organization};
 pub(crate) use pull::{BranchRef, Pull, PullComment, PullSummary, WithdrawnPull};
 pub(crate) use query::{QueryColumn, QueryResult};
-pub(crate) use requests::{
-    CreateBranchRequest, CreateDatabaseRequest, CreateForkRequest, CreateHookRequest, CreateImportRequest,
-    CreateImportUploadRequest, CreateOrganizationRequest, CreatePullCommentRequest, CreatePullRequest,
-    CreateReleaseRequest, CreateTagRequest, CreateUserTokenRequest, MergePullRequest, PutCollaboratorRequest,
-    PutOrganizationMemberRequest, SqlReadRequest, SqlWriteRequest, UpdateDatabaseRequest, UpdateHookRequest,
-    UpdateOrganizationRequest, UpdatePullRequest, UpdateReleaseRequest,
-};
-pub(crate) use token::{Token, TokenUse};
+pub(crate) use token::{Token, TokenLifetime, TokenUse};
 pub(crate) use user::{EmailAddress, User};
 pub(crate) use words::{
     AttemptError, ConflictKind, DeliveryStatus, DisabledReason, EventName, HookEvent, MemberRole, ObjectKind,

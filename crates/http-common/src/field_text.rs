@@ -1,0 +1,118 @@
+//! The types of text fields: how each is parsed, and its rules as a JSON schema.
+
+use std::fmt::Display;
+
+use branchyard_auth::UnknownTokenExpiry;
+use branchyard_domain::values::{
+    CommitHash, DatabaseName, Description, DisplayName, Invalid, LongText, OwnerName, RefName, Title, TokenExpiry,
+    TokenName,
+};
+use serde_json::{Value, json};
+
+/// 40 hex digits, lower case.
+pub const HASH_PATTERN: &str = "^[0-9a-f]{40}$";
+/// 40 hex digits, as a request may spell them.
+pub const ANY_CASE_HASH_PATTERN: &str = "^[0-9A-Fa-f]{40}$";
+/// In no text of a request.
+pub(crate) const NO_NUL: &str = r"^[^\u0000]*$";
+/// A text without NUL that has something besides whitespace.
+pub const NOT_BLANK_PATTERN: &str = r"^[^\u0000]*[^\u0000\s][^\u0000]*$";
+/// The rules of git for the name of a ref, and three of ours: no option of a command, not `@` or `HEAD`, no commit hash.
+pub const REF_PATTERN: &str = r"^(?!-|/|\.|@$|HEAD$|[0-9A-Fa-f]{40}$)(?!.*(\.\.|@\{|//|/\.|\.lock/|\.lock$|/$|\.$))[^\u0000-\u0020\u007f-\u009f~^:?*\[\\]+$";
+/// Names of owners and databases.
+pub const NAME_PATTERN: &str = "^[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?$";
+
+/// A type that a string of a body is parsed into.
+pub trait FieldText: Sized {
+    /// What is wrong with a text, as the `detail` of the field's error.
+    type Error: Display;
+
+    /// Parses the text.
+    ///
+    /// # Errors
+    /// The rule that the text breaks.
+    fn parse(text: &str) -> Result<Self, Self::Error>;
+
+    /// The rules as a JSON schema.
+    fn schema() -> Value;
+}
+
+macro_rules! field_texts {
+    ($($name:ident: $schema:tt;)+) => {$(
+        impl FieldText for $name {
+            type Error = Invalid;
+
+            fn parse(text: &str) -> Result<Self, Invalid> {
+                Self::parse(text)
+            }
+
+            fn schema() -> Value {
+                let mut schema = json!($schema);
+                schema["type"] = "string".into();
+                schema
+            }
+        }
+    )+};
+}
+
+field_texts! {
+    Title: {"minLength": 1, "maxLength": Title::MAX, "pattern": NOT_BLANK_PATTERN, "description": "Not blank."};
+    TokenName: {"minLength": 1, "maxLength": TokenName::MAX, "pattern": NOT_BLANK_PATTERN, "description": "Not blank."};
+    DisplayName: {"maxLength": DisplayName::MAX};
+    Description: {"maxLength": Description::MAX, "description": "At most 4,096 bytes."};
+    LongText: {"maxLength": LongText::MAX, "description": "At most 65,536 bytes."};
+    OwnerName: {"minLength": 3, "maxLength": 32, "pattern": NAME_PATTERN, "description": "User or organization."};
+    DatabaseName: {"minLength": 1, "maxLength": 64, "pattern": NAME_PATTERN, "description": "Unique per owner, in any letter case."};
+    RefName: {"minLength": 1, "maxLength": RefName::MAX_BYTES, "pattern": REF_PATTERN};
+    CommitHash: {"pattern": ANY_CASE_HASH_PATTERN, "description": "40 hex digits."};
+}
+
+impl FieldText for TokenExpiry {
+    type Error = UnknownTokenExpiry;
+
+    fn parse(text: &str) -> Result<Self, UnknownTokenExpiry> {
+        Self::parse(text)
+    }
+
+    fn schema() -> Value {
+        crate::object_schema::reference("TokenLifetime")
+    }
+}
+
+/// A closed set of words, each with what it stands for.
+pub struct Words<T: 'static> {
+    /// Name of the component in the OpenAPI document.
+    pub name: &'static str,
+    /// Spelling and value of each word.
+    pub choices: &'static [(&'static str, T)],
+}
+
+impl<T: Copy> Words<T> {
+    /// Returns what a spelling stands for.
+    pub fn find(&self, text: &str) -> Option<T> {
+        self.choices.iter().find(|(spelling, _)| *spelling == text).map(|(_, value)| *value)
+    }
+}
+
+impl<T> Words<T> {
+    /// Returns the spellings, separated by commas.
+    pub fn spellings(&self) -> String {
+        self.choices.iter().map(|(spelling, _)| *spelling).collect::<Vec<_>>().join(", ")
+    }
+
+    pub(crate) fn any(&self) -> AnyWords {
+        AnyWords { name: self.name, spellings: self.choices.iter().map(|(spelling, _)| *spelling).collect() }
+    }
+}
+
+/// A set of words without their values.
+pub(crate) struct AnyWords {
+    pub(crate) name: &'static str,
+    spellings: Vec<&'static str>,
+}
+
+impl AnyWords {
+    pub(crate) fn schema(&self) -> Value {
+        json!({"type": "string", "enum": self.spellings})
+    }
+}

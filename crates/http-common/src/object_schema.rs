@@ -1,0 +1,197 @@
+//! The JSON schema of an object, recorded from its reader: the reader is the only place that names the fields of a request.
+
+use std::cell::RefCell;
+use std::ops::RangeInclusive;
+
+use serde_json::{Map, Value, json};
+
+use crate::field_text::{AnyWords, NO_NUL};
+use crate::fields::ReaderMode;
+
+/// What the next field adds to the schema of its type.
+#[derive(Default)]
+pub(crate) struct Rules {
+    doc: Option<&'static str>,
+    more: Option<fn() -> Value>,
+    component: Option<&'static str>,
+    is_array: bool,
+}
+
+impl Rules {
+    pub(crate) fn doc(&mut self, text: &'static str) {
+        self.doc = Some(text);
+    }
+
+    pub(crate) fn more(&mut self, more: fn() -> Value) {
+        self.more = Some(more);
+    }
+
+    pub(crate) fn component(&mut self, name: &'static str) {
+        self.component = Some(name);
+    }
+
+    /// Makes the next field an array of the objects that its reader describes.
+    pub(crate) fn array(&mut self) {
+        self.is_array = true;
+    }
+}
+
+/// The fields that a reader asked for, in their order, and the components they refer to.
+pub(crate) struct ObjectSchema {
+    mode: ReaderMode,
+    next: RefCell<Rules>,
+    properties: RefCell<Map<String, Value>>,
+    required: RefCell<Vec<String>>,
+    about: RefCell<Map<String, Value>>,
+    components: RefCell<Vec<(String, Value)>>,
+}
+
+impl ObjectSchema {
+    pub(crate) fn new(mode: ReaderMode) -> Self {
+        Self {
+            mode,
+            next: RefCell::default(),
+            properties: RefCell::default(),
+            required: RefCell::default(),
+            about: RefCell::default(),
+            components: RefCell::default(),
+        }
+    }
+
+    /// Changes what is known of the next field.
+    pub(crate) fn next_field(&self, change: impl FnOnce(&mut Rules)) {
+        change(&mut self.next.borrow_mut());
+    }
+
+    /// Adds to the object itself.
+    pub(crate) fn describe(&self, more: fn() -> Value) {
+        if let Value::Object(more) = more() {
+            self.about.borrow_mut().extend(more);
+        }
+    }
+
+    /// Records a field. A field that is asked for twice is recorded once.
+    pub(crate) fn field(&self, name: &str, required: bool, schema: Value) {
+        // In a PATCH `null` is a value, elsewhere it is absence.
+        let nullable = !required && self.mode != ReaderMode::Patch;
+        self.insert(name, required, nullable, schema);
+    }
+
+    /// Records a field of a PATCH that `null` clears.
+    pub(crate) fn clearable_field(&self, name: &str, schema: Value) {
+        self.next.borrow_mut().doc.get_or_insert("`\"\"` and `null` clear.");
+        self.insert(name, false, true, schema);
+    }
+
+    fn insert(&self, name: &str, required: bool, nullable: bool, mut schema: Value) {
+        let rules = self.next.take();
+        if self.properties.borrow().contains_key(name) {
+            return;
+        }
+        if let Some(Value::Object(more)) = rules.more.map(|more| more()) {
+            more.into_iter().for_each(|(rule, value)| schema[rule] = value);
+        }
+        if let Some(text) = rules.doc {
+            schema["description"] = text.into();
+        }
+        let is_text = schema["type"] == "string";
+        if is_text && schema.get("pattern").is_none() && schema.get("enum").is_none() {
+            schema["pattern"] = NO_NUL.into();
+        }
+        if nullable {
+            schema = or_null(schema);
+        }
+        self.properties.borrow_mut().insert(name.to_owned(), schema);
+        if required {
+            self.required.borrow_mut().push(name.to_owned());
+        }
+    }
+
+    /// Records a field that is an object, or an array of such objects, as its reader described it.
+    pub(crate) fn object(&self, name: &str, required: bool, inner: &Self) {
+        let (component, is_array) = {
+            let next = self.next.borrow();
+            (next.component, next.is_array)
+        };
+        let schema = match component {
+            None => inner.schema(),
+            Some(component) => {
+                self.components.borrow_mut().push((component.to_owned(), inner.schema()));
+                reference(component)
+            }
+        };
+        self.components.borrow_mut().append(&mut inner.components.borrow_mut());
+        self.field(name, required, if is_array { json!({"type": "array", "items": schema}) } else { schema });
+    }
+
+    /// Records a set of words that a field refers to.
+    pub(crate) fn words(&self, words: AnyWords) {
+        self.components.borrow_mut().push((words.name.to_owned(), words.schema()));
+    }
+
+    /// Returns the schema of the object.
+    pub(crate) fn schema(&self) -> Value {
+        let mut schema = json!({"type": "object", "properties": *self.properties.borrow()});
+        let required = self.required.borrow();
+        if !required.is_empty() {
+            schema["required"] = json!(*required);
+        }
+        if self.mode != ReaderMode::Open {
+            schema["additionalProperties"] = false.into();
+        }
+        if self.mode == ReaderMode::Patch {
+            schema["minProperties"] = 1.into();
+            schema["description"] = "At least one field.".into();
+        }
+        for (rule, value) in self.about.borrow().iter() {
+            schema[rule] = value.clone();
+        }
+        schema
+    }
+
+    /// Returns the components that the object refers to, with their schemas.
+    pub(crate) fn components(&self) -> Vec<(String, Value)> {
+        self.components.borrow().clone()
+    }
+}
+
+fn or_null(mut schema: Value) -> Value {
+    if schema.get("$ref").is_some() {
+        return json!({"oneOf": [schema, {"type": "null"}]});
+    }
+    schema["type"] = json!([schema["type"], "null"]);
+    schema
+}
+
+/// `{"$ref": "#/components/schemas/{name}"}`
+pub(crate) fn reference(name: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{name}")})
+}
+
+pub(crate) fn text() -> Value {
+    json!({"type": "string"})
+}
+
+pub(crate) fn boolean() -> Value {
+    json!({"type": "boolean"})
+}
+
+pub(crate) fn integer(range: &RangeInclusive<u64>) -> Value {
+    let mut schema = json!({"type": "integer", "format": "int64", "minimum": range.start()});
+    if *range.end() < u64::MAX {
+        schema["maximum"] = (*range.end()).into();
+    }
+    schema
+}
+
+pub(crate) fn strings() -> Value {
+    json!({"type": "array", "items": {"type": "string"}})
+}
+
+pub(crate) fn set_of(words: &str) -> Value {
+    json!({"type": "array", "minItems": 1, "uniqueItems": true, "items": reference(words)})
+}
+
+pub(crate) fn map_of(value: &Value) -> Value {
+    json!({"type": "object", "additionalProperties": value, "propertyNames": {"type": "string"}})
+}

@@ -1,0 +1,47 @@
+//! The frame of a document.
+
+use serde_json::{Map, Value, json};
+
+use crate::schemas::sorted;
+
+/// What differs between the documents of two API versions.
+pub struct OpenApi<'a> {
+    /// Name of the version.
+    pub version: &'static str,
+    /// Introduction, in Markdown.
+    pub introduction: &'static str,
+    /// Origin of the server.
+    pub public_url: &'a str,
+    /// The tag of each operation. Tags are listed in the order of their first operation.
+    pub tags: Vec<&'static str>,
+    /// Path to methods to operations.
+    pub paths: Map<String, Value>,
+    /// The components they refer to.
+    pub components: Value,
+}
+
+impl OpenApi<'_> {
+    /// Returns the OpenAPI 3.1 document.
+    pub fn document(self) -> Value {
+        let mut tags: Vec<Value> = Vec::new();
+        for name in self.tags {
+            let tag = json!({"name": name});
+            if !tags.contains(&tag) {
+                tags.push(tag);
+            }
+        }
+        sorted(json!({
+            "openapi": "3.1.0",
+            "info": {
+                "title": "Branchyard API",
+                "version": self.version,
+                "description": self.introduction,
+                "license": {"name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0"},
+            },
+            "servers": [{"url": "{base_url}", "variables": {"base_url": {"default": self.public_url}}}],
+            "tags": tags,
+            "paths": self.paths,
+            "components": self.components,
+        }))
+    }
+}

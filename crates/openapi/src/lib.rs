@@ -1,0 +1,15 @@
+//! What the OpenAPI documents of all API versions share: the declaration of an operation, the frame of a document, and parts of
+//! schemas.
+
+mod document;
+mod operation;
+mod schemas;
+
+pub use document::OpenApi;
+pub use operation::{Body, Credential, Data, Example, Operation, list_of, one};
+pub use schemas::{Schemas, data_schema, drop_null, error_code, reference, sorted};
+
+/// Returns the names of the parameters in the template of a path, in order. `{name:.+}` is the parameter `name`.
+pub fn path_parameters(path: &str) -> impl Iterator<Item = &str> {
+    path.split('{').skip(1).filter_map(|part| part.split([':', '}']).next())
+}
