@@ -35,12 +35,5 @@ pub(crate) fn operations() -> Vec<Operation> {
 
 /// Returns every route as a method and a path below [`crate::BASE`], for tests that go through all of them.
 pub fn routes() -> Vec<(&'static str, String)> {
-    let method = |name: &str| match name {
-        "get" => "GET",
-        "post" => "POST",
-        "put" => "PUT",
-        "patch" => "PATCH",
-        _ => "DELETE",
-    };
-    operations().iter().map(|operation| (method(operation.method), operation.template())).collect()
+    operations().iter().map(|operation| (operation.http_method(), operation.template())).collect()
 }

@@ -14,7 +14,7 @@ pub const HASH_PATTERN: &str = "^[0-9a-f]{40}$";
 /// 40 hex digits, as a request may spell them.
 pub const ANY_CASE_HASH_PATTERN: &str = "^[0-9A-Fa-f]{40}$";
 /// In no text of a request.
-pub(crate) const NO_NUL: &str = r"^[^\u0000]*$";
+pub const NO_NUL_PATTERN: &str = r"^[^\u0000]*$";
 /// A text without NUL that has something besides whitespace.
 pub const NOT_BLANK_PATTERN: &str = r"^[^\u0000]*[^\u0000\s][^\u0000]*$";
 /// The rules of git for the name of a ref, and three of ours: no option of a command, not `@` or `HEAD`, no commit hash.
@@ -81,7 +81,7 @@ impl FieldText for TokenExpiry {
 
 /// A closed set of words, each with what it stands for.
 pub struct Words<T: 'static> {
-    /// Name of the component in the OpenAPI document.
+    /// Name of the component in the OpenAPI document; if empty, the words stand at the field.
     pub name: &'static str,
     /// Spelling and value of each word.
     pub choices: &'static [(&'static str, T)],

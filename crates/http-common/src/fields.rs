@@ -313,10 +313,13 @@ impl<'a> Fields<'a> {
     }
 
     fn record_words<T>(&self, name: &str, required: bool, words: &Words<T>) {
-        if let Some(schema) = &self.schema {
-            schema.words(words.any());
-            schema.field(name, required, object_schema::reference(words.name));
+        let Some(schema) = &self.schema else { return };
+        let all = words.any();
+        if words.name.is_empty() {
+            return schema.field(name, required, all.schema());
         }
+        schema.words(all);
+        schema.field(name, required, object_schema::reference(words.name));
     }
 
     fn choice_of<T: Copy>(&self, name: &'static str, value: &'a Json, choices: &[(&str, T)]) -> Option<T> {
@@ -433,6 +436,35 @@ impl<'a> Fields<'a> {
         let read = read(&inner);
         inner.finish();
         read
+    }
+
+    /// Returns a boolean that must be there.
+    pub fn required_bool(&self, name: &'static str) -> Option<bool> {
+        self.record(name, true, object_schema::boolean);
+        self.required_value(name)?;
+        self.optional_bool(name)
+    }
+
+    /// Returns a field that must be there as it is. `schema` describes it.
+    pub fn required_json(&self, name: &'static str, schema: fn() -> serde_json::Value) -> Option<&'a Json> {
+        self.record(name, true, schema);
+        self.required_value(name)
+    }
+
+    /// Returns an object if it is there: `Some(None)` if it is absent, `None` if it is wrong.
+    pub fn optional_object<T>(
+        &self,
+        name: &'static str,
+        read: impl FnOnce(&Fields<'a>) -> Option<T>,
+    ) -> Option<Option<T>> {
+        if self.schema.is_some() {
+            self.record_object(name, false, read);
+            return None;
+        }
+        match self.get(name) {
+            None => Some(None),
+            Some(value) => self.inner(self.place(name), value, read).map(Some),
+        }
     }
 
     fn record_object<T>(&self, name: &str, required: bool, read: impl FnOnce(&Fields<'a>) -> Option<T>) {

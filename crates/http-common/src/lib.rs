@@ -86,7 +86,7 @@ pub use csv::{csv_header, csv_row};
 pub use csv_file::CsvFile;
 pub use download::{Download, DownloadWriter, Ending, First, Waiting, download_channel};
 pub use field_text::{
-    ANY_CASE_HASH_PATTERN, FieldText, HASH_PATTERN, NAME_PATTERN, NOT_BLANK_PATTERN, REF_PATTERN, Words,
+    ANY_CASE_HASH_PATTERN, FieldText, HASH_PATTERN, NAME_PATTERN, NO_NUL_PATTERN, NOT_BLANK_PATTERN, REF_PATTERN, Words,
 };
 pub use fields::{Fields, ValidationErrors, read_open};
 pub use file_pieces::file_pieces;

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Map, Value, json};
 
-use crate::field_text::{AnyWords, NO_NUL};
+use crate::field_text::{AnyWords, NO_NUL_PATTERN};
 use crate::fields::ReaderMode;
 
 /// What the next field adds to the schema of its type.
@@ -89,14 +89,20 @@ impl ObjectSchema {
             return;
         }
         if let Some(Value::Object(more)) = rules.more.map(|more| more()) {
-            more.into_iter().for_each(|(rule, value)| schema[rule] = value);
+            for (rule, value) in more {
+                match (value, schema.as_object_mut()) {
+                    // `null` takes a rule of the type away.
+                    (Value::Null, Some(schema)) => _ = schema.remove(&rule),
+                    (value, _) => schema[rule] = value,
+                }
+            }
         }
         if let Some(text) = rules.doc {
             schema["description"] = text.into();
         }
         let is_text = schema["type"] == "string";
         if is_text && schema.get("pattern").is_none() && schema.get("enum").is_none() {
-            schema["pattern"] = NO_NUL.into();
+            schema["pattern"] = NO_NUL_PATTERN.into();
         }
         if nullable {
             schema = or_null(schema);
@@ -160,6 +166,9 @@ fn or_null(mut schema: Value) -> Value {
         return json!({"oneOf": [schema, {"type": "null"}]});
     }
     schema["type"] = json!([schema["type"], "null"]);
+    if let Some(Value::Array(words)) = schema.get_mut("enum") {
+        words.push(Value::Null);
+    }
     schema
 }
 

@@ -2,7 +2,7 @@
 
 use actix_web::http::{Method, header};
 use actix_web::{FromRequest, Handler, HttpRequest, HttpResponse, Resource, Responder, Scope, guard, web};
-use branchyard_openapi::{Body, Credential, Data, Example, Operation};
+use branchyard_openapi::{Body, Credential, Example, Operation, Success};
 use branchyard_problem_details::{ErrorCode, Problem};
 
 use crate::body::AnonymousBodies;
@@ -114,7 +114,7 @@ impl Endpoint {
 
     /// Declares status and data of its success.
     #[must_use]
-    pub fn sends(self, status: u16, data: Data) -> Self {
+    pub fn sends(self, status: u16, data: Success) -> Self {
         self.change(|operation| (operation.status, operation.data) = (status, data))
     }
 

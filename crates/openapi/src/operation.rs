@@ -33,7 +33,7 @@ pub enum Body {
 
 /// The `data` of a success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Data {
+pub enum Success {
     /// No success is declared, or it has no body.
     Nothing,
     /// A JSON document outside the envelope.
@@ -103,7 +103,7 @@ pub struct Operation {
     /// The status of a success.
     pub status: u16,
     /// What a success sends.
-    pub data: Data,
+    pub data: Success,
     /// Letters of the error sets of the API's contract.
     pub error_sets: &'static str,
     /// Statuses of errors beyond those sets.
@@ -126,10 +126,21 @@ impl Operation {
             query: &[],
             body: Body::None,
             status: 200,
-            data: Data::Nothing,
+            data: Success::Nothing,
             error_sets: "",
             errors: &[],
             example: None,
+        }
+    }
+
+    /// Returns the method as requests write it.
+    pub fn http_method(&self) -> &'static str {
+        match self.method {
+            "get" => "GET",
+            "post" => "POST",
+            "put" => "PUT",
+            "patch" => "PATCH",
+            _ => "DELETE",
         }
     }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::operation::{Body, Data, Operation};
+use crate::operation::{Body, Operation, Success};
 
 /// Returns `{"$ref": "#/components/{kind}/{name}"}`.
 pub fn reference(kind: &str, name: &str) -> Value {
@@ -35,12 +35,20 @@ impl Schemas {
         self.0.insert(name.to_owned(), schema);
     }
 
-    /// Adds the bodies of operations with everything they refer to. A schema that is there already stays.
-    pub fn add_bodies<'a>(&mut self, operations: impl IntoIterator<Item = &'a Operation>) {
+    /// Adds the bodies of operations with everything they refer to, each after `refine`. A schema that is there already stays.
+    pub fn add_bodies<'a>(
+        &mut self,
+        operations: impl IntoIterator<Item = &'a Operation>,
+        refine: &impl Fn(&str, &mut Value),
+    ) {
         for operation in operations {
             let Body::Json { schemas, .. } = &operation.body else { continue };
             for (name, schema) in schemas {
-                self.0.entry(name.clone()).or_insert_with(|| schema.clone());
+                self.0.entry(name.clone()).or_insert_with(|| {
+                    let mut schema = schema.clone();
+                    refine(name, &mut schema);
+                    schema
+                });
             }
         }
     }
@@ -52,14 +60,14 @@ impl Schemas {
 }
 
 /// Returns the schema of a success, `None` if it has no JSON body.
-pub fn data_schema(data: Data) -> Option<Value> {
+pub fn data_schema(data: Success) -> Option<Value> {
     Some(match data {
-        Data::Nothing | Data::File => return None,
-        Data::Document => json!({"type": "object", "additionalProperties": true}),
-        Data::One(name) => {
+        Success::Nothing | Success::File => return None,
+        Success::Document => json!({"type": "object", "additionalProperties": true}),
+        Success::One(name) => {
             json!({"type": "object", "required": ["data"], "properties": {"data": reference("schemas", name)}})
         }
-        Data::List(name) => json!({
+        Success::List(name) => json!({
             "type": "object",
             "required": ["data", "meta"],
             "properties": {

@@ -1,4 +1,5 @@
 use branchyard_deployments::entities::{BackupKind, DeploymentRole, Health, Metered, RunState};
+use branchyard_http_common::Words;
 
 pub(crate) const STATES: &[(&str, RunState)] = &[
     ("starting", RunState::Starting),
@@ -7,12 +8,15 @@ pub(crate) const STATES: &[(&str, RunState)] = &[
     ("stopped", RunState::Stopped),
 ];
 
-pub(crate) const ROLES: &[(&str, DeploymentRole)] = &[
-    ("reader", DeploymentRole::Reader),
-    ("reader_and_pulls", DeploymentRole::ReaderAndPulls),
-    ("writer", DeploymentRole::Writer),
-    ("admin", DeploymentRole::Admin),
-];
+pub(crate) const ROLES: Words<DeploymentRole> = Words {
+    name: "",
+    choices: &[
+        ("reader", DeploymentRole::Reader),
+        ("reader_and_pulls", DeploymentRole::ReaderAndPulls),
+        ("writer", DeploymentRole::Writer),
+        ("admin", DeploymentRole::Admin),
+    ],
+};
 
 pub(crate) fn run_state(state: RunState) -> &'static str {
     match state {

@@ -1,8 +1,48 @@
 use branchyard_deployments::access::{Manage, Observe};
-use branchyard_http_common::{ApiResponse, RequestContext};
+use branchyard_http_common::{ApiResponse, Endpoint, RequestBody, RequestContext, tagged};
 
 use super::{HandlerResult, whole};
 use crate::convert::{self, ROLES};
+use crate::openapi::examples;
+use branchyard_deployments::entities::DeploymentRole;
+use branchyard_http_common::methods::{delete, get, put};
+use branchyard_openapi::Success;
+use serde_json::json;
+
+/// Declares the endpoints of this file.
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    tagged(
+        "Collaborators",
+        vec![
+            get(
+                "/deployments/{owner}/{deployment}/collaborators",
+                "listCollaborators",
+                "People with a role of their own",
+                list_collaborators,
+            )
+            .sends(200, Success::List("Collaborator"))
+            .fails("", &[403, 404]),
+            put(
+                "/deployments/{owner}/{deployment}/collaborators/{username}",
+                "putCollaborator",
+                "Give somebody a role",
+                put_collaborator,
+            )
+            .json(&PUT_COLLABORATOR)
+            .sends(200, Success::One("Collaborator"))
+            .fails("", &[400, 403, 404, 413, 415, 422])
+            .example(|| examples::request(json!({"role": "writer"}))),
+            delete(
+                "/deployments/{owner}/{deployment}/collaborators/{username}",
+                "removeCollaborator",
+                "Take somebody's role away, or leave",
+                remove_collaborator,
+            )
+            .sends(200, Success::One("Collaborator"))
+            .fails("", &[403, 404]),
+        ],
+    )
+}
 
 /// `GET …/collaborators`
 pub(crate) async fn list_collaborators(call: RequestContext) -> HandlerResult {
@@ -11,13 +51,18 @@ pub(crate) async fn list_collaborators(call: RequestContext) -> HandlerResult {
     Ok(whole(&found.iter().map(convert::collaborator).collect::<Vec<_>>()))
 }
 
+const PUT_COLLABORATOR: RequestBody<DeploymentRole> = RequestBody::closed("PutCollaboratorRequest", |fields| {
+    fields.describe_object(|| json!({"description": "A role."}));
+    fields.doc("`reader`, `reader_and_pulls`, `writer` or `admin`.").required_choice("role", &ROLES)
+});
+
 /// `PUT …/collaborators/{username}`
 pub(crate) async fn put_collaborator(call: RequestContext) -> HandlerResult {
     let name = call.segment("username");
     // The role comes first: who may not see the collaborators is not told who is a user either.
     let access = call.deployment::<Manage>().await?;
     let user = call.read(move |hub| hub.people().user_named(&name)).await?;
-    let role = call.body(|fields| fields.required_choice("role", ROLES))?;
+    let role = call.json(&PUT_COLLABORATOR)?;
     let (collaborator, added) = call.write(move |hub| hub.deployments().put_collaborator(&access, &user, role)).await?;
     Ok(ApiResponse::data(if added { 201 } else { 200 }, &convert::collaborator(&collaborator)))
 }

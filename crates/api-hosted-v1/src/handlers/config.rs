@@ -1,9 +1,37 @@
 use branchyard_deployments::SettingView;
 use branchyard_deployments::access::{Manage, Observe};
-use branchyard_http_common::{ApiResponse, Fields, Json, RequestContext};
+use branchyard_http_common::{ApiResponse, Endpoint, Fields, Json, RequestBody, RequestContext, tagged};
 
 use super::{HandlerResult, unchanged};
 use crate::convert;
+use crate::openapi::examples;
+use branchyard_http_common::methods::{get, patch};
+use branchyard_openapi::Success;
+use serde_json::json;
+
+/// Declares the endpoints of this file.
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    tagged(
+        "Settings",
+        vec![
+            get("/deployments/{owner}/{deployment}/config", "getConfig", "All settings", get_config)
+                .sends(200, Success::One("DeploymentConfig"))
+                .fails("", &[404]),
+            patch(
+                "/deployments/{owner}/{deployment}/config",
+                "updateConfig",
+                "Change settings, all or none",
+                update_config,
+            )
+            .json(&UPDATE_CONFIG)
+            .sends(200, Success::One("DeploymentConfig"))
+            .fails("", &[400, 403, 404, 412, 413, 415, 422])
+            .example(|| {
+                examples::request(json!({"overrides": {"listener_max_connections": "500", "behavior_read_only": null}}))
+            }),
+        ],
+    )
+}
 
 /// Characters of a value at most.
 const LONGEST: usize = 1_024;
@@ -18,7 +46,7 @@ pub(crate) async fn get_config(call: RequestContext) -> HandlerResult {
 /// `PATCH …/config`
 pub(crate) async fn update_config(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Manage>().await?;
-    let changes = call.open_body(overrides)?;
+    let changes = call.json(&UPDATE_CONFIG)?;
     let if_match = call.if_match();
     let views = call
         .write(move |hub| {
@@ -29,12 +57,16 @@ pub(crate) async fn update_config(call: RequestContext) -> HandlerResult {
     Ok(ApiResponse::resource(200, &convert::config(&views)))
 }
 
+const UPDATE_CONFIG: RequestBody<Vec<(String, Option<String>)>> = RequestBody::open("UpdateConfigRequest", overrides);
+
 /// Keys with a text, or null to take the default again.
 fn overrides(fields: &Fields<'_>) -> Option<Vec<(String, Option<String>)>> {
-    let Some(value) = fields.get("overrides") else {
-        fields.fault("overrides", "is required");
-        return None;
-    };
+    fields.describe_object(
+        || json!({"description": "Settings to change; null takes the default again, keys left out stay."}),
+    );
+    let value = fields.required_json("overrides", || {
+        json!({"type": "object", "additionalProperties": {"type": ["string", "null"]}, "propertyNames": {"type": "string"}})
+    })?;
     let Json::Object(members) = value else {
         fields.fault("overrides", format!("must be an object, not {}", value.kind()));
         return None;

@@ -1,10 +1,50 @@
 use actix_web::web::Data;
 use branchyard_deployments::access::{Manage, Observe};
 use branchyard_deployments::values::ServedName;
-use branchyard_http_common::{ApiResponse, RequestContext};
+use branchyard_http_common::{ApiResponse, Endpoint, RequestBody, RequestContext, tagged};
 
-use super::{HandlerResult, source, whole};
+use super::{HandlerResult, served_name, source, whole};
+use crate::openapi::examples;
 use crate::{Settings, convert};
+use branchyard_deployments::DeploymentSource;
+use branchyard_http_common::methods::{delete, get, post};
+use branchyard_openapi::Success;
+use serde_json::json;
+
+/// Declares the endpoints of this file.
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    tagged(
+        "Databases",
+        vec![
+            get(
+                "/deployments/{owner}/{deployment}/databases",
+                "listDatabases",
+                "Databases of a deployment",
+                list_databases,
+            )
+            .sends(200, Success::List("DeploymentDatabase"))
+            .fails("", &[404, 409, 422]),
+            post(
+                "/deployments/{owner}/{deployment}/databases",
+                "addDatabase",
+                "Add a database, empty or as a clone",
+                create_database,
+            )
+            .json(&ADD_DATABASE)
+            .sends(201, Success::One("DeploymentDatabase"))
+            .fails("", &[400, 403, 404, 409, 413, 415, 422])
+            .example(|| examples::request(json!({"name": "lakes", "from_database": examples::origin()}))),
+            delete(
+                "/deployments/{owner}/{deployment}/databases/{database}",
+                "dropDatabase",
+                "Take a database away with all that is in it",
+                drop_database,
+            )
+            .sends(200, Success::One("DeploymentDatabase"))
+            .fails("", &[403, 404, 409, 422]),
+        ],
+    )
+}
 
 /// `GET …/databases`
 pub(crate) async fn list_databases(call: RequestContext, settings: Data<Settings>) -> HandlerResult {
@@ -18,15 +58,19 @@ pub(crate) async fn list_databases(call: RequestContext, settings: Data<Settings
     Ok(whole(&served.iter().map(|database| convert::database(database, &view, &settings)).collect::<Vec<_>>()))
 }
 
+const ADD_DATABASE: RequestBody<(ServedName, Option<DeploymentSource>)> =
+    RequestBody::closed("AddDatabaseRequest", |fields| {
+        fields.describe_object(|| json!({"description": "A database to be."}));
+        let name = fields.schema(served_name).required_as("name", ServedName::parse);
+        let from = source(fields);
+        Some((name?, from?))
+    });
+
 /// `POST …/databases`
 pub(crate) async fn create_database(call: RequestContext, settings: Data<Settings>) -> HandlerResult {
     let access = call.deployment::<Manage>().await?;
     let key = call.key(access.who()).await?;
-    let (name, from) = call.body(|fields| {
-        let name = fields.required_as("name", ServedName::parse);
-        let from = source(fields);
-        Some((name?, from?))
-    })?;
+    let (name, from) = call.json(&ADD_DATABASE)?;
     let seen = access.clone();
     let view = call.read(move |hub| hub.deployments().get(&seen)).await?;
     call.effect(

@@ -4,13 +4,39 @@ use branchyard_deployments::entities::{Deployment, RunState};
 use branchyard_deployments::values::{DeploymentId, DeploymentName, ServedName};
 use branchyard_deployments::{DeploymentView, NewDeployment};
 use branchyard_domain::values::Timestamp;
-use branchyard_http_common::{ApiResponse, Fields, HandlerError, RequestContext, bound, page};
+use branchyard_http_common::{
+    ApiResponse, Endpoint, Fields, HandlerError, RequestBody, RequestContext, Words, bound, page, tagged,
+};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
 use super::user::{month_of, start_of};
-use super::{HandlerResult, accepted, source, time, unchanged, unsupported};
+use super::{HandlerResult, accepted, served_name, source, time, unchanged, unsupported};
 use crate::convert::{self, STATES, run_state};
+use crate::openapi::examples;
 use crate::{Settings, wire};
+use branchyard_http_common::methods::{delete, get, patch, post};
+use branchyard_openapi::Success;
+use serde_json::json;
+
+/// Declares the endpoints of this file.
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    tagged("Deployments", vec![
+get("/deployment-options", "getDeploymentOptions", "What deployments can be made of", get_options).query(&["cloud", "zone", "instance_type_id"]).sends(200, Success::One("DeploymentOptions")).fails("", &[400, 422]),
+post("/deployments", "createDeployment", "Create a deployment; incurs cost", create_deployment).json(&CREATE_DEPLOYMENT).sends(202, Success::One("Deployment")).fails("", &[400, 403, 404, 409, 413, 415, 422]).example(|| examples::request(json!({
+            "owner": "ada", "name": "gauges", "cloud": "local", "zone": "local", "instance_type_id": "local.small",
+            "volume_type_id": "local.standard", "volume_size_gb": 10, "from_database": examples::origin(),
+        }))),
+get("/deployments/{owner}", "listDeployments", "Deployments of an owner that the caller has a role on", list_deployments).query(&["state", "page_token", "page_size"]).sends(200, Success::List("DeploymentSummary")).fails("", &[400, 404]),
+get("/deployments/{owner}/{deployment}", "getDeployment", "A deployment", get_deployment).sends(200, Success::One("Deployment")).fails("", &[404]),
+patch("/deployments/{owner}/{deployment}", "updateDeployment", "Change a deployment", update_deployment).json(&UPDATE_DEPLOYMENT).sends(200, Success::One("Deployment")).fails("", &[400, 403, 404, 412, 413, 415]).example(|| examples::request(json!({"disable_automatic_dolt_updates": true}))),
+delete("/deployments/{owner}/{deployment}", "deleteDeployment", "Delete a stopped deployment with its backups", delete_deployment).sends(202, Success::One("OperationRef")).fails("", &[403, 404, 409]),
+post("/deployments/{owner}/{deployment}/disable", "disableDeployment", "Shut a deployment down; its data becomes a backup, and cost ends", disable_deployment).sends(202, Success::One("DeploymentState")).fails("", &[400, 403, 404, 409, 413, 415, 422]),
+patch("/deployments/{owner}/{deployment}/expose", "exposeService", "Expose a further service", expose_service).json(&EXPOSE_SERVICE).sends(202, Success::One("ExposeState")).fails("", &[400, 403, 404, 413, 415, 422]).example(|| examples::request(json!({"mcp": false}))),
+get("/deployments/{owner}/{deployment}/cost", "getDeploymentCost", "What a deployment cost", get_cost).query(&["start_time", "end_time"]).sends(200, Success::One("Cost")).fails("", &[400, 404]),
+get("/deployments/{owner}/{deployment}/database-version", "getDatabaseVersion", "The engine that runs, and those that could", get_versions).sends(200, Success::One("DatabaseVersions")).fails("", &[404]),
+post("/deployments/{owner}/{deployment}/database-version", "updateDatabaseVersion", "Run another engine; not offered yet", update_version).json(&UPDATE_VERSION).sends(202, Success::Nothing).fails("", &[400, 403, 404, 409, 413, 415, 422]).example(|| examples::request(json!({"version": "0.51.6"}))),
+])
+}
 
 const VOLUME: std::ops::RangeInclusive<u64> = 1..=2_147_483_647;
 /// The longest range of a cost report.
@@ -36,7 +62,7 @@ pub(crate) async fn get_options(call: RequestContext) -> HandlerResult {
 pub(crate) async fn create_deployment(call: RequestContext, settings: Data<Settings>) -> HandlerResult {
     let user = call.signed_in()?;
     let key = call.key(&user).await?;
-    let wanted = call.open_body(new_deployment)?;
+    let wanted = call.json(&CREATE_DEPLOYMENT)?;
     call.effect(
         key,
         move |hub, once| hub.deployments().create(&user, wanted, once),
@@ -48,25 +74,39 @@ pub(crate) async fn create_deployment(call: RequestContext, settings: Data<Setti
     .await
 }
 
+const CLUSTERS: Words<&str> = Words {
+    name: "",
+    choices: &[("dolt", "dolt"), ("doltgres", "doltgres"), ("mysql_with_dolt_replicas", "mysql_with_dolt_replicas")],
+};
+
+const CREATE_DEPLOYMENT: RequestBody<NewDeployment> = RequestBody::open("CreateDeploymentRequest", new_deployment);
+
 fn new_deployment(fields: &Fields<'_>) -> Option<NewDeployment> {
+    fields.describe_object(|| json!({"description": "A deployment to be."}));
     let owner = fields.required_string("owner");
-    let name = fields.required_as("name", DeploymentName::parse);
+    let name = fields.schema(|| json!({"pattern": "^[-a-zA-Z0-9_]{3,32}$"})).required_as("name", DeploymentName::parse);
     let cloud = fields.required_string("cloud");
     let zone = fields.required_string("zone");
     let instance_type = fields.required_string("instance_type_id");
     let volume_type = fields.required_string("volume_type_id");
-    let volume_gb = fields.required_int("volume_size_gb", &VOLUME).and_then(|size| u32::try_from(size).ok());
-    let cluster = fields.optional_choice(
-        "cluster_type",
-        &[("dolt", "dolt"), ("doltgres", "doltgres"), ("mysql_with_dolt_replicas", "mysql_with_dolt_replicas")],
-    );
-    let replicas = fields.optional_int("replicas", &(0..=1_000)).and_then(|count| u32::try_from(count).ok());
+    let volume_gb = fields
+        .schema(|| json!({"format": "int32"}))
+        .required_int("volume_size_gb", &VOLUME)
+        .and_then(|size| u32::try_from(size).ok());
+    let cluster = fields
+        .doc("`dolt`; `doltgres` and `mysql_with_dolt_replicas` are known and refused.")
+        .optional_choice("cluster_type", &CLUSTERS);
+    let replicas = fields
+        .schema(|| json!({"format": "int32", "maximum": null}))
+        .optional_int("replicas", &(0..=1_000))
+        .and_then(|count| u32::try_from(count).ok());
     let public_tls = fields.optional_bool("webpki_cert").unwrap_or(false);
     let remotesapi = fields.optional_bool("expose_remotesapi_endpoint").unwrap_or(false);
     let mcp = fields.optional_bool("expose_mcp").unwrap_or(false);
     let stats = fields.optional_bool("expose_stats").unwrap_or(false);
     let source = source(fields);
-    let database = fields.optional_as("database", ServedName::parse);
+    let database =
+        fields.schema(served_name).doc("Name of the first database.").optional_as("database", ServedName::parse);
     if remotesapi && !public_tls {
         fields.fault("expose_remotesapi_endpoint", "needs webpki_cert");
     }
@@ -121,15 +161,15 @@ pub(crate) async fn get_deployment(call: RequestContext, settings: Data<Settings
     Ok(shown(&view, &settings))
 }
 
+const UPDATE_DEPLOYMENT: RequestBody<bool> = RequestBody::closed("UpdateDeploymentRequest", |fields| {
+    fields.describe_object(|| json!({"description": "Changes to a deployment."}));
+    fields.required_bool("disable_automatic_dolt_updates")
+});
+
 /// `PATCH …`
 pub(crate) async fn update_deployment(call: RequestContext, settings: Data<Settings>) -> HandlerResult {
     let access = call.deployment::<Manage>().await?;
-    let keep = call.body(|fields| {
-        if !fields.has("disable_automatic_dolt_updates") {
-            fields.fault("disable_automatic_dolt_updates", "is required");
-        }
-        fields.optional_bool("disable_automatic_dolt_updates")
-    })?;
+    let keep = call.json(&UPDATE_DEPLOYMENT)?;
     let if_match = call.if_match();
     let own = settings.clone();
     let view = call
@@ -156,21 +196,24 @@ pub(crate) async fn disable_deployment(call: RequestContext) -> HandlerResult {
     call.effect(key, move |hub, once| hub.deployments().disable(&access, once), render).await
 }
 
+const EXPOSE_SERVICE: RequestBody<(&'static str, bool)> = RequestBody::closed("ExposeServiceRequest", |fields| {
+    fields.describe_object(|| json!({"description": "Exactly one of the services."}));
+    let remotesapi = fields.optional_bool("remotesapi");
+    let mcp = fields.optional_bool("mcp");
+    match (remotesapi, mcp) {
+        (Some(wanted), None) => Some(("remotesapi", wanted)),
+        (None, Some(wanted)) => Some(("mcp", wanted)),
+        _ => {
+            fields.fault_here("must have exactly one of remotesapi and mcp");
+            None
+        }
+    }
+});
+
 /// `PATCH …/expose`
 pub(crate) async fn expose_service(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Manage>().await?;
-    let (service, requested) = call.body(|fields| {
-        let remotesapi = fields.optional_bool("remotesapi");
-        let mcp = fields.optional_bool("mcp");
-        match (remotesapi, mcp) {
-            (Some(wanted), None) => Some(("remotesapi", wanted)),
-            (None, Some(wanted)) => Some(("mcp", wanted)),
-            _ => {
-                fields.fault_here("must have exactly one of remotesapi and mcp");
-                None
-            }
-        }
-    })?;
+    let (service, requested) = call.json(&EXPOSE_SERVICE)?;
     let deployment = access.deployment();
     if requested && service == "remotesapi" && !deployment.public_tls {
         let problem = Problem::new(ErrorCode::ValidationFailed, "remotesapi: needs webpki_cert");
@@ -220,11 +263,16 @@ pub(crate) async fn get_versions(call: RequestContext) -> HandlerResult {
     Ok(ApiResponse::data(200, &versions))
 }
 
+const UPDATE_VERSION: RequestBody<String> = RequestBody::open("UpdateVersionRequest", |fields| {
+    fields.describe_object(|| json!({"description": "The engine to run."}));
+    fields.schema(|| json!({"minLength": null})).required_text("version")
+});
+
 /// `POST …/database-version`: versions other than the installed one cannot be had, and rolling to that one is not offered yet.
 pub(crate) async fn update_version(call: RequestContext) -> Result<ApiResponse, HandlerError> {
     let access = call.deployment::<Manage>().await?;
     let _key = call.key(access.who()).await?;
-    let version = call.open_body(|fields| fields.required_text("version"))?;
+    let version = call.json(&UPDATE_VERSION)?;
     let (_, available) = call.read(move |hub| hub.deployments().versions(&access)).await?;
     if !available.contains(&version) {
         let why = format!("must be one of {}", available.join(", "));

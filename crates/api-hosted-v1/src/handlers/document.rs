@@ -1,8 +1,21 @@
 use actix_web::web::Data;
-use branchyard_http_common::{ApiResponse, RequestContext, Served};
+use branchyard_http_common::{ApiResponse, Endpoint, RequestContext, Served, tagged};
 
 use super::HandlerResult;
 use crate::Settings;
+use branchyard_http_common::methods::get;
+use branchyard_openapi::Success;
+
+/// Declares the endpoints of this file.
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    tagged(
+        "Document",
+        vec![
+            get("/openapi.json", "getOpenapiDocument", "This document", get_openapi_document)
+                .sends(200, Success::Document),
+        ],
+    )
+}
 
 /// `GET /openapi.json`: like every endpoint of this API it wants a credential.
 pub(crate) async fn get_openapi_document(call: RequestContext, settings: Data<Settings>) -> HandlerResult {

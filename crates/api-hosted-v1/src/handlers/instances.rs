@@ -2,11 +2,73 @@ use actix_web::web::Data;
 use branchyard_deployments::NewInstance;
 use branchyard_deployments::access::{Manage, Observe};
 use branchyard_deployments::values::{BackupId, InstanceId};
-use branchyard_http_common::{ApiResponse, Fields, RequestContext};
+use branchyard_http_common::{ApiResponse, Endpoint, Fields, RequestBody, RequestContext, tagged};
 
 use super::{HandlerResult, accepted, unsupported, whole};
 use crate::convert::{self, run_state};
+use crate::openapi::examples;
 use crate::{Settings, wire};
+use branchyard_http_common::methods::{delete, get, post};
+use branchyard_openapi::Success;
+use serde_json::json;
+
+/// Declares the endpoints of this file.
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    tagged(
+        "Instances",
+        vec![
+            get(
+                "/deployments/{owner}/{deployment}/instances",
+                "listInstances",
+                "Instances that are not stopped",
+                list_instances,
+            )
+            .sends(200, Success::List("DeploymentInstance"))
+            .fails("", &[404]),
+            post(
+                "/deployments/{owner}/{deployment}/instances",
+                "createInstance",
+                "Start a stopped deployment again; incurs cost",
+                create_instance,
+            )
+            .json(&CREATE_INSTANCE)
+            .sends(202, Success::One("DeploymentInstance"))
+            .fails("", &[400, 403, 404, 409, 413, 415, 422])
+            .example(|| {
+                examples::request(json!({
+                    "instance_type_id": "local.small", "volume_type_id": "local.standard", "volume_size_gb": 10,
+                    "backup_id": "20261120T020000.000",
+                }))
+            }),
+            delete(
+                "/deployments/{owner}/{deployment}/instances/{instance_id}",
+                "deleteInstance",
+                "Take an instance away; with the primary the deployment shuts down",
+                delete_instance,
+            )
+            .sends(202, Success::One("InstanceState"))
+            .fails("", &[403, 404, 409, 422]),
+            post(
+                "/deployments/{owner}/{deployment}/instances/{instance_id}/reboot",
+                "rebootInstance",
+                "Drain an instance and start it again",
+                reboot_instance,
+            )
+            .sends(202, Success::One("OperationRef"))
+            .fails("", &[400, 403, 404, 409, 413, 415, 422]),
+            post(
+                "/deployments/{owner}/{deployment}/change-primary",
+                "changePrimary",
+                "Make a replica the primary; not offered yet",
+                change_primary,
+            )
+            .json(&CHANGE_PRIMARY)
+            .sends(202, Success::Nothing)
+            .fails("", &[400, 403, 404, 409, 413, 415, 422])
+            .example(|| examples::request(json!({"current_primary_id": examples::INSTANCE}))),
+        ],
+    )
+}
 
 /// `GET …/instances`
 pub(crate) async fn list_instances(call: RequestContext) -> HandlerResult {
@@ -19,7 +81,7 @@ pub(crate) async fn list_instances(call: RequestContext) -> HandlerResult {
 pub(crate) async fn create_instance(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Manage>().await?;
     let key = call.key(access.who()).await?;
-    let wanted = call.open_body(new_instance)?;
+    let wanted = call.json(&CREATE_INSTANCE)?;
     call.effect(
         key,
         move |hub, once| hub.deployments().start(&access, &wanted, once),
@@ -28,12 +90,17 @@ pub(crate) async fn create_instance(call: RequestContext) -> HandlerResult {
     .await
 }
 
+const CREATE_INSTANCE: RequestBody<NewInstance> = RequestBody::open("CreateInstanceRequest", new_instance);
+
 fn new_instance(fields: &Fields<'_>) -> Option<NewInstance> {
+    fields.describe_object(|| json!({"description": "An instance to be: a stopped deployment starts again."}));
     let instance_type = fields.required_string("instance_type_id");
     let volume_type = fields.required_string("volume_type_id");
-    let volume_gb =
-        fields.required_int("volume_size_gb", &(1..=2_147_483_647)).and_then(|size| u32::try_from(size).ok());
-    let backup = fields.optional_as("backup_id", BackupId::parse);
+    let volume_gb = fields
+        .schema(|| json!({"format": "int32"}))
+        .required_int("volume_size_gb", &(1..=2_147_483_647))
+        .and_then(|size| u32::try_from(size).ok());
+    let backup = fields.schema(|| json!({"pattern": r"^\d{8}T\d{6}\.\d{3}$", "description": "The backup to begin with; empty when not said."})).optional_as("backup_id", BackupId::parse);
     Some(NewInstance { instance_type: instance_type?, volume_type: volume_type?, volume_gb: volume_gb?, backup })
 }
 
@@ -59,10 +126,15 @@ pub(crate) async fn reboot_instance(call: RequestContext, settings: Data<Setting
     .await
 }
 
+const CHANGE_PRIMARY: RequestBody<InstanceId> = RequestBody::closed("ChangePrimaryRequest", |fields| {
+    fields.describe_object(|| json!({"description": "A change of the primary."}));
+    fields.schema(|| json!({"format": "uuid"})).required_as("current_primary_id", InstanceId::parse)
+});
+
 /// `POST …/change-primary`: there are no replicas to change to.
 pub(crate) async fn change_primary(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Manage>().await?;
     let _key = call.key(access.who()).await?;
-    call.body(|fields| fields.required_as("current_primary_id", InstanceId::parse))?;
+    call.json(&CHANGE_PRIMARY)?;
     Err(unsupported("read replicas, so the primary cannot change"))
 }

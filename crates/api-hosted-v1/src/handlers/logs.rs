@@ -2,10 +2,25 @@ use branchyard_deployments::access::Observe;
 use branchyard_deployments::ports::{OutputPosition, Towards};
 use branchyard_deployments::{InstanceLogs, LogWindow};
 use branchyard_domain::values::Timestamp;
-use branchyard_http_common::{ApiResponse, HandlerError, RequestContext, bound, rfc3339, token};
+use branchyard_http_common::{ApiResponse, Endpoint, HandlerError, RequestContext, bound, rfc3339, tagged, token};
 
 use super::{HandlerResult, time};
 use crate::convert;
+use branchyard_http_common::methods::get;
+use branchyard_openapi::Success;
+
+/// Declares the endpoints of this file.
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    tagged(
+        "Observation",
+        vec![
+            get("/deployments/{owner}/{deployment}/logs", "listLogs", "What an instance wrote", list_logs)
+                .query(&["of_instance", "lines", "start_time", "end_time", "page_token", "prev_page_token"])
+                .sends(200, Success::List("LogLine"))
+                .fails("", &[400, 404]),
+        ],
+    )
+}
 
 const DEFAULT_LINES: u64 = 100;
 const MOST_LINES: u64 = 1_000;

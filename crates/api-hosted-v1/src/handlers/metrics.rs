@@ -1,10 +1,28 @@
 use branchyard_deployments::access::Observe;
 use branchyard_deployments::ports::Metric;
-use branchyard_http_common::{ApiResponse, RequestContext};
+use branchyard_http_common::{ApiResponse, Endpoint, RequestContext, tagged};
 
 use super::deployments::check_range;
 use super::{HandlerResult, time, whole};
 use crate::convert;
+use branchyard_http_common::methods::get;
+use branchyard_openapi::Success;
+
+/// Declares the endpoints of this file.
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    tagged(
+        "Observation",
+        vec![
+            get("/deployments/{owner}/{deployment}/metrics", "listMetrics", "Metrics there are", list_metrics)
+                .sends(200, Success::List("Metric"))
+                .fails("", &[404]),
+            get("/deployments/{owner}/{deployment}/metrics/{metric}", "getMetric", "A metric over time", get_metric)
+                .query(&["of_instance", "start_time", "end_time"])
+                .sends(200, Success::One("MetricData"))
+                .fails("", &[400, 404]),
+        ],
+    )
+}
 
 /// The longest window.
 const DAYS: i64 = 30;

@@ -18,12 +18,36 @@ pub(crate) mod windows;
 use branchyard_deployments::DeploymentSource;
 use branchyard_deployments::entities::DeploymentOperation;
 use branchyard_domain::values::Timestamp;
-use branchyard_http_common::{ApiResponse, Fields, HandlerError, IfMatch, Query, etag_of};
+use branchyard_http_common::{ApiResponse, Endpoint, Fields, HandlerError, IfMatch, Query, etag_of};
 use branchyard_problem_details::{ErrorCode, Problem};
 use chrono::DateTime;
 use serde::Serialize;
 
 use crate::{Settings, convert};
+use serde_json::{Value, json};
+
+/// Returns all endpoints, in the order of the document.
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    [
+        document::endpoints(),
+        user::endpoints(),
+        deployments::endpoints(),
+        instances::endpoints(),
+        backups::endpoints(),
+        config::endpoints(),
+        credentials::endpoints(),
+        logs::endpoints(),
+        windows::endpoints(),
+        metrics::endpoints(),
+        collaborators::endpoints(),
+        databases::endpoints(),
+        pulls::endpoints(),
+        operations::endpoints(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
 
 /// How a handler ends.
 pub(crate) type HandlerResult = Result<ApiResponse, HandlerError>;
@@ -62,17 +86,18 @@ fn time(query: &Query<'_>, name: &str) -> Option<Timestamp> {
     })
 }
 
-/// The hub database in a body, if there is one; the outer `None` when it is wrong.
+/// Reads the hub database that a deployment starts from: `Some(None)` if there is none, `None` if it is wrong.
 fn source(fields: &Fields<'_>) -> Option<Option<DeploymentSource>> {
-    if !fields.has("from_database") {
-        return Some(None);
-    }
-    fields
-        .required_object("from_database", |fields| {
-            let owner = fields.required_string("owner");
-            let name = fields.required_string("name");
-            let reference = fields.optional_string("ref");
-            Some(DeploymentSource { owner: owner?, name: name?, reference })
-        })
-        .map(Some)
+    fields.component("FromDatabase").optional_object("from_database", |fields| {
+        fields.describe_object(|| json!({"description": "A hub database to begin with."}));
+        let owner = fields.required_string("owner");
+        let name = fields.required_string("name");
+        let reference = fields.doc("A branch, tag or commit; the default branch when not said.").optional_string("ref");
+        Some(DeploymentSource { owner: owner?, name: name?, reference })
+    })
+}
+
+/// The rules of the name of a served database, as a JSON schema.
+fn served_name() -> Value {
+    json!({"pattern": "^[A-Za-z0-9_-]{1,64}$"})
 }

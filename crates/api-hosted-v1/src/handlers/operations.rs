@@ -3,10 +3,33 @@ use branchyard_deployments::entities::DeploymentOperation;
 use branchyard_deployments::ports::{DeploymentOperationFilter, DeploymentOperationKind};
 use branchyard_domain::ports::OperationState;
 use branchyard_domain::values::OperationId;
-use branchyard_http_common::{ApiResponse, RequestContext, bound, page};
+use branchyard_http_common::{ApiResponse, Endpoint, RequestContext, bound, page, tagged};
 
 use super::HandlerResult;
 use crate::convert;
+use branchyard_http_common::methods::get;
+use branchyard_openapi::Success;
+
+/// Declares the endpoints of this file.
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    tagged(
+        "Operations",
+        vec![
+            get(
+                "/deployments/{owner}/{deployment}/operations",
+                "listOperations",
+                "Operations of a deployment",
+                list_operations,
+            )
+            .query(&["status", "type", "page_token", "page_size"])
+            .sends(200, Success::List("Operation"))
+            .fails("", &[400, 404]),
+            get("/operations/{operation_id}", "getOperation", "An operation", get_operation)
+                .sends(200, Success::One("Operation"))
+                .fails("", &[404]),
+        ],
+    )
+}
 
 const STATUSES: &[(&str, OperationState)] = &[
     ("queued", OperationState::Queued),

@@ -1,9 +1,25 @@
 use branchyard_domain::values::Timestamp;
-use branchyard_http_common::{ApiResponse, RequestContext};
+use branchyard_http_common::{ApiResponse, Endpoint, RequestContext, tagged};
 use chrono::{DateTime, Datelike as _, Months, NaiveDate, Utc};
 
 use super::HandlerResult;
 use crate::convert;
+use branchyard_http_common::methods::get;
+use branchyard_openapi::Success;
+
+/// Declares the endpoints of this file.
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    tagged(
+        "User",
+        vec![
+            get("/user", "getUser", "The user the token stands for", get_user).sends(200, Success::One("User")),
+            get("/user/usage", "getUsage", "Cost of all owners the caller administers, by month", get_usage)
+                .query(&["month"])
+                .sends(200, Success::One("Usage"))
+                .fails("", &[400]),
+        ],
+    )
+}
 
 /// `GET /user`
 pub(crate) async fn get_user(call: RequestContext) -> HandlerResult {

@@ -1,8 +1,43 @@
 use branchyard_deployments::access::{Manage, Observe};
-use branchyard_http_common::RequestContext;
+use branchyard_http_common::{Endpoint, RequestBody, RequestContext, tagged};
 
 use super::{HandlerResult, unsupported, whole};
+use crate::openapi::examples;
 use crate::wire;
+use branchyard_http_common::methods::{get, put};
+use branchyard_openapi::Success;
+use serde_json::json;
+
+/// Declares the endpoints of this file.
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    tagged(
+        "Settings",
+        vec![
+            get(
+                "/deployments/{owner}/{deployment}/service-windows",
+                "listServiceWindows",
+                "When healthy instances may be restarted unasked",
+                list_windows,
+            )
+            .sends(200, Success::List("ServiceWindow"))
+            .fails("", &[404]),
+            put(
+                "/deployments/{owner}/{deployment}/service-windows",
+                "updateServiceWindows",
+                "Own service windows; not offered yet",
+                put_windows,
+            )
+            .json(&SERVICE_WINDOWS)
+            .sends(200, Success::Nothing)
+            .fails("", &[400, 403, 404, 413, 415, 422])
+            .example(|| {
+                examples::request(
+                    json!({"windows": [{"day_of_week": "sunday", "start_hour_utc": 3, "end_hour_utc": 5}]}),
+                )
+            }),
+        ],
+    )
+}
 
 /// `GET …/service-windows`: the default one.
 pub(crate) async fn list_windows(call: RequestContext) -> HandlerResult {
@@ -15,6 +50,22 @@ pub(crate) async fn list_windows(call: RequestContext) -> HandlerResult {
         is_default: true,
     }]))
 }
+
+/// The body of the published API. Windows of one's own are not offered, so it is described and not parsed.
+const SERVICE_WINDOWS: RequestBody<()> = RequestBody::closed("UpdateServiceWindowsRequest", |fields| {
+    fields.describe_object(|| json!({"description": "Own service windows, instead of the default one."}));
+    fields.component("ServiceWindowRequest").schema(|| json!({"maxItems": 7})).required_objects(
+        "windows",
+        |window| {
+            window.describe_object(|| json!({"description": "A time in the week."}));
+            let day = window.required_string("day_of_week");
+            let start = window.schema(|| json!({"format": "int32"})).required_int("start_hour_utc", &(0..=22));
+            let end = window.schema(|| json!({"format": "int32"})).required_int("end_hour_utc", &(1..=23));
+            (day.is_some() && start < end).then_some(())
+        },
+    )?;
+    Some(())
+});
 
 /// `PUT …/service-windows`
 pub(crate) async fn put_windows(call: RequestContext) -> HandlerResult {

@@ -1,35 +1,26 @@
 //! Schemas, parameters, headers and responses that operations refer to.
 
-use branchyard_problem_details::ErrorCode;
-use serde_json::{Map, Value, json};
-use utoipa::openapi::{RefOr, Schema};
-use utoipa::{PartialSchema, ToSchema};
+use branchyard_http_common::NO_NUL_PATTERN;
+use branchyard_openapi::{Operation, Schemas, drop_null, error_code, reference};
+use serde_json::{Value, json};
 
 use super::responses;
 use crate::wire;
 
-/// `{"$ref": "#/components/{kind}/{name}"}`
-pub(super) fn reference(kind: &str, name: &str) -> Value {
-    json!({"$ref": format!("#/components/{kind}/{name}")})
-}
-
-pub(super) fn all() -> Value {
+pub(super) fn all(operations: &[Operation]) -> Value {
     json!({
         "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "hsat.v1"}},
         "parameters": parameters(),
         "headers": headers(),
         "responses": responses::problems(),
-        "schemas": schemas(),
+        "schemas": schemas(operations),
     })
 }
 
-fn schemas() -> Value {
-    let mut found: Vec<(String, RefOr<Schema>)> = Vec::new();
+fn schemas(operations: &[Operation]) -> Value {
+    let mut schemas = Schemas::default();
     macro_rules! add {
-        ($($name:ident),+ $(,)?) => {$(
-            found.push((wire::$name::name().into_owned(), wire::$name::schema()));
-            wire::$name::schemas(&mut found);
-        )+};
+        ($($name:ident),+ $(,)?) => { $(schemas.add::<wire::$name>(&tidy);)+ };
     }
     add!(
         User,
@@ -54,27 +45,22 @@ fn schemas() -> Value {
         Pull,
         Operation,
         OperationRef,
-        CreateDeploymentRequest,
-        UpdateDeploymentRequest,
-        CreateInstanceRequest,
-        ChangePrimaryRequest,
-        ExposeServiceRequest,
-        UpdateConfigRequest,
-        UpdateVersionRequest,
-        PutCollaboratorRequest,
-        AddDatabaseRequest,
-        UpdateServiceWindowsRequest,
     );
-    let mut schemas: Map<String, Value> = Map::new();
-    for (name, schema) in found {
-        let mut json = serde_json::to_value(schema).unwrap_or_default();
-        tidy(&name, &mut json);
-        schemas.insert(name, json);
+    schemas.add_bodies(operations, &without_nul);
+    schemas.insert("ErrorCode", error_code());
+    schemas.insert("Problem", problem());
+    schemas.insert("Meta", meta());
+    schemas.into_value()
+}
+
+/// Leaves out that texts hold no NUL, which the published document does not say.
+fn without_nul(_: &str, schema: &mut Value) {
+    let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
+    for property in properties.values_mut().filter_map(Value::as_object_mut) {
+        if property.get("pattern").is_some_and(|pattern| pattern == NO_NUL_PATTERN) {
+            property.remove("pattern");
+        }
     }
-    schemas.insert("ErrorCode".into(), error_code());
-    schemas.insert("Problem".into(), problem());
-    schemas.insert("Meta".into(), meta());
-    schemas.into()
 }
 
 /// Words a field may be; open to additions, so clients ignore what they do not know.
@@ -85,10 +71,7 @@ fn words(name: &str, field: &str) -> Option<&'static [&'static str]> {
         ("Deployment" | "DeploymentSummary", "health") => {
             &["ok", "starting", "crash_loop", "disk_full", "stopping", "stopped"]
         }
-        ("Deployment", "caller_role") | ("Collaborator" | "PutCollaboratorRequest", "role") => {
-            &["reader", "reader_and_pulls", "writer", "admin"]
-        }
-        ("CreateDeploymentRequest", "cluster_type") => &["dolt", "doltgres", "mysql_with_dolt_replicas"],
+        ("Deployment", "caller_role") | ("Collaborator", "role") => &["reader", "reader_and_pulls", "writer", "admin"],
         ("Backup", "kind") => &["nightly", "manual", "final"],
         ("CostItem", "kind") => &["compute", "storage"],
         ("Operation", "status") => &["queued", "running", "succeeded", "failed"],
@@ -98,21 +81,13 @@ fn words(name: &str, field: &str) -> Option<&'static [&'static str]> {
     })
 }
 
-/// Bodies in which unknown fields are refused.
-fn is_closed(name: &str) -> bool {
-    const OPEN: &[&str] =
-        &["CreateDeploymentRequest", "CreateInstanceRequest", "UpdateConfigRequest", "UpdateVersionRequest"];
-    name.ends_with("Request") && !OPEN.contains(&name)
-}
-
 /// Says what the types cannot: optional fields are absent or have a value, times are times, most bodies are closed.
 fn tidy(name: &str, schema: &mut Value) {
     let required: Vec<Value> = schema["required"].as_array().cloned().unwrap_or_default();
-    let is_request = name.ends_with("Request") || name == "FromDatabase";
     let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
     for (field, property) in properties {
         let is_optional = !required.iter().any(|known| known == field);
-        if is_optional && !is_request {
+        if is_optional {
             drop_null(property);
         }
         let is_time = field.ends_with("_at") || field.ends_with("_time") || field == "time";
@@ -131,27 +106,6 @@ fn tidy(name: &str, schema: &mut Value) {
             property["enum"] = allowed.into();
         }
     }
-    if is_closed(name) {
-        schema["additionalProperties"] = false.into();
-    }
-}
-
-fn drop_null(property: &mut Value) {
-    let without_null = |key: &str, is_null: fn(&Value) -> bool| {
-        let mut choices = property.get(key)?.as_array()?.clone();
-        choices.retain(|choice| !is_null(choice));
-        <[Value; 1]>::try_from(choices).ok()
-    };
-    if let Some([one]) = without_null("type", |choice| choice == "null") {
-        property["type"] = one;
-    } else if let Some([one]) = without_null("oneOf", |choice| choice["type"] == "null") {
-        *property = one;
-    }
-}
-
-fn error_code() -> Value {
-    let names: Vec<&str> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
-    json!({"type": "string", "enum": names, "description": "Open to additions: treat an unknown code by its status."})
 }
 
 fn problem() -> Value {

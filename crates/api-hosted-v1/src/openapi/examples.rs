@@ -2,49 +2,33 @@
 
 use serde_json::{Value, json};
 
-use super::operations::{Docs, Sends};
+use branchyard_openapi::{Example, Operation, Success};
 
 const AT: &str = "2026-11-20T12:00:00.000Z";
 const LATER: &str = "2026-11-20T12:00:01.000Z";
 const ID: &str = "0199c3b0-0000-7000-8000-000000000001";
-const INSTANCE: &str = "0199c3b0-0000-7000-8000-0000000000a1";
+pub(crate) const INSTANCE: &str = "0199c3b0-0000-7000-8000-0000000000a1";
 const HEAD: &str = "9a0b1c2d3e4f5061728394a5b6c7d8e9f0a1b2c3";
 
-/// The body of a request.
-pub(super) fn request(id: &str) -> Option<Value> {
-    let origin = json!({"owner": "ada", "name": "rivers", "ref": "main"});
-    Some(match id {
-        "createDeployment" => json!({
-            "owner": "ada", "name": "gauges", "cloud": "local", "zone": "local", "instance_type_id": "local.small",
-            "volume_type_id": "local.standard", "volume_size_gb": 10, "from_database": origin,
-        }),
-        "updateDeployment" => json!({"disable_automatic_dolt_updates": true}),
-        "createInstance" => json!({
-            "instance_type_id": "local.small", "volume_type_id": "local.standard", "volume_size_gb": 10,
-            "backup_id": "20261120T020000.000",
-        }),
-        "changePrimary" => json!({"current_primary_id": INSTANCE}),
-        "exposeService" => json!({"mcp": false}),
-        "updateConfig" => json!({"overrides": {"listener_max_connections": "500", "behavior_read_only": null}}),
-        "updateDatabaseVersion" => json!({"version": "0.51.6"}),
-        "putCollaborator" => json!({"role": "writer"}),
-        "addDatabase" => json!({"name": "lakes", "from_database": origin}),
-        "updateServiceWindows" => {
-            json!({"windows": [{"day_of_week": "sunday", "start_hour_utc": 3, "end_hour_utc": 5}]})
-        }
-        _ => return None,
-    })
+/// Returns an example with this body.
+pub(crate) fn request(body: Value) -> Example {
+    Example { request: Some(body), success: None }
+}
+
+/// Returns a database of the hub that a deployment starts from.
+pub(crate) fn origin() -> Value {
+    json!({"owner": "ada", "name": "rivers", "ref": "main"})
 }
 
 /// The answer to a request that succeeds.
-pub(super) fn success(docs: &Docs) -> Option<Value> {
-    match docs.sends {
-        Sends::Nothing | Sends::File => None,
-        Sends::Document => Some(json!({"openapi": "3.1.0"})),
-        Sends::One(name) => Some(json!({"data": object(name)})),
-        Sends::List("Pull") => Some(json!({"data": [], "meta": {}})),
-        Sends::List("LogLine") => Some(json!({"data": [object("LogLine")], "meta": {"prev_page_token": "cE9n"}})),
-        Sends::List(name) => Some(json!({"data": [object(name)], "meta": {}})),
+pub(super) fn success(docs: &Operation) -> Option<Value> {
+    match docs.data {
+        Success::Nothing | Success::File => None,
+        Success::Document => Some(json!({"openapi": "3.1.0"})),
+        Success::One(name) => Some(json!({"data": object(name)})),
+        Success::List("Pull") => Some(json!({"data": [], "meta": {}})),
+        Success::List("LogLine") => Some(json!({"data": [object("LogLine")], "meta": {"prev_page_token": "cE9n"}})),
+        Success::List(name) => Some(json!({"data": [object(name)], "meta": {}})),
     }
 }
 

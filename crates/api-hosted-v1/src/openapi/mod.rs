@@ -1,13 +1,13 @@
 //! The OpenAPI document: the table of operations, and the schemas of the wire types.
 
 mod components;
-mod examples;
-mod operations;
+pub(crate) mod examples;
 mod responses;
 
-use branchyard_http_common::{OpenApi, path_parameters};
-use operations::{Docs, OPERATIONS};
+use branchyard_openapi::{Body, OpenApi, Operation, path_parameters, reference};
 use serde_json::{Map, Value, json};
+
+use crate::routes::operations;
 
 const INTRODUCTION: &str = "Deployments: databases served to ordinary libSQL clients by a supervised process, at a metered cost. \
 Compatible with Hosted Dolt API v1.\n\nEvery endpoint needs a credential. Every success has its result in `data`; lists have `meta`. Every other answer is \
@@ -22,29 +22,30 @@ pub fn openapi() -> String {
 /// The document for a server reached at `base_url`.
 pub(crate) fn document(base_url: &str) -> Value {
     let mut paths: Map<String, Value> = Map::new();
-    for docs in OPERATIONS {
-        let path = paths.entry(format!("{}{}", crate::BASE, docs.path)).or_insert_with(|| json!({}));
+    let operations = operations();
+    for docs in &operations {
+        let path = paths.entry(format!("{}{}", crate::BASE, docs.template())).or_insert_with(|| json!({}));
         path[docs.method] = operation(docs);
     }
     let document = OpenApi {
         version: "hosted-v1",
         introduction: INTRODUCTION,
         public_url: base_url,
-        tags: OPERATIONS.iter().map(|docs| docs.tag).collect(),
+        tags: operations.iter().map(|docs| docs.tag).collect(),
         paths,
-        components: components::all(),
+        components: components::all(&operations),
     };
     document.document()
 }
 
-fn operation(docs: &Docs) -> Value {
+fn operation(docs: &Operation) -> Value {
     let names = path_parameters(docs.path).chain(docs.query.iter().copied());
-    let mut parameters: Vec<Value> = names.map(|name| components::reference("parameters", name)).collect();
+    let mut parameters: Vec<Value> = names.map(|name| reference("parameters", name)).collect();
     if docs.method == "post" {
-        parameters.push(components::reference("parameters", "Idempotency-Key"));
+        parameters.push(reference("parameters", "Idempotency-Key"));
     }
-    if docs.own.contains(&412) {
-        parameters.push(components::reference("parameters", "If-Match"));
+    if docs.errors.contains(&412) {
+        parameters.push(reference("parameters", "If-Match"));
     }
     let mut shown = json!({
         "operationId": docs.id,
@@ -56,9 +57,9 @@ fn operation(docs: &Docs) -> Value {
     if !parameters.is_empty() {
         shown["parameters"] = parameters.into();
     }
-    if let Some(name) = docs.body {
-        let mut content = json!({"schema": components::reference("schemas", name)});
-        if let Some(example) = examples::request(docs.id) {
+    if let Body::Json { name, .. } = docs.body {
+        let mut content = json!({"schema": reference("schemas", name)});
+        if let Some(example) = docs.example().request {
             content["example"] = example;
         }
         shown["requestBody"] = json!({"required": true, "content": {"application/json": content}});
@@ -135,7 +136,7 @@ mod tests {
     fn every_body_has_an_example_that_fits_its_schema() {
         let checker = branchyard_openapi_check::Checker::new(&super::openapi());
         let document = document();
-        for docs in super::OPERATIONS {
+        for docs in crate::routes::operations() {
             let operation = &document["paths"][format!("{}{}", crate::BASE, docs.path)][docs.method];
             let success = &operation["responses"][docs.status.to_string()]["content"]["application/json"];
             for content in [&operation["requestBody"]["content"]["application/json"], success] {
@@ -151,7 +152,7 @@ mod tests {
 
     #[test]
     fn operation_ids_are_unique() {
-        let ids: Vec<&str> = super::OPERATIONS.iter().map(|docs| docs.id).collect();
+        let ids: Vec<&str> = crate::routes::operations().iter().map(|docs| docs.id).collect();
         assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len());
     }
 }

@@ -1,11 +1,10 @@
 //! Answers: the success of an operation, and problems by status.
 
+use branchyard_openapi::{Operation, Success, data_schema, reference};
 use branchyard_problem_details::{ErrorCode, Problem};
 use serde_json::{Map, Value, json};
 
-use super::components::reference;
 use super::examples;
-use super::operations::{Docs, Sends};
 
 /// The problems there are: status, name of the component, headers, and the codes it may have.
 const PROBLEMS: &[(u16, &str, &[&str], &[ErrorCode])] = &[
@@ -47,45 +46,32 @@ fn headers(own: &[&str]) -> Value {
 }
 
 /// All answers of an operation.
-pub(super) fn of(docs: &Docs) -> Value {
+pub(super) fn of(docs: &Operation) -> Value {
     let mut responses: Map<String, Value> = Map::new();
-    if !matches!(docs.sends, Sends::Nothing) {
+    if !matches!(docs.data, Success::Nothing) {
         responses.insert(docs.status.to_string(), success(docs));
         if docs.method == "put" {
             responses.insert("201".to_owned(), success(docs));
         }
-        if docs.method == "get" && matches!(docs.sends, Sends::One(_) | Sends::File | Sends::Document) {
+        if docs.method == "get" && matches!(docs.data, Success::One(_) | Success::File | Success::Document) {
             let unmodified =
                 json!({"description": "The client has it already.", "headers": headers(&["ETag", "Retry-After"])});
             responses.insert("304".to_owned(), unmodified);
         }
     }
-    for status in [401, 405, 429, 500, 503].into_iter().chain(docs.own.iter().copied()) {
+    for status in [401, 405, 429, 500, 503].into_iter().chain(docs.errors.iter().copied()) {
         let name = PROBLEMS.iter().find(|(known, ..)| *known == status).map_or("Internal", |(_, name, ..)| name);
         responses.insert(status.to_string(), reference("responses", name));
     }
     responses.into()
 }
 
-fn success(docs: &Docs) -> Value {
-    let schema = match docs.sends {
-        Sends::Nothing | Sends::Document => json!({"type": "object", "additionalProperties": true}),
-        Sends::File => {
-            let content = json!({"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}});
-            return json!({"description": docs.summary, "headers": headers(&["ETag"]), "content": content});
-        }
-        Sends::One(name) => {
-            json!({"type": "object", "required": ["data"], "properties": {"data": reference("schemas", name)}})
-        }
-        Sends::List(name) => json!({
-            "type": "object",
-            "required": ["data", "meta"],
-            "properties": {
-                "data": {"type": "array", "items": reference("schemas", name)},
-                "meta": reference("schemas", "Meta"),
-            },
-        }),
-    };
+fn success(docs: &Operation) -> Value {
+    if docs.data == Success::File {
+        let content = json!({"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}});
+        return json!({"description": docs.summary, "headers": headers(&["ETag"]), "content": content});
+    }
+    let schema = data_schema(docs.data);
     let mut content = json!({"application/json": {"schema": schema}});
     if let Some(example) = examples::success(docs) {
         content["application/json"]["example"] = example;

@@ -10,7 +10,6 @@ mod operation;
 mod options;
 mod people;
 mod pull;
-mod requests;
 
 pub(crate) use backup::{Backup, BackupHead};
 pub(crate) use config::{DatabaseVersions, DeploymentConfig, DeploymentSetting, ServiceWindow};
@@ -24,8 +23,3 @@ pub(crate) use operation::{Operation, OperationDeployment, OperationError, Opera
 pub(crate) use options::{DeploymentOptions, InstanceType, StorageOption};
 pub(crate) use people::{EmailAddress, User};
 pub(crate) use pull::Pull;
-pub(crate) use requests::{
-    AddDatabaseRequest, ChangePrimaryRequest, CreateDeploymentRequest, CreateInstanceRequest, ExposeServiceRequest,
-    PutCollaboratorRequest, UpdateConfigRequest, UpdateDeploymentRequest, UpdateServiceWindowsRequest,
-    UpdateVersionRequest,
-};

@@ -8,7 +8,7 @@ use super::{HandlerResult, page_of, revision, unchanged, urls};
 use crate::convert;
 use crate::openapi::examples;
 use branchyard_http_common::methods::{delete, get, post};
-use branchyard_openapi::{Credential, Data, Example, list_of, one};
+use branchyard_openapi::{Credential, Example, Success, list_of, one};
 use serde_json::json;
 
 /// Declares the endpoints of this file.
@@ -19,12 +19,12 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get("/databases/{owner}/{database}/branches", "listBranches", "Branches, by name", list_branches)
                 .credential(Credential::Optional)
                 .query(&["page_token", "page_size"])
-                .sends(200, Data::List("Branch"))
+                .sends(200, Success::List("Branch"))
                 .fails("DL", &[])
                 .example(|| Example::of(list_of(examples::branch("main", true)))),
             post("/databases/{owner}/{database}/branches", "createBranch", "Create a branch", create_branch)
                 .json(&CREATE_BRANCH)
-                .sends(201, Data::One("Branch"))
+                .sends(201, Success::One("Branch"))
                 .fails("DBKP", &[409])
                 .example(|| {
                     Example::with(
@@ -34,7 +34,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 }),
             get("/databases/{owner}/{database}/branches/{branch:.+}", "getBranch", "A branch", get_branch)
                 .credential(Credential::Optional)
-                .sends(200, Data::One("Branch"))
+                .sends(200, Success::One("Branch"))
                 .fails("D", &[])
                 .example(|| Example::of(one(examples::branch("feature/x", false)))),
             delete(
@@ -43,7 +43,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 "Delete a branch",
                 delete_branch,
             )
-            .sends(200, Data::One("Branch"))
+            .sends(200, Success::One("Branch"))
             .fails("DPM", &[409, 422])
             .describe("Open pull requests from or to it stay open, and cannot be merged until it exists again.")
             .example(|| Example::of(one(examples::branch("feature/x", false)))),

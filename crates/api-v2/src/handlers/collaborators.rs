@@ -7,7 +7,7 @@ use super::{HandlerResult, ROLES, page_of};
 use crate::openapi::examples;
 use crate::wire;
 use branchyard_http_common::methods::{delete, get, put};
-use branchyard_openapi::{Data, Example, list_of, one};
+use branchyard_openapi::{Example, Success, list_of, one};
 use serde_json::json;
 
 /// Declares the endpoints of this file.
@@ -22,7 +22,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 list_collaborators,
             )
             .query(&["page_token", "page_size"])
-            .sends(200, Data::List("Collaborator"))
+            .sends(200, Success::List("Collaborator"))
             .fails("DLP", &[])
             .example(|| Example::of(list_of(examples::person("write")))),
             put(
@@ -32,7 +32,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 put_collaborator,
             )
             .json(&PUT_COLLABORATOR)
-            .sends(200, Data::One("Collaborator"))
+            .sends(200, Success::One("Collaborator"))
             .fails("DBP", &[422])
             .describe("The owner of the database cannot be a collaborator (422).")
             .example(|| Example::with(json!({"role": "write"}), one(examples::person("write")))),
@@ -42,7 +42,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 "Remove a collaborator, or leave",
                 remove_collaborator,
             )
-            .sends(200, Data::One("Collaborator"))
+            .sends(200, Success::One("Collaborator"))
             .fails("DP", &[])
             .example(|| Example::of(one(examples::person("write")))),
         ],

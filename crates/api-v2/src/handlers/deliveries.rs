@@ -10,16 +10,16 @@ use super::{HandlerResult, page_of};
 use crate::openapi::examples;
 use crate::wire;
 use branchyard_http_common::methods::{get, post};
-use branchyard_openapi::{Data, Example, list_of, one};
+use branchyard_openapi::{Example, Success, list_of, one};
 use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     tagged("Hooks", vec![
-get("/databases/{owner}/{database}/hooks/{hook_id}/deliveries", "listHookDeliveries", "Deliveries to a hook, newest first", list_hook_deliveries).query(&["delivery_status", "page_token", "page_size"]).sends(200, Data::List("DeliverySummary")).fails("DLP", &[]).example(|| Example::of(list_of(json!({
+get("/databases/{owner}/{database}/hooks/{hook_id}/deliveries", "listHookDeliveries", "Deliveries to a hook, newest first", list_hook_deliveries).query(&["delivery_status", "page_token", "page_size"]).sends(200, Success::List("DeliverySummary")).fails("DLP", &[]).example(|| Example::of(list_of(json!({
             "id": examples::DELIVERY, "event_name": "push", "status": "delivered", "created_at": examples::AT, "attempt_count": 1, "finished_at": examples::LATER,
         })))),
-get("/databases/{owner}/{database}/hooks/{hook_id}/deliveries/{delivery_id}", "getHookDelivery", "What was sent to a hook and what it answered", get_hook_delivery).sends(200, Data::One("Delivery")).fails("DP", &[]).describe("Finished deliveries are kept for 30 days.").example(|| Example::of(one(json!({
+get("/databases/{owner}/{database}/hooks/{hook_id}/deliveries/{delivery_id}", "getHookDelivery", "What was sent to a hook and what it answered", get_hook_delivery).sends(200, Success::One("Delivery")).fails("DP", &[]).describe("Finished deliveries are kept for 30 days.").example(|| Example::of(one(json!({
             "id": examples::DELIVERY, "event_name": "ping", "status": "failed", "created_at": examples::AT, "attempt_count": 1, "finished_at": examples::LATER,
             "request": {
                 "url": "https://ci.example.test/yard", "body": examples::PING,
@@ -33,7 +33,7 @@ get("/databases/{owner}/{database}/hooks/{hook_id}/deliveries/{delivery_id}", "g
                 "response_headers": {"content-type": "text/plain"}, "response_body": "oops",
             }],
         })))),
-post("/databases/{owner}/{database}/hooks/{hook_id}/deliveries/{delivery_id}/redeliver", "redeliver", "Send a delivery again", redeliver).sends(200, Data::One("Delivery")).fails("DBKP", &[]).describe("The same id and body, a new run of attempts, also to a hook that is off. 409 while it is \
+post("/databases/{owner}/{database}/hooks/{hook_id}/deliveries/{delivery_id}/redeliver", "redeliver", "Send a delivery again", redeliver).sends(200, Success::One("Delivery")).fails("DBKP", &[]).describe("The same id and body, a new run of attempts, also to a hook that is off. 409 while it is \
                  `pending`.").example(|| Example::of(one(json!({
             "id": examples::DELIVERY, "event_name": "ping", "status": "pending", "created_at": examples::AT, "attempt_count": 0, "next_attempt_at": examples::AT,
             "request": {"url": "https://ci.example.test/yard", "headers": {}, "body": examples::PING}, "attempts": [],

@@ -2,7 +2,7 @@ use branchyard_http_common::{ApiResponse, Endpoint, RequestContext, Served, tagg
 
 use super::HandlerResult;
 use branchyard_http_common::methods::get;
-use branchyard_openapi::{Credential, Data, Example};
+use branchyard_openapi::{Credential, Example, Success};
 use serde_json::json;
 
 /// Declares the endpoints of this file.
@@ -12,7 +12,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         vec![
             get("/openapi.json", "getOpenapiDocument", "The OpenAPI document of this API", get_openapi_document)
                 .credential(Credential::Optional)
-                .sends(200, Data::Document)
+                .sends(200, Success::Document)
                 .describe("This document.")
                 .example(|| Example::of(json!({"openapi": "3.1.0"}))),
         ],

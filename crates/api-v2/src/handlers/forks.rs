@@ -7,7 +7,7 @@ use super::{HandlerResult, accepted, long_page_of, urls};
 use crate::convert;
 use crate::openapi::examples;
 use branchyard_http_common::methods::{get, post};
-use branchyard_openapi::{Credential, Data, Example, list_of, one};
+use branchyard_openapi::{Credential, Example, Success, list_of, one};
 use serde_json::json;
 
 /// Declares the endpoints of this file.
@@ -18,12 +18,12 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get("/databases/{owner}/{database}/forks", "listForks", "Direct forks the caller sees", list_forks)
                 .credential(Credential::Optional)
                 .query(&["page_token", "long_page_size"])
-                .sends(200, Data::List("DatabaseRef"))
+                .sends(200, Success::List("DatabaseRef"))
                 .fails("DL", &[])
                 .example(|| Example::of(list_of(json!({"owner": "bob", "name": "rivers"})))),
             post("/databases/{owner}/{database}/forks", "createFork", "Fork a database", create_fork)
                 .json(&CREATE_FORK)
-                .sends(202, Data::One("OperationRef"))
+                .sends(202, Success::One("OperationRef"))
                 .fails("DBK", &[403, 422])
                 .describe(
                     "Runs as an operation; the fork appears when it has succeeded. It keeps name, description, \

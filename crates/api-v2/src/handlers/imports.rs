@@ -17,13 +17,13 @@ use super::{HandlerResult, accepted, urls};
 use crate::openapi::examples;
 use crate::wire;
 use branchyard_http_common::methods::{post, put};
-use branchyard_openapi::{Credential, Data, Example, one};
+use branchyard_openapi::{Credential, Example, Success, one};
 use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     tagged("Database", vec![
-post("/databases/{owner}/{database}/imports/uploads", "createImportUpload", "Open an upload session", create_import_upload).json(&CREATE_IMPORT_UPLOAD).sends(201, Data::One("ImportUpload")).fails("DBKP", &[]).describe("Announces a file and answers an address for each part. The session lives one hour, the addresses \
+post("/databases/{owner}/{database}/imports/uploads", "createImportUpload", "Open an upload session", create_import_upload).json(&CREATE_IMPORT_UPLOAD).sends(201, Success::One("ImportUpload")).fails("DBKP", &[]).describe("Announces a file and answers an address for each part. The session lives one hour, the addresses \
                  ten minutes; both hold secrets.").example(|| Example::with(
             json!({"content_length": 16, "num_parts": 1, "file_type": "csv"}),
             one(json!({
@@ -33,7 +33,7 @@ post("/databases/{owner}/{database}/imports/uploads", "createImportUpload", "Ope
                 "http_method": "PUT", "headers": {},
             })),
         )),
-post("/databases/{owner}/{database}/imports", "createImport", "Import an uploaded file", create_import).json(&CREATE_IMPORT).sends(202, Data::One("OperationRef")).fails("DBKP", &[409]).describe("Runs as an operation: all of the file becomes one commit, or nothing changes. `file_parts_md5` \
+post("/databases/{owner}/{database}/imports", "createImport", "Import an uploaded file", create_import).json(&CREATE_IMPORT).sends(202, Success::One("OperationRef")).fails("DBKP", &[409]).describe("Runs as an operation: all of the file becomes one commit, or nothing changes. `file_parts_md5` \
                  is the base64 of the MD5 over the concatenated base64 texts of the MD5s of the parts, in order.").example(|| Example::with(
             json!({
                 "branch_name": "main", "table_name": "people", "file_name": "people.csv", "file_size": 16, "file_type": "csv",
@@ -43,7 +43,7 @@ post("/databases/{owner}/{database}/imports", "createImport", "Import an uploade
             }),
             one(examples::accepted()),
         )),
-put("/uploads/{upload_id}/{part_number}", "putImportPart", "Upload a part to the address a session gave", put_part).credential(Credential::Ignored).query(&["expires", "signature"]).bytes().sends(200, Data::Nothing).fails("", &[400, 403, 409, 413]).describe("Send the raw bytes to the address exactly as it was given. It is the credential: `Authorization` \
+put("/uploads/{upload_id}/{part_number}", "putImportPart", "Upload a part to the address a session gave", put_part).credential(Credential::Ignored).query(&["expires", "signature"]).bytes().sends(200, Success::Nothing).fails("", &[400, 403, 409, 413]).describe("Send the raw bytes to the address exactly as it was given. It is the credential: `Authorization` \
                  is not looked at, and the request does not count against rate limits. A later complete upload of \
                  a part replaces the earlier one; one that is cut short changes nothing."),
 ])

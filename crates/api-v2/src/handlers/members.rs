@@ -6,7 +6,7 @@ use super::{HandlerResult, page_of};
 use crate::openapi::examples;
 use crate::wire;
 use branchyard_http_common::methods::{delete, get, put};
-use branchyard_openapi::{Data, Example, list_of, one};
+use branchyard_openapi::{Example, Success, list_of, one};
 use serde_json::json;
 
 /// Declares the endpoints of this file.
@@ -21,7 +21,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 list_organization_members,
             )
             .query(&["page_token", "page_size"])
-            .sends(200, Data::List("Member"))
+            .sends(200, Success::List("Member"))
             .fails("LP", &[404])
             .example(|| Example::of(list_of(examples::person("member")))),
             put(
@@ -31,7 +31,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 put_organization_member,
             )
             .json(&PUT_ORGANIZATION_MEMBER)
-            .sends(200, Data::One("Member"))
+            .sends(200, Success::One("Member"))
             .fails("BP", &[404, 422])
             .describe("The last owner of an organization can be neither demoted nor removed (422).")
             .example(|| Example::with(json!({"role": "member"}), one(examples::person("member")))),
@@ -41,7 +41,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 "Remove a member, or leave",
                 remove_organization_member,
             )
-            .sends(200, Data::One("Member"))
+            .sends(200, Success::One("Member"))
             .fails("P", &[404, 422])
             .describe("The last owner of an organization can be neither demoted nor removed (422).")
             .example(|| Example::of(one(examples::person("member")))),

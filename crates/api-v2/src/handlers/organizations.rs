@@ -9,7 +9,7 @@ use super::{HandlerResult, ROLES, page_of, unchanged, urls};
 use crate::openapi::examples;
 use crate::wire;
 use branchyard_http_common::methods::{delete, get, patch, post};
-use branchyard_openapi::{Credential, Data, Example, list_of, one};
+use branchyard_openapi::{Credential, Example, Success, list_of, one};
 use serde_json::json;
 
 /// Declares the endpoints of this file.
@@ -24,7 +24,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 list_user_organizations,
             )
             .query(&["page_token", "page_size"])
-            .sends(200, Data::List("Organization"))
+            .sends(200, Success::List("Organization"))
             .fails("L", &[])
             .example(|| Example::of(list_of(examples::organization()))),
         ],
@@ -39,7 +39,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 create_organization,
             )
             .json(&CREATE_ORGANIZATION)
-            .sends(201, Data::One("Organization"))
+            .sends(201, Success::One("Organization"))
             .fails("BK", &[409])
             .example(|| {
                 Example::with(
@@ -49,12 +49,12 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             }),
             get("/organizations/{organization}", "getOrganization", "An organization", get_organization)
                 .credential(Credential::Optional)
-                .sends(200, Data::One("Organization"))
+                .sends(200, Success::One("Organization"))
                 .fails("", &[404])
                 .example(|| Example::of(one(examples::organization()))),
             patch("/organizations/{organization}", "updateOrganization", "Change an organization", update_organization)
                 .json(&UPDATE_ORGANIZATION)
-                .sends(200, Data::One("Organization"))
+                .sends(200, Success::One("Organization"))
                 .fails("BPM", &[404])
                 .example(|| Example::with(json!({"display_name": "Hydro Lab"}), one(examples::organization()))),
             delete(
@@ -63,7 +63,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 "Delete an organization that owns no databases",
                 delete_organization,
             )
-            .sends(200, Data::One("Organization"))
+            .sends(200, Success::One("Organization"))
             .fails("PM", &[404, 409])
             .describe("Refused with 409 while it owns databases.")
             .example(|| Example::of(one(examples::organization()))),

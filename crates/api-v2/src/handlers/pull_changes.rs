@@ -15,7 +15,7 @@ use super::{HandlerResult, page_of};
 use crate::openapi::examples;
 use crate::wire;
 use branchyard_http_common::methods::get;
-use branchyard_openapi::{Credential, Data, Example, list_of};
+use branchyard_openapi::{Credential, Example, Success, list_of};
 use serde_json::json;
 
 /// Declares the endpoints of this file.
@@ -31,7 +31,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             )
             .credential(Credential::Optional)
             .query(&["table", "page_token", "page_size"])
-            .sends(200, Data::List("RowDiff"))
+            .sends(200, Success::List("RowDiff"))
             .fails("DL", &[422])
             .describe(
                 "From the merge base of both branches to the head of `from_branch`; for a closed pull request, as \
@@ -46,7 +46,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             )
             .credential(Credential::Optional)
             .query(&["table", "page_token", "page_size"])
-            .sends(200, Data::List("TableDiff"))
+            .sends(200, Success::List("TableDiff"))
             .fails("DL", &[422])
             .describe(
                 "From the merge base of both branches to the head of `from_branch`; for a closed pull request, as \
@@ -61,7 +61,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             )
             .credential(Credential::Optional)
             .query(&["table", "page_token", "page_size"])
-            .sends(200, Data::List("Conflict"))
+            .sends(200, Success::List("Conflict"))
             .fails("DL", &[422])
             .describe(
                 "Empty when the pull request merges cleanly, or is merged. 503 also while the source is being \

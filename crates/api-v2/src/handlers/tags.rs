@@ -8,7 +8,7 @@ use super::{HandlerResult, page_of, revision, unchanged, urls};
 use crate::openapi::examples;
 use crate::wire;
 use branchyard_http_common::methods::{delete, get, post};
-use branchyard_openapi::{Credential, Data, Example, list_of, one};
+use branchyard_openapi::{Credential, Example, Success, list_of, one};
 use serde_json::json;
 
 /// Declares the endpoints of this file.
@@ -19,12 +19,12 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get("/databases/{owner}/{database}/tags", "listTags", "Tags, by name", list_tags)
                 .credential(Credential::Optional)
                 .query(&["page_token", "page_size"])
-                .sends(200, Data::List("Tag"))
+                .sends(200, Success::List("Tag"))
                 .fails("DL", &[])
                 .example(|| Example::of(list_of(examples::tag()))),
             post("/databases/{owner}/{database}/tags", "createTag", "Create a tag", create_tag)
                 .json(&CREATE_TAG)
-                .sends(201, Data::One("Tag"))
+                .sends(201, Success::One("Tag"))
                 .fails("DBKP", &[409])
                 .example(|| {
                     Example::with(
@@ -34,11 +34,11 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 }),
             get("/databases/{owner}/{database}/tags/{tag:.+}", "getTag", "A tag", get_tag)
                 .credential(Credential::Optional)
-                .sends(200, Data::One("Tag"))
+                .sends(200, Success::One("Tag"))
                 .fails("D", &[])
                 .example(|| Example::of(one(examples::tag()))),
             delete("/databases/{owner}/{database}/tags/{tag:.+}", "deleteTag", "Delete a tag", delete_tag)
-                .sends(200, Data::One("Tag"))
+                .sends(200, Success::One("Tag"))
                 .fails("DPM", &[409])
                 .example(|| Example::of(one(examples::tag()))),
         ],

@@ -10,7 +10,7 @@ use super::{HandlerResult, page_of};
 use crate::convert;
 use crate::openapi::examples;
 use branchyard_http_common::methods::{delete, get, post};
-use branchyard_openapi::{Data, Example, list_of, one};
+use branchyard_openapi::{Example, Success, list_of, one};
 use serde_json::json;
 
 /// Declares the endpoints of this file.
@@ -20,12 +20,12 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         vec![
             get("/user/tokens", "listUserTokens", "Tokens of the caller, newest first", list_user_tokens)
                 .query(&["page_token", "page_size"])
-                .sends(200, Data::List("Token"))
+                .sends(200, Success::List("Token"))
                 .fails("L", &[])
                 .example(|| Example::of(list_of(examples::used_token()))),
             post("/user/tokens", "createUserToken", "Make a token; it is shown once", create_user_token)
                 .json(&CREATE_USER_TOKEN)
-                .sends(201, Data::One("Token"))
+                .sends(201, Success::One("Token"))
                 .fails("BK", &[422])
                 .describe(
                     "`token` is in this answer and nowhere else; a repeat under the same `Idempotency-Key` omits it.",
@@ -37,7 +37,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 "Delete a token; it stops working at once",
                 delete_user_token,
             )
-            .sends(200, Data::One("Token"))
+            .sends(200, Success::One("Token"))
             .fails("", &[404])
             .describe("A token may delete itself.")
             .example(|| Example::of(one(examples::used_token()))),

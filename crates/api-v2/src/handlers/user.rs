@@ -3,14 +3,14 @@ use branchyard_http_common::{ApiResponse, Endpoint, RequestContext, tagged};
 use super::HandlerResult;
 use crate::wire;
 use branchyard_http_common::methods::get;
-use branchyard_openapi::{Data, Example, one};
+use branchyard_openapi::{Example, Success, one};
 use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     tagged(
         "User",
-        vec![get("/user", "getCurrentUser", "The caller", get_current_user).sends(200, Data::One("User")).example(
+        vec![get("/user", "getCurrentUser", "The caller", get_current_user).sends(200, Success::One("User")).example(
             || {
                 Example::of(one(json!({
                     "username": "ada", "display_name": "Ada",

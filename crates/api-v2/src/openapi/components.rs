@@ -53,7 +53,7 @@ fn schemas(operations: &[Operation]) -> Value {
         DeliveryAttempt,
         TokenLifetime,
     );
-    schemas.add_bodies(operations);
+    schemas.add_bodies(operations, &|_, _| ());
     schemas.insert("ErrorCode", error_code());
     schemas.insert("Problem", problem());
     schemas.insert("Meta", meta());

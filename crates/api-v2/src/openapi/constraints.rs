@@ -1,12 +1,10 @@
 //! What the types of fields cannot say: lengths, patterns, meanings.
 
-use branchyard_http_common::{HASH_PATTERN, NAME_PATTERN};
+use branchyard_http_common::{HASH_PATTERN, NAME_PATTERN, NO_NUL_PATTERN};
 use serde_json::{Value, json};
 
 /// Base64 of 16 bytes.
 pub(crate) const MD5_PATTERN: &str = "^[A-Za-z0-9+/]{21}[AQgw]==$";
-/// In no text of a request.
-const NO_NUL: &str = r"^[^\u0000]*$";
 
 /// Adds what is known of a field; what the type says already stays.
 pub(super) fn add(schema: &str, field: &str, property: &mut Value) {
@@ -24,7 +22,7 @@ pub(super) fn add(schema: &str, field: &str, property: &mut Value) {
 
 /// A text in a query or a path; `filled`: not empty.
 pub(super) fn text(filled: bool) -> Value {
-    json!({"type": "string", "minLength": u8::from(filled), "pattern": NO_NUL})
+    json!({"type": "string", "minLength": u8::from(filled), "pattern": NO_NUL_PATTERN})
 }
 
 pub(super) fn idempotency_key() -> Value {
@@ -98,7 +96,7 @@ fn of_field(schema: &str, field: &str) -> Option<Value> {
             json!({"pattern": "^whsec_[A-Za-z0-9+/]{43}=$", "description": "Only in the answers that make it."})
         }
         ("Delivery" | "DeliverySummary", "attempt_count") => json!({"description": "Over all runs."}),
-        ("DeliveryRequest", "url" | "body") => json!({"pattern": NO_NUL}),
+        ("DeliveryRequest", "url" | "body") => json!({"pattern": NO_NUL_PATTERN}),
         ("DeliveryRequest", "headers") => json!({"description": "Empty before the first attempt."}),
         ("DeliveryAttempt", "id") => json!({"description": "The `X-Branchyard-Delivery` its receiver saw."}),
         ("DeliveryAttempt", "response_headers") => json!({"description": "The first 8 KiB."}),

@@ -3,7 +3,7 @@
 use branchyard_problem_details::ErrorCode;
 use serde_json::{Map, Value, json};
 
-use branchyard_openapi::{Body, Credential, Data, Operation, data_schema, reference};
+use branchyard_openapi::{Body, Credential, Operation, Success, data_schema, reference};
 
 use super::{examples, headers};
 
@@ -31,7 +31,7 @@ const PROBLEMS: &[(u16, &str, &[ErrorCode])] = &[
 pub(super) fn of(docs: &Operation) -> Value {
     let mut responses: Map<String, Value> = Map::new();
     responses.insert(docs.status.to_string(), success(docs));
-    if docs.method == "put" && matches!(docs.data, Data::One(_)) {
+    if docs.method == "put" && matches!(docs.data, Success::One(_)) {
         // What is put may not have been there.
         responses.insert("201".to_owned(), success(docs));
     }
@@ -57,7 +57,7 @@ fn problem(docs: &Operation, status: u16) -> &'static str {
 
 /// Whether `If-None-Match` does anything.
 pub(super) fn may_be_unmodified(docs: &Operation) -> bool {
-    docs.method == "get" && matches!(docs.data, Data::One(_) | Data::Document)
+    docs.method == "get" && matches!(docs.data, Success::One(_) | Success::Document)
 }
 
 fn success(docs: &Operation) -> Value {
@@ -93,7 +93,7 @@ fn own_headers(docs: &Operation) -> Vec<&'static str> {
         (_, 202) => own.extend(["Location!", "Retry-After!"]),
         _ => {}
     }
-    if matches!(docs.data, Data::One("Operation")) {
+    if matches!(docs.data, Success::One("Operation")) {
         own.push("Retry-After");
     }
     if docs.error_sets.contains('K') {
