@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use branchyard_domain::Hub;
 use branchyard_domain::entities::DisabledReason;
-use branchyard_domain::errors::Fault;
+use branchyard_domain::errors::PortError;
 use branchyard_domain::ports::{CancellationToken, Lease};
 use branchyard_domain::usecases::{Room, Run, Turn};
 use branchyard_domain::values::HookId;
@@ -200,7 +200,7 @@ impl DispatchLoop {
     /// Cancels attempts of hooks that were not held back and turned out slow, if such hooks exceed their share and other hooks
     /// wait. The canceled hooks then count as slow. Their deliveries are retried, without being cut short, within the share of
     /// slow hooks.
-    fn make_room(&mut self) -> Result<(), Fault> {
+    fn make_room(&mut self) -> Result<(), PortError> {
         // Canceled attempts that have not ended yet will release their threads soon.
         let leaving = self.under_way.values().filter(|lease| lease.progress.canceled.is_canceled()).count();
         let surplus = self.held_back().saturating_sub(self.half() + leaving);
@@ -214,7 +214,7 @@ impl DispatchLoop {
     }
 
     /// Returns `true` if a hook that is not held back waits for a thread or for a lease.
-    fn others_wait(&mut self) -> Result<bool, Fault> {
+    fn others_wait(&mut self) -> Result<bool, PortError> {
         if self.under_way.values().any(|lease| !lease.is_held_back && !lease.has_begun()) {
             return Ok(true);
         }
@@ -223,7 +223,7 @@ impl DispatchLoop {
 
     /// Creates deliveries for events, records ended attempts, and leases due deliveries. Returns `true` if there was anything to
     /// do.
-    fn turn(&mut self, stopping: bool) -> Result<bool, Fault> {
+    fn turn(&mut self, stopping: bool) -> Result<bool, PortError> {
         let hub = self.hub.clone();
         let dispatch = hub.dispatch();
         let events = if stopping { Vec::new() } else { dispatch.fan_out()? };

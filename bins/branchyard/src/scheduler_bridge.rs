@@ -1,8 +1,9 @@
 //! Adapter between the engine and the slow-query scheduler that the API's pools share.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use branchyard_domain::ports::{CancellationToken, Flow};
+use branchyard_domain::ports::CancellationToken;
 use branchyard_engine_doltlite::WatchedCall;
 use branchyard_executor::{ScheduledCall, SlowQueryScheduler};
 
@@ -10,15 +11,15 @@ use branchyard_executor::{ScheduledCall, SlowQueryScheduler};
 pub(crate) struct SchedulerBridge(pub(crate) SlowQueryScheduler);
 
 impl branchyard_engine_doltlite::YieldHook for SchedulerBridge {
-    fn begin(&self, shape: u64, canceled: &CancellationToken) -> Flow {
+    fn begin(&self, shape: u64, canceled: &CancellationToken) -> ControlFlow<()> {
         self.0.begin(shape, canceled)
     }
 
-    fn go_on(&self, canceled: &CancellationToken) -> Flow {
+    fn go_on(&self, canceled: &CancellationToken) -> ControlFlow<()> {
         self.0.go_on(canceled)
     }
 
-    fn pause(&self) -> Flow {
+    fn pause(&self) -> ControlFlow<()> {
         self.0.pause()
     }
 

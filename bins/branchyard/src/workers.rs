@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use branchyard_domain::Hub;
-use branchyard_domain::errors::Fault;
+use branchyard_domain::errors::PortError;
 use branchyard_domain::ports::EngineError;
 
 use crate::metrics::Metrics;
@@ -132,7 +132,7 @@ impl WorkerCrew {
             }
             Ok(Ok(None)) => true,
             // The engine is overloaded, which is not an internal error.
-            Ok(Err(Fault::Engine(EngineError::Busy))) => {
+            Ok(Err(PortError::Engine(EngineError::Busy))) => {
                 tracing::warn!("an operation found no memory and is tried again");
                 true
             }

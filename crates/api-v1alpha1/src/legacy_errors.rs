@@ -129,7 +129,7 @@ impl From<LegacyError<ReadError>> for ApiError {
             ReadError::TimedOut(ms) => {
                 Problem::new(ErrorCode::Unprocessable, format!("query error: query timed out after {ms} ms")).into()
             }
-            ReadError::Fault(fault) => fault.into(),
+            ReadError::Port(fault) => fault.into(),
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Whole results as NDJSON or CSV, row by row (v2 §6.5).
 
-use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
+use branchyard_domain::ports::{Column, RowSink, ValueRef};
 use branchyard_http_common::{
     DownloadWriter, RowOut, csv_header, csv_row, real, storage_class, write_base64, write_json_text,
 };
 use serde::Serialize;
+use std::ops::ControlFlow;
 
 use crate::convert::query_column;
 use crate::wire;
@@ -109,19 +110,19 @@ impl StreamSink {
 }
 
 impl RowSink for StreamSink {
-    fn columns(&mut self, columns: &[Column]) -> Flow {
+    fn columns(&mut self, columns: &[Column]) -> ControlFlow<()> {
         self.columns = Some(columns.to_vec());
-        Flow::Continue
+        ControlFlow::Continue(())
     }
 
-    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+    fn row(&mut self, row: &[ValueRef<'_>]) -> ControlFlow<()> {
         self.write_head(Some(row));
         let taken = match self.format {
             StreamFormat::Csv => csv_row(&mut self.writer, row),
             StreamFormat::Json | StreamFormat::Ndjson => ndjson_row(&mut self.writer, row),
         };
         self.rows += 1;
-        if !taken || self.limit == Some(self.rows) { Flow::Stop } else { Flow::Continue }
+        if !taken || self.limit == Some(self.rows) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 

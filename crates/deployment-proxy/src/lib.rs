@@ -17,7 +17,7 @@ use branchyard_auth::{HashedToken, PlainToken};
 use branchyard_deployments::access::Observe;
 use branchyard_deployments::errors::DeploymentError;
 use branchyard_domain::access::Caller;
-use branchyard_domain::errors::Fault;
+use branchyard_domain::errors::PortError;
 use branchyard_http_common::{
     AppState, BodyClock, BodyTimeouts, Guesses, HostedAddresses, RequestId, Services, path_segment,
 };
@@ -156,16 +156,16 @@ enum Refused {
     BadToken,
     NoDeployment(String),
     NotStarted(String),
-    Fault(Fault),
+    Port(PortError),
 }
 
 fn admit(services: &Services, token: &HashedToken, owner: &str, name: &str) -> Result<std::net::SocketAddr, Refused> {
     let user = match services.tokens().check(token) {
         Ok(found) => found.map(|(_, user)| user).ok_or(Refused::BadToken)?,
-        Err(fault) => return Err(Refused::Fault(fault)),
+        Err(fault) => return Err(Refused::Port(fault)),
     };
     let refused = |error: DeploymentError| match error {
-        DeploymentError::Fault(fault) => Refused::Fault(fault),
+        DeploymentError::Port(fault) => Refused::Port(fault),
         DeploymentError::Conflict(text) => Refused::NotStarted(text),
         other => Refused::NoDeployment(other.to_string()),
     };
@@ -229,7 +229,7 @@ async fn answer(
         }
         Ok(Err(Refused::NoDeployment(text))) => return refuse(StatusCode::NOT_FOUND, "NOT_FOUND", &text),
         Ok(Err(Refused::NotStarted(text))) => return unavailable(&text),
-        Ok(Err(Refused::Fault(fault))) => {
+        Ok(Err(Refused::Port(fault))) => {
             tracing::error!(error = &fault as &dyn std::error::Error, "the gateway could not ask the store");
             return unavailable("the server cannot do this just now; try again");
         }

@@ -1,6 +1,6 @@
 //! Errors of the use cases. They contain no HTTP terms, and keep the cause as `source`.
 
-use branchyard_domain::errors::{AccessError, ExternalFault, Fault};
+use branchyard_domain::errors::{AccessError, ExternalFault, PortError};
 use branchyard_domain::ports::{BlobsError, EngineError, MetadataError};
 
 use crate::ports::ProvisionError;
@@ -90,7 +90,7 @@ pub enum DeploymentError {
     Access(#[from] AccessError),
     /// A port failed.
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Port(#[from] PortError),
 }
 
 impl From<ProvisionError> for DeploymentError {
@@ -98,12 +98,12 @@ impl From<ProvisionError> for DeploymentError {
         match error {
             ProvisionError::Refused(why) => Self::Unprocessable(why),
             ProvisionError::Gone => Self::Conflict("the instance is not running just now; try again".to_owned()),
-            unavailable @ ProvisionError::Unavailable { .. } => Self::Fault(unavailable.into()),
+            unavailable @ ProvisionError::Unavailable { .. } => Self::Port(unavailable.into()),
         }
     }
 }
 
-impl From<ProvisionError> for Fault {
+impl From<ProvisionError> for PortError {
     fn from(error: ProvisionError) -> Self {
         let is_temporary = !matches!(error, ProvisionError::Refused(_));
         Self::External(ExternalFault::new(error, is_temporary))
@@ -112,18 +112,18 @@ impl From<ProvisionError> for Fault {
 
 impl From<MetadataError> for DeploymentError {
     fn from(error: MetadataError) -> Self {
-        Self::Fault(error.into())
+        Self::Port(error.into())
     }
 }
 
 impl From<EngineError> for DeploymentError {
     fn from(error: EngineError) -> Self {
-        Self::Fault(error.into())
+        Self::Port(error.into())
     }
 }
 
 impl From<BlobsError> for DeploymentError {
     fn from(error: BlobsError) -> Self {
-        Self::Fault(error.into())
+        Self::Port(error.into())
     }
 }

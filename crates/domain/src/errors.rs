@@ -5,7 +5,7 @@ use crate::values::{Invalid, OperationId, PullNumber, RefName};
 
 /// A failure of a port, independent of the caller's input.
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
+pub enum PortError {
     /// The metadata store.
     #[error(transparent)]
     Metadata(#[from] MetadataError),
@@ -76,7 +76,7 @@ pub enum AccessError {
     Denied(&'static str),
     /// A port failed.
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Port(#[from] PortError),
 }
 
 /// Errors of users and of names, which users share with organizations.
@@ -105,7 +105,7 @@ pub enum PeopleError {
     PrimaryEmail,
     /// A port failed.
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Port(#[from] PortError),
 }
 
 /// Errors of signing in.
@@ -116,7 +116,7 @@ pub enum SignInError {
     Wrong,
     /// A port failed.
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Port(#[from] PortError),
 }
 
 /// Errors of sign-up and invitations.
@@ -142,7 +142,7 @@ pub enum SignUpError {
     People(#[from] PeopleError),
     /// A port failed.
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Port(#[from] PortError),
 }
 
 /// Errors of organizations and their members.
@@ -177,7 +177,7 @@ pub enum OrganizationError {
     People(#[from] PeopleError),
     /// A port failed.
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Port(#[from] PortError),
 }
 
 /// Errors of collaborators.
@@ -194,7 +194,7 @@ pub enum CollaboratorError {
     Access(#[from] AccessError),
     /// A port failed.
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Port(#[from] PortError),
 }
 
 /// Errors of API tokens.
@@ -211,7 +211,7 @@ pub enum TokenError {
     NoSuchToken,
     /// A port failed.
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Port(#[from] PortError),
 }
 
 /// Errors of databases.
@@ -240,7 +240,7 @@ pub enum DatabaseError {
     Access(#[from] AccessError),
     /// A port failed.
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Port(#[from] PortError),
 }
 
 /// Errors of branches, tags and revisions.
@@ -283,7 +283,7 @@ pub enum RefError {
     Access(#[from] AccessError),
     /// A port failed.
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Port(#[from] PortError),
 }
 
 /// An invalid state transition of a pull request.
@@ -386,7 +386,7 @@ pub enum PullError {
     Access(#[from] AccessError),
     /// A port failed.
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Port(#[from] PortError),
 }
 
 /// Why a pull request shows neither a difference nor conflicts.
@@ -431,7 +431,7 @@ pub enum ReleaseError {
     Access(#[from] AccessError),
     /// A port failed.
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Port(#[from] PortError),
 }
 
 /// Errors of reads.
@@ -451,7 +451,7 @@ pub enum ReadError {
     TimedOut(u64),
     /// A port failed.
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Port(#[from] PortError),
 }
 
 /// Errors of operations.
@@ -489,7 +489,7 @@ pub enum OperationError {
     Access(#[from] AccessError),
     /// A port failed.
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Port(#[from] PortError),
 }
 
 /// Errors of uploads and imports.
@@ -544,7 +544,7 @@ pub enum ImportError {
     Access(#[from] AccessError),
     /// A port failed.
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Port(#[from] PortError),
 }
 
 /// Errors of hooks and deliveries.
@@ -573,26 +573,26 @@ pub enum HookError {
     Access(#[from] AccessError),
     /// A port failed.
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Port(#[from] PortError),
 }
 
 macro_rules! from_ports {
     ($($family:ident),+) => {$(
         impl From<MetadataError> for $family {
             fn from(error: MetadataError) -> Self {
-                Self::Fault(Fault::Metadata(error))
+                Self::Port(PortError::Metadata(error))
             }
         }
 
         impl From<EngineError> for $family {
             fn from(error: EngineError) -> Self {
-                Self::Fault(Fault::Engine(error))
+                Self::Port(PortError::Engine(error))
             }
         }
 
         impl From<BlobsError> for $family {
             fn from(error: BlobsError) -> Self {
-                Self::Fault(Fault::Blobs(error))
+                Self::Port(PortError::Blobs(error))
             }
         }
     )+};
@@ -616,7 +616,7 @@ from_ports!(
     HookError
 );
 
-impl From<FormatError> for Fault {
+impl From<FormatError> for PortError {
     fn from(error: FormatError) -> Self {
         Self::Engine(EngineError::Import(error))
     }

@@ -1,10 +1,11 @@
 //! Reads pages of rows of a table or view. The statement is internal, but the statement of a view is untrusted, so both
 //! run under the guard.
 
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use branchyard_domain::ports::{
-    Column, EngineError, Flow, ReadQuery, RowSink, RowTest, Selected, Selection, SqlFailure, Test, ValueRef,
+    Column, EngineError, ReadQuery, RowSink, RowTest, Selected, Selection, SqlFailure, Test, ValueRef,
 };
 use branchyard_sqlite_lexer::{quote_name, quote_text};
 
@@ -74,15 +75,15 @@ pub(crate) fn count(
 struct RowCount(u64);
 
 impl RowSink for RowCount {
-    fn columns(&mut self, _: &[Column]) -> Flow {
-        Flow::Continue
+    fn columns(&mut self, _: &[Column]) -> ControlFlow<()> {
+        ControlFlow::Continue(())
     }
 
-    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+    fn row(&mut self, row: &[ValueRef<'_>]) -> ControlFlow<()> {
         if let Some(ValueRef::Integer(count)) = row.first() {
             self.0 = u64::try_from(*count).unwrap_or_default();
         }
-        Flow::Stop
+        ControlFlow::Break(())
     }
 }
 

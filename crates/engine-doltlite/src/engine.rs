@@ -9,8 +9,8 @@ use branchyard_domain::entities::{
     Commit, Conflict, LogEntry, LogPosition, SchemaObject, Signature, TableChange, TableSchema,
 };
 use branchyard_domain::ports::{
-    ChangedRows, Engine, EngineError, Flow, ImportJob, MergeJob, MergeOutcome, Reachability, ReadQuery, ReadReport,
-    RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected, Selection, SessionRequest, TableScan, WriteJob, Written,
+    ChangedRows, Engine, EngineError, ImportJob, MergeJob, MergeOutcome, Reachability, ReadQuery, ReadReport, RowPage,
+    RowSink, RowSource, RowTest, ScriptJob, Selected, Selection, SessionRequest, TableScan, WriteJob, Written,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
@@ -430,7 +430,7 @@ impl Engine for DoltliteEngine {
         sink: &mut dyn RowSink,
     ) -> Result<ReadReport, EngineError> {
         if let Some(long) = &self.options.long
-            && long.turns.begin(shape::shape(database, query.sql), &query.canceled) == Flow::Stop
+            && long.turns.begin(shape::shape(database, query.sql), &query.canceled).is_break()
         {
             return Err(EngineError::Busy);
         }

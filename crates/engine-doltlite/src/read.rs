@@ -1,9 +1,10 @@
 //! Runs one untrusted read statement at a commit.
 
 use std::cell::Cell as Flag;
+use std::ops::ControlFlow;
 
 use branchyard_domain::entities::Cell;
-use branchyard_domain::ports::{Column, EngineError, Flow, ReadQuery, ReadReport, RowSink, SqlFailure, ValueRef};
+use branchyard_domain::ports::{Column, EngineError, ReadQuery, ReadReport, RowSink, SqlFailure, ValueRef};
 use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::{Batch, Statement};
 
@@ -56,11 +57,15 @@ struct SingleResultSink<'a> {
 }
 
 impl RowSink for SingleResultSink<'_> {
-    fn columns(&mut self, columns: &[Column]) -> Flow {
-        if std::mem::replace(&mut self.is_described, true) { Flow::Continue } else { self.sink.columns(columns) }
+    fn columns(&mut self, columns: &[Column]) -> ControlFlow<()> {
+        if std::mem::replace(&mut self.is_described, true) {
+            ControlFlow::Continue(())
+        } else {
+            self.sink.columns(columns)
+        }
     }
 
-    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+    fn row(&mut self, row: &[ValueRef<'_>]) -> ControlFlow<()> {
         self.has_rows.set(true);
         self.sink.row(row)
     }
@@ -114,7 +119,7 @@ fn run(
         );
         return Err(SqlFailure::Engine(text).into());
     }
-    if timed.stopped(|| sink.columns(&columns)) == Flow::Continue {
+    if timed.stopped(|| sink.columns(&columns)).is_continue() {
         give_rows(&mut statement, columns.len(), timed, memory, sink).map_err(|error| {
             place.failed(error, &StatementEffects { history: seen.history, ..connection.take_seen() })
         })?;
@@ -191,7 +196,7 @@ pub(crate) fn give_rows(
         for at in 0..width {
             values.push(cells::borrowed(row.get_ref(at)?));
         }
-        if timed.stopped(|| sink.row(&values)) == Flow::Stop {
+        if timed.stopped(|| sink.row(&values)).is_break() {
             break;
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use branchyard_domain::ports::{EngineError, Flow, RowSink, TableScan};
+use branchyard_domain::ports::{EngineError, RowSink, TableScan};
 use branchyard_domain::values::CommitHash;
 use branchyard_sqlite_lexer::{quote_name, quote_names};
 
@@ -32,7 +32,7 @@ pub(crate) fn scan(
     let memory = timed.memory();
     let mut statement = memory.spend(|| connection.raw().prepare(&sql)).map_err(fault)?;
     let columns = describe(&statement);
-    if timed.stopped(|| sink.columns(&columns)) == Flow::Stop {
+    if timed.stopped(|| sink.columns(&columns)).is_break() {
         return Ok(timed.remaining());
     }
     give_rows(&mut statement, columns.len(), &timed, memory, sink)

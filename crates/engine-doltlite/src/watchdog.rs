@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use branchyard_domain::ports::{CancellationToken, EngineError, Flow};
+use branchyard_domain::ports::{CancellationToken, EngineError};
 use rusqlite::InterruptHandle;
 
 use crate::memory::{MemoryBudget, MemoryPool};
@@ -65,7 +65,7 @@ impl Deadline {
         if nanos(computed) < self.asks_nanos.load(Ordering::Relaxed) {
             return false;
         }
-        let refused = self.stopped(|| long.turns.go_on(&self.canceled)) == Flow::Stop;
+        let refused = self.stopped(|| long.turns.go_on(&self.canceled)).is_break();
         self.asks_nanos.store(nanos(computed + long.every), Ordering::Relaxed);
         if refused {
             self.refused.store(true, Ordering::Relaxed);
@@ -85,7 +85,7 @@ impl Deadline {
 
     /// Yields to other calls while this call waits for memory. Returns `false` if the call may not wait.
     pub(crate) fn pause(&self) -> bool {
-        self.long.as_ref().is_none_or(|long| long.turns.pause() == Flow::Continue)
+        self.long.as_ref().is_none_or(|long| long.turns.pause().is_continue())
     }
 
     /// Returns the token that cancels the call.

@@ -1,10 +1,11 @@
 //! The hook that schedules long-running calls of the engine.
 
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use branchyard_domain::ports::{CancellationToken, Flow};
+use branchyard_domain::ports::CancellationToken;
 
 /// Settings for calls of the engine that compute for long, so that many of them cannot starve short calls of processor
 /// time.
@@ -19,18 +20,18 @@ pub struct Long {
 /// A scheduler of long-running calls.
 ///
 /// Its methods are called on the thread of the call, and may block. The blocked time does not count against the time
-/// limit of the call. An implementation should stop blocking once `canceled` is set. [`Flow::Stop`] ends the call with
+/// limit of the call. An implementation should stop blocking once `canceled` is set. [`ControlFlow::Break`] ends the call with
 /// [`EngineError::Busy`](branchyard_domain::ports::EngineError::Busy).
 pub trait YieldHook: Send + Sync {
     /// Called before a user's read begins, while no resource is held for the read. Statements on one database that
     /// differ only in literals, comments and white space have the same `shape`.
-    fn begin(&self, shape: u64, canceled: &CancellationToken) -> Flow;
+    fn begin(&self, shape: u64, canceled: &CancellationToken) -> ControlFlow<()>;
 
     /// Called each time a call has computed for [`Long::every`].
-    fn go_on(&self, canceled: &CancellationToken) -> Flow;
+    fn go_on(&self, canceled: &CancellationToken) -> ControlFlow<()>;
 
     /// Called before a call waits for memory. The call computes nothing until it has called [`YieldHook::go_on`].
-    fn pause(&self) -> Flow;
+    fn pause(&self) -> ControlFlow<()>;
 
     /// Returns the call of the current thread, to be watched from another thread.
     fn call(&self) -> Option<Arc<dyn WatchedCall>>;

@@ -17,10 +17,11 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use branchyard_domain::ports::{CancellationToken, Flow};
+use branchyard_domain::ports::CancellationToken;
 use quick_cache::sync::Cache;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -290,44 +291,44 @@ impl SlowQueryScheduler {
         }))
     }
 
-    /// Announces a statement of this shape. Call it on the thread of the call before the statement begins. Returns [`Flow::Stop`]
+    /// Announces a statement of this shape. Call it on the thread of the call before the statement begins. Returns [`ControlFlow::Break`]
     /// if the call is refused or canceled. Calls outside a pool always continue.
-    pub fn begin(&self, shape: u64, canceled: &CancellationToken) -> Flow {
-        let Some(mut call) = CALL.take() else { return Flow::Continue };
+    pub fn begin(&self, shape: u64, canceled: &CancellationToken) -> ControlFlow<()> {
+        let Some(mut call) = CALL.take() else { return ControlFlow::Continue(()) };
         call.shape = Some(shape);
-        let flow = if self.knows(shape) { self.take_turn(&mut call, canceled) } else { Flow::Continue };
+        let flow = if self.knows(shape) { self.take_turn(&mut call, canceled) } else { ControlFlow::Continue(()) };
         CALL.set(Some(call));
         flow
     }
 
     /// Checks whether the call may continue to compute, and waits for a turn if it is slow. Call it at intervals on the thread of
-    /// the call. Returns [`Flow::Stop`] if the call is refused or canceled. Calls outside a pool always continue.
-    pub fn go_on(&self, canceled: &CancellationToken) -> Flow {
-        let Some(mut call) = CALL.take() else { return Flow::Continue };
+    /// the call. Returns [`ControlFlow::Break`] if the call is refused or canceled. Calls outside a pool always continue.
+    pub fn go_on(&self, canceled: &CancellationToken) -> ControlFlow<()> {
+        let Some(mut call) = CALL.take() else { return ControlFlow::Continue(()) };
         let is_short = matches!(*call.place.lock(), PermitState::Short(_));
         let is_long = !is_short || self.has_become_long(&mut call);
-        let flow = if is_long { self.take_turn(&mut call, canceled) } else { Flow::Continue };
+        let flow = if is_long { self.take_turn(&mut call, canceled) } else { ControlFlow::Continue(()) };
         CALL.set(Some(call));
         flow
     }
 
     /// Prepares a call for a wait for resources that slow calls hold. Call it on the thread of the call before the wait. A short
     /// call becomes slow and releases its place; a slow call ends its turn. The call has its next turn when it asks for one.
-    /// Returns [`Flow::Stop`] if there are too many slow calls.
-    pub fn pause(&self) -> Flow {
+    /// Returns [`ControlFlow::Break`] if there are too many slow calls.
+    pub fn pause(&self) -> ControlFlow<()> {
         let place = CALL.with_borrow(|call| call.as_ref().map(|call| Arc::clone(&call.place)));
-        let Some(place) = place else { return Flow::Continue };
+        let Some(place) = place else { return ControlFlow::Continue(()) };
         let mut place = place.lock();
         match &mut *place {
             PermitState::Long(stay) => stay.end_turn(),
             PermitState::None => {}
             PermitState::Short(_) => {
-                let Some(stay) = self.join(Joining::Later) else { return Flow::Stop };
+                let Some(stay) = self.join(Joining::Later) else { return ControlFlow::Break(()) };
                 threads::lower_priority();
                 *place = PermitState::Long(stay);
             }
         }
-        Flow::Continue
+        ControlFlow::Continue(())
     }
 
     /// Returns a handle to the call of this thread, or `None` if the thread runs no call of a pool.
@@ -355,18 +356,18 @@ impl SlowQueryScheduler {
         self.0.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take_turn(&self, call: &mut ThreadCall, canceled: &CancellationToken) -> Flow {
+    fn take_turn(&self, call: &mut ThreadCall, canceled: &CancellationToken) -> ControlFlow<()> {
         let mut place = call.place.lock();
         call.counted = None;
         if let PermitState::Short(_) = *place {
-            let Some(stay) = self.join(Joining::InTurn) else { return Flow::Stop };
+            let Some(stay) = self.join(Joining::InTurn) else { return ControlFlow::Break(()) };
             // From here on, short calls precede this one at the processor, and its place is free for the next call.
             threads::lower_priority();
             *place = PermitState::Long(stay);
         }
         match &mut *place {
             PermitState::Long(stay) => stay.take_turn(canceled),
-            PermitState::Short(_) | PermitState::None => Flow::Continue,
+            PermitState::Short(_) | PermitState::None => ControlFlow::Continue(()),
         }
     }
 
@@ -413,20 +414,20 @@ impl SlowQueryScheduler {
 
 impl SlowPermit {
     /// Continues the current turn, or waits for one.
-    fn take_turn(&mut self, canceled: &CancellationToken) -> Flow {
+    fn take_turn(&mut self, canceled: &CancellationToken) -> ControlFlow<()> {
         if let Some(began) = self.turn_began {
             let state = self.lane.lock();
             let others_wait = !(state.first.is_empty() && state.again.is_empty());
             drop(state);
             if !others_wait || began.elapsed() < self.lane.0.sizes.turn {
-                return Flow::Continue;
+                return ControlFlow::Continue(());
             }
             self.end_turn();
         }
         self.wait_for_turn(canceled)
     }
 
-    fn wait_for_turn(&mut self, canceled: &CancellationToken) -> Flow {
+    fn wait_for_turn(&mut self, canceled: &CancellationToken) -> ControlFlow<()> {
         let lane = &self.lane.0;
         let mut state = self.lane.lock();
         // Only a call without a first turn is refused. A call that may have begun its response continues.
@@ -443,10 +444,10 @@ impl SlowPermit {
             if state.computing < lane.sizes.places && state.is_next(ticket) {
                 state.computing += 1;
                 self.turn_began = Some(Instant::now());
-                break Flow::Continue;
+                break ControlFlow::Continue(());
             }
             if canceled.is_canceled() || until.is_some_and(|until| Instant::now() >= until) {
-                break Flow::Stop;
+                break ControlFlow::Break(());
             }
             state = lane.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
         };

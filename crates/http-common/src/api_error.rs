@@ -3,8 +3,8 @@
 
 use branchyard_deployments::errors::DeploymentError;
 use branchyard_domain::errors::{
-    AccessError, CollaboratorError, DatabaseError, Fault, HookError, ImportError, OperationError, OrganizationError,
-    PeopleError, PullError, PullStateError, ReadError, RefError, ReleaseError, SignUpError, TokenError,
+    AccessError, CollaboratorError, DatabaseError, HookError, ImportError, OperationError, OrganizationError,
+    PeopleError, PortError, PullError, PullStateError, ReadError, RefError, ReleaseError, SignUpError, TokenError,
 };
 use branchyard_domain::ports::{AddressError, EngineError, MetadataError};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem, escape_pointer_token};
@@ -15,7 +15,7 @@ pub enum ApiError {
     /// An error for the client.
     Problem(Problem),
     /// A fault for the operator's log.
-    Fault(Fault),
+    Port(PortError),
 }
 
 impl From<Problem> for ApiError {
@@ -24,13 +24,15 @@ impl From<Problem> for ApiError {
     }
 }
 
-impl From<Fault> for ApiError {
-    fn from(fault: Fault) -> Self {
+impl From<PortError> for ApiError {
+    fn from(fault: PortError) -> Self {
         match fault {
-            Fault::KeyTaken => key_in_flight().into(),
-            Fault::Metadata(_) | Fault::Engine(_) | Fault::Blobs(_) | Fault::External(_) | Fault::Unsettled(_) => {
-                Self::Fault(fault)
-            }
+            PortError::KeyTaken => key_in_flight().into(),
+            PortError::Metadata(_)
+            | PortError::Engine(_)
+            | PortError::Blobs(_)
+            | PortError::External(_)
+            | PortError::Unsettled(_) => Self::Port(fault),
         }
     }
 }
@@ -41,11 +43,11 @@ pub(crate) fn key_in_flight() -> Problem {
 }
 
 /// Returns the problem that the client receives for a fault. The fault itself goes to the operator's log.
-pub(crate) fn problem_of_fault(fault: &Fault) -> Problem {
+pub(crate) fn problem_of_fault(fault: &PortError) -> Problem {
     let unavailable = match fault {
-        Fault::Metadata(MetadataError::Unavailable(_)) | Fault::Unsettled(_) => true,
-        Fault::Metadata(MetadataError::Taken | MetadataError::Fault { .. }) => false,
-        Fault::Engine(error) => match error {
+        PortError::Metadata(MetadataError::Unavailable(_)) | PortError::Unsettled(_) => true,
+        PortError::Metadata(MetadataError::Taken | MetadataError::Fault { .. }) => false,
+        PortError::Engine(error) => match error {
             EngineError::Unavailable(_) | EngineError::TimedOut(_) | EngineError::Busy => true,
             EngineError::Sql { .. }
             | EngineError::Import(_)
@@ -57,9 +59,9 @@ pub(crate) fn problem_of_fault(fault: &Fault) -> Problem {
             | EngineError::DamagedCommit { .. }
             | EngineError::Fault { .. } => false,
         },
-        Fault::Blobs(error) => error.full,
-        Fault::External(fault) => fault.is_temporary(),
-        Fault::KeyTaken => return key_in_flight(),
+        PortError::Blobs(error) => error.full,
+        PortError::External(fault) => fault.is_temporary(),
+        PortError::KeyTaken => return key_in_flight(),
     };
     match unavailable {
         true => Problem::new(ErrorCode::ServiceUnavailable, "the server cannot do this just now; try again"),
@@ -82,7 +84,7 @@ impl From<AccessError> for ApiError {
             AccessError::SignInRequired => plain(ErrorCode::Unauthenticated, &error),
             AccessError::NoSuchDatabase => Problem::no_such_repository().into(),
             AccessError::Denied(_) => plain(ErrorCode::PermissionDenied, &error),
-            AccessError::Fault(fault) => fault.into(),
+            AccessError::Port(fault) => fault.into(),
         }
     }
 }
@@ -94,7 +96,7 @@ impl From<PeopleError> for ApiError {
             PeopleError::EmailKnown | PeopleError::PrimaryEmail => plain(ErrorCode::Conflict, &error),
             PeopleError::TooManyEmails(_) => plain(ErrorCode::Unprocessable, &error),
             PeopleError::NoSuchUser(_) | PeopleError::NoSuchEmail => plain(ErrorCode::NotFound, &error),
-            PeopleError::Fault(fault) => fault.into(),
+            PeopleError::Port(fault) => fault.into(),
         }
     }
 }
@@ -108,7 +110,7 @@ impl From<SignUpError> for ApiError {
             | SignUpError::NotYours => plain(ErrorCode::PermissionDenied, &error),
             SignUpError::TooManyInvitations(_) => plain(ErrorCode::Conflict, &error),
             SignUpError::People(error) => error.into(),
-            SignUpError::Fault(fault) => fault.into(),
+            SignUpError::Port(fault) => fault.into(),
         }
     }
 }
@@ -127,7 +129,7 @@ impl From<OrganizationError> for ApiError {
             }
             OrganizationError::Changed => plain(ErrorCode::PreconditionFailed, &error),
             OrganizationError::People(error) => error.into(),
-            OrganizationError::Fault(fault) => fault.into(),
+            OrganizationError::Port(fault) => fault.into(),
         }
     }
 }
@@ -138,7 +140,7 @@ impl From<CollaboratorError> for ApiError {
             CollaboratorError::NoSuchCollaborator(_) => plain(ErrorCode::NotFound, &error),
             CollaboratorError::IsOwner(_) => plain(ErrorCode::Unprocessable, &error),
             CollaboratorError::Access(error) => error.into(),
-            CollaboratorError::Fault(fault) => fault.into(),
+            CollaboratorError::Port(fault) => fault.into(),
         }
     }
 }
@@ -149,7 +151,7 @@ impl From<TokenError> for ApiError {
             TokenError::Invalid(_) => plain(ErrorCode::ValidationFailed, &error),
             TokenError::TooMany(_) => plain(ErrorCode::Unprocessable, &error),
             TokenError::NoSuchToken => plain(ErrorCode::NotFound, &error),
-            TokenError::Fault(fault) => fault.into(),
+            TokenError::Port(fault) => fault.into(),
         }
     }
 }
@@ -168,7 +170,7 @@ impl From<DatabaseError> for ApiError {
             }
             DatabaseError::Changed => plain(ErrorCode::PreconditionFailed, &error),
             DatabaseError::Access(error) => error.into(),
-            DatabaseError::Fault(fault) => fault.into(),
+            DatabaseError::Port(fault) => fault.into(),
         }
     }
 }
@@ -185,7 +187,7 @@ impl From<RefError> for ApiError {
             RefError::DefaultBranch(_) => plain(ErrorCode::Unprocessable, &error),
             RefError::Changed => plain(ErrorCode::PreconditionFailed, &error),
             RefError::Access(error) => error.into(),
-            RefError::Fault(fault) => fault.into(),
+            RefError::Port(fault) => fault.into(),
         }
     }
 }
@@ -219,7 +221,7 @@ impl From<PullError> for ApiError {
             }
             PullError::QueueFull(_) => plain(ErrorCode::RateLimited, &error),
             PullError::Access(error) => error.into(),
-            PullError::Fault(fault) => fault.into(),
+            PullError::Port(fault) => fault.into(),
         }
     }
 }
@@ -233,7 +235,7 @@ impl From<ReleaseError> for ApiError {
             ReleaseError::Exists(_) | ReleaseError::TagElsewhere(_) => plain(ErrorCode::Conflict, &error),
             ReleaseError::Changed => plain(ErrorCode::PreconditionFailed, &error),
             ReleaseError::Access(error) => error.into(),
-            ReleaseError::Fault(fault) => fault.into(),
+            ReleaseError::Port(fault) => fault.into(),
         }
     }
 }
@@ -245,7 +247,7 @@ impl From<ReadError> for ApiError {
             ReadError::NoSuchTable(_) => plain(ErrorCode::NotFound, &error),
             ReadError::NoSuchColumn(_) => plain(ErrorCode::ValidationFailed, &error),
             ReadError::TimedOut(_) => plain(ErrorCode::Unprocessable, &error),
-            ReadError::Fault(fault) => fault.into(),
+            ReadError::Port(fault) => fault.into(),
         }
     }
 }
@@ -263,7 +265,7 @@ impl From<OperationError> for ApiError {
                 plain(ErrorCode::Unprocessable, &error)
             }
             OperationError::Access(error) => error.into(),
-            OperationError::Fault(fault) => fault.into(),
+            OperationError::Port(fault) => fault.into(),
         }
     }
 }
@@ -290,7 +292,7 @@ impl From<ImportError> for ApiError {
             }
             ImportError::NoSuchBranch(_) => plain(ErrorCode::NotFound, &error),
             ImportError::Access(error) => error.into(),
-            ImportError::Fault(fault) => fault.into(),
+            ImportError::Port(fault) => fault.into(),
         }
     }
 }
@@ -314,7 +316,7 @@ impl From<HookError> for ApiError {
             HookError::StillPending => plain(ErrorCode::Conflict, &error),
             HookError::Changed => plain(ErrorCode::PreconditionFailed, &error),
             HookError::Access(error) => error.into(),
-            HookError::Fault(fault) => fault.into(),
+            HookError::Port(fault) => fault.into(),
         }
     }
 }
@@ -358,7 +360,7 @@ impl From<DeploymentError> for ApiError {
             DeploymentError::Capacity(_) => plain(ErrorCode::CapacityExceeded, &error),
             DeploymentError::Changed => plain(ErrorCode::PreconditionFailed, &error),
             DeploymentError::Access(error) => error.into(),
-            DeploymentError::Fault(fault) => fault.into(),
+            DeploymentError::Port(fault) => fault.into(),
         }
     }
 }
@@ -366,16 +368,16 @@ impl From<DeploymentError> for ApiError {
 #[cfg(test)]
 mod tests {
     use super::{ApiError, problem_of_fault};
-    use branchyard_domain::errors::{AccessError, Fault, RefError};
+    use branchyard_domain::errors::{AccessError, PortError, RefError};
     use branchyard_domain::ports::MetadataError;
 
     #[test]
     fn a_cause_never_reaches_the_client() {
-        let fault = Fault::Metadata(MetadataError::Fault { context: "MARKER", source: "MARKER".into() });
+        let fault = PortError::Metadata(MetadataError::Fault { context: "MARKER", source: "MARKER".into() });
         let problem = problem_of_fault(&fault);
         assert_eq!(problem.status(), 500);
         assert!(!format!("{problem:?}").contains("MARKER"));
-        let fault = Fault::Metadata(MetadataError::Unavailable("MARKER".into()));
+        let fault = PortError::Metadata(MetadataError::Unavailable("MARKER".into()));
         let problem = problem_of_fault(&fault);
         assert_eq!(problem.status(), 503);
         assert!(!format!("{problem:?}").contains("MARKER"));

@@ -2,12 +2,13 @@
 
 use std::cell::Cell;
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Read};
 use branchyard_domain::errors::ReadError;
-use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
+use branchyard_domain::ports::{Column, RowSink, ValueRef};
 use branchyard_domain::usecases::ExportLimits;
 use branchyard_domain::values::CommitHash;
 use zip::CompressionMethod;
@@ -143,13 +144,13 @@ impl RowOut for TableFile<'_> {
 }
 
 impl RowSink for TableFile<'_> {
-    fn columns(&mut self, columns: &[Column]) -> Flow {
+    fn columns(&mut self, columns: &[Column]) -> ControlFlow<()> {
         csv_header(&mut self.buffer, columns);
-        if self.flush_if_due() { Flow::Continue } else { Flow::Stop }
+        if self.flush_if_due() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 
-    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
-        if csv_row(self, row) { Flow::Continue } else { Flow::Stop }
+    fn row(&mut self, row: &[ValueRef<'_>]) -> ControlFlow<()> {
+        if csv_row(self, row) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }
 

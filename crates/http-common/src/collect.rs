@@ -1,7 +1,8 @@
 //! A row sink that collects the rows of a read as JSON, with a row limit and a byte limit.
 
-use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
+use branchyard_domain::ports::{Column, RowSink, ValueRef};
 use serde_json::value::RawValue;
+use std::ops::ControlFlow;
 
 use crate::cells::{cell_text, storage_class};
 use crate::row_out::{RowOut, write_json_text};
@@ -180,7 +181,7 @@ fn raw(json: String) -> Box<RawValue> {
 }
 
 impl RowSink for JsonRows {
-    fn columns(&mut self, columns: &[Column]) -> Flow {
+    fn columns(&mut self, columns: &[Column]) -> ControlFlow<()> {
         self.columns = columns.to_vec();
         self.kinds = vec![None; columns.len()];
         if self.shape == RowShape::Objects {
@@ -195,13 +196,13 @@ impl RowSink for JsonRows {
             })
             .sum();
         self.budget = self.budget.saturating_sub(bytes);
-        Flow::Continue
+        ControlFlow::Continue(())
     }
 
-    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+    fn row(&mut self, row: &[ValueRef<'_>]) -> ControlFlow<()> {
         if self.count >= self.limits.rows {
             self.cut = !self.limits.rows_are_the_callers;
-            return Flow::Stop;
+            return ControlFlow::Break(());
         }
         let before = self.rows.len();
         if self.count > 0 {
@@ -210,19 +211,21 @@ impl RowSink for JsonRows {
         if !self.write_row(row) {
             self.rows.truncate(before);
             self.cut = true;
-            return Flow::Stop;
+            return ControlFlow::Break(());
         }
         self.note_kinds(row);
         self.count += 1;
         let enough = self.limits.rows_are_the_callers && self.count == self.limits.rows;
-        if enough { Flow::Stop } else { Flow::Continue }
+        if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ops::ControlFlow;
+
     use super::{AROUND, CollectLimits, CollectedRows, JsonRows, RowShape};
-    use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
+    use branchyard_domain::ports::{Column, RowSink, ValueRef};
 
     fn column(name: &str, declared: Option<&str>) -> Column {
         Column {
@@ -239,12 +242,12 @@ mod tests {
 
     fn collect(shape: RowShape, limits: CollectLimits, count: i64) -> (CollectedRows, u32) {
         let mut rows = JsonRows::new(shape, limits);
-        assert_eq!(rows.columns(&[column("a", None), column("b", Some("INT"))]), Flow::Continue);
+        assert_eq!(rows.columns(&[column("a", None), column("b", Some("INT"))]), ControlFlow::Continue(()));
         let mut taken = 0;
         for n in 0..count {
             taken += 1;
             let first = if n == 0 { ValueRef::Null } else { ValueRef::Real(2.0) };
-            if rows.row(&[first, ValueRef::Integer(n)]) == Flow::Stop {
+            if rows.row(&[first, ValueRef::Integer(n)]).is_break() {
                 break;
             }
         }
@@ -262,9 +265,9 @@ mod tests {
     #[test]
     fn objects_keep_the_order_of_columns_and_each_name_once() {
         let mut rows = JsonRows::new(RowShape::Objects, limits(10, false));
-        rows.columns(&["z", "a\"", "z", "b"].map(|name| column(name, None)));
-        rows.row(&[1, 2, 3, 4].map(ValueRef::Integer));
-        rows.row(&[ValueRef::Null; 4]);
+        _ = rows.columns(&["z", "a\"", "z", "b"].map(|name| column(name, None)));
+        _ = rows.row(&[1, 2, 3, 4].map(ValueRef::Integer));
+        _ = rows.row(&[ValueRef::Null; 4]);
         let expected = r#"[{"z":"3","a\"":"2","b":"4"},{"z":null,"a\"":null,"b":null}]"#;
         assert_eq!(rows.finish().rows.get(), expected);
     }
@@ -285,8 +288,8 @@ mod tests {
             RowShape::Objects,
             CollectLimits { rows: 10, rows_are_the_callers: true, bytes: AROUND + 100 + 2 * 100_100 },
         );
-        rows.columns(&[column(&name, None)]);
-        assert_eq!(rows.row(&[ValueRef::Integer(1)]), Flow::Continue);
+        _ = rows.columns(&[column(&name, None)]);
+        assert_eq!(rows.row(&[ValueRef::Integer(1)]), ControlFlow::Continue(()));
         let result = rows.finish();
         assert_eq!((result.cut, result.rows.get().len()), (None, 100_010));
     }

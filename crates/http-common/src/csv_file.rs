@@ -1,6 +1,7 @@
 //! A table as a CSV file, written while the table is read.
 
-use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
+use branchyard_domain::ports::{Column, RowSink, ValueRef};
+use std::ops::ControlFlow;
 
 use crate::csv::{csv_header, csv_row};
 use crate::download::DownloadWriter;
@@ -25,13 +26,13 @@ impl<T> CsvFile<T> {
 }
 
 impl<T> RowSink for CsvFile<T> {
-    fn columns(&mut self, columns: &[Column]) -> Flow {
+    fn columns(&mut self, columns: &[Column]) -> ControlFlow<()> {
         csv_header(self.writer.buffer(), columns);
-        Flow::Continue
+        ControlFlow::Continue(())
     }
 
-    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+    fn row(&mut self, row: &[ValueRef<'_>]) -> ControlFlow<()> {
         self.gone = !csv_row(&mut self.writer, row);
-        if self.gone { Flow::Stop } else { Flow::Continue }
+        if self.gone { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }

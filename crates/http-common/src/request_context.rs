@@ -10,7 +10,7 @@ use branchyard_deployments::access::{DeploymentAccess, DeploymentLevel};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{Admin, Belong, Caller, DatabaseAccess, Level, OrganizationAccess, Read, Standing};
 use branchyard_domain::entities::User;
-use branchyard_domain::errors::{AccessError, Fault, HookError};
+use branchyard_domain::errors::{AccessError, HookError, PortError};
 use branchyard_domain::ports::{AddressError, EngineError};
 use branchyard_domain::usecases::{HookAddress, IdempotencyRecord};
 use branchyard_problem_details::{ErrorCode, Problem};
@@ -176,8 +176,8 @@ pub(crate) fn explain(refusal: ApiError, id: &RequestId) -> HandlerError {
     match refusal {
         ApiError::Problem(problem) => problem.into(),
         // Overload is not logged: it is no defect, and it affects many requests at once.
-        ApiError::Fault(Fault::Engine(EngineError::Busy)) => PoolError::TooLong.into(),
-        ApiError::Fault(fault) => {
+        ApiError::Port(PortError::Engine(EngineError::Busy)) => PoolError::TooLong.into(),
+        ApiError::Port(fault) => {
             tracing::error!(request_id = id.as_str(), error = &fault as &dyn std::error::Error, "a request failed");
             problem_of_fault(&fault).into()
         }

@@ -1,8 +1,9 @@
 //! Rows of a result, as pages show them.
 
 use branchyard_domain::entities;
-use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
+use branchyard_domain::ports::{Column, RowSink, ValueRef};
 use branchyard_http_common::real;
+use std::ops::ControlFlow;
 
 /// The kind of a cell's value. It determines how the cell looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,14 +90,14 @@ impl Grid {
 }
 
 impl RowSink for Grid {
-    fn columns(&mut self, columns: &[Column]) -> Flow {
+    fn columns(&mut self, columns: &[Column]) -> ControlFlow<()> {
         self.columns = columns.to_vec();
-        Flow::Continue
+        ControlFlow::Continue(())
     }
 
-    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+    fn row(&mut self, row: &[ValueRef<'_>]) -> ControlFlow<()> {
         self.rows.push(row.iter().map(|value| CellView::new(*value, self.most_characters)).collect());
-        Flow::Continue
+        ControlFlow::Continue(())
     }
 }
 

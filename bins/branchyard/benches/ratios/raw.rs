@@ -1,6 +1,7 @@
 //! The baselines: the engine without the server, and a bare actix handler.
 
 use std::net::{SocketAddr, TcpListener};
+use std::ops::ControlFlow;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use actix_web::dev::ServerHandle;
 use actix_web::web::ServiceConfig;
 use actix_web::{App, HttpServer};
 use branchyard_domain::entities::Signature;
-use branchyard_domain::ports::{Column, Engine as _, Flow, MergeOutcome, ReadQuery, RowSink, ValueRef, WriteJob};
+use branchyard_domain::ports::{Column, Engine as _, MergeOutcome, ReadQuery, RowSink, ValueRef, WriteJob};
 use branchyard_domain::values::{CommitHash, DatabaseId, Timestamp};
 use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions};
 use uuid::Uuid;
@@ -67,11 +68,11 @@ impl Raw {
 struct Texts(Vec<Vec<Option<String>>>);
 
 impl RowSink for Texts {
-    fn columns(&mut self, _: &[Column]) -> Flow {
-        Flow::Continue
+    fn columns(&mut self, _: &[Column]) -> ControlFlow<()> {
+        ControlFlow::Continue(())
     }
 
-    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+    fn row(&mut self, row: &[ValueRef<'_>]) -> ControlFlow<()> {
         let text = |value: &ValueRef<'_>| match value {
             ValueRef::Null => None,
             ValueRef::Integer(number) => Some(number.to_string()),
@@ -79,7 +80,7 @@ impl RowSink for Texts {
             ValueRef::Text(text) | ValueRef::Blob(text) => Some(String::from_utf8_lossy(text).into_owned()),
         };
         self.0.push(row.iter().map(text).collect());
-        Flow::Continue
+        ControlFlow::Continue(())
     }
 }
 

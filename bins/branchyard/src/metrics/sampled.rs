@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use branchyard_domain::errors::Fault;
+use branchyard_domain::errors::PortError;
 use branchyard_domain::values::Timestamp;
 use branchyard_engine_doltlite::DoltliteEngine;
 use branchyard_http_common::AppState;
@@ -122,7 +122,7 @@ impl Sampled {
         self.open_files.set(std::fs::read_dir("/proc/self/fd").map_or(f64::NAN, |files| float(files.count())));
     }
 
-    fn take_backlogs(&self, state: &AppState) -> Result<(), Fault> {
+    fn take_backlogs(&self, state: &AppState) -> Result<(), PortError> {
         let operations = state.hub.operations().backlog()?;
         self.operations.get_or_create(&[("state", "queued".to_owned())]).set(whole(operations.queued));
         self.operations.get_or_create(&[("state", "running".to_owned())]).set(whole(operations.running));

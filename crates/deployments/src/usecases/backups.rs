@@ -8,7 +8,7 @@ use crate::errors::DeploymentError;
 use crate::ports::DeploymentTransaction;
 use crate::ports::{BackupFile, ProvisionError};
 use crate::values::{BackupId, ServedName};
-use branchyard_domain::errors::Fault;
+use branchyard_domain::errors::PortError;
 use branchyard_domain::ports::{Durability, MetadataError, ReadSeek};
 use branchyard_domain::usecases::IdempotencyRecord;
 
@@ -35,7 +35,7 @@ impl Deployments {
     /// Returns the complete and verified backups, newest first.
     ///
     /// # Errors
-    /// [`DeploymentError::Fault`] if the store fails.
+    /// [`DeploymentError::Port`] if the store fails.
     pub fn backups<L: DeploymentLevel>(&self, access: &DeploymentAccess<L>) -> Result<Vec<Backup>, DeploymentError> {
         let mut tx = self.0.ports.store.read_deployments()?;
         let deployment = live(tx.as_mut(), access)?;
@@ -109,7 +109,11 @@ impl Deployments {
 }
 
 /// Returns `true` if an instance that is starting still needs this backup.
-fn running_from(tx: &mut dyn DeploymentTransaction, deployment: &Deployment, backup: BackupId) -> Result<bool, Fault> {
+fn running_from(
+    tx: &mut dyn DeploymentTransaction,
+    deployment: &Deployment,
+    backup: BackupId,
+) -> Result<bool, PortError> {
     use crate::ports::DatabaseSeed;
     let instance = super::primary(tx, deployment.id)?;
     Ok(instance.seeds.iter().any(|seed| matches!(seed, DatabaseSeed::Backup { file, .. } if file.backup == backup)))
@@ -120,12 +124,12 @@ pub(super) enum NoBackup {
     /// The provisioner could not make the copies.
     Provision(ProvisionError),
     /// A port failed.
-    Fault(Fault),
+    Port(PortError),
 }
 
 impl From<MetadataError> for NoBackup {
     fn from(error: MetadataError) -> Self {
-        Self::Fault(error.into())
+        Self::Port(error.into())
     }
 }
 
@@ -161,7 +165,7 @@ fn record(inner: &Inner, backup: &Backup) -> Result<(), MetadataError> {
 }
 
 /// Removes expired backups, except the newest one of a deployment that is not started.
-pub(super) fn expire(inner: &Inner, deployment: &Deployment) -> Result<(), Fault> {
+pub(super) fn expire(inner: &Inner, deployment: &Deployment) -> Result<(), PortError> {
     let now = inner.now();
     let backups = inner.ports.store.read_deployments()?.backups().list(deployment.id)?;
     for (place, backup) in backups.iter().enumerate() {

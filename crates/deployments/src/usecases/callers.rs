@@ -10,7 +10,7 @@ use crate::entities::DeploymentRole;
 use crate::ports::{Authorized, Authorizer, ProvisionError, SqlCaller};
 use crate::values::InstanceId;
 use branchyard_domain::entities::LastUse;
-use branchyard_domain::errors::Fault;
+use branchyard_domain::errors::PortError;
 use branchyard_domain::ports::SqlPower;
 
 /// Minimum seconds between two records of the use of a token.
@@ -46,7 +46,7 @@ fn check(
     token: &HashedToken,
     instance: InstanceId,
     address: Option<IpAddr>,
-) -> Result<Authorized, Fault> {
+) -> Result<Authorized, PortError> {
     let tokens = inner.hub.tokens();
     let Some((token, user)) = tokens.check(token)? else { return Ok(Authorized::BadToken) };
     let now = inner.now();

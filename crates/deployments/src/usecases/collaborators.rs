@@ -20,7 +20,7 @@ impl Deployments {
     /// Returns the collaborators, sorted by name.
     ///
     /// # Errors
-    /// [`DeploymentError::Fault`] if the store fails.
+    /// [`DeploymentError::Port`] if the store fails.
     pub fn collaborators(
         &self,
         access: &DeploymentAccess<Manage>,

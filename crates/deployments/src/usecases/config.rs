@@ -40,7 +40,7 @@ impl Deployments {
     /// Returns all settings, in the order of the table.
     ///
     /// # Errors
-    /// [`DeploymentError::Fault`] if the store fails.
+    /// [`DeploymentError::Port`] if the store fails.
     pub fn settings<L: DeploymentLevel>(
         &self,
         access: &DeploymentAccess<L>,

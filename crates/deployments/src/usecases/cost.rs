@@ -10,7 +10,7 @@ use crate::errors::DeploymentError;
 use crate::ports::DeploymentTransaction;
 use crate::values::{DeploymentId, InstanceId, Usd};
 use branchyard_domain::entities::User;
-use branchyard_domain::errors::Fault;
+use branchyard_domain::errors::PortError;
 use branchyard_domain::values::{AccountId, OwnerName, Timestamp};
 
 /// The use of one resource of an instance at one price.
@@ -101,7 +101,7 @@ impl Deployments {
     /// Returns the cost of a deployment from `from` to `to`. Open intervals count up to now.
     ///
     /// # Errors
-    /// [`DeploymentError::Fault`] if the store fails.
+    /// [`DeploymentError::Port`] if the store fails.
     pub fn cost<L: DeploymentLevel>(
         &self,
         access: &DeploymentAccess<L>,
@@ -119,7 +119,7 @@ impl Deployments {
     /// Returns the cost, from `from` to `to`, of the deployments of all owners that `user` administers.
     ///
     /// # Errors
-    /// [`DeploymentError::Fault`] if the store fails.
+    /// [`DeploymentError::Port`] if the store fails.
     pub fn usage(&self, user: &User, from: Timestamp, to: Timestamp) -> Result<Usage, DeploymentError> {
         const PAGE: usize = 100;
         let mut tx = self.0.ports.store.read_deployments()?;
@@ -149,7 +149,7 @@ impl Deployments {
         owner: OwnerName,
         from: Timestamp,
         to: Timestamp,
-    ) -> Result<OwnerUsage, Fault> {
+    ) -> Result<OwnerUsage, PortError> {
         let now = self.0.now();
         let mut amounts: BTreeMap<DeploymentId, Usd> = BTreeMap::new();
         for interval in tx.ledger().list_of_owner(id, from, to)? {

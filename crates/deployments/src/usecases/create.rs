@@ -12,7 +12,7 @@ use crate::ports::{DatabaseSeed, ZoneFeatures};
 use crate::values::{DeploymentId, DeploymentName, InstanceId, ServedName, Settings};
 use branchyard_domain::access::{Caller, Read};
 use branchyard_domain::entities::{Database, User};
-use branchyard_domain::errors::{AccessError, Fault, ReadError};
+use branchyard_domain::errors::{AccessError, PortError, ReadError};
 use branchyard_domain::ports::{Durability, MetadataError};
 use branchyard_domain::usecases::IdempotencyRecord;
 use branchyard_domain::values::{CommitHash, RefName, Timestamp};
@@ -98,12 +98,12 @@ pub(super) fn resolve(inner: &Inner, user: &Arc<User>, source: &DeploymentSource
     let caller = Caller::User(Arc::clone(user));
     let access = match inner.hub.databases().access::<Read>(&caller, &source.owner, &source.name) {
         Ok(access) => access,
-        Err(AccessError::Fault(fault)) => return Err(fault.into()),
+        Err(AccessError::Port(fault)) => return Err(fault.into()),
         Err(_) => return Err(missing()),
     };
     let commit = match inner.hub.history().resolve(&access, source.reference.as_deref()) {
         Ok(commit) => commit,
-        Err(ReadError::Fault(fault)) => return Err(fault.into()),
+        Err(ReadError::Port(fault)) => return Err(fault.into()),
         Err(_) => return Err(missing()),
     };
     let database = access.database().clone();
@@ -120,8 +120,8 @@ pub(super) fn resolve(inner: &Inner, user: &Arc<User>, source: &DeploymentSource
     Ok(Resolved { database, reference, commit, branch })
 }
 
-fn main() -> Result<RefName, Fault> {
-    RefName::parse("main").map_err(|_| Fault::Unsettled("main is a branch name"))
+fn main() -> Result<RefName, PortError> {
+    RefName::parse("main").map_err(|_| PortError::Unsettled("main is a branch name"))
 }
 
 impl Deployments {

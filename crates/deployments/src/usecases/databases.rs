@@ -39,7 +39,7 @@ impl Deployments {
     /// Returns the databases with their sizes, the default one first. If the deployment has no data, the sizes are 0.
     ///
     /// # Errors
-    /// [`DeploymentError::Fault`] if a port fails.
+    /// [`DeploymentError::Port`] if a port fails.
     pub fn databases<L: DeploymentLevel>(
         &self,
         access: &DeploymentAccess<L>,

@@ -41,7 +41,7 @@ impl Deployments {
     /// Returns the instances that are not stopped, sorted by index.
     ///
     /// # Errors
-    /// [`DeploymentError::Fault`] if the store fails.
+    /// [`DeploymentError::Port`] if the store fails.
     pub fn instances<L: DeploymentLevel>(
         &self,
         access: &DeploymentAccess<L>,

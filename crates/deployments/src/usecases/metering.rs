@@ -2,7 +2,7 @@
 
 use crate::entities::{Deployment, Instance, Interval, Metered};
 use crate::ports::DeploymentTransaction;
-use branchyard_domain::errors::Fault;
+use branchyard_domain::errors::PortError;
 use branchyard_domain::values::Timestamp;
 
 /// Opens an interval, unless one is open. The interval begins no earlier than the previous one ended, even if the clock
@@ -13,7 +13,7 @@ pub(super) fn open(
     instance: &Instance,
     kind: Metered,
     now: Timestamp,
-) -> Result<(), Fault> {
+) -> Result<(), PortError> {
     if tx.ledger().current(instance.id, kind)?.is_some() {
         return Ok(());
     }
@@ -44,14 +44,14 @@ pub(super) fn close(
     instance: &Instance,
     kind: Metered,
     at: Timestamp,
-) -> Result<(), Fault> {
+) -> Result<(), PortError> {
     tx.ledger().close(instance.id, kind, at)?;
     Ok(())
 }
 
 /// Closes the compute interval of a process that is gone. Charges only up to the last time at which the process was
 /// proven alive.
-pub(super) fn close_at_proof(tx: &mut dyn DeploymentTransaction, instance: &Instance) -> Result<(), Fault> {
+pub(super) fn close_at_proof(tx: &mut dyn DeploymentTransaction, instance: &Instance) -> Result<(), PortError> {
     if let Some(open) = tx.ledger().current(instance.id, Metered::Compute)? {
         let proven = open.proven_at.unwrap_or(open.opened_at);
         tx.ledger().close(instance.id, Metered::Compute, proven)?;

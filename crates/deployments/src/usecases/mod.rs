@@ -42,7 +42,7 @@ use crate::values::{DeploymentId, DeploymentName, Usd};
 use branchyard_domain::Hub;
 use branchyard_domain::access::Caller;
 use branchyard_domain::entities::{Account, AccountKind, MemberRole, Role, User};
-use branchyard_domain::errors::Fault;
+use branchyard_domain::errors::PortError;
 use branchyard_domain::ports::{Clock, Durability, Ids};
 use branchyard_domain::usecases::Wake;
 use branchyard_domain::values::{AccountId, OwnerName, Timestamp};
@@ -336,7 +336,7 @@ impl Deployments {
     /// Returns the engine version that ran last, and the versions that the zone offers.
     ///
     /// # Errors
-    /// [`DeploymentError::Fault`] if a port fails.
+    /// [`DeploymentError::Port`] if a port fails.
     pub fn versions<L: DeploymentLevel>(
         &self,
         access: &DeploymentAccess<L>,
@@ -349,7 +349,7 @@ impl Deployments {
     ///
     /// # Errors
     /// - [`DeploymentError::Conflict`] unless the deployment is started.
-    /// - [`DeploymentError::Fault`] if another server runs the deployment.
+    /// - [`DeploymentError::Port`] if another server runs the deployment.
     pub fn address<L: DeploymentLevel>(
         &self,
         access: &DeploymentAccess<L>,
@@ -373,7 +373,7 @@ fn role_through_owner(
     tx: &mut dyn DeploymentTransaction,
     user: AccountId,
     owner: AccountId,
-) -> Result<Option<DeploymentRole>, Fault> {
+) -> Result<Option<DeploymentRole>, PortError> {
     if owner == user {
         return Ok(Some(DeploymentRole::Admin));
     }
@@ -394,13 +394,13 @@ fn role_of(
     user: AccountId,
     owner: AccountId,
     deployment: DeploymentId,
-) -> Result<Option<DeploymentRole>, Fault> {
+) -> Result<Option<DeploymentRole>, PortError> {
     let through_owner = role_through_owner(tx, user, owner)?;
     let own = tx.deployment_collaborators().get(deployment, user)?;
     Ok(through_owner.max(own.map(|collaborator| collaborator.role)))
 }
 
-fn has_role_on_any(tx: &mut dyn DeploymentTransaction, user: AccountId, owner: AccountId) -> Result<bool, Fault> {
+fn has_role_on_any(tx: &mut dyn DeploymentTransaction, user: AccountId, owner: AccountId) -> Result<bool, PortError> {
     const PAGE: usize = 100;
     let mut before = None;
     loop {
@@ -418,7 +418,7 @@ fn has_role_on_any(tx: &mut dyn DeploymentTransaction, user: AccountId, owner: A
 }
 
 /// Returns the account with the name in `text`. Returns `None` if `text` is not a valid name.
-fn account_of(tx: &mut dyn DeploymentTransaction, text: &str) -> Result<Option<Account>, Fault> {
+fn account_of(tx: &mut dyn DeploymentTransaction, text: &str) -> Result<Option<Account>, PortError> {
     match OwnerName::parse(text) {
         Ok(name) => Ok(tx.accounts().by_name(&name)?),
         Err(_) => Ok(None),
@@ -431,7 +431,7 @@ fn may_create_for(
     tx: &mut dyn DeploymentTransaction,
     user: &User,
     owner: &str,
-) -> Result<Option<(AccountId, OwnerName)>, Fault> {
+) -> Result<Option<(AccountId, OwnerName)>, PortError> {
     let Ok(name) = OwnerName::parse(owner) else { return Ok(None) };
     let Some(account) = tx.accounts().by_name(&name)? else { return Ok(None) };
     let allowed = match account.kind {
@@ -451,7 +451,7 @@ fn live<L: DeploymentLevel>(
 }
 
 /// Fails unless this server runs the deployment.
-fn here(inner: &Inner, deployment: &Deployment) -> Result<(), Fault> {
+fn here(inner: &Inner, deployment: &Deployment) -> Result<(), PortError> {
     if deployment.node == inner.settings.node {
         return Ok(());
     }
@@ -473,30 +473,30 @@ fn forget_callers(inner: &Inner) {
 }
 
 /// Returns the primary. For a stopped deployment, returns the last primary.
-fn primary(tx: &mut dyn DeploymentTransaction, deployment: DeploymentId) -> Result<Instance, Fault> {
+fn primary(tx: &mut dyn DeploymentTransaction, deployment: DeploymentId) -> Result<Instance, PortError> {
     let instances = tx.instances().list(deployment)?;
     let newest = instances.into_iter().rfind(|instance| instance.index == 0);
-    newest.ok_or(Fault::Unsettled("a deployment without an instance"))
+    newest.ok_or(PortError::Unsettled("a deployment without an instance"))
 }
 
 fn view(
     tx: &mut dyn DeploymentTransaction,
     deployment: Deployment,
     role: DeploymentRole,
-) -> Result<DeploymentView, Fault> {
+) -> Result<DeploymentView, PortError> {
     let instances = tx.instances().list(deployment.id)?;
     let live = instances.iter().filter(|instance| instance.state != RunState::Stopped);
     let hourly_cost = live.map(|instance| instance.size.rate()).sum();
     let newest = instances.into_iter().rfind(|instance| instance.index == 0);
-    let primary = newest.ok_or(Fault::Unsettled("a deployment without an instance"))?;
+    let primary = newest.ok_or(PortError::Unsettled("a deployment without an instance"))?;
     let last_backup = tx.backups().list(deployment.id)?.into_iter().next();
     Ok(DeploymentView { deployment, primary, role, hourly_cost, last_backup })
 }
 
 /// Updates a deployment that was read in the same transaction.
-fn update(tx: &mut dyn DeploymentTransaction, deployment: &mut Deployment) -> Result<(), Fault> {
+fn update(tx: &mut dyn DeploymentTransaction, deployment: &mut Deployment) -> Result<(), PortError> {
     if !tx.deployments().update(deployment)? {
-        return Err(Fault::Unsettled("a deployment that was just read"));
+        return Err(PortError::Unsettled("a deployment that was just read"));
     }
     deployment.version += 1;
     Ok(())

@@ -8,7 +8,7 @@ use crate::errors::DeploymentError;
 use crate::ports::DeploymentOperationFilter;
 use crate::ports::DeploymentTransaction;
 use branchyard_domain::entities::User;
-use branchyard_domain::errors::Fault;
+use branchyard_domain::errors::PortError;
 use branchyard_domain::ports::Durability;
 use branchyard_domain::usecases::IdempotencyRecord;
 use branchyard_domain::values::{OperationId, Timestamp};
@@ -58,7 +58,7 @@ impl Deployments {
         let mut tx = self.0.ports.store.read_deployments()?;
         let operation = tx.deployment_operations().get(id)?.ok_or(DeploymentError::NoSuchOperation)?;
         let deployment = tx.deployments().get(operation.deployment_id)?;
-        let deployment = deployment.ok_or(Fault::Unsettled("an operation without its deployment"))?;
+        let deployment = deployment.ok_or(PortError::Unsettled("an operation without its deployment"))?;
         let role = role_of(tx.as_mut(), user.id, deployment.owner_id, deployment.id)?;
         let readable = match deployment.removed_at {
             None => role.is_some(),
@@ -70,7 +70,7 @@ impl Deployments {
     /// Returns the operations of a deployment, newest first, starting after `before`.
     ///
     /// # Errors
-    /// [`DeploymentError::Fault`] if the store fails.
+    /// [`DeploymentError::Port`] if the store fails.
     pub fn operations<L: DeploymentLevel>(
         &self,
         access: &DeploymentAccess<L>,

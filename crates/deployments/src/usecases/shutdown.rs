@@ -6,7 +6,7 @@ use crate::entities::{
 };
 use crate::errors::DeploymentError;
 use crate::ports::DeploymentTransaction;
-use branchyard_domain::errors::Fault;
+use branchyard_domain::errors::PortError;
 use branchyard_domain::values::Timestamp;
 
 /// Returns the error for a call that needs a settled state.
@@ -27,7 +27,7 @@ pub(super) fn begin(
     instance: &mut Instance,
     shutdown: Shutdown,
     now: Timestamp,
-) -> Result<(), Fault> {
+) -> Result<(), PortError> {
     for mut operation in tx.deployment_operations().pending(deployment.id)? {
         if operation.progress == DeploymentProgress::Queued {
             let text = "the deployment was shut down before this began";
@@ -44,7 +44,7 @@ pub(super) fn begin(
 }
 
 /// Changes the state of a deployment together with its primary.
-pub(super) fn go(deployment: &mut Deployment, instance: &mut Instance, to: RunState) -> Result<(), Fault> {
+pub(super) fn go(deployment: &mut Deployment, instance: &mut Instance, to: RunState) -> Result<(), PortError> {
     let moved = deployment.state.go(to).and_then(|()| instance.state.go(to));
-    moved.map_err(|_| Fault::Unsettled("the state of a deployment"))
+    moved.map_err(|_| PortError::Unsettled("the state of a deployment"))
 }

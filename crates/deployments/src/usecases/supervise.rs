@@ -18,7 +18,7 @@ use crate::entities::{Deployment, Instance, Metered, RunState};
 use crate::ports::DeploymentTransaction;
 use crate::ports::{ProvisionError, Resolution};
 use crate::values::DeploymentId;
-use branchyard_domain::errors::Fault;
+use branchyard_domain::errors::PortError;
 
 /// Time that a process has to finish its running requests.
 const DRAIN: Duration = Duration::from_secs(20);
@@ -74,8 +74,8 @@ impl<'a> Supervisor<'a> {
     /// before any step.
     ///
     /// # Errors
-    /// [`Fault`] if a port fails.
-    pub fn recover(&self) -> Result<Recovered, Fault> {
+    /// [`PortError`] if a port fails.
+    pub fn recover(&self) -> Result<Recovered, PortError> {
         let mut recovered = Recovered::default();
         let active = self.0.ports.store.read_deployments()?.instances().active()?;
         for (instance, ..) in active {
@@ -97,8 +97,8 @@ impl<'a> Supervisor<'a> {
     /// Returns the deployments of this server that need steps.
     ///
     /// # Errors
-    /// [`Fault`] if the store fails.
-    pub fn busy(&self) -> Result<Vec<DeploymentId>, Fault> {
+    /// [`PortError`] if the store fails.
+    pub fn busy(&self) -> Result<Vec<DeploymentId>, PortError> {
         Ok(self.0.ports.store.read_deployments()?.deployments().busy(&self.0.settings.node)?)
     }
 
@@ -122,8 +122,8 @@ impl<'a> Supervisor<'a> {
     /// `wait`; draining a process and creating or copying data may take longer.
     ///
     /// # Errors
-    /// [`Fault`] if a port fails. A later call continues.
-    pub fn step(&self, id: DeploymentId, wait: Duration) -> Result<Stepped, Fault> {
+    /// [`PortError`] if a port fails. A later call continues.
+    pub fn step(&self, id: DeploymentId, wait: Duration) -> Result<Stepped, PortError> {
         let Some((deployment, instance)) = self.load(id)? else { return Ok(Next::Never.into()) };
         match instance.state {
             RunState::Starting => self.bring_up(&deployment, &instance, wait),
@@ -137,8 +137,8 @@ impl<'a> Supervisor<'a> {
     /// again. With `in_haste` the process is killed, which loses nothing that was acknowledged.
     ///
     /// # Errors
-    /// [`Fault`] if a port fails.
-    pub fn rest(&self, id: DeploymentId, in_haste: bool) -> Result<(), Fault> {
+    /// [`PortError`] if a port fails.
+    pub fn rest(&self, id: DeploymentId, in_haste: bool) -> Result<(), PortError> {
         let Some((_, instance)) = self.load(id)? else { return Ok(()) };
         let Some(handle) = &instance.handle else { return Ok(()) };
         self.0.ports.provisioner.stop(handle, if in_haste { Duration::ZERO } else { DRAIN })?;
@@ -158,8 +158,8 @@ impl<'a> Supervisor<'a> {
     /// Kills the processes of this server, so that callers that drain a process stop waiting.
     ///
     /// # Errors
-    /// [`Fault`] if a port fails.
-    pub fn cut_short(&self) -> Result<(), Fault> {
+    /// [`PortError`] if a port fails.
+    pub fn cut_short(&self) -> Result<(), PortError> {
         for id in self.busy()? {
             if let Some((_, Instance { handle: Some(handle), .. })) = self.load(id)? {
                 self.0.ports.provisioner.stop(&handle, Duration::ZERO)?;
@@ -173,8 +173,8 @@ impl<'a> Supervisor<'a> {
     /// deployments stopped.
     ///
     /// # Errors
-    /// [`Fault`] if the store fails.
-    pub fn restored(&self) -> Result<u64, Fault> {
+    /// [`PortError`] if the store fails.
+    pub fn restored(&self) -> Result<u64, PortError> {
         let active = self.0.ports.store.read_deployments()?.instances().active()?;
         let mut stopped = 0;
         for (instance, ..) in &active {
@@ -208,8 +208,8 @@ impl<'a> Supervisor<'a> {
     /// over.
     ///
     /// # Errors
-    /// [`Fault`] if the store fails.
-    pub fn leave(&self, id: DeploymentId) -> Result<(), Fault> {
+    /// [`PortError`] if the store fails.
+    pub fn leave(&self, id: DeploymentId) -> Result<(), PortError> {
         if let Some((_, Instance { handle: Some(handle), .. })) = self.load(id)? {
             self.0.ports.provisioner.release(&handle);
         }
@@ -219,8 +219,8 @@ impl<'a> Supervisor<'a> {
     /// Removes samples and settled operations that are past their retention.
     ///
     /// # Errors
-    /// [`Fault`] if the store fails.
-    pub fn tidy(&self) -> Result<(), Fault> {
+    /// [`PortError`] if the store fails.
+    pub fn tidy(&self) -> Result<(), PortError> {
         let now = self.0.now();
         let mut tx = self.0.ports.store.write_deployments()?;
         for resolution in [Resolution::Fine, Resolution::Coarse] {
@@ -231,7 +231,7 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    fn load(&self, id: DeploymentId) -> Result<Option<(Deployment, Instance)>, Fault> {
+    fn load(&self, id: DeploymentId) -> Result<Option<(Deployment, Instance)>, PortError> {
         let mut tx = self.0.ports.store.read_deployments()?;
         let Some(deployment) = tx.deployments().get(id)? else { return Ok(None) };
         let instance = primary(tx.as_mut(), id)?;
@@ -243,8 +243,8 @@ impl<'a> Supervisor<'a> {
     fn change<T>(
         &self,
         seen: &Instance,
-        act: impl FnOnce(&mut dyn DeploymentTransaction, &mut Deployment, &mut Instance) -> Result<T, Fault>,
-    ) -> Result<Option<T>, Fault> {
+        act: impl FnOnce(&mut dyn DeploymentTransaction, &mut Deployment, &mut Instance) -> Result<T, PortError>,
+    ) -> Result<Option<T>, PortError> {
         let mut tx = self.0.ports.store.write_deployments()?;
         let Some(mut instance) = tx.instances().get(seen.id)? else { return Ok(None) };
         let Some(mut deployment) = tx.deployments().get(seen.deployment_id)? else { return Ok(None) };
@@ -263,7 +263,7 @@ impl<'a> Supervisor<'a> {
 
     /// Records that the process of an instance ended while it was not watched. Compute is charged up to the last proof
     /// of life.
-    fn found_gone(&self, instance: &Instance) -> Result<(), Fault> {
+    fn found_gone(&self, instance: &Instance) -> Result<(), PortError> {
         self.change(instance, |tx, deployment, instance| {
             metering::close_at_proof(tx, instance)?;
             if instance.state == RunState::Started {

@@ -566,8 +566,8 @@ fn each_server_runs_the_deployments_it_accepted() {
     let caller = Caller::User(Arc::clone(&yard.ada));
     let access = there.access::<Observe>(&caller, "ada", "gauges").unwrap();
     there.get(&access).unwrap();
-    assert!(matches!(there.address(&access), Err(DeploymentError::Fault(_))));
-    assert!(matches!(there.databases(&access), Err(DeploymentError::Fault(_))));
+    assert!(matches!(there.address(&access), Err(DeploymentError::Port(_))));
+    assert!(matches!(there.databases(&access), Err(DeploymentError::Port(_))));
     assert_eq!(yard.fake.deployments.supervisor().recover().unwrap(), Recovered { adopted: 0, gone: 1 });
 }
 

@@ -1,7 +1,8 @@
 //! A sink that collects rows.
 
 use branchyard_domain::entities::Cell;
-use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
+use branchyard_domain::ports::{Column, RowSink, ValueRef};
+use std::ops::ControlFlow;
 
 /// The collected columns and rows of a read.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -38,12 +39,12 @@ fn text(cell: &Cell) -> String {
 }
 
 impl RowSink for Collected {
-    fn columns(&mut self, columns: &[Column]) -> Flow {
+    fn columns(&mut self, columns: &[Column]) -> ControlFlow<()> {
         self.columns = columns.to_vec();
-        Flow::Continue
+        ControlFlow::Continue(())
     }
 
-    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+    fn row(&mut self, row: &[ValueRef<'_>]) -> ControlFlow<()> {
         let cell = |value: &ValueRef<'_>| match value {
             ValueRef::Null => Cell::Null,
             ValueRef::Integer(number) => Cell::Integer(*number),
@@ -52,6 +53,6 @@ impl RowSink for Collected {
             ValueRef::Blob(bytes) => Cell::Blob(bytes.to_vec()),
         };
         self.rows.push(row.iter().map(cell).collect());
-        if self.rows.len() == self.stop_after { Flow::Stop } else { Flow::Continue }
+        if self.rows.len() == self.stop_after { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }

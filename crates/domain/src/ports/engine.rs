@@ -3,6 +3,7 @@
 //! The engine does not know the branches and tags of users: every call names commits. A commit that no ref reaches is
 //! garbage.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -133,22 +134,13 @@ pub enum ValueRef<'a> {
     Blob(&'a [u8]),
 }
 
-/// Whether to continue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flow {
-    /// Send more rows.
-    Continue,
-    /// End the read.
-    Stop,
-}
-
 /// A receiver of the rows of a read.
 pub trait RowSink {
     /// Receives the columns. Called once, before any row.
-    fn columns(&mut self, columns: &[Column]) -> Flow;
+    fn columns(&mut self, columns: &[Column]) -> ControlFlow<()>;
 
     /// Receives a row, with one value per column.
-    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow;
+    fn row(&mut self, row: &[ValueRef<'_>]) -> ControlFlow<()>;
 }
 
 /// A flag that cancels a call whose result is no longer needed. Clones share the flag.

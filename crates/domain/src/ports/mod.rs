@@ -11,7 +11,7 @@ mod session;
 pub use blobs::{Blobs, BlobsError, ReadSeek};
 pub use clock::{Clock, Ids};
 pub use engine::{
-    CancellationToken, ChangedRows, Column, Engine, EngineError, Flow, ImportColumn, ImportJob, ImportTarget, MergeJob,
+    CancellationToken, ChangedRows, Column, Engine, EngineError, ImportColumn, ImportJob, ImportTarget, MergeJob,
     MergeOutcome, Reachability, ReadQuery, ReadReport, RowOrder, RowPage, RowSink, RowTest, ScriptJob, Selected,
     Selection, SqlFailure, TableScan, Test, ValueRef, WriteJob, Written,
 };

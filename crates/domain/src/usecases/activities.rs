@@ -6,7 +6,7 @@ use super::databases::role_of;
 use super::{Inner, revisions};
 use crate::access::{DatabaseAccess, Level};
 use crate::entities::{Activity, ActivityKind, DatabaseLocator, EventKind, User};
-use crate::errors::{DatabaseError, Fault, PullError};
+use crate::errors::{DatabaseError, PortError, PullError};
 use crate::ports::Transaction;
 use crate::values::{AccountId, ActivityId, CommitHash, DatabaseId, OwnerName, PullNumber, Timestamp};
 
@@ -39,7 +39,7 @@ impl<'a> Activities<'a> {
     /// Only the [`Activities::NEWS_DATABASES`] most recently written databases are considered.
     ///
     /// # Errors
-    /// [`DatabaseError::Fault`].
+    /// [`DatabaseError::Port`].
     pub fn news(&self, user: &User, limit: usize) -> Result<Vec<News>, DatabaseError> {
         let mut tx = self.0.ports.metadata.read()?;
         let mut found = Vec::new();
@@ -74,7 +74,7 @@ impl<'a> Activities<'a> {
     /// Returns the latest activities of a pull request, newest first.
     ///
     /// # Errors
-    /// [`PullError::Fault`].
+    /// [`PullError::Port`].
     pub fn of_pull<L: Level>(
         &self,
         access: &DatabaseAccess<L>,
@@ -106,7 +106,7 @@ pub(super) fn note(
     (by, by_name): (AccountId, &OwnerName),
     at: Timestamp,
     kind: ActivityKind,
-) -> Result<(), Fault> {
+) -> Result<(), PortError> {
     let id = ActivityId::from_uuid(id);
     Ok(tx.activities().add(&Activity { id, database_id, at, by, by_name: by_name.clone(), kind })?)
 }

@@ -78,7 +78,7 @@ impl<'a> Branches<'a> {
     /// Returns up to `limit` branches whose names follow `after`, in byte order of their names.
     ///
     /// # Errors
-    /// [`RefError::Fault`].
+    /// [`RefError::Port`].
     pub fn list<L: Level>(
         &self,
         access: &DatabaseAccess<L>,

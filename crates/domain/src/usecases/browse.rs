@@ -1,13 +1,14 @@
 //! Table browsing: pages of filtered and sorted rows, row counts and sizes.
 
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use super::Inner;
 use crate::access::{DatabaseAccess, Level};
 use crate::entities::TableSchema;
-use crate::errors::{Fault, ReadError};
+use crate::errors::{PortError, ReadError};
 use crate::ports::{
-    CancellationToken, Column, EngineError, Flow, RowSink, RowTest, Selected, Selection, SqlFailure, ValueRef,
+    CancellationToken, Column, EngineError, RowSink, RowTest, Selected, Selection, SqlFailure, ValueRef,
 };
 use crate::values::{CommitHash, DatabaseId};
 
@@ -48,11 +49,11 @@ struct Scale {
 }
 
 impl RowSink for Scale {
-    fn columns(&mut self, _: &[Column]) -> Flow {
-        Flow::Continue
+    fn columns(&mut self, _: &[Column]) -> ControlFlow<()> {
+        ControlFlow::Continue(())
     }
 
-    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+    fn row(&mut self, row: &[ValueRef<'_>]) -> ControlFlow<()> {
         let weight = |value: &ValueRef<'_>| match value {
             ValueRef::Null => 0,
             ValueRef::Integer(_) | ValueRef::Real(_) => 8,
@@ -62,7 +63,7 @@ impl RowSink for Scale {
         self.rows += 1;
         self.bytes += bytes;
         self.heavy += bytes;
-        if self.heavy < WEIGHED_BYTES { Flow::Continue } else { Flow::Stop }
+        if self.heavy < WEIGHED_BYTES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }
 
@@ -107,7 +108,7 @@ impl<'a> Browse<'a> {
         match self.0.ports.engine.rows(access.database().id, at, wanted, sink) {
             Ok(selected) => Ok(LookEnd::Done(selected)),
             Err(EngineError::Sql { failure, .. }) => Ok(LookEnd::Failed(failure)),
-            Err(other) => Err(Fault::from(other).into()),
+            Err(other) => Err(PortError::from(other).into()),
         }
     }
 
@@ -132,7 +133,7 @@ impl<'a> Browse<'a> {
     /// Returns the size of a table, or `None` if measuring takes longer than `patience` or the view fails.
     ///
     /// # Errors
-    /// [`ReadError::Fault`].
+    /// [`ReadError::Port`].
     pub fn size<L: Level>(
         &self,
         access: &DatabaseAccess<L>,
@@ -163,7 +164,7 @@ impl<'a> Browse<'a> {
             match self.0.ports.engine.rows(database, at, &wanted, &mut scale) {
                 Ok(_) => {}
                 Err(EngineError::Sql { .. }) => return Ok(None),
-                Err(other) => return Err(Fault::from(other).into()),
+                Err(other) => return Err(PortError::from(other).into()),
             }
         }
         let is_estimate = scale.rows < rows;
@@ -181,7 +182,7 @@ impl<'a> Browse<'a> {
         table: &str,
         tests: &[RowTest],
         patience: Duration,
-    ) -> Result<Option<u64>, Fault> {
+    ) -> Result<Option<u64>, PortError> {
         match self.0.ports.engine.count(database, at, table, tests, patience) {
             Ok(count) => Ok(Some(count)),
             Err(EngineError::Sql { .. }) => Ok(None),

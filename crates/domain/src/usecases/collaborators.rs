@@ -20,7 +20,7 @@ impl<'a> Collaborators<'a> {
     /// Returns up to `limit` collaborators whose lower-case names follow `after`, in order of these names.
     ///
     /// # Errors
-    /// [`CollaboratorError::Fault`].
+    /// [`CollaboratorError::Port`].
     pub fn list(
         &self,
         access: &DatabaseAccess<Admin>,

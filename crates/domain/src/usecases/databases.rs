@@ -7,7 +7,7 @@ use crate::entities::{
     AccountKind, Branch, Database, DatabaseLocator, Event, EventKind, FailureKind, MemberRole, OperationFailure,
     OperationStatus, Role, User, Visibility,
 };
-use crate::errors::{AccessError, DatabaseError, Fault, PullError};
+use crate::errors::{AccessError, DatabaseError, PortError, PullError};
 use crate::ports::{DatabaseFilter, Durability, MetadataError, Ranking, SavedAnswer, Transaction};
 use crate::values::{AccountId, DatabaseId, DatabaseName, Description, EventId, OwnerName, RefName, Timestamp};
 
@@ -86,7 +86,7 @@ impl<'a> Databases<'a> {
 
     /// Returns the database and the caller's role on it, or `None` if the database does not exist or is hidden from the
     /// caller.
-    fn role(&self, caller: &Caller, owner: &str, name: &str) -> Result<Option<(Database, Role)>, Fault> {
+    fn role(&self, caller: &Caller, owner: &str, name: &str) -> Result<Option<(Database, Role)>, PortError> {
         let (Ok(owner), Ok(name)) = (OwnerName::parse(owner), DatabaseName::parse(name)) else { return Ok(None) };
         let viewer = caller.user().map(|user| user.id);
         let mut tx = self.0.ports.metadata.read()?;
@@ -152,7 +152,7 @@ impl<'a> Databases<'a> {
         let size = i64::try_from(self.0.ports.engine.size_bytes(id)?).unwrap_or(i64::MAX);
         let default_branch = match wanted.default_branch {
             Some(name) => name,
-            None => RefName::parse("main").map_err(|_| Fault::Unsettled("main is a branch name"))?,
+            None => RefName::parse("main").map_err(|_| PortError::Unsettled("main is a branch name"))?,
         };
         let mut tx = self.0.ports.metadata.write()?;
         self.check_new(tx.as_mut(), user, &wanted.owner, &wanted.name)?;
@@ -208,7 +208,7 @@ impl<'a> Databases<'a> {
     /// Returns the database as seen by the access holder.
     ///
     /// # Errors
-    /// [`DatabaseError::Fault`].
+    /// [`DatabaseError::Port`].
     pub fn get<L: Level>(&self, access: &DatabaseAccess<L>) -> Result<DatabaseView, DatabaseError> {
         let mut tx = self.0.ports.metadata.read()?;
         let viewer = access.caller().user().map(|u| u.id);
@@ -219,7 +219,7 @@ impl<'a> Databases<'a> {
     /// pair `after`.
     ///
     /// # Errors
-    /// [`DatabaseError::Fault`].
+    /// [`DatabaseError::Port`].
     pub fn list(
         &self,
         caller: &Caller,
@@ -237,7 +237,7 @@ impl<'a> Databases<'a> {
     /// and the id of the last database of the previous page.
     ///
     /// # Errors
-    /// [`DatabaseError::Fault`].
+    /// [`DatabaseError::Port`].
     pub fn ranked(
         &self,
         caller: &Caller,
@@ -256,7 +256,7 @@ impl<'a> Databases<'a> {
     /// pair `after`.
     ///
     /// # Errors
-    /// [`DatabaseError::Fault`].
+    /// [`DatabaseError::Port`].
     pub fn forks<L: Level>(
         &self,
         access: &DatabaseAccess<L>,
@@ -365,8 +365,8 @@ impl<'a> Databases<'a> {
     /// Returns the answer saved under an idempotency key, unless it has expired.
     ///
     /// # Errors
-    /// [`Fault`].
-    pub fn saved_answer(&self, caller: AccountId, scope: &str, key: &str) -> Result<Option<SavedAnswer>, Fault> {
+    /// [`PortError`].
+    pub fn saved_answer(&self, caller: AccountId, scope: &str, key: &str) -> Result<Option<SavedAnswer>, PortError> {
         let not_before = self.0.now().plus_seconds(-self.0.limits.answer_retention_seconds);
         Ok(self.0.ports.metadata.read()?.idempotency().get(caller, scope, key, not_before)?)
     }
@@ -374,7 +374,7 @@ impl<'a> Databases<'a> {
 
 /// Returns `true` if a user may make a database public. A fork of a private database requires an administrator of its
 /// parent.
-fn may_publish(tx: &mut dyn Transaction, user: &User, database: &Database) -> Result<bool, Fault> {
+fn may_publish(tx: &mut dyn Transaction, user: &User, database: &Database) -> Result<bool, PortError> {
     let Some(parent) = database.parent_id else { return Ok(true) };
     let Some(parent) = tx.databases().get(parent)? else { return Ok(true) };
     let role = role_of(tx, Some(user.id), &parent)?;
@@ -384,10 +384,10 @@ fn may_publish(tx: &mut dyn Transaction, user: &User, database: &Database) -> Re
 /// Converts the error of closing a database's pull requests.
 fn ending_failed(error: PullError) -> DatabaseError {
     match error {
-        PullError::Fault(fault) => fault.into(),
+        PullError::Port(fault) => fault.into(),
         PullError::Access(error) => error.into(),
         PullError::Changed => DatabaseError::Changed,
-        _ => Fault::Unsettled("a pull could not be closed with its source").into(),
+        _ => PortError::Unsettled("a pull could not be closed with its source").into(),
     }
 }
 
@@ -400,7 +400,11 @@ pub(super) struct NewOwner {
 }
 
 /// Checks whether an owner may have one more database. The inner error is the limit.
-pub(super) fn has_room(inner: &Inner, tx: &mut dyn Transaction, owner: AccountId) -> Result<Result<(), u64>, Fault> {
+pub(super) fn has_room(
+    inner: &Inner,
+    tx: &mut dyn Transaction,
+    owner: AccountId,
+) -> Result<Result<(), u64>, PortError> {
     let limit = inner.limits.databases_per_owner;
     if limit > 0 && tx.databases().count(owner)? >= limit {
         return Ok(Err(limit));
@@ -410,7 +414,11 @@ pub(super) fn has_room(inner: &Inner, tx: &mut dyn Transaction, owner: AccountId
 
 /// Returns the account that `user` may create databases for. Returns `None` if the user lacks the permission or the account
 /// does not exist.
-pub(super) fn may_create_for(tx: &mut dyn Transaction, user: &User, owner: &str) -> Result<Option<NewOwner>, Fault> {
+pub(super) fn may_create_for(
+    tx: &mut dyn Transaction,
+    user: &User,
+    owner: &str,
+) -> Result<Option<NewOwner>, PortError> {
     let Ok(name) = OwnerName::parse(owner) else { return Ok(None) };
     let Some(account) = tx.accounts().by_name(&name)? else { return Ok(None) };
     let role = match account.kind {
@@ -430,7 +438,7 @@ pub(super) fn role_of(
     tx: &mut dyn Transaction,
     caller: Option<AccountId>,
     database: &Database,
-) -> Result<Option<Role>, Fault> {
+) -> Result<Option<Role>, PortError> {
     let mut role = (database.visibility == Visibility::Public).then_some(Role::Read);
     let Some(user) = caller else { return Ok(role) };
     if database.owner_id == user {
@@ -455,7 +463,7 @@ pub(super) fn live(tx: &mut dyn Transaction, id: DatabaseId) -> Result<Database,
 }
 
 /// Runs the lookups of [`role_of`] for a user without a role and discards the results.
-pub(super) fn deny_like_a_hidden_one(tx: &mut dyn Transaction, caller: Option<AccountId>) -> Result<(), Fault> {
+pub(super) fn deny_like_a_hidden_one(tx: &mut dyn Transaction, caller: Option<AccountId>) -> Result<(), PortError> {
     let Some(user) = caller else { return Ok(()) };
     tx.members().get(AccountId::from_uuid(uuid::Uuid::nil()), user)?;
     tx.collaborators().get(DatabaseId::from_uuid(uuid::Uuid::nil()), user)?;
@@ -490,7 +498,7 @@ fn view(
     viewer: Option<AccountId>,
     database: Database,
     role: Role,
-) -> Result<DatabaseView, Fault> {
+) -> Result<DatabaseView, PortError> {
     let fork_network_count = tx.databases().count_forks(viewer, database.network_id)?;
     let parent = match database.parent_id {
         Some(id) => visible_locator(tx, viewer, id)?,
@@ -506,7 +514,7 @@ pub(super) fn visible_locator(
     tx: &mut dyn Transaction,
     viewer: Option<AccountId>,
     id: DatabaseId,
-) -> Result<Option<DatabaseLocator>, Fault> {
+) -> Result<Option<DatabaseLocator>, PortError> {
     let Some(database) = tx.databases().get(id)?.filter(|d| d.deleted_at.is_none()) else { return Ok(None) };
     Ok(role_of(tx, viewer, &database)?.map(|_| database.locator))
 }
@@ -519,8 +527,8 @@ pub(super) fn emit(
     by: (AccountId, &OwnerName),
     at: Timestamp,
     kind: EventKind,
-) -> Result<(), Fault> {
-    let database = tx.databases().get(database_id)?.ok_or(Fault::Unsettled("an event without its database"))?;
+) -> Result<(), PortError> {
+    let database = tx.databases().get(database_id)?.ok_or(PortError::Unsettled("an event without its database"))?;
     let body = inner.ports.payloads.render(&database.locator, &kind);
     let id = inner.ports.ids.uuid(at);
     if let Some(kind) = activities::of_event(&kind) {

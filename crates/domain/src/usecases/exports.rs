@@ -40,7 +40,7 @@ impl<'a> Exports<'a> {
     /// Returns the names of the tables at a commit, in order. Views are not exported.
     ///
     /// # Errors
-    /// [`ReadError::Fault`].
+    /// [`ReadError::Port`].
     pub fn tables<L: Level>(&self, access: &DatabaseAccess<L>, at: &CommitHash) -> Result<Vec<String>, ReadError> {
         let tables = self.0.ports.engine.tables(access.database().id, at)?;
         Ok(tables.into_iter().filter(|table| table.kind == TableKind::Table).map(|table| table.name).collect())

@@ -9,7 +9,7 @@ use super::operations::{enqueue_as, fresh_id, save_queued};
 use super::{CompletedPart, Imports, Inner, NewImport};
 use crate::access::{DatabaseAccess, Write};
 use crate::entities::{FileType, ImportMode, Operation, Upload, UploadPart, Work};
-use crate::errors::{Fault, ImportError};
+use crate::errors::{ImportError, PortError};
 use crate::values::{AccountId, DatabaseId, OperationId, OwnerName, Timestamp, UploadId};
 
 /// The settings of an import of a stored file. Nothing has been checked yet.
@@ -126,7 +126,7 @@ impl<'a> Imports<'a> {
         tx.uploads().add(&Upload { parts: Vec::new(), ..session })?;
         tx.uploads().put_part(file.id, &file.part)?;
         if !tx.uploads().bind(file.id, operation.id)? {
-            return Err(ImportError::Fault(Fault::Unsettled("a stored file was used meanwhile")));
+            return Err(ImportError::Port(PortError::Unsettled("a stored file was used meanwhile")));
         }
         save_queued(self.0, tx)?;
         file.taken = true;

@@ -26,7 +26,7 @@ impl<'a> History<'a> {
     /// Returns the best common ancestor of two commits.
     ///
     /// # Errors
-    /// [`ReadError::Fault`].
+    /// [`ReadError::Port`].
     pub fn merge_base<L: Level>(
         &self,
         access: &DatabaseAccess<L>,
@@ -40,7 +40,7 @@ impl<'a> History<'a> {
     /// newest commit comes first.
     ///
     /// # Errors
-    /// [`ReadError::Fault`].
+    /// [`ReadError::Port`].
     pub fn commits<L: Level>(
         &self,
         access: &DatabaseAccess<L>,
@@ -53,7 +53,7 @@ impl<'a> History<'a> {
     /// Returns the tables that differ between two commits, ordered by name.
     ///
     /// # Errors
-    /// [`ReadError::Fault`].
+    /// [`ReadError::Port`].
     pub fn changed_tables<L: Level>(
         &self,
         access: &DatabaseAccess<L>,
@@ -84,7 +84,7 @@ impl<'a> History<'a> {
     /// Returns the tables and views at a commit, ordered by name.
     ///
     /// # Errors
-    /// [`ReadError::Fault`].
+    /// [`ReadError::Port`].
     pub fn tables<L: Level>(&self, access: &DatabaseAccess<L>, at: &CommitHash) -> Result<Vec<TableSchema>, ReadError> {
         Ok(self.0.ports.engine.tables(access.database().id, at)?)
     }

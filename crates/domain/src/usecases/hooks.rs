@@ -161,7 +161,7 @@ impl<'a> Hooks<'a> {
     /// Returns up to `limit` hooks in order of creation, starting after `after`.
     ///
     /// # Errors
-    /// [`HookError::Fault`].
+    /// [`HookError::Port`].
     pub fn list(
         &self,
         access: &DatabaseAccess<Admin>,

@@ -1,7 +1,7 @@
 //! Idempotency: the answer to a request is saved in the transaction of its effect.
 
 use super::Inner;
-use crate::errors::Fault;
+use crate::errors::PortError;
 use crate::ports::{MetadataError, SavedAnswer, Transaction};
 use crate::values::{AccountId, Timestamp};
 
@@ -26,7 +26,7 @@ pub(super) fn keep<T>(
     once: Option<&IdempotencyRecord<'_, T>>,
     value: &T,
     now: Timestamp,
-) -> Result<(), Fault> {
+) -> Result<(), PortError> {
     let Some(once) = once else { return Ok(()) };
     // Reads ignore an expired answer, but its key would still conflict with the new one.
     tx.idempotency().purge(now.plus_seconds(-inner.limits.answer_retention_seconds))?;
@@ -39,7 +39,7 @@ pub(super) fn keep<T>(
         created_at: now,
     };
     match tx.idempotency().add(&answer) {
-        Err(MetadataError::Taken) => Err(Fault::KeyTaken),
+        Err(MetadataError::Taken) => Err(PortError::KeyTaken),
         other => Ok(other?),
     }
 }

@@ -14,7 +14,7 @@ use super::operations::{enqueue, save_queued};
 use super::{IdempotencyRecord, Inner, idempotency};
 use crate::access::{DatabaseAccess, Write};
 use crate::entities::{FileType, ImportMode, ImportRequest, Operation, Upload, UploadPart, Work};
-use crate::errors::{Fault, ImportError, OperationError};
+use crate::errors::{ImportError, OperationError, PortError};
 use crate::values::{LongText, RefName, TableName, UploadId};
 
 /// The properties of a new upload session.
@@ -253,7 +253,7 @@ impl<'a> Imports<'a> {
         let operation = enqueue(self.0, tx.as_mut(), &database, access.who(), Work::Import(request), now);
         let operation = operation.map_err(not_queued)?;
         if !tx.uploads().bind(upload_id, operation.id)? {
-            return Err(ImportError::Fault(Fault::Unsettled("the upload was used meanwhile")));
+            return Err(ImportError::Port(PortError::Unsettled("the upload was used meanwhile")));
         }
         idempotency::keep(self.0, tx.as_mut(), once, &operation, now)?;
         save_queued(self.0, tx)?;
@@ -265,8 +265,8 @@ impl<'a> Imports<'a> {
 pub(super) fn not_queued(error: OperationError) -> ImportError {
     match error {
         OperationError::QueueFull(limit) => ImportError::QueueFull(limit),
-        OperationError::Fault(fault) => ImportError::Fault(fault),
-        _ => ImportError::Fault(Fault::Unsettled("an import could not be queued")),
+        OperationError::Port(fault) => ImportError::Port(fault),
+        _ => ImportError::Port(PortError::Unsettled("an import could not be queued")),
     }
 }
 

@@ -4,7 +4,7 @@ use branchyard_auth::{PasswordHash, PlainSecret};
 
 use super::{Inner, NewUser, people};
 use crate::entities::{Invitation, User};
-use crate::errors::{Fault, SignUpError};
+use crate::errors::{PortError, SignUpError};
 use crate::ports::{Durability, Transaction};
 use crate::values::{AccountId, EmailAddress, InvitationId, OwnerName};
 
@@ -55,8 +55,8 @@ impl<'a> Invitations<'a> {
     /// a user.
     ///
     /// # Errors
-    /// [`Fault`].
-    pub fn administrator(&self) -> Result<Option<MintedInvitation>, Fault> {
+    /// [`PortError`].
+    pub fn administrator(&self) -> Result<Option<MintedInvitation>, PortError> {
         let mut tx = self.0.ports.metadata.write()?;
         if tx.users().any()? {
             return Ok(None);
@@ -173,7 +173,7 @@ impl<'a> Invitations<'a> {
         tx: &mut dyn Transaction,
         is_admin: bool,
         created_by: Option<AccountId>,
-    ) -> Result<MintedInvitation, Fault> {
+    ) -> Result<MintedInvitation, PortError> {
         let now = self.0.now();
         let secret = PlainSecret::mint_from(&mut |buffer| self.0.ports.ids.fill(buffer));
         let invitation = Invitation {

@@ -31,7 +31,7 @@ impl<'a> Members<'a> {
     /// Returns up to `limit` members whose lower-case names follow `after`, in order of these names.
     ///
     /// # Errors
-    /// [`OrganizationError::Fault`].
+    /// [`OrganizationError::Port`].
     pub fn list(
         &self,
         access: &OrganizationAccess<Belong>,

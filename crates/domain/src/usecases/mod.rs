@@ -69,7 +69,7 @@ pub use tokens::{MintedToken, Tokens};
 pub use uploaded::{ArrivedImport, Preview};
 pub use wake::Wake;
 
-use crate::errors::Fault;
+use crate::errors::PortError;
 use crate::ports::{Blobs, Clock, Engine, Formats, Ids, Metadata, Payloads, Sender, Transaction, Vault};
 use crate::values::Timestamp;
 
@@ -316,22 +316,22 @@ impl Hub {
     /// Saves the answer for `value` in the transaction of its effect, if the request has an idempotency key.
     ///
     /// # Errors
-    /// [`Fault::KeyTaken`] if another request saved its answer first.
+    /// [`PortError::KeyTaken`] if another request saved its answer first.
     pub fn keep_answer<T>(
         &self,
         tx: &mut dyn Transaction,
         once: Option<&IdempotencyRecord<'_, T>>,
         value: &T,
         now: Timestamp,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), PortError> {
         idempotency::keep(&self.inner, tx, once, value, now)
     }
 
     /// Checks that the metadata store can be read and opened for writing.
     ///
     /// # Errors
-    /// [`Fault`] if it cannot.
-    pub fn ready(&self) -> Result<(), Fault> {
+    /// [`PortError`] if it cannot.
+    pub fn ready(&self) -> Result<(), PortError> {
         self.inner.ports.metadata.write()?.databases().ids(None, 1)?;
         Ok(())
     }

@@ -12,7 +12,7 @@ use crate::access::{Caller, DatabaseAccess, Level, Participate, Write};
 use crate::entities::{
     Database, FailureKind, Operation, OperationFailure, OperationKind, OperationStatus, Role, User, Work,
 };
-use crate::errors::{Fault, OperationError};
+use crate::errors::{OperationError, PortError};
 use crate::ports::{Durability, MetadataError, OperationBacklog, OperationFilter, Transaction};
 use crate::values::{AccountId, CommitHash, DatabaseId, OperationId, RefName, Timestamp};
 
@@ -137,10 +137,10 @@ impl<'a> Operations<'a> {
 
     /// Returns the operation without commits that its database no longer reaches, such as those of a deleted branch. All
     /// commits of a deleted database are hidden, because its file may be gone.
-    fn shown(&self, mut operation: Operation, is_deleted: bool) -> Result<Operation, Fault> {
+    fn shown(&self, mut operation: Operation, is_deleted: bool) -> Result<Operation, PortError> {
         let OperationStatus::Succeeded(outcome) = &mut operation.status else { return Ok(operation) };
         let database = operation.database_id;
-        let held = |hash: &CommitHash| Ok::<bool, Fault>(!is_deleted && revisions::held(self.0, database, hash)?);
+        let held = |hash: &CommitHash| Ok::<bool, PortError>(!is_deleted && revisions::held(self.0, database, hash)?);
         let holds_commit = outcome.commit.as_ref().map(held).transpose()?;
         if let Some(previous) = &outcome.previous {
             let holds_previous = match (&outcome.commit, holds_commit) {
@@ -160,7 +160,7 @@ impl<'a> Operations<'a> {
     /// Returns up to `limit` operations of a database before `before`, newest first.
     ///
     /// # Errors
-    /// [`OperationError::Fault`].
+    /// [`OperationError::Port`].
     pub fn list<L: Level>(
         &self,
         access: &DatabaseAccess<L>,
@@ -242,7 +242,7 @@ impl<'a> Operations<'a> {
     /// the caller.
     ///
     /// # Errors
-    /// [`OperationError::Fault`].
+    /// [`OperationError::Port`].
     pub fn sees_result(&self, caller: &Caller, operation: &Operation) -> Result<bool, OperationError> {
         let OperationStatus::Succeeded(outcome) = &operation.status else { return Ok(true) };
         let Some((made, _)) = &outcome.database else { return Ok(true) };
@@ -294,8 +294,8 @@ impl<'a> Operations<'a> {
     /// their number. Call it only at the start of the node's process. Leases of other nodes expire by themselves.
     ///
     /// # Errors
-    /// [`Fault`].
-    pub fn recover(&self, node: &str) -> Result<u64, Fault> {
+    /// [`PortError`].
+    pub fn recover(&self, node: &str) -> Result<u64, PortError> {
         let mut tx = self.0.ports.metadata.write()?;
         let freed = tx.operations().recover(node)?;
         tx.commit(Durability::Synced)?;
@@ -306,8 +306,8 @@ impl<'a> Operations<'a> {
     /// number. Call it only at the start of the one process that uses these stores, before anything else runs.
     ///
     /// # Errors
-    /// [`Fault`].
-    pub fn sweep(&self) -> Result<u64, Fault> {
+    /// [`PortError`].
+    pub fn sweep(&self) -> Result<u64, PortError> {
         let ports = &self.0.ports;
         let mut removed = 0;
         for id in ports.engine.list()? {
@@ -329,8 +329,8 @@ impl<'a> Operations<'a> {
     /// Returns the counts of unsettled operations.
     ///
     /// # Errors
-    /// [`Fault`].
-    pub fn backlog(&self) -> Result<OperationBacklog, Fault> {
+    /// [`PortError`].
+    pub fn backlog(&self) -> Result<OperationBacklog, PortError> {
         Ok(self.0.ports.metadata.read()?.operations().backlog()?)
     }
 
@@ -338,9 +338,9 @@ impl<'a> Operations<'a> {
     /// as `<node>/<worker>`, and is unique among the workers that run at the same time.
     ///
     /// # Errors
-    /// [`Fault`] if a port failed. If the operation is still unsettled, it runs again as soon as its lease is released,
+    /// [`PortError`] if a port failed. If the operation is still unsettled, it runs again as soon as its lease is released,
     /// which later calls try again, or expires.
-    pub fn run_next(&self, holder: &str) -> Result<Option<(OperationKind, Ended)>, Fault> {
+    pub fn run_next(&self, holder: &str) -> Result<Option<(OperationKind, Ended)>, PortError> {
         self.run_next_noting(holder, &|| {})
     }
 
@@ -353,7 +353,7 @@ impl<'a> Operations<'a> {
         &self,
         holder: &str,
         on_long: &(dyn Fn() + Sync),
-    ) -> Result<Option<(OperationKind, Ended)>, Fault> {
+    ) -> Result<Option<(OperationKind, Ended)>, PortError> {
         let turn = self.catch_up().and_then(|()| self.lease_and_run(holder, on_long));
         if turn.is_err() {
             self.0.behind.all().insert(holder.to_owned());
@@ -364,7 +364,7 @@ impl<'a> Operations<'a> {
     /// Releases the leases that workers could not release before, for example because the disk was full, including those of
     /// workers that have ended since. Such an attempt does not count, because its outcome could not be recorded. The lock is
     /// held until the release is committed, so that no worker leases an operation before that.
-    fn catch_up(&self) -> Result<(), Fault> {
+    fn catch_up(&self) -> Result<(), PortError> {
         let mut behind = self.0.behind.all();
         if behind.is_empty() {
             return Ok(());
@@ -382,7 +382,7 @@ impl<'a> Operations<'a> {
         &self,
         holder: &str,
         on_long: &(dyn Fn() + Sync),
-    ) -> Result<Option<(OperationKind, Ended)>, Fault> {
+    ) -> Result<Option<(OperationKind, Ended)>, PortError> {
         let shares = &self.0.worker_shares;
         if !shares.has_free_worker() {
             return Ok(None);
@@ -414,8 +414,8 @@ impl<'a> Operations<'a> {
     /// Extends the lease of a running operation. Returns `true` if `holder` still owned the lease.
     ///
     /// # Errors
-    /// [`Fault`].
-    pub fn prolong(&self, id: OperationId, holder: &str) -> Result<bool, Fault> {
+    /// [`PortError`].
+    pub fn prolong(&self, id: OperationId, holder: &str) -> Result<bool, PortError> {
         let mut tx = self.0.ports.metadata.write()?;
         let held = tx.operations().extend_lease(id, holder, self.0.now().plus_seconds(LEASE_SECONDS))?;
         tx.commit(Durability::Unsynced)?;
@@ -436,8 +436,8 @@ impl<'a> Operations<'a> {
     /// Removes records past their retention: settled operations, activities, saved answers and abandoned uploads.
     ///
     /// # Errors
-    /// [`Fault`].
-    pub fn tidy(&self) -> Result<(), Fault> {
+    /// [`PortError`].
+    pub fn tidy(&self) -> Result<(), PortError> {
         let now = self.0.now();
         let limits = &self.0.limits;
         let mut tx = self.0.ports.metadata.write()?;
@@ -532,7 +532,7 @@ fn readable(
 
 /// Runs the lookups for an operation of a hidden database and discards the results, so that the response time does not
 /// reveal whether the operation exists.
-fn deny_like_a_hidden_one(tx: &mut dyn Transaction, reader: Option<AccountId>) -> Result<(), Fault> {
+fn deny_like_a_hidden_one(tx: &mut dyn Transaction, reader: Option<AccountId>) -> Result<(), PortError> {
     tx.databases().get(DatabaseId::from_uuid(uuid::Uuid::nil()))?;
     super::databases::deny_like_a_hidden_one(tx, reader)
 }

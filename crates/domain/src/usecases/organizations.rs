@@ -115,7 +115,7 @@ impl<'a> Organizations<'a> {
     /// Returns up to `limit` organizations of a user whose lower-case names follow `after`, in order of these names.
     ///
     /// # Errors
-    /// [`OrganizationError::Fault`].
+    /// [`OrganizationError::Port`].
     pub fn list(
         &self,
         user: &User,

@@ -4,7 +4,7 @@ use branchyard_auth::PasswordHash;
 
 use super::Inner;
 use crate::entities::{Account, AccountKind, Email, User};
-use crate::errors::{Fault, PeopleError};
+use crate::errors::{PeopleError, PortError};
 use crate::ports::{Durability, MetadataError, Transaction};
 use crate::values::{AccountId, Description, DisplayName, EmailAddress, OwnerName, WebAddress};
 
@@ -189,7 +189,7 @@ pub(super) fn new_user(inner: &Inner, wanted: NewUser) -> User {
 }
 
 /// Returns the account of a name, or `None` if there is none or the name is malformed.
-pub(super) fn account_of(tx: &mut dyn Transaction, text: &str) -> Result<Option<Account>, Fault> {
+pub(super) fn account_of(tx: &mut dyn Transaction, text: &str) -> Result<Option<Account>, PortError> {
     match OwnerName::parse(text) {
         Ok(name) => Ok(tx.accounts().by_name(&name)?),
         Err(_) => Ok(None),

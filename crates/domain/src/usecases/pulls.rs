@@ -11,7 +11,7 @@ use crate::entities::{
     PullContent, PullEnds, PullHeads, PullHidden, PullState, Role, Side, TableChange, User, Work, brought,
     object_changes,
 };
-use crate::errors::{AccessError, Fault, NotShown, OperationError, PullError};
+use crate::errors::{AccessError, NotShown, OperationError, PortError, PullError};
 use crate::ports::{ChangedRows, Durability, EngineError, MetadataError, PullFilter, RowPage, Transaction};
 use crate::values::{
     CommentId, CommitHash, DatabaseId, DatabaseName, LongText, OwnerName, PullNumber, RefName, Timestamp, Title,
@@ -340,7 +340,7 @@ impl<'a> Pulls<'a> {
     /// Returns up to `limit` pull requests before `before`, highest number first.
     ///
     /// # Errors
-    /// [`PullError::Fault`].
+    /// [`PullError::Port`].
     pub fn list<L: Level>(
         &self,
         access: &DatabaseAccess<L>,
@@ -466,7 +466,7 @@ impl<'a> Pulls<'a> {
     /// Returns `true` if a caller may withdraw a pull request.
     ///
     /// # Errors
-    /// [`PullError::Fault`].
+    /// [`PullError::Port`].
     pub fn may_withdraw(&self, caller: &Caller, pull: &Pull) -> Result<bool, PullError> {
         let Some(user) = caller.user() else { return Ok(false) };
         if pull.content.hidden.is_some() || matches!(pull.state, PullState::Merged { .. }) {
@@ -558,8 +558,8 @@ impl<'a> Pulls<'a> {
         };
         let operation = enqueue(self.0, tx.as_mut(), &base, access.who(), work, now).map_err(|error| match error {
             OperationError::QueueFull(limit) => PullError::QueueFull(limit),
-            OperationError::Fault(fault) => PullError::Fault(fault),
-            _ => PullError::Fault(Fault::Unsettled("a merge could not be queued")),
+            OperationError::Port(fault) => PullError::Port(fault),
+            _ => PullError::Port(PortError::Unsettled("a merge could not be queued")),
         })?;
         idempotency::keep(self.0, tx.as_mut(), once, &operation, now)?;
         save_queued(self.0, tx)?;
@@ -595,7 +595,7 @@ impl<'a> Pulls<'a> {
     /// Returns the tables that a pull request changes, ordered by name.
     ///
     /// # Errors
-    /// [`PullError::Fault`].
+    /// [`PullError::Port`].
     pub fn changed_tables<L: Level>(
         &self,
         access: &DatabaseAccess<L>,
@@ -608,7 +608,7 @@ impl<'a> Pulls<'a> {
     /// changes.
     ///
     /// # Errors
-    /// [`PullError::Fault`].
+    /// [`PullError::Port`].
     pub fn brought<L: Level>(&self, access: &DatabaseAccess<L>, at: &PullEdges) -> Result<Vec<ObjectKind>, PullError> {
         if at.base == at.theirs {
             return Ok(Vec::new());
@@ -636,7 +636,7 @@ impl<'a> Pulls<'a> {
     /// a branch was deleted.
     ///
     /// # Errors
-    /// [`PullError::Fault`].
+    /// [`PullError::Port`].
     pub fn brings<L: Level>(
         &self,
         access: &DatabaseAccess<L>,
@@ -644,8 +644,8 @@ impl<'a> Pulls<'a> {
     ) -> Result<Option<Vec<ObjectKind>>, PullError> {
         match self.edges(access, pull).and_then(|at| self.brought(access, &at)) {
             Ok(kinds) => Ok(Some(kinds)),
-            Err(PullError::Fault(Fault::Engine(EngineError::NoSuchCommit(_)))) => Ok(None),
-            Err(error @ PullError::Fault(_)) => Err(error),
+            Err(PullError::Port(PortError::Engine(EngineError::NoSuchCommit(_)))) => Ok(None),
+            Err(error @ PullError::Port(_)) => Err(error),
             Err(_) => Ok(None),
         }
     }
@@ -709,13 +709,13 @@ impl<'a> Pulls<'a> {
         action: PullAction,
         sender: &User,
         now: Timestamp,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), PortError> {
         emit_pull(self.0, tx, pull, action, sender, now)
     }
 }
 
 /// Returns `true` if a user is an administrator of the database that a pull request comes from.
-fn administers_source(tx: &mut dyn Transaction, user: &User, pull: &Pull) -> Result<bool, Fault> {
+fn administers_source(tx: &mut dyn Transaction, user: &User, pull: &Pull) -> Result<bool, PortError> {
     let source = tx.databases().get(pull.from_database_id)?.filter(|d| d.deleted_at.is_none());
     let Some(source) = source else { return Ok(false) };
     Ok(role_of(tx, Some(user.id), &source)? == Some(Role::Admin))
@@ -859,7 +859,7 @@ pub(super) fn emit_pull(
     action: PullAction,
     sender: &User,
     now: Timestamp,
-) -> Result<(), Fault> {
+) -> Result<(), PortError> {
     let kind = EventKind::Pull {
         number: pull.number,
         action,
@@ -956,7 +956,7 @@ pub(super) fn edges(
 }
 
 /// Returns the unsettled operation that merges this pull request.
-fn merging(tx: &mut dyn Transaction, pull: &Pull) -> Result<Option<Operation>, Fault> {
+fn merging(tx: &mut dyn Transaction, pull: &Pull) -> Result<Option<Operation>, PortError> {
     let pending = tx.operations().pending(pull.database_id)?;
     Ok(pending.into_iter().find(|o| matches!(&o.work, Work::Merge { pull: number, .. } if *number == pull.number)))
 }

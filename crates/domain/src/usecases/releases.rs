@@ -54,7 +54,7 @@ impl<'a> Releases<'a> {
         let database = access.database();
         let commit = match revisions::revision(self.0, database, &Revision::Commit(wanted.commit.clone())) {
             Ok(commit) => commit,
-            Err(RefError::Fault(fault)) => return Err(fault.into()),
+            Err(RefError::Port(fault)) => return Err(fault.into()),
             Err(_) => return Err(ReleaseError::NoSuchCommit(wanted.commit.to_string())),
         };
         let now = self.0.now();
@@ -101,7 +101,7 @@ impl<'a> Releases<'a> {
     /// Returns up to `limit` releases, newest first, starting after the creation time and tag in `after`.
     ///
     /// # Errors
-    /// [`ReleaseError::Fault`].
+    /// [`ReleaseError::Port`].
     pub fn list<L: Level>(
         &self,
         access: &DatabaseAccess<L>,

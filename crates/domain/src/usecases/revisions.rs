@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Inner;
 use super::lookup_cache::{LONGEST_NAME, LookupCache};
 use crate::entities::Database;
-use crate::errors::{Fault, RefError};
+use crate::errors::{PortError, RefError};
 use crate::ports::{EngineError, Metadata, MetadataError, Reachability, Transaction};
 use crate::values::{CommitHash, DatabaseId, RefName, Revision};
 
@@ -36,7 +36,7 @@ fn key(database: &Database, text: Option<&str>) -> Option<(DatabaseId, Option<St
     worth_it.then(|| (database.id, text.map(str::to_owned)))
 }
 
-fn look_up(inner: &Inner, database: &Database, text: Option<&str>) -> Result<Option<CommitHash>, Fault> {
+fn look_up(inner: &Inner, database: &Database, text: Option<&str>) -> Result<Option<CommitHash>, PortError> {
     let mut tx = inner.ports.metadata.read()?;
     let Some(name) = text else {
         return branch_head(tx.as_mut(), database, database.default_branch.as_str());
@@ -66,7 +66,7 @@ pub(super) fn revision(inner: &Inner, database: &Database, from: &Revision) -> R
 }
 
 /// Returns the commit of a name that is not a hash.
-fn resolve_name(tx: &mut dyn Transaction, database: &Database, name: &str) -> Result<Option<CommitHash>, Fault> {
+fn resolve_name(tx: &mut dyn Transaction, database: &Database, name: &str) -> Result<Option<CommitHash>, PortError> {
     if name == "HEAD" {
         return branch_head(tx, database, database.default_branch.as_str());
     }
@@ -85,19 +85,19 @@ fn resolve_name(tx: &mut dyn Transaction, database: &Database, name: &str) -> Re
     }
 }
 
-fn branch_head(tx: &mut dyn Transaction, database: &Database, name: &str) -> Result<Option<CommitHash>, Fault> {
+fn branch_head(tx: &mut dyn Transaction, database: &Database, name: &str) -> Result<Option<CommitHash>, PortError> {
     let Ok(name) = RefName::parse(name) else { return Ok(None) };
     Ok(tx.branches().get(database.id, &name)?.map(|branch| branch.head))
 }
 
-fn tag_commit(tx: &mut dyn Transaction, database: &Database, name: &str) -> Result<Option<CommitHash>, Fault> {
+fn tag_commit(tx: &mut dyn Transaction, database: &Database, name: &str) -> Result<Option<CommitHash>, PortError> {
     let Ok(name) = RefName::parse(name) else { return Ok(None) };
     Ok(tx.tags().get(database.id, &name)?.map(|tag| tag.commit))
 }
 
 /// Returns `true` if the database's own history holds a commit. The engine file may hold more: remains of deleted branches,
 /// commits fetched for pull requests and, in a fork, everything the source ever had.
-pub(super) fn held(inner: &Inner, database: DatabaseId, hash: &CommitHash) -> Result<bool, Fault> {
+pub(super) fn held(inner: &Inner, database: DatabaseId, hash: &CommitHash) -> Result<bool, PortError> {
     let mut descends = |heads: &[CommitHash]| match heads {
         [] => Ok(false),
         _ => inner.ports.engine.descends(database, heads, hash),
@@ -115,7 +115,7 @@ pub(super) fn held_with(
     database: DatabaseId,
     known: &CommitHash,
     hash: &CommitHash,
-) -> Result<bool, Fault> {
+) -> Result<bool, PortError> {
     match inner.ports.engine.descends(database, std::slice::from_ref(known), hash) {
         Ok(true) => Ok(true),
         _ => held(inner, database, hash),
@@ -123,7 +123,7 @@ pub(super) fn held_with(
 }
 
 /// Returns a database unless it has been deleted.
-pub(super) fn find_live(tx: &mut dyn Transaction, id: DatabaseId) -> Result<Option<Database>, Fault> {
+pub(super) fn find_live(tx: &mut dyn Transaction, id: DatabaseId) -> Result<Option<Database>, PortError> {
     Ok(tx.databases().get(id)?.filter(|database| database.deleted_at.is_none()))
 }
 
@@ -189,7 +189,7 @@ fn split_expression(text: &str) -> (&str, &str) {
 }
 
 /// Follows `~n` (n first parents) and `^n` (the n-th parent), as in Git revisions.
-fn walk(inner: &Inner, database: &Database, start: CommitHash, steps: &str) -> Result<Option<CommitHash>, Fault> {
+fn walk(inner: &Inner, database: &Database, start: CommitHash, steps: &str) -> Result<Option<CommitHash>, PortError> {
     /// Maximum number of steps, because each costs a lookup. Longer expressions do not resolve.
     const MAX_STEPS: usize = 10_000;
     let mut at = start;

@@ -24,7 +24,7 @@ use crate::entities::{
     Branch, Database, EventKind, FailureKind, Operation, OperationFailure, OperationStatus, Outcome, Role, Side, User,
     Work,
 };
-use crate::errors::{Fault, PullError};
+use crate::errors::{PortError, PullError};
 use crate::ports::{Durability, EngineError, FormatError, MetadataError, Transaction};
 use crate::values::{CommitHash, RefName, Timestamp};
 
@@ -39,16 +39,16 @@ enum RunError {
     /// The operation fails for good.
     Failed(OperationFailure),
     /// A port failed. The operation is retried.
-    Fault(Fault),
+    Port(PortError),
     /// A ref moved during the work, which has to be repeated.
     Moved,
     /// The lease was lost: another worker holds or has settled the operation.
     Lost,
 }
 
-impl<E: Into<Fault>> From<E> for RunError {
+impl<E: Into<PortError>> From<E> for RunError {
     fn from(error: E) -> Self {
-        Self::Fault(error.into())
+        Self::Port(error.into())
     }
 }
 
@@ -76,7 +76,7 @@ pub(super) fn run(
     holder: &str,
     place: &WorkerPlace<'_>,
     on_long: &(dyn Fn() + Sync),
-) -> Result<Ended, Fault> {
+) -> Result<Ended, PortError> {
     let (moved_pulls, moved_branch) = (AtomicBool::new(false), OnceLock::new());
     let mut run = LeasedRun { inner, operation, holder, place, on_long, moved_pulls, moved_branch };
     if run.operation.attempts > ATTEMPTS {
@@ -90,7 +90,7 @@ pub(super) fn run(
         Err(RunError::Moved) => {
             run.settle_failed(OperationFailure::new(FailureKind::Conflict, "conflict: the branch kept moving"))
         }
-        Err(RunError::Fault(fault)) => run.give_up_or_hand_back(fault),
+        Err(RunError::Port(fault)) => run.give_up_or_hand_back(fault),
     }
 }
 
@@ -181,7 +181,7 @@ impl LeasedRun<'_> {
         let at = match at {
             Some(at) => at,
             None => super::branches::commit_time(self.inner, database, head)
-                .map_err(|_| Fault::Unsettled("a new commit is unreadable"))?,
+                .map_err(|_| PortError::Unsettled("a new commit is unreadable"))?,
         };
         let previous = match was {
             Some(was) => was,
@@ -249,7 +249,7 @@ impl LeasedRun<'_> {
         Ok(())
     }
 
-    fn settle_failed(&mut self, failure: OperationFailure) -> Result<Ended, Fault> {
+    fn settle_failed(&mut self, failure: OperationFailure) -> Result<Ended, PortError> {
         self.operation.status = OperationStatus::Failed(failure);
         self.operation.finished_at = Some(self.inner.now());
         let mut tx = self.inner.ports.metadata.write()?;
@@ -261,17 +261,17 @@ impl LeasedRun<'_> {
         Ok(Ended::Failed)
     }
 
-    fn give_up_or_hand_back(&mut self, fault: Fault) -> Result<Ended, Fault> {
+    fn give_up_or_hand_back(&mut self, fault: PortError) -> Result<Ended, PortError> {
         if self.operation.attempts >= ATTEMPTS {
             let failure = match &fault {
-                Fault::Engine(EngineError::Busy) => OperationFailure::new(
+                PortError::Engine(EngineError::Busy) => OperationFailure::new(
                     FailureKind::Unavailable,
                     "the server had no memory left for this; try again later",
                 ),
-                Fault::Engine(EngineError::Unavailable(_)) | Fault::Metadata(MetadataError::Unavailable(_)) => {
+                PortError::Engine(EngineError::Unavailable(_)) | PortError::Metadata(MetadataError::Unavailable(_)) => {
                     OperationFailure::new(FailureKind::Unavailable, "the storage was not available; try again later")
                 }
-                Fault::Blobs(error) if error.full => {
+                PortError::Blobs(error) if error.full => {
                     OperationFailure::new(FailureKind::Unavailable, "the storage is full; try again later")
                 }
                 _ => OperationFailure::new(FailureKind::Internal, INTERNAL),
@@ -311,7 +311,7 @@ fn blame(error: EngineError, several: bool) -> RunError {
         EngineError::TableExists(table) => failed(FailureKind::Conflict, format!("table '{table}' exists already")),
         EngineError::CannotMerge(why) => failed(FailureKind::MergeConflict, why),
         EngineError::TimedOut(ms) => failed(FailureKind::Content, format!("timed out after {ms} ms")),
-        other => RunError::Fault(Fault::Engine(other)),
+        other => RunError::Port(PortError::Engine(other)),
     }
 }
 
@@ -341,7 +341,7 @@ fn conflict(tables: &[(String, u64)], resolve: &BTreeMap<String, Side>) -> RunEr
 /// Converts an error about a pull request into the operation's failure.
 fn pull_failure(error: PullError) -> RunError {
     match error {
-        PullError::Fault(fault) => RunError::Fault(fault),
+        PullError::Port(fault) => RunError::Port(fault),
         PullError::NoSuchPull | PullError::BranchGone(_) | PullError::BranchMissing(_) => {
             failed(FailureKind::NotFound, error.to_string())
         }

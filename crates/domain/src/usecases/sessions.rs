@@ -4,7 +4,7 @@ use branchyard_auth::{HashedToken, PasswordHash, PlainPassword, PlainSecret};
 
 use super::Inner;
 use crate::entities::{LastUse, Session, User};
-use crate::errors::{Fault, SignInError};
+use crate::errors::{PortError, SignInError};
 use crate::ports::{Durability, Transaction};
 use crate::values::{OwnerName, SessionId, Timestamp};
 
@@ -75,8 +75,8 @@ impl<'a> Sessions<'a> {
     /// Opens a session for a user who has just been authenticated in another way, for example by signing up.
     ///
     /// # Errors
-    /// [`Fault`].
-    pub fn open(&self, user: User, from: Client) -> Result<OpenedSession, Fault> {
+    /// [`PortError`].
+    pub fn open(&self, user: User, from: Client) -> Result<OpenedSession, PortError> {
         let now = self.0.now();
         let secret = PlainSecret::mint_from(&mut |buffer| self.0.ports.ids.fill(buffer));
         let session = Session {
@@ -100,8 +100,8 @@ impl<'a> Sessions<'a> {
     /// Returns the session of a secret and its user, or `None` if the session is unknown or has ended.
     ///
     /// # Errors
-    /// [`Fault`].
-    pub fn check(&self, hash: &HashedToken) -> Result<Option<(Session, User)>, Fault> {
+    /// [`PortError`].
+    pub fn check(&self, hash: &HashedToken) -> Result<Option<(Session, User)>, PortError> {
         let now = self.0.now();
         let found = self.0.ports.metadata.read()?.sessions().by_hash(hash)?;
         Ok(found.filter(|(session, _)| !session.expired(now)))
@@ -111,8 +111,8 @@ impl<'a> Sessions<'a> {
     /// [`Sessions::NOTED_EVERY_SECONDS`] ago.
     ///
     /// # Errors
-    /// [`Fault`].
-    pub fn touch(&self, session: &Session, from: Client) -> Result<(), Fault> {
+    /// [`PortError`].
+    pub fn touch(&self, session: &Session, from: Client) -> Result<(), PortError> {
         let now = self.0.now();
         if session.last_use.at.plus_seconds(Self::NOTED_EVERY_SECONDS) > now {
             return Ok(());
@@ -126,8 +126,8 @@ impl<'a> Sessions<'a> {
     /// Returns the sessions of a user that have not ended, newest first.
     ///
     /// # Errors
-    /// [`Fault`].
-    pub fn list(&self, user: &User) -> Result<Vec<Session>, Fault> {
+    /// [`PortError`].
+    pub fn list(&self, user: &User) -> Result<Vec<Session>, PortError> {
         let now = self.0.now();
         let mut sessions = self.0.ports.metadata.read()?.sessions().list(user.id)?;
         sessions.retain(|session| !session.expired(now));
@@ -137,8 +137,8 @@ impl<'a> Sessions<'a> {
     /// Ends a session of a user. Returns `true` if it existed.
     ///
     /// # Errors
-    /// [`Fault`].
-    pub fn end(&self, user: &User, id: SessionId) -> Result<bool, Fault> {
+    /// [`PortError`].
+    pub fn end(&self, user: &User, id: SessionId) -> Result<bool, PortError> {
         let mut tx = self.0.ports.metadata.write()?;
         let ended = tx.sessions().remove(user.id, id)?;
         tx.commit(Durability::Synced)?;
@@ -148,8 +148,8 @@ impl<'a> Sessions<'a> {
     /// Ends all sessions of a user, except for `but`.
     ///
     /// # Errors
-    /// [`Fault`].
-    pub fn end_all(&self, user: &User, but: Option<SessionId>) -> Result<(), Fault> {
+    /// [`PortError`].
+    pub fn end_all(&self, user: &User, but: Option<SessionId>) -> Result<(), PortError> {
         let mut tx = self.0.ports.metadata.write()?;
         end_sessions(tx.as_mut(), user, but)?;
         tx.commit(Durability::Synced)?;
@@ -159,10 +159,10 @@ impl<'a> Sessions<'a> {
     /// Replaces the password of a user without asking for the old one, for operators. Ends all sessions of the user.
     ///
     /// # Errors
-    /// [`Fault`].
-    pub fn reset_password(&self, user: &User, new: &PasswordHash) -> Result<(), Fault> {
+    /// [`PortError`].
+    pub fn reset_password(&self, user: &User, new: &PasswordHash) -> Result<(), PortError> {
         let mut tx = self.0.ports.metadata.write()?;
-        let gone = || Fault::Unsettled("a user whose password was reset is gone");
+        let gone = || PortError::Unsettled("a user whose password was reset is gone");
         let mut user = tx.users().get(user.id)?.ok_or_else(gone)?;
         user.password_hash = Some(new.as_phc().to_owned());
         tx.users().update(&user)?;
@@ -183,7 +183,7 @@ impl<'a> Sessions<'a> {
         new: &PasswordHash,
         keep: Option<SessionId>,
     ) -> Result<(), SignInError> {
-        let gone = || Fault::Unsettled("a user who was signed in is gone");
+        let gone = || PortError::Unsettled("a user who was signed in is gone");
         let before = self.0.ports.metadata.read()?.users().get(user.id)?.ok_or_else(gone)?;
         if let Some(stored) = &before.password_hash {
             let Ok(old) = PlainPassword::new(old.to_owned()) else { return Err(SignInError::Wrong) };
@@ -204,7 +204,7 @@ impl<'a> Sessions<'a> {
     }
 }
 
-fn end_sessions(tx: &mut dyn Transaction, user: &User, but: Option<SessionId>) -> Result<(), Fault> {
+fn end_sessions(tx: &mut dyn Transaction, user: &User, but: Option<SessionId>) -> Result<(), PortError> {
     for session in tx.sessions().list(user.id)? {
         if Some(session.id) != but {
             tx.sessions().remove(user.id, session.id)?;
@@ -214,12 +214,12 @@ fn end_sessions(tx: &mut dyn Transaction, user: &User, but: Option<SessionId>) -
 }
 
 /// Returns `true` if `password` is correct. Without a stored hash it returns `false` after the same time.
-fn check_password(stored: Option<&str>, password: &PlainPassword) -> Result<bool, Fault> {
+fn check_password(stored: Option<&str>, password: &PlainPassword) -> Result<bool, PortError> {
     match stored {
         None => Ok(PasswordHash::dummy_verify(password)),
         Some(text) => match PasswordHash::parse(text) {
             Ok(hash) => Ok(hash.verify(password)),
-            Err(_) => Err(Fault::Unsettled("a stored password hash is damaged")),
+            Err(_) => Err(PortError::Unsettled("a stored password hash is damaged")),
         },
     }
 }

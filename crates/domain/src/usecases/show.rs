@@ -3,7 +3,7 @@
 use branchyard_sqlite_lexer::{TokenKind, tokenize};
 
 use crate::entities::{Database, Index, TableSchema};
-use crate::ports::{Column, Engine, EngineError, Flow, ReadReport, RowSink, SqlFailure, ValueRef};
+use crate::ports::{Column, Engine, EngineError, ReadReport, RowSink, SqlFailure, ValueRef};
 use crate::values::CommitHash;
 
 /// A recognized statement.
@@ -138,7 +138,7 @@ fn give(sink: &mut dyn RowSink, names: &[&str], rows: Vec<Vec<Option<String>>>) 
             source_table: String::new(),
         })
         .collect();
-    if sink.columns(&columns) == Flow::Stop {
+    if sink.columns(&columns).is_break() {
         return;
     }
     for row in &rows {
@@ -146,7 +146,7 @@ fn give(sink: &mut dyn RowSink, names: &[&str], rows: Vec<Vec<Option<String>>>) 
             .iter()
             .map(|cell| cell.as_ref().map_or(ValueRef::Null, |text| ValueRef::Text(text.as_bytes())))
             .collect();
-        if sink.row(&values) == Flow::Stop {
+        if sink.row(&values).is_break() {
             return;
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{Inner, revisions, show};
 use crate::access::{DatabaseAccess, Level};
-use crate::errors::{Fault, ReadError};
+use crate::errors::{PortError, ReadError};
 use crate::ports::{EngineError, ReadQuery, ReadReport, RowSink, SqlFailure};
 use crate::values::CommitHash;
 
@@ -42,7 +42,7 @@ impl<'a> Sql<'a> {
     /// Runs one statement at a commit that [`Sql::resolve`] returned, and sends its rows to `sink`.
     ///
     /// # Errors
-    /// [`ReadError::Fault`]. Failures of the statement are returned as [`ReadEnd::Failed`].
+    /// [`ReadError::Port`]. Failures of the statement are returned as [`ReadEnd::Failed`].
     pub fn read<L: Level>(
         &self,
         access: &DatabaseAccess<L>,
@@ -59,7 +59,7 @@ impl<'a> Sql<'a> {
         match ended {
             Ok(report) => Ok(ReadEnd::Done(report)),
             Err(EngineError::Sql { failure, .. }) => Ok(ReadEnd::Failed(failure)),
-            Err(other) => Err(Fault::from(other).into()),
+            Err(other) => Err(PortError::from(other).into()),
         }
     }
 }

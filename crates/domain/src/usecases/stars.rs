@@ -18,7 +18,7 @@ impl<'a> Stars<'a> {
     /// Stars a database. Starring it again changes nothing.
     ///
     /// # Errors
-    /// [`DatabaseError::Access`] if the database was deleted meanwhile; [`DatabaseError::Fault`].
+    /// [`DatabaseError::Access`] if the database was deleted meanwhile; [`DatabaseError::Port`].
     pub fn add(&self, access: &DatabaseAccess<Participate>) -> Result<(), DatabaseError> {
         let mut tx = self.0.ports.metadata.write()?;
         let database = live(tx.as_mut(), access.database().id)?;
@@ -29,7 +29,7 @@ impl<'a> Stars<'a> {
     /// Removes the star of the access holder. Returns `true` if there was one.
     ///
     /// # Errors
-    /// [`DatabaseError::Fault`].
+    /// [`DatabaseError::Port`].
     pub fn remove(&self, access: &DatabaseAccess<Participate>) -> Result<bool, DatabaseError> {
         let mut tx = self.0.ports.metadata.write()?;
         let removed = tx.stars().remove(access.database().id, access.who().id)?;
@@ -40,7 +40,7 @@ impl<'a> Stars<'a> {
     /// Returns `true` if the caller has starred the database.
     ///
     /// # Errors
-    /// [`DatabaseError::Fault`].
+    /// [`DatabaseError::Port`].
     pub fn is_starred<L: Level>(&self, access: &DatabaseAccess<L>) -> Result<bool, DatabaseError> {
         let Some(user) = access.caller().user() else { return Ok(false) };
         Ok(self.0.ports.metadata.read()?.stars().get(access.database().id, user.id)?.is_some())
@@ -49,7 +49,7 @@ impl<'a> Stars<'a> {
     /// Returns up to `limit` stars of a database whose users' lower-case names follow `after`, in order of these names.
     ///
     /// # Errors
-    /// [`DatabaseError::Fault`].
+    /// [`DatabaseError::Port`].
     pub fn list<L: Level>(
         &self,
         access: &DatabaseAccess<L>,

@@ -63,7 +63,7 @@ impl<'a> Tags<'a> {
     /// Returns up to `limit` tags whose names follow `after`, in byte order of their names.
     ///
     /// # Errors
-    /// [`RefError::Fault`].
+    /// [`RefError::Port`].
     pub fn list<L: Level>(
         &self,
         access: &DatabaseAccess<L>,

@@ -7,7 +7,7 @@ use branchyard_auth::{HashedToken, PlainToken};
 
 use super::{IdempotencyRecord, Inner, idempotency};
 use crate::entities::{LastUse, Token, User};
-use crate::errors::{Fault, TokenError};
+use crate::errors::{PortError, TokenError};
 use crate::values::{TokenExpiry, TokenId, TokenName};
 
 /// A new token with its secret, which is readable only now.
@@ -71,7 +71,7 @@ impl<'a> Tokens<'a> {
     /// Returns up to `limit` tokens of a user, newest first, starting after `after`.
     ///
     /// # Errors
-    /// [`TokenError::Fault`].
+    /// [`TokenError::Port`].
     pub fn list(&self, user: &User, after: Option<TokenId>, limit: usize) -> Result<Vec<Token>, TokenError> {
         Ok(self.0.ports.metadata.read()?.tokens().list(user.id, after, limit)?)
     }
@@ -91,10 +91,10 @@ impl<'a> Tokens<'a> {
     /// Returns a token and its user, or `None` if the token is unknown, deleted or expired.
     ///
     /// # Errors
-    /// [`Fault`] if the store fails.
-    pub fn check(&self, hash: &HashedToken) -> Result<Option<(Token, Arc<User>)>, Fault> {
+    /// [`PortError`] if the store fails.
+    pub fn check(&self, hash: &HashedToken) -> Result<Option<(Token, Arc<User>)>, PortError> {
         let metadata = self.0.ports.metadata.as_ref();
-        let look = || -> Result<_, Fault> {
+        let look = || -> Result<_, PortError> {
             let found = metadata.read()?.tokens().by_hash(hash)?;
             Ok(found.map(|(token, user)| (token, Arc::new(user))))
         };
@@ -115,8 +115,8 @@ impl<'a> Tokens<'a> {
     /// Records the last use of a token. Callers do this in batches, off the request path.
     ///
     /// # Errors
-    /// [`Fault`] if the store fails.
-    pub fn touch(&self, id: TokenId, last_use: &LastUse) -> Result<(), Fault> {
+    /// [`PortError`] if the store fails.
+    pub fn touch(&self, id: TokenId, last_use: &LastUse) -> Result<(), PortError> {
         let mut tx = self.0.ports.metadata.write()?;
         tx.tokens().touch(id, last_use)?;
         tx.commit(Durability::Synced)?;

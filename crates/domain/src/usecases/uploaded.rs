@@ -8,7 +8,7 @@ use super::imports::{self, Imports};
 use super::{CompletedPart, NewImport, StoredFile};
 use crate::access::{DatabaseAccess, Write};
 use crate::entities::{Cell, FileType, ImportMode, Operation, RowProblem, Upload};
-use crate::errors::{Fault, ImportError};
+use crate::errors::{ImportError, PortError};
 use crate::ports::{Durability, FormatError, FormatInput, InferredColumn, ReadSeek, TargetColumn};
 use crate::values::UploadId;
 
@@ -158,7 +158,7 @@ impl Imports<'_> {
                 Ok(Preview::Refused { detail, problems })
             }
             Err(FormatError::Io(_)) if deadline.left().is_zero() => Ok(Preview::TooSlow),
-            Err(error @ FormatError::Io(_)) => Err(Fault::from(error).into()),
+            Err(error @ FormatError::Io(_)) => Err(PortError::from(error).into()),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use branchyard_domain::access::{Admin, Caller, Participate, Write};
 use branchyard_domain::entities::{ActivityKind, FailureKind, Operation, OperationStatus, Role, Visibility, Work};
-use branchyard_domain::errors::{Fault, OperationError};
+use branchyard_domain::errors::{OperationError, PortError};
 use branchyard_domain::ports::{Durability, LeaseTurn, Metadata as _, OperationFilter, OperationState};
 use branchyard_domain::usecases::{EditDatabase, IdempotencyRecord, Limits, News, SqlWrite};
 
@@ -150,7 +150,7 @@ fn one_key_one_effect() {
     let saved = || world.hub.databases().saved_answer(user(&world.ada).id, "POST /x", "k").unwrap();
     let answer = saved().unwrap();
     assert_eq!((answer.answer, answer.request_hash), (first.id.to_string().into_bytes(), [7; 32]));
-    assert!(matches!(run(), Err(OperationError::Fault(Fault::KeyTaken))));
+    assert!(matches!(run(), Err(OperationError::Port(PortError::KeyTaken))));
     world.work();
     assert_eq!(world.hub.operations().list(&access, OperationFilter::default(), None, 10).unwrap().len(), 2);
     assert_eq!(world.rows("main"), ["1|one", "2|two"]);

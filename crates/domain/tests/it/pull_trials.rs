@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use branchyard_domain::access::Participate;
 use branchyard_domain::entities::{Conflict, Pull};
-use branchyard_domain::errors::{Fault, PullError};
+use branchyard_domain::errors::{PortError, PullError};
 use branchyard_domain::ports::{Engine as _, EngineError, Metadata as _};
 use branchyard_domain::usecases::{Limits, PullEdges, Refreshed};
 use branchyard_domain::values::CommitHash;
@@ -40,7 +40,7 @@ impl DomainHarness {
 }
 
 fn is_busy(conflicts: &Result<Vec<Conflict>, PullError>) -> bool {
-    matches!(conflicts, Err(PullError::Fault(Fault::Engine(EngineError::Busy))))
+    matches!(conflicts, Err(PullError::Port(PortError::Engine(EngineError::Busy))))
 }
 
 /// Creates a hub with a row that `work` and `main` change differently. Conflicts are found only in the background.

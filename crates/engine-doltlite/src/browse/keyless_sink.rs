@@ -1,6 +1,7 @@
 //! The sink that passes on the rows of a page and records the positions of the first and last row.
 
-use branchyard_domain::ports::{Column, Flow, RowSink, Selected, Selection, ValueRef};
+use branchyard_domain::ports::{Column, RowSink, Selected, Selection, ValueRef};
+use std::ops::ControlFlow;
 
 use super::order::ScanOrder;
 use crate::cells;
@@ -44,23 +45,23 @@ impl<'a> KeylessSink<'a> {
 }
 
 impl RowSink for KeylessSink<'_> {
-    fn columns(&mut self, columns: &[Column]) -> Flow {
+    fn columns(&mut self, columns: &[Column]) -> ControlFlow<()> {
         if std::mem::replace(&mut self.is_described, true) {
-            return Flow::Continue;
+            return ControlFlow::Continue(());
         }
         let flow = self.sink.columns(columns.get(self.before..).unwrap_or_default());
-        self.is_stopped = flow == Flow::Stop;
+        self.is_stopped = flow.is_break();
         flow
     }
 
-    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+    fn row(&mut self, row: &[ValueRef<'_>]) -> ControlFlow<()> {
         if self.skip > 0 {
             self.skip -= 1;
-            return Flow::Continue;
+            return ControlFlow::Continue(());
         }
         if self.left == 0 {
             self.selected.more = true;
-            return Flow::Stop;
+            return ControlFlow::Break(());
         }
         self.left -= 1;
         if let Some(place) = &self.place {
@@ -69,7 +70,7 @@ impl RowSink for KeylessSink<'_> {
             self.selected.last = Some(place);
         }
         let flow = self.sink.row(row.get(self.before..).unwrap_or_default());
-        self.is_stopped = flow == Flow::Stop;
+        self.is_stopped = flow.is_break();
         flow
     }
 }

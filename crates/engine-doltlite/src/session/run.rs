@@ -1,5 +1,6 @@
 //! Runs one statement of a session.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use branchyard_domain::ports::{
@@ -276,8 +277,8 @@ fn rows(
         let mut hiding = WithoutFiles(sink);
         let sink: &mut dyn RowSink = if kind.seen.lists_files { &mut hiding } else { hiding.0 };
         match running.timed.stopped(|| sink.columns(&columns)) {
-            branchyard_domain::ports::Flow::Stop => Ok(()),
-            branchyard_domain::ports::Flow::Continue => {
+            ControlFlow::Break(()) => Ok(()),
+            ControlFlow::Continue(()) => {
                 read::give_rows(statement, columns.len(), running.timed, running.allowance, sink)
             }
         }

@@ -1,17 +1,18 @@
 //! Sinks between the rows of the engine and the sink of the caller.
 
-use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
+use branchyard_domain::ports::{Column, RowSink, ValueRef};
+use std::ops::ControlFlow;
 
 /// A sink that discards all rows.
 pub(super) struct DiscardRows;
 
 impl RowSink for DiscardRows {
-    fn columns(&mut self, _: &[Column]) -> Flow {
-        Flow::Continue
+    fn columns(&mut self, _: &[Column]) -> ControlFlow<()> {
+        ControlFlow::Continue(())
     }
 
-    fn row(&mut self, _: &[ValueRef<'_>]) -> Flow {
-        Flow::Continue
+    fn row(&mut self, _: &[ValueRef<'_>]) -> ControlFlow<()> {
+        ControlFlow::Continue(())
     }
 }
 
@@ -19,14 +20,14 @@ impl RowSink for DiscardRows {
 pub(super) struct WithoutFiles<'a>(pub(super) &'a mut dyn RowSink);
 
 impl RowSink for WithoutFiles<'_> {
-    fn columns(&mut self, columns: &[Column]) -> Flow {
+    fn columns(&mut self, columns: &[Column]) -> ControlFlow<()> {
         self.0.columns(columns)
     }
 
-    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+    fn row(&mut self, row: &[ValueRef<'_>]) -> ControlFlow<()> {
         match row {
             [number, name, _] => self.0.row(&[*number, *name, ValueRef::Text(b"")]),
-            _ => Flow::Stop,
+            _ => ControlFlow::Break(()),
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Creating, reading, writing and copying databases.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use branchyard_domain::entities::{Cell, Signature};
-use branchyard_domain::ports::{CancellationToken, Column, Engine, EngineError, Flow, ReadQuery, RowSink, ValueRef};
+use branchyard_domain::ports::{CancellationToken, Column, Engine, EngineError, ReadQuery, RowSink, ValueRef};
 use branchyard_domain::values::{CommitHash, Timestamp};
 use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions, Long, WatchedCall, YieldHook};
 
@@ -190,14 +191,14 @@ fn determinism() {
 struct FirstOnly(u32);
 
 impl RowSink for FirstOnly {
-    fn columns(&mut self, _: &[branchyard_domain::ports::Column]) -> Flow {
-        Flow::Continue
+    fn columns(&mut self, _: &[branchyard_domain::ports::Column]) -> ControlFlow<()> {
+        ControlFlow::Continue(())
     }
 
-    fn row(&mut self, _: &[ValueRef<'_>]) -> Flow {
+    fn row(&mut self, _: &[ValueRef<'_>]) -> ControlFlow<()> {
         self.0 += 1;
         thread::sleep(std::time::Duration::from_millis(600));
-        if self.0 == 2 { Flow::Stop } else { Flow::Continue }
+        if self.0 == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 
@@ -236,23 +237,23 @@ struct Strict {
 }
 
 impl YieldHook for Strict {
-    fn begin(&self, shape: u64, _: &CancellationToken) -> Flow {
+    fn begin(&self, shape: u64, _: &CancellationToken) -> ControlFlow<()> {
         self.shape.store(shape, Ordering::Relaxed);
-        if self.refused.load(Ordering::Relaxed) == shape { Flow::Stop } else { Flow::Continue }
+        if self.refused.load(Ordering::Relaxed) == shape { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    fn go_on(&self, _: &CancellationToken) -> Flow {
+    fn go_on(&self, _: &CancellationToken) -> ControlFlow<()> {
         // Waiting in the hook does not count against the time limit.
         thread::sleep(Duration::from_millis(1_000));
         if self.asked.fetch_add(1, Ordering::Relaxed) < 2 {
-            return Flow::Continue;
+            return ControlFlow::Continue(());
         }
         self.refused.store(self.shape.load(Ordering::Relaxed), Ordering::Relaxed);
-        Flow::Stop
+        ControlFlow::Break(())
     }
 
-    fn pause(&self) -> Flow {
-        Flow::Continue
+    fn pause(&self) -> ControlFlow<()> {
+        ControlFlow::Continue(())
     }
 
     fn call(&self) -> Option<Arc<dyn WatchedCall>> {
@@ -301,19 +302,19 @@ impl WatchedCall for Silences {
 }
 
 impl YieldHook for Counting {
-    fn begin(&self, _: u64, _: &CancellationToken) -> Flow {
-        Flow::Continue
+    fn begin(&self, _: u64, _: &CancellationToken) -> ControlFlow<()> {
+        ControlFlow::Continue(())
     }
 
-    fn go_on(&self, _: &CancellationToken) -> Flow {
+    fn go_on(&self, _: &CancellationToken) -> ControlFlow<()> {
         // Waiting in the hook is not silence.
         thread::sleep(Duration::from_millis(100));
-        Flow::Continue
+        ControlFlow::Continue(())
     }
 
-    fn pause(&self) -> Flow {
+    fn pause(&self) -> ControlFlow<()> {
         self.pauses.fetch_add(1, Ordering::Relaxed);
-        Flow::Stop
+        ControlFlow::Break(())
     }
 
     fn call(&self) -> Option<Arc<dyn WatchedCall>> {
@@ -371,13 +372,13 @@ fn a_call_that_waits_for_memory_says_so_and_may_be_refused() {
 struct OnRow<F>(F);
 
 impl<F: FnMut()> RowSink for OnRow<F> {
-    fn columns(&mut self, _: &[Column]) -> Flow {
-        Flow::Continue
+    fn columns(&mut self, _: &[Column]) -> ControlFlow<()> {
+        ControlFlow::Continue(())
     }
 
-    fn row(&mut self, _: &[ValueRef<'_>]) -> Flow {
+    fn row(&mut self, _: &[ValueRef<'_>]) -> ControlFlow<()> {
         (self.0)();
-        Flow::Continue
+        ControlFlow::Continue(())
     }
 }
 

@@ -1,12 +1,13 @@
 //! The limits of user statements and of stored expressions: time, memory and nesting.
 
+use std::ops::ControlFlow;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use branchyard_domain::entities::{Cell, Change};
 use branchyard_domain::ports::{
-    Arguments, CancellationToken, Column, Engine as _, EngineError, Flow, MergeJob, MergeOutcome, ReadQuery, RowPage,
+    Arguments, CancellationToken, Column, Engine as _, EngineError, MergeJob, MergeOutcome, ReadQuery, RowPage,
     RowSink, SessionCaller, SessionEngine as _, SessionError, SessionRequest, SqlFailure, SqlPower, StatementBounds,
     ValueRef,
 };
@@ -279,14 +280,14 @@ struct Paused {
 }
 
 impl RowSink for Paused {
-    fn columns(&mut self, _: &[Column]) -> Flow {
-        Flow::Continue
+    fn columns(&mut self, _: &[Column]) -> ControlFlow<()> {
+        ControlFlow::Continue(())
     }
 
-    fn row(&mut self, _: &[ValueRef<'_>]) -> Flow {
+    fn row(&mut self, _: &[ValueRef<'_>]) -> ControlFlow<()> {
         self.begun.send(()).unwrap();
         self.go_on.recv().unwrap();
-        Flow::Stop
+        ControlFlow::Break(())
     }
 }
 

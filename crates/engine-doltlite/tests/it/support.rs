@@ -1,10 +1,11 @@
 //! A harness for tests: a folder, an engine, and shortcuts to use it.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use branchyard_domain::entities::{Cell, Signature};
 use branchyard_domain::ports::{
-    Column, Engine, EngineError, Flow, MergeOutcome, ReadQuery, RowSink, SqlFailure, ValueRef, WriteJob,
+    Column, Engine, EngineError, MergeOutcome, ReadQuery, RowSink, SqlFailure, ValueRef, WriteJob,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId, Timestamp};
 use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions};
@@ -33,14 +34,14 @@ pub(crate) struct Taken {
 }
 
 impl RowSink for Taken {
-    fn columns(&mut self, columns: &[Column]) -> Flow {
+    fn columns(&mut self, columns: &[Column]) -> ControlFlow<()> {
         self.columns = columns.to_vec();
-        Flow::Continue
+        ControlFlow::Continue(())
     }
 
-    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+    fn row(&mut self, row: &[ValueRef<'_>]) -> ControlFlow<()> {
         self.rows.push(row.iter().map(cell).collect());
-        Flow::Continue
+        ControlFlow::Continue(())
     }
 }
 

@@ -1,9 +1,10 @@
+use std::ops::ControlFlow;
 use std::sync::Barrier;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use branchyard_domain::ports::{CancellationToken, Flow};
+use branchyard_domain::ports::CancellationToken;
 use tokio::runtime::{Builder, Runtime};
 
 use super::{Joining, SlowQueryLimits, SlowQueryScheduler, idle, run};
@@ -50,7 +51,7 @@ fn a_long_call_leaves_its_place_to_the_next() {
     let (lane, pool) = (lane(1, 1), pool());
     run(place(&pool), || {
         assert_eq!(pool.load().busy, 1);
-        assert_eq!(lane.go_on(&CancellationToken::default()), Flow::Continue);
+        assert_eq!(lane.go_on(&CancellationToken::default()), ControlFlow::Continue(()));
         assert_eq!(pool.load().busy, 0);
     });
     assert!(is_empty(&lane));
@@ -60,9 +61,9 @@ fn a_long_call_leaves_its_place_to_the_next() {
 fn calls_past_the_limit_are_refused_at_once() {
     let lane = lane(1, 1);
     call(|| {
-        assert_eq!(lane.go_on(&CancellationToken::default()), Flow::Continue);
+        assert_eq!(lane.go_on(&CancellationToken::default()), ControlFlow::Continue(()));
         let refused = thread::scope(|scope| scope.spawn(|| call(|| lane.go_on(&CancellationToken::default()))).join());
-        assert_eq!(refused.unwrap(), Flow::Stop);
+        assert_eq!(refused.unwrap(), ControlFlow::Break(()));
     });
 }
 
@@ -70,13 +71,13 @@ fn calls_past_the_limit_are_refused_at_once() {
 fn a_first_turn_that_does_not_come_in_time_is_refused_and_an_unwanted_call_ends() {
     let lane = lane(1, 8);
     call(|| {
-        assert_eq!(lane.go_on(&CancellationToken::default()), Flow::Continue);
+        assert_eq!(lane.go_on(&CancellationToken::default()), ControlFlow::Continue(()));
         let late = thread::scope(|scope| scope.spawn(|| call(|| lane.go_on(&CancellationToken::default()))).join());
-        assert_eq!(late.unwrap(), Flow::Stop);
+        assert_eq!(late.unwrap(), ControlFlow::Break(()));
         let canceled = CancellationToken::default();
         canceled.cancel();
         let unwanted = thread::scope(|scope| scope.spawn(|| call(|| lane.go_on(&canceled))).join());
-        assert_eq!(unwanted.unwrap(), Flow::Stop);
+        assert_eq!(unwanted.unwrap(), ControlFlow::Break(()));
     });
     assert!(is_empty(&lane));
 }
@@ -87,7 +88,7 @@ fn long_calls_take_turns_and_one_that_waits_for_its_client_holds_up_nobody() {
     let (entered, was_entered) = mpsc::channel();
     thread::scope(|scope| {
         call(|| {
-            assert_eq!(lane.go_on(&CancellationToken::default()), Flow::Continue);
+            assert_eq!(lane.go_on(&CancellationToken::default()), ControlFlow::Continue(()));
             scope.spawn(|| {
                 call(|| {
                     entered.send(lane.go_on(&CancellationToken::default())).unwrap();
@@ -96,11 +97,11 @@ fn long_calls_take_turns_and_one_that_waits_for_its_client_holds_up_nobody() {
                         thread::yield_now();
                     }
                     thread::sleep(Duration::from_millis(2));
-                    assert_eq!(idle(|| lane.go_on(&CancellationToken::default())), Flow::Continue);
+                    assert_eq!(idle(|| lane.go_on(&CancellationToken::default())), ControlFlow::Continue(()));
                 });
             });
-            idle(|| assert_eq!(was_entered.recv().unwrap(), Flow::Continue));
-            assert_eq!(lane.go_on(&CancellationToken::default()), Flow::Continue);
+            idle(|| assert_eq!(was_entered.recv().unwrap(), ControlFlow::Continue(())));
+            assert_eq!(lane.go_on(&CancellationToken::default()), ControlFlow::Continue(()));
         });
     });
     assert!(is_empty(&lane));
@@ -108,7 +109,7 @@ fn long_calls_take_turns_and_one_that_waits_for_its_client_holds_up_nobody() {
 
 #[test]
 fn what_did_not_come_through_a_pool_goes_on() {
-    assert_eq!(lane(0, 0).go_on(&CancellationToken::default()), Flow::Continue);
+    assert_eq!(lane(0, 0).go_on(&CancellationToken::default()), ControlFlow::Continue(()));
 }
 
 #[test]
@@ -117,10 +118,10 @@ fn a_call_is_short_until_it_has_computed_for_so_long() {
     let (lane, pool) = (SlowQueryScheduler::new(sizes), pool());
     run(place(&pool), || {
         thread::sleep(Duration::from_millis(30));
-        assert_eq!(lane.go_on(&CancellationToken::default()), Flow::Continue);
+        assert_eq!(lane.go_on(&CancellationToken::default()), ControlFlow::Continue(()));
         assert_eq!(pool.load().busy, 1, "it slept");
         compute(Duration::from_millis(20));
-        assert_eq!(lane.go_on(&CancellationToken::default()), Flow::Continue);
+        assert_eq!(lane.go_on(&CancellationToken::default()), ControlFlow::Continue(()));
         assert_eq!(pool.load().busy, 0);
     });
 }
@@ -142,22 +143,22 @@ fn calls_with_statements_alike_become_long_ones_together() {
     thread::scope(|scope| {
         scope.spawn(|| {
             call(|| {
-                lane.begin(SLOW, &nobody);
+                _ = lane.begin(SLOW, &nobody);
                 compute(after / 2);
-                assert_eq!(lane.go_on(&nobody), Flow::Continue);
+                assert_eq!(lane.go_on(&nobody), ControlFlow::Continue(()));
                 begun.wait();
                 go_on.wait();
-                assert_eq!(lane.go_on(&nobody), Flow::Continue);
+                assert_eq!(lane.go_on(&nobody), ControlFlow::Continue(()));
                 assert_eq!(lane.lock().calls, 2, "the like of it has become a long one");
                 seen.wait();
             });
         });
         begun.wait();
         call(|| {
-            lane.begin(SLOW, &nobody);
+            _ = lane.begin(SLOW, &nobody);
             compute(after / 2);
             assert_eq!(lane.lock().calls, 0);
-            assert_eq!(lane.go_on(&nobody), Flow::Continue);
+            assert_eq!(lane.go_on(&nobody), ControlFlow::Continue(()));
             assert_eq!(lane.lock().calls, 1);
             go_on.wait();
             seen.wait();
@@ -172,16 +173,16 @@ fn a_statement_like_one_that_took_long_is_a_long_one_from_its_beginning() {
     const OTHER: u64 = 2;
     let (lane, nobody) = (lane(1, 1), CancellationToken::default());
     let begin = |shape| call(|| lane.begin(shape, &nobody));
-    assert_eq!(begin(SLOW), Flow::Continue);
+    assert_eq!(begin(SLOW), ControlFlow::Continue(()));
     call(|| {
-        assert_eq!(lane.begin(SLOW, &nobody), Flow::Continue);
+        assert_eq!(lane.begin(SLOW, &nobody), ControlFlow::Continue(()));
         assert_eq!(lane.lock().calls, 0, "nothing is known about it");
-        assert_eq!(lane.go_on(&nobody), Flow::Continue);
+        assert_eq!(lane.go_on(&nobody), ControlFlow::Continue(()));
         let (slow, other) =
             thread::scope(|scope| (scope.spawn(|| begin(SLOW)).join(), scope.spawn(|| begin(OTHER)).join()));
-        assert_eq!((slow.unwrap(), other.unwrap()), (Flow::Stop, Flow::Continue));
+        assert_eq!((slow.unwrap(), other.unwrap()), (ControlFlow::Break(()), ControlFlow::Continue(())));
     });
-    assert_eq!(begin(SLOW), Flow::Continue, "there is room again");
+    assert_eq!(begin(SLOW), ControlFlow::Continue(()), "there is room again");
     assert!(is_empty(&lane));
 }
 
@@ -193,7 +194,7 @@ fn who_would_wait_too_long_for_a_first_turn_is_refused_at_once() {
         let canceled = CancellationToken::default();
         let computing = [lane.join(Joining::InTurn), lane.join(Joining::InTurn)].map(|stay| {
             let mut stay = stay.expect("a place is free");
-            assert_eq!(stay.take_turn(&canceled), Flow::Continue);
+            assert_eq!(stay.take_turn(&canceled), ControlFlow::Continue(()));
             stay
         });
         let waiting: Vec<_> = std::iter::from_fn(|| lane.join(Joining::InTurn)).take(64).collect();
@@ -243,7 +244,7 @@ fn a_long_call_gives_way_to_short_ones_at_the_processor_and_the_next_call_does_n
     let priority = || rustix::process::getpriority_process(None).unwrap();
     let long = pool.run(CALLER, move || {
         let before = priority();
-        assert_eq!(lane.go_on(&CancellationToken::default()), Flow::Continue);
+        assert_eq!(lane.go_on(&CancellationToken::default()), ControlFlow::Continue(()));
         (before, priority())
     });
     let (before, during) = runtime().block_on(long).unwrap();
@@ -266,7 +267,7 @@ fn a_call_that_does_not_ask_is_made_a_long_one() {
             assert_eq!(lane.lock().calls, 1, "there are as many as there may be");
         });
         call.make_long();
-        assert_eq!(lane.go_on(&CancellationToken::default()), Flow::Continue, "it has its turn");
+        assert_eq!(lane.go_on(&CancellationToken::default()), ControlFlow::Continue(()), "it has its turn");
         watched = Some(call);
     });
     assert!(is_empty(&lane));
@@ -284,17 +285,17 @@ fn run_beside(work: impl FnOnce() + Send) {
 fn a_call_that_waits_for_memory_leaves_its_place_and_asks_for_a_turn_afterwards() {
     let (lane, pool) = (lane(1, 1), pool());
     run(place(&pool), || {
-        assert_eq!(lane.pause(), Flow::Continue);
+        assert_eq!(lane.pause(), ControlFlow::Continue(()));
         assert_eq!(pool.load().busy, 0);
         assert_eq!(counts(&lane), (1, 0));
-        run_beside(|| assert_eq!(lane.pause(), Flow::Stop, "too many wait"));
-        assert_eq!(lane.go_on(&CancellationToken::default()), Flow::Continue);
+        run_beside(|| assert_eq!(lane.pause(), ControlFlow::Break(()), "too many wait"));
+        assert_eq!(lane.go_on(&CancellationToken::default()), ControlFlow::Continue(()));
         assert_eq!(lane.lock().computing, 1);
-        assert_eq!(lane.pause(), Flow::Continue, "it ends its turn");
+        assert_eq!(lane.pause(), ControlFlow::Continue(()), "it ends its turn");
         assert_eq!(lane.lock().computing, 0);
     });
     assert!(is_empty(&lane));
-    assert_eq!(lane.pause(), Flow::Continue, "what did not come through a pool may wait");
+    assert_eq!(lane.pause(), ControlFlow::Continue(()), "what did not come through a pool may wait");
 }
 
 #[cfg(target_os = "linux")]

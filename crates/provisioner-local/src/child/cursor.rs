@@ -1,12 +1,13 @@
 //! `POST v3/cursor`: the rows of a batch, streamed as they are computed.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use actix_web::rt::task::spawn_blocking;
 use branchyard_deployments::ports::SqlCaller;
 use branchyard_deployments::values::Setting;
-use branchyard_domain::ports::{CancellationToken, Flow};
+use branchyard_domain::ports::CancellationToken;
 use branchyard_domain::values::DatabaseId;
 use bytes::Bytes;
 use serde_json::json;
@@ -73,10 +74,10 @@ struct LinePieces {
 }
 
 impl LinePieces {
-    fn send(&mut self) -> Flow {
+    fn send(&mut self) -> ControlFlow<()> {
         self.sent_at = Instant::now();
         if self.is_gone {
-            return Flow::Stop;
+            return ControlFlow::Break(());
         }
         let piece = Bytes::from(std::mem::take(&mut self.gathered));
         if let Err(mpsc::error::TrySendError::Full(piece)) = self.sender.try_send(piece) {
@@ -87,7 +88,7 @@ impl LinePieces {
             self.is_gone = !matches!(sent, Ok(Ok(())));
         }
         self.is_gone |= self.sender.is_closed();
-        if self.is_gone { Flow::Stop } else { Flow::Continue }
+        if self.is_gone { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     /// Sends the remaining lines. If no piece was sent yet, `first` goes before them.
@@ -97,17 +98,17 @@ impl LinePieces {
             self.gathered.extend_from_slice(&rest);
         }
         if !self.gathered.is_empty() {
-            self.send();
+            _ = self.send();
         }
     }
 }
 
 impl LineSink for LinePieces {
-    fn line(&mut self, line: Vec<u8>) -> Flow {
+    fn line(&mut self, line: Vec<u8>) -> ControlFlow<()> {
         let is_row = line.starts_with(br#"{"type":"row""#);
         self.gathered.extend_from_slice(&line);
         if self.gathered.len() < PIECE && !(is_row && self.sent_at.elapsed() >= SOON) {
-            return Flow::Continue;
+            return ControlFlow::Continue(());
         }
         if let Some(first) = self.early.take() {
             let rest = std::mem::replace(&mut self.gathered, first);

@@ -1,7 +1,8 @@
 //! Results of statements as JSON, written row by row.
 
-use branchyard_domain::ports::{Column, Flow, RowSink, StatementReport, ValueRef};
+use branchyard_domain::ports::{Column, RowSink, StatementReport, ValueRef};
 use serde_json::json;
+use std::ops::ControlFlow;
 
 use super::errors::StatementError;
 use super::values::{append, write};
@@ -39,9 +40,9 @@ impl Collector {
         Self { columns: b"[]".to_vec(), rows: Vec::new(), count: 0, budget, want_rows, is_too_large: false }
     }
 
-    fn within(&mut self) -> Flow {
+    fn within(&mut self) -> ControlFlow<()> {
         self.is_too_large |= self.columns.len() + self.rows.len() > self.budget;
-        if self.is_too_large { Flow::Stop } else { Flow::Continue }
+        if self.is_too_large { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     /// Returns the result of a completed statement as JSON.
@@ -67,16 +68,16 @@ impl Collector {
 }
 
 impl RowSink for Collector {
-    fn columns(&mut self, columns: &[Column]) -> Flow {
+    fn columns(&mut self, columns: &[Column]) -> ControlFlow<()> {
         self.columns.clear();
         columns_json(columns, &mut self.columns);
         self.within()
     }
 
-    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+    fn row(&mut self, row: &[ValueRef<'_>]) -> ControlFlow<()> {
         self.count += 1;
         if !self.want_rows {
-            return Flow::Continue;
+            return ControlFlow::Continue(());
         }
         if !self.rows.is_empty() {
             self.rows.push(b',');
@@ -88,7 +89,7 @@ impl RowSink for Collector {
 
 /// A receiver of the lines of a cursor's answer. Each line ends with a newline.
 pub(crate) trait LineSink {
-    fn line(&mut self, line: Vec<u8>) -> Flow;
+    fn line(&mut self, line: Vec<u8>) -> ControlFlow<()>;
 }
 
 /// Writes a step of a cursor as lines.
@@ -103,29 +104,29 @@ impl<'a> StepLines<'a> {
         Self { step, want_rows, lines }
     }
 
-    pub(crate) fn end(self, report: &StatementReport) -> Flow {
+    pub(crate) fn end(self, report: &StatementReport) -> ControlFlow<()> {
         let last = report.last_insert_rowid.map(|id| id.to_string());
         let entry = json!({"type": "step_end", "affected_row_count": report.rows_affected, "last_insert_rowid": last});
         self.lines.line(line(&entry))
     }
 
-    pub(crate) fn fail(self, error: &StatementError) -> Flow {
+    pub(crate) fn fail(self, error: &StatementError) -> ControlFlow<()> {
         let entry = json!({"type": "step_error", "step": self.step, "error": error_json(error)});
         self.lines.line(line(&entry))
     }
 }
 
 impl RowSink for StepLines<'_> {
-    fn columns(&mut self, columns: &[Column]) -> Flow {
+    fn columns(&mut self, columns: &[Column]) -> ControlFlow<()> {
         let mut out = format!(r#"{{"type":"step_begin","step":{},"cols":"#, self.step).into_bytes();
         columns_json(columns, &mut out);
         out.extend_from_slice(b"}\n");
         self.lines.line(out)
     }
 
-    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+    fn row(&mut self, row: &[ValueRef<'_>]) -> ControlFlow<()> {
         if !self.want_rows {
-            return Flow::Continue;
+            return ControlFlow::Continue(());
         }
         let mut out = br#"{"type":"row","row":"#.to_vec();
         row_json(row, &mut out);

@@ -1,12 +1,13 @@
 //! In-memory sessions with a language of their own: each statement is one word that determines its outcome.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use branchyard_domain::entities::Signature;
 use branchyard_domain::ports::{
-    Arguments, BranchHead, Column, EngineError, Flow, RowSink, Session, SessionEngine, SessionError, SessionRequest,
+    Arguments, BranchHead, Column, EngineError, RowSink, Session, SessionEngine, SessionError, SessionRequest,
     StatementBounds, StatementDescription, StatementReport, ValueRef,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId};
@@ -45,8 +46,8 @@ impl Session for FakeSession {
         let word = skip_to_statement(sql).trim_end_matches(';').to_ascii_lowercase();
         match word.as_str() {
             word @ ("one" | "big") => {
-                if sink.columns(&[column(word)]) == Flow::Continue {
-                    sink.row(&[ValueRef::Text(if word == "one" { b"1" } else { long.as_bytes() })]);
+                if sink.columns(&[column(word)]).is_continue() {
+                    _ = sink.row(&[ValueRef::Text(if word == "one" { b"1" } else { long.as_bytes() })]);
                 }
             }
             "write" | "shrink" if !bounds.has_turn => {
@@ -78,11 +79,11 @@ impl Session for FakeSession {
     fn step(&mut self, sql: &str, bounds: &StatementBounds) -> Result<(usize, StatementReport), SessionError> {
         struct DiscardAnswer;
         impl RowSink for DiscardAnswer {
-            fn columns(&mut self, _: &[Column]) -> Flow {
-                Flow::Continue
+            fn columns(&mut self, _: &[Column]) -> ControlFlow<()> {
+                ControlFlow::Continue(())
             }
-            fn row(&mut self, _: &[ValueRef<'_>]) -> Flow {
-                Flow::Continue
+            fn row(&mut self, _: &[ValueRef<'_>]) -> ControlFlow<()> {
+                ControlFlow::Continue(())
             }
         }
         let length = sql.find(';').map_or(sql.len(), |at| at + 1);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{
-    Arguments, CancellationToken, Flow, RowSink, SessionEngine, SessionError, StatementBounds, StatementReport,
+    Arguments, CancellationToken, RowSink, SessionEngine, SessionError, StatementBounds, StatementReport,
 };
 use branchyard_sqlite_lexer::ends_transaction;
 use serde_json::json;
@@ -374,7 +374,7 @@ impl CursorRun {
                 }
             };
             self.run.push(Some(outcome));
-            if flow == Flow::Stop {
+            if flow.is_break() {
                 break;
             }
         }

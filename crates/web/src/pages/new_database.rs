@@ -2,7 +2,7 @@
 
 use askama::Template;
 use branchyard_domain::entities::Visibility;
-use branchyard_domain::errors::{DatabaseError, Fault};
+use branchyard_domain::errors::{DatabaseError, PortError};
 use branchyard_domain::usecases::NewDatabase;
 use branchyard_domain::values::{DatabaseName, Description};
 
@@ -62,11 +62,11 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
     };
     let owner = posted.form.line("owner");
     let made = posted
-        .write(move |hub| -> Result<_, Fault> {
+        .write(move |hub| -> Result<_, PortError> {
             let wanted = NewDatabase { owner, name, visibility, description: Some(description), default_branch: None };
             match hub.databases().create(&user, wanted, None) {
                 Ok(view) => Ok(Ok(view.database.locator)),
-                Err(DatabaseError::Fault(fault)) => Err(fault),
+                Err(DatabaseError::Port(fault)) => Err(fault),
                 Err(error @ DatabaseError::NameTaken(_)) => Ok(Err(("name", error.to_string()))),
                 Err(error @ DatabaseError::MayNotCreateFor(_)) => Ok(Err(("owner", error.to_string()))),
                 Err(error) => Ok(Err(("", error.to_string()))),

@@ -2,7 +2,7 @@
 
 use actix_web::http::StatusCode;
 use askama::Template;
-use branchyard_domain::errors::{Fault, SignInError};
+use branchyard_domain::errors::{PortError, SignInError};
 use branchyard_domain::usecases::SignUp;
 
 use crate::format;
@@ -54,11 +54,11 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
     }
     let client = posted.client();
     let opened = posted
-        .write(move |hub| -> Result<_, Fault> {
+        .write(move |hub| -> Result<_, PortError> {
             match hub.sessions().sign_in(&name, &password, client) {
                 Ok(opened) => Ok(Some(opened)),
                 Err(SignInError::Wrong) => Ok(None),
-                Err(SignInError::Fault(fault)) => Err(fault),
+                Err(SignInError::Port(fault)) => Err(fault),
             }
         })
         .await?;

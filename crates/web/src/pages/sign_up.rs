@@ -3,7 +3,7 @@
 use actix_web::http::StatusCode;
 use askama::Template;
 use branchyard_auth::PlainPassword;
-use branchyard_domain::errors::{Fault, PeopleError, SignUpError};
+use branchyard_domain::errors::{PeopleError, PortError, SignUpError};
 use branchyard_domain::usecases::Applicant;
 use branchyard_domain::values::{EmailAddress, OwnerName};
 
@@ -43,10 +43,10 @@ fn reason(error: &SignUpError) -> String {
 async fn admitted(visit: &PageContext, invitation: &str) -> Result<Admitted, crate::error_page::PageError> {
     let secret = Some(invitation.to_owned()).filter(|text| !text.is_empty());
     let checked = visit
-        .read(move |hub| -> Result<_, Fault> {
+        .read(move |hub| -> Result<_, PortError> {
             match hub.invitations().check(secret.as_deref()) {
                 Ok(invitation) => Ok(Ok(invitation.is_some_and(|invitation| invitation.is_admin))),
-                Err(SignUpError::Fault(fault)) => Err(fault),
+                Err(SignUpError::Port(fault)) => Err(fault),
                 Err(other) => Ok(Err(reason(&other))),
             }
         })
@@ -97,13 +97,13 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
     }
     let client = posted.client();
     let signed_up = posted
-        .write(move |hub| -> Result<_, Fault> {
+        .write(move |hub| -> Result<_, PortError> {
             let hashed = password.hash_from(&mut |buffer| hub.random(buffer));
-            let password = hashed.map_err(|_| Fault::Unsettled("a password could not be hashed"))?;
+            let password = hashed.map_err(|_| PortError::Unsettled("a password could not be hashed"))?;
             let secret = Some(invitation.as_str()).filter(|text| !text.is_empty());
             match hub.invitations().sign_up(Applicant { name, email, password }, secret) {
                 Ok(user) => Ok(Ok(hub.sessions().open(user, client)?)),
-                Err(SignUpError::Fault(fault) | SignUpError::People(PeopleError::Fault(fault))) => Err(fault),
+                Err(SignUpError::Port(fault) | SignUpError::People(PeopleError::Port(fault))) => Err(fault),
                 Err(SignUpError::People(people)) => Ok(Err(("name", people.to_string()))),
                 Err(other) => Ok(Err(("", reason(&other)))),
             }

@@ -1,6 +1,7 @@
 //! Statements on a deployment over Hrana, compared with the same statements on a session in this process.
 
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use branchyard_deployments::ports::{
 use branchyard_deployments::values::{DeploymentId, InstanceId, ServedName, Settings};
 use branchyard_domain::entities::{Cell, Signature};
 use branchyard_domain::ports::{
-    Arguments, CancellationToken, Column, Flow, RowSink, SessionCaller, SessionEngine as _, SessionRequest, SqlPower,
+    Arguments, CancellationToken, Column, RowSink, SessionCaller, SessionEngine as _, SessionRequest, SqlPower,
     StatementBounds, ValueRef,
 };
 use branchyard_domain::values::{AccountId, DatabaseId, Timestamp};
@@ -47,12 +48,12 @@ impl Authorizer for Everybody {
 struct Nowhere;
 
 impl RowSink for Nowhere {
-    fn columns(&mut self, _: &[Column]) -> Flow {
-        Flow::Continue
+    fn columns(&mut self, _: &[Column]) -> ControlFlow<()> {
+        ControlFlow::Continue(())
     }
 
-    fn row(&mut self, _: &[ValueRef<'_>]) -> Flow {
-        Flow::Continue
+    fn row(&mut self, _: &[ValueRef<'_>]) -> ControlFlow<()> {
+        ControlFlow::Continue(())
     }
 }
 

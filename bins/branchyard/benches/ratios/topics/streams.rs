@@ -3,9 +3,10 @@
 
 use std::fmt::Write as _;
 use std::io::Read as _;
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use branchyard_domain::ports::{Column, Engine as _, Flow, ReadQuery, RowSink, ValueRef};
+use branchyard_domain::ports::{Column, Engine as _, ReadQuery, RowSink, ValueRef};
 
 use crate::flags::Flags;
 use crate::harness::{BenchHarness, Server};
@@ -93,11 +94,11 @@ struct Lines {
 }
 
 impl RowSink for Lines {
-    fn columns(&mut self, _: &[Column]) -> Flow {
-        Flow::Continue
+    fn columns(&mut self, _: &[Column]) -> ControlFlow<()> {
+        ControlFlow::Continue(())
     }
 
-    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+    fn row(&mut self, row: &[ValueRef<'_>]) -> ControlFlow<()> {
         if self.text.len() > 256 << 10 {
             std::hint::black_box(&self.text);
             self.text.clear();
@@ -119,7 +120,7 @@ impl RowSink for Lines {
         }
         self.text.push('\n');
         self.lines += 1;
-        Flow::Continue
+        ControlFlow::Continue(())
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Stepped, Supervisor};
 use crate::entities::{Deployment, Instance, Metered};
 use crate::ports::{ProvisionError, Resolution, Sample};
-use branchyard_domain::errors::Fault;
+use branchyard_domain::errors::PortError;
 use branchyard_domain::values::Timestamp;
 
 /// Seconds between two proofs of life.
@@ -18,7 +18,7 @@ impl Supervisor<'_> {
         deployment: &Deployment,
         instance: &Instance,
         wait: Duration,
-    ) -> Result<Stepped, Fault> {
+    ) -> Result<Stepped, PortError> {
         let Some(handle) = &instance.handle else {
             self.found_gone(instance)?;
             return Ok(super::Next::Now.into());
@@ -27,12 +27,12 @@ impl Supervisor<'_> {
         match self.tend(deployment, instance) {
             // The next watch returns the end of the process.
             Ok(()) => Ok(stepped),
-            Err(Fault::External(fault)) if matches!(fault.cause(), Some(ProvisionError::Gone)) => Ok(stepped),
+            Err(PortError::External(fault)) if matches!(fault.cause(), Some(ProvisionError::Gone)) => Ok(stepped),
             Err(fault) => Err(fault),
         }
     }
 
-    fn tend(&self, deployment: &Deployment, instance: &Instance) -> Result<(), Fault> {
+    fn tend(&self, deployment: &Deployment, instance: &Instance) -> Result<(), PortError> {
         let Some(handle) = &instance.handle else { return Ok(()) };
         let now = self.0.now();
         let open = self.0.ports.store.read_deployments()?.ledger().current(instance.id, Metered::Compute)?;
@@ -58,7 +58,12 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    fn sample_at(&self, instance: &Instance, resolution: Resolution, at: Timestamp) -> Result<Option<Sample>, Fault> {
+    fn sample_at(
+        &self,
+        instance: &Instance,
+        resolution: Resolution,
+        at: Timestamp,
+    ) -> Result<Option<Sample>, PortError> {
         let found =
             self.0.ports.store.read_deployments()?.samples().list(instance.id, resolution, at, at.plus_seconds(1))?;
         Ok(found.into_iter().next().map(|(_, sample)| sample))
@@ -66,7 +71,7 @@ impl Supervisor<'_> {
 
     /// Returns the coarse sample of the previous coarse period. Returns `None` if the sample exists already or nothing
     /// was measured.
-    fn coarse_sample(&self, instance: &Instance, now: Timestamp) -> Result<Option<(Timestamp, Sample)>, Fault> {
+    fn coarse_sample(&self, instance: &Instance, now: Timestamp) -> Result<Option<(Timestamp, Sample)>, PortError> {
         let end = slot(now, Resolution::Coarse);
         let begin = end.plus_seconds(-Resolution::Coarse.seconds());
         if self.sample_at(instance, Resolution::Coarse, begin)?.is_some() {

@@ -8,7 +8,7 @@ use crate::entities::{
     DeploymentWork, Instance, RunState,
 };
 use crate::values::{DeploymentId, InstanceId};
-use branchyard_domain::errors::Fault;
+use branchyard_domain::errors::PortError;
 use branchyard_domain::ports::Durability;
 use branchyard_domain::values::Timestamp;
 
@@ -27,8 +27,8 @@ impl Supervisor<'_> {
     /// changed anything. May take as long as a backup.
     ///
     /// # Errors
-    /// [`Fault`] if a port fails. A later call continues.
-    pub fn operate(&self, id: DeploymentId) -> Result<bool, Fault> {
+    /// [`PortError`] if a port fails. A later call continues.
+    pub fn operate(&self, id: DeploymentId) -> Result<bool, PortError> {
         let Some((deployment, instance)) = self.load(id)? else { return Ok(false) };
         let pending = self.0.ports.store.read_deployments()?.deployment_operations().pending(id)?;
         let Some(operation) = pending.into_iter().next() else {
@@ -44,7 +44,7 @@ impl Supervisor<'_> {
         }
     }
 
-    fn settle(&self, operation: DeploymentOperation, progress: DeploymentProgress) -> Result<bool, Fault> {
+    fn settle(&self, operation: DeploymentOperation, progress: DeploymentProgress) -> Result<bool, PortError> {
         let updated_at = Some(self.0.now());
         let mut tx = self.0.ports.store.write_deployments()?;
         tx.deployment_operations().update(&DeploymentOperation { progress, updated_at, ..operation })?;
@@ -53,7 +53,7 @@ impl Supervisor<'_> {
     }
 
     /// Fails an operation that could not begin in time. Otherwise leaves it queued.
-    fn wait_to_begin(&self, operation: DeploymentOperation) -> Result<bool, Fault> {
+    fn wait_to_begin(&self, operation: DeploymentOperation) -> Result<bool, PortError> {
         if self.0.now() < operation.created_at.plus_seconds(BEGIN_SECONDS) {
             return Ok(false);
         }
@@ -62,7 +62,12 @@ impl Supervisor<'_> {
         self.settle(operation, DeploymentProgress::Failed(failure))
     }
 
-    fn reboot(&self, instance: &Instance, wanted: InstanceId, operation: DeploymentOperation) -> Result<bool, Fault> {
+    fn reboot(
+        &self,
+        instance: &Instance,
+        wanted: InstanceId,
+        operation: DeploymentOperation,
+    ) -> Result<bool, PortError> {
         let now = self.0.now();
         if instance.id != wanted {
             return self.settle(operation, failed("NO_SUCH_INSTANCE", "the instance is gone"));
@@ -99,7 +104,7 @@ impl Supervisor<'_> {
         deployment: &Deployment,
         instance: &Instance,
         mut operation: DeploymentOperation,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, PortError> {
         if deployment.state != RunState::Started {
             return self.wait_to_begin(operation);
         }
@@ -113,11 +118,11 @@ impl Supervisor<'_> {
         match take(self.0, deployment, instance, BackupKind::Manual) {
             Ok(backup) => self.settle(operation, DeploymentProgress::Succeeded(Some(backup.id))),
             Err(NoBackup::Provision(error)) => self.settle(operation, failed("BACKUP_FAILED", error.to_string())),
-            Err(NoBackup::Fault(fault)) => Err(fault),
+            Err(NoBackup::Port(fault)) => Err(fault),
         }
     }
 
-    fn delete(&self, deployment: &Deployment, operation: DeploymentOperation) -> Result<bool, Fault> {
+    fn delete(&self, deployment: &Deployment, operation: DeploymentOperation) -> Result<bool, PortError> {
         let now = self.0.now();
         self.0.ports.provisioner.forget(deployment.id)?;
         let backups = self.0.ports.store.read_deployments()?.backups().list(deployment.id)?;
@@ -145,7 +150,7 @@ impl Supervisor<'_> {
     /// Makes the nightly backup if it is due, and then removes expired backups. The time within the hour is derived
     /// from the deployment's id, which spreads the load. After a downtime, the backup is due at once if the newest one
     /// predates the last nightly time.
-    fn back_up_nightly(&self, deployment: &Deployment, instance: &Instance) -> Result<bool, Fault> {
+    fn back_up_nightly(&self, deployment: &Deployment, instance: &Instance) -> Result<bool, PortError> {
         let Some(since) = instance.started_at.filter(|_| deployment.state == RunState::Started) else {
             return Ok(false);
         };
@@ -165,7 +170,7 @@ impl Supervisor<'_> {
                 Ok(true)
             }
             Err(NoBackup::Provision(error)) => Err(error.into()),
-            Err(NoBackup::Fault(fault)) => Err(fault),
+            Err(NoBackup::Port(fault)) => Err(fault),
         }
     }
 

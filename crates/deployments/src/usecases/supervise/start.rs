@@ -8,7 +8,7 @@ use super::attempts::{is_loop, note};
 use super::{DRAIN, Next, Stepped, Supervisor};
 use crate::entities::{Deployment, Instance, Metered, RunState, Shutdown};
 use crate::ports::{InstanceEvent, InstanceHandle, ProvisionError};
-use branchyard_domain::errors::Fault;
+use branchyard_domain::errors::PortError;
 use branchyard_domain::values::Timestamp;
 
 impl Supervisor<'_> {
@@ -17,7 +17,7 @@ impl Supervisor<'_> {
         deployment: &Deployment,
         instance: &Instance,
         wait: Duration,
-    ) -> Result<Stepped, Fault> {
+    ) -> Result<Stepped, PortError> {
         if let (Some(handle), true) = (&instance.handle, instance.draining) {
             return self.drain(instance, handle);
         }
@@ -34,7 +34,7 @@ impl Supervisor<'_> {
     }
 
     /// Stops the process for a planned restart.
-    fn drain(&self, instance: &Instance, handle: &InstanceHandle) -> Result<Stepped, Fault> {
+    fn drain(&self, instance: &Instance, handle: &InstanceHandle) -> Result<Stepped, PortError> {
         self.0.ports.provisioner.stop(handle, DRAIN)?;
         self.change(instance, |tx, _, instance| {
             metering::close(tx, instance, Metered::Compute, self.0.now())?;
@@ -48,7 +48,12 @@ impl Supervisor<'_> {
     }
 
     /// Waits for an event of a process and handles it.
-    pub(super) fn watch(&self, instance: &Instance, handle: &InstanceHandle, wait: Duration) -> Result<Stepped, Fault> {
+    pub(super) fn watch(
+        &self,
+        instance: &Instance,
+        handle: &InstanceHandle,
+        wait: Duration,
+    ) -> Result<Stepped, PortError> {
         match self.0.ports.provisioner.watch(handle, wait) {
             Ok(None) => return Ok(Next::Now.into()),
             Ok(Some(InstanceEvent::Ready { host, version })) => self.became_ready(instance, handle, &host, &version)?,
@@ -77,7 +82,7 @@ impl Supervisor<'_> {
         handle: &InstanceHandle,
         host: &str,
         version: &str,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), PortError> {
         let now = self.0.now();
         let settings = self.change(instance, |tx, deployment, instance| {
             // An adopted process also reports that it is ready; its instance was started long ago.
@@ -103,7 +108,7 @@ impl Supervisor<'_> {
     }
 
     /// Records that a process ended by itself.
-    fn ended(&self, instance: &Instance, cause: &str, stderr: &str) -> Result<Stepped, Fault> {
+    fn ended(&self, instance: &Instance, cause: &str, stderr: &str) -> Result<Stepped, PortError> {
         let now = self.0.now();
         let mut jitter = [0];
         self.0.ports.ids.fill(&mut jitter);
@@ -146,7 +151,7 @@ impl Supervisor<'_> {
         instance: &Instance,
         now: Timestamp,
         wait: Duration,
-    ) -> Result<Stepped, Fault> {
+    ) -> Result<Stepped, PortError> {
         if let Some(at) = instance.attempts.not_before.filter(|at| *at > now) {
             let micros = u64::try_from(at.as_micros() - now.as_micros()).unwrap_or(0);
             return Ok(Next::In(wait.min(Duration::from_micros(micros))).into());
@@ -186,7 +191,7 @@ impl Supervisor<'_> {
         }
     }
 
-    fn change_port(&self, instance: &Instance) -> Result<Stepped, Fault> {
+    fn change_port(&self, instance: &Instance) -> Result<Stepped, PortError> {
         let held: Vec<u16> =
             self.0.ports.store.read_deployments()?.instances().active()?.iter().map(|(other, ..)| other.port).collect();
         let Some(port) = free_port(self.0, &held) else {
@@ -203,7 +208,7 @@ impl Supervisor<'_> {
 
     /// Handles an error of the provisioner. [`ProvisionError::Refused`] shuts the instance down; any other error is
     /// retried later.
-    fn refused(&self, instance: &Instance, error: ProvisionError) -> Result<Stepped, Fault> {
+    fn refused(&self, instance: &Instance, error: ProvisionError) -> Result<Stepped, PortError> {
         if let ProvisionError::Refused(why) = error {
             return self.give_up(instance, why);
         }
@@ -220,7 +225,7 @@ impl Supervisor<'_> {
 
     /// Shuts the deployment down because its start cannot succeed. If the instance was ever ready, its data becomes a
     /// final backup.
-    fn give_up(&self, instance: &Instance, why: String) -> Result<Stepped, Fault> {
+    fn give_up(&self, instance: &Instance, why: String) -> Result<Stepped, PortError> {
         let warning = format!("instance {} is given up: {why}", instance.id);
         self.change(instance, |_, deployment, instance| {
             shutdown::go(deployment, instance, RunState::Stopping)?;

@@ -6,13 +6,13 @@ use super::super::backups::{NoBackup, take};
 use super::super::{metering, shutdown};
 use super::{DRAIN, Next, Stepped, Supervisor};
 use crate::entities::{BackupKind, Deployment, Instance, Metered, RunState, Shutdown};
-use branchyard_domain::errors::Fault;
+use branchyard_domain::errors::PortError;
 
 /// Seconds after which a failed final backup is tried again.
 const AGAIN_SECONDS: i64 = 600;
 
 impl Supervisor<'_> {
-    pub(super) fn bring_down(&self, deployment: &Deployment, instance: &Instance) -> Result<Stepped, Fault> {
+    pub(super) fn bring_down(&self, deployment: &Deployment, instance: &Instance) -> Result<Stepped, PortError> {
         if let Some(handle) = &instance.handle {
             self.0.ports.provisioner.stop(handle, DRAIN)?;
             self.change(instance, |tx, _, instance| {
@@ -45,7 +45,7 @@ impl Supervisor<'_> {
     }
 
     /// Makes the final backup. The data is removed only after the backup is verified.
-    fn final_backup(&self, deployment: &Deployment, instance: &Instance) -> Result<Stepped, Fault> {
+    fn final_backup(&self, deployment: &Deployment, instance: &Instance) -> Result<Stepped, PortError> {
         match take(self.0, deployment, instance, BackupKind::Final) {
             Ok(_) => {
                 self.change(instance, |_, _, instance| {
@@ -54,7 +54,7 @@ impl Supervisor<'_> {
                 })?;
                 Ok(Next::Now.into())
             }
-            Err(NoBackup::Fault(fault)) => Err(fault),
+            Err(NoBackup::Port(fault)) => Err(fault),
             Err(NoBackup::Provision(error)) => {
                 let not_before = Some(self.0.now().plus_seconds(AGAIN_SECONDS));
                 let said = format!("the final backup failed: {error}");

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::Result;
 use super::table::{Key, Snapshot, Table, compare};
 use branchyard_domain::entities::Cell;
-use branchyard_domain::ports::{EngineError, Flow, RowSink, RowTest, Selected, Selection, SqlFailure, Test};
+use branchyard_domain::ports::{EngineError, RowSink, RowTest, Selected, Selection, SqlFailure, Test};
 
 /// Rows with their keys.
 type Keyed<'a> = Vec<(&'a Key, &'a Vec<Cell>)>;
@@ -56,7 +56,7 @@ pub(super) fn rows(tables: &Snapshot, wanted: &Selection<'_>, sink: &mut dyn Row
     if wanted.order.is_some_and(|order| order.descending) != wanted.backwards {
         placed.reverse();
     }
-    if sink.columns(&super::sql::all_columns(table)) == Flow::Stop {
+    if sink.columns(&super::sql::all_columns(table)).is_break() {
         return Ok(Selected::default());
     }
     let behind = match wanted.after {
@@ -77,7 +77,7 @@ pub(super) fn rows(tables: &Snapshot, wanted: &Selection<'_>, sink: &mut dyn Row
     for (place, row) in rest.by_ref().take(count(wanted.limit)) {
         selected.first.get_or_insert_with(|| place.clone());
         selected.last = Some(place);
-        if sink.row(&row.iter().map(super::sql::value).collect::<Vec<_>>()) == Flow::Stop {
+        if sink.row(&row.iter().map(super::sql::value).collect::<Vec<_>>()).is_break() {
             break;
         }
     }

@@ -27,6 +27,7 @@ mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -35,7 +36,7 @@ use branchyard_domain::entities::{
     Commit, Conflict, LogEntry, LogPosition, LogWalk, SchemaObject, Signature, TableChange, TableSchema,
 };
 use branchyard_domain::ports::{
-    ChangedRows, Column, Engine, EngineError, Flow, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage,
+    ChangedRows, Column, Engine, EngineError, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage,
     RowSink, RowSource, RowTest, ScriptJob, Selected, Selection, SqlFailure, TableScan, ValueRef, WriteJob, Written,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId};
@@ -154,11 +155,11 @@ struct Breaking<'a> {
 }
 
 impl RowSink for Breaking<'_> {
-    fn columns(&mut self, columns: &[Column]) -> Flow {
+    fn columns(&mut self, columns: &[Column]) -> ControlFlow<()> {
         self.sink.columns(columns)
     }
 
-    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+    fn row(&mut self, row: &[ValueRef<'_>]) -> ControlFlow<()> {
         match self.rows_left.checked_sub(1) {
             Some(left) => {
                 self.rows_left = left;
@@ -166,7 +167,7 @@ impl RowSink for Breaking<'_> {
             }
             None => {
                 self.broken = true;
-                Flow::Stop
+                ControlFlow::Break(())
             }
         }
     }

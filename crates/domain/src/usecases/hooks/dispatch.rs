@@ -7,7 +7,7 @@ use super::super::Inner;
 use super::schedule::next_attempt;
 use super::{delivery_id, queued};
 use crate::entities::{Delivery, DeliveryStatus, DisabledReason, EventName, Hook, HookEvent, Request};
-use crate::errors::Fault;
+use crate::errors::PortError;
 use crate::ports::{CancellationToken, DeliveryBacklog, Durability, Lease, Places, Sent, Transaction, WebhookRequest};
 use crate::values::{AttemptId, DeliveryId, EventId, HookId, Timestamp};
 
@@ -99,8 +99,8 @@ impl<'a> Dispatch<'a> {
     /// nothing.
     ///
     /// # Errors
-    /// [`Fault`].
-    pub fn is_due(&self, room: Room<'_>) -> Result<bool, Fault> {
+    /// [`PortError`].
+    pub fn is_due(&self, room: Room<'_>) -> Result<bool, PortError> {
         let mut tx = self.0.ports.metadata.read()?;
         Ok(!tx.events().list_waiting(1)?.is_empty() || tx.deliveries().is_due(self.0.now(), room.places())?)
     }
@@ -110,8 +110,8 @@ impl<'a> Dispatch<'a> {
     /// them.
     ///
     /// # Errors
-    /// [`Fault`]; no deliveries were created then.
-    pub fn fan_out(&self) -> Result<Vec<EventName>, Fault> {
+    /// [`PortError`]; no deliveries were created then.
+    pub fn fan_out(&self) -> Result<Vec<EventName>, PortError> {
         if self.0.ports.metadata.read()?.events().list_waiting(1)?.is_empty() {
             return Ok(Vec::new());
         }
@@ -130,8 +130,8 @@ impl<'a> Dispatch<'a> {
     /// `room` permits. Failing and slow hooks get only a part of `room`, so that they cannot crowd out the others.
     ///
     /// # Errors
-    /// [`Fault`]; neither step took effect then, and the call can be repeated.
-    pub fn turn(&self, holder: &str, done: &[Run], room: Room<'_>) -> Result<Turn, Fault> {
+    /// [`PortError`]; neither step took effect then, and the call can be repeated.
+    pub fn turn(&self, holder: &str, done: &[Run], room: Room<'_>) -> Result<Turn, PortError> {
         let mut tx = self.0.ports.metadata.write()?;
         let (mut released, mut disabled) = (Vec::with_capacity(done.len()), Vec::new());
         let (mut delivered, mut failed) = (0, 0);
@@ -243,7 +243,7 @@ impl<'a> Dispatch<'a> {
         hook: &mut Hook,
         mut delivery: Delivery,
         attempted: &Attempted,
-    ) -> Result<DeliveryStatus, Fault> {
+    ) -> Result<DeliveryStatus, PortError> {
         let Attempted { delivery: _, id, url, started_at, ended_at, sent, event_at: _ } = attempted;
         let micros = ended_at.as_micros().saturating_sub(started_at.as_micros());
         let attempt = sent.attempt(*id, *started_at, u64::try_from(micros / 1_000).unwrap_or(0));
@@ -292,8 +292,8 @@ impl<'a> Dispatch<'a> {
     /// Ends the leases that a former process of this holder left behind, and returns their number.
     ///
     /// # Errors
-    /// [`Fault`].
-    pub fn recover(&self, holder: &str) -> Result<u64, Fault> {
+    /// [`PortError`].
+    pub fn recover(&self, holder: &str) -> Result<u64, PortError> {
         let mut tx = self.0.ports.metadata.write()?;
         let freed = tx.deliveries().recover(holder)?;
         tx.commit(Durability::Synced)?;
@@ -303,8 +303,8 @@ impl<'a> Dispatch<'a> {
     /// Removes deliveries whose retention has passed, and events without remaining deliveries.
     ///
     /// # Errors
-    /// [`Fault`].
-    pub fn tidy(&self) -> Result<(), Fault> {
+    /// [`PortError`].
+    pub fn tidy(&self) -> Result<(), PortError> {
         let before = self.0.now().plus_seconds(-self.0.limits.hook_log_retention_seconds);
         loop {
             let mut tx = self.0.ports.metadata.write()?;
@@ -321,8 +321,8 @@ impl<'a> Dispatch<'a> {
     /// Returns the number of waiting events and deliveries.
     ///
     /// # Errors
-    /// [`Fault`].
-    pub fn backlog(&self) -> Result<DeliveryBacklog, Fault> {
+    /// [`PortError`].
+    pub fn backlog(&self) -> Result<DeliveryBacklog, PortError> {
         Ok(self.0.ports.metadata.read()?.deliveries().backlog(self.0.now())?)
     }
 
@@ -357,7 +357,7 @@ struct FannedOut {
 }
 
 /// Creates the deliveries of a batch of events. See [`Dispatch::fan_out`].
-fn fan_out(inner: &Inner, tx: &mut dyn Transaction) -> Result<FannedOut, Fault> {
+fn fan_out(inner: &Inner, tx: &mut dyn Transaction) -> Result<FannedOut, PortError> {
     let (mut events, mut deliveries) = (Vec::new(), 0);
     for event in tx.events().list_waiting(EVENTS_AT_ONCE)? {
         let now = inner.now();
@@ -380,7 +380,7 @@ fn fan_out(inner: &Inner, tx: &mut dyn Transaction) -> Result<FannedOut, Fault> 
 
 /// Creates the deliveries of all events recorded so far, so that a hook about to be added or changed receives none of them
 /// on its new terms.
-pub(super) fn settle_waiting(inner: &Inner, tx: &mut dyn Transaction) -> Result<(), Fault> {
+pub(super) fn settle_waiting(inner: &Inner, tx: &mut dyn Transaction) -> Result<(), PortError> {
     while !fan_out(inner, tx)?.events.is_empty() {}
     Ok(())
 }

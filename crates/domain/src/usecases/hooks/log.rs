@@ -4,7 +4,7 @@ use super::super::databases::live;
 use super::super::{IdempotencyRecord, Inner, idempotency};
 use crate::access::{Admin, DatabaseAccess};
 use crate::entities::{Delivery, DeliveryDetails, Request};
-use crate::errors::{Fault, HookError};
+use crate::errors::{HookError, PortError};
 use crate::ports::{DeliveryState, Durability, Transaction};
 use crate::values::{DatabaseId, DeliveryId, HookId};
 
@@ -90,7 +90,7 @@ pub(super) fn details(
 ) -> Result<DeliveryDetails, HookError> {
     let hook = tx.hooks().get(database, delivery.hook_id)?.ok_or(HookError::NoSuchHook)?;
     let (request, body) =
-        tx.deliveries().request(delivery.id)?.ok_or(Fault::Unsettled("a delivery without its event"))?;
+        tx.deliveries().request(delivery.id)?.ok_or(PortError::Unsettled("a delivery without its event"))?;
     let request = request.unwrap_or(Request { url: hook.url, headers: Vec::new() });
     let attempts = tx.attempts().list(delivery.id)?;
     Ok(DeliveryDetails { delivery, request, body, attempts })

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::rules::{self, FetchPlace};
 use super::{Pulls, heads};
 use crate::entities::{Pull, PullHeads, PullState};
-use crate::errors::{Fault, PullError};
+use crate::errors::{PortError, PullError};
 use crate::ports::{Durability, EngineError, FetchBacklog, FetchEnd, PullFetch, PullFilter, PullStanding};
 use crate::usecases::Inner;
 use crate::values::{AccountId, CommitHash, DatabaseId, PullNumber, RefName, Timestamp};
@@ -45,9 +45,9 @@ pub enum Refreshed {
     /// There was nothing left to do.
     Dropped,
     /// A port failed. The fetch for a pull request is retried later.
-    Failed(Fault),
+    Failed(PortError),
     /// A trial merge failed. It is repeated for the next reader.
-    PrepareFailed(Fault),
+    PrepareFailed(PortError),
 }
 
 /// The key of a preview: the base, the source, and the two heads.
@@ -240,8 +240,8 @@ impl Pulls<'_> {
     /// requests of one author or the trials in the databases of one owner. Fetches come before trials.
     ///
     /// # Errors
-    /// [`Fault`] if the store failed. The fetch is due again when its lease expires.
-    pub fn refresh_next(&self, places: usize) -> Result<Option<Refreshed>, Fault> {
+    /// [`PortError`] if the store failed. The fetch is due again when its lease expires.
+    pub fn refresh_next(&self, places: usize) -> Result<Option<Refreshed>, PortError> {
         let inner = self.0;
         let now = inner.now();
         while let Some((database, branch)) = inner.fetches.take_move() {
@@ -273,8 +273,8 @@ impl Pulls<'_> {
     /// this release ran. To be called when a server starts, before anything else runs. Returns the number of due fetches.
     ///
     /// # Errors
-    /// [`Fault`].
-    pub fn recover(&self) -> Result<u64, Fault> {
+    /// [`PortError`].
+    pub fn recover(&self) -> Result<u64, PortError> {
         let mut tx = self.0.ports.metadata.write()?;
         let due = tx.pull_fetches().recover(self.0.now())?;
         tx.commit(Durability::Synced)?;
@@ -285,8 +285,8 @@ impl Pulls<'_> {
     /// process.
     ///
     /// # Errors
-    /// [`Fault`].
-    pub fn backlog(&self) -> Result<(FetchBacklog, usize), Fault> {
+    /// [`PortError`].
+    pub fn backlog(&self) -> Result<(FetchBacklog, usize), PortError> {
         let fetches = self.0.ports.metadata.read()?.pull_fetches().backlog(self.0.now())?;
         Ok((fetches, self.0.fetches.lock().trials.len()))
     }
@@ -320,9 +320,9 @@ fn fetch_preview(inner: &Inner, key: &PreviewKey, user: AccountId) -> Refreshed 
     }
 }
 
-fn fetch_pull(inner: &Inner, leased: &PullFetch) -> Result<Refreshed, Fault> {
+fn fetch_pull(inner: &Inner, leased: &PullFetch) -> Result<Refreshed, PortError> {
     let (database, number) = (leased.database_id, leased.number);
-    let end = |end: FetchEnd<'_>| -> Result<bool, Fault> {
+    let end = |end: FetchEnd<'_>| -> Result<bool, PortError> {
         let mut tx = inner.ports.metadata.write()?;
         let shown = tx.pull_fetches().settle(database, number, end)?;
         tx.commit(Durability::Synced)?;
@@ -349,10 +349,10 @@ fn fetch_pull(inner: &Inner, leased: &PullFetch) -> Result<Refreshed, Fault> {
 }
 
 /// Returns the present state of a pull request and the heads it is to show, or `None` if there is nothing to fetch.
-fn wanted(inner: &Inner, leased: &PullFetch) -> Result<Option<(Pull, PullHeads)>, Fault> {
+fn wanted(inner: &Inner, leased: &PullFetch) -> Result<Option<(Pull, PullHeads)>, PortError> {
     let mut tx = inner.ports.metadata.read()?;
     let Some(mut pull) = tx.pulls().get(leased.database_id, leased.number)? else { return Ok(None) };
-    let is_gone = |id: DatabaseId, tx: &mut dyn crate::ports::Transaction| -> Result<bool, Fault> {
+    let is_gone = |id: DatabaseId, tx: &mut dyn crate::ports::Transaction| -> Result<bool, PortError> {
         Ok(tx.databases().get(id)?.is_none_or(|database| database.deleted_at.is_some()))
     };
     if pull.content.fetch_due_at.is_none()
@@ -373,7 +373,7 @@ fn wanted(inner: &Inner, leased: &PullFetch) -> Result<Option<(Pull, PullHeads)>
     }
     let (to, from) = match heads(tx.as_mut(), &pull) {
         Ok(found) => found,
-        Err(PullError::Fault(fault)) => return Err(fault),
+        Err(PullError::Port(fault)) => return Err(fault),
         Err(_) => return Ok(None),
     };
     let shown = PullHeads { from, to };
@@ -396,7 +396,7 @@ fn while_leased(
 ) -> Result<(), EngineError> {
     let seconds = inner.limits.pull_fetch_lease_seconds;
     let period = Duration::from_millis(u64::try_from(seconds).unwrap_or(1) * 1_000 / 3);
-    let prolong = || -> Result<bool, Fault> {
+    let prolong = || -> Result<bool, PortError> {
         let mut tx = inner.ports.metadata.write()?;
         let until = inner.now().plus_seconds(seconds);
         let is_held = tx.pull_fetches().extend_lease(leased.database_id, leased.number, until)?;
@@ -419,7 +419,7 @@ fn while_leased(
 }
 
 /// Queues a trial merge of the heads of an open pull request, if the engine needs it to answer readers.
-pub(super) fn want_trial_of(inner: &Inner, pull: &Pull) -> Result<(), Fault> {
+pub(super) fn want_trial_of(inner: &Inner, pull: &Pull) -> Result<(), PortError> {
     if pull.state != PullState::Open || !inner.ports.engine.needs_preparing(pull.database_id) {
         return Ok(());
     }
@@ -449,7 +449,7 @@ pub(crate) fn branch_moved(inner: &Inner, database: DatabaseId, branch: &RefName
     }
 }
 
-fn want_trials_of(inner: &Inner, database: DatabaseId, branch: &RefName) -> Result<(), Fault> {
+fn want_trials_of(inner: &Inner, database: DatabaseId, branch: &RefName) -> Result<(), PortError> {
     let mut tx = inner.ports.metadata.read()?;
     let Some(base) = tx.databases().get(database)?.filter(|base| base.deleted_at.is_none()) else { return Ok(()) };
     let filter = PullFilter { standing: Some(PullStanding::Open), contains: None };
@@ -468,7 +468,7 @@ fn want_trials_of(inner: &Inner, database: DatabaseId, branch: &RefName) -> Resu
     }
 }
 
-fn make_trial(inner: &Inner, trial: &Trial) -> Result<Refreshed, Fault> {
+fn make_trial(inner: &Inner, trial: &Trial) -> Result<Refreshed, PortError> {
     if !inner.fetches.take_trial(trial) {
         return Ok(Refreshed::Dropped);
     }
@@ -490,7 +490,7 @@ fn present_heads(
     inner: &Inner,
     database: DatabaseId,
     number: PullNumber,
-) -> Result<Option<(CommitHash, CommitHash)>, Fault> {
+) -> Result<Option<(CommitHash, CommitHash)>, PortError> {
     let mut tx = inner.ports.metadata.read()?;
     let Some(pull) = tx.pulls().get(database, number)? else { return Ok(None) };
     let is_ready = pull.state == PullState::Open && pull.content.fetch_due_at.is_none();

@@ -251,7 +251,7 @@ fn open_pull(
     let branches = (&source, &target);
     let pull = match pulls::new_pull(tx, database, database, branches, false, user, title, None, now) {
         Ok(pull) => pull,
-        Err(PullError::Fault(fault)) => return Err(RunError::Fault(fault)),
+        Err(PullError::Port(fault)) => return Err(RunError::Port(fault)),
         Err(other) => return Err(failed(FailureKind::Unprocessable, other.to_string())),
     };
     pulls::emit_pull(run.inner, tx, &pull, PullAction::Opened, user, now)?;

@@ -11,13 +11,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::TcpListener;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{
-    Arguments, CancellationToken, Column, Engine as _, EngineError, Flow, ReadQuery, RowSink, Session, SessionCaller,
+    Arguments, CancellationToken, Column, Engine as _, EngineError, ReadQuery, RowSink, Session, SessionCaller,
     SessionEngine as _, SessionError, SessionRequest, SqlFailure, SqlPower, StatementBounds, ValueRef,
 };
 use branchyard_domain::values::CommitHash;
@@ -201,11 +202,11 @@ struct Watcher {
 }
 
 impl RowSink for Watcher {
-    fn columns(&mut self, _: &[Column]) -> Flow {
-        Flow::Continue
+    fn columns(&mut self, _: &[Column]) -> ControlFlow<()> {
+        ControlFlow::Continue(())
     }
 
-    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+    fn row(&mut self, row: &[ValueRef<'_>]) -> ControlFlow<()> {
         for value in row {
             if let ValueRef::Text(bytes) | ValueRef::Blob(bytes) = value {
                 self.bytes += bytes.len();
@@ -213,7 +214,7 @@ impl RowSink for Watcher {
                     memchr::memmem::find(bytes, CANARY.as_bytes()).is_some() || bytes.starts_with(b"root:x:0:0");
             }
         }
-        if self.bytes > ANSWER { Flow::Stop } else { Flow::Continue }
+        if self.bytes > ANSWER { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 

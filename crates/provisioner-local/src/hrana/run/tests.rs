@@ -1,5 +1,6 @@
 //! Runs on in-memory sessions.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -222,9 +223,9 @@ fn a_cursor_tells_each_step_and_stops_when_nobody_listens() {
     #[derive(Default)]
     struct Kept(Vec<Value>, usize);
     impl LineSink for Kept {
-        fn line(&mut self, line: Vec<u8>) -> Flow {
+        fn line(&mut self, line: Vec<u8>) -> ControlFlow<()> {
             self.0.push(serde_json::from_slice(&line).unwrap());
-            if self.0.len() >= self.1 { Flow::Stop } else { Flow::Continue }
+            if self.0.len() >= self.1 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         }
     }
     let bench = Bench::new();

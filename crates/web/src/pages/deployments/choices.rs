@@ -4,7 +4,7 @@ use branchyard_deployments::WantedSize;
 use branchyard_deployments::entities::InstanceSize;
 use branchyard_deployments::errors::DeploymentError;
 use branchyard_deployments::values::Usd;
-use branchyard_domain::errors::Fault;
+use branchyard_domain::errors::PortError;
 
 use crate::error_page::PageError;
 use crate::forms::{Filled, Form};
@@ -108,8 +108,8 @@ impl Chosen {
                 }
                 Ok(None)
             }
-            Err(DeploymentError::Fault(fault)) => Err(PageError::refused(fault.into(), visit.request())),
-            Err(_) => Err(PageError::refused(Fault::Unsettled("a price that is refused").into(), visit.request())),
+            Err(DeploymentError::Port(fault)) => Err(PageError::refused(fault.into(), visit.request())),
+            Err(_) => Err(PageError::refused(PortError::Unsettled("a price that is refused").into(), visit.request())),
         }
     }
 }

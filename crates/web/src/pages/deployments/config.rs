@@ -7,7 +7,7 @@ use branchyard_deployments::SettingView;
 use branchyard_deployments::access::{Manage, Observe};
 use branchyard_deployments::errors::DeploymentError;
 use branchyard_deployments::values::{Applied, Rule, Setting};
-use branchyard_domain::errors::Fault;
+use branchyard_domain::errors::PortError;
 use sha2::{Digest as _, Sha256};
 
 use super::{DeploymentSettingsSection, sections};
@@ -122,12 +122,12 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
         }
     }
     let as_sent = posted.form.line("seen");
-    let set = posted.write(move |hub| -> Result<_, Fault> {
+    let set = posted.write(move |hub| -> Result<_, PortError> {
         let unchanged = |views: &[SettingView]| seen(views) == as_sent;
         match hub.deployments().set(&access, overrides, Some(&unchanged)) {
             Ok(_) => Ok(Ok(())),
             Err(DeploymentError::Settings(wrong)) => Ok(Err(wrong)),
-            Err(DeploymentError::Fault(fault)) => Err(fault),
+            Err(DeploymentError::Port(fault)) => Err(fault),
             Err(error) => Ok(Err(vec![(String::new(), error.to_string())])),
         }
     });

@@ -6,7 +6,7 @@ use branchyard_deployments::DeploymentView;
 use branchyard_deployments::access::Observe;
 use branchyard_deployments::entities::{Instance, RunState};
 use branchyard_deployments::errors::DeploymentError;
-use branchyard_domain::errors::{Fault, TokenError};
+use branchyard_domain::errors::{PortError, TokenError};
 use branchyard_domain::values::{Timestamp, TokenExpiry};
 
 use super::connect::Addresses;
@@ -123,11 +123,11 @@ pub(crate) async fn make_token(posted: FormPost) -> PageResult {
     let (access, view, _) = deployment::open::<Observe>(&posted, DeploymentTab::Overview).await?;
     let user = access.who().clone();
     let name = format!("Deployment {}", view.deployment.locator);
-    let minted = posted.write(move |hub| -> Result<_, Fault> {
+    let minted = posted.write(move |hub| -> Result<_, PortError> {
         let secret = hub.tokens().mint();
         match hub.tokens().create(&user, &name, TokenExpiry::Days90, secret, None) {
             Ok(minted) => Ok(Ok(minted.secret)),
-            Err(TokenError::Fault(fault)) => Err(fault),
+            Err(TokenError::Port(fault)) => Err(fault),
             Err(error) => Ok(Err(error.to_string())),
         }
     });

@@ -112,6 +112,6 @@ fn seen(hub: &Hub, caller: &Caller, locator: &DatabaseLocator) -> Result<Option<
     match hub.databases().access::<Read>(caller, locator.owner.as_str(), locator.name.as_str()) {
         Ok(access) => Ok(Some(access)),
         Err(AccessError::NoSuchDatabase | AccessError::SignInRequired | AccessError::Denied(_)) => Ok(None),
-        Err(error @ AccessError::Fault(_)) => Err(error.into()),
+        Err(error @ AccessError::Port(_)) => Err(error.into()),
     }
 }

@@ -2,7 +2,7 @@
 
 use askama::Template;
 use branchyard_domain::access::Participate;
-use branchyard_domain::errors::{Fault, PullError};
+use branchyard_domain::errors::{PortError, PullError};
 use branchyard_domain::usecases::{EditPull, WantedState};
 use branchyard_domain::values::{LongText, Title};
 
@@ -55,7 +55,8 @@ pub(crate) async fn set_state(posted: FormPost) -> PageResult {
     };
     let publish = posted.form.is_checked("publish");
     let edit = EditPull { state: Some(state), publish, ..EditPull::default() };
-    let edited = posted.write(move |hub| Ok::<_, Fault>(hub.pulls().edit(&access, pull.number, edit, None))).await?;
+    let edited =
+        posted.write(move |hub| Ok::<_, PortError>(hub.pulls().edit(&access, pull.number, edit, None))).await?;
     match edited {
         Ok(_) => posted.redirect(&head.path),
         Err(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use branchyard_domain::access::Write;
 use branchyard_domain::entities::Side;
-use branchyard_domain::errors::{Fault, PullError};
+use branchyard_domain::errors::{PortError, PullError};
 use branchyard_domain::usecases::MergePull;
 use branchyard_domain::values::LongText;
 
@@ -22,7 +22,8 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
         Err(error) => return posted.redirect_saying(&head.path, &format!("Not merged: {error}.")),
     };
     let how = MergePull { message: Some(message), resolve: decisions(&posted.form) };
-    let accepted = posted.write(move |hub| Ok::<_, Fault>(hub.pulls().merge(&access, pull.number, how, None))).await?;
+    let accepted =
+        posted.write(move |hub| Ok::<_, PortError>(hub.pulls().merge(&access, pull.number, how, None))).await?;
     match accepted {
         Ok(operation) => {
             settled::soon(&posted, operation.id).await;

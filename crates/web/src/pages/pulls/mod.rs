@@ -11,7 +11,7 @@ pub(super) mod new;
 
 use branchyard_domain::access::{DatabaseAccess, Level};
 use branchyard_domain::entities::{Pull, PullState};
-use branchyard_domain::errors::{Fault, PullError};
+use branchyard_domain::errors::{PortError, PullError};
 use branchyard_domain::ports::EngineError;
 use branchyard_domain::usecases::PullEdges;
 use branchyard_domain::values::PullNumber;
@@ -157,7 +157,7 @@ async fn edges<L: Level>(
 /// Returns the message for the user if a merge preview failed without conflicts. Other errors are returned unchanged.
 fn trouble(error: PullError) -> Result<String, PullError> {
     match error {
-        PullError::Fault(Fault::Engine(EngineError::CannotMerge(text))) => {
+        PullError::Port(PortError::Engine(EngineError::CannotMerge(text))) => {
             Ok(format!("These branches can't be merged: {text}"))
         }
         PullError::TooSlow => Ok("Checking for conflicts took too long. Try again later.".to_owned()),

@@ -3,7 +3,7 @@
 use askama::Template;
 use branchyard_domain::access::{DatabaseAccess, Participate, Read};
 use branchyard_domain::entities::DatabaseLocator;
-use branchyard_domain::errors::{Fault, PullError};
+use branchyard_domain::errors::{PortError, PullError};
 use branchyard_domain::usecases::{NewPull, PreviewStage, PullEdges, PullPreview};
 use branchyard_domain::values::{LongText, PullNumber, Title};
 use branchyard_http_common::ApiError;
@@ -103,7 +103,7 @@ pub(crate) async fn prepare(posted: FormPost) -> PageResult {
     let ends = ChosenRefs::new(&frame, &line("source"), line("from"), line("to"));
     let path = address(&frame, &ends);
     let prepared = posted
-        .write(move |hub| Ok::<_, Fault>(hub.pulls().prepare(&access, &ends.source, &ends.from, &ends.to)))
+        .write(move |hub| Ok::<_, PortError>(hub.pulls().prepare(&access, &ends.source, &ends.from, &ends.to)))
         .await?;
     match prepared {
         Ok(()) => posted.redirect(&path),
@@ -143,7 +143,7 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
             publish: posted.form.is_checked("publish"),
         };
         let of = access.clone();
-        match posted.write(move |hub| Ok::<_, Fault>(hub.pulls().open(&of, wanted, None))).await? {
+        match posted.write(move |hub| Ok::<_, PortError>(hub.pulls().open(&of, wanted, None))).await? {
             Ok(pull) => return posted.redirect(&format!("{pulls}/{}", pull.number)),
             Err(error) => match refused(error) {
                 Ok(CompareOutcome::Refused(text)) => form.fault("", text),

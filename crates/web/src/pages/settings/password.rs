@@ -3,7 +3,7 @@
 use actix_web::http::StatusCode;
 use askama::Template;
 use branchyard_auth::PlainPassword;
-use branchyard_domain::errors::{Fault, SignInError};
+use branchyard_domain::errors::{PortError, SignInError};
 
 use super::{SettingsNav, sections};
 use crate::forms::{Filled, FormPost};
@@ -48,13 +48,13 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
     let Some(new) = new else { return posted.refuse(fill(&posted, form)) };
     let (old, keep) = (posted.form.text("old_password"), posted.session.as_ref().map(|session| session.id));
     let is_right = posted
-        .write(move |hub| -> Result<_, Fault> {
+        .write(move |hub| -> Result<_, PortError> {
             let hashed = new.hash_from(&mut |buffer| hub.random(buffer));
-            let hash = hashed.map_err(|_| Fault::Unsettled("a password could not be hashed"))?;
+            let hash = hashed.map_err(|_| PortError::Unsettled("a password could not be hashed"))?;
             match hub.sessions().change_password(&user, &old, &hash, keep) {
                 Ok(()) => Ok(true),
                 Err(SignInError::Wrong) => Ok(false),
-                Err(SignInError::Fault(fault)) => Err(fault),
+                Err(SignInError::Port(fault)) => Err(fault),
             }
         })
         .await?;

@@ -1,7 +1,7 @@
 //! `/settings/sessions`
 
 use askama::Template;
-use branchyard_domain::errors::Fault;
+use branchyard_domain::errors::PortError;
 use branchyard_domain::values::SessionId;
 
 use super::{SettingsNav, sections};
@@ -35,7 +35,7 @@ struct SessionsPage {
 /// `GET /settings/sessions`
 pub(crate) async fn show(visit: PageContext) -> PageResult {
     let user = visit.user()?;
-    let found = visit.read(move |hub| -> Result<_, Fault> { hub.sessions().list(&user) }).await?;
+    let found = visit.read(move |hub| -> Result<_, PortError> { hub.sessions().list(&user) }).await?;
     let (now, this) = (visit.state.hub.now(), visit.session.as_ref().map(|session| session.id));
     let sessions = found
         .into_iter()
@@ -56,7 +56,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
 pub(crate) async fn end(posted: FormPost) -> PageResult {
     let user = posted.user()?;
     let id = SessionId::parse(&posted.form.line("id")).map_err(|_| PageError::nothing_here())?;
-    posted.write(move |hub| -> Result<_, Fault> { hub.sessions().end(&user, id) }).await?;
+    posted.write(move |hub| -> Result<_, PortError> { hub.sessions().end(&user, id) }).await?;
     posted.redirect_saying(HERE, "Session ended.")
 }
 
@@ -64,7 +64,7 @@ pub(crate) async fn end(posted: FormPost) -> PageResult {
 pub(crate) async fn end_all(posted: FormPost) -> PageResult {
     let user = posted.user()?;
     let kept = posted.session.as_ref().map(|session| session.id).filter(|_| !posted.form.is_checked("here"));
-    posted.write(move |hub| -> Result<_, Fault> { hub.sessions().end_all(&user, kept) }).await?;
+    posted.write(move |hub| -> Result<_, PortError> { hub.sessions().end_all(&user, kept) }).await?;
     match kept {
         Some(_) => posted.redirect_saying(HERE, "You were signed out on all other devices."),
         None => posted.redirect_with("/sign-in", [CookieKind::Session.clear(&posted.state)]),

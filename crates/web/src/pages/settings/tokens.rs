@@ -2,7 +2,7 @@
 
 use askama::Template;
 use branchyard_domain::entities::Token;
-use branchyard_domain::errors::{Fault, TokenError};
+use branchyard_domain::errors::{PortError, TokenError};
 use branchyard_domain::values::{TokenExpiry, TokenId};
 
 use super::{SettingsNav, sections};
@@ -111,11 +111,11 @@ pub(crate) async fn create(posted: FormPost) -> PageResult {
         return posted.refuse(page);
     };
     let minted = posted
-        .write(move |hub| -> Result<_, Fault> {
+        .write(move |hub| -> Result<_, PortError> {
             let secret = hub.tokens().mint();
             match hub.tokens().create(&user, &name, expiry, secret, None) {
                 Ok(minted) => Ok(Ok(minted.secret)),
-                Err(TokenError::Fault(fault)) => Err(fault),
+                Err(TokenError::Port(fault)) => Err(fault),
                 Err(error @ TokenError::TooMany(_)) => Ok(Err(("", error.to_string()))),
                 Err(error) => Ok(Err(("name", error.to_string()))),
             }

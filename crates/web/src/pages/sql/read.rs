@@ -1,11 +1,12 @@
 //! `/{owner}/{database}/sql`: runs one statement. The URL contains statement and ref, so that it can be shared.
 
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use askama::Template;
 use branchyard_domain::access::{DatabaseAccess, Read};
 use branchyard_domain::errors::ReadError;
-use branchyard_domain::ports::{CancellationToken, Column, Flow, ReadQuery, RowSink, SqlFailure, ValueRef};
+use branchyard_domain::ports::{CancellationToken, Column, ReadQuery, RowSink, SqlFailure, ValueRef};
 use branchyard_domain::usecases::ReadEnd;
 use branchyard_domain::values::CommitHash;
 use branchyard_http_common::{Waiting, segment, storage_class};
@@ -47,7 +48,7 @@ struct ResultRows {
 }
 
 impl RowSink for ResultRows {
-    fn columns(&mut self, columns: &[Column]) -> Flow {
+    fn columns(&mut self, columns: &[Column]) -> ControlFlow<()> {
         self.hidden_columns = columns.len().saturating_sub(COLUMNS);
         let headings = columns.iter().take(COLUMNS).map(|column| ResultHeading {
             name: column.name.clone(),
@@ -56,13 +57,13 @@ impl RowSink for ResultRows {
             is_number: false,
         });
         self.headings = headings.collect();
-        Flow::Continue
+        ControlFlow::Continue(())
     }
 
-    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+    fn row(&mut self, row: &[ValueRef<'_>]) -> ControlFlow<()> {
         if self.rows.len() == ROWS || self.bytes > BYTES {
             self.has_more = true;
-            return Flow::Stop;
+            return ControlFlow::Break(());
         }
         for (heading, value) in self.headings.iter_mut().zip(row) {
             // If no table declares the type, the first value determines it.
@@ -74,7 +75,7 @@ impl RowSink for ResultRows {
             row.iter().take(COLUMNS).map(|value| rows::CellView::new(*value, CHARACTERS)).collect();
         self.bytes += cells.iter().map(|cell| cell.text.len()).sum::<usize>();
         self.rows.push(cells);
-        Flow::Continue
+        ControlFlow::Continue(())
     }
 }
 

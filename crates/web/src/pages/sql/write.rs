@@ -2,7 +2,7 @@
 
 use askama::Template;
 use branchyard_domain::access::{DatabaseAccess, Write};
-use branchyard_domain::errors::{Fault, OperationError, ReadError, RefError};
+use branchyard_domain::errors::{OperationError, PortError, ReadError, RefError};
 use branchyard_domain::usecases::SqlWrite;
 use branchyard_domain::values::{LongText, RefName};
 
@@ -93,7 +93,8 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
     let (Some(to_branch), Some(message), false) = (to_branch, message, form.has_faults()) else { return refuse(form) };
     let message = Some(message.into_string());
     let wanted = SqlWrite { from_branch: branch, to_branch, statements: q, message };
-    let accepted = posted.write(move |hub| Ok::<_, Fault>(hub.operations().sql_write(&access, wanted, None))).await?;
+    let accepted =
+        posted.write(move |hub| Ok::<_, PortError>(hub.operations().sql_write(&access, wanted, None))).await?;
     match accepted {
         Ok(operation) => {
             settled::soon(&posted, operation.id).await;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::table::{Key, Snapshot, Table, compare};
 use super::parse::{Equals, Select, Shown, Statement};
 use branchyard_domain::entities::Cell;
-use branchyard_domain::ports::{Column, Flow, RowSink, SqlFailure, ValueRef};
+use branchyard_domain::ports::{Column, RowSink, SqlFailure, ValueRef};
 
 type Ran = Result<(), SqlFailure>;
 
@@ -170,19 +170,19 @@ pub(super) fn select(tables: &Snapshot, select: &Select, sink: &mut dyn RowSink)
         Shown::Count(text) => {
             let counted =
                 Column { name: text.clone(), declared_type: None, is_primary_key: false, source_table: String::new() };
-            if sink.columns(&[counted]) == Flow::Continue {
-                sink.row(&[ValueRef::Integer(i64::try_from(rows.len()).unwrap_or(i64::MAX))]);
+            if sink.columns(&[counted]).is_continue() {
+                _ = sink.row(&[ValueRef::Integer(i64::try_from(rows.len()).unwrap_or(i64::MAX))]);
             }
             return Ok(());
         }
     };
     let all = all_columns(table);
-    if sink.columns(&places.iter().map(|at| all[*at].clone()).collect::<Vec<_>>()) == Flow::Stop {
+    if sink.columns(&places.iter().map(|at| all[*at].clone()).collect::<Vec<_>>()).is_break() {
         return Ok(());
     }
     for row in rows {
         let values: Vec<ValueRef<'_>> = places.iter().map(|at| value(&row[*at])).collect();
-        if sink.row(&values) == Flow::Stop {
+        if sink.row(&values).is_break() {
             break;
         }
     }
