@@ -2,8 +2,10 @@
 
 use crate::finding::{Finding, settle};
 use crate::process;
+use crate::tidy;
 use crate::workspace::{Dependency, Kind, Package, Workspace, cargo, short};
 use anyhow::{Context, Result};
+use std::path::Path;
 use std::process::Command;
 
 /// What each crate may depend on, of ours. A crate without a row fails.
@@ -137,7 +139,47 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     )
     .context("cannot list what comes with domain")?;
     findings.extend(domain_tree(&tree));
+    let is_rule = |path: &Path| {
+        RULES.iter().any(|folder| path.starts_with(folder)) && path.extension().is_some_and(|kind| kind == "rs")
+    };
+    for path in tidy::files(&workspace.root)?.into_iter().filter(|path| is_rule(path)) {
+        let text = std::fs::read_to_string(workspace.root.join(&path))
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        findings.extend(wire_words(&path.display().to_string(), &text));
+    }
     settle("layers", &findings)
+}
+
+/// Crates of rules. Each API spells their fields and refusals in its own way.
+const RULES: &[&str] = &["crates/domain/src", "crates/deployments/src"];
+
+/// Words that belong to a wire format.
+const WIRE_WORDS: &[&str] = &["pointer", "StatusCode", "status_code", "Content-Type", "application/", "serde_json"];
+
+/// Finds JSON pointers and words of a wire format in code and texts. Comments may explain with them.
+fn wire_words(path: &str, text: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("//") {
+            continue;
+        }
+        let word = WIRE_WORDS.iter().find(|word| line.contains(**word)).map(|word| (*word).to_owned());
+        if let Some(word) = word.or_else(|| json_pointer(line)) {
+            findings.push(Finding::new(
+                format!("{path}:{}: `{word}` is of a wire format", number + 1),
+                "return a typed reason, and let the adapters spell it",
+            ));
+        }
+    }
+    findings
+}
+
+/// Returns the first string of a line that is a JSON pointer to a field, such as `"/volume_size_gb"`.
+fn json_pointer(line: &str) -> Option<String> {
+    let is_field = |text: &str| {
+        text.len() > 2 && text.starts_with('/') && text[1..].bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
+    };
+    line.split('"').skip(1).step_by(2).find(|text| is_field(text)).map(str::to_owned)
 }
 
 fn edges(workspace: &Workspace) -> Vec<Finding> {

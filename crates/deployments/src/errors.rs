@@ -6,6 +6,25 @@ use branchyard_domain::ports::{BlobsError, EngineError, MetadataError};
 use crate::ports::ProvisionError;
 use crate::values::Usd;
 
+/// What a caller chooses of a deployment or an instance. Adapters know how their API spells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeploymentField {
+    /// The cloud.
+    Cloud,
+    /// The zone of the cloud.
+    Zone,
+    /// The instance type.
+    InstanceType,
+    /// The storage option.
+    VolumeType,
+    /// The size of the volume.
+    VolumeSize,
+    /// The backup that an instance starts from.
+    Backup,
+    /// The name of the first database.
+    Database,
+}
+
 /// An error of a use case of deployments.
 #[derive(Debug, thiserror::Error)]
 pub enum DeploymentError {
@@ -44,16 +63,16 @@ pub enum DeploymentError {
     /// A field is well-formed, but its value is not acceptable.
     #[error("{why}")]
     Field {
-        /// JSON pointer of the field.
-        pointer: String,
+        /// What the value is of.
+        field: DeploymentField,
         /// Explanation for the caller.
         why: String,
     },
     /// A field breaks a rule that depends on the state of the deployment.
     #[error("{why}")]
     BadField {
-        /// JSON pointer of the field.
-        pointer: String,
+        /// What the value is of.
+        field: DeploymentField,
         /// Explanation for the caller.
         why: String,
     },

@@ -1,7 +1,7 @@
 //! Maps the domain's errors to problem documents, for all API versions. There are no `_` arms on our own enums, so that a new
 //! variant needs a decision.
 
-use branchyard_deployments::errors::DeploymentError;
+use branchyard_deployments::errors::{DeploymentError, DeploymentField};
 use branchyard_domain::errors::{
     AccessError, CollaboratorError, DatabaseError, HookError, ImportError, OperationError, OrganizationError,
     PeopleError, PortError, PullError, PullStateError, ReadError, RefError, ReleaseError, SignUpError, TokenError,
@@ -66,6 +66,19 @@ pub(crate) fn problem_of_fault(fault: &PortError) -> Problem {
     match unavailable {
         true => Problem::new(ErrorCode::ServiceUnavailable, "the server cannot do this just now; try again"),
         false => Problem::internal(),
+    }
+}
+
+/// Returns how requests spell a field of a deployment, as a JSON pointer (RFC 6901).
+pub fn pointer_of(field: DeploymentField) -> &'static str {
+    match field {
+        DeploymentField::Cloud => "/cloud",
+        DeploymentField::Zone => "/zone",
+        DeploymentField::InstanceType => "/instance_type_id",
+        DeploymentField::VolumeType => "/volume_type_id",
+        DeploymentField::VolumeSize => "/volume_size_gb",
+        DeploymentField::Backup => "/backup_id",
+        DeploymentField::Database => "/database",
     }
 }
 
@@ -339,8 +352,8 @@ impl From<DeploymentError> for ApiError {
                 plain(ErrorCode::PermissionDenied, &error)
             }
             DeploymentError::NameTaken(_) | DeploymentError::Conflict(_) => plain(ErrorCode::Conflict, &error),
-            DeploymentError::Field { pointer, why } => in_field(ErrorCode::Unprocessable, &pointer, &why),
-            DeploymentError::BadField { pointer, why } => in_field(ErrorCode::ValidationFailed, &pointer, &why),
+            DeploymentError::Field { field, why } => in_field(ErrorCode::Unprocessable, pointer_of(field), &why),
+            DeploymentError::BadField { field, why } => in_field(ErrorCode::ValidationFailed, pointer_of(field), &why),
             DeploymentError::Settings(ref wrong) => {
                 let entry = |(key, why): &(String, String)| {
                     FieldError::at_pointer(format!("/overrides/{}", escape_pointer_token(key)), why.clone())

@@ -72,7 +72,7 @@ mod urls;
 pub use branchyard_executor::{BodyRoom, CallerKey, ConcurrencyPermit, PoolError};
 
 pub use answer_budget::{NoEffect, with_room};
-pub use api_error::ApiError;
+pub use api_error::{ApiError, pointer_of};
 pub use api_response::{ApiResponse, etag_of};
 pub use archive::send_archive;
 pub use body::{AnonymousBodies, ReadBody};

@@ -123,3 +123,16 @@ fn what_comes_with_domain_is_read_from_the_tree() {
     assert!(found[0].starts_with("`futures-core`"));
     assert!(domain_tree("branchyard-domain v0.1.0\nthiserror v2.0.0\n").is_empty());
 }
+
+#[test]
+fn wire_words_are_found_outside_comments() {
+    let lines = [
+        r#"field("/volume_size_gb", why)"#,
+        "pointer: String,",
+        r#"let kind = "application/json";"#,
+        r#"// "/volume_size_gb" is a pointer"#,
+        r#"let path = "/tmp/x"; let root = "/";"#,
+    ];
+    let found = super::wire_words("a.rs", &lines.join("\n"));
+    assert_eq!(found.len(), 3, "{found:?}");
+}

@@ -2,7 +2,7 @@
 
 use super::Inner;
 use crate::entities::{Capacity, Instance, InstanceSize, InstanceType, StorageOption};
-use crate::errors::DeploymentError;
+use crate::errors::{DeploymentError, DeploymentField};
 use crate::ports::DeploymentTransaction;
 use crate::values::Usd;
 use branchyard_domain::values::{AccountId, OwnerName};
@@ -22,29 +22,36 @@ pub struct CapacityRequest<'a> {
     pub volume_gb: u32,
 }
 
-fn field(pointer: &str, why: String) -> DeploymentError {
-    DeploymentError::Field { pointer: pointer.to_owned(), why }
+fn refused(field: DeploymentField, why: String) -> DeploymentError {
+    DeploymentError::Field { field, why }
 }
 
 /// Looks up the requested entries in the catalog.
 pub(super) fn choose(inner: &Inner, wanted: &CapacityRequest<'_>) -> Result<InstanceSize, DeploymentError> {
     let catalogue = &inner.settings.catalogue;
     let cloud = catalogue.cloud(wanted.cloud);
-    let cloud = cloud.ok_or_else(|| field("/cloud", format!("there is no cloud '{}'", wanted.cloud)))?;
+    let cloud =
+        cloud.ok_or_else(|| refused(DeploymentField::Cloud, format!("there is no cloud '{}'", wanted.cloud)))?;
     if !cloud.zones.iter().any(|zone| zone == wanted.zone) {
-        return Err(field("/zone", format!("{} has no zone '{}'", cloud.id, wanted.zone)));
+        return Err(refused(DeploymentField::Zone, format!("{} has no zone '{}'", cloud.id, wanted.zone)));
     }
     let mut kinds = catalogue.types_in(wanted.cloud, wanted.zone);
     let kind = kinds.find(|kind| kind.id == wanted.instance_type).ok_or_else(|| {
-        field("/instance_type_id", format!("{} has no instance type '{}'", wanted.zone, wanted.instance_type))
+        refused(
+            DeploymentField::InstanceType,
+            format!("{} has no instance type '{}'", wanted.zone, wanted.instance_type),
+        )
     })?;
     let option = kind.storage.iter().find(|id| *id == wanted.volume_type).and_then(|id| catalogue.storage_option(id));
     let option = option.ok_or_else(|| {
-        field("/volume_type_id", format!("{} does not go with a volume type '{}'", kind.id, wanted.volume_type))
+        refused(
+            DeploymentField::VolumeType,
+            format!("{} does not go with a volume type '{}'", kind.id, wanted.volume_type),
+        )
     })?;
     if !(option.min_size_gb..=option.max_size_gb).contains(&wanted.volume_gb) {
         let (least, most) = (option.min_size_gb, option.max_size_gb);
-        return Err(field("/volume_size_gb", format!("{} comes with {least} to {most} GB", option.id)));
+        return Err(refused(DeploymentField::VolumeSize, format!("{} comes with {least} to {most} GB", option.id)));
     }
     Ok(size(kind, option, wanted.volume_gb))
 }

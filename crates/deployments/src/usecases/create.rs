@@ -7,7 +7,7 @@ use crate::entities::{
     Attempts, Deployment, DeploymentLocator, DeploymentOrigin, DeploymentRole, Instance, InstanceSize, Metered,
     RunState,
 };
-use crate::errors::DeploymentError;
+use crate::errors::{DeploymentError, DeploymentField};
 use crate::ports::{DatabaseSeed, ZoneFeatures};
 use crate::values::{DeploymentId, DeploymentName, InstanceId, ServedName, Settings};
 use branchyard_domain::access::{Caller, Read};
@@ -212,7 +212,7 @@ impl Deployments {
 
 pub(super) fn too_small() -> DeploymentError {
     DeploymentError::Field {
-        pointer: "/volume_size_gb".to_owned(),
+        field: DeploymentField::VolumeSize,
         why: "the volume is smaller than what it is to hold".to_owned(),
     }
 }
@@ -259,7 +259,7 @@ fn first_database(wanted: &NewDeployment) -> Result<ServedName, DeploymentError>
         return Ok(name.clone());
     }
     let name = wanted.source.as_ref().map_or(wanted.name.as_str(), |source| source.name.as_str());
-    ServedName::parse(name).map_err(|wrong| DeploymentError::Field { pointer: "/database".to_owned(), why: wrong.0 })
+    ServedName::parse(name).map_err(|wrong| DeploymentError::Field { field: DeploymentField::Database, why: wrong.0 })
 }
 
 fn offered(features: &ZoneFeatures, public_tls: bool, wanted: &NewDeployment) -> Result<(), DeploymentError> {

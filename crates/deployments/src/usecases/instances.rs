@@ -6,7 +6,7 @@ use super::shutdown::{begin, not_settled};
 use super::{Deployments, live, metering, operations, primary, update};
 use crate::access::{DeploymentAccess, DeploymentLevel, Manage};
 use crate::entities::{Deployment, DeploymentOperation, DeploymentWork, Instance, Metered, RunState, Shutdown};
-use crate::errors::DeploymentError;
+use crate::errors::{DeploymentError, DeploymentField};
 use crate::ports::DeploymentTransaction;
 use crate::ports::{BackupFile, DatabaseSeed};
 use crate::values::{BackupId, InstanceId};
@@ -73,7 +73,7 @@ impl Deployments {
         let mut deployment = live(tx.as_mut(), access)?;
         if deployment.state != RunState::Stopped && wanted.backup.is_some() {
             return Err(DeploymentError::BadField {
-                pointer: "/backup_id".to_owned(),
+                field: DeploymentField::Backup,
                 why: "only a stopped deployment starts from a backup".to_owned(),
             });
         }
@@ -97,7 +97,7 @@ impl Deployments {
             Some(id) => {
                 let found = tx.backups().get(deployment.id, id)?;
                 let backup = found.ok_or_else(|| DeploymentError::Field {
-                    pointer: "/backup_id".to_owned(),
+                    field: DeploymentField::Backup,
                     why: format!("there is no backup {id}"),
                 })?;
                 if backup.size_bytes() > u64::from(wanted.volume_gb) << 30 {

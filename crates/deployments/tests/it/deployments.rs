@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use branchyard_deployments::access::{DeploymentAccess, Manage, Observe};
 use branchyard_deployments::entities::{BackupKind, DeploymentProgress, DeploymentRole, Health, Metered, RunState};
-use branchyard_deployments::errors::DeploymentError;
+use branchyard_deployments::errors::{DeploymentError, DeploymentField};
 use branchyard_deployments::ports::{DatabaseSeed, Sample, Series};
 use branchyard_deployments::values::{DeploymentId, DeploymentName, InstanceId, Setting, Usd};
 use branchyard_deployments::{
@@ -634,7 +634,7 @@ fn a_price_is_told_before_anything_is_made_and_is_the_one_that_is_metered() {
     assert_eq!(told.rate(), made.hourly_cost);
     size.volume_gb = 1_025;
     let refused = deployments.price(&size).unwrap_err();
-    assert!(matches!(&refused, DeploymentError::Field { pointer, .. } if pointer == "/volume_size_gb"), "{refused}");
+    assert!(matches!(&refused, DeploymentError::Field { field: DeploymentField::VolumeSize, .. }), "{refused}");
     assert!(deployments.may_start());
     assert_eq!(deployments.catalogue().instance_types.len(), 3);
 }

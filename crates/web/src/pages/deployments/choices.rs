@@ -5,6 +5,7 @@ use branchyard_deployments::entities::InstanceSize;
 use branchyard_deployments::errors::DeploymentError;
 use branchyard_deployments::values::Usd;
 use branchyard_domain::errors::PortError;
+use branchyard_http_common::pointer_of;
 
 use crate::error_page::PageError;
 use crate::forms::{Filled, Form};
@@ -99,8 +100,8 @@ impl Chosen {
     pub(super) fn price(&self, visit: &PageContext, form: &mut Filled) -> Result<Option<Price>, PageError> {
         match visit.state.hub.deployments().price(&self.wanted()) {
             Ok(size) => Ok(Some(Price::of(&size))),
-            Err(DeploymentError::Field { pointer, why }) => {
-                let place = pointer.trim_start_matches('/');
+            Err(DeploymentError::Field { field, why }) => {
+                let place = pointer_of(field).trim_start_matches('/');
                 match FIELDS.iter().find(|field| **field == place) {
                     Some(&("cloud" | "zone")) => form.fault("place", why),
                     Some(field) => form.fault(field, why),
