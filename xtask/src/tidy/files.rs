@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Folders that are not part of the tree.
+/// Names of folders that are not part of the tree. In a worktree of git, `.git` is a file.
 const SKIPPED: &[&str] = &[".git", "target", "node_modules"];
 
 /// Folders of one machine, each without its first `/`.
@@ -20,12 +20,13 @@ pub(crate) fn files(root: &Path) -> Result<Vec<PathBuf>> {
         let entries = fs::read_dir(&folder).with_context(|| format!("cannot list {}", folder.display()))?;
         for entry in entries {
             let entry = entry?;
+            if SKIPPED.iter().any(|name| entry.file_name() == *name) {
+                continue;
+            }
             // A link is not followed: its target is in the tree, or none of our business.
             let kind = entry.file_type()?;
             if kind.is_dir() {
-                if !SKIPPED.iter().any(|name| entry.file_name() == *name) {
-                    folders.push(entry.path());
-                }
+                folders.push(entry.path());
             } else if kind.is_file() {
                 found.push(entry.path().strip_prefix(root)?.to_path_buf());
             }
@@ -80,5 +81,17 @@ mod tests {
         let found = files(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();
         assert!(found.contains(&PathBuf::from("src/tidy/files.rs")));
         assert!(found.is_sorted());
+    }
+
+    #[test]
+    fn the_git_file_of_a_worktree_is_skipped() {
+        let root = std::env::temp_dir().join(format!("xtask-worktree-{}", std::process::id()));
+        fs::create_dir_all(root.join("target")).unwrap();
+        for name in [".git", ".gitignore", "target/built"] {
+            fs::write(root.join(name), "x\n").unwrap();
+        }
+        let found = files(&root);
+        fs::remove_dir_all(&root).unwrap();
+        assert_eq!(found.unwrap(), [PathBuf::from(".gitignore")]);
     }
 }
