@@ -17,7 +17,7 @@ API = URL + "/api/v1alpha1"
 
 
 def call(method, url, params=None, body=None, headers=None):
-    """Sends a request; gives status and decoded JSON."""
+    """Sends a request. Returns its status and the decoded JSON."""
     if params:
         url += "?" + urllib.parse.urlencode(params)
     sent = {"authorization": "token " + TOKEN}

@@ -9,7 +9,7 @@ trap 'rm -r "$work"' EXIT
 
 fail() { echo "$*" >&2; exit 1; }
 call() { curl --silent --show-error --fail-with-body --header "authorization: token $BRANCHYARD_TOKEN" "$@"; }
-# jq without its exit status would hide a field that is missing.
+# Without --exit-status, jq would not fail on a missing field.
 field() { jq --exit-status --raw-output "$1" || fail "no $1"; }
 is() { [ "$1" = "$2" ] || fail "expected '$2', got '$1'"; }
 
@@ -30,7 +30,7 @@ wait_for() {
 # write FROM TO STATEMENTS
 write() {
     local name
-    # What curl -d sends is called a form, and is JSON.
+    # curl --data sends this JSON with the content type of a form.
     name=$(jq --null-input --arg query "$3" '{$query}' | call "$here/write/$1/$2" --data @- | field .operation_name)
     is "$(wait_for "$here/write" "$name" .res_details.query_execution_status)" Success
 }

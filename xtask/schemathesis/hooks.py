@@ -1,4 +1,4 @@
-"""What schemathesis has to be told in code."""
+"""The configuration of schemathesis that has to be code."""
 
 import os
 import uuid
@@ -7,7 +7,7 @@ import schemathesis
 
 OWN_TOKEN = os.environ["SCENE_TOKEN_ID"]
 
-# The HTTP library of the server parses no longer target; such a request never reaches the API (contract 1.1).
+# The HTTP library of the server rejects longer request targets before they reach the API (contract 1.1).
 LONGEST_TARGET = 60_000
 
 
@@ -18,7 +18,7 @@ def filter_query(context, query):
 
 @schemathesis.hook
 def map_body(context, body):
-    """Python's 3.0 is an integer to JSON Schema. On the wire of this API an integer has no fraction."""
+    """Turns 3.0 into 3: JSON Schema accepts both as an integer, but this API accepts no fraction on the wire."""
     if isinstance(body, dict):
         return {name: map_body(context, value) for name, value in body.items()}
     if isinstance(body, list):
@@ -28,6 +28,6 @@ def map_body(context, body):
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """The run needs its token until the end."""
+    """Replaces the id of the run's own token, which the run needs until the end."""
     if case.path_parameters and case.path_parameters.get("token_id") == OWN_TOKEN:
         case.path_parameters["token_id"] = str(uuid.UUID(int=0))

@@ -1,6 +1,6 @@
-//! All ratios of the bench in one table: `cargo xtask bench`.
+//! Runs the benchmark and prints all its ratios in one table: `cargo xtask bench`.
 //!
-//! Each topic runs as a process of its own, so that one that fails costs its own rows only, and none measures the memory of another.
+//! Each topic runs in its own process. A topic that fails loses only its own rows, and no topic measures the memory of another.
 
 mod table;
 
@@ -13,23 +13,23 @@ use std::process::Command;
 
 const REQUIREMENTS: &str = "xtask/bench/requirements.txt";
 
-/// Compares with this program instead of the one that is installed here.
+/// The environment variable that names a Datasette to compare with, instead of the one that is installed below `target`.
 const VARIABLE: &str = "XTASK_DATASETTE";
 
-/// In the order of the table.
+/// All topics, in the order of the table.
 const TOPICS: &[&str] = &[
     "start", "reads", "tokens", "pages", "streams", "writes", "imports", "forks", "merges", "lists", "web", "hooks",
     "hrana", "overload",
 ];
 
-/// What was asked for.
+/// The parsed command line.
 #[derive(Debug, PartialEq, Eq)]
 struct Asked<'a> {
     quick: bool,
     help: bool,
     out: Option<&'a str>,
     topics: Vec<&'a str>,
-    /// For the bench.
+    /// Flags that are passed on to the benchmark.
     flags: Vec<&'a str>,
 }
 
@@ -105,7 +105,7 @@ fn parse<'a>(more: &[&'a str]) -> Result<Asked<'a>> {
     Ok(asked)
 }
 
-/// Without one the row that needs it says so.
+/// Returns the Datasette to compare with, or `None` if it cannot be installed. Its row is skipped then.
 fn datasette(workspace: &Workspace) -> Option<PathBuf> {
     if let Some(given) = std::env::var_os(VARIABLE) {
         return Some(given.into());
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(parse(&["--rows"]).unwrap_err().to_string(), "--rows takes a value");
     }
 
-    /// The topics are listed where they are measured, in the same order.
+    /// The benchmark lists its topics too, and both lists are in the same order.
     #[test]
     fn the_topics_are_those_of_the_bench() {
         let list = include_str!("../../bins/branchyard/benches/ratios/topics/mod.rs");

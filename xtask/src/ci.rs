@@ -1,4 +1,4 @@
-//! All of CI, on a developer's machine too. Cheap checks first; stops at the first that fails.
+//! All of CI, as a developer's machine runs it too. Cheap checks run first, and the first failure ends the run.
 
 use crate::workspace::{Workspace, cargo};
 use crate::{deny, layers, openapi, process, schemathesis, snapshots, tidy};
@@ -41,7 +41,7 @@ pub(crate) fn run(workspace: &Workspace, tools: deny::Missing) -> Result<()> {
         let mut doc = cargo(&["doc", "--workspace", "--no-deps"]);
         process::run(doc.env("RUSTDOCFLAGS", "-D warnings"))
     })?;
-    // The README's command; doc tests are part of it.
+    // This is the command of the README. It includes the doc tests.
     step("test", || {
         let mut test = cargo(&["test", "--workspace"]);
         test.env("INSTA_UPDATE", "no")
@@ -52,7 +52,7 @@ pub(crate) fn run(workspace: &Workspace, tools: deny::Missing) -> Result<()> {
     })?;
     step("snapshots", || snapshots::check(workspace, &references))?;
     step("openapi", || {
-        // The same units as the tests', so nothing is compiled twice.
+        // The build covers the same compilation units as the tests, so nothing is compiled twice.
         process::run(&mut cargo(&["build", "--workspace", "--bins", "--tests"]))?;
         openapi::check(workspace, Some(&binary))
     })?;

@@ -1,4 +1,4 @@
-//! `deny.toml`: licences, banned crates, sources and, when its database can be had, advisories.
+//! Checks `deny.toml`: licenses, banned crates, sources and, if the advisory database can be fetched, advisories.
 
 use crate::process;
 use crate::workspace::{Workspace, cargo};
@@ -9,10 +9,10 @@ use std::time::Duration;
 
 const VERSION: &str = "0.20.2";
 
-/// How long the advisory database may take to arrive.
+/// How long fetching the advisory database may take.
 const FETCH_LIMIT: Duration = Duration::from_secs(90);
 
-/// What to do when cargo-deny is not installed.
+/// What to do if cargo-deny is not installed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Missing {
     Fail,
@@ -32,7 +32,7 @@ pub(crate) fn run(workspace: &Workspace, missing: Missing) -> Result<()> {
     }
 }
 
-/// The installed one, else ours under `target/tools`, so that nobody's home is changed.
+/// Returns the installed cargo-deny, or else the one under `target/tools`, which leaves the home directory unchanged.
 fn find(workspace: &Workspace, missing: Missing) -> Result<PathBuf> {
     let tools = workspace.target.join("tools");
     let ours = tools.join("bin/cargo-deny");
@@ -50,10 +50,10 @@ fn find(workspace: &Workspace, missing: Missing) -> Result<PathBuf> {
     println!("installing cargo-deny {VERSION}, some minutes");
     process::run(
         Command::new(cargo())
-            // Outside the workspace: its configuration is not for tools.
+            // Outside the workspace, whose cargo configuration is not meant for tools.
             .current_dir(std::env::temp_dir())
             .args(["install", "cargo-deny", "--locked", "--quiet"])
-            // It runs for seconds: not worth optimising.
+            // The tool runs for seconds, so an optimized build is not worth its time.
             .args(["--debug", "--version", VERSION, "--root"])
             .arg(&tools),
     )

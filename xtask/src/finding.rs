@@ -1,9 +1,9 @@
-//! What a check found wrong.
+//! Findings of a check.
 
 use anyhow::{Result, bail};
 use std::fmt;
 
-/// One thing that is wrong, and how to make it right.
+/// A problem that a check found, and how to fix it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     what: String,
@@ -22,7 +22,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Prints all findings; an error when there is one.
+/// Prints all findings. Returns an error if there are any.
 pub(crate) fn settle(check: &str, findings: &[Finding]) -> Result<()> {
     for finding in findings {
         eprintln!("{check}: {finding}");

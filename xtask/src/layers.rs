@@ -1,4 +1,4 @@
-//! Who may use whom. The table of `docs/ARCHITECTURE.md`, as a check.
+//! Which crate may depend on which: the table of `docs/ARCHITECTURE.md`, as a check.
 
 use crate::finding::{Finding, settle};
 use crate::process;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use std::path::Path;
 use std::process::Command;
 
-/// What each crate may depend on, of ours. A crate without a row fails.
+/// The workspace crates that each crate may depend on. A crate without a row fails the check.
 const ALLOWED: &[(&str, Uses)] = &[
     ("problem-details", Uses::Only(&[])),
     ("auth", Uses::Only(&[])),
@@ -48,7 +48,7 @@ enum Uses {
     All,
 }
 
-/// Foreign crates with a place of their own. A name that ends in `*` stands for all that begin like it.
+/// Foreign crates that only certain crates may depend on. A name that ends in `*` is a prefix.
 const PLACES: &[Place] = &[
     Place {
         crates: &["diesel", "diesel_migrations", "r2d2"],
@@ -102,12 +102,12 @@ const PLACES: &[Place] = &[
 struct Place {
     crates: &'static [&'static str],
     users: &'static [&'static str],
-    /// They may have it behind a feature.
+    /// The crates that may have it as an optional dependency, behind a feature.
     optional_users: &'static [&'static str],
     instead: &'static str,
 }
 
-/// What never comes with `domain`, however deep: those who embed it have their own.
+/// Crates that `domain` never brings along, however deep in its tree: a service that embeds `domain` has its own.
 const NEVER_WITH_DOMAIN: &[&str] = &[
     "actix*",
     "async-std",
@@ -127,7 +127,7 @@ const NEVER_WITH_DOMAIN: &[&str] = &[
 
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let mut findings = edges(workspace);
-    // Every feature on, or an embedder who turns one on gets a surprise.
+    // All features are on. Otherwise an embedder could turn one on and get a crate that was never checked.
     let tree = process::read(
         Command::new(cargo()).current_dir(&workspace.root).args(["tree", "--package", "branchyard-domain"]).args([
             "--edges",
@@ -207,8 +207,8 @@ fn edges(workspace: &Workspace) -> Vec<Finding> {
 
 fn own_edge(package: &Package, dependency: &Dependency, uses: Uses) -> Option<Finding> {
     let (from, to) = (package.short(), short(&dependency.name));
-    // Tests may also use testkit, the check and the snapshots of answers, the fakes and contract suites with the tokens they need, and their own
-    // crate with another feature.
+    // Tests may also use testkit, the OpenAPI checker, the snapshots of responses, and the fakes and contract suites with the tokens
+    // that these need. A crate's tests may depend on the crate itself with other features.
     let for_tests = ["testkit", "openapi-check", "shapes", "domain", "domain-testing", "auth"];
     let in_tests = dependency.kind == Kind::Dev && (for_tests.contains(&to) || from == to);
     let allowed = match uses {
@@ -262,7 +262,7 @@ fn foreign_edge(package: &Package, dependency: &Dependency) -> Option<Finding> {
     ))
 }
 
-/// `tree`: one package a line, the name first.
+/// Returns a finding for each crate in `tree` that must not come with `domain`. `tree` has one package per line, its name first.
 fn domain_tree(tree: &str) -> Vec<Finding> {
     let mut names: Vec<&str> = tree
         .lines()

@@ -1,7 +1,7 @@
 //! Checks and chores of the workspace: `cargo xtask <command>`.
 //!
-//! `cargo xtask ci` is the whole of CI on a developer's machine; the other commands are its parts. A check collects all that is wrong
-//! before it fails, and every finding ends with how to fix it.
+//! `cargo xtask ci` runs all of CI on a developer's machine; the other commands are its parts. A check collects all findings before it
+//! fails, and every finding ends with how to fix it.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its user")]
 
 mod bench;
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     match command(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // The chain of causes, never a backtrace: what went wrong is in the tree, not in here.
+            // Only the chain of causes is printed. A backtrace would point into xtask, but the fault is in the tree.
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }

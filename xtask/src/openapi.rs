@@ -1,4 +1,4 @@
-//! The OpenAPI documents in the tree are what the binary prints.
+//! Checks that the OpenAPI documents in the tree are the ones that the binary prints, and writes them.
 
 use crate::finding::{Finding, settle};
 use crate::process;
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// API versions and their documents. A frozen version's document never changes again.
+/// The API versions and their documents. The document of a frozen version never changes again.
 const DOCUMENTS: &[(&str, &str)] = &[
     ("v2", "crates/api-v2/openapi/v2.json"),
     ("v1alpha1", "crates/api-v1alpha1/openapi/v1alpha1.json"),
@@ -27,7 +27,7 @@ pub(crate) fn write(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// `binary`: ask this one instead of `XTASK_BRANCHYARD` or a fresh build.
+/// Compares the committed documents with those that `binary` prints. Without `binary`, `XTASK_BRANCHYARD` or a fresh build prints them.
 pub(crate) fn check(workspace: &Workspace, binary: Option<&Path>) -> Result<()> {
     let mut findings = Vec::new();
     for (version, path) in DOCUMENTS {

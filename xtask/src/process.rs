@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Runs it with our output; an error when it fails.
+/// Runs the command with inherited output. Returns an error if it fails.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let shown = show(command);
     let status = command.stdin(Stdio::null()).status().with_context(|| format!("cannot run `{shown}`"))?;
@@ -15,7 +15,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Its standard output; an error with its standard error when it fails.
+/// Returns the standard output of the command. If the command fails, the error contains its standard error.
 pub(crate) fn read(command: &mut Command) -> Result<String> {
     let shown = show(command);
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run `{shown}`"))?;
@@ -25,7 +25,7 @@ pub(crate) fn read(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("`{shown}` printed no UTF-8"))
 }
 
-/// Whether it succeeds, silently and in time.
+/// Runs the command silently. Returns `true` if it succeeds within the limit, and kills it at the limit.
 pub(crate) fn succeeds(command: &mut Command, limit: Duration) -> bool {
     let spawned = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let Ok(mut child) = spawned else {
@@ -37,7 +37,7 @@ pub(crate) fn succeeds(command: &mut Command, limit: Duration) -> bool {
             Ok(Some(status)) => return status.success(),
             Ok(None) if started.elapsed() < limit => thread::sleep(Duration::from_millis(50)),
             Ok(None) | Err(_) => {
-                // Failing to stop it changes nothing about the answer.
+                // A failed kill does not change the result.
                 let _ = child.kill();
                 let _ = child.wait();
                 return false;

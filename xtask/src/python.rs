@@ -1,4 +1,4 @@
-//! Python tools in virtual environments below `target`, so that nobody's home is changed.
+//! Python tools in virtual environments below `target`, which leaves the home directory unchanged.
 
 use crate::process;
 use crate::workspace::Workspace;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-/// The program of a tool whose pinned packages are in `requirements`; installs it where it is not there as wanted.
+/// Returns the path of a tool's program. Installs the packages that are pinned in `requirements`, unless exactly these are installed.
 pub(crate) fn tool(workspace: &Workspace, name: &str, program: &str, requirements: &str) -> Result<PathBuf> {
     let pinned = workspace.root.join(requirements);
     let environment = workspace.target.join("tools").join(name);

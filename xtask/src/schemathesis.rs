@@ -1,7 +1,8 @@
-//! schemathesis against the real server: requests made from the OpenAPI document, every check, nothing may fail.
+//! Runs schemathesis against the real server: requests are generated from the OpenAPI document, with every check on. Any failure fails
+//! the run.
 //!
-//! The server is the debug binary with a data folder of its own, on a free port of the loopback interface, without rate limits. What
-//! the tool is told besides the document is in `xtask/schemathesis`.
+//! The server is the debug binary with its own data folder, on a free port of the loopback interface, without rate limits. The
+//! configuration of the tool is in `xtask/schemathesis`.
 
 mod scene;
 mod server;
@@ -17,10 +18,10 @@ const REQUIREMENTS: &str = "xtask/schemathesis/requirements.txt";
 const CONFIGURATION: &str = "xtask/schemathesis/schemathesis.toml";
 const HOOKS: &str = "xtask/schemathesis/hooks.py";
 
-/// Asks this program instead of the one that is installed here.
+/// The environment variable that names a schemathesis to run instead of the one that is installed below `target`.
 const VARIABLE: &str = "XTASK_SCHEMATHESIS";
 
-/// `binary`: test this server instead of building one; `more` goes to schemathesis as it is.
+/// Tests the server `binary`, or a fresh build. `more` is passed on to schemathesis unchanged.
 pub(crate) fn run(workspace: &Workspace, binary: Option<&Path>, more: &[&str]) -> Result<()> {
     let program = program(workspace)?;
     let binary = match binary {

@@ -1,7 +1,7 @@
-//! Every snapshot file in the tree is asserted by some test.
+//! Checks that some test asserts every snapshot file in the tree.
 //!
-//! insta appends the path of each snapshot file an assertion uses to the file named by `INSTA_SNAPSHOT_REFERENCES_FILE`; it does so before it
-//! compares, in every test process. cargo-insta's `--unreferenced=reject` works on the same list.
+//! Before insta compares, it appends the path of each snapshot file that an assertion uses to the file named by
+//! `INSTA_SNAPSHOT_REFERENCES_FILE`, in every test process. cargo-insta's `--unreferenced=reject` works on the same list.
 
 use crate::finding::{Finding, settle};
 use crate::workspace::Workspace;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 pub(crate) const VARIABLE: &str = "INSTA_SNAPSHOT_REFERENCES_FILE";
 
-/// An empty file for insta to append to.
+/// Creates an empty file for insta to append to, and returns its path.
 pub(crate) fn prepare(workspace: &Workspace) -> Result<PathBuf> {
     let folder = workspace.target.join("xtask");
     fs::create_dir_all(&folder)?;
@@ -21,7 +21,7 @@ pub(crate) fn prepare(workspace: &Workspace) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// After the tests: names the snapshots that none of them used.
+/// Reports the snapshots that no test used. Runs after the tests.
 pub(crate) fn check(workspace: &Workspace, references: &Path) -> Result<()> {
     let references = fs::read_to_string(references).context("cannot read the list of snapshots")?;
     let snapshots: Vec<PathBuf> = crate::tidy::files(&workspace.root)?
@@ -32,7 +32,7 @@ pub(crate) fn check(workspace: &Workspace, references: &Path) -> Result<()> {
 }
 
 fn unreferenced(root: &Path, snapshots: &[PathBuf], references: &str) -> Result<Vec<Finding>> {
-    // insta's paths may go through `..`. One that is gone stands for a test that failed or wrote a new snapshot.
+    // insta's paths may contain `..`. A path that does not exist belongs to a test that failed or wrote a new snapshot.
     let used: BTreeSet<PathBuf> = references.lines().filter_map(|line| root.join(line).canonicalize().ok()).collect();
     let mut findings = Vec::new();
     for path in snapshots {

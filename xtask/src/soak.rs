@@ -1,5 +1,5 @@
-//! Tests that go on for as long as they are asked to: faults, and inputs of strangers. They are tests of `cargo test`, which runs a
-//! little of each; here they get a seed and a time.
+//! Tests with a time budget: fault injection, attacks and fuzzing. `cargo test` runs a little of each; these commands pass a seed
+//! and a duration.
 
 use crate::process;
 use crate::workspace::{Workspace, cargo};
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The real server under faults.
+/// Runs the real server under injected faults.
 pub(crate) fn crash(workspace: &Workspace, flags: &[&str]) -> Result<()> {
     let flags = Flags::parse(flags, &["--seed", "--minutes"])?;
     let mut test = Command::new(cargo());
@@ -18,7 +18,7 @@ pub(crate) fn crash(workspace: &Workspace, flags: &[&str]) -> Result<()> {
     process::run(test.current_dir(&workspace.root))
 }
 
-/// The release binary under attack.
+/// Runs the release binary under attack.
 pub(crate) fn outage(workspace: &Workspace, binary: Option<PathBuf>, flags: &[&str]) -> Result<()> {
     let flags = Flags::parse(flags, &["--seconds", "--seed", "--attack"])?;
     let binary = match binary {
@@ -40,7 +40,7 @@ pub(crate) fn outage(workspace: &Workspace, binary: Option<PathBuf>, flags: &[&s
     process::run(test.env("OUTAGE_BINARY", binary).current_dir(&workspace.root))
 }
 
-/// A data folder that later versions have to serve.
+/// Creates a data folder that later versions have to serve.
 pub(crate) fn fixture(workspace: &Workspace, flags: &[&str]) -> Result<()> {
     let flags = Flags::parse(flags, &["--version"])?;
     let Some(version) = flags.get("--version") else {
@@ -51,7 +51,7 @@ pub(crate) fn fixture(workspace: &Workspace, flags: &[&str]) -> Result<()> {
     process::run(test.env("FIXTURE_VERSION", version).current_dir(&workspace.root))
 }
 
-/// A place where targets of fuzzing are: how their names begin, the package, the test, and whether it looks at the code that is reached.
+/// Where fuzz targets live: the prefix of their names, the package, the test, and whether coverage guides the mutations.
 const PLACES: &[(&str, &str, &str, bool)] = &[
     ("engine-", "branchyard-engine-doltlite", "hostile::fuzz", false),
     ("hrana-", "branchyard", "deployments::hostile::fuzz", false),
@@ -62,7 +62,7 @@ const PLACES: &[(&str, &str, &str, bool)] = &[
 const COUNTED: &str = "--cfg sancov -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=3 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters";
 
-/// Inputs of strangers. Without `--target`, each target has its time.
+/// Fuzzes the parsers with untrusted input. Without `--target`, every target runs for the full `--minutes`.
 pub(crate) fn fuzz(workspace: &Workspace, flags: &[&str]) -> Result<()> {
     let flags = Flags::parse(flags, &["--target", "--seed", "--minutes"])?;
     let target = flags.get("--target");
@@ -74,9 +74,10 @@ pub(crate) fn fuzz(workspace: &Workspace, flags: &[&str]) -> Result<()> {
         let mut test = Command::new(cargo());
         test.args(["test", "-p", package, "--test", "it"]);
         if counted {
-            // With a target named, the flags are kept from what runs while building. Its own folder, or each build would undo the other.
+            // `--target` keeps the flags away from build scripts and procedural macros. A separate target folder keeps this build and the
+            // ordinary one from invalidating each other.
             test.args(["--target", "host-tuple", "--target-dir", "target/fuzz"]);
-            // It looks at all counters between any two inputs.
+            // The test reads all counters after every input.
             test.args(["--config", "profile.dev.package.branchyard-testkit.opt-level=2"]);
             test.env("RUSTFLAGS", COUNTED).env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
         }

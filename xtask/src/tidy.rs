@@ -1,4 +1,4 @@
-//! The tree's conventions: what a reviewer should not have to say twice.
+//! The tree's conventions, which no reviewer should have to repeat.
 
 mod files;
 mod links;
@@ -13,7 +13,7 @@ use std::path::Path;
 
 pub(crate) use files::files;
 
-/// How many of the longest files are listed, for review.
+/// The number of the longest files that are listed for review.
 const LONGEST: usize = 10;
 
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
@@ -29,7 +29,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
 
     let mut lengths = Vec::new();
     for path in files(root)? {
-        // What is no UTF-8 is data, not ours to judge.
+        // A file that is not UTF-8 is data, to which no convention applies.
         let Ok(text) = fs::read_to_string(root.join(&path)) else {
             continue;
         };
@@ -61,7 +61,7 @@ fn shown(root: &Path, path: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).display().to_string()
 }
 
-/// A finding at a line of a file.
+/// Creates a finding at a line of a file.
 fn at(file: &str, line: usize, what: &str, fix: &str) -> Finding {
     Finding::new(format!("{file}:{line}: {what}"), fix)
 }

@@ -1,4 +1,4 @@
-//! The workspace as `cargo metadata` tells it.
+//! The workspace, as `cargo metadata` describes it.
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -14,13 +14,13 @@ pub(crate) struct Workspace {
 pub(crate) struct Package {
     pub(crate) name: String,
     pub(crate) manifest: PathBuf,
-    /// The root files of its libraries and binaries.
+    /// The root files of its libraries, binaries and procedural macros.
     pub(crate) roots: Vec<PathBuf>,
     pub(crate) dependencies: Vec<Dependency>,
 }
 
 pub(crate) struct Dependency {
-    /// The package's name, also when the manifest renames it.
+    /// The package's name, even if the manifest renames it.
     pub(crate) name: String,
     pub(crate) kind: Kind,
     pub(crate) optional: bool,
@@ -57,18 +57,18 @@ impl Workspace {
 }
 
 impl Package {
-    /// What everyone calls it: the folder's name.
+    /// Returns the name of the package's folder, which is its usual name.
     pub(crate) fn short(&self) -> &str {
         short(&self.name)
     }
 }
 
-/// `domain` for `branchyard-domain`; the binary stays `branchyard`.
+/// Returns `domain` for `branchyard-domain`. The name of the binary's package stays `branchyard`.
 pub(crate) fn short(name: &str) -> &str {
     name.strip_prefix("branchyard-").unwrap_or(name)
 }
 
-/// The cargo that runs us, so that a chosen toolchain stays chosen.
+/// Returns the cargo that runs xtask, so that a chosen toolchain stays chosen.
 pub(crate) fn cargo() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
 }

@@ -53,7 +53,7 @@ await work.execute("select dolt_commit('-am', 'on work')");
 await client.execute("select dolt_merge('work')");
 assert.equal((await client.execute("select count(*) as n from seen")).rows[0].n, 1);
 
-// Who may not.
+// Permissions.
 const readOnly = createClient({ url: `${url}/`, authToken: reader });
 assert.equal((await readOnly.execute("select count(*) as n from seen")).rows[0].n, 1);
 await fails(readOnly.execute("insert into seen values ('no')"), "SQLITE_READONLY");

@@ -41,7 +41,7 @@ except Exception as error:
 else:
     raise AssertionError("a reader wrote")
 
-# Used again after its stream has ended, and after a crash: it goes on.
+# The connection works again after its stream has expired, and after a crash.
 time.sleep(2)
 assert connection.execute("select count(*) from p").fetchone() == (3,)
 connection.commit()

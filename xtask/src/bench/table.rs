@@ -1,10 +1,10 @@
-//! The table, as Markdown, so that it can be put into a document as it is printed.
+//! The table of ratios, as Markdown, so that the output can be pasted into a document.
 
 use serde_json::Value;
 
 const HEAD: [&str; 7] = ["row", "what", "product", "baseline", "ratio", "aim", "met"];
 
-/// All rows, columns aligned.
+/// Renders all rows with aligned columns.
 pub(super) fn render(rows: &[Value]) -> String {
     let mut lines = vec![HEAD.map(str::to_owned)];
     lines.extend(rows.iter().map(cells));

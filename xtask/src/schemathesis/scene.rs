@@ -1,4 +1,4 @@
-//! People and databases for the requests to be about.
+//! The users and databases that the requests are about.
 
 use super::server::Server;
 use anyhow::{Context, Result, bail};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::thread;
 use std::time::Duration;
 
-/// Makes everything; gives what `schemathesis.toml` refers to.
+/// Creates the scene. Returns the environment variables that `schemathesis.toml` refers to.
 pub(super) fn prepare(server: &Server) -> Result<Vec<(&'static str, String)>> {
     for user in ["ada", "bob"] {
         server.command(&["user", "create", user, "--email", &format!("{user}@example.test")])?;

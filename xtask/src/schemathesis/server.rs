@@ -8,7 +8,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Runs until it is stopped or dropped.
+/// A running server, killed when dropped.
 pub(super) struct Server {
     child: Child,
     binary: PathBuf,
@@ -18,7 +18,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts it on an empty data folder below `folder`.
+    /// Starts the server on an empty data folder below `folder`.
     pub(super) fn start(binary: &Path, folder: &Path) -> Result<Self> {
         if folder.exists() {
             fs::remove_dir_all(folder).with_context(|| format!("cannot empty {}", folder.display()))?;
@@ -48,13 +48,13 @@ impl Server {
         Ok(server)
     }
 
-    /// What a command of the binary prints, on the same data folder.
+    /// Returns what a command of the binary prints when it runs on the same data folder.
     pub(super) fn command(&self, args: &[&str]) -> Result<String> {
         let printed = process::read(Command::new(&self.binary).args(args).arg("--data-dir").arg(&self.data))?;
         Ok(printed.trim().to_owned())
     }
 
-    /// `data` of the answer to a request, which has to be a success.
+    /// Sends a request and returns `data` of the response. Returns an error if the response is no success.
     pub(super) fn ask(&self, token: &str, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {
         let mut curl = Command::new("curl");
         curl.args(["--silent", "--show-error", "--fail-with-body", "--max-time", "60", "--request", method])
@@ -72,7 +72,7 @@ impl Server {
         Ok(answer["data"].take())
     }
 
-    /// Ends it; an error when it was gone before.
+    /// Stops the server. Returns an error if it had already exited.
     pub(super) fn stop(mut self) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {
             bail!("the server ended by itself ({status}); its log is {}", self.log.display());
@@ -83,7 +83,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Failing to stop it changes nothing about the result.
+        // A failed kill does not change the result.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! The tree's files, and what holds for all of them.
+//! The files of the tree, and the conventions that apply to all of them.
 
 use super::at;
 use crate::finding::Finding;
@@ -6,13 +6,13 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Names of folders that are not part of the tree. In a worktree of git, `.git` is a file.
+/// Folders that are not part of the tree. In a worktree of git, `.git` is a file.
 const SKIPPED: &[&str] = &[".git", "target", "node_modules"];
 
 /// Folders of one machine, each without its first `/`.
 const MACHINE: &[&str] = &["work/", "root/", "tmp/bash_jobs"];
 
-/// Every file of the tree, sorted, relative to its root.
+/// Returns every file of the tree, sorted, relative to its root.
 pub(crate) fn files(root: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_path_buf()];
@@ -23,7 +23,7 @@ pub(crate) fn files(root: &Path) -> Result<Vec<PathBuf>> {
             if SKIPPED.iter().any(|name| entry.file_name() == *name) {
                 continue;
             }
-            // A link is not followed: its target is in the tree, or none of our business.
+            // Links are not followed: the target is either in the tree or not part of it.
             let kind = entry.file_type()?;
             if kind.is_dir() {
                 folders.push(entry.path());
@@ -41,7 +41,7 @@ pub(super) fn machine_paths(name: &str, text: &str) -> Vec<Finding> {
     for (index, line) in text.lines().enumerate() {
         for folder in MACHINE {
             let pattern = format!("/{folder}");
-            // Inside a longer path or an address it means something else.
+            // After one of these characters, the pattern is a part of a longer path or of a URL.
             let absolute = line.match_indices(&pattern).any(|(start, _)| {
                 line.get(..start)
                     .and_then(|before| before.chars().next_back())

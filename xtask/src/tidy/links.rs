@@ -1,4 +1,5 @@
-//! Links from our pages to files of the tree lead somewhere, and a page that names a test or another function by such a link finds it there.
+//! Checks that links from pages to files of the tree lead to a file. If the text of such a link names a test or another function, the
+//! file must contain that function.
 
 use super::at;
 use crate::finding::Finding;
@@ -14,7 +15,7 @@ pub(super) fn check(root: &Path, page: &Path, text: &str) -> Vec<Finding> {
         if elsewhere || path.is_empty() {
             continue;
         }
-        // GitHub reads a leading `/` as the root of the tree.
+        // GitHub resolves a leading `/` from the root of the tree.
         let target = match path.strip_prefix('/') {
             Some(rest) => root.join(rest),
             None => folder.join(path),
@@ -44,7 +45,7 @@ pub(super) fn check(root: &Path, page: &Path, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// Each ``[`function`](file.rs)``: its line, the function's name and the file.
+/// Returns each ``[`function`](file.rs)``: its line, the function's name and the file.
 fn functions(text: &str) -> Vec<(usize, String, String)> {
     let mut found = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -63,7 +64,7 @@ fn functions(text: &str) -> Vec<(usize, String, String)> {
     found
 }
 
-/// The targets of `[text](target)` and `[name]: target`, outside code, with their lines.
+/// Returns the targets of `[text](target)` and `[name]: target` outside code, with their lines.
 fn links(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut fenced = false;
@@ -79,7 +80,7 @@ fn links(text: &str) -> Vec<(usize, String)> {
         let inline = line.split("](").skip(1).filter_map(|rest| rest.split(')').next());
         let defined = line.strip_prefix('[').and_then(|rest| rest.split_once("]: ")).map(|(_, target)| target);
         for target in inline.chain(defined) {
-            // A title may follow.
+            // A title may follow the target.
             if let Some(target) = target.split_whitespace().next() {
                 let target = target.trim_start_matches('<').trim_end_matches('>');
                 found.push((index + 1, target.to_owned()));

@@ -1,8 +1,8 @@
-//! Every package inherits from the workspace.
+//! Checks that every package inherits from the workspace.
 
 use crate::finding::Finding;
 
-/// Keys that stand in the workspace's `Cargo.toml` once, for all.
+/// Keys that are set once, in the workspace's `Cargo.toml`.
 const INHERITED: &[&str] = &["version", "edition", "rust-version", "license", "publish"];
 
 pub(super) fn check(file: &str, text: &str) -> Vec<Finding> {
@@ -28,7 +28,7 @@ fn inherits(text: &str, section: &str, key: &str) -> bool {
     has(text, section, &[&format!("{key}.workspace=true"), &format!("{key}={{workspace=true}}")])
 }
 
-/// Whether the section has one of these lines, spaces aside.
+/// Returns `true` if the section contains one of these lines, spaces aside.
 fn has(text: &str, section: &str, wanted: &[&str]) -> bool {
     let header = format!("[{section}]");
     let mut inside = false;
@@ -61,7 +61,7 @@ mod tests {
         let found = check("Cargo.toml", &own);
         assert_eq!(found.len(), 1);
         assert!(found[0].to_string().contains("`edition`"));
-        // In another section it does not count.
+        // The same line in another section does not count.
         let lost = GOOD.replace("[lints]", "[badges]");
         assert!(check("Cargo.toml", &lost)[0].to_string().contains("lints"));
     }

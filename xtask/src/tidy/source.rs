@@ -1,9 +1,9 @@
-//! Rust source: heads, leftovers, white space, SQL out of place.
+//! Conventions of Rust source: heads, leftovers, white space, and SQL text only in certain crates.
 
 use super::at;
 use crate::finding::Finding;
 
-/// Leftovers, with what to do instead. Written in two pieces, or this file would find itself.
+/// Leftovers, each with what to do instead. They are written in two pieces, because this file is checked too.
 const LEFTOVERS: &[(&str, &str)] = &[
     (concat!("#[", "ignore"), "make the test pass everywhere, or delete it"),
     (concat!("todo", "!("), "write it, or open an issue and return an error"),
@@ -11,10 +11,10 @@ const LEFTOVERS: &[(&str, &str)] = &[
     (concat!("dbg", "!("), "remove it, or log with tracing"),
 ];
 
-/// SQL is written in these crates only (and in tests, examples and the demo).
+/// The crates that may contain SQL text. Tests, examples and the binary may too.
 const SQL_CRATES: &[&str] = &["engine-doltlite", "storage", "imports", "testkit"];
 
-/// How a statement begins when it stands in a string.
+/// How a statement begins in a string literal.
 const SQL: &[&str] = &[
     "\"SELECT ",
     "\"INSERT INTO ",
@@ -26,7 +26,7 @@ const SQL: &[&str] = &[
     "\"PRAGMA ",
 ];
 
-/// The root file of a crate says what the crate is for.
+/// Returns a finding if the root file of a crate does not begin with a `//!` head.
 pub(super) fn head(file: &str, text: &str) -> Option<Finding> {
     if text.starts_with("//!") {
         return None;
@@ -68,7 +68,7 @@ pub(super) fn check(file: &str, text: &str) -> Vec<Finding> {
         if code.starts_with("#[cfg(test)]") {
             no_sql = false;
         }
-        // An example in an API description is what a user may send.
+        // An example in an API description is SQL that a client may send.
         if no_sql && !code.contains("example") && SQL.iter().any(|start| code.contains(start)) {
             findings.push(at(
                 file,
@@ -84,12 +84,12 @@ pub(super) fn check(file: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// `lines` hides a `\r` before the line's end.
+/// Returns `true` for the first line of a text with CRLF line ends, which are reported once. `lines` hides the `\r`.
 fn text_ends_lines_with_cr(text: &str, index: usize) -> bool {
     index == 0 && text.contains("\r\n")
 }
 
-/// Only the production source of the crates that should know no SQL is looked at.
+/// Returns `false` for the production source of crates that must not contain SQL text.
 fn may_write_sql(file: &str) -> bool {
     let Some((name, path)) = file.strip_prefix("crates/").and_then(|rest| rest.split_once('/')) else {
         return true;
