@@ -1,4 +1,4 @@
-//! Who acts.
+//! The clients of a test.
 
 use std::time::{Duration, Instant};
 
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::TestAnswer;
 
-/// How long a connection waits for its next request: shorter than the server keeps it, else a request meets its end.
+/// How long an idle connection is kept. The server keeps it longer, so no request meets a connection that the server closes.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// Somebody who speaks HTTP to the server, with or without a token. Paths are below `/api/v2`.
+/// An HTTP client of the server under test, with or without a token. Paths are relative to `/api/v2`.
 #[derive(Debug, Clone)]
 pub struct Actor {
     origin: String,
@@ -21,40 +21,40 @@ pub struct Actor {
 }
 
 impl Actor {
-    /// Somebody at this server.
+    /// Creates a client of the server at `origin`. Without a token, its requests carry no credential.
     pub fn new(origin: String, token: Option<String>, name: &str) -> Self {
         let client = reqwest::blocking::Client::builder().no_proxy().timeout(Duration::from_secs(600));
         let client = client.pool_idle_timeout(IDLE).build().unwrap();
         Self { origin, token, name: name.to_owned(), request_id: None, client }
     }
 
-    /// The same, with one id for all requests.
+    /// Returns the actor with one `X-Request-Id` for all its requests.
     pub(crate) fn with_request_id(self, id: &'static str) -> Self {
         Self { request_id: Some(id), ..self }
     }
 
-    /// The same without a credential.
+    /// Returns a copy of the actor without a token.
     pub(crate) fn signed_out(&self) -> Self {
         Self { token: None, ..self.clone() }
     }
 
-    /// The origin the requests go to.
+    /// Returns the origin that the requests go to.
     pub fn origin(&self) -> &str {
         &self.origin
     }
 
-    /// The user name.
+    /// Returns the user name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The token, where there is one.
+    /// Returns the token, if the actor has one.
     pub fn token(&self) -> Option<&str> {
         self.token.as_deref()
     }
 
-    /// A request to a path below `/api/v2`, or to an absolute URL that the server gave, to be completed. Whatever origin the URL
-    /// names, the request goes to the server under test.
+    /// Starts a request to a path relative to `/api/v2`, or to an absolute URL from a response. The request goes to the server under
+    /// test even if the URL names another origin.
     pub fn request(&self, method: Method, path: &str) -> reqwest::blocking::RequestBuilder {
         let below = match path.split_once("://").and_then(|(_, rest)| rest.split_once('/')) {
             Some((_, rest)) if path.starts_with("http") => format!("/{rest}"),
@@ -70,24 +70,24 @@ impl Actor {
         }
     }
 
-    /// A request to an absolute path, such as `/api/v1alpha1/user`, to be completed; without a credential.
+    /// Starts a request to an absolute path, such as `/api/v1alpha1/user`, without a credential.
     pub fn plain(&self, method: Method, path: &str) -> reqwest::blocking::RequestBuilder {
         self.client.request(method, format!("{}{path}", self.origin))
     }
 
-    /// Sends a request that was completed. An answer that the OpenAPI document does not allow fails the test.
+    /// Sends a request. A response that the OpenAPI document does not allow fails the test.
     pub fn send(&self, request: reqwest::blocking::RequestBuilder) -> TestAnswer {
         let request = request.build().unwrap();
         let method = request.method().to_string();
         TestAnswer::read(&method, self.client.execute(request).unwrap())
     }
 
-    /// GET.
+    /// Sends a GET request.
     pub fn get(&self, path: &str) -> TestAnswer {
         self.send(self.request(Method::GET, path))
     }
 
-    /// Gets what a pull shows (its difference, tables or conflicts), once the commits of its source are fetched.
+    /// Gets a view of a pull request (its diff, tables or conflicts), retrying until the commits of its source are fetched.
     pub fn get_shown(&self, path: &str) -> TestAnswer {
         let began = Instant::now();
         loop {
@@ -101,28 +101,28 @@ impl Actor {
         }
     }
 
-    /// POST with a JSON body.
+    /// Sends a POST request with a JSON body.
     pub fn post(&self, path: &str, body: &Value) -> TestAnswer {
         self.send(self.request(Method::POST, path).json(body))
     }
 
-    /// PATCH with a JSON body.
+    /// Sends a PATCH request with a JSON body.
     pub fn patch(&self, path: &str, body: &Value) -> TestAnswer {
         self.send(self.request(Method::PATCH, path).json(body))
     }
 
-    /// DELETE.
+    /// Sends a DELETE request.
     pub fn delete(&self, path: &str) -> TestAnswer {
         self.send(self.request(Method::DELETE, path))
     }
 
-    /// Makes a public database of one's own.
+    /// Creates a public database that the actor owns.
     pub fn database(&self, name: &str) -> Value {
         let body = json!({"owner": self.name, "name": name, "visibility": "public"});
         self.post("/databases", &body).expect(201).data()
     }
 
-    /// Follows the operation of a 202 to its end.
+    /// Polls the operation of a 202 response until it has succeeded or failed, and returns it.
     pub fn finish(&self, accepted: &TestAnswer) -> Value {
         assert_eq!(accepted.status, 202, "{}", accepted.text);
         let href = accepted.data()["href"].as_str().unwrap().to_owned();
@@ -137,7 +137,7 @@ impl Actor {
         }
     }
 
-    /// Writes by SQL on a branch, and expects it to succeed; gives the head.
+    /// Runs SQL that writes on a branch, expects it to succeed, and returns the hash of the new head.
     pub fn write(&self, database: &str, branch: &str, statements: &str) -> String {
         let body = json!({"from_branch": branch, "to_branch": branch, "q": statements});
         let operation = self.finish(&self.post(&format!("/databases/{database}/sql-writes"), &body));
@@ -145,7 +145,7 @@ impl Actor {
         operation["result"]["commit_sha"].as_str().unwrap().to_owned()
     }
 
-    /// Reads by SQL at a ref, and expects it to succeed; gives the rows.
+    /// Runs a SQL query at a ref, expects it to succeed, and returns the rows.
     pub fn read(&self, database: &str, at: &str, statement: &str) -> Value {
         let body = json!({"ref": at, "q": statement});
         let result = self.post(&format!("/databases/{database}/sql"), &body).expect(200).data();

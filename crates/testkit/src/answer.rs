@@ -1,4 +1,4 @@
-//! What came back.
+//! Responses of the server under test.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 static V2: LazyLock<Checker> = LazyLock::new(|| Checker::new(&branchyard_api_v2::openapi()));
 static V1ALPHA1: LazyLock<Checker> = LazyLock::new(|| Checker::new(&branchyard_api_v1alpha1::openapi()));
 
-/// The document that holds for a path. A slash at the end of a read is no part of the path it stands for.
+/// Returns the OpenAPI document that covers a path. The document of v1alpha1 does not cover reads that end with a slash.
 fn document(path: &str) -> Option<&'static Checker> {
     let below = |base: &str| path.strip_prefix(base).is_some_and(|rest| rest.starts_with('/'));
     if below(branchyard_api_v2::BASE) {
@@ -19,19 +19,19 @@ fn document(path: &str) -> Option<&'static Checker> {
     (alpha && !path.ends_with('/')).then(|| &*V1ALPHA1)
 }
 
-/// A response, read whole.
+/// A response whose body has been read.
 #[derive(Debug, Clone)]
 pub struct TestAnswer {
-    /// Status code.
+    /// The status code.
     pub status: u16,
-    /// Headers.
+    /// The headers.
     pub headers: HeaderMap,
-    /// Body.
+    /// The body.
     pub text: String,
 }
 
 impl TestAnswer {
-    /// Reads a response, and fails the test when it is of the API and its OpenAPI document does not allow it.
+    /// Reads a response. Fails the test if the response belongs to an API and its OpenAPI document does not allow it.
     pub(crate) fn read(method: &str, response: reqwest::blocking::Response) -> Self {
         let path = response.url().path().to_owned();
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
@@ -44,7 +44,7 @@ impl TestAnswer {
         Self { status, headers, text: String::from_utf8_lossy(&body).into_owned() }
     }
 
-    /// The body as JSON; `null` when it is empty.
+    /// Returns the body as JSON, or `null` if it is empty.
     pub fn json(&self) -> Value {
         if self.text.is_empty() {
             return Value::Null;
@@ -52,24 +52,24 @@ impl TestAnswer {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
     }
 
-    /// `data` of the envelope.
+    /// Returns `data` of the envelope.
     pub fn data(&self) -> Value {
         let mut json = self.json();
         assert!(json.get("data").is_some(), "no data in {}: {}", self.status, self.text);
         json["data"].take()
     }
 
-    /// `code` of a problem document.
+    /// Returns `code` of a problem document, or an empty string if there is none.
     pub fn code(&self) -> String {
         self.json()["code"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// A header, empty when absent.
+    /// Returns a header, or an empty string if it is absent.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    /// Checks the status, showing the body when it differs.
+    /// Checks the status. The panic message contains the body.
     #[track_caller]
     pub fn expect(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}", self.text);

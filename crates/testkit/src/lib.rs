@@ -1,5 +1,5 @@
-//! A whole Branchyard server under test: real stores in a folder of its own, a real socket on a free port, actors who speak
-//! HTTP. For `dev-dependencies` only; it panics where a test should stop.
+//! A whole Branchyard server under test: real stores in a temporary folder, a real socket on a free port, and actors that send
+//! HTTP requests. For `dev-dependencies` only: it panics where a test should stop.
 //!
 //! ```no_run
 //! let server = branchyard_testkit::Server::start();

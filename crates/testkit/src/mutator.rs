@@ -1,10 +1,10 @@
-//! Changes inputs as a stranger might, the same for the same seed.
+//! Reproducible mutations of inputs, as a hostile client might send them.
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use rand::{Rng as _, SeedableRng as _};
 
-/// What means something to somebody.
+/// Byte sequences that have a meaning in some parser.
 const WORDS: &[&[u8]] = &[
     b"\0",
     b"\xff\xfe",
@@ -64,19 +64,19 @@ const WORDS: &[&[u8]] = &[
     "\u{1F600}".as_bytes(),
 ];
 
-/// The longest input; above the limit of a JSON body.
+/// The length at which an input is cut. It is above the limit of a JSON body.
 const LONGEST: usize = 3 << 20;
 
-/// See [`Mutator::mutant`].
+/// A seeded source of mutated inputs, see [`Mutator::mutant`].
 pub struct Mutator(StdRng);
 
 impl Mutator {
-    /// The same seed gives the same changes.
+    /// Creates a mutator. The same seed leads to the same mutations.
     pub fn new(seed: u64) -> Self {
         Self(StdRng::seed_from_u64(seed))
     }
 
-    /// A change of one of the inputs; mostly a small one.
+    /// Returns a mutation of one of the inputs. Most mutations are small.
     pub fn mutant(&mut self, corpus: &[Vec<u8>]) -> Vec<u8> {
         // The shorter of two: it takes less time, and a change is more likely to be where it matters.
         let (one, other) = (corpus.choose(&mut self.0), corpus.choose(&mut self.0));
@@ -101,7 +101,7 @@ impl Mutator {
                 input.splice(at..at, piece);
             }
             5 => {
-                // Seldom long: a long input is slow to try.
+                // Rarely long, because a long input takes long to try.
                 let times = if self.0.random_ratio(1, 20) { 50_000 } else { self.0.random_range(1..100) };
                 let piece = if at == end { b"(".to_vec() } else { input[at..end.min(at + 8)].to_vec() };
                 input.splice(at..at, piece.repeat(times));

@@ -1,4 +1,4 @@
-//! A receiver of hooks.
+//! A receiver of webhooks.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -12,27 +12,27 @@ use serde_json::Value;
 /// A request that arrived.
 #[derive(Debug, Clone)]
 pub struct Received {
-    /// When its last byte came.
+    /// When the last byte arrived.
     pub at: Instant,
-    /// Headers by lower-case name.
+    /// The headers by lower-case name.
     pub headers: BTreeMap<String, String>,
     /// The body.
     pub body: String,
 }
 
 impl Received {
-    /// A header that is there.
+    /// Returns a header. Panics if the header is absent.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).map(String::as_str).unwrap_or_else(|| panic!("no {name} in {:?}", self.headers))
     }
 
-    /// The body as JSON.
+    /// Returns the body as JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap()
     }
 }
 
-/// What a receiver answers: the status for the request of a number, from 0; `None` = it keeps silent for a minute.
+/// How a receiver answers its requests, which are counted from 0: with a status, or not at all for a minute (`None`).
 pub type Manner = fn(usize) -> Option<u16>;
 
 #[derive(Default)]
@@ -41,19 +41,19 @@ struct Inbox {
     arrived: Condvar,
 }
 
-/// A receiver on a free port of the loopback interface. Servers must be allowed to reach it: `hooks.allowed_cidrs`.
+/// A receiver on a free port of the loopback interface. The server must be allowed to reach it: `hooks.allowed_cidrs`.
 pub struct Receiver {
     address: SocketAddr,
     inbox: Arc<Inbox>,
 }
 
 impl Receiver {
-    /// Takes everything.
+    /// Starts a receiver that answers 204 to every request.
     pub fn start() -> Self {
         Self::with(|_| Some(204))
     }
 
-    /// Answers in this manner.
+    /// Starts a receiver that answers as `manner` decides.
     pub fn with(manner: Manner) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -62,24 +62,24 @@ impl Receiver {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let (inbox, number) = (Arc::clone(&shared), Arc::clone(&number));
-                // A sender that was killed leaves half a request: that is none.
+                // A sender that was killed may leave half a request, which is ignored.
                 std::thread::spawn(move || stream.ok().and_then(|stream| serve(stream, &inbox, &number, manner)));
             }
         });
         Self { address, inbox }
     }
 
-    /// Where to send.
+    /// Returns the URL to register.
     pub fn url(&self) -> String {
         format!("http://{}/hook", self.address)
     }
 
-    /// What arrived so far, in order.
+    /// Returns the requests that have arrived so far, in order.
     pub fn received(&self) -> Vec<Received> {
         self.inbox.received.lock().unwrap().clone()
     }
 
-    /// Waits until so many requests arrived; gives all of them.
+    /// Waits until `count` requests have arrived, and returns all that have.
     pub fn wait_for(&self, count: usize) -> Vec<Received> {
         let received = self.inbox.received.lock().unwrap();
         let patience = Duration::from_secs(300);

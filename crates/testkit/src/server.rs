@@ -1,4 +1,4 @@
-//! The server.
+//! The server under test.
 
 use branchyard_domain::ports::Durability;
 use std::path::Path;
@@ -21,13 +21,13 @@ use tempfile::TempDir;
 
 use crate::Actor;
 
-/// A server with a folder of its own, stopped when dropped.
+/// A running server with its own folder, stopped when dropped.
 pub struct Server {
     running: Option<Running>,
     config: Config,
     world: Environment,
     deterministic: bool,
-    /// Its data folder.
+    /// The server's temporary folder. The data folder is `data` in it, unless the configuration names another one.
     pub dir: TempDir,
 }
 
@@ -37,14 +37,14 @@ impl Server {
         Self::start_with(|_| {})
     }
 
-    /// Starts a server with a changed configuration. Rate limits are off unless the change puts them on.
+    /// Starts a server with a changed configuration. Rate limits are off unless the change turns them on.
     pub fn start_with(change: impl FnOnce(&mut Config)) -> Self {
         Self::start_in(Environment::default(), false, change)
     }
 
-    /// Starts a server that gives the same answers in every run: the clock stands at 2026-09-04T12:00:00Z, ids and secrets come
-    /// from a fixed seed, addresses begin with `https://yard.test` whatever the port, and the id of every request is `testkit`.
-    /// Left to redact are page tokens, which order of requests and time of workers may change.
+    /// Starts a server that answers the same in every run: the clock stands at 2026-09-04T12:00:00Z, ids and secrets come from a fixed
+    /// seed, URLs begin with `https://yard.test` on any port, and every request has the id `testkit`. Only page tokens still have to be
+    /// redacted, because the order of requests and the timing of workers may change them.
     pub fn deterministic() -> Self {
         let noon = Timestamp::from_micros(1_788_523_200_000_000);
         let world = Environment {
@@ -55,18 +55,18 @@ impl Server {
         Self::start_in(world, true, |config| config.public_url = Some("https://yard.test".to_owned()))
     }
 
-    /// Starts a server that resolves the names of hooks in a way of its own.
+    /// Starts a server that resolves the host names of webhooks with `names`.
     pub fn with_names(names: Arc<dyn Names>, change: impl FnOnce(&mut Config)) -> Self {
         Self::start_in(Environment { names, ..Environment::default() }, false, change)
     }
 
-    /// Starts a server that lives by a clock of the test's.
+    /// Starts a server with a clock that the test controls.
     pub fn with_clock(clock: Arc<FixedClock>) -> Self {
         Self::start_in(Environment { clock, ..Environment::default() }, false, |_| {})
     }
 
-    /// Starts a server whose deployments run nothing: what would be processes is written into the books that come with it, where
-    /// tests can make an instance say something or crash.
+    /// Starts a server whose deployments run no processes. The returned provisioner records what would run, and tests use it to make an
+    /// instance log a line or crash.
     pub fn with_books(change: impl FnOnce(&mut Config)) -> (Self, Arc<MemoryProvisioner>) {
         let books: Arc<OnceLock<Arc<MemoryProvisioner>>> = Arc::default();
         let kept = Arc::clone(&books);
@@ -81,8 +81,8 @@ impl Server {
         (server, Arc::clone(books))
     }
 
-    /// Starts a server on a data folder that another server left, at a time that stands still. Addresses begin with `public_url`;
-    /// its deployments run nothing, and its webhooks may reach this machine.
+    /// Starts a server on the data folder that another server left, with a stopped clock. URLs begin with `public_url`, deployments run
+    /// no processes, and webhooks may reach this machine.
     pub fn over(data: &Path, public_url: &str, now: Timestamp) -> Self {
         let make = |blobs| -> Arc<dyn Provisioner> { Arc::new(MemoryProvisioner::new(blobs)) };
         let clock = Arc::new(FixedClock::at(now));
@@ -94,7 +94,7 @@ impl Server {
         })
     }
 
-    /// Keeps samples of an instance, as if they had been measured at those times.
+    /// Stores samples of an instance, each as measured at its time.
     pub fn measured(&self, instance: InstanceId, samples: &[(Timestamp, Sample)]) {
         let dir = DataDir::open(&self.config.data_dir).unwrap();
         let store = branchyard::compose::open_metadata(&self.config, &dir).unwrap();
@@ -118,7 +118,7 @@ impl Server {
         Self { running: Some(running), config, world, deterministic, dir }
     }
 
-    /// Stops the server and starts it again on the same folder, at another port. Actors go on with [`Server::again`].
+    /// Restarts the server on the same folder, at another port. Actors continue with [`Server::again`].
     pub fn restart(&mut self) {
         if let Some(running) = self.running.take() {
             running.stop().expect("the server stops cleanly");
@@ -127,7 +127,7 @@ impl Server {
         self.running = Some(running.expect("the server starts"));
     }
 
-    /// An actor from before a restart.
+    /// Returns an actor from before a restart for the server's present port.
     pub fn again(&self, actor: &Actor) -> Actor {
         self.actor(actor.token().map(str::to_owned), actor.name())
     }
@@ -141,39 +141,39 @@ impl Server {
         self.running.as_ref().expect("the server runs")
     }
 
-    /// Its origin.
+    /// Returns the server's origin.
     pub fn address(&self) -> String {
         self.running().address()
     }
 
-    /// Where it serves metrics, if it does.
+    /// Returns the URL of the metrics, if the server serves them.
     pub fn metrics_address(&self) -> Option<String> {
         self.running().metrics_address()
     }
 
-    /// Its metrics, as a scraper gets them. `metrics.listen` must be set.
+    /// Scrapes the metrics. `metrics.listen` must be set.
     pub fn metrics(&self) -> String {
         let address = self.metrics_address().expect("metrics.listen is set");
         let client = reqwest::blocking::Client::builder().no_proxy().build().unwrap();
         client.get(address).send().unwrap().error_for_status().unwrap().text().unwrap()
     }
 
-    /// Its deployments.
+    /// Returns the deployments of the server.
     pub fn deployments(&self) -> &Deployments {
         &self.running().deployments
     }
 
-    /// The domain under it.
+    /// Returns the domain of the server.
     pub fn hub(&self) -> &Hub {
         &self.running().hub
     }
 
-    /// Nobody in particular.
+    /// Returns an actor without a token.
     pub fn anonymous(&self) -> Actor {
         self.actor(None, "anonymous")
     }
 
-    /// Makes a user with a token.
+    /// Creates a user, and returns an actor with a token of the user.
     pub fn user(&self, name: &str) -> Actor {
         let wanted = NewUser {
             name: OwnerName::parse(name).unwrap(),
@@ -186,7 +186,7 @@ impl Server {
         self.actor_of(name)
     }
 
-    /// Somebody who is a user already, with a new token.
+    /// Returns an actor with a new token of an existing user.
     pub fn actor_of(&self, name: &str) -> Actor {
         let user = self.hub().people().user_named(name).unwrap();
         let tokens = self.hub().tokens();

@@ -1,12 +1,12 @@
-//! How long something took, whatever else the machine does.
+//! A stopwatch that other work on the machine does not distort.
 
 use std::time::{Duration, Instant};
 
-/// Ticks of processor time in a second, as Linux shows them to programs.
+/// Ticks of processor time per second, as Linux reports them in `/proc`.
 const TICKS: u64 = 100;
 
-/// Measures what processes do: wall-clock time, but no more than the processor time that they used meanwhile. On a machine with other work the
-/// first also holds the time in which others had the processors. What waits for something else without end is not seen.
+/// Measures processes: the elapsed time, but at most the processor time that they used meanwhile. On a busy machine, the elapsed time
+/// also contains the time in which other processes ran. A process that only waits is not noticed.
 #[derive(Debug)]
 pub struct Stopwatch {
     began: Instant,
@@ -15,17 +15,17 @@ pub struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// Measures what this process does, all its threads.
+    /// Starts measuring this process with all its threads.
     pub fn of_this_process() -> Self {
         Self::of(vec![std::process::id()])
     }
 
-    /// Measures what these processes do together.
+    /// Starts measuring these processes together.
     pub fn of(processes: Vec<u32>) -> Self {
         Self { began: Instant::now(), used: processor_time(&processes), processes }
     }
 
-    /// How long it took until now, to a hundredth of a second.
+    /// Returns the time until now, with a resolution of a hundredth of a second.
     pub fn elapsed(&self) -> Duration {
         let used = processor_time(&self.processes).saturating_sub(self.used);
         self.began.elapsed().min(used)
@@ -36,7 +36,7 @@ impl Stopwatch {
 fn processor_time(processes: &[u32]) -> Duration {
     let ticks = |process: &u32| {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-        // The name before them may hold anything.
+        // The process name before these fields may contain anything.
         let mut fields =
             stat.rsplit(") ").next().unwrap().split(' ').skip(11).map(|field| field.parse::<u64>().unwrap());
         fields.next().unwrap() + fields.next().unwrap()
@@ -44,7 +44,7 @@ fn processor_time(processes: &[u32]) -> Duration {
     Duration::from_millis(processes.iter().map(ticks).sum::<u64>() * 1_000 / TICKS)
 }
 
-/// Where nothing is known, all of the time counts.
+/// Returns the elapsed time, because the processor time is not known on this system.
 #[cfg(not(target_os = "linux"))]
 fn processor_time(_: &[u32]) -> Duration {
     use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! Uploading a file and importing it, as a client does.
+//! Uploads and imports, as a client does them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use crate::Actor;
 
 impl Actor {
-    /// Uploads `bytes` in `parts` parts and imports them; `fields` override the request's. Gives the finished operation.
+    /// Uploads `bytes` in `parts` parts, imports them, and returns the finished operation. `fields` override the fields of the request.
     pub fn import(&self, database: &str, file_type: &str, bytes: &[u8], parts: usize, fields: &Value) -> Value {
         let body = self.upload(database, file_type, bytes, parts, fields);
         self.finish(&self.post(&format!("/databases/{database}/imports"), &body))
     }
 
-    /// Uploads `bytes` and gives the body of the import request, not yet sent.
+    /// Uploads `bytes` and returns the body of the import request, which is not sent yet.
     pub fn upload(&self, database: &str, file_type: &str, bytes: &[u8], parts: usize, fields: &Value) -> Value {
         let announced = json!({"content_length": bytes.len(), "num_parts": parts, "file_type": file_type});
         let session = self.post(&format!("/databases/{database}/imports/uploads"), &announced).expect(201).data();
