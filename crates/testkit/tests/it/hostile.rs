@@ -1,8 +1,8 @@
-//! Bad input: whatever strangers send is answered in time and never with a fault of the server (docs/ARCHITECTURE.md).
+//! Untrusted input: all of it is answered in time, and never with an internal error (docs/ARCHITECTURE.md).
 //!
-//! Each target meets inputs from a strategy of its own, and those of a mutator that starts from good ones. A default run takes seconds.
-//! `cargo xtask fuzz --target sql --minutes 60 --seed 2` goes on for an hour (docs/testing.md);
-//! `FUZZ_INPUT=<file>` tries one input that was found again.
+//! Each target gets inputs from its own strategy, and from a mutator that starts from good inputs. A default run takes seconds.
+//! `cargo xtask fuzz --target sql --minutes 60 --seed 2` runs for an hour (docs/testing.md). `FUZZ_INPUT=<file>` repeats one input
+//! that failed.
 
 mod coverage;
 mod files;
@@ -21,7 +21,7 @@ fn target(name: &str) -> &'static Target {
     TARGETS.iter().find(|target| target.name == name).unwrap_or_else(|| panic!("no target is called {name}"))
 }
 
-/// Tries what the strategy of a target gives; the smallest input that fails is shown.
+/// Tries inputs from the strategy of a target. The panic shows the smallest input that fails.
 fn property(name: &str, cases: u32) {
     let (server, target) = (branchyard_testkit::Server::start(), target(name));
     let yard = HostileHarness::new(&server);

@@ -1,22 +1,22 @@
-//! Which code an input reached. `cargo xtask fuzz` builds with a counter at each edge of the control flow (LLVM's SanitizerCoverage, its
-//! inline 8-bit counters); in any other build there are no counters, and nothing is ever new.
+//! Records which code an input reached. `cargo xtask fuzz` builds with a counter at each edge of the control flow (the inline 8-bit
+//! counters of LLVM's SanitizerCoverage). Any other build has no counters, and its coverage never grows.
 
-/// What the inputs so far reached.
+/// The code that all inputs together have reached.
 pub(super) struct Coverage {
-    /// A bit for each bucket of counts of each edge.
+    /// For each edge, the buckets of counts that occurred, as bits.
     reached: Vec<u8>,
     edges: usize,
 }
 
 impl Coverage {
-    /// Begins with nothing reached, whatever ran before.
+    /// Creates an empty coverage, and clears the counters.
     pub(super) fn new() -> Self {
         counters::take(|_, _| {});
         Self { reached: vec![0; counters::len()], edges: 0 }
     }
 
-    /// Whether more was reached since the last call than ever before: another edge, or one in another order of magnitude of times.
-    /// What ran at the same time in other threads counts too.
+    /// Returns `true` if the last input reached a new edge, or ran an edge in a new bucket of counts. Code that other threads ran since
+    /// the last call counts too.
     pub(super) fn grew(&mut self) -> bool {
         let mut grew = false;
         counters::take(|edge, count| {
@@ -28,13 +28,13 @@ impl Coverage {
         grew
     }
 
-    /// How many edges were reached; none where they are not counted.
+    /// Returns how many edges were reached, or 0 in a build without counters.
     pub(super) fn edges(&self) -> usize {
         self.edges
     }
 }
 
-/// A loop that ran 40 times instead of 41 is not worth an input.
+/// Returns the bit of a count's bucket. A loop that ran 40 times instead of 41 does not make an input worth keeping.
 fn bucket(count: u8) -> u8 {
     match count {
         0 => 0,
@@ -59,7 +59,7 @@ mod counters {
     static START: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
     static STOP: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 
-    /// Called before `main` by each object of the program, with the same addresses.
+    /// Receives the addresses of the counters. Each object of the program calls it before `main`, with the same addresses.
     #[unsafe(no_mangle)]
     extern "C" fn __sanitizer_cov_8bit_counters_init(start: *mut u8, stop: *mut u8) {
         START.store(start, Relaxed);
@@ -71,7 +71,7 @@ mod counters {
         if start.is_null() {
             return &[];
         }
-        // SAFETY: the counters lie between the two addresses for as long as the program runs, and nobody refers to them otherwise.
+        // SAFETY: the counters lie between the two addresses for as long as the program runs, and no other reference to them exists.
         unsafe { std::slice::from_raw_parts(start.cast(), stop as usize - start as usize) }
     }
 
@@ -79,7 +79,7 @@ mod counters {
         all().len()
     }
 
-    /// Gives each edge that was reached, and how often, and begins anew.
+    /// Passes each edge that was reached and its count to `each`, and clears the counters.
     pub(super) fn take(mut each: impl FnMut(usize, u8)) {
         let mut take = |from: usize, to: usize| {
             for (at, counter) in all()[from..to].iter().enumerate() {
@@ -90,8 +90,8 @@ mod counters {
                 }
             }
         };
-        // There are a million, most of them zero, so many are looked at together.
-        // SAFETY: eight counters are as good as one number.
+        // Most of the million counters are zero, so 64 of them are read together.
+        // SAFETY: eight one-byte counters are valid as one 64-bit number.
         let (head, lines, _) = unsafe { all().align_to::<[AtomicU64; 8]>() };
         take(0, head.len());
         for (at, line) in lines.iter().enumerate() {
@@ -121,7 +121,7 @@ mod tests {
         fn path(input: &str) -> usize {
             if input.starts_with('x') { input.len() } else { input.chars().rev().count() }
         }
-        // Other threads reach code of their own, so a few attempts may see something new.
+        // Other threads reach code too, so a few attempts may see something new.
         let mut coverage = Coverage::new();
         std::hint::black_box(path("x"));
         assert!(coverage.grew());

@@ -1,4 +1,4 @@
-//! Workbooks around a sheet: a changed archive is refused for its checksums, a changed sheet in a good one is read.
+//! Workbooks around a sheet. A mutated archive is refused for its checksums, but a mutated sheet in a good archive is read.
 
 use std::io::{Cursor, Write as _};
 
@@ -10,7 +10,7 @@ const LINKS: &str = r#"<Relationships xmlns="http://schemas.openxmlformats.org/p
 const ROOT: &str = r#"<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="rId1" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument" Target="xl/workbook.xml"/></Relationships>"#;
 const TYPES: &str = r#"<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"><Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Default Extension="xml" ContentType="application/xml"/></Types>"#;
 
-/// A workbook with this sheet.
+/// Returns a workbook that contains the sheet.
 pub(super) fn workbook(sheet: &[u8]) -> Vec<u8> {
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
     let parts = [

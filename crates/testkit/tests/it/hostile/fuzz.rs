@@ -1,4 +1,4 @@
-//! The loop: mutate, try, keep what reached new code or had a new outcome.
+//! The fuzzing loop: mutates an input, tries it, and keeps it if it reached new code or had a new outcome.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,12 +11,12 @@ use branchyard_testkit::{Mutator, Server, Stopwatch};
 use super::coverage::Coverage;
 use super::targets::{HostileHarness, TARGETS, Target};
 
-/// Bytes of inputs that are kept.
+/// The most bytes of inputs that are kept.
 const KEPT: usize = 64 << 20;
-/// An attempt that took so long by the clock on the wall hangs: a busy machine does not make it take as long.
+/// An attempt that takes this much elapsed time hangs. A busy machine does not slow an attempt this much.
 const HUNG: Duration = Duration::from_secs(300);
 
-/// How long to go on with one target.
+/// How long to fuzz one target.
 enum Budget {
     Rounds(usize),
     Until(Instant),
@@ -57,9 +57,9 @@ pub(super) fn run() {
     }
 }
 
-/// One attempt: an error when it panics, takes too long, or ends as it must not.
+/// Tries one input. Returns an error if the attempt panics, takes too long, or has an outcome that must not happen.
 pub(super) fn attempt(yard: &HostileHarness, target: &Target, input: &[u8]) -> Result<String, String> {
-    // Client and server are this process.
+    // Client and server both run in this process.
     let watch = Stopwatch::of_this_process();
     let outcome = catch_unwind(AssertUnwindSafe(|| (target.attempt)(yard, input))).unwrap_or_else(|panic| {
         let text =
@@ -70,15 +70,15 @@ pub(super) fn attempt(yard: &HostileHarness, target: &Target, input: &[u8]) -> R
     if took > target.limit { Err(format!("took {took:?}: {outcome:?}")) } else { outcome }
 }
 
-/// How far it got.
+/// The progress on a target.
 #[derive(Clone, Copy, Default)]
 struct Tried {
     inputs: usize,
-    /// Different ones.
+    /// The number of different outcomes.
     outcomes: usize,
-    /// Inputs that others are made of, the seeds included.
+    /// The number of inputs that new ones are made from, including the seeds.
     kept: usize,
-    /// Of the code, reached by an attempt; 0 in a build that does not count.
+    /// The number of edges of the control flow that were reached; 0 in a build without counters.
     edges: usize,
 }
 
@@ -117,7 +117,7 @@ fn fuzz(yard: &HostileHarness, target: &Target, seed: u64, budget: &Budget) -> T
                 }
             }
         });
-        // An attempt that never ends cannot be stopped, but it can be told.
+        // An attempt that hangs cannot be stopped, but it can be reported.
         let mut last = Tried::default();
         loop {
             match finished.recv_timeout(HUNG) {

@@ -1,4 +1,4 @@
-//! Strategies: inputs near the rules of each target, and far away from them.
+//! Strategies: inputs close to the rules of each target, and far from them.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -58,7 +58,7 @@ fn text(pattern: &'static str) -> Bytes {
     proptest::string::string_regex(pattern).unwrap().prop_map(String::into_bytes).boxed()
 }
 
-/// One byte of a good input replaced.
+/// Replaces one byte of a good input.
 fn substituted(good: String) -> Bytes {
     (0..good.len(), any::<u8>())
         .prop_map(move |(position, byte)| {
@@ -69,7 +69,7 @@ fn substituted(good: String) -> Bytes {
         .boxed()
 }
 
-/// Deep nesting, closed or not.
+/// Nests deeply, with or without the closing halves.
 fn nested() -> Bytes {
     let pair =
         prop::sample::select(vec![("[", "]"), ("{\"a\":", "}"), ("(", ")"), ("select (", ")"), ("[{\"a\":", "}]")]);
@@ -100,7 +100,7 @@ fn documents() -> BoxedStrategy<serde_json::Value> {
         .boxed()
 }
 
-/// A good body with one field replaced by something else, or gone.
+/// Replaces or removes one field of a good body.
 fn completions(yard: &HostileHarness) -> Bytes {
     let good = yard.completion.clone();
     let fields: Vec<String> = good.as_object().unwrap().keys().cloned().collect();

@@ -1,4 +1,4 @@
-//! What strangers put into requests besides SQL: headers, bodies in parts, addresses, prose; and what operators put into the configuration.
+//! Untrusted input besides SQL: headers, multipart bodies, URLs and prose. Also the configuration, which operators write.
 
 use branchyard::cli::ServerLocation;
 use branchyard::config::Config;
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::targets::{ADDRESS, BRANCHES, HostileHarness, PULL, judged, one_of};
 
-/// The first byte chooses the header.
+/// The headers to try. The first byte of an input chooses one.
 const HEADERS: &[&str] = &[
     "accept",
     "accept-encoding",
@@ -52,7 +52,7 @@ pub(super) fn header(yard: &HostileHarness, bytes: &[u8]) -> Result<String, Stri
     let Ok(value) = HeaderValue::from_bytes(&value[..value.len().min(ADDRESS)]) else {
         return Ok("cannot be sent".into());
     };
-    // Those that say how long the body is make another request of it, whose answer may never come.
+    // A header that sets the length of the body changes the request, and its response may never come.
     if name == "content-length" || name == "transfer-encoding" {
         return Ok("not ours to send".into());
     }
@@ -64,7 +64,7 @@ pub(super) fn header(yard: &HostileHarness, bytes: &[u8]) -> Result<String, Stri
     Ok(brief)
 }
 
-/// As an idempotency key of a request that never has an effect, or has had it.
+/// Sends the bytes as the idempotency key of a request that never has an effect, or has had it.
 pub(super) fn key(yard: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
     let Ok(value) = HeaderValue::from_bytes(&bytes[..bytes.len().min(ADDRESS)]) else {
         return Ok("cannot be sent".into());
@@ -74,11 +74,11 @@ pub(super) fn key(yard: &HostileHarness, bytes: &[u8]) -> Result<String, String>
 }
 
 pub(super) fn parts() -> Vec<Vec<u8>> {
-    // A thousand bytes were announced.
+    // The upload announced a thousand bytes.
     vec![b"id,name\n".to_vec(), vec![0; 1_000], vec![0; 1_001], Vec::new()]
 }
 
-/// As a part of an upload, sent twice, until its address expires.
+/// Sends the bytes as a part of an upload, twice. The URL may have expired.
 pub(super) fn part(yard: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
     let put = |bytes: &[u8]| {
         let request = yard.anonymous.request(Method::PUT, &yard.part).body(bytes.to_vec());
@@ -101,7 +101,7 @@ pub(super) fn forms() -> Vec<Vec<u8>> {
     ]
 }
 
-/// As a form of the older API, whose parts the text `x` divides.
+/// Sends the bytes as a form to v1alpha1, with `x` as the multipart boundary.
 pub(super) fn form(yard: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
     let request = yard.ada.plain(Method::POST, "/api/v1alpha1/ada/rivers/upload").bearer_auth(yard.secret());
     judged(&yard.ada.send(request.header("Content-Type", "multipart/form-data; boundary=x").body(bytes.to_vec())))
@@ -115,9 +115,9 @@ pub(super) const URLS: &[&str] = &[
     "https://0x7f.1/",
     "https://h\u{e4}k.test:65536/%00",
     "file:///etc/passwd",
-    // A path with brackets, which was kept as it is.
+    // A path with brackets, which was stored unchanged.
     "https://usetps:/[::ffff:10.0.0.1]/",
-    // A host that is none, which was kept too.
+    // An invalid host, which was stored too.
     "https://uset\"ps/",
 ];
 
@@ -128,7 +128,7 @@ pub(super) fn hook_url(yard: &HostileHarness, bytes: &[u8]) -> Result<String, St
         return one_of(&made, &[400, 413, 422]);
     }
     let (id, url) = (made.data()["id"].as_str().unwrap_or_default().to_owned(), made.data()["url"].clone());
-    // What is kept is in its final form: given again, it stays as it is.
+    // The stored URL is normalized: storing it again does not change it.
     let again = yard.ada.patch(&format!("{HOOKS}/{id}"), &json!({"url": url}));
     judged(&yard.ada.delete(&format!("{HOOKS}/{id}")))?;
     if again.status == 200 && again.data()["url"] == url {
@@ -145,7 +145,7 @@ pub(super) const PROSE: &[&str] = &[
     "**_~~`\u{202e}&#x3c;script&#x3e;",
 ];
 
-/// As the description of a pull: nothing in it runs or is loaded.
+/// Sends the bytes as the description of a pull request. Nothing in it may run or be loaded by the page.
 pub(super) fn markdown(yard: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
     let text = String::from_utf8_lossy(bytes).into_owned();
     let kept = yard.ada.patch("/databases/ada/rivers/pulls/1", &json!({"description": text}));
@@ -154,7 +154,7 @@ pub(super) fn markdown(yard: &HostileHarness, bytes: &[u8]) -> Result<String, St
     if shown.status != 200 {
         return Err(format!("the page answers {}: {}", shown.status, shown.text));
     }
-    // Whatever is text has its `<` escaped, and what is in quotes its quotes.
+    // The page escapes `<` in text, and quotes in attributes.
     let lower = shown.text.to_lowercase();
     let scripts = lower.matches("<script").count();
     let images = lower.matches("<img").count();
@@ -181,14 +181,14 @@ pub(super) fn configurations() -> Vec<Vec<u8>> {
     ]
 }
 
-/// As a configuration: it is taken, or refused with a reason.
+/// Loads the bytes as a configuration, which is accepted or refused with a reason.
 pub(super) fn configuration(bytes: &[u8]) -> Result<String, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let file = folder.path().join("branchyard.toml");
     std::fs::write(&file, bytes).map_err(|error| error.to_string())?;
     match Config::load(&ServerLocation { config: Some(file), ..ServerLocation::default() }) {
         Ok(config) => {
-            // What else is read of it at a start.
+            // The rest of what a start reads from a configuration.
             let _ = config.domain_limits();
             Ok("taken".into())
         }

@@ -1,4 +1,4 @@
-//! What is tried, and what must not come of it.
+//! The fuzz targets: what is tried, and which outcomes must not happen.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use serde_json::{Value, json};
 
 use super::{files, requests};
 
-/// A place where strangers put bytes.
+/// An entry point that takes untrusted bytes.
 pub(super) struct Target {
     pub(super) name: &'static str,
-    /// The longest one attempt may take, of processor time.
+    /// The longest time that one attempt may take, as processor time.
     pub(super) limit: Duration,
-    /// Attempts in a default run.
+    /// The number of attempts in a default run.
     pub(super) rounds: usize,
-    /// Good inputs, and those known to be hard.
+    /// Good inputs, and inputs known to be hard.
     pub(super) seeds: fn(&HostileHarness) -> Vec<Vec<u8>>,
-    /// What happened, in brief; or what should not have.
+    /// Tries an input. Returns a summary of the outcome, or an error if the outcome must not happen.
     pub(super) attempt: fn(&HostileHarness, &[u8]) -> Result<String, String>,
 }
 
@@ -273,16 +273,16 @@ fn statements() -> Vec<Vec<u8>> {
     all
 }
 
-/// A database to be hostile to.
+/// A server with a database that the attempts run against.
 pub(super) struct HostileHarness {
     pub(super) ada: Actor,
     pub(super) anonymous: Actor,
     pub(super) cursor: String,
     pub(super) operation: String,
     pub(super) completion: Value,
-    /// Where a part of an upload goes.
+    /// The URL of a part of an upload.
     pub(super) part: String,
-    /// Scripts of [`PULL`].
+    /// The number of scripts on the page [`PULL`].
     pub(super) scripts: usize,
 }
 
@@ -320,17 +320,17 @@ pub(super) const PULL: &str = "/ada/rivers/pulls/1";
 
 pub(super) const BRANCHES: &str = "/databases/ada/rivers/branches";
 
-/// Longer addresses do not reach the API.
+/// The length at which input for a URL or header is cut. Longer URLs do not reach the API.
 pub(super) const ADDRESS: usize = 8 << 10;
 
-/// Any bytes as a part of an address.
+/// Percent-encodes bytes as a part of a URL.
 fn encoded(bytes: &[u8]) -> String {
     percent_encode(&bytes[..bytes.len().min(ADDRESS)], NON_ALPHANUMERIC).to_string()
 }
 
-/// A fault of the server is what must not be.
+/// Returns a summary of the response, or an error if its status is 500 or above.
 pub(super) fn judged(answer: &TestAnswer) -> Result<String, String> {
-    // Not every answer is JSON.
+    // Not every response is JSON.
     let problem: Value = serde_json::from_str(&answer.text).unwrap_or_default();
     let brief = format!("{} {}", answer.status, problem["code"].as_str().unwrap_or_default());
     if answer.status >= 500 { Err(format!("{brief}: {}", answer.text)) } else { Ok(brief) }
@@ -379,7 +379,7 @@ fn ref_name(yard: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
     Ok(brief)
 }
 
-/// In every spelling: slashes encoded, raw, encoded twice, as the address an operation is given with.
+/// Tries an operation id in every spelling: slashes encoded, raw, encoded twice, and as a whole URL.
 fn operation(yard: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
     const RAW_SLASHES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/');
     let once = encoded(bytes);
@@ -401,7 +401,7 @@ fn completion(yard: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
     judged(&answer)
 }
 
-/// Both passes over a file.
+/// Runs both passes over a file.
 fn parse(format: Format, bytes: &[u8]) -> Result<String, String> {
     let bytes = bytes.to_vec();
     let open = move || Ok(Box::new(std::io::Cursor::new(bytes.clone())) as Box<_>);
@@ -424,7 +424,7 @@ fn parse(format: Format, bytes: &[u8]) -> Result<String, String> {
     Ok(format!("{} columns {}", found.columns.len().min(4), if count == 0 { "empty" } else { "rows" }))
 }
 
-/// Tokens and what lies between them make up the text, and so do its statements.
+/// Checks that tokens and the gaps between them make up the text, and that its statements do too.
 fn lex(bytes: &[u8]) -> Result<String, String> {
     let sql = String::from_utf8_lossy(bytes);
     let mut end = 0;
@@ -449,13 +449,13 @@ fn import(yard: &HostileHarness, file_type: &str, bytes: &[u8]) -> Result<String
     if bytes.is_empty() {
         return Ok("cannot be announced".into());
     }
-    // A script has to leave the table behind that the import names.
+    // A script has to create the table that the import names.
     let table = if file_type == "sql" { "people" } else { "imported" };
     let fields = json!({"import_operation": "overwrite", "table_name": table});
     settled(&yard.ada.import("ada/rivers", file_type, bytes, 1, &fields))
 }
 
-/// How an operation ended: not by a fault of the server.
+/// Returns how an operation ended, or an error if it failed by a fault of the server.
 fn settled(operation: &Value) -> Result<String, String> {
     match operation["error"]["code"].as_str() {
         Some("INTERNAL" | "SERVICE_UNAVAILABLE") => Err(operation.to_string()),
@@ -463,7 +463,7 @@ fn settled(operation: &Value) -> Result<String, String> {
     }
 }
 
-/// Milliseconds a hostile read may take, and what the answer may take beyond them.
+/// How many milliseconds a hostile read may run, and how much longer its response may take.
 const TIMEOUT: u64 = 400;
 const GRACE: Duration = Duration::from_secs(8);
 

@@ -1,4 +1,4 @@
-//! What a person reads, compared with what the model says.
+//! Compares what a person reads with the model.
 
 use std::collections::BTreeSet;
 
@@ -18,25 +18,25 @@ pub(super) enum Look {
     Diff(u32),
     Tables(u32),
     Conflicts(u32),
-    /// Rows at a branch.
+    /// The rows at a branch.
     Rows(Db, Branch),
-    /// Rows at a hash.
+    /// The rows at a hash.
     At(Db, Commit),
-    /// The same through a function, from the default branch.
+    /// The rows at a hash, read through a table function on the default branch.
     Through(Db, Commit),
     HashOf(Db, Commit),
-    /// Ancestors as SQL and the API list them.
+    /// The ancestors, as SQL and the API list them.
     Log(Db, Branch),
     History(Db, Branch),
     Commits(Db, Branch),
     Operations(Db),
     Operation(usize),
-    /// A page, or an answer of the API before: only searched for what may not be in it.
+    /// A page or a response of API v1alpha1, which is only searched for what must not be in it.
     Page(String),
 }
 
 impl Look {
-    /// Everything there is to read.
+    /// Returns everything there is to read.
     pub(super) fn all(story: &Story<'_>) -> Vec<Self> {
         let model = &story.model;
         let mut all = vec![Self::Forks, Self::Pulls];
@@ -73,7 +73,7 @@ impl Look {
 }
 
 impl Story<'_> {
-    /// Reads something as a person, and says what is not as it should be.
+    /// Reads something as a person. Returns an error that says how the response differs from the model.
     pub(super) fn look(&self, who: Person, look: &Look) -> Result<(), String> {
         let answer = self.ask(who, look);
         let context =
@@ -241,7 +241,7 @@ impl Story<'_> {
         if status == 200 { self.has_result(who, operation, &answer.data()) } else { Ok(()) }
     }
 
-    /// §4.2: a result is omitted where its commit is not reachable any more, and a fork's where the fork is hidden.
+    /// §4.2: the result is omitted if its commit is no longer reachable, or if it is a fork that is hidden.
     fn has_result(&self, who: Person, operation: &OperationModel, found: &Value) -> Result<(), String> {
         let reachable = |commit: Commit| self.model.reachable(operation.db).contains(&commit);
         let hash = |commit: Commit| &self.model.commits[commit].hash;
@@ -266,11 +266,11 @@ impl Story<'_> {
         equal("the rows", cells(&data), expected)
     }
 
-    /// Whatever was asked, the answer holds no hash and no row that the person can read nowhere.
+    /// Checks that a response contains no hash and no row that the person cannot read anywhere.
     fn nothing_else(&self, who: Person, look: &Look, text: &str) -> Result<(), String> {
         let model: &Model = &self.model;
         let mut readable = model.readable(who);
-        // A user's own operations stay readable without a role on the database (§2.3).
+        // Users can read their own operations without a role on the database (§2.3).
         let own = model.operations.iter().filter(|operation| operation.by == who);
         readable.extend(own.filter_map(|operation| match operation.effect {
             Effect::Write(commit) | Effect::Merge(_, commit) => {
@@ -310,7 +310,7 @@ fn texts(data: &Value, field: &str) -> BTreeSet<String> {
     data.as_array().unwrap().iter().map(|item| item[field].as_str().unwrap().to_owned()).collect()
 }
 
-/// The first column of what a query gave.
+/// Returns the first column of a query's result.
 fn cells(data: &Value) -> Vec<String> {
     data["rows"].as_array().unwrap().iter().map(|row| row[0].as_str().unwrap().to_owned()).collect()
 }

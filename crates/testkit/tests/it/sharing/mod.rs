@@ -1,11 +1,11 @@
-//! What each person can read is what the rules say, whatever was done before.
+//! Checks that each person can read what the rules allow, and nothing else, after any sequence of steps.
 //!
-//! A story is a random sequence of steps by four people on a base, a private fork of it and a second fork. After the steps, each person and an
-//! anonymous caller read everything there is to read, on a whole server; what they get is compared with a model of the rules (`model.rs`), and
-//! searched for rows and hashes that they may see nowhere.
+//! A story is a random sequence of steps by four people on a base, a private fork of it and a second fork, on a whole server. After
+//! the steps, each person and an anonymous caller read everything there is to read. The responses are compared with a model of the
+//! rules (`model.rs`), and searched for rows and hashes that the reader may not see anywhere.
 //!
-//! `SHARING_SEED` and `SHARING_STORIES` choose which stories are played and how many. A story that fails is played again without some of its steps
-//! until each of them is needed.
+//! `SHARING_SEED` and `SHARING_STORIES` choose which stories are played and how many. A story that fails is shortened: it is played
+//! again without one of its steps as long as it still fails.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -21,20 +21,21 @@ use model::{Model, Person, Step};
 use stage::{Stage, Story};
 use steps::{Move, Steps};
 
-/// Steps of a story, after its beginning.
+/// The number of steps of a story, after its beginning.
 const STEPS: usize = 40;
-/// Things that are read after each step, of some hundreds.
+/// How many of some hundred things are read after each step.
 const LOOKS: usize = 15;
-/// How often a story that failed is played again to make it shorter.
+/// The most replays for shortening a story that failed.
 const REPLAYS: usize = 80;
 
-/// A story that failed: what was done, and what is wrong.
+/// A story that failed: its steps, and what is wrong.
 struct Failure {
     moves: Vec<Move>,
     what: String,
 }
 
-/// Plays a story and reads. With `looks` some things are read after each step, chosen by them; without, everything after the last step only.
+/// Plays a story and checks what each person reads. With `looks`, some things are read after each step, chosen by it; otherwise,
+/// everything is read after the last step.
 fn play(
     stage: &Stage,
     name: String,
@@ -87,7 +88,7 @@ fn read_all(story: &Story<'_>) -> Result<usize, String> {
     Ok(all.len() * Person::ALL.len())
 }
 
-/// Leaves out steps while what is left fails too.
+/// Removes steps as long as the story still fails.
 fn shorten(stage: &Stage, names: &AtomicUsize, beginning: &[Step], mut failure: Failure) -> Failure {
     let mut at = failure.moves.len();
     for _ in 0..REPLAYS {

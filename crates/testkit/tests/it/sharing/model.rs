@@ -1,10 +1,12 @@
-//! What the contract says of databases, branches, pulls and their readers (v2 §2.3, §2.4, §3.4, §3.8, §3.10), written down a second time.
+//! A second implementation of the rules for databases, branches, pull requests and their readers in the contract (v2 §2.3, §2.4, §3.4,
+//! §3.8, §3.10).
 //!
-//! Nothing here calls the product: a rule that is wrong there is not wrong here for the same reason.
+//! The model shares no code with the product, so both cannot be wrong for the same reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A caller. The columns of the story: Ada owns the base, Ben its private fork, Cleo collaborates on both at times, Dan has only what he copies.
+/// A caller. Ada owns the base and Ben its private fork. Cleo is at times a collaborator on both. Dan owns only a copy, which he makes
+/// in the story.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Person {
     Ada,
@@ -48,7 +50,7 @@ impl Db {
     }
 }
 
-/// A branch. `main` is the default branch of each database, and cannot be deleted.
+/// A branch. `main` is the default branch of each database and cannot be deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Branch {
     Main,
@@ -83,38 +85,38 @@ impl Role {
     }
 }
 
-/// Something a person does.
+/// A step of a story. The first person is the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Adds a row to a branch, which is made from `main` if it is not there.
+    /// Adds a row on a branch. A missing branch is created from `main`.
     Push(Person, Db, Branch),
     /// Deletes the branch `work`.
     DropBranch(Person, Db),
-    /// Opens a pull from a branch to `main` of the base, with or without `publish`.
+    /// Opens a pull request from a branch to `main` of the base, with or without `publish`.
     Open(Person, Db, Branch, bool),
     Close(Person, u32),
     Reopen(Person, u32, bool),
     Withdraw(Person, u32),
     Merge(Person, u32),
-    /// Makes a database public, or private.
+    /// Makes a database public (`true`) or private.
     See(Person, Db, bool),
     Delete(Person, Db),
-    /// Grants the other person a role.
+    /// Grants another person a role.
     Share(Person, Db, Person, Role),
     Unshare(Person, Db, Person),
-    /// Forks the base; for Ben before the story, for Dan within it.
+    /// Forks the base. Ben does so before the story, Dan within it.
     Fork(Person),
 }
 
-/// A commit: an index into [`Model::commits`].
+/// A commit, as an index into [`Model::commits`].
 pub(super) type Commit = usize;
 
 #[derive(Debug, Clone)]
 pub(super) struct CommitState {
-    /// Its hash, as the server said.
+    /// The hash that the server reported.
     pub(super) hash: String,
     parents: Vec<Commit>,
-    /// The numbers of the rows of table `t`; `None` before there is the table.
+    /// The numbers of the rows in table `t`, or `None` if the table does not exist yet.
     pub(super) rows: Option<BTreeSet<u32>>,
 }
 
@@ -140,22 +142,22 @@ pub(super) struct PullModel {
     pub(super) from: (Db, Branch),
     is_published: bool,
     pub(super) state: PullState,
-    /// Heads of source and target that are shown; `None` once they were withdrawn or hidden.
+    /// The heads of source and target that the pull request shows, or `None` if they were withdrawn or hidden.
     pub(super) heads: Option<(Commit, Commit)>,
-    /// The rows that the merge took in.
+    /// The rows that the merge added.
     taken: Option<BTreeSet<u32>>,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct OperationModel {
-    /// Its id, as the server said.
+    /// The id that the server reported.
     pub(super) id: String,
     pub(super) db: Db,
     pub(super) by: Person,
     pub(super) effect: Effect,
 }
 
-/// What an operation made.
+/// The effect of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
     Write(Commit),
@@ -163,7 +165,7 @@ pub(super) enum Effect {
     Fork(Db),
 }
 
-/// The whole state.
+/// The state of a story.
 #[derive(Debug, Clone)]
 pub(super) struct Model {
     pub(super) dbs: BTreeMap<Db, DbState>,
@@ -173,7 +175,7 @@ pub(super) struct Model {
     pub(super) next_row: u32,
 }
 
-/// What the contract allows as the status of a step's answer; more than one where it leaves the order of two checks open.
+/// The statuses that the contract allows for a step. It has more than one if the contract does not fix the order of two checks.
 pub(super) type Verdict = Vec<u16>;
 
 fn refuse(status: u16) -> Result<(), Verdict> {
@@ -181,7 +183,7 @@ fn refuse(status: u16) -> Result<(), Verdict> {
 }
 
 impl Model {
-    /// Ada's public database with one commit that has no table.
+    /// Creates Ada's public database with one commit that has no table.
     pub(super) fn new(genesis: String) -> Self {
         let first = CommitState { hash: genesis, parents: Vec::new(), rows: None };
         let base = DbState {
@@ -204,7 +206,7 @@ impl Model {
         self.dbs.get(&db).filter(|state| !state.is_deleted)
     }
 
-    /// The role on a database that is not deleted.
+    /// Returns the role of a person on a database, or `None` if there is none or the database is deleted.
     pub(super) fn role(&self, who: Person, db: Db) -> Option<Role> {
         self.live(db).and_then(|state| Self::role_in(who, db, state))
     }
@@ -227,7 +229,7 @@ impl Model {
         &mut self.pulls[usize::try_from(number).unwrap() - 1]
     }
 
-    /// A commit and all it descends from.
+    /// Returns a commit and all its ancestors.
     pub(super) fn history(&self, of: Commit) -> BTreeSet<Commit> {
         let mut found = BTreeSet::new();
         let mut next = vec![of];
@@ -239,7 +241,7 @@ impl Model {
         found
     }
 
-    /// Commits that exist in a database: what its branches and pulls reach.
+    /// Returns the commits that exist in a database, which are those that its branches and pull requests reach.
     pub(super) fn reachable(&self, db: Db) -> BTreeSet<Commit> {
         let Some(state) = self.live(db) else { return BTreeSet::new() };
         let mut heads: Vec<Commit> = state.branches.values().copied().collect();
@@ -249,17 +251,17 @@ impl Model {
         heads.into_iter().flat_map(|head| self.history(head)).collect()
     }
 
-    /// Commits whose rows a person can read somewhere.
+    /// Returns the commits whose rows a person can read in some database.
     pub(super) fn readable(&self, who: Person) -> BTreeSet<Commit> {
         Db::ALL.into_iter().filter(|db| self.role(who, *db).is_some()).flat_map(|db| self.reachable(db)).collect()
     }
 
-    /// Whether the branches that an open pull stands between are there.
+    /// Returns `true` if the source branch of a pull request exists. Its target, `main` of the base, cannot be deleted.
     fn has_branches(&self, pull: &PullModel) -> bool {
         self.live(pull.from.0).is_some_and(|source| source.branches.contains_key(&pull.from.1))
     }
 
-    /// The rows a pull adds; `None` where it shows no difference.
+    /// Returns the rows that a pull request adds, or `None` if it shows no diff.
     pub(super) fn difference(&self, pull: &PullModel) -> Option<BTreeSet<u32>> {
         let (from, to) = pull.heads?;
         let target = match pull.state {
@@ -271,7 +273,7 @@ impl Model {
         Some(self.added(from, target))
     }
 
-    /// The rows between the merge base of two commits and the first of them. Rows are only ever added.
+    /// Returns the rows added between the merge base of two commits and the first of them. Rows are never deleted.
     fn added(&self, from: Commit, to: Commit) -> BTreeSet<u32> {
         let rows = |commit: Commit| self.commits[commit].rows.clone().unwrap_or_default();
         let of_target = self.history(to);
@@ -280,7 +282,7 @@ impl Model {
         rows(from).difference(&base).copied().collect()
     }
 
-    /// Decides what a step is answered, without doing it.
+    /// Returns the statuses that the server may answer a step with, without applying the step.
     pub(super) fn verdict(&self, step: &Step) -> Verdict {
         match (self.check(step), step) {
             (Err(refused), _) => refused,
@@ -293,7 +295,7 @@ impl Model {
         }
     }
 
-    /// §2.3 and §2.4: 401 without a credential, 404 where the database is hidden, 403 where the role is too low.
+    /// §2.3 and §2.4: 401 without a credential, 404 if the database is hidden, 403 if the role is too low.
     fn needs(&self, who: Person, db: Db, least: Role) -> Result<(), Verdict> {
         match self.role(who, db) {
             _ if who == Person::Anonymous => refuse(401),
@@ -321,7 +323,7 @@ impl Model {
             Step::Reopen(who, number, publish) => self.check_reopen(who, number, publish),
             Step::Withdraw(who, number) => self.check_withdraw(who, number),
             Step::Merge(who, number) => {
-                // What the path names is looked for before the role (§2.5).
+                // The pull request of the path is looked up before the role is checked (§2.5).
                 self.needs(who, Db::Base, Role::Read)?;
                 let Some(pull) = self.pull(number) else { return refuse(404) };
                 self.needs(who, Db::Base, Role::Write)?;
@@ -332,7 +334,7 @@ impl Model {
                 let state = &self.dbs[&db];
                 let guarded = state.parent.map(|parent| (parent, &self.dbs[&parent])).filter(|(_, p)| !p.is_public);
                 match guarded {
-                    // What a deleted parent was last, and who administered it then, counts.
+                    // For a deleted parent, its last visibility and its last administrators count.
                     Some((parent, of)) if public && !state.is_public => {
                         if Self::role_in(who, parent, of) == Some(Role::Admin) { Ok(()) } else { refuse(422) }
                     }
@@ -347,7 +349,7 @@ impl Model {
             Step::Unshare(who, db, whom) => {
                 let is_there = self.live(db).is_some_and(|state| state.roles.contains_key(&whom));
                 match self.needs(who, db, Role::Admin) {
-                    // Collaborators remove themselves.
+                    // Collaborators may remove themselves.
                     Err(refused) if refused == [403] && who == whom => {
                         if is_there {
                             Ok(())
@@ -368,7 +370,7 @@ impl Model {
         }
     }
 
-    /// §2.3: write on a source that is another database and not public; §3.10: consent where the base is public besides.
+    /// §2.3: a private source other than the base needs the write role on it. §3.10: a public base needs consent as well.
     fn check_open(&self, who: Person, from: (Db, Branch), publish: bool) -> Result<(), Verdict> {
         self.needs(who, Db::Base, Role::Read)?;
         if from == (Db::Base, Branch::Main) {
@@ -400,7 +402,7 @@ impl Model {
         others.any(|(_, pull)| pull.state == PullState::Open && pull.from == from)
     }
 
-    /// A pull for its author, and for those who write to the base.
+    /// Returns a pull request if the person may edit it: its author, or a writer of the base.
     fn editable(&self, who: Person, number: u32) -> Result<&PullModel, Verdict> {
         self.needs(who, Db::Base, Role::Read)?;
         let Some(pull) = self.pull(number) else { return Err(vec![404]) };
@@ -447,10 +449,10 @@ impl Model {
         }
     }
 
-    /// Does a step that was accepted. Returns the operation it leads to, whose id and effect [`Model::learn`] is to say.
+    /// Applies an accepted step. If the step leads to an operation, [`Model::learn`] records its id and effect.
     pub(super) fn apply(&mut self, step: &Step) {
         match *step {
-            // These have their effect when the server says what they made.
+            // These have an effect once the server has reported what they made.
             Step::Push(..) | Step::Merge(..) => {}
             Step::DropBranch(_, db) => drop(self.db(db).branches.remove(&Branch::Work)),
             Step::Open(who, db, branch, publish) => {
@@ -503,7 +505,7 @@ impl Model {
         }
     }
 
-    /// Records the operation that a step led to, and does what it did.
+    /// Records the operation that a step led to, and applies its effect.
     pub(super) fn learn(&mut self, step: &Step, id: String, hash: Option<String>) {
         let (db, by, effect) = match *step {
             Step::Push(who, db, branch) => {
@@ -541,7 +543,7 @@ impl Model {
         self.operations.push(OperationModel { id, db, by, effect });
     }
 
-    /// A commit that the server named: one that is known, as after a fast-forward, or a new one.
+    /// Returns the commit with a hash that the server reported: a known one, for example after a fast-forward, or a new one.
     fn commit(&mut self, hash: String, parents: Vec<Commit>, rows: BTreeSet<u32>) -> Commit {
         if let Some(known) = self.commits.iter().position(|commit| commit.hash == hash) {
             assert_eq!(self.commits[known].rows.as_ref(), Some(&rows), "the rows of {hash}");
@@ -555,7 +557,7 @@ impl Model {
         self.dbs.get_mut(&db).unwrap()
     }
 
-    /// §3.4: what was brought from a database that was deleted or made private, and that no merge took, is hidden.
+    /// §3.4: hides what came from a database that was deleted or made private, unless it was merged.
     fn hide_pulls_from(&mut self, source: Db) {
         for pull in &mut self.pulls {
             if pull.from.0 == source && source != Db::Base && pull.state != PullState::Merged {
@@ -564,7 +566,7 @@ impl Model {
         }
     }
 
-    /// §3.4: a base that is made public shows nothing of a source that is not, unless it was agreed.
+    /// §3.4: a base that becomes public hides what came from a private source, unless its publication was agreed to.
     fn hide_unpublished(&mut self) {
         let shown: Vec<Db> =
             Db::ALL.into_iter().filter(|db| self.live(*db).is_some_and(|state| state.is_public)).collect();

@@ -1,4 +1,4 @@
-//! The real server, on which the steps of the model are done.
+//! The real server that the steps run on.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::model::{Branch, Db, Model, Person, Step};
 
-/// Far more than a fetch of a few rows takes.
+/// Far more time than the fetch of a few rows takes.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A server and the four people, for many stories.
+/// A server with the four people, shared by many stories.
 pub(super) struct Stage {
     pub(super) server: Server,
     people: Vec<(Person, Actor, String)>,
@@ -40,7 +40,7 @@ impl Stage {
         &self.people.iter().find(|(person, ..)| *person == who).unwrap().1
     }
 
-    /// A page or an answer outside of API v2, as a person sees it.
+    /// Gets a page, or a path outside of API v2, as a person.
     pub(super) fn page(&self, who: Person, path: &str) -> TestAnswer {
         let (_, actor, cookie) = self.people.iter().find(|(person, ..)| *person == who).unwrap();
         let mut request = actor.plain(Method::GET, path);
@@ -53,10 +53,10 @@ impl Stage {
     }
 }
 
-/// A story: databases of its own on the stage, and the model of them.
+/// A story: its own databases on the stage, and their model.
 pub(super) struct Story<'a> {
     pub(super) stage: &'a Stage,
-    /// The name of its databases.
+    /// The name of the story's databases.
     pub(super) name: String,
     pub(super) model: Model,
 }
@@ -70,22 +70,22 @@ impl<'a> Story<'a> {
         Self { stage, name, model: Model::new(genesis) }
     }
 
-    /// `ada/s1`.
+    /// Returns the owner and name of a database, such as `ada/s1`.
     pub(super) fn locator(&self, db: Db) -> String {
         format!("{}/{}", db.owner().name(), self.name)
     }
 
-    /// The path of a database in API v2.
+    /// Returns the path of a database in API v2.
     pub(super) fn path(&self, db: Db) -> String {
         format!("/databases/{}", self.locator(db))
     }
 
-    /// What a row says, unlike anything in another story.
+    /// Returns the text in a row, which no other story contains.
     pub(super) fn mark(&self, row: u32) -> String {
         format!("<{}-{row}>", self.name).replace(['<', '>'], "z")
     }
 
-    /// Does a step on the server and in the model, which have to agree whether it is allowed.
+    /// Performs a step on the server and in the model. Returns an error if they disagree about whether it is allowed.
     pub(super) fn perform(&mut self, step: &Step) -> Result<(), String> {
         let allowed = self.model.verdict(step);
         let answer = self.send(step);
@@ -168,7 +168,7 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// Waits until the commits of all pulls are fetched.
+    /// Waits until the commits of all pull requests are fetched.
     pub(super) fn settle(&self) -> Result<(), String> {
         if self.model.live(Db::Base).is_none() {
             return Ok(());

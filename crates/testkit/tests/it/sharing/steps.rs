@@ -7,14 +7,14 @@ use rand::{Rng as _, SeedableRng as _};
 
 use super::model::{Branch, Db, Model, Person, Role, Step};
 
-/// A step, and whether the server has time to fetch what pulls show before the next one.
+/// A step, and whether the server has time to fetch the commits of pull requests before the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Move {
     pub(super) step: Step,
     pub(super) settles: bool,
 }
 
-/// What comes before each story: the base, Ben's private fork of it with a row of its own, and Cleo, who reads the fork.
+/// The beginning of each story: the base, Ben's private fork of it with its own row, and Cleo as a reader of the fork.
 const FORKED: [Step; 7] = [
     Step::Push(Person::Ada, Db::Base, Branch::Main),
     Step::Push(Person::Ada, Db::Base, Branch::Work),
@@ -25,7 +25,8 @@ const FORKED: [Step; 7] = [
     Step::Share(Person::Ben, Db::Fork, Person::Cleo, Role::Read),
 ];
 
-/// And before every second one: the base is private as well, and those who have the fork read it. A pull needs no consent there.
+/// Added to every second beginning: the base becomes private, and the people on the fork may read it. A pull request needs no consent
+/// then.
 const PRIVATE_BASE: [Step; 4] = [
     Step::Share(Person::Ada, Db::Base, Person::Ben, Role::Read),
     Step::Share(Person::Ada, Db::Base, Person::Cleo, Role::Read),
@@ -33,7 +34,7 @@ const PRIVATE_BASE: [Step; 4] = [
     Step::Open(Person::Ben, Db::Fork, Branch::Main, false),
 ];
 
-/// How the story of a seed begins.
+/// Returns the beginning of the story of a seed.
 pub(super) fn beginning(seed: u64) -> Vec<Step> {
     let private = if seed.is_multiple_of(2) { PRIVATE_BASE.as_slice() } else { &[] };
     FORKED.iter().chain(private).copied().collect()
@@ -51,13 +52,13 @@ impl Steps {
         all[self.0.random_range(0..all.len())]
     }
 
-    /// Returns `true` in so many of a hundred cases.
+    /// Returns `true` with a probability in percent.
     pub(super) fn chance(&mut self, percent: u32) -> bool {
         self.0.random_range(0..100) < percent
     }
 
-    /// The next move: of the steps of one kind that are allowed, or that are refused for one reason. What is refused is as telling as what is
-    /// allowed: a rule that is missing lets it through.
+    /// Returns the next move: a random one of the steps of one kind that have the same expected status. Steps that must be refused matter
+    /// as much as allowed ones, because they detect a missing rule.
     pub(super) fn next(&mut self, model: &Model) -> Move {
         let settles = self.chance(75);
         loop {
@@ -67,7 +68,7 @@ impl Steps {
                 let status = model.verdict(&step)[0];
                 by_status.entry(if status < 300 { 200 } else { status }).or_default().push(step);
             }
-            // Callers without a credential are refused at once.
+            // Rarely 401, because the credential is checked before any rule.
             if by_status.len() > 1 && self.chance(90) {
                 by_status.remove(&401);
             }
@@ -118,7 +119,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// All steps of this kind.
+    /// Returns all steps of this kind.
     fn steps(self, model: &Model) -> Vec<Step> {
         let dbs: Vec<Db> = model.dbs.keys().copied().collect();
         let on_each = |step: &dyn Fn(Person, Db) -> Vec<Step>| -> Vec<Step> {
