@@ -17,7 +17,7 @@ use tokio::runtime::Runtime;
 /// How long anything may take to appear.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A command of the DevTools protocol, which chromedriver passes on.
+/// A command of the DevTools protocol, which chromedriver forwards.
 struct DevTools(&'static str, Value);
 
 impl fmt::Debug for DevTools {
@@ -43,14 +43,14 @@ pub(super) enum JavaScript {
     Off,
 }
 
-/// Colours, as the system asks for them.
+/// The color scheme that the system prefers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Theme {
     Light,
     Dark,
 }
 
-/// A window at a server. Ends with its driver when dropped.
+/// A browser window on a server. Dropping it ends the driver.
 pub(super) struct Chromium {
     client: Option<Client>,
     runtime: Runtime,
@@ -64,7 +64,7 @@ fn command(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
-/// Starts a driver; gives its port, or `None` when it ended instead.
+/// Starts a driver and returns it with its port, or `None` if it ended.
 fn start(driver: &Path) -> Option<(Child, String)> {
     let mut driver = Command::new(driver).arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut told = BufReader::new(driver.stdout.take().unwrap()).lines().map(Result::unwrap);
@@ -76,7 +76,7 @@ fn start(driver: &Path) -> Option<(Child, String)> {
 }
 
 impl Chromium {
-    /// Opens a window; `None` where there is no browser and none is required.
+    /// Opens a window. Returns `None` if the browser or its driver is missing and not required.
     pub(super) fn open(server: &Server, javascript: JavaScript) -> Option<Self> {
         let (Some(browser), Some(driver)) = (command("chromium"), command("chromedriver")) else {
             let required = std::env::var_os("BRANCHYARD_TEST_REQUIRE_BROWSER").is_some();
@@ -84,7 +84,7 @@ impl Chromium {
             eprintln!("no chromium or no chromedriver: nothing was tested");
             return None;
         };
-        // It takes a free port of one family of addresses, and ends when somebody has it in the other one.
+        // The driver takes a free port of one address family, and ends if the port is taken in the other one.
         let (driver, port) = (0..10).find_map(|_| start(&driver)).expect("chromedriver starts");
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let options = json!({
@@ -116,31 +116,31 @@ impl Chromium {
         self.runtime.block_on(self.client().issue_cmd(DevTools(name, parameters))).unwrap()
     }
 
-    /// A window of this width.
+    /// Sets the width of the window.
     pub(super) fn width(&self, width: u32) {
         let metrics = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600});
         self.devtools("Emulation.setDeviceMetricsOverride", metrics);
     }
 
-    /// Colours, as if the system asked for them.
+    /// Sets the color scheme that the system prefers.
     pub(super) fn theme(&self, theme: Theme) {
         let value = if theme == Theme::Dark { "dark" } else { "light" };
         let features = json!({"features": [{"name": "prefers-color-scheme", "value": value}]});
         self.devtools("Emulation.setEmulatedMedia", features);
     }
 
-    /// Goes to a path of the server.
+    /// Opens a path of the server.
     pub(super) fn go(&self, path: &str) {
         self.runtime.block_on(self.client().goto(&format!("{}{path}", self.origin))).unwrap();
     }
 
-    /// Where the window is: path and query.
+    /// Returns the path and query of the open page.
     pub(super) fn path(&self) -> String {
         let address = self.runtime.block_on(self.client().current_url()).unwrap();
         address.as_str().strip_prefix(&self.origin).unwrap_or_else(|| panic!("elsewhere: {address}")).to_owned()
     }
 
-    /// Waits until something holds.
+    /// Waits until a condition holds.
     #[track_caller]
     pub(super) fn wait(&self, what: &str, holds: impl Fn(&Self) -> bool) {
         let began = Instant::now();
@@ -154,12 +154,12 @@ impl Chromium {
         self.now("body").and_then(|body| self.runtime.block_on(body.text()).ok()).unwrap_or_default()
     }
 
-    /// An element that is there now.
+    /// Returns an element, without waiting for it.
     fn now(&self, css: &str) -> Option<Element> {
         self.runtime.block_on(self.client().find(Locator::Css(css))).ok()
     }
 
-    /// Whether there is such an element now.
+    /// Returns `true` if the element exists, without waiting for it.
     pub(super) fn has(&self, css: &str) -> bool {
         self.now(css).is_some()
     }
@@ -170,24 +170,24 @@ impl Chromium {
         self.now(css).unwrap()
     }
 
-    /// The text of an element; empty while it is not there.
+    /// Returns the text of an element, or an empty string if the element does not exist.
     pub(super) fn text(&self, css: &str) -> String {
         self.now(css).and_then(|element| self.runtime.block_on(element.text()).ok()).unwrap_or_default()
     }
 
-    /// Waits until an element has this text in it.
+    /// Waits until an element contains a text.
     #[track_caller]
     pub(super) fn shows(&self, css: &str, text: &str) {
         self.wait(&format!("'{text}' in {css}"), |this| this.text(css).contains(text));
     }
 
-    /// An attribute or property of an element.
+    /// Returns a property of an element, or an empty string if it is absent.
     #[track_caller]
     pub(super) fn property(&self, css: &str, name: &str) -> String {
         self.runtime.block_on(self.find(css).prop(name)).unwrap().unwrap_or_default()
     }
 
-    /// Types into a field that is cleared before.
+    /// Clears a field and types a text into it.
     #[track_caller]
     pub(super) fn fill(&self, css: &str, text: &str) {
         let field = self.find(css);
@@ -206,30 +206,30 @@ impl Chromium {
         self.runtime.block_on(self.client().execute(script, Vec::new())).unwrap()
     }
 
-    /// Chooses a file.
+    /// Chooses a file in a file input.
     #[track_caller]
     pub(super) fn choose(&self, css: &str, file: &Path) {
         self.runtime.block_on(self.find(css).send_keys(file.to_str().unwrap())).unwrap();
     }
 
-    /// Clicks.
+    /// Clicks an element.
     #[track_caller]
     pub(super) fn click(&self, css: &str) {
         self.runtime.block_on(self.find(css).click()).unwrap();
     }
 
-    /// Sends the form that holds this button, and waits for the page that follows.
+    /// Clicks a submit button, and waits for the next page.
     #[track_caller]
     pub(super) fn send(&self, css: &str) {
         let button = self.find(css);
         self.runtime.block_on(button.click()).unwrap();
         self.wait("the next page", |this| {
-            // An element of a page that is left is stale.
+            // The element is stale once the page is left.
             this.runtime.block_on(button.tag_name()).is_err()
         });
     }
 
-    /// Signs somebody up, who is signed in then.
+    /// Signs up a user, who is signed in afterwards.
     pub(super) fn sign_up(&self, name: &str) {
         self.go("/sign-up");
         self.fill("#name", name);
@@ -239,7 +239,7 @@ impl Chromium {
         self.shows("#account-menu summary", name);
     }
 
-    /// What axe-core finds serious on the page.
+    /// Returns the violations that axe-core rates as serious or critical. Returns none without axe-core.
     pub(super) fn serious_faults(&self) -> Vec<String> {
         let Some(axe) = &self.axe else { return Vec::new() };
         self.runtime.block_on(self.client().execute(axe, Vec::new())).unwrap();
@@ -255,7 +255,7 @@ impl Chromium {
         found.as_array().into_iter().flatten().filter(serious).map(|one| format!("{path}: {}", told(one))).collect()
     }
 
-    /// A picture of the whole page, where pictures are wanted.
+    /// Writes a screenshot of the whole page, if `BRANCHYARD_TEST_SCREENSHOTS` is set.
     pub(super) fn screenshot(&self, name: &str, theme: Theme, width: u32) {
         let Some(folder) = std::env::var_os("BRANCHYARD_TEST_SCREENSHOTS").map(PathBuf::from) else { return };
         let measured = self.devtools("Page.getLayoutMetrics", json!({}));
@@ -269,7 +269,7 @@ impl Chromium {
         self.width(width);
     }
 
-    /// Whether the page is wider than the window: then a phone scrolls sideways.
+    /// Returns `true` if the page is wider than the window, which makes a phone scroll sideways.
     pub(super) fn overflows(&self) -> bool {
         let measured = self.devtools("Page.getLayoutMetrics", json!({}));
         let width = |of: &str, name: &str| measured[of][name].as_f64().unwrap();

@@ -1,4 +1,4 @@
-//! Deployments for the gallery: one that serves, with a day of measurements, one that is down, and one that does not come up.
+//! Deployments for the gallery: one that runs, with a day of measurements, one that is stopped, and one that fails to start.
 
 use std::f64::consts::TAU;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use branchyard_domain::values::Timestamp;
 use branchyard_domain_testing::fakes::MemoryProvisioner;
 use branchyard_testkit::Server;
 
-/// Minutes that are measured.
+/// The number of minutes with measurements.
 const MINUTES: i32 = 24 * 60;
 
 fn create(server: &Server, user: &Arc<User>, name: &str, from: Option<&str>) {
@@ -43,7 +43,7 @@ fn create(server: &Server, user: &Arc<User>, name: &str, from: Option<&str>) {
     server.deployments().create(user, wanted, None).unwrap();
 }
 
-/// Waits until a deployment is as it should be.
+/// Waits until a deployment meets the condition.
 fn until(server: &Server, user: &Arc<User>, name: &str, is_so: impl Fn(&DeploymentView) -> bool) -> DeploymentView {
     let began = Instant::now();
     loop {
@@ -58,7 +58,7 @@ fn until(server: &Server, user: &Arc<User>, name: &str, is_so: impl Fn(&Deployme
     }
 }
 
-/// A day that looks like one: a morning, a busy afternoon, a time when nothing was measured.
+/// Stores a plausible day of samples: a morning, a busy afternoon, and a gap without samples.
 fn measure(server: &Server, instance: InstanceId) {
     let now = server.hub().now().as_seconds().div_euclid(60) * 60;
     let samples = (0..MINUTES).filter(|minute| !(300..390).contains(minute)).map(|minute| {
@@ -90,7 +90,7 @@ fn measure(server: &Server, instance: InstanceId) {
     server.measured(instance, &samples.collect::<Vec<_>>());
 }
 
-/// Names of pictures, and paths. Wants ada's database `rivers`.
+/// Returns the name of each screenshot, with the path of its page. Expects Ada's database `rivers`.
 pub(super) fn pages(server: &Server, books: &MemoryProvisioner) -> Vec<(&'static str, String)> {
     let user = Arc::new(server.hub().people().user_named("ada").unwrap());
     let deployments = server.deployments();

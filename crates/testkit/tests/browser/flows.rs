@@ -1,4 +1,4 @@
-//! What people do, over several pages.
+//! User flows over several pages.
 
 use branchyard_testkit::{Actor, Receiver, Server};
 use serde_json::json;
@@ -12,7 +12,7 @@ pub(super) fn yard() -> Server {
     })
 }
 
-/// Somebody signed up in a browser, with a database.
+/// Signs up a user in a browser and creates a database for the user.
 pub(super) fn at_work(server: &Server, javascript: JavaScript) -> Option<(Chromium, Actor)> {
     let chromium = Chromium::open(server, javascript)?;
     chromium.sign_up("ada");
@@ -50,7 +50,7 @@ fn sign_up_to_first_call_and_token_deletion_without_javascript() {
     from_sign_up_to_the_first_call_and_back(JavaScript::Off);
 }
 
-/// A file of so many rows.
+/// Writes a CSV file with this many rows.
 fn file(server: &Server, rows: usize) -> std::path::PathBuf {
     let mut text = "id,name,length\n".to_owned();
     for id in 0..rows {
@@ -82,7 +82,7 @@ fn a_file_is_sent_in_parts_looked_at_and_imported_with_its_progress() {
         this.text("#upload-text").contains('%') || this.has("#preview-table")
     });
     import(&chromium);
-    // Nobody reloads: the page follows the operation.
+    // The page follows the operation without a reload.
     chromium.shows("#operation-status", "Succeeded");
     chromium.shows("#operation-results", "Commit");
     let count = actor.read("ada/rivers", "main", "select count(*) as n from rivers");
@@ -112,7 +112,7 @@ fn a_file_is_dropped_on_the_page() {
 fn an_operation_is_followed_without_reloading_the_page() {
     let server = yard();
     let Some((chromium, actor)) = at_work(&server, JavaScript::On) else { return };
-    // Long enough to be seen under way.
+    // Slow enough for the page to show it running.
     let q = "create table t (id integer primary key, v text); insert into t with recursive n(i) as \
              (select 1 union all select i + 1 from n where i < 400000) select i, 'row ' || i from n";
     let accepted =

@@ -1,4 +1,4 @@
-//! Every page once, light and dark, wide and on a phone: nothing is out of place, and axe-core finds nothing serious.
+//! Visits every page in both color schemes, in a wide window and on a phone. No page may overflow, and axe-core may find nothing serious.
 
 use branchyard_testkit::{Actor, Receiver, Server};
 use serde_json::json;
@@ -9,7 +9,7 @@ use super::deployments;
 const WIDE: u32 = 1280;
 const PHONE: u32 = 390;
 
-/// Names of pictures, and paths.
+/// Returns the name of each screenshot, with the path of its page.
 fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
     let ada = server.actor_of("ada");
     ada.database("rivers");
@@ -151,7 +151,7 @@ fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
     pages
 }
 
-/// Work on branches: a pull that was merged, one that conflicts, one that could be opened; gives a commit.
+/// Creates a merged pull request, one with conflicts and a branch for a new one, and returns a commit.
 fn work(ada: &Actor) -> String {
     let branch = |name: &str| {
         ada.post("/databases/ada/rivers/branches", &json!({"name": name, "from": {"branch": "main"}})).expect(201);
@@ -190,7 +190,7 @@ fn work(ada: &Actor) -> String {
     changed
 }
 
-/// Addresses that are no pages: files, and what leads elsewhere at once.
+/// Routes that are not pages: files and redirects.
 const NO_PAGES: &[&str] = &[
     "/static/{file}",
     "/settings",
@@ -199,7 +199,7 @@ const NO_PAGES: &[&str] = &[
     "/{owner}/{database}/zip",
 ];
 
-/// The routes that answer GET, as the pages declare them, in their order.
+/// Returns the routes that answer GET, in the order in which the `web` crate declares them.
 fn routes() -> Vec<String> {
     let source = include_str!("../../../web/src/pages/mod.rs");
     let (mut routes, mut prefix) = (Vec::new(), String::new());
@@ -224,7 +224,7 @@ fn routes() -> Vec<String> {
     routes
 }
 
-/// Whether a route is that of a path.
+/// Returns `true` if a path matches a route.
 fn is_of(route: &str, path: &str) -> bool {
     let path = path.split('?').next().unwrap();
     let (mut route, mut path) = (route.split('/'), path.split('/'));
@@ -262,7 +262,7 @@ fn every_page_fits_and_is_accessible() {
     pages.extend(deployments::pages(&server, &books));
     let (routes, mut seen) = (routes(), std::collections::BTreeSet::new());
     for (_, path) in outside.iter().chain(&pages) {
-        // The more exact a route is, the sooner it answers.
+        // A path belongs to the most specific route that matches.
         let words = |route: &&String| route.split('/').filter(|part| !part.starts_with('{')).count();
         seen.extend(routes.iter().filter(|route| is_of(route, path)).max_by_key(words));
     }
@@ -272,7 +272,7 @@ fn every_page_fits_and_is_accessible() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// What is wrong with pages, light and dark, wide and on a phone.
+/// Returns what is wrong with pages, in both color schemes and both widths.
 fn look_at(chromium: &Chromium, pages: &[(&'static str, String)]) -> Vec<String> {
     let part = std::env::var("BRANCHYARD_TEST_PAGES").unwrap_or_default();
     let pages: Vec<_> = pages.iter().filter(|(name, _)| name.contains(&part)).collect();
@@ -287,7 +287,7 @@ fn look_at(chromium: &Chromium, pages: &[(&'static str, String)]) -> Vec<String>
                 if chromium.overflows() {
                     faults.push(format!("{path} is wider than {width} pixels"));
                 }
-                // Colours are looked at in both themes, and the layout in both widths, once each: it takes the longest of all.
+                // axe-core takes the most time. Both color schemes and both widths are checked once each, in two of the four combinations.
                 if (theme == Theme::Dark) == (width == PHONE) {
                     faults.extend(chromium.serious_faults());
                 }

@@ -1,9 +1,8 @@
-//! The pages in a real browser: flows over several pages, with JavaScript and without, and what assistive technology meets.
+//! The pages in a real browser: flows over several pages, with JavaScript and without, and accessibility.
 //!
-//! Wants `chromium` and `chromedriver`. Where they are missing nothing is tested, unless `BRANCHYARD_TEST_REQUIRE_BROWSER` says
-//! that this is a fault. `BRANCHYARD_TEST_AXE` names a file with axe-core, which then looks at every page.
-//! `BRANCHYARD_TEST_SCREENSHOTS` names a folder that pictures of the pages are written to; `BRANCHYARD_TEST_PAGES` a part of the names of the
-//! pages that are looked at, when not all shall be.
+//! Needs `chromium` and `chromedriver`. Without them, the tests pass without testing anything, unless `BRANCHYARD_TEST_REQUIRE_BROWSER`
+//! is set. `BRANCHYARD_TEST_AXE` names a file with axe-core, which then checks every page. `BRANCHYARD_TEST_SCREENSHOTS` names a folder
+//! for screenshots of the pages. `BRANCHYARD_TEST_PAGES` limits the visited pages to those whose name contains it.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! From a write over a pull and its conflict to the merge.
+//! From a write over a pull request with a conflict to the merge.
 
 use branchyard_testkit::Server;
 use serde_json::json;
@@ -8,7 +8,7 @@ use super::flows::{at_work, yard};
 
 const TAB: &str = "\u{e004}";
 
-/// Waits until an element shows a text, reloading the page only where no script does.
+/// Waits until an element contains a text. Without scripts, the page is reloaded until it does.
 #[track_caller]
 fn comes_to_show(chromium: &Chromium, javascript: JavaScript, css: &str, text: &str) {
     let page = chromium.path();
@@ -109,7 +109,7 @@ fn a_merge_is_followed_without_reloading_the_page() {
     chromium.go("/ada/rivers/pulls/new?from=names&to=main");
     chromium.send("#open");
     let pull = chromium.path();
-    // Long writes are before the merge in the queue of the database, far more of them than run until the page asks for the merge.
+    // Long writes are queued before the merge. There are far more than can finish before the page asks for the merge.
     let q = "create table t (id integer primary key, v text); insert into t with recursive n(i) as \
              (select 1 union all select i + 1 from n where i < 1500000) select i, 'row ' || i from n";
     let mut writes = Vec::new();
@@ -120,13 +120,13 @@ fn a_merge_is_followed_without_reloading_the_page() {
     }
     chromium.send("#merge");
     assert_eq!(chromium.path(), pull);
-    // The next answers are those of a busy server: the page goes on asking.
+    // The next responses are those of a busy server. The page has to keep polling.
     let busy = "window.busy = [503, 429, 503, 429]; const ask = window.fetch; \
                 window.fetch = (...asked) => { const status = window.busy.pop(); \
                 return status ? Promise.resolve(new Response('', { status })) : ask(...asked); }";
     chromium.run(busy);
     for write in writes {
-        // Those that still wait give way to the merge; the others are refused.
+        // Cancellation removes queued writes from the queue. It is refused for all others.
         actor.post(&format!("{write}/cancel"), &json!({}));
     }
     chromium.shows("#end", "merged this");

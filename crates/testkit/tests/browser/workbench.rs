@@ -5,7 +5,7 @@ use super::flows::{at_work, yard};
 
 const CONTROL: &str = "\u{e009}";
 const ENTER: &str = "\u{e007}";
-/// Lets go of all keys that are held.
+/// The WebDriver key that releases all pressed keys.
 const RELEASE: &str = "\u{e000}";
 
 #[test]
@@ -28,7 +28,7 @@ fn a_statement_is_completed_run_by_keys_remembered_and_shared() {
     let shared = chromium.path();
     assert!(shared.contains("q=select"), "{shared}");
 
-    // Somebody else, signed out, sees the same by its address.
+    // A signed-out visitor sees the same at its URL.
     let other = Chromium::open(&server, JavaScript::Off).unwrap();
     other.go(&shared);
     other.shows("#rows", "Rhine");

@@ -1,4 +1,4 @@
-//! Bodies of requests: what is answered before they arrive, how fast they have to come, and the memory they share.
+//! Request bodies: what is answered before they arrive, how fast they have to arrive, and the memory that they share.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use branchyard_testkit::{Actor, Server};
 use serde_json::json;
 
-/// Far more than anything here takes, on a machine that is busy besides.
+/// Far more time than any step here takes, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Sends the head of a request and some of its body.
@@ -16,12 +16,12 @@ fn begin(server: &Server, request: &str, headers: &str, body: &[u8]) -> TcpStrea
     let mut stream = TcpStream::connect(server.address().strip_prefix("http://").unwrap()).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(format!("{request} HTTP/1.1\r\nhost: x\r\n{headers}\r\n\r\n").as_bytes()).unwrap();
-    // The server may refuse and close while we still send.
+    // The server may refuse the request and close while the body is still being sent.
     let _ = stream.write_all(body);
     stream
 }
 
-/// The answer, with its head. The server may go on to take what is still sent, so its end is known by its length.
+/// Reads the response with its head. The server may keep reading the request, so `Content-Length` marks the end.
 fn answer(mut stream: TcpStream) -> String {
     let mut text = Vec::new();
     let mut byte = [0];
@@ -54,7 +54,7 @@ fn bearer(who: &Actor) -> String {
 const JSON: &str = "content-type: application/json";
 const FORM: &str = "content-type: application/x-www-form-urlencoded";
 
-/// Of none of these bodies does a byte come.
+/// No byte of these bodies is sent.
 #[test]
 fn credential_and_origin_are_checked_before_the_body() {
     let server = Server::start();
@@ -85,7 +85,7 @@ fn a_caller_without_a_credential_may_send_64_kib() {
     for (length, expected) in [(65_536, "403"), (65_537, "413")] {
         let form = vec![b'a'; length];
         let declared = format!("{FORM}\r\nconnection: close\r\ncontent-length: {length}");
-        // Without the token of a page, a form that was read is refused.
+        // A form that arrives whole is refused for its missing CSRF token.
         assert_eq!(status(&answer(begin(&server, "POST /sign-in", &declared, &form))), expected, "{length}");
         let chunks = [format!("{length:x}\r\n").as_bytes(), &form, b"\r\n0\r\n\r\n"].concat();
         let chunked = format!("{FORM}\r\nconnection: close\r\ntransfer-encoding: chunked");
@@ -126,14 +126,14 @@ fn a_body_that_stops_is_refused_wherever_it_goes() {
                 let began = Instant::now();
                 let answer = answer(begin(server, request, headers, b"x"));
                 assert_eq!(status(&answer), "400", "{request}: {answer}");
-                // By the pace, after 5 s, and not by the deadline.
+                // Refused for its pace, after 5 s, and not at the deadline.
                 assert!(began.elapsed() < Duration::from_secs(29), "{request}: {:?}", began.elapsed());
             });
         }
     });
 }
 
-/// Bytes of bodies or of long answers in memory.
+/// Returns the bytes in memory of request bodies or of long responses, from the metrics.
 fn in_flight(server: &Server, what: &str) -> f64 {
     let (metrics, line) = (server.metrics(), format!("branchyard_http_{what}_in_flight_bytes "));
     let value = metrics.lines().find_map(|found| found.strip_prefix(line.as_str()));
@@ -148,7 +148,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Bodies of one caller that never end use up the budget, which is one body here.
+/// One caller's endless body uses up the budget, which is the size of that body.
 #[test]
 fn bodies_share_a_budget_and_those_that_never_end_make_room() {
     const LARGE: usize = 4 << 20;
@@ -162,11 +162,11 @@ fn bodies_share_a_budget_and_those_that_never_end_make_room() {
     let headers = format!("{}\r\n{JSON}\r\ncontent-length: {LARGE}", bearer(&ada));
     let endless = begin(&server, "POST /api/v2/databases", &headers, &vec![b' '; LARGE - 1]);
     until("the body arrives", || in_flight(&server, "bodies") > 4_194_302.0);
-    // Another body of the same caller finds no room and waits for its own.
+    // A second body of the same caller finds no room, and the caller's own body is what is in its way.
     let body = json!({"name": "a", "from": {"branch": "main"}});
     let refused = ada.post("/databases/ada/rivers/branches", &body).expect(429);
     assert_eq!(refused.header("retry-after"), "1");
-    // A body of another caller takes the place of the endless one.
+    // A body of another caller evicts the endless one.
     bob.post("/databases", &json!({"owner": "bob", "name": "lakes", "visibility": "public"})).expect(201);
     let evicted = answer(endless);
     assert_eq!(status(&evicted), "503", "{evicted}");
@@ -175,14 +175,14 @@ fn bodies_share_a_budget_and_those_that_never_end_make_room() {
     until("all room is given back", || in_flight(&server, "bodies") < 1.0);
 }
 
-/// Asks for a JSON answer of some MiB, of which nothing is taken.
+/// Requests a JSON response of some MiB, and reads none of it.
 fn ask(server: &Server, who: &Actor, mib: usize) -> TcpStream {
     let body = json!({"q": format!("select hex(zeroblob({}))", mib << 19)}).to_string();
     let headers = format!("{}\r\n{JSON}\r\ncontent-length: {}", bearer(who), body.len());
     begin(server, "POST /api/v2/databases/ada/rivers/sql", &headers, body.as_bytes())
 }
 
-/// Each of these answers is longer than what the kernel holds of it.
+/// Each of these responses is longer than what the kernel buffers of it.
 #[test]
 fn answers_that_are_not_taken_share_a_budget_and_make_room() {
     const MIB: f64 = 1_048_576.0;
@@ -195,23 +195,23 @@ fn answers_that_are_not_taken_share_a_budget_and_make_room() {
     let answers = || in_flight(&server, "answers") / MIB;
     let first = ask(&server, &ada, 14);
     until("the first answer is held", || answers() >= 14.0);
-    // Another one of the same caller finds no room, a short one needs none.
+    // A second long response to the same caller finds no room. A short one needs none.
     let refused = answer(ask(&server, &ada, 14));
     assert_eq!(status(&refused), "429", "{refused}");
     assert!(refused.contains("\r\nretry-after: 1\r\n"), "{refused}");
     ada.get("/databases/ada/rivers").expect(200);
     let second = ask(&server, &bob, 14);
     until("the second answer is held", || answers() >= 28.0);
-    // Nobody holds more than this caller asks for.
+    // No caller holds more than this one asks for.
     let refused = answer(ask(&server, &cleo, 14));
     assert_eq!(status(&refused), "503", "{refused}");
-    // Both of the others hold more than this: one of them makes room.
+    // Both others hold more than this one asks for, so one of them is evicted.
     let taken = answer(ask(&server, &cleo, 5));
     assert_eq!(status(&taken), "200");
     assert!(taken.len() > 5 << 20);
     let ends = [first, second].map(|mut held| {
         let mut all = Vec::new();
-        // One that is broken off ends early, or with an error.
+        // An evicted response ends early or with an error.
         let _ = held.read_to_end(&mut all);
         all.len() > 14 << 20
     });
@@ -219,7 +219,7 @@ fn answers_that_are_not_taken_share_a_budget_and_make_room() {
     until("all room is given back", || answers() == 0.0);
 }
 
-/// The caller may have one read running, and room for one long answer.
+/// The caller may have one read running, and the budget has room for one long response.
 #[test]
 fn an_answer_that_waits_for_room_counts_as_a_running_read() {
     let server = Server::start_with(|config| {
@@ -231,7 +231,7 @@ fn an_answer_that_waits_for_room_counts_as_a_running_read() {
     ada.database("rivers");
     let held = ask(&server, &ada, 14);
     until("an answer is held", || in_flight(&server, "answers") > 0.0);
-    // On a slow machine the second read may still be computing, or may be refused already.
+    // On a slow machine, the second read may still be computing or may already be refused.
     until("a read is refused while another one waits", || {
         let waits = ask(&server, &ada, 14);
         thread::sleep(Duration::from_millis(500));

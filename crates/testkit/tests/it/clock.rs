@@ -1,4 +1,4 @@
-//! A clock that was set back while the server was down.
+//! A clock that is set back while the server is down.
 
 use std::sync::Arc;
 

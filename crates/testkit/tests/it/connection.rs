@@ -9,11 +9,11 @@ use serde_json::json;
 
 const SLOW: &str = "with recursive n(x) as (select 1 union all select x + 1 from n) select sum(x) from n";
 
-/// Sends bytes and reads until the server closes or falls silent.
+/// Sends bytes, and reads until the server closes the connection or sends nothing for a minute.
 fn talk(server: &Server, sent: &[u8]) -> String {
     let mut stream = TcpStream::connect(server.address().strip_prefix("http://").unwrap()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    // The server may close while we still send.
+    // The server may close while the bytes are still being sent.
     let _ = stream.write_all(sent);
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
@@ -50,17 +50,17 @@ fn a_head_that_does_not_come_is_408_and_rubbish_is_400() {
     let mut rest = String::new();
     stream.read_to_string(&mut rest).unwrap();
     assert!(rest.contains("content-length: 0") && rest.ends_with("\r\n\r\n"), "{rest}");
-    // With the time limit of every day: on a busy machine the short one would run out first.
+    // With the default head timeout: on a busy machine the short one would expire first.
     let server = Server::start();
     let answer = talk(&server, b"rubbish\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 400") && answer.ends_with("\r\n\r\n"), "{answer}");
 }
 
-/// The answer is longer than the buffers on the way, so some of it waits in the server's memory.
+/// A query whose result is longer than the buffers on the way, so some of it stays in the server's memory.
 const LONG: &str = "with+recursive+n(x)+as+(select+1+union+all+select+x+%2B+1+from+n)+select+hex(zeroblob(700))+from+n";
 const LONG_BYTES: usize = 14_000_000;
 
-/// A read of `ada/rivers` of which the first bytes have come.
+/// Starts a read of `ada/rivers`, and returns after the first bytes of the response.
 fn begin(server: &Server, statement: &str) -> TcpStream {
     let mut stream = TcpStream::connect(server.address().strip_prefix("http://").unwrap()).unwrap();
     let path = format!("/api/v2/databases/ada/rivers/sql?limit=10000&q={statement}");
@@ -69,7 +69,7 @@ fn begin(server: &Server, statement: &str) -> TcpStream {
     stream
 }
 
-/// How many bytes come, and whether the connection is open after them.
+/// Returns how many bytes follow, and whether the connection is still open after them.
 fn rest(mut stream: TcpStream, patience: Duration) -> (usize, bool) {
     stream.set_read_timeout(Some(patience)).unwrap();
     let mut rest = Vec::new();
@@ -90,7 +90,7 @@ fn a_client_that_takes_nothing_of_its_answer_is_cut_off() {
     }
 }
 
-/// The limit is the first head's and the silence between two requests, 5 s, together.
+/// A connection without a request in progress ends after the head timeout plus 5 s, the longest silence between two requests.
 #[test]
 fn a_later_head_that_does_not_come_ends_the_connection_and_slow_work_does_not() {
     let server = Server::start_with(|config| config.http.head_timeout_ms = 3_000);
@@ -140,7 +140,7 @@ fn proxies_are_believed_only_when_they_are_trusted() {
     assert!(ask(&server, "198.51.100.7, 203.0.113.2").contains("r=3"));
 }
 
-/// A connection from an address of this machine.
+/// Connects from an address of this machine.
 fn connect_from(server: &Server, address: [u8; 4]) -> TcpStream {
     use socket2::{Domain, SockAddr, Socket, Type};
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
@@ -152,9 +152,9 @@ fn connect_from(server: &Server, address: [u8; 4]) -> TcpStream {
     stream
 }
 
-/// Asks for something small and reads the answer; the connection stays open.
+/// Sends a small request and reads the response. The connection stays open.
 fn ask(stream: &mut TcpStream, headers: &str) -> String {
-    // A connection that is refused may be closed already.
+    // The server may already have closed a refused connection.
     let _ = stream.write_all(format!("GET /api/v2/user HTTP/1.1\r\nhost: x\r\n{headers}\r\n").as_bytes());
     let (mut head, mut byte) = (Vec::new(), [0]);
     while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|read| read == 1) {
@@ -181,7 +181,7 @@ fn an_address_has_so_many_connections_and_others_are_served() {
     let mut held: Vec<TcpStream> = (0..MOST).map(|_| connect_from(&server, here)).collect();
     for stream in &mut held {
         assert!(ask(stream, "").starts_with("HTTP/1.1 401"), "at the limit");
-        // Half a head, which keeps the connection for a while.
+        // Half a head keeps the connection for a while.
         stream.write_all(b"GET /api/v2/user HTTP/1.1\r\n").unwrap();
     }
     let mut refused = connect_from(&server, here);
@@ -212,7 +212,7 @@ fn the_requests_of_a_client_behind_a_trusted_proxy_are_counted_instead_of_connec
     for stream in &mut proxy {
         assert!(ask(stream, first).starts_with("HTTP/1.1 401"), "any number of connections");
     }
-    // Two answers that are not taken are in flight.
+    // Two responses that the client does not read are in flight.
     for stream in &mut proxy[..2] {
         let path = format!("/api/v2/databases/ada/rivers/sql?limit=10000&q={LONG}");
         stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\n{first}\r\n").as_bytes()).unwrap();

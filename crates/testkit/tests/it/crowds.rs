@@ -10,16 +10,16 @@ use serde_json::json;
 
 const ENDLESS: &str = "with recursive n(x) as (select 1 union all select x + 1 from n) select sum(x) from n";
 const CALLERS: usize = 8;
-/// Fewer than the 8 reads a caller may have running.
+/// Fewer than the 8 reads that a caller may have running.
 const EACH: usize = 6;
-/// Reads of others meanwhile.
+/// How many cheap reads another caller makes meanwhile.
 const CHEAP: usize = 200;
 
 fn read(who: &Actor, statement: &str, timeout_ms: u64) -> branchyard_testkit::TestAnswer {
     who.post("/databases/ada/rivers/sql", &json!({"q": statement, "timeout_ms": timeout_ms}))
 }
 
-/// Reads under way.
+/// Returns the number of running reads.
 fn busy(server: &Server) -> f64 {
     let (metrics, line) = (server.metrics(), "branchyard_pool_places{pool=\"sql\",state=\"busy\"} ");
     let value = metrics.lines().find_map(|found| found.strip_prefix(line));
@@ -54,7 +54,7 @@ fn endless_reads_are_refused_past_their_number_and_cheap_ones_go_on() {
                 }
             });
         }
-        // Until enough were refused, however long that takes.
+        // Until a read was refused too, however long that takes.
         while cheap.load(Ordering::Relaxed) < CHEAP || refused.load(Ordering::Relaxed) == 0 {
             let asked = Instant::now();
             assert_eq!(read(&ada, "select 1", 30_000).expect(200).data()["status"], "success");
@@ -63,7 +63,7 @@ fn endless_reads_are_refused_past_their_number_and_cheap_ones_go_on() {
         }
         stop.store(true, Ordering::Relaxed);
     });
-    // Below the time of an endless one, on a machine that also compiles.
+    // Below the timeout of an endless read, even on a machine that also compiles.
     assert!(slowest < Duration::from_secs(8), "{slowest:?}");
     let over = Instant::now();
     while busy(&server) > 0.0 {
@@ -82,7 +82,7 @@ fn connections_that_say_nothing_hold_up_nobody_and_end() {
     assert_eq!(read(&ada, "select 1", 30_000).expect(200).data()["status"], "success");
     for mut stream in silent {
         stream.set_read_timeout(Some(Duration::from_secs(300))).unwrap();
-        // Some are told 408, all are closed.
+        // Some connections are answered 408, and all are closed.
         std::io::copy(&mut stream, &mut std::io::sink()).unwrap();
     }
 }

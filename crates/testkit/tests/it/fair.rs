@@ -1,4 +1,4 @@
-//! Nobody waits for the long work of others: workers, look-ups of names, places of the dispatcher.
+//! One caller's long work does not delay another caller: workers, name resolution, the permits of the dispatcher.
 
 use std::io;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use branchyard::compose::Names;
 use branchyard_testkit::{Actor, Receiver, Server};
 use serde_json::{Value, json};
 
-/// Far more than anything here takes.
+/// Far more time than any step here takes.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn sql_write(actor: &Actor, database: &str, q: &str) -> Value {
@@ -25,7 +25,7 @@ fn is_settled(operation: &Value) -> bool {
     operation["status"] == "succeeded" || operation["status"] == "failed"
 }
 
-/// 20 writes that compute until their time is over, in four databases of one user, and short writes of another one beside them.
+/// One user has 20 writes in four databases that compute until their timeout. Another user has short writes meanwhile.
 #[test]
 fn long_writes_of_one_user_do_not_hold_up_another_one() {
     let server = Server::start_with(|config| {
@@ -48,17 +48,17 @@ fn long_writes_of_one_user_do_not_hold_up_another_one() {
         }
         assert_eq!(operation(&ben, &short)["status"], "succeeded");
     }
-    // Each takes half a minute. With a worker that one of them holds, a short one waits for its end.
+    // Each long write takes half a minute. If the long writes held all workers, a short one would wait until one of them ends.
     let over = long.iter().filter(|queued| is_settled(&operation(&ada, queued))).count();
     assert_eq!(over, 0);
     for queued in &long {
         let id = operation(&ada, queued)["id"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
-        // Those that run end by themselves.
+        // A running write ends by itself.
         ada.post(&format!("/operations/{id}/cancel"), &json!({}));
     }
 }
 
-/// A resolver that keeps silent until it is released.
+/// A resolver that does not answer until it is released.
 #[derive(Default)]
 struct Silent {
     state: Mutex<(usize, bool)>,
@@ -115,7 +115,7 @@ fn names_that_do_not_resolve_hold_up_no_writes() {
             asked.push(scope.spawn(move || user.post(all, body).status));
             asked.push(scope.spawn(move || user.patch(one, body).status));
         }
-        // More than there are places for writes.
+        // More than the permits for writes.
         names.wait_for(17);
         for n in 0..20 {
             let body = json!({"name": format!("b{n}"), "from": {"branch": "main"}});
@@ -123,11 +123,11 @@ fn names_that_do_not_resolve_hold_up_no_writes() {
         }
         names.release();
         for status in asked {
-            // Those that waited for longer than a name server may take are refused.
+            // A request is refused if it waited longer than the name resolution may take.
             assert!(matches!(status.join().unwrap(), 200 | 201 | 400));
         }
     });
-    // Once it answers, the same names are good.
+    // Once the resolver answers, the same names are accepted.
     for (user, (all, _)) in users.iter().zip(&hooks) {
         user.post(all, &body).expect(201);
     }
@@ -151,7 +151,7 @@ fn hooks_that_fall_silent_leave_places_to_others() {
         let hook = ada.post(path, &json!({"url": receiver.url(), "events": ["on_branch"]})).expect(201).data();
         format!("{path}/{}/deliveries", hook["id"].as_str().unwrap())
     };
-    // Each takes one event, and is silent from then on.
+    // Each receiver answers one event, and none after that.
     let silent: Vec<Receiver> = (0..SILENT).map(|_| Receiver::with(|n| (n == 0).then_some(204))).collect();
     let logs: Vec<String> = silent.iter().map(register).collect();
     branch("a");
@@ -165,10 +165,10 @@ fn hooks_that_fall_silent_leave_places_to_others() {
         good.wait_for(n);
     }
     for log in &logs {
-        // Before those of the other branches; newest first.
+        // The log is newest first, and the deliveries of the other branches come before this one.
         let second = &ada.get(log).expect(200).data()[3];
         assert_eq!((&second["status"], &second["attempt_count"]), (&json!("pending"), &json!(0)), "it is silent still");
     }
-    // Those under way would take until they time out.
+    // Attempts in progress would last until they time out.
     server.hub().dispatch().abort();
 }

@@ -1,4 +1,4 @@
-//! Files to import, made as their own tools make them.
+//! Files to import, written by the usual libraries of their formats.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use rust_xlsxwriter::Workbook;
 
-/// The people of every file.
+/// The people in every file.
 pub(crate) const PEOPLE: [(i64, &str); 3] = [(1, "Alice"), (2, "Bob"), (3, "Carol é")];
 
 pub(crate) const JSON: &str =
@@ -48,7 +48,7 @@ pub(crate) fn parquet() -> Vec<u8> {
 
 pub(crate) const SCRIPT: &str = "-- people\ncreate table people (id integer primary key, name text);\ninsert into people values (1, 'Alice');\ninsert into people\n  values (2, 'Bob'), (3, 'Carol é');\n";
 
-/// A file in SQLite's own format, made by these statements.
+/// Returns a SQLite file in the standard format, with the result of these statements.
 pub(crate) fn sqlite(statements: &str) -> Vec<u8> {
     use rusqlite::OpenFlags;
     let folder = tempfile::tempdir().unwrap();
@@ -61,7 +61,7 @@ pub(crate) fn sqlite(statements: &str) -> Vec<u8> {
     std::fs::read(path).unwrap()
 }
 
-/// Every type with a file of the same people; all but the script and the SQLite file know no key.
+/// Returns a file of each type with the same people. Only the script and the SQLite file define a key.
 pub(crate) fn all() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("csv", "id,name\n1,Alice\n2,Bob\n3,Carol é\n".into()),

@@ -1,4 +1,4 @@
-//! Hooks over real sockets: what a write, a branch, a pull tell a receiver, and that one bad receiver is nobody else's trouble.
+//! Webhooks over real sockets: what a receiver gets for a write, a branch and a pull request, and that a bad receiver affects no other.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ fn verified(received: &Received, secret: &Value) -> bool {
     webhook.verify(received.body.as_bytes(), &headers).is_ok()
 }
 
-/// Waits until the newest delivery of a hook is over.
+/// Waits until the newest delivery of a hook is over, and returns it.
 fn settled(ada: &Actor, hook: &Value) -> Value {
     let path = format!("{H}/{}/deliveries", hook["id"].as_str().unwrap());
     let began = Instant::now();
@@ -69,7 +69,7 @@ fn a_write_on_a_new_branch_is_told_soon_and_signed() {
     let written = ada.finish(&ada.post("/databases/ada/rivers/sql-writes", &body));
     let committed = Instant::now();
     let received = receiver.wait_for(3);
-    // Within a second; ten times that on a machine that does other things as well.
+    // Within a second in theory; within ten on a busy machine.
     assert!(received[1].at < committed + Duration::from_secs(10));
     assert_eq!(
         received[1].body,
@@ -127,7 +127,7 @@ fn failures_are_tried_again_and_the_log_says_why() {
 
 #[test]
 fn a_receiver_that_never_answers_holds_nobody_up() {
-    // Fewer places than silent hooks: they fill no more than half of them once they have failed.
+    // There are no more permits than silent hooks. Hooks that have failed may hold only half of the permits.
     let (server, ada) = yard(|config| {
         config.hooks.concurrency = 4;
         config.hooks.timeout_ms = 3_000;
@@ -166,7 +166,7 @@ fn what_is_due_survives_a_restart() {
     assert_eq!(settled(&ada, &hook)["status"], "delivered");
 }
 
-/// Two processes over one metadata store, each with a data folder of its own.
+/// Two processes share one metadata store, and each has its own data folder.
 #[test]
 fn two_servers_make_no_attempt_twice() {
     const BRANCHES: usize = 60;
@@ -214,7 +214,7 @@ fn addresses_near_the_server_are_refused_unless_opened() {
     ] {
         assert_eq!(ada.post(H, &json!({"url": url})).status, status, "{url}");
     }
-    // A name is not resolved at registration, but before anything is sent.
+    // A host name is not resolved at registration, but before each attempt.
     let receiver = Receiver::start();
     let port = receiver.url().rsplit(':').next().unwrap().to_owned();
     let hook = register(&ada, &format!("https://localhost:{port}"), &["on_branch"]);

@@ -17,7 +17,7 @@ fn key_of(file_type: &str) -> Value {
     if file_type == "sql" { json!([]) } else { json!(["id"]) }
 }
 
-/// How many files of imports are left in the data folder.
+/// Returns how many files of imports are left in the data folder.
 fn left_behind(server: &Server) -> usize {
     let count = |folder: &str| std::fs::read_dir(server.dir.path().join("data").join(folder)).unwrap().count();
     count("uploads") + count("databases/tmp")

@@ -1,4 +1,4 @@
-//! Short calls go on while long ones take turns; too many long ones are refused.
+//! Short reads run while long ones take turns. Too many long reads are refused.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ fn read(who: &Actor, statement: &str, timeout_ms: u64) -> TestAnswer {
     who.post("/databases/ada/rivers/sql", &json!({"q": statement, "timeout_ms": timeout_ms}))
 }
 
-/// One place for all reads, and one for long ones.
+/// Starts a server with one permit for all reads, and one for long ones.
 fn yard(calls: usize, wait_ms: u64) -> (Server, Actor) {
     let server = Server::start_with(|config| {
         config.sql.max_concurrent_reads = 1;
@@ -51,7 +51,7 @@ fn long_reads_take_turns() {
             assert_eq!(read.join().unwrap().expect(200).json()["data"]["status"], "timeout");
         }
     });
-    // Waiting for a turn is no part of a read's time.
+    // The time that a read waits for its turn does not count against its timeout.
     assert!(began.elapsed() > Duration::from_millis(1_700), "{:?}", began.elapsed());
 }
 

@@ -1,4 +1,4 @@
-//! What only a whole server over real sockets shows.
+//! Tests that need a whole server over real sockets.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

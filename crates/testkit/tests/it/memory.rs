@@ -1,4 +1,4 @@
-//! Statements share memory of their own. One that finds none waits and is refused, and requests that run no statement notice nothing.
+//! All statements share a memory budget. A statement that finds no room waits and is refused; other requests are not affected.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 use branchyard_testkit::{Actor, Server, TestAnswer};
 use serde_json::json;
 
-/// Far more than anything here takes.
+/// Far more time than any step here takes.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// How long a statement waits for memory.
 const WAIT: Duration = Duration::from_secs(5);
 const POOL: usize = 64 << 20;
-/// Holds a quarter of the pool or more, and computes until its time is over.
+/// Holds a quarter of the pool or more, and computes until its timeout.
 const HOLDS: &str = "with recursive n(x) as (select 1 union all select x + 1 from n), \
     held as materialized (select randomblob(17000000) as z) select count(*) from n, held where length(z) < x - x";
-/// Needs most of what large statements may have of the pool, for a moment.
+/// Needs most of what large statements may use of the pool, for a moment.
 const NEEDS: &str = "select length(hex(zeroblob(16000000)))";
 
 fn read(who: &Actor, statement: &str, timeout_ms: u64) -> TestAnswer {
@@ -38,7 +38,7 @@ fn a_statement_without_room_waits_and_is_refused_while_look_ups_go_on() {
         assert_eq!(read(eve, HOLDS, 1_000).expect(200).data()["status"], "timeout");
         let held = scope.spawn(move || {
             while goes_on() {
-                // Until another one has been refused, as often as that takes.
+                // Repeated until a statement of the other caller is refused.
                 assert_eq!(read(eve, HOLDS, 20_000).expect(200).data()["status"], "timeout");
             }
         });
@@ -64,7 +64,7 @@ fn a_statement_without_room_waits_and_is_refused_while_look_ups_go_on() {
                 assert!(asked.elapsed() >= WAIT, "it did not wait: {:?}", asked.elapsed());
                 refused = Some(answer);
             } else {
-                // It came before the other one, or after it.
+                // The statement ran before the other one took the memory, or after it.
                 assert_eq!(answer.expect(200).data()["status"], "success");
             }
         }
@@ -75,6 +75,6 @@ fn a_statement_without_room_waits_and_is_refused_while_look_ups_go_on() {
         looking.join().unwrap();
         held.join().unwrap();
     });
-    // What was held is given back.
+    // The memory is available again.
     assert_eq!(read(ben, NEEDS, 30_000).expect(200).data()["status"], "success");
 }

@@ -1,11 +1,11 @@
-//! Conflicts and differences of any kind and size, over HTTP.
+//! Conflicts and diffs of all kinds and sizes, over HTTP.
 
 use branchyard_testkit::{Actor, Server};
 use serde_json::{Value, json};
 
 const PULL: &str = "/databases/ada/d/pulls/1";
 
-/// A pull between two branches that did different things to one beginning.
+/// Opens a pull request between two branches that changed the same base in different ways.
 fn pull(server: &Server, base: &str, ours: &str, theirs: &str) -> Actor {
     let ada = server.user("ada");
     ada.database("d");
@@ -83,7 +83,7 @@ fn rows_of_many_long_cells_are_cut_to_fit_an_answer() {
     let ada = pull(
         &server,
         &format!("create table t(id integer primary key, {}); insert into t(id) values (1)", names.join(", ")),
-        // Control characters take six bytes each.
+        // A control character takes six bytes in JSON.
         &sets("char(1)"),
         &sets("char(2)"),
     );
@@ -93,7 +93,7 @@ fn rows_of_many_long_cells_are_cut_to_fit_an_answer() {
         assert!(answer.text.len() < 16 << 20, "{path}: {}", answer.text.len());
         assert_eq!(row["truncated_columns"].as_array().unwrap().len(), 400, "{path}");
     }
-    // Names alone can be too much.
+    // The names of the columns alone can be too much.
     let huge = format!("create table w(id integer primary key, \"{}\")", "n".repeat(600_000));
     ada.write("ada/d", "main", &format!("{huge}; insert into w values (1, 1)"));
     let read = ada.post("/databases/ada/d/sql", &json!({"q": "select *, * from w"})).expect(200).data();

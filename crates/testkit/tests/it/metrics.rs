@@ -14,7 +14,7 @@ fn start(change: impl FnOnce(&mut branchyard::config::Config)) -> Server {
     })
 }
 
-/// The value of a series, by its name with its labels.
+/// Returns the value of a series, which is named with its labels.
 fn value(text: &str, series: &str) -> f64 {
     let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("no {series} in\n{text}")).parse().unwrap()
@@ -45,7 +45,7 @@ fn what_happened_is_counted() {
         ada.request(reqwest::Method::GET, &format!("/no-such-thing-{number}")).send().unwrap();
         ada.get(&format!("/databases/ada/missing-{number}")).expect(404);
     }
-    // The last attempt is recorded a moment after it was answered.
+    // The last attempt is recorded a moment after its response.
     let began = Instant::now();
     let text = loop {
         let text = server.metrics();

@@ -90,7 +90,7 @@ fn a_long_script_is_read_in_pieces() {
     for n in 0..20_000 {
         script.push_str(&format!("insert into t values ({n}, 'some text; or -- other {n}');\n"));
     }
-    // Longer than a statement of a write may be.
+    // Longer than a statement of a SQL write may be.
     let long = "x".repeat(3 << 20);
     script.push_str(&format!("insert into t values (-1, '{long}')"));
     let done = ada.import("ada/d", "sql", script.as_bytes(), 5, &fields("t", "create"));

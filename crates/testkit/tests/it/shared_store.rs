@@ -1,4 +1,4 @@
-//! Two servers over one Postgres, each with a data folder of its own. Takes part when `BRANCHYARD_TEST_POSTGRES_URL` is set.
+//! Two servers over one Postgres, each with its own data folder. Skipped unless `BRANCHYARD_TEST_POSTGRES_URL` is set.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use serde_json::json;
 const HOOKS: usize = 10;
 const EVENTS: usize = 60;
 
-/// A database of its own in Postgres, gone afterwards.
+/// A new database in Postgres, dropped afterwards.
 struct Shared {
     admin: String,
     name: String,
@@ -70,7 +70,7 @@ fn two_servers_share_the_attempts_and_make_none_twice() {
     let mut there = Server::start_with(|config| {
         change(config);
         std::fs::create_dir_all(&config.data_dir).unwrap();
-        // Secrets of hooks are sealed with it.
+        // The key seals the secrets of hooks.
         std::fs::copy(here.dir.path().join("data/server.key"), config.data_dir.join("server.key")).unwrap();
     });
     let ada = here.user("ada");
@@ -84,14 +84,14 @@ fn two_servers_share_the_attempts_and_make_none_twice() {
         let body = json!({"name": format!("b{number}"), "from": {"branch": "main"}});
         ada.post("/databases/ada/rivers/branches", &body).expect(201);
         if number == EVENTS / 2 {
-            // A server that starts ends its own leases, not those of the other.
+            // A server that starts ends its own leases, but not those of the other server.
             there.restart();
         }
     }
     for receiver in &receivers {
         receiver.wait_for(EVENTS);
     }
-    // Time for an attempt too many.
+    // Leaves time for a duplicate attempt.
     std::thread::sleep(Duration::from_secs(1));
     let mut attempts = BTreeSet::new();
     for receiver in &receivers {

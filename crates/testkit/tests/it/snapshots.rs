@@ -1,4 +1,4 @@
-//! What docs/snapshot-testing.md tells outside projects to do, with nothing but what is public.
+//! What docs/snapshot-testing.md recommends to other projects, with public items only.
 
 use std::path::Path;
 

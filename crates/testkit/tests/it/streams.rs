@@ -1,4 +1,4 @@
-//! Results as they come, and clients that go away.
+//! Streamed results, and clients that go away.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use serde_json::json;
 
 const SLOW: &str = "with recursive n(x) as (select 1 union all select x + 1 from n) select sum(x) from n";
 const ENDLESS: &str = "with recursive n(x) as (select 1 union all select x + 1 from n) select x from n";
-/// Fills what lies between it and its client in a moment.
+/// Fills the buffers between the server and its client in a moment.
 const WIDE: &str =
     "with recursive n(x) as (select 1 union all select x + 1 from n) select hex(zeroblob(100000)) as x from n";
 
@@ -24,7 +24,7 @@ fn yard(change: impl FnOnce(&mut branchyard::config::Config)) -> (Server, Actor)
     (server, ada)
 }
 
-/// Begins a read on a connection of its own.
+/// Starts a read on a new connection.
 fn begin(server: &Server, who: &Actor, accept: &str, statement: &str) -> TcpStream {
     let mut stream = TcpStream::connect(server.address().strip_prefix("http://").unwrap()).unwrap();
     let body = json!({"q": statement, "timeout_ms": 60_000}).to_string();
@@ -38,7 +38,7 @@ fn begin(server: &Server, who: &Actor, accept: &str, statement: &str) -> TcpStre
     stream
 }
 
-/// How long the one place for reads of this caller stays taken.
+/// Waits until the caller's one permit for reads is free, and returns how long that took.
 fn until_free(who: &Actor) -> Duration {
     let began = Instant::now();
     while who.post("/databases/ada/rivers/sql", &json!({"q": "select 1"})).status == 429 {
@@ -48,7 +48,8 @@ fn until_free(who: &Actor) -> Duration {
     began.elapsed()
 }
 
-/// Begins a slow read that has the one place of this caller. A read that arrives while a question has the place is refused, and begun again.
+/// Starts a slow read that holds the caller's one permit. If a probe holds the permit when the read arrives, the read is refused and
+/// started again.
 fn begin_slow(server: &Server, who: &Actor, accept: &str) -> TcpStream {
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(50) {
@@ -81,7 +82,7 @@ fn a_read_ends_when_its_client_goes_away() {
         };
         assert_eq!(ada.post("/databases/ada/rivers/sql", &json!({"q": "select 1"})).status, 429, "{accept}");
         drop(stream);
-        // Far below its time, a minute.
+        // Far below the timeout of the read, a minute.
         assert!(until_free(&ada) < Duration::from_secs(30), "{accept}");
     }
 }
@@ -92,7 +93,7 @@ fn a_client_that_takes_nothing_is_cut_off() {
     let mut stream = begin(&server, &ada, "text/csv", WIDE);
     stream.read_exact(&mut [0; 1_000]).unwrap();
     assert!(until_free(&ada) < Duration::from_secs(40));
-    // It learns so: the body has no end.
+    // The client can notice the abort: the body has no last chunk.
     let mut rest = Vec::new();
     stream.set_read_timeout(Some(Duration::from_secs(100))).unwrap();
     let _ = stream.read_to_end(&mut rest);
@@ -106,7 +107,7 @@ fn a_client_that_takes_nothing_holds_up_nobody_who_computes() {
         config.sql.max_concurrent_reads_per_caller = 3;
         config.sql.max_computing_reads = 1;
         config.sql.read_queue_wait_ms = 500;
-        // It stays a short one.
+        // The read stays in the short lane.
         config.pools.long_after_ms = 60_000;
     });
     let read = || ada.post("/databases/ada/rivers/sql", &json!({"q": "select 1"})).status;

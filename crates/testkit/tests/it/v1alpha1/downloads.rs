@@ -128,7 +128,7 @@ fn a_table_that_takes_too_long_is_refused_before_its_first_byte() {
     let fill = "WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n LIMIT 100000) \
         INSERT INTO tree SELECT printf('%05d', i % 997), i, NULL FROM n";
     client.wrote("ana/large", "main", "main", fill);
-    // A second answer may have begun; it must not end well.
+    // A second response may have begun, but it must not end as if it were complete.
     let request = client.request(Method::GET, "/csv/ana/large/main/tree");
     let response = request.send().unwrap();
     match response.status().as_u16() {

@@ -1,5 +1,5 @@
-//! What clients of API v1alpha1 rely on: the closing checklist of the contract (v1alpha1 §8), a test a line, against a running
-//! server with real stores. Every answer is held to the OpenAPI document by the test client.
+//! What clients of API v1alpha1 rely on: the closing checklist of the contract (v1alpha1 §8), one test per line, against a running
+//! server with real stores. The test client checks every response against the OpenAPI document.
 
 mod credentials;
 mod downloads;
@@ -16,22 +16,22 @@ use reqwest::Method;
 use reqwest::blocking::RequestBuilder;
 use serde_json::{Value, json};
 
-/// The API below its base.
+/// The base path of the API.
 pub(crate) const BASE: &str = "/api/v1alpha1";
 
-/// Somebody who speaks v1alpha1 as its clients do.
+/// A client of v1alpha1.
 pub(crate) struct Client {
     actor: Actor,
     authorization: Option<String>,
 }
 
 impl Client {
-    /// With `token <T>`, the documented form; without one, anonymous.
+    /// Creates a client that sends `token <T>`, the documented form, or no credential if the actor has no token.
     pub(crate) fn of(actor: &Actor) -> Self {
         Self { actor: actor.clone(), authorization: actor.token().map(|token| format!("token {token}")) }
     }
 
-    /// With another value of the header.
+    /// Creates a client with another value of the `Authorization` header.
     pub(crate) fn saying(actor: &Actor, authorization: &str) -> Self {
         Self { actor: actor.clone(), authorization: Some(authorization.to_owned()) }
     }
@@ -44,17 +44,17 @@ impl Client {
         }
     }
 
-    /// Sends a request that was completed.
+    /// Sends a request.
     pub(crate) fn send(&self, request: RequestBuilder) -> TestAnswer {
         self.actor.send(request)
     }
 
-    /// GET below the API.
+    /// Sends a GET request to a path relative to [`BASE`].
     pub(crate) fn get(&self, path: &str) -> TestAnswer {
         self.send(self.request(Method::GET, &format!("{BASE}{path}")))
     }
 
-    /// GET of an absolute path.
+    /// Sends a GET request to an absolute path.
     pub(crate) fn download(&self, path: &str) -> TestAnswer {
         self.send(self.request(Method::GET, path))
     }
@@ -67,19 +67,19 @@ impl Client {
         self.send(self.request(Method::PATCH, &format!("{BASE}{path}")).json(body))
     }
 
-    /// A read that has to go well.
+    /// Runs a query that has to succeed.
     pub(crate) fn read(&self, at: &str, q: &str) -> Value {
         let answer = self.query(at, q).expect(200).json();
         assert_eq!(answer["query_execution_status"], "Success", "{answer}");
         answer
     }
 
-    /// A read, however it ends.
+    /// Runs a query, which may fail.
     pub(crate) fn query(&self, at: &str, q: &str) -> TestAnswer {
         self.get(&format!("/{at}?q={}", encoded(q)))
     }
 
-    /// Polls until it says done; gives the last answer.
+    /// Polls until the response says done or is not 200, and returns it.
     pub(crate) fn poll(&self, path: &str, name: &str) -> TestAnswer {
         let began = Instant::now();
         loop {
@@ -92,7 +92,7 @@ impl Client {
         }
     }
 
-    /// Starts a write and follows it to its end.
+    /// Starts a write, polls until it is done, and returns the last response.
     pub(crate) fn write(&self, database: &str, from: &str, to: &str, q: &str) -> Value {
         let path = format!("{BASE}/{database}/write/{from}/{to}?q={}", encoded(q));
         let started = self.send(self.request(Method::POST, &path)).expect(200).json();
@@ -100,14 +100,14 @@ impl Client {
         self.poll(&format!("/{database}/write"), text(&started["operation_name"])).expect(200).json()
     }
 
-    /// A write that has to go well.
+    /// Runs a write that has to succeed.
     pub(crate) fn wrote(&self, database: &str, from: &str, to: &str, q: &str) -> Value {
         let done = self.write(database, from, to, q);
         assert_eq!(done["res_details"]["query_execution_status"], "Success", "{done}");
         done
     }
 
-    /// Starts an upload; the parts in this order.
+    /// Starts an upload with the parts in this order.
     pub(crate) fn upload(&self, database: &str, parts: &[(&str, &str, &[u8])]) -> TestAnswer {
         let mut body = Vec::new();
         for (name, content_type, bytes) in parts {
@@ -124,7 +124,7 @@ impl Client {
         self.send(request.header("content-type", "multipart/form-data; boundary=b0undary").body(body))
     }
 
-    /// Uploads a table of `tree` as CSV.
+    /// Uploads CSV rows of the table `tree`.
     pub(crate) fn upload_trees(&self, database: &str, file: &str) -> TestAnswer {
         let params = params("main").to_string();
         self.upload(
@@ -134,13 +134,13 @@ impl Client {
     }
 }
 
-/// `params` of an upload that updates `tree`.
+/// Returns the `params` of an upload that updates `tree`.
 pub(crate) fn params(branch: &str) -> Value {
     json!({"fileName": "trees.csv", "branchName": branch, "fileType": "Csv", "importOp": "Update", "tableName": "tree",
         "primaryKeys": ["id"]})
 }
 
-/// A text as the value of a parameter.
+/// Percent-encodes the value of a query parameter.
 fn encoded(text: &str) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
     text.bytes().map(|byte| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
@@ -154,7 +154,7 @@ pub(crate) fn text(value: &Value) -> &str {
 pub(crate) const TREES: &str = "CREATE TABLE tree (name varchar(64), id INTEGER PRIMARY KEY, felled date); \
     INSERT INTO tree VALUES ('oak', 7, NULL), ('ash', 8, '2025-01-03')";
 
-/// A server with `ana/trees`, public, and its owner.
+/// Starts a server with the public database `ana/trees`, and returns it with the owner.
 pub(crate) fn trees() -> (Server, Actor, Client) {
     trees_with(|_| {})
 }
@@ -173,7 +173,7 @@ pub(crate) fn create(client: &Client, name: &str, visibility: &str) {
     client.post("/database", &body).expect(200);
 }
 
-/// Opens a pull from a branch that changed something; gives its id.
+/// Opens a pull request from a branch with a change, and returns its id.
 pub(crate) fn open_pull(client: &Client, branch: &str) -> String {
     client.wrote("ana/trees", "main", branch, "UPDATE tree SET name = 'elm' WHERE id = 7");
     let body = json!({"title": "Rename elm", "fromBranchName": branch, "toBranchName": "main"});

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::{Client, open_pull, params, text, trees};
 
-/// The spellings of an operation id that clients use.
+/// Returns the spellings of an operation id that clients use.
 fn spellings(name: &str) -> Vec<String> {
     let id = name.rsplit('/').next().unwrap();
     let plain = [
@@ -60,7 +60,7 @@ fn a_fork_is_pending_then_done_or_400() {
     let (server, _, client) = trees();
     let eve = Client::of(&server.user("eve"));
     let body = json!({"parentOwnerName": "ana", "parentDatabaseName": "trees", "ownerName": "eve"});
-    // A slow write of the source keeps the fork waiting.
+    // A slow write on the source delays the fork.
     let slow = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 2000000) SELECT max(i) FROM n";
     client.post("/ana/trees/write/main/main", &json!({"query": slow})).expect(200);
     let started = eve.post("/fork", &body).expect(200).json();

@@ -76,7 +76,7 @@ fn two_uploads_at_once_complete_and_a_full_queue_is_429() {
     assert_eq!(refused.json()["status"], "Error");
 }
 
-/// The length is in the head of the request, as curl and nearly everybody sends it.
+/// The request has a `Content-Length`, as curl and nearly all clients send it.
 #[test]
 fn a_file_may_be_larger_than_a_body_of_json() {
     let (_server, _, client) = trees();

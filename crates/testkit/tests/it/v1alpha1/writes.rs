@@ -16,7 +16,7 @@ fn a_database_made_a_moment_ago_takes_writes() {
 fn semicolons_and_long_statements_commit() {
     let (_server, ana, client) = trees();
     client.wrote("ana/trees", "main", "main", "DELETE FROM tree WHERE id = 8;");
-    // The message is cut inside of one of these.
+    // The commit message is cut within one of these two-byte characters.
     let statement = format!("UPDATE tree SET name = '{}é' WHERE id = 7", "é".repeat(2_000));
     let body = json!({"query": statement});
     let started = client.post("/ana/trees/write/main/main", &body).expect(200).json();

@@ -1,4 +1,4 @@
-//! Signing up and in, and the settings of an account.
+//! Sign-up, sign-in, and the settings of an account.
 
 use branchyard_testkit::{Actor, Server};
 use reqwest::Method;

@@ -1,4 +1,4 @@
-//! What happened, on the page that everybody begins with.
+//! The activity feed on the home page.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! A browser without JavaScript: it keeps cookies, follows links, fills in the forms it finds, and checks what every page promises.
+//! A browser without JavaScript. It keeps cookies, follows links, fills in forms, and checks what must hold for every page.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -10,9 +10,9 @@ use reqwest::blocking::{Client, RequestBuilder};
 use reqwest::header::HeaderMap;
 use reqwest::redirect::Policy;
 
-/// Bytes that no page without data exceeds.
+/// The largest size of a page without data, in bytes.
 const PAGE_BYTES: usize = 100_000;
-/// The same of the reference of an API, which is all on one page so that it can be searched.
+/// The largest size of an API reference, in bytes. It is a single page so that it can be searched.
 const REFERENCE_BYTES: usize = 1_000_000;
 
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -23,7 +23,7 @@ fn encode(fields: &[(String, String)]) -> String {
     pairs.join("&")
 }
 
-/// The text that HTML stands for: the escapes that templates and Markdown make, each undone once.
+/// Replaces the escapes that templates and Markdown produce by their characters, each once.
 fn unescaped(html: &str) -> String {
     const ESCAPES: [(&str, char); 10] = [
         ("&#38;", '&'),
@@ -58,12 +58,12 @@ fn fields_are_sent_as_they_are_meant() {
     assert_eq!(page.hidden_fields("/x"), [("a".to_owned(), "<b> &#60; \"".to_owned())]);
 }
 
-/// A response, read whole.
+/// A response whose body has been read.
 pub(super) struct Page {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
     pub(super) text: String,
-    /// Where a redirect leads.
+    /// The target of a redirect.
     pub(super) location: Option<String>,
 }
 
@@ -80,7 +80,7 @@ impl Page {
         self
     }
 
-    /// The hidden fields of the form with this action.
+    /// Returns the hidden fields of the form with this action.
     pub(super) fn hidden_fields(&self, action: &str) -> Vec<(String, String)> {
         let start = self.text.find(&format!("action=\"{action}\"")).unwrap_or_else(|| panic!("no form to {action}"));
         let form = &self.text[start..];
@@ -94,7 +94,7 @@ impl Page {
         hidden.map(|tag| (attribute(tag, "name"), attribute(tag, "value"))).collect()
     }
 
-    /// The value of the field with this id.
+    /// Returns the value of the field with this id.
     pub(super) fn value_of(&self, id: &str) -> String {
         let (_, rest) = self.text.split_once(&format!("id=\"{id}\"")).unwrap_or_else(|| panic!("no field {id}"));
         let tag = rest.split('>').next().unwrap();
@@ -102,7 +102,7 @@ impl Page {
     }
 }
 
-/// A browser at a server.
+/// A browser for one server.
 pub(super) struct Browser {
     origin: String,
     client: Client,
@@ -140,19 +140,19 @@ impl Browser {
         page
     }
 
-    /// GET.
+    /// Sends a GET request.
     pub(super) fn get(&self, path: &str) -> Page {
         self.send(self.request(Method::GET, path))
     }
 
-    /// GET of a file.
+    /// Downloads a file.
     pub(super) fn bytes(&self, path: &str) -> (HeaderMap, Vec<u8>) {
         let response = self.request(Method::GET, path).send().unwrap();
         assert_eq!(response.status().as_u16(), 200, "{path}");
         (response.headers().clone(), response.bytes().unwrap().to_vec())
     }
 
-    /// Follows the redirect of a page.
+    /// Follows the redirect of a response.
     pub(super) fn follow(&self, page: &Page) -> Page {
         self.get(page.location.as_deref().unwrap_or_else(|| panic!("no redirect: {} {}", page.status, page.text)))
     }
@@ -170,7 +170,7 @@ impl Browser {
         )
     }
 
-    /// Sends the form with this action as one with a file in it.
+    /// Sends the form with this action as a multipart form with a file.
     pub(super) fn submit_file(&self, on: &Page, action: &str, fields: &[(&str, &str)], file: (&str, &[u8])) -> Page {
         let mut body = Vec::new();
         let hidden = on.hidden_fields(action);
@@ -190,12 +190,12 @@ impl Browser {
         self.send(request.header("Content-Type", "multipart/form-data; boundary=edge").body(body))
     }
 
-    /// Sends bytes as a script of ours does, with the token of forms in a header.
+    /// Sends bytes as the scripts of the pages do, with the CSRF token in a header.
     pub(super) fn put(&self, address: &str, token: &str, bytes: &[u8]) -> Page {
         self.send(self.request(Method::PUT, address).header("X-CSRF-Token", token).body(bytes.to_vec()))
     }
 
-    /// Waits until a page says that what it shows is over.
+    /// Reloads a page until its content is final.
     pub(super) fn settled(&self, path: &str) -> Page {
         let began = std::time::Instant::now();
         loop {
@@ -208,7 +208,7 @@ impl Browser {
         }
     }
 
-    /// Sends a form that is put together freely, with headers.
+    /// Sends a form that no page offers, with extra headers.
     pub(super) fn forge(&self, action: &str, fields: &[(String, String)], headers: &[(&str, &str)]) -> Page {
         let request = headers
             .iter()
@@ -218,14 +218,14 @@ impl Browser {
 }
 
 impl Page {
-    /// The tags of the page without the values of their attributes: text is escaped, so nothing else is between `<` and `>`.
+    /// Returns the tags of the page without the values of their attributes. Text is escaped, so only tags stand between `<` and `>`.
     fn bare_tags(&self) -> String {
         let tags = self.text.split('<').skip(1).map(|rest| rest.split('>').next().unwrap_or_default());
         let bare = tags.map(|tag| tag.split('"').step_by(2).collect::<String>());
         bare.map(|tag| format!("<{tag}>").to_lowercase()).collect()
     }
 
-    /// What holds for every page.
+    /// Checks what must hold for every page.
     fn keeps_its_promises(&self) {
         let policy = self.headers.get("content-security-policy").map(|value| value.to_str().unwrap().to_owned());
         let policy = policy.unwrap_or_else(|| panic!("no policy: {}", self.text));
@@ -252,7 +252,7 @@ impl Page {
             assert!(text.contains(element), "no {element} in {}", self.text);
         }
         assert!(!text.contains("=\"javascript:"), "{}", self.text);
-        // Nothing is loaded from elsewhere, and no two elements share an id.
+        // Nothing is loaded from another origin, and no two elements share an id.
         assert!(
             !text.contains("src=\"http") && !text.contains("<link rel=\"stylesheet\" href=\"http"),
             "{}",

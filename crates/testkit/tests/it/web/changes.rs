@@ -1,4 +1,4 @@
-//! Commits, and what differs between them.
+//! Commits, and the diffs between them.
 
 use super::browser::Browser;
 use super::rivers::{HOSTILE, assert_hidden, branch, escaped, rivers, signed_in};

@@ -5,7 +5,7 @@ use branchyard_testkit::{Actor, Server};
 use super::browser::Browser;
 use super::{open_server, sign_up};
 
-/// `ada/world` with cities that refer to countries, and a README.
+/// Starts a server with `ada/world`: cities that refer to countries, and a README.
 fn world() -> (Server, Actor, Browser) {
     let server = Server::start();
     let ada = server.user("ada");
@@ -80,7 +80,7 @@ fn rows_are_filtered_sorted_and_paged() {
     browser.get(&format!("{table}?page=18446744073709551615")).expect(200).shows("Past the last");
 }
 
-/// The rows of a page and its links, by the id of the link.
+/// Returns the rows of a page, and the paging links by their ids.
 fn rows_of(page: &super::browser::Page) -> (Vec<String>, std::collections::BTreeMap<&'static str, String>) {
     let rows = page.text.split("<tbody>").nth(1).unwrap().split("</tbody>").next().unwrap().split("<tr>").skip(1);
     let links = ["first-page", "previous-page", "next-page", "last-page"].into_iter().filter_map(|id| {
@@ -121,7 +121,7 @@ fn pages_lead_through_a_whole_table_forwards_and_back() {
             let all: Vec<String> = pages.concat();
             assert_eq!(all.len(), 230, "{address}");
             assert_eq!(all.iter().filter(|row| row.contains("kind 1")).count(), if table == "kinds" { 39 } else { 0 });
-            // From the end back to the start.
+            // From the last page back to the first.
             let (_, links) = rows_of(&browser.get(&address).expect(200));
             let mut page = browser.get(&links["last-page"]).expect(200).shows("181–230 of 230 rows");
             let mut back: Vec<String> = Vec::new();
@@ -136,20 +136,20 @@ fn pages_lead_through_a_whole_table_forwards_and_back() {
             assert_eq!(back, all, "{address}");
         }
     }
-    // Without a key, a row is found by its place.
+    // Without a primary key, a row is addressed by its position.
     let (_, links) = rows_of(&browser.get("/ada/world/tables/bare?sort=v").expect(200));
     let last = browser.get(&links["last-page"]).expect(200);
     let row = last.text.rsplit("<td><a href=\"").next().unwrap().split('"').next().unwrap().replace("&#38;", "&");
     assert!(row.contains("/tables/bare/row?"), "{row}");
     browser.get(&row).expect(200).shows(">4<");
 
-    // The branch moved on: the next page begins where the last one ended, and no number is made up.
+    // The branch has moved on. The next page begins where the last one ended, and shows no invented row numbers.
     let (_, links) = rows_of(&browser.get("/ada/world/tables/kinds").expect(200));
     ada.write("ada/world", "main", "delete from kinds where id < 10");
     let next = browser.get(&links["next-page"]).expect(200).shows("50 of 221 rows").shows(">51<");
     let (_, links) = rows_of(&next);
     browser.get(&links["previous-page"]).expect(200).shows("1–50 of 221 rows");
-    // A place of another list means its first page.
+    // A page token of another list leads to the first page.
     let token = links["next-page"].split("page=").nth(1).unwrap().to_owned();
     browser.get(&format!("/ada/world/tables/kinds?sort=note&page={token}")).expect(200).shows("1–50 of 221 rows");
 }

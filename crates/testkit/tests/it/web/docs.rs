@@ -1,11 +1,11 @@
-//! What the server says of itself, in the layout of all other pages.
+//! The documentation that the server publishes, in the layout of all other pages.
 
 use branchyard_testkit::{Actor, Server};
 use reqwest::Method;
 
 use super::browser::{Browser, Page};
 
-/// The page of an API, on which each operation of its document is there with its parts.
+/// Returns the reference page of an API, after checking that it contains each operation of the document with its parts.
 fn reference(server: &Server, actor: &Actor, name: &str, base: &str) -> Page {
     let document =
         actor.send(actor.plain(Method::GET, &format!("{base}/openapi.json")).bearer_auth(actor.token().unwrap()));

@@ -3,7 +3,7 @@
 use super::browser::Browser;
 use super::{database, open_server, sign_up};
 
-/// The names in the directory of an archive, which ends it.
+/// Returns the names in the central directory at the end of an archive.
 fn names(bytes: &[u8]) -> Vec<String> {
     let entries: Vec<usize> =
         (0..bytes.len().saturating_sub(46)).filter(|at| bytes[*at..].starts_with(b"PK\x01\x02")).collect();

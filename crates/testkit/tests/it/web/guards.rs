@@ -6,7 +6,7 @@ use serde_json::json;
 use super::browser::Browser;
 use super::{open_server, sign_up};
 
-/// Name and value.
+/// A form field: its name and its value.
 type Field = (String, String);
 
 #[test]
@@ -68,7 +68,7 @@ fn every_form_wants_the_token() {
         Browser::at(&server).forge(form, &[], &[]).expect(403);
     }
     ada.get("/settings/profile").expect(200);
-    // A token of the API signs nobody in on the pages.
+    // An API token is no credential for the pages.
     let program = server.user("cyn");
     let client =
         reqwest::blocking::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();

@@ -1,4 +1,4 @@
-//! Hooks: registered, pinged, their deliveries looked at and sent again.
+//! Webhooks: registered, pinged, and their deliveries viewed and sent again.
 
 use branchyard_testkit::{Receiver, Server};
 use serde_json::json;
@@ -19,7 +19,7 @@ fn yard() -> (Server, Browser) {
     (server, ada)
 }
 
-/// Registers a hook; gives the page with its secret, and the address of the hook.
+/// Registers a hook. Returns the page with its secret, and the path of the hook.
 fn register(ada: &Browser, url: &str) -> (Page, String) {
     let page = ada.get(NEW).expect(200);
     let made = ada.submit(&page, NEW, &[("url", url), ("push", "1"), ("active", "1")]).expect(200);

@@ -1,4 +1,4 @@
-//! Files on their way into tables.
+//! Imports of files into tables.
 
 use branchyard_testkit::Server;
 use serde_json::Value;
@@ -13,7 +13,7 @@ fn send(browser: &Browser, name: &str, bytes: &[u8]) -> Page {
     browser.submit_file(&page, NEW, &[("file_type", "")], (name, bytes))
 }
 
-/// What a page that looks at a file sends when nothing is changed on it.
+/// Returns the fields that the preview page of a file sends unchanged.
 fn options<'a>(page: &'a Page, table: &'a str, mode: &'a str) -> Vec<(&'a str, &'a str)> {
     assert!(page.text.contains("id=\"import-options\""), "{}", page.text);
     vec![("table_name", table), ("import_operation", mode), ("branch_name", "main"), ("landing", "branch")]
@@ -45,7 +45,7 @@ fn a_file_is_looked_at_then_imported_without_javascript() {
     ended.shows(">Succeeded<").shows("Import Big &#60;i&#62;Cities.csv into cities").shows("Primary key");
     let rows = actor.read("ada/rivers", "main", "select id, name, people from cities order by id");
     assert_eq!(rows[0][2], "2.1");
-    // A file is imported once.
+    // A file can be imported only once.
     ada.get(&at).expect(409).shows("already used");
     ada.get("/ada/rivers/imports").expect(200).shows(">Succeeded<");
 }
@@ -133,7 +133,7 @@ fn a_script_sends_parts_and_lands_on_the_same_page() {
     bob.put(part, &theirs, csv).expect(403);
     ada.put(part, &token, csv).expect(204);
     ada.get(next).expect(200).shows("Rhone").shows("INTEGER");
-    // Somebody else who may write, too, sees no files of others.
+    // Another writer cannot see the file either.
     let put = serde_json::json!({"role": "write"});
     let put =
         server.actor_of("ada").request(reqwest::Method::PUT, "/databases/ada/rivers/collaborators/bob").json(&put);

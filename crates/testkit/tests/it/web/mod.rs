@@ -29,12 +29,12 @@ use browser::{Browser, Page};
 
 const PASSWORD: &str = "correct horse";
 
-/// A server on which everybody may sign up.
+/// Starts a server with open sign-up.
 fn open_server() -> Server {
     Server::start_with(|config| config.web.sign_up = "open".to_owned())
 }
 
-/// Signs somebody up, who is signed in then.
+/// Signs up a user, and returns the browser in which the user is signed in.
 fn sign_up(server: &Server, name: &str) -> Browser {
     let browser = Browser::at(server);
     let page = browser.get("/sign-up").expect(200);
@@ -49,7 +49,7 @@ fn sign_in(browser: &Browser, name: &str, password: &str) -> Page {
     browser.submit(&page, "/sign-in", &[("name", name), ("password", password)])
 }
 
-/// A public database of somebody signed in, with one table.
+/// Creates a public database with one table for a signed-in user.
 fn database(server: &Server, owner: &Browser, name: &str) -> Actor {
     let actor = server.actor_of(name);
     actor.database("rivers");
@@ -58,7 +58,7 @@ fn database(server: &Server, owner: &Browser, name: &str) -> Actor {
     actor
 }
 
-/// Makes a user with a password behind the pages.
+/// Creates a user with a password, without the pages.
 fn user(server: &Server, name: &str, is_admin: bool) {
     let password = PlainPassword::new(PASSWORD.to_owned()).unwrap();
     let hash = password.hash_from(&mut |buffer| server.hub().random(buffer)).unwrap();

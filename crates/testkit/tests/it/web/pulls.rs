@@ -1,4 +1,4 @@
-//! Pulls, from a write to the merge.
+//! Pull requests, from a write to the merge.
 
 use std::time::{Duration, Instant};
 
@@ -9,14 +9,14 @@ use super::rivers::{HOSTILE, assert_hidden, branch, escaped, rivers, signed_in};
 
 const PULLS: &str = "/ada/rivers/pulls";
 
-/// Opens a pull of a branch of `ada/rivers` into its main one; gives its page.
+/// Opens a pull request from a branch of `ada/rivers` to `main`, and returns its path.
 fn open(browser: &Browser, branch: &str, title: &str) -> String {
     let page = browser.get(&format!("{PULLS}/new?from={branch}&to=main")).expect(200);
     let sent = browser.submit(&page, PULLS, &[("title", title), ("description", "Why *not*")]);
     sent.expect(303).location.unwrap()
 }
 
-/// Reloads a page until it shows what is waited for.
+/// Reloads a page until it contains a text.
 fn wait_for(browser: &Browser, path: &str, text: &str) -> Page {
     let began = Instant::now();
     loop {
@@ -34,7 +34,7 @@ fn from_a_write_over_a_conflict_to_the_merge() {
     let (server, ada, _) = rivers();
     let browser = signed_in(&server, "ada");
 
-    // A write to a branch of its own leads to the form of a pull.
+    // A write to a new branch leads to the form for a pull request.
     let form = browser.get("/ada/rivers/sql/write").expect(200);
     let q = "UPDATE rivers SET km = 1000, name = 'Rhine' WHERE id = 1; INSERT INTO rivers VALUES (4,'Lech',256)";
     let fields = [("q", q), ("branch", "main"), ("target", "pull"), ("new_branch", "measure"), ("message", "Measure")];
@@ -54,7 +54,7 @@ fn from_a_write_over_a_conflict_to_the_merge() {
     browser.get(&format!("{pull}/diff")).expect(200).shows("Lech").shows("<span class=\"cell number\">1000</span>");
     browser.get(&format!("{pull}/commits")).expect(200).shows("Measure");
 
-    // Merging without a decision changes nothing and says so.
+    // A merge without a decision changes nothing, and the page says so.
     let conflicts = browser.get(&format!("{pull}/conflicts")).expect(200).shows("1 conflict").shows("id = 1");
     let conflicts = conflicts.shows("<mark><span class=\"cell number\">1111</span></mark>");
     let conflicts = conflicts.shows("<mark><span class=\"cell number\">1000</span></mark>").shows("Rhein");

@@ -1,13 +1,13 @@
-//! A database with rivers, and what its tests share.
+//! A database of rivers, and helpers that several tests share.
 
 use branchyard_testkit::{Actor, Server};
 
 use super::browser::Browser;
 
-/// HTML that must never reach a page as such.
+/// HTML that must never reach a page unescaped.
 pub(super) const HOSTILE: &str = "<marquee>&lt;";
 
-/// A server and, with tokens, `ada`, who owns `ada/rivers`, and `ben`.
+/// Starts a server with two actors: `ada`, who owns `ada/rivers`, and `ben`.
 pub(super) fn rivers() -> (Server, Actor, Actor) {
     let server = Server::start();
     let (ada, ben) = (server.user("ada"), server.user("ben"));
@@ -21,13 +21,13 @@ pub(super) fn rivers() -> (Server, Actor, Actor) {
     (server, ada, ben)
 }
 
-/// Makes a branch of `ada/rivers` from its main one.
+/// Creates a branch of `ada/rivers` from `main`.
 pub(super) fn branch(ada: &Actor, name: &str) {
     let from = serde_json::json!({"branch": "main"});
     ada.post("/databases/ada/rivers/branches", &serde_json::json!({"name": name, "from": from})).expect(201);
 }
 
-/// Signs in somebody who was made with a token.
+/// Signs in a user without a password, such as one that [`Server::user`] created.
 pub(super) fn signed_in(server: &Server, name: &str) -> Browser {
     let browser = Browser::at(server);
     let user = server.hub().people().user_named(name).unwrap();
@@ -38,12 +38,12 @@ pub(super) fn signed_in(server: &Server, name: &str) -> Browser {
     browser
 }
 
-/// Shows a text as a page escapes it.
+/// Escapes a text as the pages do.
 pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&#38;").replace('<', "&#60;").replace('>', "&#62;").replace('"', "&#34;").replace('\'', "&#39;")
 }
 
-/// What strangers are answered on a private database is what everybody is answered where there is none.
+/// Checks that callers without a role get the same response for a private database as for one that does not exist.
 pub(super) fn assert_hidden(server: &Server, paths: &[&str]) {
     for browser in [Browser::at(server), signed_in(server, "ben")] {
         for path in paths {
@@ -57,7 +57,7 @@ pub(super) fn assert_hidden(server: &Server, paths: &[&str]) {
             assert!(hidden.status == 404 || hidden.status == 303, "{path}: {}", hidden.status);
             let same = |text: &str| {
                 let text = text.replace("nothere", "secret");
-                // The token of the forms in the frame is that of the browser.
+                // The CSRF token belongs to the browser and differs.
                 text.lines().filter(|line| !line.contains("csrf")).collect::<Vec<_>>().join("\n")
             };
             assert_eq!(same(&hidden.text), same(&missing.text), "{path}");

@@ -1,4 +1,4 @@
-//! Settings of a database: general, visibility, collaborators, the end.
+//! Settings of a database: general, visibility, collaborators, deletion.
 
 use super::browser::Browser;
 use super::{database, open_server, sign_up};

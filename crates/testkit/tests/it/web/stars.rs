@@ -1,9 +1,9 @@
-//! Stars, and what they put first.
+//! Stars, and the order of lists by stars.
 
 use super::browser::{Browser, Page};
 use super::{database, open_server, sign_up};
 
-/// The form token of a page, for forms that the page does not offer.
+/// Returns the CSRF token of a page, for forms that the page does not offer.
 fn token(page: &Page) -> Vec<(String, String)> {
     page.hidden_fields("/settings/theme").into_iter().filter(|(name, _)| name == "csrf").collect()
 }
@@ -47,7 +47,7 @@ fn a_star_wants_a_form_of_ours_a_person_and_a_database_that_is_seen() {
     let page = bob.get("/ada/rivers").expect(200);
     bob.submit(&page, star, &[("star", "1"), ("next", "//evil.test")]).expect(303);
     actor.patch("/databases/ada/rivers", &serde_json::json!({"visibility": "private"})).expect(200);
-    // Hidden now: like a database that is not there, also for who starred it.
+    // The database is hidden now, even from a user with a star on it.
     bob.get("/ada/rivers/stargazers").expect(404);
     for wanted in ["0", "1"] {
         let mut fields = token(&page);

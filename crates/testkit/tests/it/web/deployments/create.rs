@@ -1,4 +1,4 @@
-//! Choosing, the price, agreement.
+//! The form for a new deployment: the choices, the price and the agreement to it.
 
 use super::super::database;
 use super::{DeploymentPagesHarness, GAUGES, NEW, create, fields, press};
@@ -14,7 +14,7 @@ fn the_price_follows_what_is_chosen_and_nothing_is_made_before_it_is_agreed_to()
     let medium = [("name", "gauges"), ("instance_type_id", "local.medium"), ("volume_size_gb", "20")];
     let all: Vec<_> = fields(&medium).into_iter().chain([("step", "price")]).collect();
     let again = ada.submit(&page, NEW, &all).expect(200).shows(">$52.00<");
-    // What was chosen and typed is kept.
+    // The form keeps what was chosen and typed.
     assert_eq!(again.value_of("name"), "gauges");
     let agree = press(ada, "review", &medium)
         .expect(200)
@@ -23,7 +23,7 @@ fn the_price_follows_what_is_chosen_and_nothing_is_made_before_it_is_agreed_to()
     ada.get(GAUGES).expect(404);
     let changed = ada.submit(&agree, NEW, &[("step", "price")]).expect(200).shows(">$52.00<");
     assert_eq!(changed.value_of("name"), "gauges");
-    // Another price than the one that was shown is shown again.
+    // If the agreed price differs from the current one, the price is shown again.
     let other = [("step", "create"), ("agreed", "0.000000001")];
     ada.submit(&agree, NEW, &other).expect(200).shows("The price has changed.");
     ada.get(GAUGES).expect(404);
@@ -73,7 +73,7 @@ fn what_cannot_be_is_said_beside_its_field_and_what_was_typed_stays() {
     let page = refused(&[("name", "\"><script>alert(1)</script>"), ("from", "<b>x</b>"), ("database", "a b<i>")]);
     assert!(!page.text.contains("<script>alert") && !page.text.contains("<b>x") && !page.text.contains("<i>"));
 
-    // What only the server knows is refused after the agreement, on the form again.
+    // Errors that only the server can find come after the agreement, and the form shows them.
     let at_last = |more: &[(&str, &str)]| {
         let agree = press(ada, "review", more).expect(200);
         ada.submit(&agree, NEW, &[("step", "create")])
@@ -85,7 +85,7 @@ fn what_cannot_be_is_said_beside_its_field_and_what_was_typed_stays() {
     at_last(&dear).expect(422).shows("may spend 100.000000000 USD a month");
     create(ada, &[("name", "gauges")]);
     at_last(&[("name", "gauges")]).expect(422).shows("exists already");
-    // For somebody else it is refused whether they are there or not.
+    // For another owner, the response does not depend on whether that account exists.
     for owner in ["bob", "nobody-at-all"] {
         at_last(&[("name", "gauges"), ("owner", owner)]).expect(403);
     }

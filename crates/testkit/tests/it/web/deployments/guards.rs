@@ -1,10 +1,10 @@
-//! What is hidden, and what is not taken.
+//! Hidden deployments and refused forms.
 
 use super::super::browser::Browser;
 use super::super::sign_up;
 use super::{DeploymentPagesHarness, GAUGES, NEW};
 
-/// Where forms are sent, below a deployment.
+/// Where forms are sent, relative to a deployment.
 pub(super) const FORMS: &[&str] = &[
     "/tokens",
     "/databases",
@@ -22,7 +22,7 @@ pub(super) const FORMS: &[&str] = &[
     "/settings/collaborators/remove",
 ];
 
-/// What is only read.
+/// The pages of a deployment, relative to it.
 const PAGES: &[&str] = &[
     "",
     "/databases",
@@ -65,7 +65,7 @@ fn a_deployment_one_may_not_see_looks_exactly_like_a_missing_one() {
     let escaped = |text: String| text.replace("%2Fada", "WHO").replace("%2Fnobody", "WHO");
     assert_eq!(escaped(owner(hidden.text)), escaped(owner(missing.text)));
     assert!(!bob.get("/ada").expect(200).text.contains("/deployments/ada"));
-    // Who is not signed in is asked to, whatever the name.
+    // A signed-out visitor is asked to sign in, for any name.
     let anonymous = Browser::at(&yard.server);
     for path in [GAUGES, "/deployments/ada/nothing", "/deployments/ada", "/deployments", NEW, "/settings/usage"] {
         let page = anonymous.get(path).expect(303);

@@ -1,4 +1,4 @@
-//! Backups, reboots, shut down, started again, deleted.
+//! Backups, reboots, shutdown, start and deletion.
 
 use super::{DeploymentPagesHarness, GAUGES};
 
@@ -22,7 +22,7 @@ fn a_backup_is_made_downloaded_and_deleted() {
     let question = ada.get(&delete).expect(200).shows("Delete this backup?");
     ada.submit(&question, &delete, &[]).expect(303);
     ada.get(&delete).expect(404);
-    // One that fails is told where it was asked for.
+    // The page that asked for the backup shows why it failed.
     yard.books.refuse_snapshot(Some("the disk says <no>"));
     ada.submit(&page, &path, &[]).expect(303);
     let page = ada.settled(&path).shows("The last backup failed").shows("&#60;no&#62;");

@@ -1,4 +1,4 @@
-//! What is there to see: addresses, databases, logs, metrics, cost.
+//! What a deployment's pages show: URLs, databases, logs, metrics, cost.
 
 use branchyard_deployments::ports::{Sample, Series};
 use branchyard_domain::values::Timestamp;
@@ -35,7 +35,7 @@ fn databases_are_added_cloned_and_deleted() {
     let path = format!("{GAUGES}/databases");
     let page = ada.get(&path).expect(200).shows(">Default<").shows("/sql/db/gauges/");
     ada.submit(&page, &path, &[("name", "more")]).expect(303);
-    // Without a name it is called like what it is a clone of.
+    // Without a name, a clone gets the name of its source.
     ada.submit(&page, &path, &[("name", ""), ("from", "ada/rivers"), ("ref", "main")]).expect(303);
     let page = ada.get(&path).expect(200).shows("/sql/db/more/").shows("/sql/db/rivers/");
     ada.submit(&page, &path, &[("name", "MORE")]).expect(422).shows("exists already");
@@ -72,7 +72,7 @@ fn logs_are_paged_filtered_and_shown_as_text() {
     assert!(!older.text.contains("line 051") && !older.text.contains("id=\"older\""), "{}", older.text);
     let newer = ada.get(&link(&older.text, "newer")).expect(200).shows("line 051");
     assert!(!newer.text.contains("line 050"), "{}", newer.text);
-    // The books note one line a second, from the beginning of time on.
+    // The in-memory provisioner logs one line per second, from the start of the epoch.
     let window = ada.get(&format!("{path}?from=1970-01-01T00:02&until=1970-01-01T00:02")).expect(200);
     assert!(window.text.contains("line 119") && !window.text.contains("line 118"), "{}", window.text);
     ada.get(&format!("{path}?from=2030-01-01T00:00")).expect(200).shows("Nothing was logged in this period");

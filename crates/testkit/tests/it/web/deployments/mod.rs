@@ -1,4 +1,4 @@
-//! Deployments: made at a price that was agreed to, looked at, changed, shut down, and hidden from strangers.
+//! Deployments: created at an agreed price, viewed, changed, shut down, and hidden from callers without a role.
 
 mod create;
 mod guards;
@@ -18,7 +18,7 @@ use super::sign_up;
 const NEW: &str = "/deployments/new";
 const GAUGES: &str = "/deployments/ada/gauges";
 
-/// What the form has when nothing was changed in it, but for the name.
+/// The fields of an unchanged form, except the name.
 const SMALL: &[(&str, &str)] = &[
     ("owner", "ada"),
     ("place", "local/local"),
@@ -27,7 +27,7 @@ const SMALL: &[(&str, &str)] = &[
     ("volume_size_gb", "10"),
 ];
 
-/// A server, the books of its instances, and ada, who is signed in.
+/// A server, the provisioner that records its instances, and Ada, who is signed in.
 struct DeploymentPagesHarness {
     server: Server,
     books: Arc<MemoryProvisioner>,
@@ -41,7 +41,7 @@ impl DeploymentPagesHarness {
         Self { server, books, ada }
     }
 
-    /// The same with the deployment `gauges`, which is started.
+    /// Starts a server with the running deployment `gauges`.
     fn with_gauges() -> Self {
         let yard = Self::open();
         create(&yard.ada, &[("name", "gauges")]);
@@ -49,19 +49,19 @@ impl DeploymentPagesHarness {
         yard
     }
 
-    /// The one instance that runs.
+    /// Returns the id of the one running instance.
     fn instance(&self) -> InstanceId {
         self.books.running().first().expect("an instance runs").0
     }
 }
 
-/// Fields over those of a small deployment.
+/// Returns the fields of a small deployment, overridden by `more`.
 fn fields<'a>(more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     let given = SMALL.iter().filter(|(name, _)| more.iter().all(|(other, _)| other != name));
     given.copied().chain(more.iter().copied()).collect()
 }
 
-/// Presses a button of the form of new deployments.
+/// Presses a button of the form for a new deployment.
 fn press(ada: &Browser, step: &str, more: &[(&str, &str)]) -> Page {
     let page = ada.get(NEW).expect(200);
     let mut all = fields(more);
@@ -69,7 +69,7 @@ fn press(ada: &Browser, step: &str, more: &[(&str, &str)]) -> Page {
     ada.submit(&page, NEW, &all)
 }
 
-/// Makes a deployment, agreeing to its price.
+/// Creates a deployment and agrees to its price.
 fn create(ada: &Browser, more: &[(&str, &str)]) -> Page {
     let agree = press(ada, "review", more).expect(200);
     ada.submit(&agree, NEW, &[("step", "create")]).expect(303)

@@ -16,14 +16,14 @@ fn settings_are_changed_all_or_none_and_taken_back() {
     assert!(
         running[0].1.overrides().any(|(setting, value)| setting.key() == "query_timeout_millis" && value == "5000")
     );
-    // One wrong value, and nothing is saved; it is shown again as it was typed.
+    // One wrong value prevents the whole save. The form shows it as it was typed.
     let wrong = [("query_timeout_millis", "6000"), ("listener_allowed_origins", "\"><script>alert(1)</script>")];
     let refused = ada.submit(&changed, &path, &wrong).expect(422).shows("Nothing was saved");
     let refused = refused.shows("id=\"listener_allowed_origins-error\"");
     assert!(!refused.text.contains("<script>alert"), "{}", refused.text);
     assert_eq!(refused.value_of("query_timeout_millis"), "6000");
     assert_eq!(ada.get(&path).expect(200).value_of("query_timeout_millis"), "5000");
-    // Who saw it before it changed is told so.
+    // A form that was read before the last change is refused.
     ada.submit(&page, &path, &[("log_level", "debug")]).expect(422).shows("changed since it was read");
     ada.submit(&changed, &path, &[("reset-query_timeout_millis", "1"), ("query_threads", "2")]).expect(303);
     let page = ada.get(&path).expect(200).shows("Pending restart");
@@ -65,7 +65,7 @@ fn roles_decide_what_is_shown_and_what_is_done() {
     for below in ["/shutdown", "/start", "/delete", "/settings/collaborators", "/databases/gauges/delete"] {
         bob.get(&format!("{GAUGES}{below}")).expect(403).shows("You don&#39;t have permission");
     }
-    // Forms that are put together by hand are refused all the same.
+    // Hand-made forms are refused too.
     let csrf = bob.get("/settings/usage").expect(200).hidden_fields("/settings/theme");
     let csrf: Vec<_> = csrf.into_iter().filter(|(name, _)| name == "csrf").collect();
     for below in super::guards::FORMS.iter().filter(|below| !matches!(**below, "/tokens" | "/settings/leave")) {
