@@ -4,6 +4,7 @@ mod files;
 mod links;
 mod manifest;
 mod source;
+mod words;
 
 use crate::finding::{Finding, settle};
 use crate::workspace::Workspace;
@@ -38,9 +39,15 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         match path.extension().and_then(|ext| ext.to_str()) {
             Some("rs") => {
                 findings.extend(source::check(&name, &text));
+                findings.extend(words::source(&name, &text));
                 lengths.push((text.lines().count(), name.into_owned()));
             }
-            Some("md") => findings.extend(links::check(root, &path, &text)),
+            Some("md") => {
+                findings.extend(links::check(root, &path, &text));
+                if path.starts_with("docs") {
+                    findings.extend(words::page(&name, &text));
+                }
+            }
             _ => {}
         }
     }
