@@ -37,7 +37,7 @@ pub(crate) async fn create_branch(asked: LegacyRequest) -> HttpResponse {
     let echo = NewBranchEcho {
         database: place.echo(),
         new_branch_name: asked.sent("newBranchName"),
-        revision_type: asked.sent("revisionType"),
+        revision_type: super::sent_revision_type(&asked),
         revision_name: asked.sent("revisionName"),
     };
     asked.answer(created.map(|()| Done::new(&echo)), &echo)

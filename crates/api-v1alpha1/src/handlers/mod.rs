@@ -44,6 +44,16 @@ pub(crate) enum RevisionType {
     Ref,
 }
 
+const REVISION_TYPES: &[(&str, RevisionType)] =
+    &[("branch", RevisionType::Branch), ("ref", RevisionType::Ref), ("commit", RevisionType::Commit)];
+
+/// Returns `revisionType` as responses repeat it: in the exact case of the contract, or as it was sent if it is none of its words.
+pub(crate) fn sent_revision_type(asked: &LegacyRequest) -> String {
+    let sent = asked.sent("revisionType");
+    let known = REVISION_TYPES.iter().find(|(spelling, _)| spelling.eq_ignore_ascii_case(&sent));
+    known.map_or(sent, |(spelling, _)| (*spelling).to_owned())
+}
+
 /// The revision from which a branch or a tag starts.
 pub(crate) struct Start {
     kind: RevisionType,
@@ -52,9 +62,7 @@ pub(crate) struct Start {
 
 /// Reads `revisionType` and `revisionName`.
 pub(crate) fn start(fields: &Fields<'_>) -> Option<Start> {
-    const TYPES: &[(&str, RevisionType)] =
-        &[("branch", RevisionType::Branch), ("ref", RevisionType::Ref), ("commit", RevisionType::Commit)];
-    let kind = fields.required_as("revisionType", |text| word(text, TYPES));
+    let kind = fields.required_as("revisionType", |text| word(text, REVISION_TYPES));
     let name = fields.required_text("revisionName");
     Some(Start { kind: kind?, name: name? })
 }

@@ -59,7 +59,7 @@ pub(super) fn echo(asked: &LegacyRequest, place: &Place) -> TagEcho {
         database: place.echo(),
         tag_name: asked.sent("tagName"),
         tag_description: asked.sent("tagMessage"),
-        revision_type: asked.sent("revisionType"),
+        revision_type: super::sent_revision_type(asked),
         revision_name: asked.sent("revisionName"),
     }
 }

@@ -62,6 +62,19 @@ async fn a_wrong_body_names_its_field_and_what_is_known_is_repeated() {
 }
 
 #[actix_web::test]
+async fn the_revision_type_is_repeated_in_the_case_of_the_contract() {
+    let world = LegacyHarness::new(Visibility::Public);
+    let token = world.token("olga");
+    for (path, name) in [("branches", "newBranchName"), ("tags", "tagName"), ("releases", "tagName")] {
+        let mut body = json!({"revisionType": "BRANCH", "revisionName": "main", "tagMessage": ""});
+        body[name] = format!("from-{path}").into();
+        let request = LegacyHarness::request(Some(&token), "POST", &format!("/api/v1alpha1/olga/rivers/{path}"));
+        let answer = world.send(request.set_json(body)).await.json();
+        assert_eq!((answer["status"].clone(), answer["revision_type"].clone()), (json!("Success"), json!("branch")));
+    }
+}
+
+#[actix_web::test]
 async fn a_quota_that_is_used_up_is_told_in_the_shape_of_the_endpoint() {
     let limits = RateLimits { user_per_hour: 0, anonymous_per_minute: 1 };
     let world = LegacyHarness::with(Visibility::Public, Some(limits));
