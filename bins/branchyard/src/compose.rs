@@ -63,11 +63,17 @@ fn reach(clock: &dyn Clock, latest: Timestamp) {
     let now = clock.now();
     let ahead_seconds = latest.as_micros().saturating_sub(now.as_micros()) / 1_000_000;
     if latest > now.plus_seconds(LEAD_SECONDS) {
-        tracing::warn!(ahead_seconds, "records lie more than a day ahead of this machine's clock, which is believed");
+        tracing::warn!(
+            ahead_seconds,
+            "stored times are more than a day ahead of this machine's clock; using the clock"
+        );
         return;
     }
     if ahead_seconds >= LEAD_NOTED_SECONDS {
-        tracing::warn!(ahead_seconds, "this machine's clock is behind the records: time goes on from them");
+        tracing::warn!(
+            ahead_seconds,
+            "this machine's clock is behind the stored times; continuing from the newest stored time"
+        );
     }
     clock.reach(latest);
 }
@@ -125,11 +131,11 @@ impl Stores {
         let metadata = open_metadata(config, &dir)?;
         match pending {
             Pending::Migrate => {
-                metadata.migrate(world.clock.now()).context("cannot bring the metadata store up to date")?;
+                metadata.migrate(world.clock.now()).context("cannot migrate the metadata store")?;
             }
             Pending::Refuse => metadata.require_current()?,
         }
-        let latest = metadata.latest().context("cannot tell how far time has come")?;
+        let latest = metadata.latest().context("cannot read the newest stored time")?;
         if let Some(latest) = latest {
             reach(world.clock.as_ref(), latest);
         }

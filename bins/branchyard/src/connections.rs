@@ -122,7 +122,7 @@ pub(crate) fn watch(stream: &dyn Any, extensions: &mut Extensions, limits: &Conn
     }
     #[cfg(target_os = "linux")]
     if let Err(error) = socket.set_tcp_user_timeout(Some(patience.write)) {
-        tracing::warn!(%error, "a connection has no limit of time for a client that takes nothing");
+        tracing::warn!(%error, "cannot set the write timeout of a connection");
     }
     match socket.try_clone() {
         Ok(socket) => {
@@ -131,7 +131,7 @@ pub(crate) fn watch(stream: &dyn Any, extensions: &mut Extensions, limits: &Conn
             extensions.insert(connection.clone());
             actix_web::rt::spawn(end_when_stuck(connection, socket, patience.head));
         }
-        Err(error) => tracing::warn!(%error, "a connection has no limit of time for heads after its first"),
+        Err(error) => tracing::warn!(%error, "cannot enforce the head timeout of a connection after its first request"),
     }
 }
 

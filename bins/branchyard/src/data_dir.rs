@@ -21,7 +21,7 @@ impl DataDir {
     /// # Errors
     /// Fails if the folder cannot be created.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
-        fs::create_dir_all(path).with_context(|| format!("cannot make the data folder {}", path.display()))?;
+        fs::create_dir_all(path).with_context(|| format!("cannot create the data folder {}", path.display()))?;
         Ok(Self(path.to_owned()))
     }
 
@@ -116,7 +116,9 @@ impl DataDir {
         }
         let node = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         match node.trim() {
-            "" => bail!("{} is empty; restore it, or what runs for this folder is not found again", path.display()),
+            "" => {
+                bail!("{} is empty; restore it, because leases and deployments refer to the id in it", path.display())
+            }
             node => Ok(node.to_owned()),
         }
     }

@@ -56,7 +56,11 @@ impl Fleet {
         deployments.serve_instances();
         let recovered = deployments.supervisor().recover()?;
         if recovered.adopted + recovered.gone > 0 {
-            tracing::info!(adopted = recovered.adopted, gone = recovered.gone, "instances of an earlier server");
+            tracing::info!(
+                adopted = recovered.adopted,
+                gone = recovered.gone,
+                "recovered the instances of an earlier server process"
+            );
         }
         let stop = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
@@ -84,7 +88,7 @@ impl Fleet {
             }
             for thread in self.threads {
                 if thread.join().is_err() {
-                    tracing::error!("a thread of the fleet panicked");
+                    tracing::error!("a deployment supervisor thread panicked");
                 }
             }
             end(deployments, leave, in_haste);
@@ -96,7 +100,10 @@ impl Fleet {
 /// Drains the instances of all deployments, or leaves them running.
 fn end(deployments: &Deployments, leave: bool, in_haste: &(impl Fn() -> bool + Sync)) {
     let busy = deployments.supervisor().busy().unwrap_or_else(|error| {
-        tracing::error!(error = &error as &dyn std::error::Error, "instances are left as they are");
+        tracing::error!(
+            error = &error as &dyn std::error::Error,
+            "cannot determine which instances run; leaving them as they are"
+        );
         Vec::new()
     });
     thread::scope(|scope| {
@@ -104,7 +111,7 @@ fn end(deployments: &Deployments, leave: bool, in_haste: &(impl Fn() -> bool + S
             scope.spawn(move || {
                 let ended = if leave { deployments.supervisor().leave(id) } else { deployments.supervisor().rest(id, in_haste()) };
                 if let Err(error) = ended {
-                    tracing::error!(deployment = %id, error = &error as &dyn std::error::Error, "an instance did not end");
+                    tracing::error!(deployment = %id, error = &error as &dyn std::error::Error, "cannot end the supervision of an instance");
                 }
             });
         }
@@ -118,7 +125,7 @@ fn hurry(deployments: &Deployments, in_haste: &impl Fn() -> bool, is_done: &Atom
         if in_haste()
             && let Err(error) = deployments.supervisor().cut_short()
         {
-            tracing::error!(error = &error as &dyn std::error::Error, "an instance could not be killed");
+            tracing::error!(error = &error as &dyn std::error::Error, "cannot kill an instance");
         }
         thread::sleep(HURRY);
     }
@@ -139,16 +146,19 @@ fn supervise(deployments: &Deployments, stop: &Arc<AtomicBool>) {
                     let thread = thread::Builder::new().name(format!("fleet-{}", hold.id)).stack_size(8 << 20);
                     match thread.spawn(move || keep(&deployments, &stop, &hold)) {
                         Ok(thread) => threads.push(thread),
-                        Err(error) => tracing::error!(%error, "no thread for a deployment"),
+                        Err(error) => tracing::error!(%error, "cannot start a thread for a deployment"),
                     }
                 }
             }
-            Err(error) => tracing::error!(error = &error as &dyn std::error::Error, "deployments wait for the store"),
+            Err(error) => tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "deployments are delayed: the metadata store failed"
+            ),
         }
         if tidied.elapsed() >= TIDY {
             tidied = Instant::now();
             if let Err(error) = deployments.supervisor().tidy() {
-                tracing::error!(error = &error as &dyn std::error::Error, "tidying the deployments failed");
+                tracing::error!(error = &error as &dyn std::error::Error, "cleanup of deployments failed");
             }
         }
         threads.retain(|thread| !thread.is_finished());
@@ -156,7 +166,7 @@ fn supervise(deployments: &Deployments, stop: &Arc<AtomicBool>) {
     }
     for thread in threads {
         if thread.join().is_err() {
-            tracing::error!("a thread of a deployment panicked");
+            tracing::error!("the thread of a deployment panicked");
         }
     }
 }
@@ -177,11 +187,11 @@ fn keep(deployments: &Deployments, stop: &AtomicBool, hold: &DeploymentClaim) {
                 }
             }
             Ok(Err(error)) => {
-                tracing::error!(deployment = %hold.id, error = &error as &dyn std::error::Error, "a step failed");
+                tracing::error!(deployment = %hold.id, error = &error as &dyn std::error::Error, "a supervision step failed");
                 thread::sleep(AGAIN);
             }
             Err(_) => {
-                tracing::error!(deployment = %hold.id, "a step panicked");
+                tracing::error!(deployment = %hold.id, "a supervision step panicked");
                 thread::sleep(AGAIN);
             }
         }
@@ -199,10 +209,10 @@ fn operate(deployments: &Deployments, stop: &AtomicBool, taken: &TakenDeployment
                 Ok(Ok(done)) => progress |= done,
                 Ok(Err(error)) => {
                     let error = &error as &dyn std::error::Error;
-                    tracing::error!(deployment = %id, error, "an operation of a deployment met a fault");
+                    tracing::error!(deployment = %id, error, "a fault interrupted a deployment operation");
                     thread::sleep(AGAIN);
                 }
-                Err(_) => tracing::error!(deployment = %id, "an operation of a deployment panicked"),
+                Err(_) => tracing::error!(deployment = %id, "a deployment operation panicked"),
             }
         }
         if !progress {

@@ -53,7 +53,7 @@ pub fn provisioner(
     };
     let (clock, ids) = (Arc::clone(&world.clock), Arc::clone(&world.ids));
     LocalProcess::open(settings, Box::new(open_engine), Arc::new(HubExports(engine)), backup_files, clock, ids, version)
-        .context("cannot use the folder of the deployments")
+        .context("cannot use the deployments folder")
 }
 
 /// Access to the hub's database files for deployments that are seeded from one.

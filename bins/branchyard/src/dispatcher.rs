@@ -56,7 +56,7 @@ impl Dispatcher {
         self.stop.store(true, Ordering::Relaxed);
         self.hub.dispatch().wake();
         if self.thread.join().is_err() {
-            tracing::error!("the dispatcher of hooks panicked");
+            tracing::error!("the webhook dispatcher panicked");
         }
     }
 }
@@ -145,7 +145,10 @@ impl DispatchLoop {
                 Ok(true) => {}
                 Ok(false) => self.hub.dispatch().wait(seen, IDLE),
                 Err(error) => {
-                    tracing::error!(error = &error as &dyn std::error::Error, "hooks wait for the metadata store");
+                    tracing::error!(
+                        error = &error as &dyn std::error::Error,
+                        "webhook deliveries are delayed: the metadata store failed"
+                    );
                     // Nothing is lost: deliveries that were attempted are repeated with the same id after the lease expires.
                     if stopping && self.under_way.is_empty() {
                         break;
@@ -246,8 +249,12 @@ impl DispatchLoop {
         let Turn { leases, disabled, .. } = turn;
         for (hook, reason) in disabled {
             match reason {
-                DisabledReason::Gone => tracing::warn!(%hook, "a hook was switched off: its receiver is gone (410)"),
-                DisabledReason::Failing => tracing::warn!(%hook, "a hook was switched off: it did nothing but fail"),
+                DisabledReason::Gone => {
+                    tracing::warn!(%hook, "a webhook was disabled: its receiver answered 410 (Gone)")
+                }
+                DisabledReason::Failing => {
+                    tracing::warn!(%hook, "a webhook was disabled: its attempts failed for too long")
+                }
             }
         }
         let progress = fanned || !self.done.is_empty() || !leases.is_empty();
@@ -291,7 +298,7 @@ impl AttemptThreads {
             match thread::Builder::new().name(name).spawn(move || attempts(&hub, &take, &tell, &stop)) {
                 Ok(thread) => self.threads.push(thread),
                 // Another thread takes the lease when it is free.
-                Err(error) => tracing::error!(%error, "no further thread for hooks"),
+                Err(error) => tracing::error!(%error, "cannot start another webhook thread"),
             }
         }
         // Sending fails only if the receiver is gone, and `self.take` keeps the receiver alive.
@@ -302,7 +309,7 @@ impl AttemptThreads {
         drop(self.give);
         for thread in self.threads {
             if thread.join().is_err() {
-                tracing::error!("a thread of hooks panicked");
+                tracing::error!("a webhook thread panicked");
             }
         }
     }
@@ -319,11 +326,11 @@ fn attempts(hub: &Hub, take: &Mutex<Receiver<LeasedAttempts>>, tell: &Sender<End
         let run = match panic::catch_unwind(AssertUnwindSafe(attempt)) {
             Ok(Some(run)) => Some(run),
             Ok(None) => {
-                tracing::error!(%hook, "the secret of a hook cannot be read with this server.key; rotate it");
+                tracing::error!(%hook, "cannot open the secret of a webhook with this server.key; rotate the secret");
                 None
             }
             Err(_) => {
-                tracing::error!(%hook, "an attempt to deliver panicked");
+                tracing::error!(%hook, "a delivery attempt panicked");
                 None
             }
         };

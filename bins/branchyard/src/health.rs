@@ -24,7 +24,7 @@ async fn readyz(state: web::Data<AppState>) -> HttpResponse {
     match asked {
         Ok(Ok(())) => text(HttpResponse::Ok(), "ready\n"),
         Ok(Err(error)) => {
-            tracing::error!(error = &error as &dyn std::error::Error, "not ready");
+            tracing::error!(error = &error as &dyn std::error::Error, "the readiness check failed");
             text(HttpResponse::ServiceUnavailable(), "the metadata store does not answer\n")
         }
         Err(_) => text(HttpResponse::ServiceUnavailable(), "overloaded\n"),

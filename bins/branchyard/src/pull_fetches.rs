@@ -48,13 +48,13 @@ impl PullFetches {
         for thread in self.threads {
             while !thread.is_finished() {
                 if hurried() {
-                    tracing::warn!("fetches for pulls are left to the next start");
+                    tracing::warn!("unfinished fetches for pull requests will run again after the next start");
                     return;
                 }
                 thread::sleep(Duration::from_millis(10));
             }
             if thread.join().is_err() {
-                tracing::error!("a thread that fetches for pulls panicked");
+                tracing::error!("a pull request thread panicked");
             }
         }
     }
@@ -70,22 +70,22 @@ fn work(hub: &Hub, stop: &AtomicBool, metrics: &Metrics) {
         match refreshed {
             Ok(Ok(Some(Refreshed::Fetched | Refreshed::Prepared | Refreshed::Dropped))) => {}
             Ok(Ok(Some(Refreshed::Failed(error)))) => {
-                tracing::error!(error = &error as &dyn std::error::Error, "the commits of a pull could not be fetched");
+                tracing::error!(error = &error as &dyn std::error::Error, "cannot fetch the commits of a pull request");
             }
             Ok(Ok(Some(Refreshed::PrepareFailed(error)))) => {
-                tracing::error!(error = &error as &dyn std::error::Error, "a trial merge could not be made");
+                tracing::error!(error = &error as &dyn std::error::Error, "a trial merge failed");
             }
             Ok(Ok(None)) => hub.pulls().wait(seen, IDLE),
             Ok(Err(error)) => {
                 tracing::error!(
                     error = &error as &dyn std::error::Error,
-                    "fetches for pulls wait for the metadata store"
+                    "fetches for pull requests are delayed: the metadata store failed"
                 );
                 hub.pulls().wait(seen, IDLE);
             }
             // The lease expires and the fetch is retried.
             Err(_) => {
-                tracing::error!("a fetch for a pull panicked");
+                tracing::error!("a fetch for a pull request panicked");
                 hub.pulls().wait(seen, IDLE);
             }
         }

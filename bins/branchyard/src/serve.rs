@@ -45,9 +45,9 @@ pub fn run(config: &Config, no_migrate: bool) -> anyhow::Result<()> {
     print(format!("listening on {}", running.address()))?;
     if let Some(link) = running.administrator_link()? {
         // Goes to standard error because scripts read one line of standard output and then close it.
-        let told = writeln!(std::io::stderr(), "no user exists yet; make the administrator's account at {link}");
+        let told = writeln!(std::io::stderr(), "no user exists yet; create the administrator's account at {link}");
         if let Err(error) = told {
-            tracing::warn!(%error, "the link for the first user could not be printed");
+            tracing::warn!(%error, "cannot print the sign-up link for the first user");
         }
     }
     running.until_stopped()
@@ -98,23 +98,23 @@ impl Running {
         let lock = DataDir::open(&config.data_dir)?.lock()?;
         let stores = Stores::open(config, world, pending)?;
         stores.bind(world)?;
-        stores.engine.clear_temporary().context("cannot remove what a crash left half made")?;
+        stores.engine.clear_temporary().context("cannot remove the temporary files of the engine")?;
         let secret = stores.dir.secret(world.ids.as_ref())?;
         let hub = stores.hub.clone();
         let deployments = stores.deployments.clone();
         let node = deployments.hosting().node.clone();
         let freed = hub.operations().recover(&node).context("cannot recover interrupted operations")?;
         if freed > 0 {
-            tracing::info!(operations = freed, "operations that were interrupted are resumed");
+            tracing::info!(operations = freed, "interrupted operations will run again");
         }
-        let swept = hub.operations().sweep().context("cannot remove what a crash left behind")?;
+        let swept = hub.operations().sweep().context("cannot remove files that nothing refers to")?;
         if swept > 0 {
-            tracing::info!(files = swept, "files that nothing refers to were removed");
+            tracing::info!(files = swept, "removed files that nothing refers to");
         }
-        hub.pulls().recover().context("cannot recover interrupted fetches of pulls")?;
-        hub.dispatch().recover(&node).context("cannot recover interrupted deliveries")?;
+        hub.pulls().recover().context("cannot recover interrupted fetches for pull requests")?;
+        hub.dispatch().recover(&node).context("cannot recover interrupted webhook deliveries")?;
         if !config.hosted.address()?.is_loopback() {
-            tracing::warn!(bind = config.hosted.bind, "instances listen beyond this machine, and speak plain HTTP");
+            tracing::warn!(bind = config.hosted.bind, "instances accept unencrypted connections from other machines");
         }
         // Runs before the server listens, so that each process of an earlier server is either adopted or known to be gone.
         let fleet = Fleet::start(&deployments).context("cannot take over the instances of deployments")?;
@@ -142,13 +142,13 @@ impl Running {
                 let sources = Sources { state: state.clone(), engine, metadata, started };
                 let (metrics, server) =
                     runtime.block_on(async { metrics::start(listen, Arc::clone(&measured), sources) })?;
-                tracing::info!("metrics on http://{}/metrics", metrics.address);
+                tracing::info!("serving metrics on http://{}/metrics", metrics.address);
                 runtime.spawn(server);
                 Some(metrics)
             }
         };
         let proxy = hosted.gateway.then(DeploymentProxy::new).transpose();
-        let proxy = proxy.context("cannot build the HTTP client that reaches deployments")?;
+        let proxy = proxy.context("cannot build the HTTP client for deployments")?;
         let shared = ServerParts { state: state.clone(), alpha, hosted, metrics: Arc::clone(&measured), proxy };
         let per_address = config.http.max_connections_per_address;
         let proxies = state.config.proxies.clone();
@@ -157,10 +157,9 @@ impl Running {
         let handle = server.handle();
         let server = runtime.spawn(server);
         let workers = Workers::start(&hub, &node, &measured).context("cannot start the workers")?;
-        let pull_fetches =
-            PullFetches::start(&hub, &measured).context("cannot start the threads that fetch for pulls")?;
+        let pull_fetches = PullFetches::start(&hub, &measured).context("cannot start the pull request threads")?;
         let dispatcher = Dispatcher::start(&hub, config.hooks.concurrency, node, measured)
-            .context("cannot start the dispatcher of hooks")?;
+            .context("cannot start the webhook dispatcher")?;
         Ok(Self {
             hub,
             deployments,
@@ -226,7 +225,7 @@ impl Running {
             let hub = self.hub.clone();
             self.runtime.spawn(async move {
                 signals.next().await;
-                tracing::info!("a second signal: what is under way is cut short");
+                tracing::info!("second signal: aborting requests in progress");
                 hub.dispatch().abort();
                 hurry.send_replace(true);
                 // Keeps the sender alive, so that receivers see the value instead of a closed channel.
@@ -238,7 +237,7 @@ impl Running {
         self.runtime.block_on(async {
             let graceful = async {
                 handle.stop(true).await;
-                server.await.context("the server task was lost")?.context("the server failed")
+                server.await.context("the server task panicked")?.context("the server failed")
             };
             tokio::select! {
                 ended = graceful => ended,

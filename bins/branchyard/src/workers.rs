@@ -55,7 +55,7 @@ impl Workers {
         for thread in std::iter::from_fn(next).chain([self.tidier]) {
             while !thread.is_finished() {
                 if hurried() {
-                    tracing::warn!("operations under way are left to the next start");
+                    tracing::warn!("unfinished operations will run again after the next start");
                     return;
                 }
                 thread::sleep(Duration::from_millis(10));
@@ -120,7 +120,7 @@ impl WorkerCrew {
             match self.add() {
                 Ok(()) => is_replaced.store(true, Ordering::Relaxed),
                 // Without a replacement, the thread stays a worker and keeps its priority.
-                Err(error) => return tracing::error!(%error, "no thread for another worker"),
+                Err(error) => return tracing::error!(%error, "cannot start a thread for another worker"),
             }
             lower_priority();
         };
@@ -133,11 +133,11 @@ impl WorkerCrew {
             Ok(Ok(None)) => true,
             // The engine is overloaded, which is not an internal error.
             Ok(Err(PortError::Engine(EngineError::Busy))) => {
-                tracing::warn!("an operation found no memory and is tried again");
+                tracing::warn!("an operation ran out of memory; it will be retried");
                 true
             }
             Ok(Err(error)) => {
-                tracing::error!(error = error as &dyn std::error::Error, "an operation met a fault");
+                tracing::error!(error = error as &dyn std::error::Error, "a fault interrupted an operation");
                 true
             }
             // The lease expires and the operation is retried. After a few attempts, the operation fails.
@@ -172,7 +172,7 @@ fn lower_priority_of_this_thread() -> impl Fn() + Sync {
         let lowered = rustix::process::getpriority_process(thread)
             .and_then(|now| rustix::process::setpriority_process(thread, now.saturating_add(LOWER).min(19)));
         if let Err(error) = lowered {
-            tracing::debug!(%error, "the thread of a long operation keeps its priority");
+            tracing::debug!(%error, "cannot lower the priority of a thread with a long operation");
         }
     }
 }
@@ -190,10 +190,10 @@ fn tidy(hub: &Hub, stop: &AtomicBool) {
         if since >= TIDY {
             since = Duration::ZERO;
             if let Err(error) = hub.operations().tidy() {
-                tracing::error!(error = &error as &dyn std::error::Error, "tidying failed");
+                tracing::error!(error = &error as &dyn std::error::Error, "cleanup failed");
             }
             if let Err(error) = hub.dispatch().tidy() {
-                tracing::error!(error = &error as &dyn std::error::Error, "tidying the deliveries failed");
+                tracing::error!(error = &error as &dyn std::error::Error, "cleanup of webhook deliveries failed");
             }
         }
     }

@@ -79,7 +79,10 @@ impl DeploymentProxy {
             }
             // Unlikely, because `new` created a client when the server started.
             Err(error) => {
-                tracing::error!(error = &error as &dyn std::error::Error, "a worker cannot reach deployments");
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "cannot build the HTTP client of the gateway"
+                );
                 let busy = || async { unavailable("the server cannot reach deployments just now; try again") };
                 config.service(web::resource(path).to(busy));
             }
@@ -230,7 +233,7 @@ async fn answer(
         Ok(Err(Refused::NoDeployment(text))) => return refuse(StatusCode::NOT_FOUND, "NOT_FOUND", &text),
         Ok(Err(Refused::NotStarted(text))) => return unavailable(&text),
         Ok(Err(Refused::Port(fault))) => {
-            tracing::error!(error = &fault as &dyn std::error::Error, "the gateway could not ask the store");
+            tracing::error!(error = &fault as &dyn std::error::Error, "the gateway cannot read the metadata store");
             return unavailable("the server cannot do this just now; try again");
         }
         Err(_) => return unavailable("the server is busy"),

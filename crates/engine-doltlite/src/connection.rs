@@ -365,7 +365,7 @@ impl Drop for TimeLimit<'_> {
             scope.end();
         }
         if let Err(error) = self.connection.raw.progress_handler(0, None::<fn() -> bool>) {
-            tracing::error!(%error, "a progress handler could not be removed");
+            tracing::error!(%error, "cannot remove a progress handler");
         }
     }
 }

@@ -206,7 +206,7 @@ impl DoltliteEngine {
         match rolled_back {
             Ok(()) if !is_sound => {}
             Ok(()) => self.readers.put(database, key, connection, generation),
-            Err(error) => tracing::warn!(%database, %error, "a connection is given up"),
+            Err(error) => tracing::warn!(%database, %error, "closing a connection"),
         }
         result
     }
@@ -252,7 +252,7 @@ impl DoltliteEngine {
         match rolled_back {
             Ok(()) if !is_sound => {}
             Ok(()) => self.writers.put(database, (), connection, generation),
-            Err(error) => tracing::warn!(%database, %error, "a connection is given up"),
+            Err(error) => tracing::warn!(%database, %error, "closing a connection"),
         }
         result
     }

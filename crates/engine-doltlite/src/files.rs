@@ -112,7 +112,7 @@ impl Drop for Temporary {
     fn drop(&mut self) {
         for path in companions(&self.path).into_iter().chain([self.path.clone()]) {
             if let Err(error) = remove_if_there(&path) {
-                tracing::warn!(path = %path.display(), %error, "a temporary file stays until the next start");
+                tracing::warn!(path = %path.display(), %error, "cannot remove a temporary file; it stays until the next start");
             }
         }
     }

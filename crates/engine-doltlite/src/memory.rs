@@ -385,7 +385,7 @@ fn return_freed_memory() {
     // thread.
     let done = unsafe { mallopt(M_MMAP_THRESHOLD, RETURNED) & mallopt(M_TRIM_THRESHOLD, RETURNED) };
     if done == 0 {
-        tracing::warn!("the allocator keeps what statements free");
+        tracing::warn!("the allocator does not return freed memory to the operating system");
     }
 }
 

@@ -171,7 +171,7 @@ fn resolve(
             }
             Err(error) if errors::cut_short(&error) => return Err(errors::fault("resolve conflicts", error)),
             // Conflicts of a table's definition and of constraints have no sides to choose from: they stay.
-            Err(error) => tracing::debug!(%error, "a conflict could not be resolved by choosing a side"),
+            Err(error) => tracing::debug!(%error, "cannot resolve a conflict by choosing a side"),
         }
     }
     Ok(())

@@ -132,10 +132,11 @@ impl HttpSender {
                 .thread_name("hooks-io")
                 .enable_all()
                 .build();
-            let runtime = runtime.map_err(|error| tracing::error!(%error, "no runtime for hooks")).ok()?;
+            let runtime =
+                runtime.map_err(|error| tracing::error!(%error, "cannot start the runtime for webhooks")).ok()?;
             let client = |encrypted| {
                 let made = self.client(encrypted);
-                made.map_err(|error| tracing::error!(%error, "hooks cannot speak TLS")).ok()
+                made.map_err(|error| tracing::error!(%error, "cannot build the TLS clients for webhooks")).ok()
             };
             Some(HttpClients { runtime: Some(runtime), encrypted: client(true)?, plain: client(false)? })
         };
@@ -427,7 +428,7 @@ fn log(parcel: &WebhookRequest, host: Option<&str>, sent: &Sent) {
         None => "the receiver did not accept it",
     };
     let (delivery, attempt) = (parcel.delivery.to_string(), parcel.attempt.to_string());
-    tracing::info!(delivery, attempt, host, status, "a hook was not delivered: {why}");
+    tracing::info!(delivery, attempt, host, status, "a webhook attempt failed: {why}");
 }
 
 fn roots(path: &Path) -> Result<Vec<Certificate>, SenderError> {

@@ -104,7 +104,7 @@ pub(crate) fn settings(map: &BTreeMap<String, String>) -> Settings {
     for (key, value) in map {
         let known = Setting::by_key(key).is_some_and(|setting| settings.set(setting, Some(value.clone())).is_ok());
         if !known {
-            tracing::warn!(key, "a setting is not known here");
+            tracing::warn!(key, "ignoring an unknown setting");
         }
     }
     settings

@@ -144,7 +144,7 @@ struct LastError(Arc<Mutex<Option<String>>>);
 
 impl r2d2::HandleError<ConnectError> for LastError {
     fn handle_error(&self, error: ConnectError) {
-        tracing::warn!(%error, "no connection to the metadata store");
+        tracing::warn!(%error, "cannot connect to the metadata store");
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
     }
 }

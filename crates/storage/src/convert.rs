@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn what_does_not_parse_names_its_column() {
         let error = read::<Role>("role", "owner".to_owned()).unwrap_err();
-        assert_eq!(error.to_string(), "column role holds what it should not: 'owner'");
+        assert_eq!(error.to_string(), "column role has an invalid value: 'owner'");
         assert!(read::<u32>("attempts", -1).is_err());
         assert!(read::<[u8; 32]>("hash", vec![0; 31]).is_err());
         assert!(signed("size", u64::MAX).is_err());

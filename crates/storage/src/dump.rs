@@ -62,7 +62,7 @@ const BATCH: usize = 500;
 #[derive(Debug, thiserror::Error)]
 pub enum DumpError {
     /// Reading or writing the file failed.
-    #[error("the dump could not be read or written")]
+    #[error("cannot read or write the dump")]
     Io(#[from] io::Error),
     /// The store failed.
     #[error(transparent)]

@@ -9,19 +9,19 @@ use diesel::result::{DatabaseErrorKind, Error as DieselError};
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The URL has an unknown scheme.
-    #[error("'{scheme}' is no metadata store: use sqlite://PATH, a plain path or postgres://…")]
+    #[error("'{scheme}' is not supported as a metadata store; use sqlite://PATH, a plain path or postgres://…")]
     Scheme {
         /// The scheme, which is the text before `://`.
         scheme: String,
     },
     /// A SQLite URL without a path.
-    #[error("the metadata URL names no file")]
+    #[error("the metadata URL does not name a file")]
     NoPath,
     /// An in-memory store. It would have DoltLite's own format, and each connection would have a store of its own.
-    #[error("the metadata store has to be a file, not '{0}'")]
+    #[error("the metadata store must be a file, not '{0}'")]
     InMemory(String),
     /// The file exists and is not a standard SQLite file.
-    #[error("'{path}' is not a standard SQLite file; move it away, or name another with --metadata-url")]
+    #[error("'{path}' is not a standard SQLite file; move it, or choose another file with --metadata-url")]
     NotSqlite {
         /// Path of the file.
         path: String,
@@ -70,10 +70,10 @@ pub enum MigrationError {
         versions: Vec<String>,
     },
     /// Another process is migrating the store. The value is the time waited.
-    #[error("another process has been migrating the metadata store for {} seconds; wait for it, or stop it, and try again", .0.as_secs())]
+    #[error("another process has been migrating the metadata store for {} seconds; wait for it or stop it, then try again", .0.as_secs())]
     Locked(Duration),
     /// A migration failed and was rolled back.
-    #[error("migration {version} failed and was undone")]
+    #[error("migration {version} failed and was rolled back")]
     Failed {
         /// Version of the migration.
         version: String,
@@ -94,7 +94,7 @@ pub enum MigrationError {
 
 /// A stored value that the domain does not accept.
 #[derive(Debug, thiserror::Error)]
-#[error("column {column} holds what it should not: {why}")]
+#[error("column {column} has an invalid value: {why}")]
 pub(crate) struct Unreadable {
     pub(crate) column: &'static str,
     pub(crate) why: String,

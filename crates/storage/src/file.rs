@@ -62,7 +62,7 @@ fn create(path: &Path) -> std::io::Result<()> {
     // Already gone if the file was renamed.
     match std::fs::remove_file(&temporary) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
-            tracing::warn!(%error, path = %temporary.display(), "left behind")
+            tracing::warn!(%error, path = %temporary.display(), "cannot remove a temporary file")
         }
         _ => {}
     }

@@ -173,7 +173,7 @@ fn apply_all(conn: &mut AnyConnection, now: i64) -> Result<Vec<String>, Migratio
     let pending = status(conn)?.pending;
     let known = known(conn);
     for next in &pending {
-        tracing::info!(migration = %next, "applying");
+        tracing::info!(migration = %next, "applying a migration");
         apply(conn, next, known.get(next).map_or("", String::as_str), now)?;
     }
     <AnyConnection as Connection>::TransactionManager::commit_transaction(conn).map_err(failed("being saved"))?;

@@ -89,7 +89,7 @@ impl Store {
         // Does not wait for readers. What is not checkpointed stays in the log, which is on disk.
         if let Err(error) = writer.any.batch_execute("PRAGMA wal_checkpoint(PASSIVE)") {
             // Expected in a read-only folder. A transaction that commits reports an error.
-            tracing::warn!(%error, "the log of the metadata store could not be brought into its file");
+            tracing::warn!(%error, "cannot checkpoint the write-ahead log of the metadata store");
         }
         Ok(())
     }

@@ -76,7 +76,7 @@ impl SqlTransaction {
                 // The server was unreachable since the last use of the connection. Other connections of the pool may be
                 // stale too.
                 Err(error) if matches!(conn.any, AnyConnection::Pg(_)) && tries > 0 => {
-                    tracing::debug!(%error, "a stale connection is thrown away");
+                    tracing::debug!(%error, "closing a stale connection");
                     conn.broken = true;
                     tries -= 1;
                 }
@@ -152,7 +152,7 @@ impl SqlTransaction {
         self.open = false;
         if let Err(error) = Tm::rollback_transaction(&mut self.conn.any) {
             // Closing the connection rolls back for certain.
-            tracing::error!(%error, "rollback failed, the connection is thrown away");
+            tracing::error!(%error, "rollback failed; closing the connection");
             self.conn.broken = true;
         }
     }

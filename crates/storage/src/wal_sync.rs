@@ -47,9 +47,7 @@ struct SyncState {
 
 /// The log could not be synced.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "the log of the metadata store could not be brought to disk, and nothing is saved until the server is started again"
-)]
+#[error("cannot sync the write-ahead log of the metadata store; no changes are saved until the server is restarted")]
 struct NotOnDisk(#[source] Arc<io::Error>);
 
 impl SyncState {
@@ -127,7 +125,7 @@ impl WalSync {
             match result {
                 Ok(()) => state.on_disk = until,
                 Err(error) => {
-                    tracing::error!(%error, "the log of the metadata store could not be brought to disk");
+                    tracing::error!(%error, "cannot sync the write-ahead log of the metadata store");
                     state.failed = Some(Arc::new(error));
                 }
             }

@@ -27,7 +27,7 @@ pub(super) fn create_user(
 pub(super) fn reset_password(hub: &Hub, name: &str) -> anyhow::Result<()> {
     let user = hub.people().find_user(&OwnerName::parse(name)?)?;
     hub.sessions().reset_password(&user, &read_password()?)?;
-    print(format!("{} has a new password; all sessions of theirs are ended", user.name))
+    print(format!("changed the password of {} and ended all sessions", user.name))
 }
 
 pub(super) fn create_organization(hub: &Hub, name: &str, owner: &str) -> anyhow::Result<()> {

@@ -24,12 +24,12 @@ pub(super) fn run(config: &Config, to: &Path) -> anyhow::Result<()> {
     let stores = Stores::open(config, &world, Pending::Refuse)?;
     stores.bind(&world)?;
     let databases = to.join(DATABASES);
-    fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
+    fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
     if fs::read_dir(to)?.next().is_some() {
-        bail!("{} is not empty; name an empty folder, or one that is not there", to.display());
+        bail!("{} is not empty; name an empty or new folder", to.display());
     }
     for attempt in 1.. {
-        fs::create_dir(&databases).with_context(|| format!("cannot make {}", databases.display()))?;
+        fs::create_dir(&databases).with_context(|| format!("cannot create {}", databases.display()))?;
         match copy(&stores, to) {
             Ok(manifest) => {
                 manifest.write(to)?;
@@ -37,12 +37,12 @@ pub(super) fn run(config: &Config, to: &Path) -> anyhow::Result<()> {
                 return print(format!("{count} databases, {} bytes in {}", manifest.size(), to.display()));
             }
             Err(BackupFailed::Deleted(id)) if attempt < ATTEMPTS => {
-                tracing::info!(database = %id, "deleted meanwhile; starting over");
+                tracing::info!(database = %id, "a database was deleted during the backup; starting again");
                 fs::remove_dir_all(&databases)?;
                 deployment_backups::discard(to)?;
             }
             Err(BackupFailed::Deleted(id)) => {
-                bail!("the file of database {id} is missing; `branchyard doctor` tells more")
+                bail!("the file of database {id} is missing; run `branchyard doctor` for details")
             }
             Err(BackupFailed::Failed(error)) => return Err(error),
         }

@@ -47,10 +47,10 @@ pub(super) fn discard(to: &Path) -> io::Result<()> {
 /// rejected.
 pub(super) fn load(from: &Path, path: &str, stores: &Stores) -> anyhow::Result<()> {
     let parts: Vec<&str> = path.split('/').collect();
-    let &[BACKUPS, deployment, backup, file] = parts.as_slice() else { bail!("{path} is no file of a backup") };
+    let &[BACKUPS, deployment, backup, file] = parts.as_slice() else { bail!("{path} is not a file of a backup") };
     let is_plain = !file.is_empty() && file.bytes().all(|byte| byte.is_ascii_hexdigit());
     if DeploymentId::parse(deployment).is_err() || BackupId::parse(backup).is_err() || !is_plain {
-        bail!("{path} is no file of a backup");
+        bail!("{path} is not a file of a backup");
     }
     let to = stores.dir.backups().join(deployment).join(backup).join(file);
     copy(&from.join(path), &to).with_context(|| format!("cannot restore {path}")).map(drop)

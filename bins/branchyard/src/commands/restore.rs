@@ -21,11 +21,11 @@ pub(super) fn run(config: &Config, from: &Path) -> anyhow::Result<()> {
     let world = Environment::default();
     let stores = Stores::open(config, &world, Pending::Migrate)?;
     if !stores.engine.list()?.is_empty() {
-        bail!("the data folder {} holds databases; restore into a new one", config.data_dir.display());
+        bail!("the data folder {} contains databases; restore into a new data folder", config.data_dir.display());
     }
     let mut count = 0;
     for id in manifest.databases() {
-        let id = DatabaseId::parse(id).with_context(|| format!("{id} is no id of a database"))?;
+        let id = DatabaseId::parse(id).with_context(|| format!("{id} is not the id of a database"))?;
         let file = from.join(DATABASES).join(format!("{id}.db"));
         stores.engine.restore(id, &file).with_context(|| format!("cannot restore database {id}"))?;
         count += 1;
@@ -44,9 +44,9 @@ pub(super) fn run(config: &Config, from: &Path) -> anyhow::Result<()> {
     let mut dump = BufReader::new(File::open(from.join(METADATA))?);
     stores.metadata.load(&mut dump).context("cannot load the metadata")?;
     stores.adopt(&world)?;
-    let stopped = stores.deployments.supervisor().restored().context("cannot note that deployments are stopped")?;
+    let stopped = stores.deployments.supervisor().restored().context("cannot record that deployments are stopped")?;
     if stopped > 0 {
-        print(format!("{stopped} deployments that ran are stopped; start them again from backups of their own"))?;
+        print(format!("stopped {stopped} deployments that were running; start them again from their own backups"))?;
     }
     let findings = doctor::examine(&stores)?;
     for finding in &findings {

@@ -233,7 +233,7 @@ impl Listings {
             if item.provisioner != LOCAL {
                 let (id, other) = (&item.id, &item.provisioner);
                 bail!(
-                    "configuration: hosted.catalogue: clouds '{id}' has the provisioner '{other}'; there is \"{LOCAL}\""
+                    "configuration: hosted.catalogue: clouds '{id}' has the provisioner '{other}'; it must be \"{LOCAL}\""
                 );
             }
             let CapacityItem { deployments, memory_gb, disk_gb } = item.capacity;
@@ -293,7 +293,7 @@ impl Hosted {
         match ends {
             Some((Ok(first), Ok(last))) if first >= 1_024 && first <= last => Ok(first..=last),
             _ => bail!(
-                "configuration: hosted.port_range is '{}'; write the first and the last port, from 1024 on, as 17400-17999",
+                "configuration: hosted.port_range is '{}'; write the first and last port, such as 17400-17999; the lowest is 1024",
                 self.port_range
             ),
         }
@@ -306,7 +306,7 @@ impl Hosted {
     pub fn domain(&self) -> anyhow::Result<branchyard_deployments::Hosted> {
         self.address()?;
         if !["stop", "leave"].contains(&self.on_shutdown.as_str()) {
-            bail!("configuration: hosted.on_shutdown is '{}'; it is \"stop\" or \"leave\"", self.on_shutdown);
+            bail!("configuration: hosted.on_shutdown is '{}'; it must be \"stop\" or \"leave\"", self.on_shutdown);
         }
         let spending = &self.spending;
         let mut monthly_limits = BTreeMap::new();

@@ -128,7 +128,9 @@ impl Http {
             "x-forwarded-for" => ForwardedHeader::XForwardedFor,
             "forwarded" => ForwardedHeader::Forwarded,
             other => {
-                bail!("configuration: http.forwarded_header is '{other}'; it is \"x-forwarded-for\" or \"forwarded\"")
+                bail!(
+                    "configuration: http.forwarded_header is '{other}'; it must be \"x-forwarded-for\" or \"forwarded\""
+                )
             }
         };
         Ok(Proxies { trusted, header })

@@ -49,7 +49,7 @@ impl Web {
             "invitation" => Ok(SignUp::Invitation),
             "closed" => Ok(SignUp::Closed),
             other => {
-                bail!("configuration: web.sign_up is '{other}'; it is \"open\", \"invitation\" or \"closed\"")
+                bail!("configuration: web.sign_up is '{other}'; it must be \"open\", \"invitation\" or \"closed\"")
             }
         }
     }

@@ -122,11 +122,11 @@ impl StoryWriter<'_> {
         for _ in 0..6_000 {
             match self.hub.operations().get(&caller, operation.id)?.status {
                 OperationStatus::Succeeded(outcome) => return Ok(outcome),
-                OperationStatus::Failed(failure) => bail!("the demo's data could not be loaded: {}", failure.detail),
+                OperationStatus::Failed(failure) => bail!("cannot load the demo data: {}", failure.detail),
                 OperationStatus::Queued | OperationStatus::Running => std::thread::sleep(Duration::from_millis(10)),
             }
         }
-        bail!("the demo's data was not loaded within a minute")
+        bail!("loading the demo data took more than a minute")
     }
 
     fn import(&self, user: &User, table: &DemoTable) -> anyhow::Result<()> {
@@ -198,7 +198,7 @@ impl StoryWriter<'_> {
         let access = self.access::<Write>(user, OWNER)?;
         let pull = branchyard_domain::values::PullNumber::FIRST;
         let operation = self.hub.pulls().merge(&access, pull, MergePull::default(), None)?;
-        self.finish(user, &operation).map(drop).context("merging pull 1")
+        self.finish(user, &operation).map(drop).context("cannot merge pull request 1")
     }
 
     fn fork(&self, user: &User) -> anyhow::Result<()> {

@@ -109,7 +109,7 @@ impl Sampled {
             self.engine_connections.get_or_create(&[("purpose", purpose.to_owned())]).set(float(idle));
         }
         if let Err(error) = self.take_backlogs(state) {
-            tracing::warn!(error = &error as &dyn std::error::Error, "no metrics of what waits");
+            tracing::warn!(error = &error as &dyn std::error::Error, "cannot measure the backlogs");
             let fetches = [&self.pull_fetches_due, &self.oldest_fetch_due, &self.trial_merges];
             for level in [&self.outbox_rows, &self.deliveries_due, &self.oldest_due].into_iter().chain(fetches) {
                 level.set(f64::NAN);

@@ -55,7 +55,7 @@ fn a_backup_taken_under_writes_is_restored_whole() {
     assert!(refused(&dir, &["backup", "--to", to.to_str().unwrap()]).contains("not empty"));
     assert!(refused(&dir, &["restore", "--from", to.to_str().unwrap()]).contains("another server"));
     server.terminate();
-    assert!(refused(&dir, &["restore", "--from", to.to_str().unwrap()]).contains("restore into a new one"));
+    assert!(refused(&dir, &["restore", "--from", to.to_str().unwrap()]).contains("restore into a new data folder"));
 
     let back = home.path().join("back");
     let said = succeed(&back, &["restore", "--from", to.to_str().unwrap()]);

@@ -64,7 +64,7 @@ fn refused(spec: &[u8]) -> Option<String> {
             Ok(true) => {}
             Ok(false) => return Some(absent(&commit)),
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "a commit could not be looked up");
+                tracing::warn!(error = &error as &dyn std::error::Error, "cannot look up a commit");
                 return Some("commits cannot be looked up at the moment".to_owned());
             }
         }

@@ -44,7 +44,7 @@ pub(super) async fn serve(child: Arc<Child>, listener: UnixListener) {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                tracing::error!(%error, "the control socket fails");
+                tracing::error!(%error, "the control socket failed");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
@@ -54,7 +54,7 @@ pub(super) async fn serve(child: Arc<Child>, listener: UnixListener) {
         match tokio::time::timeout(GREETING, greet(&child, &mut reader, &mut writer)).await {
             Ok(Some(())) => {}
             Ok(None) | Err(_) => {
-                tracing::warn!("somebody on the control socket did not know the secret");
+                tracing::warn!("a process on the control socket failed to authenticate");
                 continue;
             }
         }
@@ -160,7 +160,7 @@ async fn converse(child: Arc<Child>, mut reader: BufReader<OwnedReadHalf>, mut w
                         });
                     }
                     Err(error) => {
-                        tracing::error!(%error, "the server says something that is not understood");
+                        tracing::error!(%error, "invalid message from the server on the control socket");
                         break;
                     }
                 }
@@ -196,7 +196,7 @@ async fn answer(child: &Arc<Child>, ask: ControlRequest) -> ControlReply {
         ControlRequest::CreateDatabase { operation, name, database, file } => {
             let on = Arc::clone(child);
             let made = actix_web::rt::task::spawn_blocking(move || create(&on, &name, &database, &file)).await;
-            tracing::info!(operation, "a database was asked for");
+            tracing::info!(operation, "handled a request to create a database");
             match made {
                 Ok(Ok(())) => ControlReply::Fine,
                 Ok(Err(why)) => refused(why),
@@ -206,7 +206,7 @@ async fn answer(child: &Arc<Child>, ask: ControlRequest) -> ControlReply {
         ControlRequest::DropDatabase { operation, name } => {
             let on = Arc::clone(child);
             let dropped = actix_web::rt::task::spawn_blocking(move || drop_database(&on, &name)).await;
-            tracing::info!(operation, "a database was dropped");
+            tracing::info!(operation, "handled a request to drop a database");
             match dropped {
                 Ok(Ok(())) => ControlReply::Fine,
                 Ok(Err(why)) => refused(why),

@@ -43,7 +43,7 @@ pub(super) async fn house(child: Arc<Child>) {
         if child.callers.is_connected() {
             server_seen = now;
         } else if now.saturating_duration_since(server_seen) >= grace {
-            tracing::warn!("the server stays away");
+            tracing::warn!("the server did not come back; shutting down");
             child.drained.notify_one();
             return;
         }
@@ -62,7 +62,7 @@ pub(super) async fn house(child: Arc<Child>) {
         measure_volume(&child);
         above = if memory_is_above(&child) { above + 1 } else { 0 };
         if above >= TOO_OFTEN {
-            tracing::warn!("more memory is in use than the instance has: restarting");
+            tracing::warn!("the process uses more memory than the instance has; restarting");
             child.is_over_memory.store(true, Ordering::Release);
             child.drained.notify_one();
             return;
@@ -79,7 +79,7 @@ fn measure_volume(child: &Child) {
     child.counters.disk_used.store(used, Ordering::Relaxed);
     let full = used >= volume;
     if child.counters.volume_full.swap(full, Ordering::Relaxed) != full {
-        tracing::warn!(full, used, volume, "the volume");
+        tracing::warn!(full, used, volume, "the fill state of the volume changed");
         child.tell(FromProcess::VolumeFull { full });
     }
 }
@@ -123,7 +123,7 @@ async fn collect(child: &Arc<Child>, database: DatabaseId, collected: &mut HashM
             *last = CollectedRows { size: after, at: Some(Instant::now()) };
         }
         // The database is being read. A later tick tries again.
-        Ok(Err(error)) => tracing::debug!(%error, "garbage was not collected"),
-        Err(error) => tracing::error!(%error, "collecting garbage panicked"),
+        Ok(Err(error)) => tracing::debug!(%error, "garbage collection failed"),
+        Err(error) => tracing::error!(%error, "garbage collection panicked"),
     }
 }

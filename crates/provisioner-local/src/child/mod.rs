@@ -86,10 +86,10 @@ pub enum ServeError {
         source: io::Error,
     },
     /// The engine does not open.
-    #[error("the engine does not open")]
+    #[error("cannot open the engine")]
     Engine(#[source] EngineError),
     /// The process served, and ended because it used too much memory. It should be started again.
-    #[error("more memory was in use than the instance has")]
+    #[error("the process used more memory than the instance has")]
     Memory,
 }
 

@@ -125,7 +125,7 @@ impl Child {
         if let Some(server) = server
             && server.try_send(message).is_err()
         {
-            tracing::warn!("the server does not take what it is told");
+            tracing::warn!("the server does not read the control socket");
         }
     }
 

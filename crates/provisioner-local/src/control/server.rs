@@ -117,7 +117,7 @@ impl Channel {
                 Ok(FromProcess::Ready) => told(ChildNotice::Ready),
                 Ok(FromProcess::VolumeFull { full }) => told(ChildNotice::VolumeFull(full)),
                 Err(error) => {
-                    tracing::error!(%error, "a deployment says something that is not understood");
+                    tracing::error!(%error, "invalid message from a deployment on the control socket");
                     break;
                 }
             }
@@ -138,7 +138,7 @@ impl Channel {
                     match checks.authorizer.authorize(&token, checks.instance, address) {
                         Ok(authorized) => authorized.into(),
                         Err(error) => {
-                            tracing::error!(%error, "a caller of a deployment could not be checked");
+                            tracing::error!(%error, "cannot authorize a caller of a deployment");
                             CallerOutcome::Unknown
                         }
                     }

@@ -75,7 +75,7 @@ pub(crate) fn open(stream: &mut Stream, around: &Around<'_>) -> Result<(), HttpE
         Ok(_) => Ok(()),
         Err(SessionError::NoSuchBranch(name)) => Err(HttpError::NotFound(format!("no branch {name}"))),
         Err(error) => {
-            tracing::error!(%error, "no session could be opened");
+            tracing::error!(%error, "cannot open a session");
             Err(HttpError::Internal)
         }
     }

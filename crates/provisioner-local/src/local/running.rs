@@ -240,7 +240,7 @@ impl RunningProcess {
 
     fn kill(&self) {
         if let Err(error) = self.hold.kill() {
-            tracing::error!(%error, instance = %self.handle.instance, "a process cannot be killed");
+            tracing::error!(%error, instance = %self.handle.instance, "cannot kill a process");
         }
     }
 

@@ -49,7 +49,7 @@ impl Staging {
 impl Drop for Staging {
     fn drop(&mut self) {
         if let Err(error) = self.parent.remove(self.name) {
-            tracing::warn!(path = %self.path.display(), %error, "temporary files of a deployment stay until the next time");
+            tracing::warn!(path = %self.path.display(), %error, "cannot remove temporary files of a deployment; will retry later");
         }
     }
 }
