@@ -1,4 +1,4 @@
-// Writes, reads, forks, merges, imports and downloads, with nothing but fetch.
+// Writes, reads, forks, merges, imports and downloads, with only `fetch`.
 
 import assert from "node:assert/strict";
 

@@ -1,4 +1,4 @@
-// @libsql/client on a deployment's address below the server's own.
+// Uses @libsql/client through the gateway, at a URL of the server's own listener.
 import assert from "node:assert/strict";
 import { createClient } from "@libsql/client";
 
@@ -17,5 +17,5 @@ await dropped.rollback();
 await client.executeMultiple("insert into gate (v) values ('d'); select dolt_commit('-A', '-m', 'gate')");
 const found = await client.execute("select group_concat(v, '') as v from gate");
 assert.equal(found.rows[0].v, "abd");
-const stranger = createClient({ url, authToken: "nonsense" });
-await assert.rejects(stranger.execute("select 1"), (error) => error.code === "UNAUTHENTICATED" || /401/.test(error.message));
+const intruder = createClient({ url, authToken: "nonsense" });
+await assert.rejects(intruder.execute("select 1"), (error) => error.code === "UNAUTHENTICATED" || /401/.test(error.message));
