@@ -1,4 +1,4 @@
-"""A deployment through the libsql package, as its documentation shows it."""
+"""Uses a deployment through the libsql package, as the documentation of the package shows."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""libsql on a deployment's address below the server's own."""
+"""Uses libsql through the gateway, at a URL of the server's own listener."""
 
 import os
 
