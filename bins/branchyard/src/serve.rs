@@ -45,8 +45,8 @@ pub fn run(config: &Config, no_migrate: bool) -> anyhow::Result<()> {
     print(format!("listening on {}", running.address()))?;
     if let Some(link) = running.administrator_link()? {
         // Goes to standard error because scripts read one line of standard output and then close it.
-        let told = writeln!(std::io::stderr(), "no user exists yet; create the administrator's account at {link}");
-        if let Err(error) = told {
+        let printed = writeln!(std::io::stderr(), "no user exists yet; create the administrator's account at {link}");
+        if let Err(error) = printed {
             tracing::warn!(%error, "cannot print the sign-up link for the first user");
         }
     }
