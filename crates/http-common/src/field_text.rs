@@ -1,4 +1,4 @@
-//! The types of text fields: how each is parsed, and its rules as a JSON schema.
+//! Types of text fields: their parsers, and their rules as JSON schemas.
 
 use std::fmt::Display;
 
@@ -9,31 +9,32 @@ use branchyard_domain::values::{
 };
 use serde_json::{Value, json};
 
-/// 40 hex digits, lower case.
+/// Pattern of a commit hash: 40 lowercase hexadecimal digits.
 pub const HASH_PATTERN: &str = "^[0-9a-f]{40}$";
-/// 40 hex digits, as a request may spell them.
+/// Pattern of a commit hash in a request: 40 hexadecimal digits in any letter case.
 pub const ANY_CASE_HASH_PATTERN: &str = "^[0-9A-Fa-f]{40}$";
-/// In no text of a request.
+/// Pattern of a text without NUL. No text of a request may contain NUL.
 pub const NO_NUL_PATTERN: &str = r"^[^\u0000]*$";
-/// A text without NUL that has something besides whitespace.
+/// Pattern of a text without NUL that has at least one character other than whitespace.
 pub const NOT_BLANK_PATTERN: &str = r"^[^\u0000]*[^\u0000\s][^\u0000]*$";
-/// The rules of git for the name of a ref, and three of ours: no option of a command, not `@` or `HEAD`, no commit hash.
+/// Pattern of a ref name: the rules of `git check-ref-format`, and three of Branchyard: no leading `-` (which a command would
+/// read as an option), not `@` or `HEAD`, and not a commit hash.
 pub const REF_PATTERN: &str = r"^(?!-|/|\.|@$|HEAD$|[0-9A-Fa-f]{40}$)(?!.*(\.\.|@\{|//|/\.|\.lock/|\.lock$|/$|\.$))[^\u0000-\u0020\u007f-\u009f~^:?*\[\\]+$";
-/// Names of owners and databases.
+/// Pattern of the names of owners and databases.
 pub const NAME_PATTERN: &str = "^[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?$";
 
-/// A type that a string of a body is parsed into.
+/// A type that a string field of a request body is parsed into.
 pub trait FieldText: Sized {
-    /// What is wrong with a text, as the `detail` of the field's error.
+    /// The parse error. Its text becomes the `detail` of the field's error.
     type Error: Display;
 
-    /// Parses the text.
+    /// Parses a text.
     ///
     /// # Errors
-    /// The rule that the text breaks.
+    /// Returns the rule that the text breaks.
     fn parse(text: &str) -> Result<Self, Self::Error>;
 
-    /// The rules as a JSON schema.
+    /// Returns the rules as a JSON schema.
     fn schema() -> Value;
 }
 
@@ -79,16 +80,16 @@ impl FieldText for TokenExpiry {
     }
 }
 
-/// A closed set of words, each with what it stands for.
+/// A closed set of words, each with the value it stands for.
 pub struct Words<T: 'static> {
-    /// Name of the component in the OpenAPI document; if empty, the words stand at the field.
+    /// Name of the component in the OpenAPI document. If it is empty, the schema of the field lists the words inline.
     pub name: &'static str,
     /// Spelling and value of each word.
     pub choices: &'static [(&'static str, T)],
 }
 
 impl<T: Copy> Words<T> {
-    /// Returns what a spelling stands for.
+    /// Returns the value of the word with this spelling.
     pub fn find(&self, text: &str) -> Option<T> {
         self.choices.iter().find(|(spelling, _)| *spelling == text).map(|(_, value)| *value)
     }
@@ -105,7 +106,7 @@ impl<T> Words<T> {
     }
 }
 
-/// A set of words without their values.
+/// The spellings of a [`Words`], without their values.
 pub(crate) struct AnyWords {
     pub(crate) name: &'static str,
     spellings: Vec<&'static str>,

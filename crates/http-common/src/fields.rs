@@ -1,4 +1,4 @@
-//! A reader for the fields of a JSON body. It collects all errors before it refuses the request.
+//! A reader for the fields of a JSON body. The reader collects all errors before it refuses the request.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,7 +48,7 @@ fn summary(faults: &[FieldError]) -> String {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReaderMode {
-    /// Unknown fields are refused, `null` is absence.
+    /// Unknown fields are refused. `null` means absent.
     Closed,
     /// Unknown fields are ignored. `null` means absent.
     Open,
@@ -65,7 +65,7 @@ pub struct Fields<'a> {
     any: Cell<bool>,
     faults: &'a ValidationErrors,
     mode: ReaderMode,
-    /// Set while the reader describes itself instead of reading a body.
+    /// `Some` while the reader records its schema instead of reading a body.
     schema: Option<Rc<ObjectSchema>>,
 }
 
@@ -115,29 +115,29 @@ impl<'a> Fields<'a> {
         Self { members, pointer, known: RefCell::default(), any: Cell::new(false), faults, mode, schema: None }
     }
 
-    /// Runs a reader on an empty object and records the fields that it asks for.
+    /// Runs a reader on an empty object and returns the schema of the fields that it requests.
     pub(crate) fn describe<T>(mode: ReaderMode, read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Rc<ObjectSchema> {
         let (faults, schema) = (ValidationErrors::default(), Rc::new(ObjectSchema::new(mode)));
         read(&Fields { schema: Some(Rc::clone(&schema)), ..Fields::new(&[], String::new(), &faults, mode) });
         schema
     }
 
-    /// Documents the next field, in the OpenAPI document only.
+    /// Sets the description of the next field. Affects the OpenAPI document only.
     pub fn doc(&self, text: &'static str) -> &Self {
         self.rules(|rules| rules.doc(text))
     }
 
-    /// Adds rules to the schema of the next field that its type does not say, in the OpenAPI document only.
+    /// Adds rules to the schema of the next field, beyond those of its type. Affects the OpenAPI document only.
     pub fn schema(&self, more: fn() -> serde_json::Value) -> &Self {
         self.rules(|rules| rules.more(more))
     }
 
-    /// Makes the next field, an object, a component of the OpenAPI document with this name.
+    /// Makes the next field, which must be an object, a component of the OpenAPI document with this name.
     pub fn component(&self, name: &'static str) -> &Self {
         self.rules(|rules| rules.component(name))
     }
 
-    /// Adds to the schema of the object itself, in the OpenAPI document only.
+    /// Adds rules to the schema of the object itself. Affects the OpenAPI document only.
     pub fn describe_object(&self, more: fn() -> serde_json::Value) {
         if let Some(schema) = &self.schema {
             schema.describe(more);
@@ -151,7 +151,7 @@ impl<'a> Fields<'a> {
         self
     }
 
-    /// Records a field while the reader describes itself.
+    /// Records a field if the reader is recording its schema.
     fn record(&self, name: &str, required: bool, of: impl FnOnce() -> serde_json::Value) {
         if let Some(schema) = &self.schema {
             schema.field(name, required, of());
@@ -255,19 +255,19 @@ impl<'a> Fields<'a> {
         parse(text).map_err(|error| self.fault(name, error.to_string())).ok()
     }
 
-    /// Returns a string that must be there and follow the rules of a type.
+    /// Reads a required string that must follow the rules of `T`.
     pub fn required<T: FieldText>(&self, name: &'static str) -> Option<T> {
         self.record(name, true, T::schema);
         self.required_as(name, T::parse)
     }
 
-    /// Returns a string that must follow the rules of a type if it is there.
+    /// Reads an optional string that must follow the rules of `T`.
     pub fn optional<T: FieldText>(&self, name: &'static str) -> Option<T> {
         self.record(name, false, T::schema);
         self.optional_as(name, T::parse)
     }
 
-    /// Returns, in a PATCH, a string that follows the rules of a type, or `null`, which is read as `""`.
+    /// Reads a field of a PATCH: a string that must follow the rules of `T`, or `null`, which is read as `""`.
     pub fn clearable<T: FieldText>(&self, name: &'static str) -> Option<T> {
         if let Some(schema) = &self.schema {
             schema.clearable_field(name, T::schema());
@@ -275,7 +275,7 @@ impl<'a> Fields<'a> {
         self.clearable_as(name, T::parse)
     }
 
-    /// A string that must be there and parse.
+    /// Reads a required string and parses it.
     pub fn required_as<T, E: Display>(
         &self,
         name: &'static str,
@@ -331,21 +331,21 @@ impl<'a> Fields<'a> {
         found
     }
 
-    /// Returns one of a set of words that must be there.
+    /// Reads a required string that must be one of a set of words.
     pub fn required_choice<T: Copy>(&self, name: &'static str, choices: &Words<T>) -> Option<T> {
         self.record_words(name, true, choices);
         let value = self.required_value(name)?;
         self.choice_of(name, value, choices.choices)
     }
 
-    /// Returns one of a set of words, if it is there.
+    /// Reads an optional string that must be one of a set of words.
     pub fn optional_choice<T: Copy>(&self, name: &'static str, choices: &Words<T>) -> Option<T> {
         self.record_words(name, false, choices);
         let value = self.get(name)?;
         self.choice_of(name, value, choices.choices)
     }
 
-    /// Some of some words, each at most once and at least one, if there.
+    /// Reads an optional array of words of a set. The array must not be empty, and no word may occur twice.
     pub fn optional_choices<T: Copy + Ord>(&self, name: &'static str, choices: &Words<T>) -> Option<BTreeSet<T>> {
         if let Some(schema) = &self.schema {
             schema.words(choices.any());
@@ -438,20 +438,20 @@ impl<'a> Fields<'a> {
         read
     }
 
-    /// Returns a boolean that must be there.
+    /// Reads a required boolean.
     pub fn required_bool(&self, name: &'static str) -> Option<bool> {
         self.record(name, true, object_schema::boolean);
         self.required_value(name)?;
         self.optional_bool(name)
     }
 
-    /// Returns a field that must be there as it is. `schema` describes it.
+    /// Returns a required field of any type, unparsed. `schema` returns its JSON schema.
     pub fn required_json(&self, name: &'static str, schema: fn() -> serde_json::Value) -> Option<&'a Json> {
         self.record(name, true, schema);
         self.required_value(name)
     }
 
-    /// Returns an object if it is there: `Some(None)` if it is absent, `None` if it is wrong.
+    /// Reads an optional object. Returns `Some(None)` if it is absent, and `None` if it is invalid.
     pub fn optional_object<T>(
         &self,
         name: &'static str,
@@ -474,7 +474,7 @@ impl<'a> Fields<'a> {
         schema.object(name, required, &inner);
     }
 
-    /// An object that must be there.
+    /// Reads a required object.
     pub fn required_object<T>(&self, name: &'static str, read: impl FnOnce(&Fields<'a>) -> Option<T>) -> Option<T> {
         if self.schema.is_some() {
             self.record_object(name, true, read);
@@ -535,7 +535,7 @@ impl<'a> Fields<'a> {
         self.map_of(name, |text| Ok::<_, String>(text.to_owned()))
     }
 
-    /// Returns an object whose values are words of a set; empty when absent.
+    /// Reads an object whose values are words of a set; empty if absent.
     pub fn word_map<T: Copy>(&self, name: &'static str, choices: &Words<T>) -> Option<BTreeMap<String, T>> {
         if let Some(schema) = &self.schema {
             schema.words(choices.any());
@@ -544,7 +544,7 @@ impl<'a> Fields<'a> {
         self.map_of(name, |text| choices.find(text).ok_or_else(|| format!("must be one of {}", choices.spellings())))
     }
 
-    /// An object of strings that parse; empty when absent.
+    /// Reads an object of strings and parses each value; empty if absent.
     pub fn map_of<T, E: Display>(
         &self,
         name: &'static str,
@@ -572,7 +572,7 @@ impl<'a> Fields<'a> {
                 }
             }
         });
-        // All members are parsed before one invalid member decides, so that every error is recorded.
+        // Collected before the check for `None`, so that the errors of all members are recorded.
         let read: Vec<Option<(String, T)>> = read.collect();
         read.into_iter().collect()
     }

@@ -1,4 +1,4 @@
-//! What Branchyard's API adapters and pages share on actix-web.
+//! Building blocks on actix-web that Branchyard's API adapters and pages share.
 //!
 //! The binary builds one [`AppState`] and passes a clone to every worker. An adapter's `configure` does the rest:
 //!
@@ -109,7 +109,7 @@ pub use request_policy::{BodyTypes, Credentials, RequestPolicy};
 pub use results::Results;
 pub use routes::{Endpoint, Route, mount, tagged};
 pub use served_document::Served;
-/// The methods of an endpoint: each declares it once, for the router and for the document.
+/// Constructors of [`Endpoint`], one per HTTP method. Each declares an endpoint for both the router and the OpenAPI document.
 pub mod methods {
     pub use crate::routes::{delete, get, patch, post, put};
 }

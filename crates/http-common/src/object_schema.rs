@@ -1,4 +1,4 @@
-//! The JSON schema of an object, recorded from its reader: the reader is the only place that names the fields of a request.
+//! The JSON schema of an object, recorded from its reader. The reader is the only place that names the fields of a request.
 
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::field_text::{AnyWords, NO_NUL_PATTERN};
 use crate::fields::ReaderMode;
 
-/// What the next field adds to the schema of its type.
+/// Rules that the next field adds to the schema of its type.
 #[derive(Default)]
 pub(crate) struct Rules {
     doc: Option<&'static str>,
@@ -36,7 +36,7 @@ impl Rules {
     }
 }
 
-/// The fields that a reader asked for, in their order, and the components they refer to.
+/// The fields that a reader requested, in the order of the requests, and the components that the fields refer to.
 pub(crate) struct ObjectSchema {
     mode: ReaderMode,
     next: RefCell<Rules>,
@@ -58,21 +58,21 @@ impl ObjectSchema {
         }
     }
 
-    /// Changes what is known of the next field.
+    /// Changes the rules of the next field.
     pub(crate) fn next_field(&self, change: impl FnOnce(&mut Rules)) {
         change(&mut self.next.borrow_mut());
     }
 
-    /// Adds to the object itself.
+    /// Adds rules to the schema of the object itself.
     pub(crate) fn describe(&self, more: fn() -> Value) {
         if let Value::Object(more) = more() {
             self.about.borrow_mut().extend(more);
         }
     }
 
-    /// Records a field. A field that is asked for twice is recorded once.
+    /// Records a field. A field that is requested twice is recorded once.
     pub(crate) fn field(&self, name: &str, required: bool, schema: Value) {
-        // In a PATCH `null` is a value, elsewhere it is absence.
+        // In a PATCH, `null` is a value. Elsewhere, `null` means absent.
         let nullable = !required && self.mode != ReaderMode::Patch;
         self.insert(name, required, nullable, schema);
     }
@@ -91,7 +91,7 @@ impl ObjectSchema {
         if let Some(Value::Object(more)) = rules.more.map(|more| more()) {
             for (rule, value) in more {
                 match (value, schema.as_object_mut()) {
-                    // `null` takes a rule of the type away.
+                    // `null` removes a rule of the type.
                     (Value::Null, Some(schema)) => _ = schema.remove(&rule),
                     (value, _) => schema[rule] = value,
                 }
@@ -113,7 +113,7 @@ impl ObjectSchema {
         }
     }
 
-    /// Records a field that is an object, or an array of such objects, as its reader described it.
+    /// Records a field that is an object or an array of objects. `inner` is the recorded schema of one object.
     pub(crate) fn object(&self, name: &str, required: bool, inner: &Self) {
         let (component, is_array) = {
             let next = self.next.borrow();
@@ -130,7 +130,7 @@ impl ObjectSchema {
         self.field(name, required, if is_array { json!({"type": "array", "items": schema}) } else { schema });
     }
 
-    /// Records a set of words that a field refers to.
+    /// Records the component of a set of words that a field refers to.
     pub(crate) fn words(&self, words: AnyWords) {
         self.components.borrow_mut().push((words.name.to_owned(), words.schema()));
     }
@@ -155,7 +155,7 @@ impl ObjectSchema {
         schema
     }
 
-    /// Returns the components that the object refers to, with their schemas.
+    /// Returns the names and schemas of the components that the object refers to.
     pub(crate) fn components(&self) -> Vec<(String, Value)> {
         self.components.borrow().clone()
     }
@@ -172,7 +172,7 @@ fn or_null(mut schema: Value) -> Value {
     schema
 }
 
-/// `{"$ref": "#/components/schemas/{name}"}`
+/// Returns `{"$ref": "#/components/schemas/{name}"}`.
 pub(crate) fn reference(name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
 }

@@ -1,38 +1,38 @@
-//! JSON bodies of requests, each declared once: its name, its mode and its reader, which also describes it.
+//! Declarations of JSON request bodies: name, mode, and the reader that also produces the schema.
 
 use branchyard_problem_details::Problem;
 use serde_json::Value;
 
 use crate::fields::{self, Fields, ReaderMode};
 
-/// The JSON body of a request. The reader names every field before it decides anything, so that all errors are reported at once and the
-/// schema is complete.
+/// The JSON body of a request. The reader must request every field before it decides anything, so that all errors are reported
+/// at once and the schema is complete.
 pub struct RequestBody<T> {
     name: &'static str,
     mode: ReaderMode,
     read: fn(&Fields<'_>) -> Option<T>,
 }
 
-/// A body with no fields.
+/// A body without fields.
 pub const NO_FIELDS: RequestBody<()> = RequestBody::closed("", |_| Some(()));
 
 impl<T> RequestBody<T> {
-    /// A body in which unknown fields are refused and `null` is absence.
+    /// Declares a body in which unknown fields are refused and `null` means absent.
     pub const fn closed(name: &'static str, read: fn(&Fields<'_>) -> Option<T>) -> Self {
         Self { name, mode: ReaderMode::Closed, read }
     }
 
-    /// A body in which unknown fields are ignored and `null` is absence.
+    /// Declares a body in which unknown fields are ignored and `null` means absent.
     pub const fn open(name: &'static str, read: fn(&Fields<'_>) -> Option<T>) -> Self {
         Self { name, mode: ReaderMode::Open, read }
     }
 
-    /// A body of a PATCH: unknown fields are refused, `null` is a value, and there is at least one field.
+    /// Declares the body of a PATCH: unknown fields are refused, `null` is a value, and at least one field is required.
     pub const fn patch(name: &'static str, read: fn(&Fields<'_>) -> Option<T>) -> Self {
         Self { name, mode: ReaderMode::Patch, read }
     }
 
-    /// Name of its schema in the OpenAPI document.
+    /// Returns the name of the schema in the OpenAPI document.
     pub const fn name(&self) -> &'static str {
         self.name
     }
@@ -41,7 +41,7 @@ impl<T> RequestBody<T> {
         fields::read_body(body, self.mode, self.read)
     }
 
-    /// Returns the schema, and those of the components it refers to, by name.
+    /// Returns the schema and those of the components it refers to, each with its name. The schema of the body is the last one.
     pub fn schemas(&self) -> Vec<(String, Value)> {
         let described = Fields::describe(self.mode, self.read);
         let mut all = described.components();

@@ -1,4 +1,4 @@
-//! The context of a request: its caller, path, query, headers and body, and the means to run use cases for it.
+//! The context of a request: its caller, path, query, headers and body, and methods that run use cases for it.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ use branchyard_executor::CallerKey;
 use branchyard_executor::ConcurrencyPermit;
 use branchyard_executor::{Pool, PoolError};
 
-/// The recipient of a response, which decides whether secrets are shown.
+/// Whether a response includes secrets, which depends on its recipient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SecretsShown {
     /// The client of this request. Secrets are included.
@@ -292,7 +292,7 @@ impl RequestContext {
         }
     }
 
-    /// Returns the database of the path without looking it up.
+    /// Returns the database that the path names, without looking it up.
     pub fn sought(&self) -> DatabasePath {
         DatabasePath { caller: self.caller.clone(), owner: self.segment("owner"), name: self.segment("database") }
     }
@@ -496,15 +496,16 @@ impl RequestContext {
     /// Parses the JSON body. An absent body counts as an empty object.
     ///
     /// # Errors
-    /// 400 with everything that is wrong.
+    /// 400 with all validation errors.
     pub fn json<T>(&self, body: &RequestBody<T>) -> Result<T, HandlerError> {
         Ok(body.parse(&self.body)?)
     }
 
-    /// Parses a JSON body in which unknown fields are ignored, by a reader that depends on the request. Such a body is described elsewhere.
+    /// Parses a JSON body in which unknown fields are ignored, with a reader that depends on the request. The schema of such a
+    /// body has to be declared separately.
     ///
     /// # Errors
-    /// 400 with everything that is wrong.
+    /// 400 with all validation errors.
     pub fn open_body<T>(&self, read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, HandlerError> {
         Ok(read_open(&self.body, read)?)
     }
@@ -525,7 +526,7 @@ impl RequestContext {
         Ok(Query::read(self.request.query_string(), Repeats::First, read)?)
     }
 
-    /// Returns a string of the body, even if the rest of the body breaks the rules. For responses that repeat a value of the
+    /// Returns a string field of the body, even if the rest of the body is invalid. For responses that repeat a value of the
     /// request.
     pub fn sent_string(&self, field: &str) -> Option<String> {
         let Ok(Json::Object(members)) = serde_json::from_slice(&self.body) else { return None };
@@ -535,7 +536,7 @@ impl RequestContext {
         })
     }
 
-    /// Takes one of the caller's permits for concurrent SQL reads.
+    /// Acquires one of the caller's permits for concurrent SQL reads.
     ///
     /// # Errors
     /// 429 if all permits are in use.
@@ -547,8 +548,8 @@ impl RequestContext {
         })
     }
 
-    /// Keeps a permit until this request has a response with room to be sent. A response that waits for room occupies memory and
-    /// therefore counts as a running read.
+    /// Holds a permit until the response of this request has obtained the memory it needs to be sent. A response that waits for
+    /// memory already occupies some, and therefore counts as a running read.
     pub fn keep_slot(&self, slot: Option<ConcurrencyPermit>) {
         if let Some(slot) = slot {
             self.request.extensions_mut().insert(slot);

@@ -1,4 +1,4 @@
-//! Endpoints: each declares its route, its handler and what the document says of it.
+//! Endpoints of the APIs. An [`Endpoint`] declares a route, its handler and its description in the OpenAPI document.
 
 use actix_web::http::{Method, header};
 use actix_web::{FromRequest, Handler, HttpRequest, HttpResponse, Resource, Responder, Scope, guard, web};
@@ -9,7 +9,7 @@ use crate::body::AnonymousBodies;
 use crate::handler_error::HandlerError;
 use crate::request_body::RequestBody;
 
-/// A handler and what the document says of it: the one declaration of an endpoint.
+/// The single declaration of an endpoint: its handler and its description in the OpenAPI document.
 pub struct Endpoint {
     operation: Operation,
     methods: &'static [&'static str],
@@ -54,20 +54,20 @@ macro_rules! methods {
 }
 
 methods! {
-    /// Declares `GET` and `HEAD` of a path.
+    /// Declares the methods `GET` and `HEAD` of a path.
     get: web::route().guard(guard::Any(guard::Get()).or(guard::Head())), ["GET", "HEAD"];
-    /// Declares `POST` of a path.
+    /// Declares the method `POST` of a path.
     post: web::post(), ["POST"];
-    /// Declares `PUT` of a path.
+    /// Declares the method `PUT` of a path.
     put: web::put(), ["PUT"];
-    /// Declares `PATCH` of a path.
+    /// Declares the method `PATCH` of a path.
     patch: web::patch(), ["PATCH"];
-    /// Declares `DELETE` of a path.
+    /// Declares the method `DELETE` of a path.
     delete: web::delete(), ["DELETE"];
 }
 
 impl Endpoint {
-    /// Returns what the document says of it.
+    /// Returns the description of the endpoint in the OpenAPI document.
     pub fn operation(&self) -> &Operation {
         &self.operation
     }
@@ -77,19 +77,19 @@ impl Endpoint {
         self
     }
 
-    /// Says which credential it needs; without, one is required.
+    /// Sets which credential the endpoint needs. The default is [`Credential::Required`].
     #[must_use]
     pub fn credential(self, credential: Credential) -> Self {
         self.change(|operation| operation.credential = credential)
     }
 
-    /// Names the components of its query parameters.
+    /// Sets the query parameters, as names of parameter components of the document.
     #[must_use]
     pub fn query(self, names: &'static [&'static str]) -> Self {
         self.change(|operation| operation.query = names)
     }
 
-    /// Declares its JSON body.
+    /// Declares a required JSON body.
     #[must_use]
     pub fn json<T>(self, body: &RequestBody<T>) -> Self {
         self.json_body(body, true)
@@ -106,37 +106,37 @@ impl Endpoint {
         self.change(|operation| operation.body = json)
     }
 
-    /// Declares a body of bytes.
+    /// Declares a binary body.
     #[must_use]
     pub fn bytes(self) -> Self {
         self.change(|operation| operation.body = Body::Bytes)
     }
 
-    /// Declares status and data of its success.
+    /// Declares the status and the `data` of a successful response.
     #[must_use]
     pub fn sends(self, status: u16, data: Success) -> Self {
         self.change(|operation| (operation.status, operation.data) = (status, data))
     }
 
-    /// Declares its errors: letters of the contract's error sets, and statuses beyond them.
+    /// Declares the errors of the endpoint: letters of the contract's error sets, and HTTP statuses beyond those sets.
     #[must_use]
     pub fn fails(self, sets: &'static str, statuses: &'static [u16]) -> Self {
         self.change(|operation| (operation.error_sets, operation.errors) = (sets, statuses))
     }
 
-    /// Says what a client cannot guess, in Markdown.
+    /// Sets the description, in Markdown. It holds what a client cannot infer from the rest of the document.
     #[must_use]
     pub fn describe(self, text: &'static str) -> Self {
         self.change(|operation| operation.description = Some(text))
     }
 
-    /// Shows a request and its success.
+    /// Sets the example of a request and its successful response.
     #[must_use]
     pub fn example(self, example: fn() -> Example) -> Self {
         self.change(|operation| operation.example = Some(example))
     }
 
-    /// Sets what the path does with the bodies of callers without a credential.
+    /// Sets how the path treats request bodies of callers without a credential.
     #[must_use]
     pub fn anonymous_bodies(mut self, bodies: AnonymousBodies) -> Self {
         self.anonymous_bodies = Some(bodies);
@@ -144,13 +144,13 @@ impl Endpoint {
     }
 }
 
-/// Puts endpoints into a section of the document.
+/// Sets the tag (the section of the document) of all `endpoints`.
 pub fn tagged(tag: &'static str, endpoints: Vec<Endpoint>) -> Vec<Endpoint> {
     endpoints.into_iter().map(|endpoint| endpoint.change(|operation| operation.tag = tag)).collect()
 }
 
-/// Mounts endpoints in a scope whose path is `prefix`. Each path is one resource: `OPTIONS` and methods without a handler are answered by
-/// it.
+/// Mounts `endpoints` in `scope`, whose path is `prefix`. Each path becomes one resource, which responds to `OPTIONS` and to
+/// methods without a handler.
 pub fn mount(scope: Scope, prefix: &str, endpoints: Vec<Endpoint>) -> Scope {
     let mut paths: Vec<(&'static str, Vec<Endpoint>)> = Vec::new();
     for endpoint in endpoints {
@@ -173,13 +173,13 @@ pub fn mount(scope: Scope, prefix: &str, endpoints: Vec<Endpoint>) -> Scope {
     })
 }
 
-/// Paths that are compared come before those with a pattern. A segment that takes slashes would swallow what follows it, so the longer
-/// path comes first.
+/// Returns the sort key of a path: literal paths before paths with a pattern. Among paths with a segment that accepts slashes,
+/// longer paths come first, because such a segment would otherwise match the rest of a longer path.
 fn precedence(path: &str) -> (bool, Option<std::cmp::Reverse<usize>>) {
     (path.contains('{'), path.contains(":.+}").then_some(std::cmp::Reverse(path.len())))
 }
 
-/// One path with its methods. `GET` brings `HEAD`; `OPTIONS` and 405 come by themselves.
+/// One path with its methods. `GET` includes `HEAD`. `OPTIONS` and the status 405 need no declaration.
 pub struct Route {
     path: String,
     resource: Resource,
@@ -187,22 +187,22 @@ pub struct Route {
 }
 
 impl Route {
-    /// A path below the scope.
+    /// Creates a route without methods for a path relative to the scope.
     pub fn at(path: &str) -> Self {
         Self { path: path.to_owned(), resource: web::resource(path), methods: Vec::new() }
     }
 
-    /// Returns the path below the scope, as it was declared.
+    /// Returns the declared path, relative to the scope.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Returns the methods with a handler.
+    /// Returns the methods that have a handler.
     pub fn methods(&self) -> &[&'static str] {
         &self.methods
     }
 
-    /// Sets what the path does with the bodies of callers without a credential.
+    /// Sets how the path treats request bodies of callers without a credential.
     #[must_use]
     pub fn anonymous_bodies(mut self, bodies: AnonymousBodies) -> Self {
         self.resource = self.resource.app_data(bodies);
@@ -215,7 +215,7 @@ impl Route {
         self
     }
 
-    /// Returns the resource for actix.
+    /// Converts the route to an actix resource.
     pub fn into_resource(self) -> Resource {
         let allow = format!("{}, OPTIONS", self.methods.join(", "));
         self.resource.default_service(web::to(move |request: HttpRequest| {

@@ -1,4 +1,4 @@
-//! The OpenAPI document as it is served, made once.
+//! A cache for the serialized OpenAPI document of an API.
 
 use std::sync::OnceLock;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::api_response::etag_of;
 
-/// A document as it is served, made once.
+/// A document that is built on its first request and then served from memory.
 #[derive(Default)]
 pub struct Served(OnceLock<BuiltDocument>);
 
@@ -18,14 +18,15 @@ struct BuiltDocument {
 }
 
 impl Served {
-    /// Nothing yet.
+    /// Creates an empty cache.
     pub const fn new() -> Self {
         Self(OnceLock::new())
     }
 
-    /// `ETag` and text of the document for a server at `public_url`.
+    /// Returns the `ETag` and the text of the document for a server at `public_url`.
     pub fn get(&self, public_url: &str, document: impl Fn(&str) -> Value) -> (String, String) {
-        // The public address does not change while a server runs; those of a test may, so it is kept with the document.
+        // The public URL of a server does not change while it runs, but tests start several servers with different URLs in one
+        // process. The cached document therefore records its URL.
         let make = || {
             let text = document(public_url).to_string();
             BuiltDocument { public_url: public_url.to_owned(), etag: etag_of(&text), text }

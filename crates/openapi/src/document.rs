@@ -1,22 +1,22 @@
-//! The frame of a document.
+//! The top level of an OpenAPI document.
 
 use serde_json::{Map, Value, json};
 
 use crate::schemas::sorted;
 
-/// What differs between the documents of two API versions.
+/// The parts of an OpenAPI document that differ between API versions.
 pub struct OpenApi<'a> {
-    /// Name of the version.
+    /// Name of the API version.
     pub version: &'static str,
     /// Introduction, in Markdown.
     pub introduction: &'static str,
-    /// Origin of the server.
+    /// Origin of the server, the default of the `base_url` variable.
     pub public_url: &'a str,
-    /// The tag of each operation. Tags are listed in the order of their first operation.
+    /// The tag of each operation. The document lists each tag once, in the order of its first operation.
     pub tags: Vec<&'static str>,
-    /// Path to methods to operations.
+    /// The `paths` object: operations by path and method.
     pub paths: Map<String, Value>,
-    /// The components they refer to.
+    /// The components that the operations refer to.
     pub components: Value,
 }
 

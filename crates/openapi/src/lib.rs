@@ -1,5 +1,5 @@
-//! What the OpenAPI documents of all API versions share: the declaration of an operation, the frame of a document, and parts of
-//! schemas.
+//! Parts that the OpenAPI documents of all API versions share: the declaration of an operation, the top level of a document,
+//! and helpers for schemas.
 
 mod document;
 mod operation;
@@ -9,7 +9,7 @@ pub use document::OpenApi;
 pub use operation::{Body, Credential, Example, Operation, Success, list_of, one};
 pub use schemas::{Schemas, data_schema, drop_null, error_code, reference, sorted};
 
-/// Returns the names of the parameters in the template of a path, in order. `{name:.+}` is the parameter `name`.
+/// Returns the names of the parameters in a path template, in order. `{name:.+}` is the parameter `name`.
 pub fn path_parameters(path: &str) -> impl Iterator<Item = &str> {
     path.split('{').skip(1).filter_map(|part| part.split([':', '}']).next())
 }

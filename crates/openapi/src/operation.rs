@@ -1,24 +1,24 @@
-//! An operation as a document describes it.
+//! The description of an operation in a document.
 
 use serde_json::{Value, json};
 
 /// Which credential an operation needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Credential {
-    /// The credential is not looked at, and no quota counts the request.
+    /// The credential is ignored, and the request does not count against any quota.
     Ignored,
-    /// Public data needs no credential.
+    /// Public data is served without a credential.
     Optional,
-    /// Every request needs one.
+    /// Every request needs a credential.
     Required,
 }
 
-/// What is sent to an operation.
+/// The request body of an operation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Body {
-    /// Nothing.
+    /// No body.
     None,
-    /// JSON.
+    /// A JSON body.
     Json {
         /// Name of the schema.
         name: &'static str,
@@ -27,47 +27,47 @@ pub enum Body {
         /// The schema and those of the components it refers to, by name.
         schemas: Vec<(String, Value)>,
     },
-    /// A file.
+    /// A binary body.
     Bytes,
 }
 
-/// The `data` of a success.
+/// The body of a successful response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Success {
-    /// No success is declared, or it has no body.
+    /// The response has no body, or no successful response is declared.
     Nothing,
-    /// A JSON document outside the envelope.
+    /// A JSON document without the `data` envelope.
     Document,
-    /// A file.
+    /// A binary body.
     File,
-    /// An object with this schema.
+    /// An object with this schema, in the envelope.
     One(&'static str),
-    /// A list of objects with this schema.
+    /// A list of objects with this schema, in the envelope.
     List(&'static str),
 }
 
-/// A request and its success.
+/// An example of a request and its successful response.
 #[derive(Debug, Clone, Default)]
 pub struct Example {
-    /// The body of the request.
+    /// The body of the request, if it has one.
     pub request: Option<Value>,
-    /// The body of the success.
+    /// The body of the response, if it has one.
     pub success: Option<Value>,
 }
 
 impl Example {
-    /// An example of a success.
+    /// Creates an example of a response to a request without a body.
     pub fn of(success: Value) -> Self {
         Self { request: None, success: Some(success) }
     }
 
-    /// An example of a request and its success.
+    /// Creates an example of a request and its response.
     pub fn with(request: Value, success: Value) -> Self {
         Self { request: Some(request), success: Some(success) }
     }
 }
 
-/// Returns the envelope of one object.
+/// Returns `data` in the envelope of a single object.
 #[expect(clippy::needless_pass_by_value, reason = "examples are built in place")]
 pub fn one(data: Value) -> Value {
     json!({"data": data})
@@ -82,38 +82,38 @@ pub fn list_of(item: Value) -> Value {
 /// One method of one path.
 #[derive(Debug, Clone)]
 pub struct Operation {
-    /// The method, in lower case.
+    /// The method, in lowercase.
     pub method: &'static str,
-    /// The template of the path below the base of the API. `{name:.+}` takes slashes.
+    /// The path template relative to the base of the API. `{name:.+}` is a parameter that may contain slashes.
     pub path: &'static str,
-    /// The published name.
+    /// The `operationId`.
     pub id: &'static str,
-    /// One line.
+    /// The summary, on one line.
     pub summary: &'static str,
-    /// The section of the document.
+    /// The tag, which is the section of the document.
     pub tag: &'static str,
-    /// What a client cannot guess, in Markdown.
+    /// The description, in Markdown: what a client cannot infer from the rest of the document.
     pub description: Option<&'static str>,
-    /// Which credential it needs.
+    /// Which credential the operation needs.
     pub credential: Credential,
-    /// Names of components for its query parameters.
+    /// The query parameters, as names of parameter components.
     pub query: &'static [&'static str],
-    /// What is sent.
+    /// The request body.
     pub body: Body,
-    /// The status of a success.
+    /// The HTTP status of a successful response.
     pub status: u16,
-    /// What a success sends.
+    /// The body of a successful response.
     pub data: Success,
     /// Letters of the error sets of the API's contract.
     pub error_sets: &'static str,
-    /// Statuses of errors beyond those sets.
+    /// HTTP statuses of errors beyond those sets.
     pub errors: &'static [u16],
-    /// An example of a request and its success.
+    /// Builds the example of a request and its response.
     pub example: Option<fn() -> Example>,
 }
 
 impl Operation {
-    /// An operation without query and body, which needs a credential and answers 200 without data.
+    /// Creates an operation without query and body that needs a credential and responds with status 200 and no data.
     pub fn new(method: &'static str, path: &'static str, id: &'static str, summary: &'static str) -> Self {
         Self {
             method,
@@ -133,7 +133,7 @@ impl Operation {
         }
     }
 
-    /// Returns the method as requests write it.
+    /// Returns the method in uppercase, as in a request.
     pub fn http_method(&self) -> &'static str {
         match self.method {
             "get" => "GET",
@@ -144,12 +144,12 @@ impl Operation {
         }
     }
 
-    /// Returns the path as documents write it.
+    /// Returns the path template as in the document, without patterns.
     pub fn template(&self) -> String {
         self.path.replace(":.+}", "}")
     }
 
-    /// Returns the example.
+    /// Returns the example, empty if none is set.
     pub fn example(&self) -> Example {
         self.example.map(|example| example()).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Schemas of components.
+//! Schemas of the components of a document.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,13 @@ pub fn reference(kind: &str, name: &str) -> Value {
     json!({"$ref": format!("#/components/{kind}/{name}")})
 }
 
-/// The schemas of a document, collected by name.
+/// The schemas of a document, by name.
 #[derive(Default)]
 pub struct Schemas(Map<String, Value>);
 
 impl Schemas {
-    /// Adds a type with everything it refers to, each after `refine` has said what the type cannot.
+    /// Adds the schema of a type and the schemas it refers to. `refine` first adds to each schema the rules that the type
+    /// cannot express.
     pub fn add<T: ToSchema + PartialSchema>(&mut self, refine: &impl Fn(&str, &mut Value)) {
         let mut found: Vec<(String, RefOr<Schema>)> = vec![(T::name().into_owned(), T::schema())];
         T::schemas(&mut found);
@@ -35,7 +36,8 @@ impl Schemas {
         self.0.insert(name.to_owned(), schema);
     }
 
-    /// Adds the bodies of operations with everything they refer to, each after `refine`. A schema that is there already stays.
+    /// Adds the schemas of the bodies of operations and the schemas they refer to, each after `refine`. A schema that exists
+    /// already is kept.
     pub fn add_bodies<'a>(
         &mut self,
         operations: impl IntoIterator<Item = &'a Operation>,
@@ -53,13 +55,13 @@ impl Schemas {
         }
     }
 
-    /// Returns the schemas by name.
+    /// Converts the schemas to a JSON object, by name.
     pub fn into_value(self) -> Value {
         self.0.into()
     }
 }
 
-/// Returns the schema of a success, `None` if it has no JSON body.
+/// Returns the schema of a successful response; `None` if it has no JSON body.
 pub fn data_schema(data: Success) -> Option<Value> {
     Some(match data {
         Success::Nothing | Success::File => return None,
@@ -78,7 +80,7 @@ pub fn data_schema(data: Success) -> Option<Value> {
     })
 }
 
-/// Removes `null` from what a property may be.
+/// Removes `null` from the types of a property that has exactly one other type.
 pub fn drop_null(property: &mut Value) {
     let without_null = |key: &str, is_null: fn(&Value) -> bool| {
         let mut choices = property.get(key)?.as_array()?.clone();
@@ -92,13 +94,14 @@ pub fn drop_null(property: &mut Value) {
     }
 }
 
-/// Returns the schema of the codes of problems.
+/// Returns the schema of the codes of problem documents.
 pub fn error_code() -> Value {
     let names: Vec<&str> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
     json!({"type": "string", "enum": names, "description": "Open to additions: treat an unknown code by its status."})
 }
 
-/// Orders members by name, whether or not this build of `serde_json` keeps the order of insertion.
+/// Sorts the members of all objects by name. Without sorting, the order would depend on the features of `serde_json` in the
+/// build.
 pub fn sorted(value: Value) -> Value {
     match value {
         Value::Object(members) => {
