@@ -1,7 +1,7 @@
-//! API v2: translates between its wire contract and the domain, and does nothing else.
+//! API v2. The crate only translates between the wire contract of v2 and the domain.
 //!
-//! [`configure`] mounts everything below `/api/v2`; it needs `web::Data<branchyard_http_common::AppState>` in the application's
-//! data. [`openapi`] gives the OpenAPI document.
+//! [`configure`] mounts all routes below `/api/v2`. The application's data must hold
+//! `web::Data<branchyard_http_common::AppState>`. [`openapi`] returns the OpenAPI document.
 
 mod convert;
 mod handlers;
@@ -14,5 +14,5 @@ mod wire;
 pub use openapi::openapi;
 pub use routes::{configure, routes};
 
-/// Where the API is mounted.
+/// The path below which the API is mounted.
 pub const BASE: &str = "/api/v2";

@@ -1,12 +1,12 @@
-//! `Prefer: wait=<seconds>` (RFC 7240 §4.3): an answer that may be worth waiting for.
+//! `Prefer: wait=<seconds>` (RFC 7240 §4.3): how long a client is willing to wait for a response.
 
 use std::time::Duration;
 
-/// The longest anybody is kept waiting. Shorter than what proxies commonly allow, and than what a server that drains waits for.
+/// The longest wait. It is shorter than the timeouts of common proxies and than the drain time of a server that shuts down.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// How long a `Prefer` header asks to wait; the first of several preferences of the name counts, and what is none of a known form is as if it
-/// were not there (RFC 7240 §2).
+/// Returns the wait that a `Prefer` header asks for, capped at [`LONGEST`]. Only the first `wait` preference counts. A value
+/// that is not a number of seconds is ignored (RFC 7240 §2).
 pub(crate) fn wait(header: Option<&str>) -> Option<Duration> {
     let preferences = header?.split(',').map(|preference| preference.split(';').next().unwrap_or_default());
     let mut waits = preferences.filter_map(|preference| {
@@ -15,7 +15,7 @@ pub(crate) fn wait(header: Option<&str>) -> Option<Duration> {
     });
     let seconds = waits.next()?.trim_matches('"');
     let digits = !seconds.is_empty() && seconds.bytes().all(|byte| byte.is_ascii_digit());
-    // A number with more digits than fit is a long time, too.
+    // A number that overflows `u64` exceeds the cap, too.
     digits.then(|| seconds.parse().map_or(LONGEST, Duration::from_secs).min(LONGEST))
 }
 

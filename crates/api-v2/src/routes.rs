@@ -1,4 +1,4 @@
-//! The routes: the endpoints that each file of handlers declares.
+//! The routes: the endpoints that the handler modules declare.
 
 use actix_web::middleware::from_fn;
 use actix_web::{HttpResponse, Scope, web};
@@ -7,14 +7,15 @@ use branchyard_openapi::Operation;
 
 use crate::handlers;
 
-/// Where a database is.
+/// The path template of a database.
 const DATABASE: &str = "/databases/{owner}/{database}";
 
-/// Mounts the API. Needs `web::Data<AppState>` in the application's data.
+/// Mounts the API. The application's data must hold `web::Data<AppState>`.
 pub fn configure(config: &mut web::ServiceConfig) {
     let (of_database, others): (Vec<Endpoint>, Vec<Endpoint>) =
         handlers::endpoints().into_iter().partition(|endpoint| endpoint.operation().path.starts_with(DATABASE));
-    // A scope of its own: owner and name are matched once, not once for each route until one fits.
+    // Databases have their own scope, so that actix matches owner and name once per request instead of once per candidate
+    // route.
     let database = or_not_found(mount(web::scope(DATABASE), DATABASE, of_database));
     let all = mount(web::scope(crate::BASE).service(database), "", others);
     config.service(or_not_found(all).wrap(from_fn(layer)));
@@ -28,12 +29,12 @@ async fn no_route() -> Result<HttpResponse, HandlerError> {
     Err(HandlerError::not_found("no such route"))
 }
 
-/// Returns every operation of the API, in the order of the document.
+/// Returns all operations of the API, in the order of the OpenAPI document.
 pub(crate) fn operations() -> Vec<Operation> {
     handlers::endpoints().iter().map(|endpoint| endpoint.operation().clone()).collect()
 }
 
-/// Returns every route as a method and a path below [`crate::BASE`], for tests that go through all of them.
+/// Returns all routes as pairs of a method and a path below [`crate::BASE`], for tests that exercise every route.
 pub fn routes() -> Vec<(&'static str, String)> {
     operations().iter().map(|operation| (operation.http_method(), operation.template())).collect()
 }

@@ -1,4 +1,4 @@
-//! Whole results as NDJSON or CSV, row by row (v2 §6.5).
+//! Complete results streamed as NDJSON or CSV, row by row (v2 §6.5).
 
 use branchyard_domain::ports::{Column, RowSink, ValueRef};
 use branchyard_http_common::{
@@ -10,19 +10,19 @@ use std::ops::ControlFlow;
 use crate::convert::query_column;
 use crate::wire;
 
-/// How a result is written.
+/// The format of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StreamFormat {
-    /// One JSON document, limited.
+    /// One JSON document with a limited number of rows and bytes.
     Json,
-    /// `application/x-ndjson`
+    /// `application/x-ndjson`: a line with the columns, one line per row, and a line with the status.
     Ndjson,
-    /// `text/csv`
+    /// `text/csv`, with a header line.
     Csv,
 }
 
 impl StreamFormat {
-    /// What an `Accept` header asks for: the first type named that we know; JSON without one.
+    /// Returns the first supported media type of an `Accept` header, regardless of quality values; JSON if there is none.
     pub(crate) fn accepted(header: Option<&str>) -> Self {
         let types = header.unwrap_or_default().split(',');
         let mut known = types.filter_map(|part| match part.split(';').next()?.trim().to_ascii_lowercase().as_str() {
@@ -34,7 +34,7 @@ impl StreamFormat {
         known.next().unwrap_or(Self::Json)
     }
 
-    /// The media type.
+    /// Returns the media type.
     pub(crate) fn media_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
@@ -44,10 +44,11 @@ impl StreamFormat {
     }
 }
 
-/// How a streamed read ended: whether it lasts, or the text of the failure and its status.
+/// The end of a streamed read. `Ok(true)` marks a deterministic result, which may be cached. An error holds the status and
+/// message of the failure.
 pub(crate) type StreamEnd = Result<bool, (wire::QueryStatus, String)>;
 
-/// Writes rows to a download.
+/// A [`RowSink`] that writes rows to a download.
 pub(crate) struct StreamSink {
     format: StreamFormat,
     limit: Option<u64>,
@@ -76,7 +77,8 @@ impl StreamSink {
         Self { format, limit, columns: None, rows: 0, writer }
     }
 
-    /// The columns; the first row says what the columns hold that do not say so themselves.
+    /// Writes the columns, once. The storage classes of the first row stand in for the types of columns without a declared
+    /// type.
     fn write_head(&mut self, first: Option<&[ValueRef<'_>]>) {
         let Some(columns) = self.columns.take() else { return };
         let buffer = self.writer.buffer();
@@ -90,7 +92,7 @@ impl StreamSink {
         }
     }
 
-    /// Writes what stands at the end, and gives the writer back.
+    /// Writes the end of the result and returns the writer.
     pub(crate) fn finish(mut self, end: &StreamEnd) -> DownloadWriter<StreamEnd> {
         if end.is_ok() {
             self.write_head(None);

@@ -45,14 +45,14 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     )
 }
 
-/// `GET …/backups`
+/// Handles `GET …/backups`.
 pub(crate) async fn list_backups(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Observe>().await?;
     let backups = call.read(move |hub| hub.deployments().backups(&access)).await?;
     Ok(whole(&backups.iter().map(convert::backup).collect::<Vec<_>>()))
 }
 
-/// `POST …/backups`
+/// Handles `POST …/backups`.
 pub(crate) async fn create_backup(call: RequestContext, settings: Data<Settings>) -> HandlerResult {
     let access = call.deployment::<Manage>().await?;
     let key = call.key(access.who()).await?;
@@ -64,7 +64,7 @@ pub(crate) async fn create_backup(call: RequestContext, settings: Data<Settings>
     .await
 }
 
-/// `DELETE …/backups/{backup_id}`
+/// Handles `DELETE …/backups/{backup_id}`.
 pub(crate) async fn delete_backup(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Manage>().await?;
     let id = call.segment("backup_id");

@@ -44,7 +44,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     )
 }
 
-/// `GET …/collaborators`
+/// Handles `GET …/collaborators`.
 pub(crate) async fn list_collaborators(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Manage>().await?;
     let found = call.read(move |hub| hub.deployments().collaborators(&access)).await?;
@@ -56,7 +56,7 @@ const PUT_COLLABORATOR: RequestBody<DeploymentRole> = RequestBody::closed("PutCo
     fields.doc("`reader`, `reader_and_pulls`, `writer` or `admin`.").required_choice("role", &ROLES)
 });
 
-/// `PUT …/collaborators/{username}`
+/// Handles `PUT …/collaborators/{username}`.
 pub(crate) async fn put_collaborator(call: RequestContext) -> HandlerResult {
     let name = call.segment("username");
     // The role comes first: who may not see the collaborators is not told who is a user either.

@@ -36,14 +36,14 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 /// Characters of a value at most.
 const LONGEST: usize = 1_024;
 
-/// `GET …/config`
+/// Handles `GET …/config`.
 pub(crate) async fn get_config(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Observe>().await?;
     let views = call.read(move |hub| hub.deployments().settings(&access)).await?;
     Ok(ApiResponse::resource(200, &convert::config(&views)))
 }
 
-/// `PATCH …/config`
+/// Handles `PATCH …/config`.
 pub(crate) async fn update_config(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Manage>().await?;
     let changes = call.json(&UPDATE_CONFIG)?;

@@ -52,7 +52,7 @@ pub(crate) async fn none_of_them(call: RequestContext) -> Result<ApiResponse, Ha
     Err(HandlerError::not_found(format!("{} has no dolt credentials", access.deployment().locator)))
 }
 
-/// `POST …/dolt-credentials`
+/// Handles `POST …/dolt-credentials`.
 pub(crate) async fn create_credentials(call: RequestContext) -> HandlerResult {
     call.deployment::<Manage>().await?;
     Err(unsupported("dolt credentials"))

@@ -46,7 +46,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     )
 }
 
-/// `GET …/databases`
+/// Handles `GET …/databases`.
 pub(crate) async fn list_databases(call: RequestContext, settings: Data<Settings>) -> HandlerResult {
     let access = call.deployment::<Observe>().await?;
     let (view, served) = call
@@ -66,7 +66,7 @@ const ADD_DATABASE: RequestBody<(ServedName, Option<DeploymentSource>)> =
         Some((name?, from?))
     });
 
-/// `POST …/databases`
+/// Handles `POST …/databases`.
 pub(crate) async fn create_database(call: RequestContext, settings: Data<Settings>) -> HandlerResult {
     let access = call.deployment::<Manage>().await?;
     let key = call.key(access.who()).await?;
@@ -81,7 +81,7 @@ pub(crate) async fn create_database(call: RequestContext, settings: Data<Setting
     .await
 }
 
-/// `DELETE …/databases/{database}`
+/// Handles `DELETE …/databases/{database}`.
 pub(crate) async fn drop_database(call: RequestContext, settings: Data<Settings>) -> HandlerResult {
     let access = call.deployment::<Manage>().await?;
     let name = call.segment("database");

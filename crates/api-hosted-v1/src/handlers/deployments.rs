@@ -42,7 +42,7 @@ const VOLUME: std::ops::RangeInclusive<u64> = 1..=2_147_483_647;
 /// The longest range of a cost report.
 const COST_DAYS: i64 = 366;
 
-/// `GET /deployment-options`
+/// Handles `GET /deployment-options`.
 pub(crate) async fn get_options(call: RequestContext) -> HandlerResult {
     call.signed_in()?;
     let (cloud, zone, kind) = call.query(|query| {
@@ -58,7 +58,7 @@ pub(crate) async fn get_options(call: RequestContext) -> HandlerResult {
     Ok(ApiResponse::resource(200, &convert::options(&offered)))
 }
 
-/// `POST /deployments`
+/// Handles `POST /deployments`.
 pub(crate) async fn create_deployment(call: RequestContext, settings: Data<Settings>) -> HandlerResult {
     let user = call.signed_in()?;
     let key = call.key(&user).await?;
@@ -129,7 +129,7 @@ fn new_deployment(fields: &Fields<'_>) -> Option<NewDeployment> {
     })
 }
 
-/// `GET /deployments/{owner}`
+/// Handles `GET /deployments/{owner}`.
 pub(crate) async fn list_deployments(call: RequestContext) -> HandlerResult {
     let user = call.signed_in()?;
     let owner = call.segment("owner");
@@ -154,7 +154,7 @@ fn shown(view: &DeploymentView, settings: &Settings) -> ApiResponse {
     }
 }
 
-/// `GET …`
+/// Handles `GET …`.
 pub(crate) async fn get_deployment(call: RequestContext, settings: Data<Settings>) -> HandlerResult {
     let access = call.deployment::<Observe>().await?;
     let view = call.read(move |hub| hub.deployments().get(&access)).await?;
@@ -166,7 +166,7 @@ const UPDATE_DEPLOYMENT: RequestBody<bool> = RequestBody::closed("UpdateDeployme
     fields.required_bool("disable_automatic_dolt_updates")
 });
 
-/// `PATCH …`
+/// Handles `PATCH …`.
 pub(crate) async fn update_deployment(call: RequestContext, settings: Data<Settings>) -> HandlerResult {
     let access = call.deployment::<Manage>().await?;
     let keep = call.json(&UPDATE_DEPLOYMENT)?;
@@ -181,14 +181,14 @@ pub(crate) async fn update_deployment(call: RequestContext, settings: Data<Setti
     Ok(ApiResponse::resource(200, &convert::deployment(&view, &settings)))
 }
 
-/// `DELETE …`
+/// Handles `DELETE …`.
 pub(crate) async fn delete_deployment(call: RequestContext, settings: Data<Settings>) -> HandlerResult {
     let access = call.deployment::<Manage>().await?;
     let operation = call.write(move |hub| hub.deployments().delete(&access, None)).await?;
     Ok(accepted(&operation, &settings))
 }
 
-/// `POST …/disable`
+/// Handles `POST …/disable`.
 pub(crate) async fn disable_deployment(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Manage>().await?;
     let key = call.key(access.who()).await?;
@@ -210,7 +210,7 @@ const EXPOSE_SERVICE: RequestBody<(&'static str, bool)> = RequestBody::closed("E
     }
 });
 
-/// `PATCH …/expose`
+/// Handles `PATCH …/expose`.
 pub(crate) async fn expose_service(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Manage>().await?;
     let (service, requested) = call.json(&EXPOSE_SERVICE)?;
@@ -231,7 +231,7 @@ pub(crate) async fn expose_service(call: RequestContext) -> HandlerResult {
     Ok(ApiResponse::data(202, &state))
 }
 
-/// `GET …/cost`
+/// Handles `GET …/cost`.
 pub(crate) async fn get_cost(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Observe>().await?;
     let now = call.state.hub.now();
@@ -255,7 +255,7 @@ pub(super) fn check_range(query: &branchyard_http_common::Query<'_>, from: Times
     }
 }
 
-/// `GET …/database-version`
+/// Handles `GET …/database-version`.
 pub(crate) async fn get_versions(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Observe>().await?;
     let (current, available) = call.read(move |hub| hub.deployments().versions(&access)).await?;

@@ -70,14 +70,14 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     )
 }
 
-/// `GET …/instances`
+/// Handles `GET …/instances`.
 pub(crate) async fn list_instances(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Observe>().await?;
     let instances = call.read(move |hub| hub.deployments().instances(&access)).await?;
     Ok(whole(&instances.iter().map(convert::instance).collect::<Vec<_>>()))
 }
 
-/// `POST …/instances`
+/// Handles `POST …/instances`.
 pub(crate) async fn create_instance(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Manage>().await?;
     let key = call.key(access.who()).await?;
@@ -104,7 +104,7 @@ fn new_instance(fields: &Fields<'_>) -> Option<NewInstance> {
     Some(NewInstance { instance_type: instance_type?, volume_type: volume_type?, volume_gb: volume_gb?, backup })
 }
 
-/// `DELETE …/instances/{instance_id}`
+/// Handles `DELETE …/instances/{instance_id}`.
 pub(crate) async fn delete_instance(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Manage>().await?;
     let id = call.segment("instance_id");
@@ -113,7 +113,7 @@ pub(crate) async fn delete_instance(call: RequestContext) -> HandlerResult {
     Ok(ApiResponse::data(202, &state))
 }
 
-/// `POST …/instances/{instance_id}/reboot`
+/// Handles `POST …/instances/{instance_id}/reboot`.
 pub(crate) async fn reboot_instance(call: RequestContext, settings: Data<Settings>) -> HandlerResult {
     let access = call.deployment::<Manage>().await?;
     let key = call.key(access.who()).await?;

@@ -28,7 +28,7 @@ const MOST_LINES: u64 = 1_000;
 /// A position in a token: file and byte.
 type LogPosition = (u64, u64);
 
-/// `GET …/logs`
+/// Handles `GET …/logs`.
 pub(crate) async fn list_logs(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Observe>().await?;
     let (instance, lines, since, until, older, newer) = call.query(|query| {

@@ -27,13 +27,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 /// The longest window.
 const DAYS: i64 = 30;
 
-/// `GET …/metrics`
+/// Handles `GET …/metrics`.
 pub(crate) async fn list_metrics(call: RequestContext) -> HandlerResult {
     call.deployment::<Observe>().await?;
     Ok(whole(&Metric::ALL.iter().copied().map(convert::metric).collect::<Vec<_>>()))
 }
 
-/// `GET …/metrics/{metric}`
+/// Handles `GET …/metrics/{metric}`.
 pub(crate) async fn get_metric(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Observe>().await?;
     let metric = call.segment("metric");

@@ -52,7 +52,7 @@ const TYPES: &[(&str, Option<DeploymentOperationKind>)] = &[
     ("unknown", None),
 ];
 
-/// `GET …/operations`
+/// Handles `GET …/operations`.
 pub(crate) async fn list_operations(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Observe>().await?;
     let (page_request, state, kind, names) = call.query(|query| {
@@ -77,7 +77,7 @@ pub(crate) async fn list_operations(call: RequestContext) -> HandlerResult {
     page(&call.state, &page_request, &bound, found, convert::operation, key)
 }
 
-/// `GET /operations/{operation_id}`
+/// Handles `GET /operations/{operation_id}`.
 pub(crate) async fn get_operation(call: RequestContext) -> HandlerResult {
     let user = call.signed_in()?;
     let id = call.segment("operation_id");

@@ -86,7 +86,7 @@ pub(crate) async fn list_pulls(call: RequestContext) -> HandlerResult {
     Ok(whole(&Vec::<wire::Pull>::new()))
 }
 
-/// `POST …/pulls`
+/// Handles `POST …/pulls`.
 pub(crate) async fn create_pull(call: RequestContext) -> HandlerResult {
     call.deployment::<Observe>().await?;
     Err(unsupported("pulls inside a deployment"))

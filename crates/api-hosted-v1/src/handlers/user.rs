@@ -21,7 +21,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     )
 }
 
-/// `GET /user`
+/// Handles `GET /user`.
 pub(crate) async fn get_user(call: RequestContext) -> HandlerResult {
     let user = call.signed_in()?;
     Ok(ApiResponse::resource(200, &convert::user(&user)))
@@ -37,7 +37,7 @@ pub(super) fn start_of(day: NaiveDate) -> Timestamp {
     Timestamp::from_seconds(day.and_time(chrono::NaiveTime::MIN).and_utc().timestamp())
 }
 
-/// `GET /user/usage`
+/// Handles `GET /user/usage`.
 pub(crate) async fn get_usage(call: RequestContext) -> HandlerResult {
     let user = call.signed_in()?;
     let asked = call.query(|query| {

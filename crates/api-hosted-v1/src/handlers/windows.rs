@@ -67,7 +67,7 @@ const SERVICE_WINDOWS: RequestBody<()> = RequestBody::closed("UpdateServiceWindo
     Some(())
 });
 
-/// `PUT …/service-windows`
+/// Handles `PUT …/service-windows`.
 pub(crate) async fn put_windows(call: RequestContext) -> HandlerResult {
     call.deployment::<Manage>().await?;
     Err(unsupported("own service windows"))

@@ -53,7 +53,7 @@ impl From<&Collaborator> for wire::Collaborator {
     }
 }
 
-/// A token as it stands at `now`, without its secret.
+/// Converts a token, without its secret. `now` decides whether the token has expired.
 pub(crate) fn token(token: &Token, now: Timestamp) -> wire::Token {
     let Token { id, user_id: _, name, hash: _, created_at, expires_at, last_use } = token;
     let used_from = |LastUse { at: _, address, user_agent }: &LastUse| wire::TokenUse {

@@ -1,4 +1,4 @@
-//! Rows of changes, their cells as text (v2 §6.3).
+//! Conversion of changed rows, with cells as text (v2 §6.3).
 
 use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::ValueRef;
@@ -6,12 +6,13 @@ use branchyard_http_common::cell_text;
 
 use crate::wire;
 
-/// Bytes after which a cell of a diff, a conflict or a key is cut.
+/// Maximum size of a cell of a diff, a conflict or a key, in bytes. Longer cells are truncated.
 const CELL_MAX_BYTES: usize = 64 << 10;
-/// Bytes that the cells of one change or conflict may have together: escaped they are six times as many, and an answer has 16 MiB.
+/// Maximum total size of the cells of one change or conflict, in bytes. JSON escaping can enlarge a text sixfold, and a
+/// response is limited to 16 MiB.
 const CELLS_MAX_BYTES: usize = 2 << 20;
 
-/// The warning for text that is not UTF-8.
+/// The warning for text that is not valid UTF-8.
 pub(crate) const REPLACED: &str = "some text is not valid UTF-8; invalid bytes are shown as U+FFFD";
 
 fn borrowed(cell: &Cell) -> ValueRef<'_> {
@@ -24,12 +25,13 @@ fn borrowed(cell: &Cell) -> ValueRef<'_> {
     }
 }
 
-/// Bytes after which each of so many cells is cut.
+/// Returns the maximum size of each of `cells` cells that belong together, in bytes.
 pub(super) fn cell_max_bytes(cells: usize) -> usize {
     CELL_MAX_BYTES.min(CELLS_MAX_BYTES / cells.max(1))
 }
 
-/// A row as an object, its cells cut at `most` bytes. Columns whose cell had to be cut are added to `truncated`, once each.
+/// Converts a row to an object and truncates its cells to `most` bytes. Adds the columns of truncated cells to `truncated`,
+/// once each.
 pub(super) fn row(cells: &[(String, Cell)], most: usize, truncated: &mut Vec<String>) -> wire::Row {
     let cells = cells.iter().map(|(column, cell)| {
         let text = cell_text(borrowed(cell)).map(|text| {

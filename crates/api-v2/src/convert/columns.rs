@@ -2,7 +2,8 @@ use branchyard_domain::ports::Column;
 
 use crate::wire;
 
-/// A column of a result; `kind` is the storage class of its first value, for columns without a declared type.
+/// Converts a column of a result. `kind` is the storage class of the column's first value and stands in for a missing declared
+/// type.
 pub(crate) fn query_column(column: Column, kind: Option<&'static str>) -> wire::QueryColumn {
     let Column { name, declared_type, is_primary_key, source_table } = column;
     let declared = declared_type.filter(|text| !text.is_empty()).map(|text| text.to_uppercase());

@@ -21,10 +21,11 @@ impl From<&Commit> for wire::Commit {
     }
 }
 
-/// Bytes of the statements of all objects of a table: the longest definition, before and after, has room.
+/// Maximum total size of the statements of all objects of a table, in bytes. The longest definition fits twice: before and
+/// after.
 const STATEMENTS_MAX_BYTES: usize = 2 << 20;
 
-/// Objects that differ. Those for whose statements there is no room are listed without them.
+/// Converts the objects that differ. Objects beyond `STATEMENTS_MAX_BYTES` are listed without their statements.
 fn objects(changes: &[ObjectChange]) -> Vec<wire::ObjectDiff> {
     let mut room = STATEMENTS_MAX_BYTES;
     let shown = |change: &ObjectChange| {

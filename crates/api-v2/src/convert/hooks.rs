@@ -97,7 +97,7 @@ impl From<&HookView> for wire::Hook {
     }
 }
 
-/// A hook with its secret, which is shown once.
+/// Converts a hook and includes its secret, which is shown once.
 pub(crate) fn hook_with_secret(view: &HookView, secret: &HookSecret) -> wire::Hook {
     wire::Hook { secret: Some(secret.expose().to_owned()), ..view.into() }
 }

@@ -1,5 +1,5 @@
-//! From the domain to the wire. Structs are taken apart without `..`: a new field of the domain stops the build until someone
-//! decides whether v2 shows it.
+//! Conversions from domain types to wire types. Structs are destructured without `..`, so that a new field of the domain is a
+//! compile error until the conversion decides whether v2 shows the field.
 
 mod accounts;
 mod cells;

@@ -7,12 +7,12 @@ use branchyard_problem_details::ErrorCode;
 use super::database_ref;
 use crate::wire;
 
-/// Where to follow an operation.
+/// Converts an operation to the reference with which a client polls it.
 pub(crate) fn operation_ref(operation: &Operation, urls: &Urls) -> wire::OperationRef {
     wire::OperationRef { id: Urls::operation_id(operation), href: urls.operation(operation) }
 }
 
-/// An operation; `sees_result` says whether the caller sees the database it made.
+/// Converts an operation. `sees_result` is `true` if the caller can see the database that the operation created.
 pub(crate) fn operation(operation: &Operation, sees_result: bool) -> wire::Operation {
     let Operation {
         id: _,
@@ -54,7 +54,8 @@ pub(crate) fn operation(operation: &Operation, sees_result: bool) -> wire::Opera
 
 fn result(outcome: &Outcome, sees_result: bool) -> Option<wire::OperationResult> {
     let Outcome { commit, previous: _, rows_affected: _, pull, database } = outcome;
-    // Neither: its commit is not reachable any more.
+    // The database is hidden from the caller, or the result has neither database nor commit because its commit is no longer
+    // reachable.
     if (database.is_some() && !sees_result) || (database.is_none() && commit.is_none()) {
         return None;
     }

@@ -38,7 +38,7 @@ impl From<&User> for wire::User {
     }
 }
 
-/// Owner and name.
+/// Converts a locator to the owner and name of a database.
 pub(crate) fn database_ref(locator: &DatabaseLocator) -> wire::DatabaseRef {
     let DatabaseLocator { owner, name } = locator;
     wire::DatabaseRef { owner: owner.to_string(), name: name.to_string() }

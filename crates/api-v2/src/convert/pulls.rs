@@ -9,7 +9,7 @@ fn branch_ref(locator: &DatabaseLocator, branch: &RefName) -> wire::BranchRef {
     wire::BranchRef { database: database_ref(locator), branch_name: branch.to_string() }
 }
 
-/// A pull as lists show it.
+/// Converts a pull request to its form in lists.
 pub(crate) fn pull_summary(pull: &Pull) -> wire::PullSummary {
     let Pull {
         database_id: _,
@@ -43,7 +43,8 @@ pub(crate) fn pull_summary(pull: &Pull) -> wire::PullSummary {
     }
 }
 
-/// A pull of the database `base`, and the kinds of objects with code that it brings, where they are known.
+/// Converts a pull request of the database `base`. `brings` holds the kinds of objects with code that the pull request adds or
+/// changes, if known.
 pub(crate) fn pull(pull: &Pull, base: &DatabaseLocator, brings: Option<&[ObjectKind]>) -> wire::Pull {
     let mut shown = wire::Pull {
         summary: pull_summary(pull),
@@ -82,7 +83,7 @@ fn brought(kind: &ObjectKind) -> Option<wire::PullBrings> {
     }
 }
 
-/// A pull that was withdrawn; of a base that the caller does not see, its number and state only.
+/// Converts a withdrawn pull request. If the caller cannot see the base, only number and state are included.
 pub(crate) fn withdrawn(of: &Pull, base: &DatabaseLocator, sees_base: bool) -> wire::WithdrawnPull {
     let wire::Pull { summary, from_branch, to_branch, closed_at, .. } = pull(of, base, None);
     let wire::PullSummary { pull_number, title, description, state, created_at, updated_at, creator } = summary;

@@ -3,7 +3,7 @@ use branchyard_http_common::rfc3339;
 
 use crate::wire;
 
-/// A branch, the default one or another.
+/// Converts a branch.
 pub(crate) fn branch(branch: &Branch, is_default: bool) -> wire::Branch {
     let Branch { name, head, updated_at } = branch;
     wire::Branch {

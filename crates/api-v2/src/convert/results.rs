@@ -4,7 +4,7 @@ use serde_json::value::RawValue;
 use super::{REPLACED, query_column};
 use crate::wire;
 
-/// The result of a read that did not fail.
+/// Converts the rows of a successful read.
 pub(crate) fn finished(collected: CollectedRows) -> wire::QueryResult {
     let CollectedRows { columns, rows, cut, replaced } = collected;
     wire::QueryResult {
@@ -16,7 +16,7 @@ pub(crate) fn finished(collected: CollectedRows) -> wire::QueryResult {
     }
 }
 
-/// The result of a read that failed.
+/// Returns the result of a failed read.
 pub(crate) fn failed(status: wire::QueryStatus, message: String) -> wire::QueryResult {
     wire::QueryResult {
         columns: Vec::new(),

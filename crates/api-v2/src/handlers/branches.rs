@@ -51,7 +51,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     )
 }
 
-/// `GET …/branches`
+/// Handles `GET …/branches`.
 pub(crate) async fn list_branches(call: RequestContext) -> HandlerResult {
     let access = call.access::<Read>().await?;
     let page_request = call.query(|q| page_of(&call, q))?;
@@ -63,7 +63,7 @@ pub(crate) async fn list_branches(call: RequestContext) -> HandlerResult {
     page(&call.state, &page_request, &bound, found, shown, |branch| branch.name.to_string())
 }
 
-/// `POST …/branches`
+/// Handles `POST …/branches`.
 pub(crate) async fn create_branch(call: RequestContext) -> HandlerResult {
     let access = call.access::<Write>().await?;
     let key = call.key(access.who()).await?;
@@ -84,7 +84,7 @@ fn new_branch(fields: &Fields<'_>) -> Option<NewBranch> {
     Some(NewBranch { name: name?, from: from? })
 }
 
-/// `GET …/branches/{branch}`
+/// Handles `GET …/branches/{branch}`.
 pub(crate) async fn get_branch(call: RequestContext) -> HandlerResult {
     let name = call.segment("branch");
     let (access, branch) = call.access_to::<Read, _, _>(move |hub, access| hub.branches().get(access, &name)).await?;
@@ -92,12 +92,12 @@ pub(crate) async fn get_branch(call: RequestContext) -> HandlerResult {
     Ok(ApiResponse::resource(200, &convert::branch(&branch, is_default)))
 }
 
-/// `DELETE …/branches/{branch}`
+/// Handles `DELETE …/branches/{branch}`.
 pub(crate) async fn delete_branch(call: RequestContext) -> HandlerResult {
     let name = call.segment("branch");
     let (access, found) = call.access_to::<Write, _, _>(move |hub, access| hub.branches().get(access, &name)).await?;
     let if_match = call.if_match();
-    // The default branch is refused before it is compared, so what is compared and shown is another one.
+    // The use case refuses to delete the default branch before it calls `as_seen`, so the branch here is never the default one.
     let shown = |branch: &Branch| convert::branch(branch, false);
     let branch = call
         .write(move |hub| {

@@ -53,7 +53,7 @@ fn shown(collaborator: &Collaborator) -> wire::Collaborator {
     collaborator.into()
 }
 
-/// `GET …/collaborators`
+/// Handles `GET …/collaborators`.
 pub(crate) async fn list_collaborators(call: RequestContext) -> HandlerResult {
     let access = call.access::<Admin>().await?;
     let page_request = call.query(|q| page_of(&call, q))?;
@@ -67,10 +67,11 @@ pub(crate) async fn list_collaborators(call: RequestContext) -> HandlerResult {
 const PUT_COLLABORATOR: RequestBody<Role> =
     RequestBody::closed("PutCollaboratorRequest", |fields| fields.required_choice("role", &ROLES));
 
-/// `PUT …/collaborators/{username}`
+/// Handles `PUT …/collaborators/{username}`.
 pub(crate) async fn put_collaborator(call: RequestContext) -> HandlerResult {
     let name = call.segment("username");
-    // The role comes first: who may not see the collaborators is not told who is a user either.
+    // The role is checked first. Otherwise the response would reveal which user names exist to callers that may not see the
+    // collaborators.
     let access = call.access::<Admin>().await?;
     let user = call.read(move |hub| hub.people().user_named(&name)).await?;
     let role = call.json(&PUT_COLLABORATOR)?;
@@ -78,7 +79,7 @@ pub(crate) async fn put_collaborator(call: RequestContext) -> HandlerResult {
     Ok(ApiResponse::data(if added { 201 } else { 200 }, &shown(&collaborator)))
 }
 
-/// `DELETE …/collaborators/{username}`: whoever names themselves leaves, for all else it takes an administrator.
+/// Handles `DELETE …/collaborators/{username}`. Callers may remove themselves. Removing another user requires the admin role.
 pub(crate) async fn remove_collaborator(call: RequestContext) -> HandlerResult {
     let name = call.segment("username");
     let collaborator = if call.signed_in()?.name.as_str().eq_ignore_ascii_case(&name) {

@@ -35,7 +35,7 @@ delete("/databases/{owner}/{database}", "deleteDatabase", "Delete a database", d
 const VISIBILITIES: Words<Visibility> =
     Words { name: "Visibility", choices: &[("public", Visibility::Public), ("private", Visibility::Private)] };
 
-/// `GET /databases`
+/// Handles `GET /databases`.
 pub(crate) async fn list_databases(call: RequestContext) -> HandlerResult {
     let (page_request, owner, contains, visibility) = call.query(|q| {
         let page = page_of(&call, q);
@@ -58,7 +58,7 @@ pub(crate) async fn list_databases(call: RequestContext) -> HandlerResult {
     let owner = match owner.map(|text| OwnerName::parse(&text)) {
         None => None,
         Some(Ok(owner)) => Some(owner),
-        // A name that cannot exist owns nothing.
+        // An owner with an invalid name cannot exist, so the list is empty.
         Some(Err(_)) => return page(&call.state, &page_request, &bound, Vec::<DatabaseView>::new(), shown, key),
     };
     let (caller, fetch) = (call.caller.clone(), page_request.fetch());
@@ -80,7 +80,7 @@ fn key(view: &DatabaseView) -> (String, String) {
     (view.database.locator.owner.key(), view.database.locator.name.key())
 }
 
-/// `POST /databases`
+/// Handles `POST /databases`.
 pub(crate) async fn create_database(call: RequestContext) -> HandlerResult {
     let user = call.signed_in()?;
     let key = call.key(&user).await?;
@@ -105,14 +105,14 @@ fn new_database(fields: &Fields<'_>) -> Option<NewDatabase> {
     Some(NewDatabase { owner: owner?, name: name?, visibility: visibility?, description, default_branch })
 }
 
-/// `GET …`
+/// Handles `GET …`.
 pub(crate) async fn get_database(call: RequestContext) -> HandlerResult {
     let access = call.access::<Read>().await?;
     let view = call.read(move |hub| hub.databases().get(&access)).await?;
     Ok(ApiResponse::resource(200, &shown(&view)))
 }
 
-/// `PATCH …`
+/// Handles `PATCH …`.
 pub(crate) async fn update_database(call: RequestContext) -> HandlerResult {
     let access = call.access::<Admin>().await?;
     let edit = call.json(&UPDATE_DATABASE)?;
@@ -135,7 +135,7 @@ fn edit_database(fields: &Fields<'_>) -> Option<EditDatabase> {
     Some(EditDatabase { description, visibility, default_branch })
 }
 
-/// `DELETE …`
+/// Handles `DELETE …`.
 pub(crate) async fn delete_database(call: RequestContext) -> HandlerResult {
     let access = call.access::<Admin>().await?;
     let if_match = call.if_match();

@@ -44,12 +44,12 @@ post("/databases/{owner}/{database}/hooks/{hook_id}/deliveries/{delivery_id}/red
 const STATES: &[(&str, DeliveryState)] =
     &[("pending", DeliveryState::Pending), ("delivered", DeliveryState::Delivered), ("failed", DeliveryState::Failed)];
 
-/// The delivery a path names; what is no id names none.
+/// Parses the delivery id of a path. A text that is not an id is reported like an unknown delivery.
 fn delivery_of(text: &str) -> Result<DeliveryId, HookError> {
     DeliveryId::parse(text).map_err(|_| HookError::NoSuchDelivery)
 }
 
-/// `GET …/hooks/{hook_id}/deliveries`
+/// Handles `GET …/hooks/{hook_id}/deliveries`.
 pub(crate) async fn list_hook_deliveries(call: RequestContext) -> HandlerResult {
     let (access, hook) = named(&call).await?;
     let (page_request, state, status) = call.query(|q| {
@@ -65,7 +65,7 @@ pub(crate) async fn list_hook_deliveries(call: RequestContext) -> HandlerResult 
     page(&call.state, &page_request, &bound, found, shown, |delivery| delivery.id.to_string())
 }
 
-/// `GET …/hooks/{hook_id}/deliveries/{delivery_id}`
+/// Handles `GET …/hooks/{hook_id}/deliveries/{delivery_id}`.
 pub(crate) async fn get_hook_delivery(call: RequestContext) -> HandlerResult {
     let access = call.access::<Admin>().await?;
     let (hook, id) = (call.segment("hook_id"), call.segment("delivery_id"));
@@ -73,7 +73,7 @@ pub(crate) async fn get_hook_delivery(call: RequestContext) -> HandlerResult {
     Ok(ApiResponse::resource(200, &wire::Delivery::from(&details)))
 }
 
-/// `POST …/hooks/{hook_id}/deliveries/{delivery_id}/redeliver`
+/// Handles `POST …/hooks/{hook_id}/deliveries/{delivery_id}/redeliver`.
 pub(crate) async fn redeliver(call: RequestContext) -> HandlerResult {
     let access = call.access::<Admin>().await?;
     let (hook, id) = (call.segment("hook_id"), call.segment("delivery_id"));

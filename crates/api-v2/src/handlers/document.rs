@@ -19,7 +19,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     )
 }
 
-/// `GET /openapi.json`
+/// Handles `GET /openapi.json`.
 pub(crate) async fn get_openapi_document(call: RequestContext) -> HandlerResult {
     static SERVED: Served = Served::new();
     let (etag, text) = SERVED.get(&call.state.config.public_url, crate::openapi::document);

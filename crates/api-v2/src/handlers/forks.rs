@@ -34,7 +34,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     )
 }
 
-/// `GET …/forks`
+/// Handles `GET …/forks`.
 pub(crate) async fn list_forks(call: RequestContext) -> HandlerResult {
     let access = call.access::<Read>().await?;
     let page_request = call.query(|q| long_page_of(&call, q))?;
@@ -54,7 +54,7 @@ pub(crate) async fn list_forks(call: RequestContext) -> HandlerResult {
 const CREATE_FORK: RequestBody<String> =
     RequestBody::closed("CreateForkRequest", |fields| fields.schema(OwnerName::schema).required_string("owner"));
 
-/// `POST …/forks`
+/// Handles `POST …/forks`.
 pub(crate) async fn create_fork(call: RequestContext) -> HandlerResult {
     let access = call.access::<Participate>().await?;
     let key = call.key(access.who()).await?;

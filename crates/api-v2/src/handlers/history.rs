@@ -38,12 +38,12 @@ get("/databases/{owner}/{database}/schema", "listSchema", "Tables and views at a
 ])
 }
 
-/// A pinned commit of a page token.
+/// Parses a commit that a page token pins.
 pub(crate) fn pinned(text: &str) -> Result<CommitHash, HandlerError> {
     CommitHash::parse(text).map_err(|_| HandlerError::parameter("page_token", "is not a token of this list"))
 }
 
-/// `GET …/commits`
+/// Handles `GET …/commits`.
 pub(crate) async fn list_commits(call: RequestContext) -> HandlerResult {
     let access = call.access::<Read>().await?;
     let (page_request, name) = call.query(|q| {
@@ -72,7 +72,7 @@ pub(crate) async fn list_commits(call: RequestContext) -> HandlerResult {
     page(&call.state, &page_request, &bound, found, |entry| wire::Commit::from(&entry.commit), key)
 }
 
-/// `GET …/schema`
+/// Handles `GET …/schema`.
 pub(crate) async fn list_schema(call: RequestContext) -> HandlerResult {
     let access = call.access::<Read>().await?;
     let (page_request, name, table) = call.query(|q| {
@@ -107,7 +107,7 @@ pub(crate) async fn list_schema(call: RequestContext) -> HandlerResult {
     page(&call.state, &page_request, &bound, found, |table| wire::TableSchema::from(table), key)
 }
 
-/// The query of both lists of differences.
+/// The query parameters of the lists of changed rows and changed tables.
 struct DiffQuery {
     page: PageRequest,
     from: String,
@@ -134,7 +134,8 @@ impl DiffQuery {
         bound(&[list, &access.database().id.to_string(), &self.from, &self.to, table, merge_base])
     }
 
-    /// The two commits: pinned by the token, or what the refs name now.
+    /// Returns the two commits to compare: the pinned commits of the page token, or the commits that the refs currently resolve
+    /// to.
     fn ends<K>(
         &self,
         hub: &Hub,
@@ -157,7 +158,7 @@ impl DiffQuery {
     }
 }
 
-/// `GET …/diff`
+/// Handles `GET …/diff`.
 pub(crate) async fn list_diff(call: RequestContext) -> HandlerResult {
     let access = call.access::<Read>().await?;
     let query = diff_query(&call)?;
@@ -177,7 +178,7 @@ pub(crate) async fn list_diff(call: RequestContext) -> HandlerResult {
     page(&call.state, &page_request, &bound, found, |row| row.shown.clone(), key)
 }
 
-/// `GET …/diff/tables`
+/// Handles `GET …/diff/tables`.
 pub(crate) async fn list_diff_tables(call: RequestContext) -> HandlerResult {
     let access = call.access::<Read>().await?;
     let query = diff_query(&call)?;

@@ -52,18 +52,18 @@ const EVENTS: Words<HookEvent> = Words {
     ],
 };
 
-/// The rules of a hook's address, as a JSON schema.
+/// Returns the rules of a webhook's URL, as a JSON schema.
 fn address_schema() -> Value {
     let text = "`https`, or `http` where the operator opened a network; no user name, no fragment; kept in its normalized form.";
     json!({"minLength": 1, "maxLength": 2048, "format": "uri", "description": text})
 }
 
-/// The hook a path names; what is no id names none.
+/// Parses the hook id of a path. A text that is not an id is reported like an unknown hook.
 pub(super) fn hook_of(text: &str) -> Result<HookId, HookError> {
     HookId::parse(text).map_err(|_| HookError::NoSuchHook)
 }
 
-/// The hook of the path, which is looked up only for those who may see it.
+/// Returns the hook of the path. The hook is looked up only if the caller has the admin role.
 pub(super) async fn named(call: &RequestContext) -> Result<(DatabaseAccess<Admin>, HookId), HandlerError> {
     let access = call.access::<Admin>().await?;
     let id = call.segment("hook_id");
@@ -74,7 +74,7 @@ pub(super) async fn named(call: &RequestContext) -> Result<(DatabaseAccess<Admin
     .await
 }
 
-/// `GET …/hooks`
+/// Handles `GET …/hooks`.
 pub(crate) async fn list_hooks(call: RequestContext) -> HandlerResult {
     let access = call.access::<Admin>().await?;
     let page_request = call.query(|q| page_of(&call, q))?;
@@ -87,7 +87,7 @@ pub(crate) async fn list_hooks(call: RequestContext) -> HandlerResult {
     page(&call.state, &page_request, &bound, found, shown, |view| view.hook.id.to_string())
 }
 
-/// `POST …/hooks`
+/// Handles `POST …/hooks`.
 pub(crate) async fn create_hook(call: RequestContext) -> HandlerResult {
     let access = call.access::<Admin>().await?;
     let key = call.key(access.who()).await?;
@@ -100,8 +100,8 @@ pub(crate) async fn create_hook(call: RequestContext) -> HandlerResult {
     call.effect_once(key, move |hub, once| hub.hooks().create(&access, wanted, once), created).await
 }
 
-/// The secret is shown to the request that made it; what is saved for its repetitions does not hold it. The entity tag is that of the
-/// hook as it is read later.
+/// Renders a hook with a new secret. The response to this request includes the secret, but the response saved under its
+/// idempotency key does not. The entity tag is that of the hook without its secret, as later reads return it.
 fn with_secret(status: u16, made: &SecretHook, shown: SecretsShown) -> ApiResponse {
     let plain = wire::Hook::from(&made.view);
     let tag = etag_of(&plain);
@@ -123,7 +123,7 @@ fn new_hook(fields: &Fields<'_>) -> Option<(String, BTreeSet<HookEvent>, bool)> 
     Some((url?, events?, active))
 }
 
-/// `GET …/hooks/{hook_id}`
+/// Handles `GET …/hooks/{hook_id}`.
 pub(crate) async fn get_hook(call: RequestContext) -> HandlerResult {
     let access = call.access::<Admin>().await?;
     let id = call.segment("hook_id");
@@ -131,7 +131,7 @@ pub(crate) async fn get_hook(call: RequestContext) -> HandlerResult {
     Ok(ApiResponse::resource(200, &wire::Hook::from(&view)))
 }
 
-/// `PATCH …/hooks/{hook_id}`
+/// Handles `PATCH …/hooks/{hook_id}`.
 pub(crate) async fn update_hook(call: RequestContext) -> HandlerResult {
     let (access, id) = named(&call).await?;
     let (url, edit) = call.json(&UPDATE_HOOK)?;
@@ -152,7 +152,7 @@ pub(crate) async fn update_hook(call: RequestContext) -> HandlerResult {
 
 const UPDATE_HOOK: RequestBody<(Option<String>, EditHook)> = RequestBody::patch("UpdateHookRequest", edit_hook);
 
-/// The address, which is still to be checked, and the rest.
+/// Reads the changes. The URL is returned separately, because it still has to be checked against the egress policy.
 fn edit_hook(fields: &Fields<'_>) -> Option<(Option<String>, EditHook)> {
     let url = fields.schema(address_schema).optional_string("url");
     let events = fields.optional_choices("events", &EVENTS);
@@ -160,7 +160,7 @@ fn edit_hook(fields: &Fields<'_>) -> Option<(Option<String>, EditHook)> {
     Some((url, EditHook { url: None, events, active }))
 }
 
-/// `DELETE …/hooks/{hook_id}`
+/// Handles `DELETE …/hooks/{hook_id}`.
 pub(crate) async fn delete_hook(call: RequestContext) -> HandlerResult {
     let access = call.access::<Admin>().await?;
     let id = call.segment("hook_id");
@@ -174,7 +174,7 @@ pub(crate) async fn delete_hook(call: RequestContext) -> HandlerResult {
     Ok(ApiResponse::data(200, &wire::Hook::from(&view)))
 }
 
-/// `POST …/hooks/{hook_id}/ping`
+/// Handles `POST …/hooks/{hook_id}/ping`.
 pub(crate) async fn ping_hook(call: RequestContext) -> HandlerResult {
     let (access, id) = named(&call).await?;
     let key = call.key(access.who()).await?;
@@ -188,7 +188,7 @@ pub(crate) async fn ping_hook(call: RequestContext) -> HandlerResult {
     call.effect(key, move |hub, once| hub.hooks().ping(&access, id, once), queued).await
 }
 
-/// `POST …/hooks/{hook_id}/rotate-secret`
+/// Handles `POST …/hooks/{hook_id}/rotate-secret`.
 pub(crate) async fn rotate_hook_secret(call: RequestContext) -> HandlerResult {
     let (access, id) = named(&call).await?;
     let key = call.key(access.who()).await?;

@@ -73,7 +73,7 @@ const MODES: Words<ImportMode> = Words {
     ],
 };
 
-/// How the contents of a session are called.
+/// Prefix of the `contents_key` of an upload session. The id of the session follows.
 const CONTENTS: &str = "imports/";
 
 const CREATE_IMPORT_UPLOAD: RequestBody<NewUpload> = RequestBody::closed("CreateImportUploadRequest", |fields| {
@@ -87,7 +87,7 @@ const CREATE_IMPORT_UPLOAD: RequestBody<NewUpload> = RequestBody::closed("Create
     Some(NewUpload { content_length: content_length?, num_parts: num_parts?, file_type: file_type? })
 });
 
-/// `POST …/imports/uploads`
+/// Handles `POST …/imports/uploads`.
 pub(crate) async fn create_import_upload(call: RequestContext) -> HandlerResult {
     let access = call.access::<Write>().await?;
     let key = call.key(access.who()).await?;
@@ -113,7 +113,7 @@ fn session(opened: &OpenedUpload, state: &AppState, urls: &Urls) -> wire::Import
     }
 }
 
-/// `PUT /uploads/{upload_id}/{part_number}`: the address is the credential; `Authorization` is not looked at.
+/// Handles `PUT /uploads/{upload_id}/{part_number}`. The signed URL is the credential. `Authorization` is ignored.
 pub(crate) async fn put_part(
     state: web::Data<AppState>,
     request: HttpRequest,
@@ -148,7 +148,7 @@ fn content_md5(request: &HttpRequest) -> Result<Option<[u8; 16]>, HandlerError> 
     digest.map(Some).ok_or_else(|| HandlerError::parameter("Content-MD5", "must be 16 bytes in base64"))
 }
 
-/// `POST …/imports`
+/// Handles `POST …/imports`.
 pub(crate) async fn create_import(call: RequestContext) -> HandlerResult {
     let access = call.access::<Write>().await?;
     let key = call.key(access.who()).await?;
@@ -161,7 +161,8 @@ pub(crate) async fn create_import(call: RequestContext) -> HandlerResult {
 const CREATE_IMPORT: RequestBody<NewImport> = RequestBody::closed("CreateImportRequest", new_import);
 
 fn new_import(fields: &Fields<'_>) -> Option<NewImport> {
-    // The published order; errors are reported in the order of reading.
+    // Lists the required fields in the published order, which differs from the order in which fields are read and errors are
+    // reported.
     fields.describe_object(|| {
         json!({"required": [
             "branch_name", "table_name", "file_name", "file_size", "file_type", "import_operation", "token", "contents_key",

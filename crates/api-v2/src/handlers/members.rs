@@ -56,7 +56,7 @@ fn shown(member: &Member) -> wire::Member {
     member.into()
 }
 
-/// `GET /organizations/{organization}/members`
+/// Handles `GET /organizations/{organization}/members`.
 pub(crate) async fn list_organization_members(call: RequestContext) -> HandlerResult {
     let access = call.organization::<Belong>().await?;
     let page_request = call.query(|q| page_of(&call, q))?;
@@ -70,7 +70,7 @@ pub(crate) async fn list_organization_members(call: RequestContext) -> HandlerRe
 const PUT_ORGANIZATION_MEMBER: RequestBody<MemberRole> =
     RequestBody::closed("PutOrganizationMemberRequest", |fields| fields.required_choice("role", &MEMBER_ROLES));
 
-/// `PUT /organizations/{organization}/members/{username}`
+/// Handles `PUT /organizations/{organization}/members/{username}`.
 pub(crate) async fn put_organization_member(call: RequestContext) -> HandlerResult {
     let name = call.segment("username");
     let (access, user) = call.organization_to::<Own, _, _>(move |hub, _| hub.people().user_named(&name)).await?;
@@ -79,7 +79,8 @@ pub(crate) async fn put_organization_member(call: RequestContext) -> HandlerResu
     Ok(ApiResponse::data(if added { 201 } else { 200 }, &shown(&member)))
 }
 
-/// `DELETE /organizations/{organization}/members/{username}`: whoever names themselves leaves, for all else it takes an owner.
+/// Handles `DELETE /organizations/{organization}/members/{username}`. Members may remove themselves. Removing another member
+/// requires the owner role.
 pub(crate) async fn remove_organization_member(call: RequestContext) -> HandlerResult {
     let name = call.segment("username");
     let member = if call.signed_in()?.name.as_str().eq_ignore_ascii_case(&name) {

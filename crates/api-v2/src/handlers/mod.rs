@@ -1,4 +1,5 @@
-//! One handler per operation, named by its operation id: unpack, call one use case, wrap.
+//! The handlers, one per operation and named by its operation id. A handler reads the request, calls one use case and renders
+//! the response.
 
 pub(crate) mod branches;
 pub(crate) mod collaborators;
@@ -62,35 +63,35 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     .collect()
 }
 
-/// How a handler ends.
+/// The result of a handler.
 pub(crate) type HandlerResult = Result<ApiResponse, HandlerError>;
 
 /// The roles on a database.
 pub(crate) const ROLES: Words<Role> =
     Words { name: "Role", choices: &[("read", Role::Read), ("write", Role::Write), ("admin", Role::Admin)] };
 
-/// Whether a resource still is as `If-Match` wants it.
+/// Returns `true` if the entity tag of `shown` matches `If-Match`, or if the request has no `If-Match`.
 pub(crate) fn unchanged(if_match: Option<&IfMatch>, shown: &impl Serialize) -> bool {
     if_match.is_none_or(|tags| tags.matches(&etag_of(shown)))
 }
 
-/// The addresses of this API.
+/// Returns the URLs of this API.
 pub(crate) fn urls(state: &AppState) -> Urls {
     Urls::new(&state.config.public_url, crate::BASE)
 }
 
-/// 202 for accepted work.
+/// Returns the 202 response for a queued operation.
 pub(crate) fn accepted(operation: &Operation, urls: &Urls) -> ApiResponse {
     let shown = convert::operation_ref(operation, urls);
     ApiResponse::data(202, &shown).at(shown.href).retry_after(1)
 }
 
-/// The page of an ordinary list.
+/// Reads the page parameters of a list with the default page sizes.
 pub(crate) fn page_of(call: &RequestContext, query: &Query<'_>) -> Option<PageRequest> {
     query.page(call.state.config.default_page_size, call.state.config.max_page_size)
 }
 
-/// The page of a list whose published clients read one page only.
+/// Reads the page parameters of a list whose published clients only read one page. Its page size is therefore larger.
 pub(crate) fn long_page_of(call: &RequestContext, query: &Query<'_>) -> Option<PageRequest> {
     query.page(call.state.config.long_page_size, call.state.config.long_page_size)
 }
@@ -121,7 +122,7 @@ pub(crate) fn revision(from: &Fields<'_>) -> Option<Revision> {
     }
 }
 
-/// 413 for a text above its limit.
+/// Returns a 413 for a text field longer than `limit` bytes.
 pub(crate) fn too_large(field: &str, limit: usize) -> HandlerError {
     let text = format!("has more than {limit} bytes");
     let problem = Problem::new(ErrorCode::PayloadTooLarge, format!("{field} {text}"));

@@ -33,7 +33,8 @@ post("/operations/{operation_id:.+}/cancel", "cancelOperation", "Cancel a queued
 ])
 }
 
-/// How often somebody who waits looks for the end of an operation that another server runs.
+/// Polling interval of a waiting request. Only the server that runs an operation is notified of its end, so a request on
+/// another server has to poll.
 const LOOK: Duration = Duration::from_secs(1);
 
 const STATES: &[(&str, OperationState)] = &[
@@ -52,7 +53,7 @@ const KINDS: &[(&str, &[OperationKind])] = &[
     ("dolt_ci", &[]),
 ];
 
-/// `GET …/operations`
+/// Handles `GET …/operations`.
 pub(crate) async fn list_operations(call: RequestContext) -> HandlerResult {
     let access = call.access::<Read>().await?;
     let (page_request, state, kinds, filters) = call.query(|q| {
@@ -81,7 +82,7 @@ pub(crate) async fn list_operations(call: RequestContext) -> HandlerResult {
     page(&call.state, &page_request, &bound, found, shown, |(operation, _)| operation.id.to_string())
 }
 
-/// An operation as a path names it.
+/// An operation as named by a path: its id, and its database if the path includes one.
 struct OperationPath {
     id: OperationId,
     database: Option<(String, String)>,
@@ -96,7 +97,7 @@ impl OperationPath {
     }
 }
 
-/// The four spellings of an operation id (v2 §4.1), percent-decoded once.
+/// Parses the four spellings of an operation id (v2 §4.1). The encoded part of an absolute URL is percent-decoded once.
 fn named(text: &str, root: &str) -> Option<OperationPath> {
     let text = match text.strip_prefix(root).and_then(|rest| rest.strip_prefix("/operations/")) {
         Some(rest) => percent_encoding::percent_decode_str(rest).decode_utf8().ok()?.into_owned(),
@@ -122,7 +123,7 @@ fn answer(operation: &Operation, sees: bool) -> ApiResponse {
     if operation.settled() { answer } else { answer.retry_after(1) }
 }
 
-/// `GET /operations/{operation_id}`
+/// Handles `GET /operations/{operation_id}`.
 pub(crate) async fn get_operation(call: RequestContext) -> HandlerResult {
     call.signed_in()?;
     let named = Arc::new(named_by(&call)?);
@@ -132,7 +133,7 @@ pub(crate) async fn get_operation(call: RequestContext) -> HandlerResult {
         let (tell, told) = oneshot::channel();
         let watch = until.map(|_| {
             call.state.hub.operations().watch(named.id, move |ended| {
-                // It fails when who waited has gone away.
+                // Sending fails if the waiting request was dropped.
                 let _ = tell.send(ended.clone());
             })
         });
@@ -141,7 +142,7 @@ pub(crate) async fn get_operation(call: RequestContext) -> HandlerResult {
         if operation.settled() || left.is_zero() || call.state.draining.load(Ordering::Relaxed) {
             return Ok(answer(&operation, sees));
         }
-        // Its end, or time to look anew: another server may end it, and this one may be about to.
+        // Waits for the notification or the next poll. Polling is needed because another server may be running the operation.
         let told = timeout(left.min(LOOK), told).await;
         drop(watch);
         if let Ok(Ok(ended)) = told
@@ -152,7 +153,8 @@ pub(crate) async fn get_operation(call: RequestContext) -> HandlerResult {
     }
 }
 
-/// Whether the caller may see all of it whatever has changed meanwhile: they asked for it, and it made no database, which could be hidden from them.
+/// Returns `true` if the caller may see the complete result without another access check: the caller created the operation, and
+/// the operation created no database, which could have become hidden from the caller in the meantime.
 fn is_theirs(operation: &Operation, call: &RequestContext) -> bool {
     let made_none = !matches!(&operation.status, OperationStatus::Succeeded(outcome) if outcome.database.is_some());
     made_none && call.caller.user().is_some_and(|user| user.id == operation.created_by)
@@ -171,13 +173,13 @@ async fn look(call: &RequestContext, named: &Arc<OperationPath>) -> Result<(Oper
     .await
 }
 
-/// `POST /operations/{operation_id}/cancel`
+/// Handles `POST /operations/{operation_id}/cancel`.
 pub(crate) async fn cancel_operation(call: RequestContext) -> HandlerResult {
     let user = call.signed_in()?;
     let named = named_by(&call)?;
     let (caller, asker, id) = (call.caller.clone(), Arc::clone(&user), named.id);
     call.read(move |hub| -> Result<_, OperationError> {
-        // Another database's name in the path is no operation at all, whoever asks.
+        // A path that names another database is not found, regardless of the caller's role.
         if !named.is(&hub.operations().get(&caller, named.id)?) {
             return Err(OperationError::NoSuchOperation);
         }

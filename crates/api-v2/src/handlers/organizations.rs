@@ -76,7 +76,7 @@ fn shown(view: &OrganizationView) -> wire::Organization {
     view.into()
 }
 
-/// `GET /user/organizations`
+/// Handles `GET /user/organizations`.
 pub(crate) async fn list_user_organizations(call: RequestContext) -> HandlerResult {
     let user = call.signed_in()?;
     let page_request = call.query(|q| page_of(&call, q))?;
@@ -87,7 +87,7 @@ pub(crate) async fn list_user_organizations(call: RequestContext) -> HandlerResu
     page(&call.state, &page_request, &bound, found, shown, |view| view.organization.name.key())
 }
 
-/// `POST /organizations`
+/// Handles `POST /organizations`.
 pub(crate) async fn create_organization(call: RequestContext) -> HandlerResult {
     let user = call.signed_in()?;
     let key = call.key(&user).await?;
@@ -112,13 +112,13 @@ fn new_organization(fields: &Fields<'_>) -> Option<NewOrganization> {
     Some(NewOrganization { name: name?, display_name, description, base_role })
 }
 
-/// `GET /organizations/{organization}`
+/// Handles `GET /organizations/{organization}`.
 pub(crate) async fn get_organization(call: RequestContext) -> HandlerResult {
     let access = call.organization::<Visit>().await?;
     Ok(ApiResponse::resource(200, &shown(&call.state.hub.organizations().get(&access))))
 }
 
-/// `PATCH /organizations/{organization}`
+/// Handles `PATCH /organizations/{organization}`.
 pub(crate) async fn update_organization(call: RequestContext) -> HandlerResult {
     let access = call.organization::<Own>().await?;
     let edit = call.json(&UPDATE_ORGANIZATION)?;
@@ -142,7 +142,7 @@ fn edit_organization(fields: &Fields<'_>) -> Option<EditOrganization> {
     Some(EditOrganization { display_name, description, base_role })
 }
 
-/// `DELETE /organizations/{organization}`
+/// Handles `DELETE /organizations/{organization}`.
 pub(crate) async fn delete_organization(call: RequestContext) -> HandlerResult {
     let access = call.organization::<Own>().await?;
     let if_match = call.if_match();

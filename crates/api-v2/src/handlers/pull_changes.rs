@@ -77,7 +77,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     )
 }
 
-/// A list of something a pull does.
+/// A list request for the rows, tables or conflicts of a pull request.
 struct List {
     access: DatabaseAccess<Read>,
     pull: Pull,
@@ -101,7 +101,8 @@ async fn list(call: &RequestContext, name: &str) -> Result<List, HandlerError> {
 }
 
 impl List {
-    /// Whether pages that were begun may go on: what was hidden meanwhile is shown no more.
+    /// Checks that the next page may still be shown, and returns `true`. The changes of a pull request that is not merged may
+    /// have become hidden since the first page.
     fn is_shown(&self) -> Result<bool, ApiError> {
         if !matches!(self.pull.state, PullState::Merged { .. }) {
             self.pull.shown().map_err(PullError::from)?;
@@ -109,7 +110,7 @@ impl List {
         Ok(true)
     }
 
-    /// From the merge base to the head of the source; pinned by the token.
+    /// Returns the merge base and the head of the source, as pinned by the page token. The first page resolves both.
     fn ends<K>(&self, hub: &Hub, start: Option<&DiffKey<K>>) -> Result<(CommitHash, CommitHash), ApiError> {
         if let Some(start) = start
             && self.is_shown()?
@@ -122,7 +123,7 @@ impl List {
     }
 }
 
-/// `GET …/pulls/{pull_number}/diff`
+/// Handles `GET …/pulls/{pull_number}/diff`.
 pub(crate) async fn list_pull_diff(call: RequestContext) -> HandlerResult {
     let list = list(&call, "pull diff").await?;
     let start: Option<DiffKey<RowKey>> = call.page_key(&list.page, &list.bound)?;
@@ -140,7 +141,7 @@ pub(crate) async fn list_pull_diff(call: RequestContext) -> HandlerResult {
     page(&call.state, &page_request, &bound, found, |row| row.shown.clone(), key)
 }
 
-/// `GET …/pulls/{pull_number}/diff/tables`
+/// Handles `GET …/pulls/{pull_number}/diff/tables`.
 pub(crate) async fn list_pull_diff_tables(call: RequestContext) -> HandlerResult {
     let list = list(&call, "pull diff/tables").await?;
     let start: Option<DiffKey<String>> = call.page_key(&list.page, &list.bound)?;
@@ -157,7 +158,7 @@ pub(crate) async fn list_pull_diff_tables(call: RequestContext) -> HandlerResult
     page(&call.state, &page_request, &bound, found, |change| wire::TableDiff::from(change), key)
 }
 
-/// The commits of a trial merge, pinned for all pages, and how many conflicts were shown.
+/// The page key of conflicts: the commits of the trial merge, which all pages share, and the number of conflicts already shown.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct ConflictKey {
     base: String,
@@ -173,7 +174,7 @@ impl ConflictKey {
     }
 }
 
-/// `GET …/pulls/{pull_number}/conflicts`
+/// Handles `GET …/pulls/{pull_number}/conflicts`.
 pub(crate) async fn list_pull_conflicts(call: RequestContext) -> HandlerResult {
     let list = list(&call, "conflicts").await?;
     let start: Option<ConflictKey> = call.page_key(&list.page, &list.bound)?;

@@ -59,7 +59,7 @@ post("/databases/{owner}/{database}/pulls/{pull_number}/merge", "mergePull", "Me
 ])
 }
 
-/// The number in the path, for use once the database is known to be visible.
+/// Parses the pull request number of a path. Callers first check that the database is visible, because that 404 precedes this 400.
 pub(crate) fn number_of(text: &str) -> Result<PullNumber, Problem> {
     PullNumber::parse(text).map_err(|_| {
         let text = "must match ^[1-9][0-9]*$";
@@ -68,7 +68,7 @@ pub(crate) fn number_of(text: &str) -> Result<PullNumber, Problem> {
     })
 }
 
-/// `GET …/pulls`
+/// Handles `GET …/pulls`.
 pub(crate) async fn list_pulls(call: RequestContext) -> HandlerResult {
     const STATES: &[(&str, PullStanding)] =
         &[("open", PullStanding::Open), ("closed", PullStanding::Closed), ("merged", PullStanding::Merged)];
@@ -86,13 +86,13 @@ pub(crate) async fn list_pulls(call: RequestContext) -> HandlerResult {
     page(&call.state, &page_request, &bound, found, convert::pull_summary, |pull| pull.number.get())
 }
 
-/// `POST …/pulls`
+/// Handles `POST …/pulls`.
 pub(crate) async fn create_pull(call: RequestContext) -> HandlerResult {
     let access = call.access::<Participate>().await?;
     let key = call.key(access.who()).await?;
     let wanted = call.json(&CREATE_PULL)?;
     let (urls, locator) = (urls(&call.state), access.database().locator.clone());
-    // Told before the transaction: the answer that is kept for its key is rendered within it.
+    // Computed before the transaction, because the response saved under the idempotency key is rendered inside the transaction.
     let brings = Arc::new(OnceLock::new());
     let told = Arc::clone(&brings);
     let created = move |pull: &Pull| {
@@ -132,7 +132,7 @@ fn branch_ref(fields: &Fields<'_>) -> Option<((String, String), String)> {
     Some((database?, branch?))
 }
 
-/// `GET …/pulls/{pull_number}`
+/// Handles `GET …/pulls/{pull_number}`.
 pub(crate) async fn get_pull(call: RequestContext) -> HandlerResult {
     let number = call.segment("pull_number");
     let (access, (pull, brings)) = call
@@ -145,7 +145,7 @@ pub(crate) async fn get_pull(call: RequestContext) -> HandlerResult {
     Ok(ApiResponse::resource(200, &convert::pull(&pull, &access.database().locator, brings.as_deref())))
 }
 
-/// `PATCH …/pulls/{pull_number}`
+/// Handles `PATCH …/pulls/{pull_number}`.
 pub(crate) async fn update_pull(call: RequestContext) -> HandlerResult {
     let number = call.segment("pull_number");
     let access = call.access::<Participate>().await?;
@@ -163,14 +163,14 @@ pub(crate) async fn update_pull(call: RequestContext) -> HandlerResult {
     let (pull, brings) = call
         .write(move |hub| -> Result<_, ApiError> {
             let base = access.database().locator.clone();
-            // Found before the transaction, and only where it is compared.
+            // Computed before the transaction, and only if `If-Match` needs it.
             let seen = if if_match.is_some() { hub.pulls().brings(&access, &pull)? } else { None };
             let as_seen = |pull: &Pull| unchanged(if_match.as_ref(), &convert::pull(pull, &base, seen.as_deref()));
             let pull = match hub.pulls().edit(&access, pull.number, edit, Some(&as_seen)) {
                 Err(PullError::State(PullStateError::Merged)) => return Err(is_merged(pull.number).into()),
                 other => other?,
             };
-            // The edit is done, whatever the engine says now.
+            // The edit is already committed, so an error of the engine is not reported.
             let brings = hub.pulls().brings(&access, &pull).ok().flatten();
             Ok((pull, brings))
         })
@@ -201,7 +201,7 @@ fn edit_pull(fields: &Fields<'_>) -> Option<EditPull> {
     Some(EditPull { title, description, state, publish: publish.unwrap_or(false) })
 }
 
-/// `POST …/pulls/{pull_number}/withdraw`
+/// Handles `POST …/pulls/{pull_number}/withdraw`.
 pub(crate) async fn withdraw_pull(call: RequestContext) -> HandlerResult {
     call.signed_in()?;
     let (number, sought) = (call.segment("pull_number"), call.sought());
@@ -224,7 +224,7 @@ pub(crate) async fn withdraw_pull(call: RequestContext) -> HandlerResult {
     call.effect(key, move |hub, once| hub.pulls().withdraw(&withdrawable, once), withdrawn).await
 }
 
-/// `GET …/pulls/{pull_number}/comments`
+/// Handles `GET …/pulls/{pull_number}/comments`.
 pub(crate) async fn list_pull_comments(call: RequestContext) -> HandlerResult {
     let number = call.segment("pull_number");
     let (access, pull) = call
@@ -240,7 +240,7 @@ pub(crate) async fn list_pull_comments(call: RequestContext) -> HandlerResult {
     page(&call.state, &page_request, &bound, found, |comment| wire::PullComment::from(comment), key)
 }
 
-/// `POST …/pulls/{pull_number}/comments`
+/// Handles `POST …/pulls/{pull_number}/comments`.
 pub(crate) async fn create_pull_comment(call: RequestContext) -> HandlerResult {
     let number = call.segment("pull_number");
     let (access, pull) = call
@@ -267,7 +267,7 @@ fn comment_text(text: &str) -> Result<LongText, String> {
     LongText::parse(text).map_err(|error| error.to_string())
 }
 
-/// `POST …/pulls/{pull_number}/merge`
+/// Handles `POST …/pulls/{pull_number}/merge`.
 pub(crate) async fn merge_pull(call: RequestContext) -> HandlerResult {
     let number = call.segment("pull_number");
     let (access, pull) = call

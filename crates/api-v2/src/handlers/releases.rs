@@ -26,7 +26,7 @@ delete("/databases/{owner}/{database}/releases/{tag:.+}", "deleteRelease", "Dele
 ])
 }
 
-/// `GET …/releases`
+/// Handles `GET …/releases`.
 pub(crate) async fn list_releases(call: RequestContext) -> HandlerResult {
     let access = call.access::<Read>().await?;
     let page_request = call.query(|q| page_of(&call, q))?;
@@ -43,7 +43,7 @@ pub(crate) async fn list_releases(call: RequestContext) -> HandlerResult {
     page(&call.state, &page_request, &bound, found, |release| wire::Release::from(release), key)
 }
 
-/// `POST …/releases`
+/// Handles `POST …/releases`.
 pub(crate) async fn create_release(call: RequestContext) -> HandlerResult {
     let access = call.access::<Write>().await?;
     let key = call.key(access.who()).await?;
@@ -68,14 +68,14 @@ fn new_release(fields: &Fields<'_>) -> Option<NewRelease> {
     Some(NewRelease { tag: tag?, title: title?, commit: commit?, description, create_tag })
 }
 
-/// `GET …/releases/{tag}`
+/// Handles `GET …/releases/{tag}`.
 pub(crate) async fn get_release(call: RequestContext) -> HandlerResult {
     let tag = call.segment("tag");
     let (_, release) = call.access_to::<Read, _, _>(move |hub, access| hub.releases().get(access, &tag)).await?;
     Ok(ApiResponse::resource(200, &wire::Release::from(&release)))
 }
 
-/// `PATCH …/releases/{tag}`
+/// Handles `PATCH …/releases/{tag}`.
 pub(crate) async fn update_release(call: RequestContext) -> HandlerResult {
     let tag = call.segment("tag");
     let (access, found) = call.access_to::<Write, _, _>(move |hub, access| hub.releases().get(access, &tag)).await?;
@@ -98,7 +98,7 @@ fn edit_release(fields: &Fields<'_>) -> Option<EditRelease> {
     Some(EditRelease { title, description })
 }
 
-/// `DELETE …/releases/{tag}`
+/// Handles `DELETE …/releases/{tag}`.
 pub(crate) async fn delete_release(call: RequestContext) -> HandlerResult {
     let tag = call.segment("tag");
     let (access, found) = call.access_to::<Write, _, _>(move |hub, access| hub.releases().get(access, &tag)).await?;

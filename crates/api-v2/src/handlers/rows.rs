@@ -1,4 +1,4 @@
-//! Walking the rows that differ between two commits, table by table, with keys to go on from.
+//! Pages of the rows that differ between two commits, table by table.
 
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Read};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::wire;
 
-/// The two commits of a difference, pinned for all pages, and where the page begins.
+/// The page key of a difference: the two commits, which all pages share, and the position at which the page begins.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DiffKey<K> {
     pub(crate) from: String,
@@ -17,13 +17,14 @@ pub(crate) struct DiffKey<K> {
     pub(crate) at: K,
 }
 
-/// A changed row as it is shown, and the place after it.
+/// A changed row in its wire form, and the key of the position after it.
 pub(crate) struct WalkedRow {
     pub(crate) shown: wire::RowDiff,
     pub(crate) key: RowKey,
 }
 
-/// At most `fetch` rows of `tables` (in their order), from `start` on; fewer when they hold a lot.
+/// Returns at most `fetch` changed rows of `tables`, in the order of `tables`, beginning at `start`. Returns fewer rows if they
+/// are large.
 pub(crate) fn walk(
     hub: &Hub,
     access: &DatabaseAccess<Read>,
@@ -52,7 +53,7 @@ pub(crate) fn walk(
     Ok(rows.into())
 }
 
-/// The tables of a difference: the one asked for, or all that changed.
+/// Returns the tables to compare: `table` if present, otherwise all tables that differ.
 pub(crate) fn tables(
     hub: &Hub,
     access: &DatabaseAccess<Read>,
@@ -66,7 +67,7 @@ pub(crate) fn tables(
     Ok(changed.into_iter().map(|change| change.table).collect())
 }
 
-/// The changed tables after `after`, or the one asked for.
+/// Returns the tables that differ and whose names sort after `after`, restricted to `table` if present.
 pub(crate) fn changed_tables(
     hub: &Hub,
     access: &DatabaseAccess<Read>,

@@ -48,13 +48,13 @@ post("/databases/{owner}/{database}/sql-writes", "runSqlWriteQuery", "Run SQL st
 ])
 }
 
-/// Counts in a body; what is above the cap counts as the cap.
+/// The range of counts in a body. Values above the configured cap are reduced to the cap.
 const COUNTS: RangeInclusive<u64> = 1..=i64::MAX as u64;
 
-/// A JSON answer, or a stream.
+/// A JSON response, or a streamed one.
 type Answered = Result<Either<ApiResponse, HttpResponse>, HandlerError>;
 
-/// A read as it was asked for.
+/// The parameters of a read.
 struct ReadRequest {
     q: String,
     at: Option<String>,
@@ -62,7 +62,7 @@ struct ReadRequest {
     timeout_ms: Option<u64>,
 }
 
-/// `GET …/sql`
+/// Handles `GET …/sql`.
 pub(crate) async fn run_sql_read_query(call: RequestContext) -> Answered {
     let asked = call.query(|query| asked_by_query(query, call.state.config.sql.max_statement_bytes_get));
     read(&call, asked).await
@@ -93,7 +93,7 @@ const SQL_READ: RequestBody<ReadRequest> = RequestBody::closed("SqlReadRequest",
     Some(ReadRequest { q: q?, at, limit, timeout_ms })
 });
 
-/// `POST …/sql`
+/// Handles `POST …/sql`.
 pub(crate) async fn run_sql_read_query_post(call: RequestContext) -> Answered {
     let asked = call.json(&SQL_READ);
     let max_bytes = call.state.config.sql.max_statement_bytes;
@@ -106,7 +106,7 @@ async fn read(call: &RequestContext, asked: Result<ReadRequest, HandlerError>) -
     let asked = match asked {
         Ok(asked) => asked,
         Err(failure) => {
-            // First whether they may see the database at all.
+            // The access error takes precedence over the error of the request.
             call.access::<Read>().await?;
             return Err(failure);
         }
@@ -134,7 +134,7 @@ async fn read(call: &RequestContext, asked: Result<ReadRequest, HandlerError>) -
     }
 }
 
-/// A read, and the caller's place for it once it runs.
+/// A read, and the caller's permit for it once it runs.
 struct Reading {
     sought: DatabasePath,
     asked: ReadRequest,
@@ -147,7 +147,7 @@ struct Reading {
     slot: Option<ConcurrencyPermit>,
 }
 
-/// What is to be read, and the tag of its result if that never changes.
+/// The resolved target of a read, and the entity tag of its result, which is used only if the result is deterministic.
 struct Granted {
     access: DatabaseAccess<Read>,
     commit: CommitHash,
@@ -162,7 +162,7 @@ impl Reading {
         Ok(Granted { access, commit, etag })
     }
 
-    /// The same when nothing need be looked up; never blocks.
+    /// Returns the same as [`Self::grant`] if the role and the commit are cached. Never blocks.
     fn known_grant(&self, hub: &Hub) -> Option<Granted> {
         let access = self.sought.known_access::<Read>(hub)?;
         let commit = hub.sql().known(&access, self.asked.at.as_deref())?;
@@ -170,9 +170,11 @@ impl Reading {
         Some(Granted { access, commit, etag })
     }
 
-    /// The answer when the caller has it already, or when it was given before and never changes.
+    /// Returns the response without running the statement, if the client's cached copy is valid or the result is in the
+    /// server's cache.
     fn kept(&self, granted: &Granted) -> Option<ApiResponse> {
-        // Only this server can make such a tag, and it does so only for results that never change.
+        // The tag is keyed with the server's secret and only issued for deterministic results, so a match proves that the
+        // client holds the result.
         if self.known.matches(&granted.etag) {
             return Some(ApiResponse::with_body(200, "").tagged(Some(granted.etag.clone())));
         }
@@ -196,10 +198,11 @@ impl Reading {
         ReadQuery { sql: &self.asked.q, timeout: Duration::from_millis(self.timeout_ms), canceled }
     }
 
-    /// The result as one JSON document, limited. All on one thread: a short read takes less time than going from one to another.
+    /// Returns the result as one JSON document with limits. Resolves and reads on one thread, because a short read takes less
+    /// time than a switch between threads.
     async fn whole(self, call: &RequestContext, known: Option<Granted>) -> HandlerResult {
         let canceled = CancellationToken::default();
-        // When the client goes away this future ends before its answer, and so shall the statement.
+        // If the client disconnects, this future is dropped. Dropping `_waiting` then cancels the statement.
         let _waiting = Waiting::new(&canceled);
         let answered = call.run(&call.state.sql, move |hub| {
             let answer = self.answer(hub, known, canceled)?;
@@ -238,7 +241,7 @@ impl Reading {
         Ok(answer)
     }
 
-    /// The whole result, row by row.
+    /// Streams the complete result, row by row.
     async fn streamed(self, call: &RequestContext) -> Answered {
         let (granted, reading) = call.read(move |hub| Ok::<_, ApiError>((self.grant(hub)?, self))).await?;
         if let Some(answer) = reading.kept(&granted) {
@@ -293,7 +296,7 @@ fn status_of(failure: &SqlFailure) -> wire::QueryStatus {
     }
 }
 
-/// `POST …/sql-writes`
+/// Handles `POST …/sql-writes`.
 pub(crate) async fn run_sql_write_query(call: RequestContext) -> HandlerResult {
     let access = call.access::<Write>().await?;
     let key = call.key(access.who()).await?;

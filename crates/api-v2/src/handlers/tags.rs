@@ -45,7 +45,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     )
 }
 
-/// `GET …/tags`
+/// Handles `GET …/tags`.
 pub(crate) async fn list_tags(call: RequestContext) -> HandlerResult {
     let access = call.access::<Read>().await?;
     let page_request = call.query(|q| page_of(&call, q))?;
@@ -56,7 +56,7 @@ pub(crate) async fn list_tags(call: RequestContext) -> HandlerResult {
     page(&call.state, &page_request, &bound, found, |tag| wire::Tag::from(tag), |tag| tag.name.to_string())
 }
 
-/// `POST …/tags`
+/// Handles `POST …/tags`.
 pub(crate) async fn create_tag(call: RequestContext) -> HandlerResult {
     let access = call.access::<Write>().await?;
     let key = call.key(access.who()).await?;
@@ -77,14 +77,14 @@ fn new_tag(fields: &Fields<'_>) -> Option<NewTag> {
     Some(NewTag { name: name?, from: from?, message })
 }
 
-/// `GET …/tags/{tag}`
+/// Handles `GET …/tags/{tag}`.
 pub(crate) async fn get_tag(call: RequestContext) -> HandlerResult {
     let name = call.segment("tag");
     let (_, tag) = call.access_to::<Read, _, _>(move |hub, access| hub.tags().get(access, &name)).await?;
     Ok(ApiResponse::resource(200, &wire::Tag::from(&tag)))
 }
 
-/// `DELETE …/tags/{tag}`
+/// Handles `DELETE …/tags/{tag}`.
 pub(crate) async fn delete_tag(call: RequestContext) -> HandlerResult {
     let name = call.segment("tag");
     let (access, found) = call.access_to::<Write, _, _>(move |hub, access| hub.tags().get(access, &name)).await?;

@@ -45,7 +45,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     )
 }
 
-/// `GET /user/tokens`
+/// Handles `GET /user/tokens`.
 pub(crate) async fn list_user_tokens(call: RequestContext) -> HandlerResult {
     let user = call.signed_in()?;
     let page_request = call.query(|q| page_of(&call, q))?;
@@ -58,7 +58,7 @@ pub(crate) async fn list_user_tokens(call: RequestContext) -> HandlerResult {
     page(&call.state, &page_request, &bound, found, shown, |token| token.id.to_string())
 }
 
-/// `POST /user/tokens`
+/// Handles `POST /user/tokens`.
 pub(crate) async fn create_user_token(call: RequestContext) -> HandlerResult {
     let user = call.signed_in()?;
     let key = call.key(&user).await?;
@@ -71,7 +71,8 @@ pub(crate) async fn create_user_token(call: RequestContext) -> HandlerResult {
     call.effect_once(key, act, created).await
 }
 
-/// The secret is shown to the request that made it; what is saved for its repetitions does not hold it.
+/// Renders a new token. The response to this request includes the secret, but the response saved under its idempotency key does
+/// not.
 fn created(minted: &MintedToken, shown: SecretsShown) -> ApiResponse {
     let MintedToken { token, secret } = minted;
     let mut data = convert::token(token, token.created_at);
@@ -90,7 +91,7 @@ fn new_token(fields: &Fields<'_>) -> Option<(TokenName, TokenExpiry)> {
     Some((name?, expiry?))
 }
 
-/// `DELETE /user/tokens/{token_id}`
+/// Handles `DELETE /user/tokens/{token_id}`.
 pub(crate) async fn delete_user_token(call: RequestContext) -> HandlerResult {
     let user = call.signed_in()?;
     let (id, now): (_, Timestamp) = (call.segment("token_id"), call.state.hub.now());

@@ -21,7 +21,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     )
 }
 
-/// `GET /user`
+/// Handles `GET /user`.
 pub(crate) async fn get_current_user(call: RequestContext) -> HandlerResult {
     let user = call.signed_in()?;
     Ok(ApiResponse::resource(200, &wire::User::from(user.as_ref())))

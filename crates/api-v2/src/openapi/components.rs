@@ -1,4 +1,4 @@
-//! Schemas, parameters and responses that operations refer to.
+//! Components of the document: the schemas, parameters and responses that operations refer to.
 
 use branchyard_openapi::{Operation, Schemas, drop_null, error_code, reference};
 use serde_json::{Value, json};
@@ -61,10 +61,11 @@ fn schemas(operations: &[Operation]) -> Value {
     schemas.into_value()
 }
 
-/// Fields that may be absent and may be null.
+/// Optional fields that may also be `null`.
 const NULLABLE: &[(&str, &str)] = &[("Conflict", "base"), ("Conflict", "ours"), ("Conflict", "theirs")];
 
-/// Says what the types cannot: optional fields are absent or have a value, and times are times.
+/// Adds to a schema what the Rust types cannot express: optional fields are never `null`, and fields named `…_at` have the
+/// format `date-time`.
 fn tidy(name: &str, schema: &mut Value) {
     if let Some(parts) = schema.get_mut("allOf").and_then(Value::as_array_mut) {
         parts.iter_mut().for_each(|part| tidy(name, part));

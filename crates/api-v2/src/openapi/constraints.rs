@@ -1,16 +1,16 @@
-//! What the types of fields cannot say: lengths, patterns, meanings.
+//! Rules that the Rust types of fields cannot express: lengths, patterns and descriptions.
 
 use branchyard_http_common::{HASH_PATTERN, NAME_PATTERN, NO_NUL_PATTERN};
 use serde_json::{Value, json};
 
-/// Base64 of 16 bytes.
+/// Pattern of an MD5 digest: 16 bytes in base64.
 pub(crate) const MD5_PATTERN: &str = "^[A-Za-z0-9+/]{21}[AQgw]==$";
 
-/// Adds what is known of a field; what the type says already stays.
+/// Adds the rules of a field to its schema. Rules that the schema already has are kept.
 pub(super) fn add(schema: &str, field: &str, property: &mut Value) {
     for known in [by_name(field), of_field(schema, field)].into_iter().flatten() {
         let Value::Object(known) = known else { continue };
-        // Beside a reference a description may stand, but no constraint.
+        // Next to a `$ref`, only a description is added.
         let referred = property.get("$ref").is_some();
         for (name, value) in known {
             if property.get(&name).is_none() && (!referred || name == "description") {
@@ -20,7 +20,7 @@ pub(super) fn add(schema: &str, field: &str, property: &mut Value) {
     }
 }
 
-/// A text in a query or a path; `filled`: not empty.
+/// Returns the schema of a text in a query or path. If `filled` is `true`, the text must not be empty.
 pub(super) fn text(filled: bool) -> Value {
     json!({"type": "string", "minLength": u8::from(filled), "pattern": NO_NUL_PATTERN})
 }
@@ -42,7 +42,7 @@ pub(super) fn database() -> Value {
     json!({"type": "string", "minLength": 1, "maxLength": 64, "pattern": NAME_PATTERN})
 }
 
-/// Fields that mean the same wherever they are.
+/// Returns the rules of fields whose meaning is the same in all schemas.
 fn by_name(field: &str) -> Option<Value> {
     Some(match field {
         "owner" => {

@@ -1,11 +1,12 @@
-//! Values that several examples show. Every operation with a body has an example; a test checks them against the schemas.
+//! Values that several examples share. Every operation with a body has an example. A test validates the examples against the
+//! schemas.
 
 use branchyard_problem_details::{ErrorCode, Problem};
 use serde_json::{Value, json};
 
-/// A streamed result.
+/// A result streamed as NDJSON.
 pub(super) const NDJSON: &str = "{\"columns\":[{\"name\":\"id\",\"type\":\"INTEGER\",\"is_primary_key\":true,\"source_table\":\"gauges\"}]}\n[4]\n{\"status\":\"success\",\"row_count\":1}\n";
-/// The same as CSV.
+/// A result streamed as CSV.
 pub(super) const CSV: &str = "id,level\n4,2.0\n";
 
 pub(crate) const AT: &str = "2026-09-04T12:00:00.000Z";
@@ -36,7 +37,7 @@ pub(crate) fn organization() -> Value {
     json!({"name": "hydro", "display_name": "Hydro Lab", "base_role": "write", "created_at": AT, "viewer_role": "owner"})
 }
 
-/// A member or collaborator.
+/// Returns a member or collaborator.
 pub(crate) fn person(role: &str) -> Value {
     json!({"username": "bob", "role": role, "added_at": AT})
 }
@@ -140,7 +141,7 @@ pub(crate) fn operation() -> Value {
     })
 }
 
-/// A problem with this code.
+/// Returns a problem document with this code.
 pub(super) fn problem(code: ErrorCode) -> Value {
     let detail = code.explanation().meaning.split(['.', ';']).next().unwrap_or_default();
     let problem = Problem::new(code, detail);

@@ -1,13 +1,13 @@
-//! Headers of answers.
+//! Headers of responses.
 
 use serde_json::{Value, json};
 
 use branchyard_openapi::reference;
 
-/// On every answer, whatever it is.
+/// Headers of every response.
 const ALWAYS: &[&str] = &["X-Request-Id", "Cache-Control", "Vary", "RateLimit", "RateLimit-Policy"];
 
-/// The headers of one answer: those of every answer, and these.
+/// Returns the headers of a response: those of every response and those in `own`.
 pub(super) fn of(own: &[&str]) -> Value {
     let mut headers = json!({});
     for name in ALWAYS.iter().chain(own) {
@@ -17,7 +17,7 @@ pub(super) fn of(own: &[&str]) -> Value {
     headers
 }
 
-/// `ETag!` is always there, `ETag` may be.
+/// Returns the component of a header. A name that ends in `!` is a required header.
 fn component(name: &str) -> String {
     match name.strip_suffix('!') {
         Some(name) => format!("Required-{name}"),

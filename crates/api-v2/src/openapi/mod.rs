@@ -1,4 +1,4 @@
-//! The OpenAPI document: the table of operations, and the schemas of the wire types.
+//! The OpenAPI document, built from the declared operations and the schemas of the wire types.
 
 mod components;
 mod constraints;
@@ -18,12 +18,12 @@ Every success has its result in `data`; lists have `meta.next_page_token` while 
 branch on its `code`. Repeat a POST with the same `Idempotency-Key` and it takes effect once. `HEAD` works wherever `GET` does, and `OPTIONS` \
 names the methods of a route. Unknown query parameters are ignored; a known one given twice is refused. Send `X-Request-Id` to find a request in the server's log.";
 
-/// The OpenAPI 3.1 document of this API, as pretty JSON, for a server reached at the default address.
+/// Returns the OpenAPI 3.1 document of this API as pretty-printed JSON, with the server `http://localhost`.
 pub fn openapi() -> String {
     serde_json::to_string_pretty(&document("http://localhost")).unwrap_or_default()
 }
 
-/// The document for a server reached at `public_url`.
+/// Returns the document for a server at `public_url`.
 pub(crate) fn document(public_url: &str) -> Value {
     let mut paths: Map<String, Value> = Map::new();
     let operations = operations();

@@ -1,4 +1,4 @@
-//! Answers: the success of an operation, and problems by status.
+//! Responses: the success of an operation, and problem documents by status.
 
 use branchyard_problem_details::ErrorCode;
 use serde_json::{Map, Value, json};
@@ -7,8 +7,8 @@ use branchyard_openapi::{Body, Credential, Operation, Success, data_schema, refe
 
 use super::{examples, headers};
 
-/// The problems there are: status, name of the component, and the codes it may have. Those that only the error of an operation
-/// has (`CANCELED`, `MERGE_CONFLICT`, `OPERATION_FAILED`) are no answers.
+/// All problem responses: status, name of the component, and possible codes. Codes that only occur in the `error` of an
+/// operation (`CANCELED`, `MERGE_CONFLICT`, `OPERATION_FAILED`) are not responses.
 const PROBLEMS: &[(u16, &str, &[ErrorCode])] = &[
     (400, "ValidationFailed", &[ErrorCode::ValidationFailed]),
     (401, "Unauthenticated", &[ErrorCode::Unauthenticated]),
@@ -27,12 +27,12 @@ const PROBLEMS: &[(u16, &str, &[ErrorCode])] = &[
     (503, "ServiceUnavailable", &[ErrorCode::ServiceUnavailable]),
 ];
 
-/// All answers of an operation.
+/// Returns all responses of an operation.
 pub(super) fn of(docs: &Operation) -> Value {
     let mut responses: Map<String, Value> = Map::new();
     responses.insert(docs.status.to_string(), success(docs));
     if docs.method == "put" && matches!(docs.data, Success::One(_)) {
-        // What is put may not have been there.
+        // A `PUT` may create the resource.
         responses.insert("201".to_owned(), success(docs));
     }
     if may_be_unmodified(docs) {
@@ -46,7 +46,7 @@ pub(super) fn of(docs: &Operation) -> Value {
     responses.into()
 }
 
-/// The component of a problem with this status.
+/// Returns the component of the problem with this status.
 fn problem(docs: &Operation, status: u16) -> &'static str {
     match (status, docs.error_sets.contains('K'), docs.errors.contains(&422)) {
         (422, true, false) => "IdempotencyKeyReused",
@@ -55,7 +55,7 @@ fn problem(docs: &Operation, status: u16) -> &'static str {
     }
 }
 
-/// Whether `If-None-Match` does anything.
+/// Returns `true` if the operation supports `If-None-Match`.
 pub(super) fn may_be_unmodified(docs: &Operation) -> bool {
     docs.method == "get" && matches!(docs.data, Success::One(_) | Success::Document)
 }
@@ -102,7 +102,7 @@ fn own_headers(docs: &Operation) -> Vec<&'static str> {
     own
 }
 
-/// The statuses of the error sets (v2 §1.7) and the operation's own, ascending.
+/// Returns the statuses of the error sets (v2 §1.7) and of the operation itself, in ascending order.
 fn statuses(docs: &Operation) -> Vec<u16> {
     let mut all = vec![405, 500, 503];
     if !matches!(docs.credential, Credential::Ignored) {
@@ -119,7 +119,7 @@ fn statuses(docs: &Operation) -> Vec<u16> {
             _ => &[],
         });
     }
-    // A body nobody asked for is still read.
+    // A body is read even if the operation does not declare one.
     if docs.method == "post" && matches!(docs.body, Body::None) {
         all.extend_from_slice(&[400, 413, 415]);
     }
@@ -129,7 +129,7 @@ fn statuses(docs: &Operation) -> Vec<u16> {
     all
 }
 
-/// The problems, each with the codes that have its status.
+/// Returns the components of all problem responses, each with its possible codes.
 pub(super) fn problems() -> Value {
     let mut all = json!({});
     for (status, name, codes) in PROBLEMS {

@@ -1,4 +1,7 @@
-//! The JSON of API v2. Frozen: within v2 fields may be added, nothing else changes. No type of the domain appears here.
+//! The JSON types of API v2. They are frozen: within v2 fields may be added, but nothing else may change. No domain type
+//! appears here.
+//!
+//! The doc comments of types and fields are published as descriptions in the OpenAPI document.
 
 mod branch;
 mod database;

@@ -1,4 +1,4 @@
-//! The closed sets of words on the wire.
+//! The closed sets of words in the JSON of API v2.
 
 use serde::Serialize;
 use utoipa::ToSchema;
