@@ -1,7 +1,7 @@
-//! Hosted API v1: deployments. Translates between its wire contract and the domain, and does nothing else.
+//! Hosted API v1: deployments. The crate only translates between the wire contract of this API and the domain.
 //!
-//! [`configure`] mounts everything below `/api/v1`; it needs `web::Data<branchyard_http_common::AppState>` in the application's
-//! data, and takes [`Settings`] from there too. [`openapi`] gives the OpenAPI document.
+//! [`configure`] mounts all routes below `/api/v1`. The application's data must hold
+//! `web::Data<branchyard_http_common::AppState>` and `web::Data` of [`Settings`]. [`openapi`] returns the OpenAPI document.
 
 mod convert;
 mod handlers;
@@ -13,5 +13,5 @@ pub use branchyard_http_common::HostedAddresses as Settings;
 pub use openapi::openapi;
 pub use routes::{configure, routes};
 
-/// Where the API is mounted.
+/// The path below which the API is mounted.
 pub const BASE: &str = Settings::BASE;

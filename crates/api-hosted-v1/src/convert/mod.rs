@@ -1,4 +1,4 @@
-//! From the domain to the wire.
+//! Conversions from domain types to wire types.
 
 mod costs;
 mod deployments;
@@ -16,7 +16,7 @@ pub(crate) use words::{ROLES, STATES, run_state};
 
 use branchyard_deployments::values::Usd;
 
-/// An amount as a JSON number with eight decimals.
+/// Converts an amount in US dollars to a JSON number with eight decimals.
 fn number(amount: Usd) -> f64 {
     let (whole, decimals) = amount.rounded_to_8();
     format!("{whole}.{decimals:08}").parse().unwrap_or_default()

@@ -72,7 +72,7 @@ pub(crate) async fn delete_backup(call: RequestContext) -> HandlerResult {
     Ok(ApiResponse::data(200, &convert::backup(&backup)))
 }
 
-/// `GET …/backups/{backup_id}/databases/{database}`: the file itself.
+/// Handles `GET …/backups/{backup_id}/databases/{database}`. Streams the file.
 pub(crate) async fn download_backup(
     call: RequestContext,
     request: actix_web::HttpRequest,

@@ -59,7 +59,8 @@ const PUT_COLLABORATOR: RequestBody<DeploymentRole> = RequestBody::closed("PutCo
 /// Handles `PUT …/collaborators/{username}`.
 pub(crate) async fn put_collaborator(call: RequestContext) -> HandlerResult {
     let name = call.segment("username");
-    // The role comes first: who may not see the collaborators is not told who is a user either.
+    // The role is checked first. Otherwise the response would reveal which user names exist to callers that may not see the
+    // collaborators.
     let access = call.deployment::<Manage>().await?;
     let user = call.read(move |hub| hub.people().user_named(&name)).await?;
     let role = call.json(&PUT_COLLABORATOR)?;
@@ -67,7 +68,7 @@ pub(crate) async fn put_collaborator(call: RequestContext) -> HandlerResult {
     Ok(ApiResponse::data(if added { 201 } else { 200 }, &convert::collaborator(&collaborator)))
 }
 
-/// `DELETE …/collaborators/{username}`: whoever names themselves leaves, for all else it takes an administrator.
+/// Handles `DELETE …/collaborators/{username}`. Callers may remove themselves. Removing another user requires the admin role.
 pub(crate) async fn remove_collaborator(call: RequestContext) -> HandlerResult {
     let name = call.segment("username");
     let removed = if call.signed_in()?.name.as_str().eq_ignore_ascii_case(&name) {

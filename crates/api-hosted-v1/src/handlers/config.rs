@@ -33,7 +33,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     )
 }
 
-/// Characters of a value at most.
+/// Maximum length of a value, in characters.
 const LONGEST: usize = 1_024;
 
 /// Handles `GET …/config`.
@@ -59,7 +59,7 @@ pub(crate) async fn update_config(call: RequestContext) -> HandlerResult {
 
 const UPDATE_CONFIG: RequestBody<Vec<(String, Option<String>)>> = RequestBody::open("UpdateConfigRequest", overrides);
 
-/// Keys with a text, or null to take the default again.
+/// Reads the changed settings. `None` restores the default of a key.
 fn overrides(fields: &Fields<'_>) -> Option<Vec<(String, Option<String>)>> {
     fields.describe_object(
         || json!({"description": "Settings to change; null takes the default again, keys left out stay."}),

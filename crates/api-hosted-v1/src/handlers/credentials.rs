@@ -46,7 +46,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     )
 }
 
-/// `GET`, `DELETE …/dolt-credentials`, `POST …/dolt-credentials/reroll`: there never are any.
+/// Handles `GET` and `DELETE …/dolt-credentials` and `POST …/dolt-credentials/reroll`. Responds with 404, because deployments
+/// never have such credentials.
 pub(crate) async fn none_of_them(call: RequestContext) -> Result<ApiResponse, HandlerError> {
     let access = call.deployment::<Manage>().await?;
     Err(HandlerError::not_found(format!("{} has no dolt credentials", access.deployment().locator)))

@@ -39,7 +39,7 @@ post("/deployments/{owner}/{deployment}/database-version", "updateDatabaseVersio
 }
 
 const VOLUME: std::ops::RangeInclusive<u64> = 1..=2_147_483_647;
-/// The longest range of a cost report.
+/// The longest time range of a cost report, in days.
 const COST_DAYS: i64 = 366;
 
 /// Handles `GET /deployment-options`.
@@ -246,7 +246,7 @@ pub(crate) async fn get_cost(call: RequestContext) -> HandlerResult {
     Ok(ApiResponse::data(200, &convert::cost(&cost)))
 }
 
-/// Names a range that is upside down or too long.
+/// Records a validation error if `from` is after `to`, or if the range is longer than `days` days.
 pub(super) fn check_range(query: &branchyard_http_common::Query<'_>, from: Timestamp, to: Timestamp, days: i64) {
     if from > to {
         query.fault("start_time", "is after end_time");
@@ -268,7 +268,8 @@ const UPDATE_VERSION: RequestBody<String> = RequestBody::open("UpdateVersionRequ
     fields.schema(|| json!({"minLength": null})).required_text("version")
 });
 
-/// `POST …/database-version`: versions other than the installed one cannot be had, and rolling to that one is not offered yet.
+/// Handles `POST …/database-version`. A version that is not available is a validation error, and so far a change to an
+/// available version is not supported either.
 pub(crate) async fn update_version(call: RequestContext) -> Result<ApiResponse, HandlerError> {
     let access = call.deployment::<Manage>().await?;
     let _key = call.key(access.who()).await?;

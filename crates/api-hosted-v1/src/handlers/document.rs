@@ -17,7 +17,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     )
 }
 
-/// `GET /openapi.json`: like every endpoint of this API it wants a credential.
+/// Handles `GET /openapi.json`. Requires a credential, like every endpoint of this API.
 pub(crate) async fn get_openapi_document(call: RequestContext, settings: Data<Settings>) -> HandlerResult {
     static SERVED: Served = Served::new();
     call.signed_in()?;

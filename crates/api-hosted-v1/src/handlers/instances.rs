@@ -131,7 +131,7 @@ const CHANGE_PRIMARY: RequestBody<InstanceId> = RequestBody::closed("ChangePrima
     fields.schema(|| json!({"format": "uuid"})).required_as("current_primary_id", InstanceId::parse)
 });
 
-/// `POST …/change-primary`: there are no replicas to change to.
+/// Handles `POST …/change-primary`. Not supported, because deployments have no replicas.
 pub(crate) async fn change_primary(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Manage>().await?;
     let _key = call.key(access.who()).await?;

@@ -25,7 +25,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 const DEFAULT_LINES: u64 = 100;
 const MOST_LINES: u64 = 1_000;
 
-/// A position in a token: file and byte.
+/// The log position in a page token: log segment and byte offset.
 type LogPosition = (u64, u64);
 
 /// Handles `GET …/logs`.

@@ -24,7 +24,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     )
 }
 
-/// The longest window.
+/// The longest time range of a metric, in days.
 const DAYS: i64 = 30;
 
 /// Handles `GET …/metrics`.

@@ -1,4 +1,5 @@
-//! One handler per operation, named by its operation id: unpack, call one use case, wrap.
+//! The handlers, one per operation and named by its operation id. A handler reads the request, calls one use case and renders
+//! the response.
 
 pub(crate) mod backups;
 pub(crate) mod collaborators;
@@ -49,21 +50,21 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     .collect()
 }
 
-/// How a handler ends.
+/// The result of a handler.
 pub(crate) type HandlerResult = Result<ApiResponse, HandlerError>;
 
-/// Whether a resource still is as `If-Match` wants it.
+/// Returns `true` if the entity tag of `shown` matches `If-Match`, or if the request has no `If-Match`.
 fn unchanged(if_match: Option<&IfMatch>, shown: &impl Serialize) -> bool {
     if_match.is_none_or(|tags| tags.matches(&etag_of(shown)))
 }
 
-/// 202 for accepted work.
+/// Returns the 202 response for a queued operation.
 fn accepted(operation: &DeploymentOperation, settings: &Settings) -> ApiResponse {
     let shown = convert::operation_ref(operation, settings);
     ApiResponse::data(202, &shown).at(shown.href).retry_after(1)
 }
 
-/// A list that is always whole.
+/// Returns the response of a list without pages.
 fn whole(items: &impl Serialize) -> ApiResponse {
     let json = serde_json::to_string(items).unwrap_or_else(|error| {
         tracing::error!(%error, "a wire type did not serialize");
@@ -72,12 +73,12 @@ fn whole(items: &impl Serialize) -> ApiResponse {
     ApiResponse::with_body(200, format!("{{\"data\":{json},\"meta\":{{}}}}"))
 }
 
-/// 422 for what is not offered.
+/// Returns a 422 for a feature that this zone does not offer.
 fn unsupported(what: &str) -> HandlerError {
     Problem::new(ErrorCode::Unsupported, format!("this zone does not offer {what}")).into()
 }
 
-/// A point in time in a query, RFC 3339.
+/// Reads an optional RFC 3339 time from the query.
 fn time(query: &Query<'_>, name: &str) -> Option<Timestamp> {
     query.parsed(name, |text| {
         let parsed = DateTime::parse_from_rfc3339(text);
@@ -86,7 +87,7 @@ fn time(query: &Query<'_>, name: &str) -> Option<Timestamp> {
     })
 }
 
-/// Reads the hub database that a deployment starts from: `Some(None)` if there is none, `None` if it is wrong.
+/// Reads the hub database that a deployment starts from. Returns `Some(None)` if it is absent, and `None` if it is invalid.
 fn source(fields: &Fields<'_>) -> Option<Option<DeploymentSource>> {
     fields.component("FromDatabase").optional_object("from_database", |fields| {
         fields.describe_object(|| json!({"description": "A hub database to begin with."}));
@@ -97,7 +98,7 @@ fn source(fields: &Fields<'_>) -> Option<Option<DeploymentSource>> {
     })
 }
 
-/// The rules of the name of a served database, as a JSON schema.
+/// Returns the rules of the name of a served database, as a JSON schema.
 fn served_name() -> Value {
     json!({"pattern": "^[A-Za-z0-9_-]{1,64}$"})
 }

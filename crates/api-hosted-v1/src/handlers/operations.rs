@@ -38,7 +38,7 @@ const STATUSES: &[(&str, OperationState)] = &[
     ("failed", OperationState::Failed),
 ];
 
-/// Types there can be; of those without a kind of work there are no operations yet.
+/// All published types of operations. This server creates no operations of the types without a kind.
 const TYPES: &[(&str, Option<DeploymentOperationKind>)] = &[
     ("reboot_instance", Some(DeploymentOperationKind::RebootInstance)),
     ("create_backup", Some(DeploymentOperationKind::CreateBackup)),

@@ -73,7 +73,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 
 const STATES: &[(&str, ())] = &[("open", ()), ("closed", ()), ("merged", ())];
 
-/// `GET …/pulls`: there are none yet.
+/// Handles `GET …/pulls`. The list is always empty, because deployments do not support pull requests yet.
 pub(crate) async fn list_pulls(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Observe>().await?;
     let database = call.query(|query| {
@@ -92,7 +92,7 @@ pub(crate) async fn create_pull(call: RequestContext) -> HandlerResult {
     Err(unsupported("pulls inside a deployment"))
 }
 
-/// Everything below a pull: there are none yet.
+/// Handles all routes below a pull request. Responds with 404, because deployments do not support pull requests yet.
 pub(crate) async fn no_pull(call: RequestContext) -> Result<ApiResponse, HandlerError> {
     call.deployment::<Observe>().await?;
     let id = call.segment("pull_id");

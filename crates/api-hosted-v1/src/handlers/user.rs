@@ -27,7 +27,7 @@ pub(crate) async fn get_user(call: RequestContext) -> HandlerResult {
     Ok(ApiResponse::resource(200, &convert::user(&user)))
 }
 
-/// The first moment of the month of a time.
+/// Returns the first day of the month of a time, in UTC; `None` if the time is out of range.
 pub(super) fn month_of(now: Timestamp) -> Option<NaiveDate> {
     let now: DateTime<Utc> = DateTime::from_timestamp_micros(now.as_micros())?;
     now.date_naive().with_day(1)

@@ -39,7 +39,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     )
 }
 
-/// `GET …/service-windows`: the default one.
+/// Handles `GET …/service-windows`. Always returns the default window.
 pub(crate) async fn list_windows(call: RequestContext) -> HandlerResult {
     call.deployment::<Observe>().await?;
     Ok(whole(&[wire::ServiceWindow {
@@ -51,7 +51,8 @@ pub(crate) async fn list_windows(call: RequestContext) -> HandlerResult {
     }]))
 }
 
-/// The body of the published API. Windows of one's own are not offered, so it is described and not parsed.
+/// The body of the published API. The server does not support custom service windows, so the body is only described in the
+/// OpenAPI document and never parsed.
 const SERVICE_WINDOWS: RequestBody<()> = RequestBody::closed("UpdateServiceWindowsRequest", |fields| {
     fields.describe_object(|| json!({"description": "Own service windows, instead of the default one."}));
     fields.component("ServiceWindowRequest").schema(|| json!({"maxItems": 7})).required_objects(

@@ -1,4 +1,4 @@
-//! Schemas, parameters, headers and responses that operations refer to.
+//! Components of the document: the schemas, parameters, headers and responses that operations refer to.
 
 use branchyard_http_common::NO_NUL_PATTERN;
 use branchyard_openapi::{Operation, Schemas, drop_null, error_code, reference};
@@ -53,7 +53,7 @@ fn schemas(operations: &[Operation]) -> Value {
     schemas.into_value()
 }
 
-/// Leaves out that texts hold no NUL, which the published document does not say.
+/// Removes the pattern that excludes NUL from texts, because the published document does not have the pattern.
 fn without_nul(_: &str, schema: &mut Value) {
     let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
     for property in properties.values_mut().filter_map(Value::as_object_mut) {
@@ -63,7 +63,7 @@ fn without_nul(_: &str, schema: &mut Value) {
     }
 }
 
-/// Words a field may be; open to additions, so clients ignore what they do not know.
+/// Returns the values that a field may have. The set is open to additions, so clients must accept unknown values.
 fn words(name: &str, field: &str) -> Option<&'static [&'static str]> {
     Some(match (name, field) {
         ("Deployment" | "DeploymentSummary" | "DeploymentState" | "DeploymentInstance" | "InstanceState", "state")
@@ -81,7 +81,8 @@ fn words(name: &str, field: &str) -> Option<&'static [&'static str]> {
     })
 }
 
-/// Says what the types cannot: optional fields are absent or have a value, times are times, most bodies are closed.
+/// Adds to a schema what the Rust types cannot express: optional fields are never `null`, times have the format `date-time`,
+/// amounts have a pattern, and some fields have a set of values.
 fn tidy(name: &str, schema: &mut Value) {
     let required: Vec<Value> = schema["required"].as_array().cloned().unwrap_or_default();
     let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };

@@ -1,4 +1,5 @@
-//! Bodies of requests and answers. Every operation with a body has one; a test checks them against the schemas.
+//! Example bodies of requests and responses. Every operation with a body has an example. A test validates the examples against
+//! the schemas.
 
 use serde_json::{Value, json};
 
@@ -20,7 +21,7 @@ pub(crate) fn origin() -> Value {
     json!({"owner": "ada", "name": "rivers", "ref": "main"})
 }
 
-/// The answer to a request that succeeds.
+/// Returns the body of a successful response.
 pub(super) fn success(docs: &Operation) -> Option<Value> {
     match docs.data {
         Success::Nothing | Success::File => None,

@@ -1,4 +1,4 @@
-//! The OpenAPI document: the table of operations, and the schemas of the wire types.
+//! The OpenAPI document, built from the declared operations and the schemas of the wire types.
 
 mod components;
 pub(crate) mod examples;
@@ -14,12 +14,12 @@ Compatible with Hosted Dolt API v1.\n\nEvery endpoint needs a credential. Every 
 a problem document: branch on its `code`. Repeat a POST with the same `Idempotency-Key` and it takes effect once. What takes time answers 202: poll the \
 operation, or the deployment until its `state` settles.";
 
-/// The OpenAPI 3.1 document of this API, as pretty JSON, for a server reached at the default address.
+/// Returns the OpenAPI 3.1 document of this API as pretty-printed JSON, with the server `http://localhost`.
 pub fn openapi() -> String {
     serde_json::to_string_pretty(&document("http://localhost")).unwrap_or_default()
 }
 
-/// The document for a server reached at `base_url`.
+/// Returns the document for a server at `base_url`.
 pub(crate) fn document(base_url: &str) -> Value {
     let mut paths: Map<String, Value> = Map::new();
     let operations = operations();

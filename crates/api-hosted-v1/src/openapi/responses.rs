@@ -1,4 +1,4 @@
-//! Answers: the success of an operation, and problems by status.
+//! Responses: the success of an operation, and problem documents by status.
 
 use branchyard_openapi::{Operation, Success, data_schema, reference};
 use branchyard_problem_details::{ErrorCode, Problem};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::examples;
 
-/// The problems there are: status, name of the component, headers, and the codes it may have.
+/// All problem responses: status, name of the component, headers, and possible codes.
 const PROBLEMS: &[(u16, &str, &[&str], &[ErrorCode])] = &[
     (400, "ValidationFailed", &[], &[ErrorCode::ValidationFailed]),
     (401, "Unauthenticated", &["WWW-Authenticate"], &[ErrorCode::Unauthenticated]),
@@ -34,7 +34,7 @@ const PROBLEMS: &[(u16, &str, &[&str], &[ErrorCode])] = &[
     (503, "ServiceUnavailable", &["Retry-After"], &[ErrorCode::ServiceUnavailable]),
 ];
 
-/// On every answer, whatever it is.
+/// Headers of every response.
 const ALWAYS: &[&str] = &["X-Request-Id", "Cache-Control", "Vary", "RateLimit", "RateLimit-Policy"];
 
 fn headers(own: &[&str]) -> Value {
@@ -45,7 +45,7 @@ fn headers(own: &[&str]) -> Value {
     headers
 }
 
-/// All answers of an operation.
+/// Returns all responses of an operation.
 pub(super) fn of(docs: &Operation) -> Value {
     let mut responses: Map<String, Value> = Map::new();
     if !matches!(docs.data, Success::Nothing) {
@@ -85,7 +85,7 @@ fn success(docs: &Operation) -> Value {
     json!({"description": docs.summary, "headers": headers(own), "content": content})
 }
 
-/// The components of the problems, each with an example for every code it may have.
+/// Returns the components of all problem responses, each with an example of every possible code.
 pub(super) fn problems() -> Value {
     let mut components: Map<String, Value> = Map::new();
     for (_, name, own, codes) in PROBLEMS {

@@ -1,4 +1,6 @@
-//! What goes over the wire, and nothing else.
+//! The JSON types of the hosted API. No domain type appears here.
+//!
+//! The doc comments of types and fields are published as descriptions in the OpenAPI document.
 
 mod backup;
 mod config;

@@ -1,5 +1,5 @@
-//! Every route of the API by every kind of caller: `authorisation.txt` says what each is answered. A route that is mounted and
-//! not in the table fails, and so does a line of the table without a route. Each answer comes from a scene of its own.
+//! Requests every route as every kind of caller. `authorisation.txt` lists the expected statuses. The test fails for a route
+//! that is missing from the table and for a line without a route. Each response comes from a server of its own.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::harness::{HostedApiHarness, OWNER, bad_token, body};
 
 const TABLE: &str = include_str!("authorisation.txt");
 
-/// The columns of the table, and who stands for them.
+/// The columns of the table, each with the user that represents the kind of caller.
 const CALLERS: [(&str, Option<&str>); 9] = [
     ("anonymous", None),
     ("bad-token", None),
@@ -70,7 +70,7 @@ async fn every_caller_is_answered_as_the_table_says() {
     assert!(wrong.is_empty(), "{} lines are not as the table says:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Whoever has no role is told the same of what is there and of what never was.
+/// A caller without a role receives the same response for a hidden deployment as for one that never existed.
 #[actix_web::test]
 async fn a_stranger_cannot_tell_a_hidden_deployment_from_none() {
     let scene = HostedApiHarness::new();

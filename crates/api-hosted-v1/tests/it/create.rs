@@ -1,4 +1,4 @@
-//! Creating a deployment: each check of the contract (6.1), with its status, code and place, in its order.
+//! Creation of a deployment: each check of the contract (6.1) with its status, code and field, in the order of the contract.
 
 use actix_web::test::TestRequest;
 use serde_json::{Value, json};
@@ -70,7 +70,7 @@ async fn the_spending_limit_names_its_three_amounts() {
 #[actix_web::test]
 async fn checks_come_in_the_order_of_the_contract() {
     let scene = HostedApiHarness::new();
-    // Everything is wrong; what is corrected makes the next check speak.
+    // Every field is invalid. Each correction makes the next check fail.
     let mut wanted = with(json!({
         "owner": "sam", "name": "g", "from_database": {"owner": "x", "name": "y"}, "cloud": "aws", "replicas": 1,
     }));

@@ -1,4 +1,4 @@
-//! A server in the process with the deployment `hydro/gauges` of an organization, and people with every role.
+//! An in-process server with the deployment `hydro/gauges` of an organization, and users with every role.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -26,7 +26,7 @@ use serde_json::Value;
 
 pub(crate) const OWNER: &str = "olga";
 
-/// Well formed, and nobody's.
+/// Returns a well-formed token that was never issued.
 pub(crate) fn bad_token() -> String {
     format!("hsat.v1.{}3mhf8X", "A".repeat(43))
 }
@@ -34,7 +34,7 @@ pub(crate) fn bad_token() -> String {
 pub(crate) struct HostedApiHarness {
     pub(crate) fakes: FakeHub,
     pub(crate) deployment: DeploymentId,
-    /// The operation of a backup that was made.
+    /// The id of the operation that created the backup.
     pub(crate) operation: String,
     state: AppState,
     tokens: Mutex<BTreeMap<String, String>>,
@@ -84,7 +84,7 @@ fn wanted(owner: &str, name: &str) -> NewDeployment {
 }
 
 impl HostedApiHarness {
-    /// The deployment serves, has a backup and a second database.
+    /// Creates a server with a running deployment that has a backup and a second database.
     pub(crate) fn new() -> Self {
         let fakes = fakes::hub();
         let hub = fakes.hub.clone();
@@ -142,7 +142,7 @@ impl HostedApiHarness {
         scene
     }
 
-    /// The same, stopped.
+    /// Creates the same server with a stopped deployment.
     pub(crate) fn stopped() -> Self {
         let scene = Self::new();
         scene.fakes.deployments.disable(&scene.access(), None).unwrap();
@@ -171,7 +171,7 @@ impl HostedApiHarness {
         self.fakes.deployments.backups(&self.access()).unwrap()[0].id.to_string()
     }
 
-    /// Does what is due.
+    /// Runs enough supervisor steps to finish all pending work.
     pub(crate) fn settle(&self) {
         for _ in 0..12 {
             self.fakes.deployments.supervisor().operate(self.deployment).unwrap();
@@ -179,7 +179,7 @@ impl HostedApiHarness {
         }
     }
 
-    /// A token of somebody.
+    /// Returns the token of a user, which is minted on first use.
     pub(crate) fn token(&self, name: &str) -> String {
         let mut tokens = self.tokens.lock().unwrap();
         if let Some(token) = tokens.get(name) {
@@ -192,7 +192,7 @@ impl HostedApiHarness {
         minted.secret.expose().to_owned()
     }
 
-    /// Sends a request below `/api/v1` with a header `Authorization`, if there is one.
+    /// Sends a request to a path below `/api/v1`, with an `Authorization` header if present.
     pub(crate) async fn send(
         &self,
         authorization: Option<&str>,
@@ -213,14 +213,14 @@ impl HostedApiHarness {
         self.complete(request).await
     }
 
-    /// Sends a request that was completed.
+    /// Sends a complete request and validates the response against the OpenAPI document.
     pub(crate) async fn complete(&self, request: test::TestRequest) -> HostedAnswer {
         let (method, path, answer) = self.answer(request).await;
         check(&method, &path, answer.status, &answer.headers, answer.text.as_bytes());
         answer
     }
 
-    /// Sends a request to a path that the document does not know.
+    /// Sends a request to a path that is missing from the OpenAPI document.
     pub(crate) async fn undocumented(&self, authorization: &str, method: &str, path: &str) -> HostedAnswer {
         let request = test::TestRequest::default().method(method.parse().unwrap()).uri(&format!("/api/v1{path}"));
         let request = request.insert_header(("X-Request-Id", "test"));
@@ -242,14 +242,14 @@ impl HostedApiHarness {
         (method, path, HostedAnswer { status, headers, text })
     }
 
-    /// The same by somebody.
+    /// Sends a request as the user `name`.
     pub(crate) async fn by(&self, name: &str, method: &str, path: &str, body: Option<&Value>) -> HostedAnswer {
         let authorization = format!("Bearer {}", self.token(name));
         self.send(Some(&authorization), method, path, body).await
     }
 }
 
-/// A body that is good for whoever may send it.
+/// Returns a body that succeeds if the caller has permission; `None` if the route has no body.
 pub(crate) fn body(method: &str, path: &str) -> Option<Value> {
     use serde_json::json;
     let rest = path.strip_prefix("/deployments/{owner}/{deployment}").unwrap_or(path);
@@ -274,7 +274,7 @@ pub(crate) fn body(method: &str, path: &str) -> Option<Value> {
 }
 
 impl HostedApiHarness {
-    /// The path with everything filled in.
+    /// Returns the path with all parameters filled in.
     pub(crate) fn filled(&self, path: &str) -> String {
         let filled = [
             ("{owner}", "hydro".to_owned()),

@@ -1,5 +1,5 @@
-//! The adapter over the fakes: who may do what, the shape of each answer, refusals in their order. Every answer is checked
-//! against the OpenAPI document.
+//! Tests of the adapter over in-memory ports: permissions, the shape of each response, and the order of errors. Every response
+//! is validated against the OpenAPI document.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail where the test would")]
 
 mod authorisation;

@@ -1,11 +1,11 @@
-//! The shape of each endpoint's answers, with a clock that stands still and ids from a seed: its success, what it says of a
-//! resource that is not there, and refusals of its own.
+//! Snapshots of the responses of each endpoint, with a fixed clock and seeded ids: its success, its response for an absent
+//! resource, and its own errors.
 
 use serde_json::{Value, json};
 
 use crate::harness::{HostedAnswer, HostedApiHarness, OWNER, body};
 
-/// Status, headers that mean something, body.
+/// Returns status, significant headers and body for a snapshot.
 fn shown(answer: &HostedAnswer) -> Value {
     let mut headers = serde_json::Map::new();
     for name in ["location", "retry-after", "www-authenticate", "content-type"] {
