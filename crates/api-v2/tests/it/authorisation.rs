@@ -1,8 +1,9 @@
-//! Every route of the API by every kind of caller, on a public and on a private database: `authorisation.txt` says what each is
-//! answered. A route that is mounted and not in the table fails, and so does a line of the table without a route. `authorisation_forks.txt` says the
-//! same of a private fork, for the roles there are on it, and of the pulls that it opens.
+//! Requests every route as every kind of caller, on a public and on a private database. `authorisation.txt` lists the expected
+//! statuses. The test fails for a route that is missing from the table and for a line without a route.
+//! `authorisation_forks.txt` lists the expected statuses for the roles on a private fork, and for the pull requests that it
+//! opens.
 //!
-//! Each answer comes from a world of its own, so that what one caller changed does not show in the next one's answer.
+//! Each response comes from a server of its own, so that changes by one caller do not affect the next response.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,22 +27,22 @@ use crate::imports;
 const TABLE: &str = include_str!("authorisation.txt");
 const FORKS: &str = include_str!("authorisation_forks.txt");
 
-/// The columns of the table.
+/// The columns of the table: the kinds of callers.
 const CALLERS: [&str; 9] =
     ["anonymous", "bad-token", "expired", "stranger", "reader", "writer", "admin", "owner", "member"];
 
-/// The columns of the table of forks.
+/// The columns of the table of forks: the kinds of callers.
 const FORK_CALLERS: [&str; 7] =
     ["anonymous", "outsider", "base-owner", "fork-removed", "fork-reader", "fork-writer", "fork-admin"];
 
-/// What a line of the table of forks asks about.
+/// The database that a line of the table of forks requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum AuthorizationSide {
     /// The private fork.
     Fork,
-    /// The base of the fork, for what concerns the pull from the fork.
+    /// The base of the fork, for routes about the pull request from the fork.
     Base,
-    /// The same, made private since.
+    /// The base of the fork, made private after the fork was created.
     PrivateBase,
 }
 
@@ -183,12 +184,13 @@ async fn every_caller_is_answered_as_the_table_says() {
     assert!(wrong.is_empty(), "{} answers are not as the table says:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// The database `hydro/rivers` of an organization, with one of everything below it, and an organization without databases.
+/// A server with the database `hydro/rivers` of an organization, one resource of each kind below it, and an organization
+/// without databases.
 pub(crate) struct AuthorizationHarness {
     pub(crate) world: ApiHarness,
-    /// Owner and name of the database that is asked about.
+    /// Owner and name of the requested database.
     at: (&'static str, &'static str),
-    /// Owner and name of the database that pulls come from.
+    /// Owner and name of the database that pull requests come from.
     source: (&'static str, &'static str),
     owner: Caller,
     owner_name: &'static str,
@@ -216,7 +218,7 @@ fn new_user(hub: &Hub, name: &str) -> Arc<User> {
     Arc::new(hub.people().create_user(wanted).unwrap())
 }
 
-/// Who stands for a column, where it is somebody.
+/// Returns the user that represents a column; `None` for a column without a user.
 fn person(caller: &str) -> Option<&'static str> {
     match caller {
         "stranger" | "outsider" => Some("sam"),
@@ -245,8 +247,8 @@ impl AuthorizationHarness {
         scene
     }
 
-    /// The private fork of `hydro/rivers` with one of everything below it, and a pull from it to its base. Its owner shared it with an administrator,
-    /// a writer, a reader, and one who was removed again.
+    /// Creates the private fork of `hydro/rivers` with one resource of each kind below it, and a pull request from it to its
+    /// base. Its owner shared the fork with an administrator, a writer, a reader, and a user whose role was removed again.
     fn forked(side: AuthorizationSide) -> Self {
         let mut scene = Self::bare(ApiHarness::new(), Visibility::Public);
         let hub = scene.world.fakes.hub.clone();
@@ -338,7 +340,8 @@ impl AuthorizationHarness {
         self.world.fakes.hub.operations().sql_write(&self.access::<Write>(), wanted, None).unwrap().id.to_string()
     }
 
-    /// Branches `main`, `work` and `spare`, tags `v1` and `v2`, a release of `v2`, a pull, a hook that was pinged, and an operation that waits.
+    /// Creates the branches `main`, `work` and `spare`, the tags `v1` and `v2`, a release of `v2`, a pull request, a hook with
+    /// a ping delivery, and a queued operation.
     fn furnish(&mut self) {
         let hub = self.world.fakes.hub.clone();
         self.write("main", "CREATE TABLE t(id INTEGER PRIMARY KEY)");
@@ -375,7 +378,7 @@ impl AuthorizationHarness {
         self.operation = self.write("busy", "INSERT INTO t VALUES (2)");
     }
 
-    /// A token for a column, and its id.
+    /// Mints a token for a column. Returns the token and its id.
     pub(crate) fn token(&self, caller: &str) -> (Option<String>, String) {
         let none = || "0199c3a2-5b7e-7c41-9d1f-2f4f6a8b9c0d".to_owned();
         let mint = |name: &str| {
@@ -387,7 +390,7 @@ impl AuthorizationHarness {
         match (caller, person(caller)) {
             (_, Some(name)) => mint(name),
             ("anonymous", None) => (None, none()),
-            // Well formed, and nobody's.
+            // Well-formed, but never issued.
             ("bad-token", None) => (Some(format!("hsat.v1.{}3mhf8X", "A".repeat(43))), none()),
             ("expired", None) => {
                 let minted = mint(OWNER);
@@ -402,11 +405,12 @@ impl AuthorizationHarness {
         self.world.send(self.good(caller, method, path).await.into_request()).await
     }
 
-    /// A request that is answered well, if only its caller may make it.
+    /// Returns a request that succeeds if `caller` has permission.
     pub(crate) async fn good(&self, caller: &str, method: &str, path: &str) -> SentRequest {
         let (mut token, token_id) = self.token(caller);
         if path.contains("{token_id}") {
-            // Not the credential of the request, whose use is noted beside the request, before or after its answer.
+            // The target is not the token that authenticates the request, because the last use of that token is recorded
+            // asynchronously, before or after the response.
             token = self.token(caller).0;
         }
         if path == "/uploads/{upload_id}/{part_number}" {
@@ -450,7 +454,7 @@ impl AuthorizationHarness {
         SentRequest::new(token, method, branchyard_api_v2::BASE, format!("{address}{query}"), content)
     }
 
-    /// An upload session of somebody who may have one.
+    /// Opens an upload session as `name`, a user with the write role.
     pub(crate) async fn session(&self, name: &str) -> Value {
         let user = self.world.fakes.hub.people().user_named(name).unwrap();
         let tokens = self.world.fakes.hub.tokens();
@@ -460,7 +464,7 @@ impl AuthorizationHarness {
         self.world.post(Some(minted.secret.expose()), &path, body).await.expect(201).data()
     }
 
-    /// The body that imports a file which was uploaded.
+    /// Uploads a file and returns the body of the import.
     pub(crate) async fn import(&self, caller: &str) -> Value {
         let uploads = matches!(caller, "writer" | "admin" | "owner" | "member" | "fork-writer" | "fork-admin");
         let session = self.session(person(caller).filter(|_| uploads).unwrap_or(self.owner_name)).await;
@@ -474,7 +478,7 @@ fn see(hub: &Hub, access: &DatabaseAccess<Admin>, visibility: Visibility) {
     hub.databases().edit(access, edit, None).unwrap();
 }
 
-/// A pull to the branch `main`.
+/// Returns a pull request to the branch `main`.
 fn new_pull(title: &str, from: (&str, &str), branch: &str, to: (&str, &str)) -> NewPull {
     let locator = |(owner, name): (&str, &str)| (owner.to_owned(), name.to_owned());
     NewPull {
@@ -488,7 +492,7 @@ fn new_pull(title: &str, from: (&str, &str), branch: &str, to: (&str, &str)) -> 
     }
 }
 
-/// A body that is good for whoever may send it.
+/// Returns a body that succeeds if the caller has permission; `None` if the route has no body.
 fn body(
     method: &str,
     path: &str,

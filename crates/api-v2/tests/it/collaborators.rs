@@ -38,7 +38,7 @@ async fn refusals_come_in_order() {
     let (world, ada, _, cleo) = rivers("public").await;
     world.put(Some(&ada), &format!("{C}/bob"), json!({"role": "write"})).await.expect(201);
     let role = || json!({"role": "read"});
-    // Below admin all names are answered the same.
+    // Without the admin role, the response is the same for all names.
     for name in ["ada", "bob", "nobody", "!"] {
         world.put(Some(&cleo), &format!("{C}/{name}"), role()).await.refused(403, "PERMISSION_DENIED");
         world.delete(Some(&cleo), &format!("{C}/{name}")).await.refused(403, "PERMISSION_DENIED");

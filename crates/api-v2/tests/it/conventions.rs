@@ -144,7 +144,7 @@ async fn bodies_are_checked_before_anything_they_say() {
     assert_eq!(places, ["/owner", "/owner", "/name", "/visibility", "/x"]);
 }
 
-/// A body that never comes: only what is decided without it is answered.
+/// Returns a request whose body never arrives. Only decisions that do not need the body lead to a response.
 fn unsent(request: actix_web::test::TestRequest, length: &str) -> actix_http::Request {
     let request = request.insert_header(("Content-Type", "application/json")).insert_header(("Content-Length", length));
     let never = futures_util::stream::pending::<Result<actix_web::web::Bytes, actix_web::error::PayloadError>>();

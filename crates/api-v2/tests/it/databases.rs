@@ -181,7 +181,7 @@ async fn a_filter_finds_only_what_is_seen() {
     world.get(None, &format!("/databases?q={}", "x".repeat(201))).await.refused_at(400, "q");
     let page = world.get(Some(&ada), "/databases?owner=ada&page_size=1").await.expect(200).json();
     let token = page["meta"]["next_page_token"].as_str().unwrap();
-    // A token grants nothing: who follows it sees what they may see.
+    // A page token grants no access: the next page only shows what the caller may see.
     let next = world.get(Some(&bob), &format!("/databases?owner=ada&page_token={token}")).await.expect(200);
     assert_eq!(next.json(), json!({"data": [], "meta": {}}));
     world.get(Some(&ada), &format!("/databases?owner=bob&page_token={token}")).await.refused_at(400, "page_token");

@@ -1,4 +1,4 @@
-//! A server in the process, and people who use it.
+//! An in-process server, and its users.
 
 use std::sync::LazyLock;
 
@@ -19,7 +19,7 @@ pub(crate) struct ApiHarness {
     pub(crate) state: AppState,
 }
 
-/// Somebody, by their token; nobody has none.
+/// The token of a caller; `None` for an anonymous caller.
 pub(crate) type Who<'a> = Option<&'a str>;
 
 pub(crate) struct ApiAnswer {
@@ -43,7 +43,7 @@ impl ApiAnswer {
         self
     }
 
-    /// Status, code, and where the first fault is.
+    /// Returns the status, the code, and the location of the first validation error.
     pub(crate) fn problem(&self) -> (u16, String, String) {
         let json = self.json();
         assert_eq!(self.header("content-type"), "application/problem+json");
@@ -71,7 +71,7 @@ impl ApiAnswer {
     }
 }
 
-/// Fails the test when the OpenAPI document does not allow an answer.
+/// Asserts that the OpenAPI document allows a response.
 fn check(method: &str, path: &str, status: u16, headers: &HeaderMap, body: &[u8]) {
     static DOCUMENT: LazyLock<Checker> = LazyLock::new(|| Checker::new(&branchyard_api_v2::openapi()));
     let plain = headers.get("content-encoding").is_none();
@@ -111,7 +111,7 @@ impl ApiHarness {
         Self { fakes, state }
     }
 
-    /// Makes a user; gives their token.
+    /// Creates a user. Returns a token of the user.
     pub(crate) fn user(&self, name: &str) -> String {
         let wanted = NewUser {
             name: OwnerName::parse(name).unwrap(),
@@ -124,7 +124,7 @@ impl ApiHarness {
         self.token(name, 1)
     }
 
-    /// Makes a token of a user, another one for each number.
+    /// Mints a token of a user. Each `number` yields a different token.
     pub(crate) fn token(&self, name: &str, number: u64) -> String {
         let user = self.fakes.hub.people().find_user(&OwnerName::parse(name).unwrap()).unwrap();
         let seed = name.bytes().fold(number, |sum, byte| sum * 257 + u64::from(byte));
@@ -133,12 +133,12 @@ impl ApiHarness {
         minted.secret.expose().to_owned()
     }
 
-    /// Sends a request that was completed; its path is the whole one.
+    /// Sends a complete request, whose path includes the base path.
     pub(crate) async fn send(&self, request: test::TestRequest) -> ApiAnswer {
         self.answer(request.to_request()).await
     }
 
-    /// Sends a request whose body may be anything.
+    /// Sends a request with any kind of body.
     pub(crate) async fn answer(&self, request: actix_http::Request) -> ApiAnswer {
         let app = App::new().app_data(web::Data::new(self.state.clone())).configure(branchyard_api_v2::configure);
         let app = test::init_service(app).await;
@@ -151,7 +151,7 @@ impl ApiHarness {
         ApiAnswer { status, headers, text }
     }
 
-    /// A request of somebody to a path below the API.
+    /// Returns a request of a caller to a path below the base path.
     pub(crate) fn request(who: Who<'_>, method: &str, path: &str) -> test::TestRequest {
         let uri = format!("{}{path}", branchyard_api_v2::BASE);
         let request = test::TestRequest::default().method(method.parse().unwrap()).uri(&uri);
@@ -181,7 +181,7 @@ impl ApiHarness {
         self.send(Self::request(who, "PUT", path).set_json(body)).await
     }
 
-    /// A change that holds only if the resource still has this entity tag.
+    /// Sends a request with `If-Match`.
     pub(crate) async fn if_match(
         &self,
         who: &str,
@@ -198,19 +198,19 @@ impl ApiHarness {
         .await
     }
 
-    /// Makes a database.
+    /// Creates a database.
     pub(crate) async fn database(&self, who: &str, owner: &str, name: &str, visibility: &str) {
         let body = json!({"owner": owner, "name": name, "visibility": visibility});
         self.post(Some(who), "/databases", body).await.expect(201);
     }
 
-    /// Runs everything that waits.
+    /// Runs all queued operations and refreshes all outdated pull requests.
     pub(crate) fn work(&self) {
         while self.fakes.hub.operations().run_next("test").unwrap().is_some() {}
         while self.fakes.hub.pulls().refresh_next(1).unwrap().is_some() {}
     }
 
-    /// Follows a 202 to its end.
+    /// Runs the operation of a 202 response to its end. Returns the operation.
     pub(crate) async fn finish(&self, who: &str, accepted: &ApiAnswer) -> Value {
         assert_eq!(accepted.status, 202, "{}", accepted.text);
         self.work();
@@ -219,7 +219,7 @@ impl ApiHarness {
         self.get(Some(who), path).await.expect(200).data()
     }
 
-    /// Writes by SQL, expecting success; gives the head.
+    /// Writes to a branch by SQL and asserts success. Returns the new head.
     pub(crate) async fn write(&self, who: &str, database: &str, branch: &str, statements: &str) -> String {
         let body = json!({"from_branch": branch, "to_branch": branch, "q": statements});
         let accepted = self.post(Some(who), &format!("/databases/{database}/sql-writes"), body).await;
@@ -228,7 +228,7 @@ impl ApiHarness {
         operation["result"]["commit_sha"].as_str().unwrap().to_owned()
     }
 
-    /// Makes a branch at another.
+    /// Creates a branch at the head of another branch.
     pub(crate) async fn branch(&self, who: &str, database: &str, name: &str, from: &str) {
         let body = json!({"name": name, "from": {"branch": from}});
         self.post(Some(who), &format!("/databases/{database}/branches"), body).await.expect(201);

@@ -13,7 +13,7 @@ const ROOM: Room<'_> = Room { hooks: 9, held_back: 9, slow: &[] };
 const URL: &str = "https://ci.example.test/yard";
 
 impl ApiHarness {
-    /// Makes the deliveries of all events, and all attempts that are due.
+    /// Creates the deliveries of all events and makes all attempts that are due.
     fn deliver(&self) {
         let dispatch = self.fakes.hub.dispatch();
         while !dispatch.fan_out().unwrap().is_empty() {}
@@ -213,7 +213,7 @@ async fn what_happens_to_the_database_is_told_and_listed() {
     assert_eq!(pending, json!([all[2]]));
     let foreign = format!("{list}?status=failed&page_token={token}");
     world.get(Some(&ada), &foreign).await.refused_at(400, "page_token");
-    // Gone for good: the hook is off, and says why.
+    // After a 410, the hook is inactive and states the reason.
     world.fakes.sender.plan(URL, ScriptedSender::answer(410));
     world.branch(&ada, "ada/rivers", "d", "main").await;
     world.deliver();

@@ -169,7 +169,7 @@ async fn a_key_is_looked_up_after_the_role_and_before_the_body() {
     world.send(post(&ada, "", json!({"bad": 1}))).await.refused_at(400, "Idempotency-Key");
     world.send(post(&ada, "k", body.clone())).await.expect(201);
     world.send(post(&ada, "k", json!({"bad": 1}))).await.refused(422, "IDEMPOTENCY_KEY_REUSED");
-    // Reads by POST have no effect to repeat, and other methods have no keys.
+    // The key is ignored for reads by POST, which have no effect to repeat, and for methods without idempotency keys.
     let read =
         ApiHarness::request(None, "POST", S).insert_header(("Idempotency-Key", "")).set_json(json!({"q": "select 1"}));
     world.send(read).await.expect(200);

@@ -73,7 +73,7 @@ async fn who_prefers_to_wait_is_answered_when_the_operation_has_ended() {
     let (answer, ()) = futures_util::future::join(world.send(waiting(&ada, "wait=20")), work).await;
     assert_eq!(answer.expect(200).data()["status"], "succeeded");
     assert!(began.elapsed() < Duration::from_secs(10), "as soon as it ended");
-    // It has ended: there is nothing to wait for. Nor is there for those who may not see it.
+    // The operation has ended, so the request does not wait. Neither does a request of a caller that may not see the operation.
     world.send(waiting(&ada, "wait=20")).await.expect(200);
     world.send(waiting(&bob, "wait=20")).await.refused(404, "NOT_FOUND");
     assert!(began.elapsed() < Duration::from_secs(10));
@@ -150,14 +150,14 @@ async fn who_reads_and_cancels_an_operation() {
     let uuid = id.rsplit('/').next().unwrap();
     let cancel =
         |who: Option<&str>, id: &str| world.send(ApiHarness::request(who, "POST", &format!("/operations/{id}/cancel")));
-    // Another database's name in the path is no operation at all, before anything is said about roles.
+    // A path that names another database is not found. That is checked before the role.
     cancel(Some(&bob), &format!("databases/ada/lakes/operations/{uuid}")).await.refused(404, "NOT_FOUND");
     cancel(Some(&dora), uuid).await.refused(404, "NOT_FOUND");
     cancel(Some(&bob), uuid).await.refused(403, "PERMISSION_DENIED");
     world.get(Some(&bob), &format!("/operations/{uuid}")).await.expect(200);
     assert_eq!(cancel(Some(&cleo), uuid).await.expect(200).data()["error"]["detail"], "canceled by cleo");
     cancel(Some(&bob), uuid).await.refused(403, "PERMISSION_DENIED");
-    // Its creator reads it also without any role, and when its database is gone.
+    // The creator can read the operation even without a role, and even after the database is deleted.
     let body = json!({"from_branch": "main", "to_branch": "main", "q": "CREATE TABLE u(a INTEGER)"});
     let hers = world.post(Some(&cleo), "/databases/ada/rivers/sql-writes", body).await.expect(202).data();
     let hers = format!("/operations/{}", hers["id"].as_str().unwrap());
@@ -206,7 +206,7 @@ async fn a_hidden_fork_shows_nowhere() {
     assert_eq!(count(world.get(Some(&bob), "/databases/ada/rivers").await.data()), 1);
     assert_eq!(world.get(Some(&bob), &format!("/operations/{id}")).await.data()["result"]["database"]["owner"], "bob");
 
-    // The other way round: a fork does not name a parent that its reader does not see.
+    // Conversely, a fork does not name a parent that its reader cannot see.
     world.patch(Some(&bob), "/databases/bob/rivers", json!({"visibility": "public"})).await.expect(200);
     world.patch(Some(&ada), "/databases/ada/rivers", json!({"visibility": "private"})).await.expect(200);
     let fork = world.get(None, "/databases/bob/rivers").await.expect(200).data();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 const HYDRO: &str = "/organizations/hydro";
 const MEMBERS: &str = "/organizations/hydro/members";
 
-/// Ada owns `hydro`, Bob is a member, Cleo nothing.
+/// Creates `hydro`: Ada is its owner, Bob a member, and Cleo neither.
 async fn hydro() -> (ApiHarness, String, String, String) {
     let world = ApiHarness::new();
     let [ada, bob, cleo] = ["ada", "bob", "cleo"].map(|name| world.user(name));
@@ -139,18 +139,18 @@ async fn members_are_nobody_elses_business() {
     let (world, ada, bob, cleo) = hydro().await;
     let path = |name: &str| format!("{MEMBERS}/{name}");
     let role = || json!({"role": "member"});
-    // Whoever is no member is answered the same for a member, a user and a name that nobody has.
+    // For callers that are not members, the response is the same for a member, for another user, and for an unused name.
     for name in ["bob", "cleo", "nobody", "!"] {
         world.delete(Some(&cleo), &path(name)).await.refused(403, "PERMISSION_DENIED");
         world.put(Some(&cleo), &path(name), role()).await.refused(403, "PERMISSION_DENIED");
         world.delete(None, &path(name)).await.refused(401, "UNAUTHENTICATED");
     }
-    // A member sees the list, so absence comes before a role that is too low.
+    // A member can see the list, so an absent member (404) precedes a role that is too low (403).
     world.delete(Some(&bob), &path("cleo")).await.refused(404, "NOT_FOUND");
     world.delete(Some(&bob), &path("ada")).await.refused(403, "PERMISSION_DENIED");
     world.put(Some(&bob), &path("nobody"), role()).await.refused(404, "NOT_FOUND");
     world.put(Some(&bob), &path("cleo"), role()).await.refused(403, "PERMISSION_DENIED");
-    // An owner learns of absence before the body is looked at.
+    // An absent user (404) precedes an invalid body (400).
     world.put(Some(&ada), &path("nobody"), json!({"x": 1})).await.refused(404, "NOT_FOUND");
     world.put(Some(&ada), &path("hydro"), role()).await.refused(404, "NOT_FOUND");
     world.put(Some(&ada), &path("cleo"), json!({"role": "admin"})).await.refused_at(400, "/role");

@@ -153,7 +153,7 @@ async fn a_state_is_refused_for_the_right_reason() {
     let same = edit(1, None, close.clone()).await.expect(200);
     assert_eq!((same.data(), same.header("etag")), (closed.data(), closed.header("etag")), "nothing changed");
     world.post(Some(&bob), P, body("Again", "work", "main")).await.expect(201);
-    // A rival comes before a missing branch, and both before the condition.
+    // A competing pull request (409) precedes a missing branch (422), and both precede `If-Match` (412).
     edit(1, Some("\"x\""), open.clone()).await.refused(409, "CONFLICT");
     world.delete(Some(&ada), "/databases/ada/rivers/branches/work").await.expect(200);
     edit(1, Some("\"x\""), open.clone()).await.refused(409, "CONFLICT");
@@ -162,7 +162,7 @@ async fn a_state_is_refused_for_the_right_reason() {
     world.branch(&ada, "ada/rivers", "work", "main").await;
     edit(1, Some("\"x\""), open.clone()).await.refused(412, "PRECONDITION_FAILED");
     edit(1, Some(same.header("etag")), open).await.expect(200);
-    // While it is being merged its words may change and its state may not, not even to what it is.
+    // During a merge, the title may change. The state may not, not even to its current value.
     world.post(Some(&ada), &format!("{P}/1/merge"), json!({})).await.expect(202);
     edit(1, None, json!({"state": "open"})).await.refused(409, "CONFLICT");
     edit(1, None, json!({"title": "Best"})).await.expect(200);
@@ -184,7 +184,7 @@ async fn a_pull_stays_in_its_network() {
         body
     };
     world.post(Some(&ada), P, from("bob/lakes", "main", "main")).await.refused_at(400, "/from_branch/database");
-    // Hidden, of whatever network, is absent.
+    // A hidden database is reported as absent, even if it belongs to another fork network.
     for hidden in ["bob/secret", "bob/rivers", "bob/nothing", "nobody/x", "!/!"] {
         let answer = world.post(Some(&cleo), P, from(hidden, "work", "main")).await;
         answer.refused(404, "NOT_FOUND");
@@ -195,7 +195,7 @@ async fn a_pull_stays_in_its_network() {
     let mut elsewhere = from("bob/nothing", "work", "main");
     elsewhere["to_branch"]["database"]["name"] = json!("other");
     world.post(Some(&bob), P, elsewhere).await.refused_at(400, "/to_branch/database");
-    // Opening a pull publishes its source to every reader of the base, and nothing more of it.
+    // Opening a pull request publishes its source branch to all readers of the base, and nothing else of the source database.
     let mut publishing = from("bob/rivers", "work", "main");
     publishing["publish"] = true.into();
     let mut opened = world.post(Some(&bob), P, publishing).await.expect(201).data();
@@ -243,7 +243,7 @@ async fn a_trigger_beside_a_harmless_row_is_in_the_diff_the_schema_and_the_pull(
     assert_eq!(schema[0]["triggers"], json!([{"name": "raise", "create_statement": TRIGGER}]));
     assert_eq!(schema[1]["triggers"], json!([]));
 
-    // What is compared with a validator is what was shown.
+    // `If-Match` is compared with the representation that was returned.
     let patch = |etag: &str| {
         ApiHarness::request(Some(&bob), "PATCH", &format!("{P}/1"))
             .insert_header(("If-Match", etag.to_owned()))
@@ -258,7 +258,7 @@ async fn a_trigger_beside_a_harmless_row_is_in_the_diff_the_schema_and_the_pull(
 
 const FORK: &str = "/databases/bob/rivers";
 
-/// Bob's private fork of the public `ada/rivers`, and the body of a pull from it.
+/// Creates Bob's private fork of the public `ada/rivers`. Returns the body of a pull request from the fork.
 async fn private_fork(world: &ApiHarness, bob: &str) -> Value {
     let accepted = world.post(Some(bob), "/databases/ada/rivers/forks", json!({"owner": "bob"})).await.expect(202);
     world.finish(bob, &accepted).await;

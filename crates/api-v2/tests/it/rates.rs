@@ -7,7 +7,7 @@ fn limited(user_per_hour: u32, anonymous_per_minute: u32) -> ApiHarness {
     ApiHarness::with(|config| config.rate_limits = Some(RateLimits { user_per_hour, anonymous_per_minute }))
 }
 
-/// A token of the right form that nobody has.
+/// Returns a well-formed token that was never issued.
 fn nobodys() -> String {
     format!("hsat.v1.{}3mhf8X", "A".repeat(43))
 }
@@ -19,12 +19,12 @@ async fn an_anonymous_caller_has_a_quota_per_minute() {
     assert_eq!(first.header("ratelimit-policy"), "\"anonymous\";q=2;w=60");
     assert_eq!(first.header("ratelimit"), "\"anonymous\";r=1;t=60");
     world.fakes.clock.advance_seconds(20);
-    // Unknown routes and other methods count too.
+    // Requests to unknown routes or with unsupported methods count, too.
     assert_eq!(world.get(None, "/nothing").await.header("ratelimit"), "\"anonymous\";r=0;t=40");
     let over = world.get(None, "/databases").await;
     over.refused(429, "RATE_LIMITED");
     assert_eq!((over.header("retry-after"), over.header("ratelimit")), ("40", "\"anonymous\";r=0;t=40"));
-    // Route and method come before the quota.
+    // Errors of the route and the method precede the quota.
     world.get(None, "/nothing").await.refused(404, "NOT_FOUND");
     world.delete(None, "/user").await.refused(405, "METHOD_NOT_ALLOWED");
     world.fakes.clock.advance_seconds(40);
@@ -47,7 +47,7 @@ async fn a_user_has_a_quota_per_hour_over_all_tokens() {
     let over = world.get(Some(&second), "/user").await;
     over.refused(429, "RATE_LIMITED");
     assert_eq!(over.header("retry-after"), "3600");
-    // The quota comes before the body.
+    // The quota precedes errors of the body.
     let large = ApiHarness::request(Some(&ada), "POST", "/databases").set_payload("x".repeat(3 << 20));
     world.send(large).await.refused(429, "RATE_LIMITED");
     world.get(None, "/databases").await.expect(200);
@@ -68,7 +68,8 @@ async fn rejected_credentials_count_against_the_address() {
     }
     world.get(Some(&bad), "/databases").await.refused(429, "RATE_LIMITED");
     world.get(Some("x"), "/databases").await.refused(429, "RATE_LIMITED");
-    // Before the look-up: a token not seen here lately waits too, one that was good stays good.
+    // The limit applies before the lookup: a token that is not cached is refused as well, while a recently verified token is
+    // still accepted.
     world.get(Some(&bob), "/user").await.refused(429, "RATE_LIMITED");
     world.get(Some(&ada), "/user").await.expect(200);
     world.fakes.clock.advance_seconds(60);

@@ -1,9 +1,11 @@
-//! The shape of every answer the OpenAPI document declares, as a snapshot: `snapshots/<operation>/<status>-<code or success>[-detail].snap`.
+//! Snapshots of all responses that the OpenAPI document declares: `snapshots/<operation>/<status>-<code or
+//! success>[-detail].snap`.
 //!
-//! What most operations have in common is provoked by rules (rules.rs); the rest is told step by step (steps.txt). The clock stands
-//! still and ids are seeded, so nothing is redacted but page tokens, which are sealed with a random nonce.
-//! `INSTA_UPDATE=always cargo test -p branchyard-api-v2 --test it shapes` writes the files; then review the difference as a change of the
-//! public contract.
+//! Rules (`rules.rs`) provoke the responses that most operations have in common. Steps (`steps.txt`) provoke the others. The
+//! clock is fixed and ids are seeded, so only page tokens are redacted, because they are sealed with a random nonce.
+//!
+//! `INSTA_UPDATE=always cargo test -p branchyard-api-v2 --test it shapes` updates the snapshots. Review their differences as changes
+//! of the public contract.
 
 mod rules;
 mod steps;
@@ -17,7 +19,7 @@ use serde_json::json;
 
 use crate::harness::ApiAnswer;
 
-/// What is declared and cannot be provoked over the fakes.
+/// Declared responses that cannot be provoked over the fakes, each with the reason.
 const UNPROVOKED: &[(&str, &str, &str)] = &[
     (
         "listDiff",
@@ -35,7 +37,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/snapshots")
 }
 
-/// Whether `Idempotency-ClaimedKey` has a meaning.
+/// Returns `true` if the operation supports `Idempotency-Key`.
 fn takes_keys(operation: &DeclaredOperation) -> bool {
     operation.parameters.iter().any(|name| name == "Idempotency-Key")
 }
@@ -49,7 +51,7 @@ fn shape(operation: &str, name: String, asked: SentRequest, answer: ApiAnswer) -
         *token = json!("[a page token]");
     }
     let ApiAnswer { status, mut headers, .. } = answer;
-    // The document itself is committed in full.
+    // The snapshot omits the document, which is committed separately.
     if asked.address == "/openapi.json" && status < 400 {
         headers.insert(ETAG, HeaderValue::from_static("[changes with the document]"));
         body = body.get("openapi").map_or(json!(""), |version| json!({"openapi": version}));
@@ -57,7 +59,7 @@ fn shape(operation: &str, name: String, asked: SentRequest, answer: ApiAnswer) -
     ShapeSnapshot { operation: operation.to_owned(), name, asked, received: ReceivedAnswer { status, headers, body } }
 }
 
-/// What is wrong with a shape: it is not what its name says, or not as committed.
+/// Returns the failure of a snapshot: a code that differs from its name, or a difference from the committed file.
 fn fault(shape: &ShapeSnapshot) -> Option<String> {
     let (_, code) = shape.promise();
     let body = &shape.received.body;

@@ -27,7 +27,7 @@ async fn a_token_is_shown_once_used_and_deleted() {
     assert_eq!(token, expected);
     assert_eq!(world.get(Some(secret), "/user").await.expect(200).data()["username"], "ada");
 
-    // Uses are noted beside the requests.
+    // The last use is recorded asynchronously.
     let began = Instant::now();
     let listed = loop {
         let listed = world.get(Some(&ada), T).await.expect(200).data();
@@ -73,7 +73,7 @@ async fn only_so_many_live_tokens() {
     }
     world.post(Some(&ada), T, named("c")).await.refused(422, "UNPROCESSABLE");
     world.fakes.clock.advance_seconds(30 * 86_400);
-    // The first has expired by now: it is listed, and no longer in the way.
+    // The expired token is still listed, but does not count against the limit.
     let bob = world.user("bob");
     world.post(Some(&bob), T, named("his")).await.expect(201);
     let minted = world.fakes.hub.people().user_named("ada").unwrap();

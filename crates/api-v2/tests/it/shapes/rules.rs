@@ -1,4 +1,4 @@
-//! Provokes what operations have in common, from the request that is answered well.
+//! Provokes the responses that operations have in common, by changes to a request that succeeds.
 
 use std::pin::pin;
 
@@ -13,12 +13,12 @@ use serde_json::json;
 use super::shape;
 use crate::authorisation::{AuthorizationHarness, OWNER};
 
-/// Every request has this id, so that no snapshot depends on how many were made before.
+/// The id of every request, so that no snapshot depends on the number of earlier requests.
 pub(super) const ID: (&str, &str) = ("X-Request-Id", "snapshot");
 
 const NOBODYS_ID: &str = "0199c3a2-0000-7000-8000-000000000000";
 
-/// From now on the world's metadata fails.
+/// Makes all later accesses to the metadata store fail.
 fn strike(scene: &mut AuthorizationHarness, fault: BrokenMetadata) {
     let world = &mut scene.world;
     let (hub, deployments) = world.fakes.broken(fault);
@@ -93,7 +93,7 @@ fn invalid(operation: &DeclaredOperation, good: SentRequest) -> SentRequest {
     }
 }
 
-/// The same where there is nothing.
+/// Changes the address of a request to that of an absent resource.
 fn elsewhere(scene: &AuthorizationHarness, good: SentRequest) -> SentRequest {
     let mut address = good.address.replace("/hydro/rivers", "/hydro/nothing").replace("s/delta", "s/nothing");
     if let Some((tokens, _)) = address.split_once("/tokens/") {
@@ -109,7 +109,7 @@ fn other_method(operation: &DeclaredOperation, good: SentRequest) -> SentRequest
     SentRequest { method: method.to_owned(), content: Content::None, ..good }
 }
 
-/// One request is allowed, and made.
+/// Limits the quota to one request and uses it up.
 async fn use_up_the_quota(scene: &mut AuthorizationHarness, good: &SentRequest) {
     let mut config = scene.world.state.config.clone();
     config.rate_limits = Some(RateLimits { user_per_hour: 1, anonymous_per_minute: 1 });
@@ -117,7 +117,7 @@ async fn use_up_the_quota(scene: &mut AuthorizationHarness, good: &SentRequest) 
     scene.world.get(good.token.as_deref(), "/user").await.expect(200);
 }
 
-/// Uses the token, and waits until that was noted.
+/// Uses the token and waits until its last use is recorded.
 async fn note_use(scene: &AuthorizationHarness, good: &SentRequest) {
     let used = good.clone().at("/user").with("User-Agent", "curl/8.5.0");
     scene.world.send(used.into_request()).await.expect(200);
@@ -131,7 +131,8 @@ async fn note_use(scene: &AuthorizationHarness, good: &SentRequest) {
     }
 }
 
-/// Two requests under one key at once: while nobody can write, one waits, and the other is told so.
+/// Sends two concurrent requests with the same idempotency key. A held write transaction blocks one of them, and the other
+/// receives a 409.
 pub(super) async fn key_in_flight(operation: &DeclaredOperation) -> ShapeSnapshot {
     let scene = AuthorizationHarness::new(Visibility::Public);
     let asked = scene.good("owner", &operation.method, &operation.path).await.with("Idempotency-Key", "k");

@@ -1,4 +1,4 @@
-//! Plays the blocks of steps.txt.
+//! Runs the blocks of `steps.txt`.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use crate::authorisation::{AuthorizationHarness, OWNER};
 use crate::harness::{ApiAnswer, ApiHarness};
 use crate::imports;
 
-/// A scene in which steps are taken.
+/// A server on which the steps of a block run.
 struct Play<'a> {
     told: &'a Block,
     scene: AuthorizationHarness,
@@ -84,7 +84,7 @@ impl Play<'_> {
         self.tokens.entry(caller).or_insert_with(|| scene.token(caller).0).clone()
     }
 
-    /// `METHOD ADDRESS [Header: value] BODY`
+    /// Parses `METHOD ADDRESS [Header: value] BODY`.
     fn request(&mut self, caller: &'static str, rest: &str) -> SentRequest {
         let token = self.token(caller);
         let last = self.last.as_ref().filter(|(_, answer)| answer.status < 300).map(|(_, answer)| answer.data());
@@ -113,7 +113,7 @@ impl Play<'_> {
         with_body(self.scene.good(caller, &operation.method, &operation.path).await, body)
     }
 
-    /// An import that opens a pull.
+    /// Returns an import that opens a pull request.
     async fn good_import(&mut self, caller: &'static str) -> SentRequest {
         let token = self.token(caller);
         let mut body = self.scene.import(caller).await;
