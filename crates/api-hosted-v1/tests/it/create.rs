@@ -70,7 +70,7 @@ async fn the_spending_limit_names_its_three_amounts() {
 #[actix_web::test]
 async fn checks_come_in_the_order_of_the_contract() {
     let scene = HostedApiHarness::new();
-    // Every field is invalid. Each correction makes the next check fail.
+    // Initially every check would fail. Each correction moves the failure to the next check.
     let mut wanted = with(json!({
         "owner": "sam", "name": "g", "from_database": {"owner": "x", "name": "y"}, "cloud": "aws", "replicas": 1,
     }));
