@@ -6,7 +6,7 @@ use super::{HandlerResult, unchanged};
 use crate::convert;
 use crate::openapi::examples;
 use branchyard_http_common::methods::{get, patch};
-use branchyard_openapi::Success;
+use branchyard_openapi::{Example, Success};
 use serde_json::json;
 
 /// Declares the endpoints of this file.
@@ -26,11 +26,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .json(&UPDATE_CONFIG)
             .sends(200, Success::One("DeploymentConfig"))
             .fails("", &[400, 403, 404, 412, 413, 415, 422])
-            .example(|| {
-                examples::request(json!({"overrides": {"listener_max_connections": "500", "behavior_read_only": null}}))
-            }),
+            .example(update_config_example),
         ],
     )
+}
+
+fn update_config_example() -> Example {
+    examples::request(json!({"overrides": {"listener_max_connections": "500", "behavior_read_only": null}}))
 }
 
 /// Maximum length of a value, in characters.

@@ -8,7 +8,7 @@ use crate::openapi::examples;
 use crate::{Settings, convert};
 use branchyard_deployments::DeploymentSource;
 use branchyard_http_common::methods::{delete, get, post};
-use branchyard_openapi::Success;
+use branchyard_openapi::{Example, Success};
 use serde_json::json;
 
 /// Declares the endpoints of this file.
@@ -33,7 +33,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .json(&ADD_DATABASE)
             .sends(201, Success::One("DeploymentDatabase"))
             .fails("", &[400, 403, 404, 409, 413, 415, 422])
-            .example(|| examples::request(json!({"name": "lakes", "from_database": examples::origin()}))),
+            .example(add_database_example),
             delete(
                 "/deployments/{owner}/{deployment}/databases/{database}",
                 "dropDatabase",
@@ -44,6 +44,10 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .fails("", &[403, 404, 409, 422]),
         ],
     )
+}
+
+fn add_database_example() -> Example {
+    examples::request(json!({"name": "lakes", "from_database": examples::origin()}))
 }
 
 /// Handles `GET …/databases`.

@@ -15,27 +15,97 @@ use crate::convert::{self, STATES, run_state};
 use crate::openapi::examples;
 use crate::{Settings, wire};
 use branchyard_http_common::methods::{delete, get, patch, post};
-use branchyard_openapi::Success;
+use branchyard_openapi::{Example, Success};
 use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged("Deployments", vec![
-get("/deployment-options", "getDeploymentOptions", "What deployments can be made of", get_options).query(&["cloud", "zone", "instance_type_id"]).sends(200, Success::One("DeploymentOptions")).fails("", &[400, 422]),
-post("/deployments", "createDeployment", "Create a deployment; incurs cost", create_deployment).json(&CREATE_DEPLOYMENT).sends(202, Success::One("Deployment")).fails("", &[400, 403, 404, 409, 413, 415, 422]).example(|| examples::request(json!({
-            "owner": "ada", "name": "gauges", "cloud": "local", "zone": "local", "instance_type_id": "local.small",
-            "volume_type_id": "local.standard", "volume_size_gb": 10, "from_database": examples::origin(),
-        }))),
-get("/deployments/{owner}", "listDeployments", "Deployments of an owner that the caller has a role on", list_deployments).query(&["state", "page_token", "page_size"]).sends(200, Success::List("DeploymentSummary")).fails("", &[400, 404]),
-get("/deployments/{owner}/{deployment}", "getDeployment", "A deployment", get_deployment).sends(200, Success::One("Deployment")).fails("", &[404]),
-patch("/deployments/{owner}/{deployment}", "updateDeployment", "Change a deployment", update_deployment).json(&UPDATE_DEPLOYMENT).sends(200, Success::One("Deployment")).fails("", &[400, 403, 404, 412, 413, 415]).example(|| examples::request(json!({"disable_automatic_dolt_updates": true}))),
-delete("/deployments/{owner}/{deployment}", "deleteDeployment", "Delete a stopped deployment with its backups", delete_deployment).sends(202, Success::One("OperationRef")).fails("", &[403, 404, 409]),
-post("/deployments/{owner}/{deployment}/disable", "disableDeployment", "Shut a deployment down; its data becomes a backup, and cost ends", disable_deployment).sends(202, Success::One("DeploymentState")).fails("", &[400, 403, 404, 409, 413, 415, 422]),
-patch("/deployments/{owner}/{deployment}/expose", "exposeService", "Expose a further service", expose_service).json(&EXPOSE_SERVICE).sends(202, Success::One("ExposeState")).fails("", &[400, 403, 404, 413, 415, 422]).example(|| examples::request(json!({"mcp": false}))),
-get("/deployments/{owner}/{deployment}/cost", "getDeploymentCost", "What a deployment cost", get_cost).query(&["start_time", "end_time"]).sends(200, Success::One("Cost")).fails("", &[400, 404]),
-get("/deployments/{owner}/{deployment}/database-version", "getDatabaseVersion", "The engine that runs, and those that could", get_versions).sends(200, Success::One("DatabaseVersions")).fails("", &[404]),
-post("/deployments/{owner}/{deployment}/database-version", "updateDatabaseVersion", "Run another engine; not offered yet", update_version).json(&UPDATE_VERSION).sends(202, Success::Nothing).fails("", &[400, 403, 404, 409, 413, 415, 422]).example(|| examples::request(json!({"version": "0.51.6"}))),
-])
+    tagged(
+        "Deployments",
+        vec![
+            get("/deployment-options", "getDeploymentOptions", "What deployments can be made of", get_options)
+                .query(&["cloud", "zone", "instance_type_id"])
+                .sends(200, Success::One("DeploymentOptions"))
+                .fails("", &[400, 422]),
+            post("/deployments", "createDeployment", "Create a deployment; incurs cost", create_deployment)
+                .json(&CREATE_DEPLOYMENT)
+                .sends(202, Success::One("Deployment"))
+                .fails("", &[400, 403, 404, 409, 413, 415, 422])
+                .example(create_deployment_example),
+            get(
+                "/deployments/{owner}",
+                "listDeployments",
+                "Deployments of an owner that the caller has a role on",
+                list_deployments,
+            )
+            .query(&["state", "page_token", "page_size"])
+            .sends(200, Success::List("DeploymentSummary"))
+            .fails("", &[400, 404]),
+            get("/deployments/{owner}/{deployment}", "getDeployment", "A deployment", get_deployment)
+                .sends(200, Success::One("Deployment"))
+                .fails("", &[404]),
+            patch("/deployments/{owner}/{deployment}", "updateDeployment", "Change a deployment", update_deployment)
+                .json(&UPDATE_DEPLOYMENT)
+                .sends(200, Success::One("Deployment"))
+                .fails("", &[400, 403, 404, 412, 413, 415])
+                .example(|| examples::request(json!({"disable_automatic_dolt_updates": true}))),
+            delete(
+                "/deployments/{owner}/{deployment}",
+                "deleteDeployment",
+                "Delete a stopped deployment with its backups",
+                delete_deployment,
+            )
+            .sends(202, Success::One("OperationRef"))
+            .fails("", &[403, 404, 409]),
+            post(
+                "/deployments/{owner}/{deployment}/disable",
+                "disableDeployment",
+                "Shut a deployment down; its data becomes a backup, and cost ends",
+                disable_deployment,
+            )
+            .sends(202, Success::One("DeploymentState"))
+            .fails("", &[400, 403, 404, 409, 413, 415, 422]),
+            patch(
+                "/deployments/{owner}/{deployment}/expose",
+                "exposeService",
+                "Expose a further service",
+                expose_service,
+            )
+            .json(&EXPOSE_SERVICE)
+            .sends(202, Success::One("ExposeState"))
+            .fails("", &[400, 403, 404, 413, 415, 422])
+            .example(|| examples::request(json!({"mcp": false}))),
+            get("/deployments/{owner}/{deployment}/cost", "getDeploymentCost", "What a deployment cost", get_cost)
+                .query(&["start_time", "end_time"])
+                .sends(200, Success::One("Cost"))
+                .fails("", &[400, 404]),
+            get(
+                "/deployments/{owner}/{deployment}/database-version",
+                "getDatabaseVersion",
+                "The engine that runs, and those that could",
+                get_versions,
+            )
+            .sends(200, Success::One("DatabaseVersions"))
+            .fails("", &[404]),
+            post(
+                "/deployments/{owner}/{deployment}/database-version",
+                "updateDatabaseVersion",
+                "Run another engine; not offered yet",
+                update_version,
+            )
+            .json(&UPDATE_VERSION)
+            .sends(202, Success::Nothing)
+            .fails("", &[400, 403, 404, 409, 413, 415, 422])
+            .example(|| examples::request(json!({"version": "0.51.6"}))),
+        ],
+    )
+}
+
+fn create_deployment_example() -> Example {
+    examples::request(json!({
+        "owner": "ada", "name": "gauges", "cloud": "local", "zone": "local", "instance_type_id": "local.small",
+        "volume_type_id": "local.standard", "volume_size_gb": 10, "from_database": examples::origin(),
+    }))
 }
 
 const VOLUME: std::ops::RangeInclusive<u64> = 1..=2_147_483_647;

@@ -9,7 +9,7 @@ use crate::convert::{self, run_state};
 use crate::openapi::examples;
 use crate::{Settings, wire};
 use branchyard_http_common::methods::{delete, get, post};
-use branchyard_openapi::Success;
+use branchyard_openapi::{Example, Success};
 use serde_json::json;
 
 /// Declares the endpoints of this file.
@@ -34,12 +34,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .json(&CREATE_INSTANCE)
             .sends(202, Success::One("DeploymentInstance"))
             .fails("", &[400, 403, 404, 409, 413, 415, 422])
-            .example(|| {
-                examples::request(json!({
-                    "instance_type_id": "local.small", "volume_type_id": "local.standard", "volume_size_gb": 10,
-                    "backup_id": "20261120T020000.000",
-                }))
-            }),
+            .example(create_instance_example),
             delete(
                 "/deployments/{owner}/{deployment}/instances/{instance_id}",
                 "deleteInstance",
@@ -65,9 +60,20 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .json(&CHANGE_PRIMARY)
             .sends(202, Success::Nothing)
             .fails("", &[400, 403, 404, 409, 413, 415, 422])
-            .example(|| examples::request(json!({"current_primary_id": examples::INSTANCE}))),
+            .example(change_primary_example),
         ],
     )
+}
+
+fn create_instance_example() -> Example {
+    examples::request(json!({
+        "instance_type_id": "local.small", "volume_type_id": "local.standard", "volume_size_gb": 10,
+        "backup_id": "20261120T020000.000",
+    }))
+}
+
+fn change_primary_example() -> Example {
+    examples::request(json!({"current_primary_id": examples::INSTANCE}))
 }
 
 /// Handles `GET …/instances`.
@@ -100,7 +106,10 @@ fn new_instance(fields: &Fields<'_>) -> Option<NewInstance> {
         .schema(|| json!({"format": "int32"}))
         .required_int("volume_size_gb", &(1..=2_147_483_647))
         .and_then(|size| u32::try_from(size).ok());
-    let backup = fields.schema(|| json!({"pattern": r"^\d{8}T\d{6}\.\d{3}$", "description": "The backup to begin with; empty when not said."})).optional_as("backup_id", BackupId::parse);
+    let backup = fields
+        .doc("The backup to begin with; empty when not said.")
+        .schema(|| json!({"pattern": r"^\d{8}T\d{6}\.\d{3}$"}))
+        .optional_as("backup_id", BackupId::parse);
     Some(NewInstance { instance_type: instance_type?, volume_type: volume_type?, volume_gb: volume_gb?, backup })
 }
 

@@ -5,7 +5,7 @@ use super::{HandlerResult, unsupported, whole};
 use crate::openapi::examples;
 use crate::wire;
 use branchyard_http_common::methods::{get, put};
-use branchyard_openapi::Success;
+use branchyard_openapi::{Example, Success};
 use serde_json::json;
 
 /// Declares the endpoints of this file.
@@ -30,13 +30,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .json(&SERVICE_WINDOWS)
             .sends(200, Success::Nothing)
             .fails("", &[400, 403, 404, 413, 415, 422])
-            .example(|| {
-                examples::request(
-                    json!({"windows": [{"day_of_week": "sunday", "start_hour_utc": 3, "end_hour_utc": 5}]}),
-                )
-            }),
+            .example(update_service_windows_example),
         ],
     )
+}
+
+fn update_service_windows_example() -> Example {
+    examples::request(json!({"windows": [{"day_of_week": "sunday", "start_hour_utc": 3, "end_hour_utc": 5}]}))
 }
 
 /// Handles `GET …/service-windows`. Always returns the default window.

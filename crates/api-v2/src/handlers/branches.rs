@@ -26,12 +26,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 .json(&CREATE_BRANCH)
                 .sends(201, Success::One("Branch"))
                 .fails("DBKP", &[409])
-                .example(|| {
-                    Example::with(
-                        json!({"name": "feature/x", "from": {"branch": "main"}}),
-                        one(examples::branch("feature/x", false)),
-                    )
-                }),
+                .example(create_branch_example),
             get("/databases/{owner}/{database}/branches/{branch:.+}", "getBranch", "A branch", get_branch)
                 .credential(Credential::Optional)
                 .sends(200, Success::One("Branch"))
@@ -49,6 +44,10 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .example(|| Example::of(one(examples::branch("feature/x", false)))),
         ],
     )
+}
+
+fn create_branch_example() -> Example {
+    Example::with(json!({"name": "feature/x", "from": {"branch": "main"}}), one(examples::branch("feature/x", false)))
 }
 
 /// Handles `GET …/branches`.

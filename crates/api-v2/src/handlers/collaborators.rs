@@ -35,7 +35,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .sends(200, Success::One("Collaborator"))
             .fails("DBP", &[422])
             .describe("The owner of the database cannot be a collaborator (422).")
-            .example(|| Example::with(json!({"role": "write"}), one(examples::person("write")))),
+            .example(put_collaborator_example),
             delete(
                 "/databases/{owner}/{database}/collaborators/{username}",
                 "removeCollaborator",
@@ -47,6 +47,10 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .example(|| Example::of(one(examples::person("write")))),
         ],
     )
+}
+
+fn put_collaborator_example() -> Example {
+    Example::with(json!({"role": "write"}), one(examples::person("write")))
 }
 
 fn shown(collaborator: &Collaborator) -> wire::Collaborator {

@@ -16,20 +16,65 @@ use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged("Database", vec![
-get("/databases", "listDatabases", "Databases the caller sees", list_databases).credential(Credential::Optional).query(&["of_owner", "q", "visibility", "page_token", "page_size"]).sends(200, Success::List("Database")).fails("L", &[]).example(|| Example::of(json!({"data": [examples::database()], "meta": {"next_page_token": "Yy1kZ0x"}}))),
-post("/databases", "createDatabase", "Create a database", create_database).json(&CREATE_DATABASE).sends(201, Success::One("Database")).fails("BK", &[403, 409, 422]).describe("The database starts with one branch that holds one empty commit by the caller.").example(|| Example::with(
-            json!({"owner": "ada", "name": "rivers", "visibility": "private", "description": "River gauges"}),
-            one(examples::database()),
-        )),
-get("/databases/{owner}/{database}", "getDatabase", "A database", get_database).credential(Credential::Optional).sends(200, Success::One("Database")).fails("D", &[]).example(|| Example::of(one(examples::database()))),
-patch("/databases/{owner}/{database}", "updateDatabase", "Change description, visibility or default branch", update_database).json(&UPDATE_DATABASE).sends(200, Success::One("Database")).fails("DBPM", &[422]).describe("`description` is cleared by `null` or an empty text. A new visibility holds at once; forks keep \
-                 theirs.").example(|| {
-            Example::with(json!({"visibility": "public", "description": "River gauges"}), one(examples::public_database()))
-        }),
-delete("/databases/{owner}/{database}", "deleteDatabase", "Delete a database", delete_database).sends(200, Success::One("Database")).fails("DPM", &[]).describe("From then on the database and everything below it answer 404, and the name is free. Forks stay. \
-                 Its queued and running operations end as `CANCELED`.").example(|| Example::of(one(examples::database()))),
-])
+    tagged(
+        "Database",
+        vec![
+            get("/databases", "listDatabases", "Databases the caller sees", list_databases)
+                .credential(Credential::Optional)
+                .query(&["of_owner", "q", "visibility", "page_token", "page_size"])
+                .sends(200, Success::List("Database"))
+                .fails("L", &[])
+                .example(list_databases_example),
+            post("/databases", "createDatabase", "Create a database", create_database)
+                .json(&CREATE_DATABASE)
+                .sends(201, Success::One("Database"))
+                .fails("BK", &[403, 409, 422])
+                .describe("The database starts with one branch that holds one empty commit by the caller.")
+                .example(create_database_example),
+            get("/databases/{owner}/{database}", "getDatabase", "A database", get_database)
+                .credential(Credential::Optional)
+                .sends(200, Success::One("Database"))
+                .fails("D", &[])
+                .example(|| Example::of(one(examples::database()))),
+            patch(
+                "/databases/{owner}/{database}",
+                "updateDatabase",
+                "Change description, visibility or default branch",
+                update_database,
+            )
+            .json(&UPDATE_DATABASE)
+            .sends(200, Success::One("Database"))
+            .fails("DBPM", &[422])
+            .describe(
+                "`description` is cleared by `null` or an empty text. A new visibility holds at once; forks keep \
+                 theirs.",
+            )
+            .example(update_database_example),
+            delete("/databases/{owner}/{database}", "deleteDatabase", "Delete a database", delete_database)
+                .sends(200, Success::One("Database"))
+                .fails("DPM", &[])
+                .describe(
+                    "From then on the database and everything below it answer 404, and the name is free. Forks stay. \
+                 Its queued and running operations end as `CANCELED`.",
+                )
+                .example(|| Example::of(one(examples::database()))),
+        ],
+    )
+}
+
+fn list_databases_example() -> Example {
+    Example::of(json!({"data": [examples::database()], "meta": {"next_page_token": "Yy1kZ0x"}}))
+}
+
+fn create_database_example() -> Example {
+    Example::with(
+        json!({"owner": "ada", "name": "rivers", "visibility": "private", "description": "River gauges"}),
+        one(examples::database()),
+    )
+}
+
+fn update_database_example() -> Example {
+    Example::with(json!({"visibility": "public", "description": "River gauges"}), one(examples::public_database()))
 }
 
 const VISIBILITIES: Words<Visibility> =

@@ -18,24 +18,53 @@ use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged("Database", vec![
-get("/databases/{owner}/{database}/commits", "listCommits", "Commits reachable from a ref", list_commits).credential(Credential::Optional).query(&["ref", "page_token", "page_size"]).sends(200, Success::List("Commit")).fails("DL", &[]).describe("Children before parents, then newest first. All pages show the history of the commit that `ref` \
-                 named on the first.").example(|| Example::of(list_of(json!({
-            "sha": examples::NEXT, "parents": [examples::HEAD], "message": "Run SQL query: update gauges set level = 2",
-            "author": {"name": "Ada", "email": "ada@example.test"}, "committed_at": examples::AT,
-        })))),
-get("/databases/{owner}/{database}/diff", "listDiff", "Rows that differ between two refs", list_diff).credential(Credential::Optional).query(&["from", "to", "table", "merge_base", "page_token", "page_size"]).sends(200, Success::List("RowDiff")).fails("DL", &[422]).describe("All pages compare the commits that the refs named on the first.").example(|| Example::of(list_of(examples::row_diff()))),
-get("/databases/{owner}/{database}/diff/tables", "listDiffTables", "Tables that differ between two refs", list_diff_tables).credential(Credential::Optional).query(&["from", "to", "table", "merge_base", "page_token", "page_size"]).sends(200, Success::List("TableDiff")).fails("DL", &[422]).describe("All pages compare the commits that the refs named on the first.").example(|| Example::of(list_of(examples::table_diff()))),
-get("/databases/{owner}/{database}/schema", "listSchema", "Tables and views at a ref", list_schema).credential(Credential::Optional).query(&["ref", "table", "page_token", "page_size"]).sends(200, Success::List("TableSchema")).fails("DL", &[]).example(|| Example::of(list_of(json!({
-            "name": "gauges", "kind": "table",
-            "columns": [
-                {"name": "id", "type": "INTEGER", "nullable": false, "is_primary_key": true},
-                {"name": "level", "type": "REAL", "nullable": true, "is_primary_key": false},
-            ],
-            "primary_key": ["id"], "indexes": [], "foreign_keys": [], "triggers": [],
-            "create_statement": "CREATE TABLE gauges (id INTEGER NOT NULL PRIMARY KEY, level REAL)",
-        })))),
-])
+    tagged(
+        "Database",
+        vec![
+            get("/databases/{owner}/{database}/commits", "listCommits", "Commits reachable from a ref", list_commits)
+                .credential(Credential::Optional)
+                .query(&["ref", "page_token", "page_size"])
+                .sends(200, Success::List("Commit"))
+                .fails("DL", &[])
+                .describe(
+                    "Children before parents, then newest first. All pages show the history of the commit that `ref` \
+                 named on the first.",
+                )
+                .example(list_commits_example),
+            get("/databases/{owner}/{database}/diff", "listDiff", "Rows that differ between two refs", list_diff)
+                .credential(Credential::Optional)
+                .query(&["from", "to", "table", "merge_base", "page_token", "page_size"])
+                .sends(200, Success::List("RowDiff"))
+                .fails("DL", &[422])
+                .describe("All pages compare the commits that the refs named on the first.")
+                .example(|| Example::of(list_of(examples::row_diff()))),
+            get(
+                "/databases/{owner}/{database}/diff/tables",
+                "listDiffTables",
+                "Tables that differ between two refs",
+                list_diff_tables,
+            )
+            .credential(Credential::Optional)
+            .query(&["from", "to", "table", "merge_base", "page_token", "page_size"])
+            .sends(200, Success::List("TableDiff"))
+            .fails("DL", &[422])
+            .describe("All pages compare the commits that the refs named on the first.")
+            .example(|| Example::of(list_of(examples::table_diff()))),
+            get("/databases/{owner}/{database}/schema", "listSchema", "Tables and views at a ref", list_schema)
+                .credential(Credential::Optional)
+                .query(&["ref", "table", "page_token", "page_size"])
+                .sends(200, Success::List("TableSchema"))
+                .fails("DL", &[])
+                .example(|| Example::of(list_of(examples::table_schema()))),
+        ],
+    )
+}
+
+fn list_commits_example() -> Example {
+    Example::of(list_of(json!({
+        "sha": examples::NEXT, "parents": [examples::HEAD], "message": "Run SQL query: update gauges set level = 2",
+        "author": {"name": "Ada", "email": "ada@example.test"}, "committed_at": examples::AT,
+    })))
 }
 
 /// Parses a commit that a page token pins.

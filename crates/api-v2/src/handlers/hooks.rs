@@ -19,28 +19,101 @@ use serde_json::{Value, json};
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged("Hooks", vec![
-get("/databases/{owner}/{database}/hooks", "listHooks", "Hooks of a database, oldest first", list_hooks).query(&["page_token", "page_size"]).sends(200, Success::List("Hook")).fails("DLP", &[]).example(|| Example::of(list_of(examples::hook()))),
-post("/databases/{owner}/{database}/hooks", "createHook", "Register a hook; its secret is shown once", create_hook).json(&CREATE_HOOK).sends(201, Success::One("Hook")).fails("DBKP", &[422]).describe("`secret` is in this answer and nowhere else; deliveries are signed with it (Standard Webhooks). \
+    tagged(
+        "Hooks",
+        vec![
+            get("/databases/{owner}/{database}/hooks", "listHooks", "Hooks of a database, oldest first", list_hooks)
+                .query(&["page_token", "page_size"])
+                .sends(200, Success::List("Hook"))
+                .fails("DLP", &[])
+                .example(|| Example::of(list_of(examples::hook()))),
+            post(
+                "/databases/{owner}/{database}/hooks",
+                "createHook",
+                "Register a hook; its secret is shown once",
+                create_hook,
+            )
+            .json(&CREATE_HOOK)
+            .sends(201, Success::One("Hook"))
+            .fails("DBKP", &[422])
+            .describe(
+                "`secret` is in this answer and nowhere else; deliveries are signed with it (Standard Webhooks). \
                  A repeat under the same `Idempotency-Key` omits it. Addresses in private networks are refused \
-                 unless the operator opened them.").example(|| {
-            Example::with(json!({"url": "https://ci.example.test/yard", "events": ["on_push", "on_branch"]}), one(examples::fresh_hook()))
-        }),
-get("/databases/{owner}/{database}/hooks/{hook_id}", "getHook", "A hook", get_hook).sends(200, Success::One("Hook")).fails("DP", &[]).example(|| Example::of(one(examples::hook()))),
-patch("/databases/{owner}/{database}/hooks/{hook_id}", "updateHook", "Change a hook, switch it off or on", update_hook).json(&UPDATE_HOOK).sends(200, Success::One("Hook")).fails("DBPM", &[422]).describe("`active: false` gives up what is on its way; `active: true` also forgets why the server had \
-                 switched it off.").example(|| {
-            let mut off = examples::hook();
-            off["active"] = false.into();
-            Example::with(json!({"active": false}), one(off))
-        }),
-delete("/databases/{owner}/{database}/hooks/{hook_id}", "deleteHook", "Delete a hook and its deliveries", delete_hook).sends(200, Success::One("Hook")).fails("DPM", &[]).example(|| Example::of(one(examples::hook()))),
-post("/databases/{owner}/{database}/hooks/{hook_id}/ping", "pingHook", "Send a trial event to a hook", ping_hook).sends(201, Success::One("Delivery")).fails("DBKP", &[]).describe("One attempt, also to a hook that is off. It has no consequences for the hook.").example(|| Example::of(one(json!({
-            "id": examples::DELIVERY, "event_name": "ping", "status": "pending", "created_at": examples::AT, "attempt_count": 0, "next_attempt_at": examples::AT,
-            "request": {"url": "https://ci.example.test/yard", "headers": {}, "body": examples::PING}, "attempts": [],
-        })))),
-post("/databases/{owner}/{database}/hooks/{hook_id}/rotate-secret", "rotateHookSecret", "Give a hook a new secret; it is shown once", rotate_hook_secret).sends(200, Success::One("Hook")).fails("DBKP", &[]).describe("For 24 h deliveries carry signatures by both secrets. Rotating again in that time drops the \
-                 older one.").example(|| Example::of(one(examples::fresh_hook()))),
-])
+                 unless the operator opened them.",
+            )
+            .example(create_hook_example),
+            get("/databases/{owner}/{database}/hooks/{hook_id}", "getHook", "A hook", get_hook)
+                .sends(200, Success::One("Hook"))
+                .fails("DP", &[])
+                .example(|| Example::of(one(examples::hook()))),
+            patch(
+                "/databases/{owner}/{database}/hooks/{hook_id}",
+                "updateHook",
+                "Change a hook, switch it off or on",
+                update_hook,
+            )
+            .json(&UPDATE_HOOK)
+            .sends(200, Success::One("Hook"))
+            .fails("DBPM", &[422])
+            .describe(
+                "`active: false` gives up what is on its way; `active: true` also forgets why the server had \
+                 switched it off.",
+            )
+            .example(update_hook_example),
+            delete(
+                "/databases/{owner}/{database}/hooks/{hook_id}",
+                "deleteHook",
+                "Delete a hook and its deliveries",
+                delete_hook,
+            )
+            .sends(200, Success::One("Hook"))
+            .fails("DPM", &[])
+            .example(|| Example::of(one(examples::hook()))),
+            post(
+                "/databases/{owner}/{database}/hooks/{hook_id}/ping",
+                "pingHook",
+                "Send a trial event to a hook",
+                ping_hook,
+            )
+            .sends(201, Success::One("Delivery"))
+            .fails("DBKP", &[])
+            .describe("One attempt, also to a hook that is off. It has no consequences for the hook.")
+            .example(ping_hook_example),
+            post(
+                "/databases/{owner}/{database}/hooks/{hook_id}/rotate-secret",
+                "rotateHookSecret",
+                "Give a hook a new secret; it is shown once",
+                rotate_hook_secret,
+            )
+            .sends(200, Success::One("Hook"))
+            .fails("DBKP", &[])
+            .describe(
+                "For 24 h deliveries carry signatures by both secrets. Rotating again in that time drops the \
+                 older one.",
+            )
+            .example(|| Example::of(one(examples::fresh_hook()))),
+        ],
+    )
+}
+
+fn create_hook_example() -> Example {
+    Example::with(
+        json!({"url": "https://ci.example.test/yard", "events": ["on_push", "on_branch"]}),
+        one(examples::fresh_hook()),
+    )
+}
+
+fn update_hook_example() -> Example {
+    let mut off = examples::hook();
+    off["active"] = false.into();
+    Example::with(json!({"active": false}), one(off))
+}
+
+fn ping_hook_example() -> Example {
+    Example::of(one(json!({
+        "id": examples::DELIVERY, "event_name": "ping", "status": "pending", "created_at": examples::AT, "attempt_count": 0, "next_attempt_at": examples::AT,
+        "request": {"url": "https://ci.example.test/yard", "headers": {}, "body": examples::PING}, "attempts": [],
+    })))
 }
 
 const EVENTS: Words<HookEvent> = Words {

@@ -14,7 +14,7 @@ use branchyard_problem_details::{ErrorCode, Problem};
 use futures_util::future::join;
 
 use super::{HandlerResult, accepted, urls};
-use crate::openapi::examples;
+use crate::openapi::{MD5_PATTERN, examples};
 use crate::wire;
 use branchyard_http_common::methods::{post, put};
 use branchyard_openapi::{Credential, Example, Success, one};
@@ -22,31 +22,74 @@ use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged("Database", vec![
-post("/databases/{owner}/{database}/imports/uploads", "createImportUpload", "Open an upload session", create_import_upload).json(&CREATE_IMPORT_UPLOAD).sends(201, Success::One("ImportUpload")).fails("DBKP", &[]).describe("Announces a file and answers an address for each part. The session lives one hour, the addresses \
-                 ten minutes; both hold secrets.").example(|| Example::with(
-            json!({"content_length": 16, "num_parts": 1, "file_type": "csv"}),
-            one(json!({
-                "token": "up_9f3c", "contents_key": "imports/0199c3a9-0000-7000-8000-000000000001",
-                "parts": [{"part_number": 1, "url":
-                    "https://yard.example/api/v2/uploads/0199c3a9-0000-7000-8000-000000000001/1?expires=1788524400&signature=x0f"}],
-                "http_method": "PUT", "headers": {},
-            })),
-        )),
-post("/databases/{owner}/{database}/imports", "createImport", "Import an uploaded file", create_import).json(&CREATE_IMPORT).sends(202, Success::One("OperationRef")).fails("DBKP", &[409]).describe("Runs as an operation: all of the file becomes one commit, or nothing changes. `file_parts_md5` \
-                 is the base64 of the MD5 over the concatenated base64 texts of the MD5s of the parts, in order.").example(|| Example::with(
-            json!({
-                "branch_name": "main", "table_name": "people", "file_name": "people.csv", "file_size": 16, "file_type": "csv",
-                "import_operation": "create", "token": "up_9f3c", "contents_key": "imports/0199c3a9-0000-7000-8000-000000000001",
-                "completed_parts": [{"part_number": 1, "etag": "\"0b13d5cd7d263ccb7c6425a348112f13\""}],
-                "file_parts_md5": "pIX9YH40aFyNTQB/HPa4iw==", "primary_keys": ["id"], "commit_message": "Import people",
-            }),
-            one(examples::accepted()),
-        )),
-put("/uploads/{upload_id}/{part_number}", "putImportPart", "Upload a part to the address a session gave", put_part).credential(Credential::Ignored).query(&["expires", "signature"]).bytes().sends(200, Success::Nothing).fails("", &[400, 403, 409, 413]).describe("Send the raw bytes to the address exactly as it was given. It is the credential: `Authorization` \
+    tagged(
+        "Database",
+        vec![
+            post(
+                "/databases/{owner}/{database}/imports/uploads",
+                "createImportUpload",
+                "Open an upload session",
+                create_import_upload,
+            )
+            .json(&CREATE_IMPORT_UPLOAD)
+            .sends(201, Success::One("ImportUpload"))
+            .fails("DBKP", &[])
+            .describe(
+                "Announces a file and answers an address for each part. The session lives one hour, the addresses \
+                 ten minutes; both hold secrets.",
+            )
+            .example(create_import_upload_example),
+            post("/databases/{owner}/{database}/imports", "createImport", "Import an uploaded file", create_import)
+                .json(&CREATE_IMPORT)
+                .sends(202, Success::One("OperationRef"))
+                .fails("DBKP", &[409])
+                .describe(
+                    "Runs as an operation: all of the file becomes one commit, or nothing changes. `file_parts_md5` \
+                 is the base64 of the MD5 over the concatenated base64 texts of the MD5s of the parts, in order.",
+                )
+                .example(create_import_example),
+            put(
+                "/uploads/{upload_id}/{part_number}",
+                "putImportPart",
+                "Upload a part to the address a session gave",
+                put_part,
+            )
+            .credential(Credential::Ignored)
+            .query(&["expires", "signature"])
+            .bytes()
+            .sends(200, Success::Nothing)
+            .fails("", &[400, 403, 409, 413])
+            .describe(
+                "Send the raw bytes to the address exactly as it was given. It is the credential: `Authorization` \
                  is not looked at, and the request does not count against rate limits. A later complete upload of \
-                 a part replaces the earlier one; one that is cut short changes nothing."),
-])
+                 a part replaces the earlier one; one that is cut short changes nothing.",
+            ),
+        ],
+    )
+}
+
+fn create_import_upload_example() -> Example {
+    Example::with(
+        json!({"content_length": 16, "num_parts": 1, "file_type": "csv"}),
+        one(json!({
+            "token": "up_9f3c", "contents_key": "imports/0199c3a9-0000-7000-8000-000000000001",
+            "parts": [{"part_number": 1, "url":
+                "https://yard.example/api/v2/uploads/0199c3a9-0000-7000-8000-000000000001/1?expires=1788524400&signature=x0f"}],
+            "http_method": "PUT", "headers": {},
+        })),
+    )
+}
+
+fn create_import_example() -> Example {
+    Example::with(
+        json!({
+            "branch_name": "main", "table_name": "people", "file_name": "people.csv", "file_size": 16, "file_type": "csv",
+            "import_operation": "create", "token": "up_9f3c", "contents_key": "imports/0199c3a9-0000-7000-8000-000000000001",
+            "completed_parts": [{"part_number": 1, "etag": "\"0b13d5cd7d263ccb7c6425a348112f13\""}],
+            "file_parts_md5": "pIX9YH40aFyNTQB/HPa4iw==", "primary_keys": ["id"], "commit_message": "Import people",
+        }),
+        one(examples::accepted()),
+    )
 }
 
 const FILE_TYPES: Words<FileType> = Words {
@@ -173,7 +216,10 @@ fn new_import(fields: &Fields<'_>) -> Option<NewImport> {
     let contents_key = fields.doc("As the session gave it.").required_string("contents_key");
     let branch =
         fields.schema(|| json!({"minLength": 1, "description": "An existing branch."})).required_string("branch_name");
-    let table = fields.schema(|| json!({"maxLength": 128, "description": "Not beginning with `sqlite_` or `dolt_`; may be empty for `sql`."})).required_string("table_name");
+    let table = fields
+        .doc("Not beginning with `sqlite_` or `dolt_`; may be empty for `sql`.")
+        .schema(|| json!({"maxLength": 128}))
+        .required_string("table_name");
     let file_name = fields
         .schema(|| json!({"minLength": 1, "maxLength": 255, "pattern": r"^[^/\u0000]*$"}))
         .required_string("file_name");
@@ -192,7 +238,10 @@ fn new_import(fields: &Fields<'_>) -> Option<NewImport> {
                 .required_string("etag");
             Some(CompletedPart { number: number?, etag: etag? })
         });
-    let checksum = fields.schema(|| json!({"pattern": crate::openapi::MD5_PATTERN, "description": "Base64 of the MD5 of the parts' MD5s, each as base64 text, in order."})).required_string("file_parts_md5");
+    let checksum = fields
+        .doc("Base64 of the MD5 of the parts' MD5s, each as base64 text, in order.")
+        .schema(|| json!({"pattern": MD5_PATTERN}))
+        .required_string("file_parts_md5");
     let primary_keys = fields.doc("Key columns; may be empty, never null.").required_strings("primary_keys");
     let message = fields.schema(LongText::schema).optional_string("commit_message");
     let pull_branch = fields

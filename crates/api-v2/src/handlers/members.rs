@@ -34,7 +34,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .sends(200, Success::One("Member"))
             .fails("BP", &[404, 422])
             .describe("The last owner of an organization can be neither demoted nor removed (422).")
-            .example(|| Example::with(json!({"role": "member"}), one(examples::person("member")))),
+            .example(put_organization_member_example),
             delete(
                 "/organizations/{organization}/members/{username}",
                 "removeOrganizationMember",
@@ -47,6 +47,10 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .example(|| Example::of(one(examples::person("member")))),
         ],
     )
+}
+
+fn put_organization_member_example() -> Example {
+    Example::with(json!({"role": "member"}), one(examples::person("member")))
 }
 
 const MEMBER_ROLES: Words<MemberRole> =

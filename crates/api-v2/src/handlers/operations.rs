@@ -21,16 +21,48 @@ use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged("Operations", vec![
-get("/databases/{owner}/{database}/operations", "listOperations", "Operations of a database, newest first", list_operations).credential(Credential::Optional).query(&["status", "type", "page_token", "page_size"]).sends(200, Success::List("Operation")).fails("DL", &[]).example(|| Example::of(list_of(examples::operation()))),
-get("/operations/{operation_id:.+}", "getOperation", "An operation", get_operation).sends(200, Success::One("Operation")).fails("", &[404]).describe("Ask with `Prefer: wait=20` until `status` is `succeeded` or `failed`; or without, at once, then \
-                 after 1 s doubling to 10 s.").example(|| Example::of(one(examples::operation()))),
-post("/operations/{operation_id:.+}/cancel", "cancelOperation", "Cancel a queued operation", cancel_operation).sends(200, Success::One("Operation")).fails("BK", &[403, 404, 409]).describe("Only while it is `queued`.").example(|| Example::of(one(json!({
-            "id": examples::OPERATION, "type": "import", "status": "failed", "created_at": examples::AT, "finished_at": examples::LATER, "created_by": "ada",
-            "cancelable": false,
-            "error": {"status": 409, "code": "CANCELED", "title": "Canceled", "detail": "canceled by ada"},
-        })))),
-])
+    tagged(
+        "Operations",
+        vec![
+            get(
+                "/databases/{owner}/{database}/operations",
+                "listOperations",
+                "Operations of a database, newest first",
+                list_operations,
+            )
+            .credential(Credential::Optional)
+            .query(&["status", "type", "page_token", "page_size"])
+            .sends(200, Success::List("Operation"))
+            .fails("DL", &[])
+            .example(|| Example::of(list_of(examples::operation()))),
+            get("/operations/{operation_id:.+}", "getOperation", "An operation", get_operation)
+                .sends(200, Success::One("Operation"))
+                .fails("", &[404])
+                .describe(
+                    "Ask with `Prefer: wait=20` until `status` is `succeeded` or `failed`; or without, at once, then \
+                 after 1 s doubling to 10 s.",
+                )
+                .example(|| Example::of(one(examples::operation()))),
+            post(
+                "/operations/{operation_id:.+}/cancel",
+                "cancelOperation",
+                "Cancel a queued operation",
+                cancel_operation,
+            )
+            .sends(200, Success::One("Operation"))
+            .fails("BK", &[403, 404, 409])
+            .describe("Only while it is `queued`.")
+            .example(cancel_operation_example),
+        ],
+    )
+}
+
+fn cancel_operation_example() -> Example {
+    Example::of(one(json!({
+        "id": examples::OPERATION, "type": "import", "status": "failed", "created_at": examples::AT, "finished_at": examples::LATER, "created_by": "ada",
+        "cancelable": false,
+        "error": {"status": 409, "code": "CANCELED", "title": "Canceled", "detail": "canceled by ada"},
+    })))
 }
 
 /// Polling interval of a waiting request. Only the server that runs an operation is notified of its end, so a request on

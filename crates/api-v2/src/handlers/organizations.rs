@@ -41,12 +41,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .json(&CREATE_ORGANIZATION)
             .sends(201, Success::One("Organization"))
             .fails("BK", &[409])
-            .example(|| {
-                Example::with(
-                    json!({"name": "hydro", "display_name": "Hydro Lab", "base_role": "write"}),
-                    one(examples::organization()),
-                )
-            }),
+            .example(create_organization_example),
             get("/organizations/{organization}", "getOrganization", "An organization", get_organization)
                 .credential(Credential::Optional)
                 .sends(200, Success::One("Organization"))
@@ -56,7 +51,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 .json(&UPDATE_ORGANIZATION)
                 .sends(200, Success::One("Organization"))
                 .fails("BPM", &[404])
-                .example(|| Example::with(json!({"display_name": "Hydro Lab"}), one(examples::organization()))),
+                .example(update_organization_example),
             delete(
                 "/organizations/{organization}",
                 "deleteOrganization",
@@ -70,6 +65,17 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         ],
     ));
     all
+}
+
+fn create_organization_example() -> Example {
+    Example::with(
+        json!({"name": "hydro", "display_name": "Hydro Lab", "base_role": "write"}),
+        one(examples::organization()),
+    )
+}
+
+fn update_organization_example() -> Example {
+    Example::with(json!({"display_name": "Hydro Lab"}), one(examples::organization()))
 }
 
 fn shown(view: &OrganizationView) -> wire::Organization {

@@ -67,14 +67,16 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 "Empty when the pull request merges cleanly, or is merged. 503 also while the source is being \
                  fetched, and when the trial merge takes longer than 60 s.",
             )
-            .example(|| {
-                Example::of(list_of(json!({
-                    "table": "gauges", "kind": "row", "primary_key": {"id": "4"}, "base": {"id": "4", "level": "1.5"},
-                    "ours": {"id": "4", "level": "1.6"}, "theirs": null,
-                })))
-            }),
+            .example(list_pull_conflicts_example),
         ],
     )
+}
+
+fn list_pull_conflicts_example() -> Example {
+    Example::of(list_of(json!({
+        "table": "gauges", "kind": "row", "primary_key": {"id": "4"}, "base": {"id": "4", "level": "1.5"},
+        "ours": {"id": "4", "level": "1.6"}, "theirs": null,
+    })))
 }
 
 /// A list request for the rows, tables or conflicts of a pull request.

@@ -21,42 +21,133 @@ use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged("Database", vec![
-get("/databases/{owner}/{database}/pulls", "listPulls", "Pull requests, newest first", list_pulls).credential(Credential::Optional).query(&["state", "page_token", "page_size"]).sends(200, Success::List("PullSummary")).fails("DL", &[]).example(|| Example::of(list_of(examples::pull_summary()))),
-post("/databases/{owner}/{database}/pulls", "createPull", "Open a pull request", create_pull).json(&CREATE_PULL).sends(201, Success::One("Pull")).fails("DBK", &[403, 409, 422]).describe("Unknown fields of the body are ignored, also inside both branches. The source may be in any \
+    tagged(
+        "Database",
+        vec![
+            get("/databases/{owner}/{database}/pulls", "listPulls", "Pull requests, newest first", list_pulls)
+                .credential(Credential::Optional)
+                .query(&["state", "page_token", "page_size"])
+                .sends(200, Success::List("PullSummary"))
+                .fails("DL", &[])
+                .example(|| Example::of(list_of(examples::pull_summary()))),
+            post("/databases/{owner}/{database}/pulls", "createPull", "Open a pull request", create_pull)
+                .json(&CREATE_PULL)
+                .sends(201, Success::One("Pull"))
+                .fails("DBK", &[403, 409, 422])
+                .describe(
+                    "Unknown fields of the body are ignored, also inside both branches. The source may be in any \
                  database of the same fork network that the caller can read; one that is not public needs the \
                  write role and, where the base is public, `publish: true`. While the source's commits are being \
-                 fetched, diff, tables and conflicts are 503.").example(|| Example::with(
-            json!({"title": "Fix gauges", "from_branch": examples::branch_of("bob", "work"), "to_branch": examples::branch_of("ada", "main")}),
-            one(examples::pull()),
-        )),
-get("/databases/{owner}/{database}/pulls/{pull_number}", "getPull", "A pull request", get_pull).credential(Credential::Optional).sends(200, Success::One("Pull")).fails("D", &[400]).example(|| {
-            let mut brings = examples::pull();
-            brings["brings"] = json!(["trigger"]);
-            Example::of(one(brings))
-        }),
-patch("/databases/{owner}/{database}/pulls/{pull_number}", "updatePull", "Edit, close or reopen a pull request", update_pull).json(&UPDATE_PULL).sends(200, Success::One("Pull")).fails("DBPM", &[409, 422]).describe("A `state` equal to the present one changes nothing. The state of a merged pull request is final.").example(|| {
-            let mut closed = examples::pull();
-            closed["state"] = "closed".into();
-            closed["closed_at"] = examples::LATER.into();
-            closed["brings"] = json!([]);
-            Example::with(json!({"state": "closed"}), one(closed))
-        }),
-post("/databases/{owner}/{database}/pulls/{pull_number}/withdraw", "withdrawPull", "Take back what a pull request shows", withdraw_pull).sends(200, Success::One("WithdrawnPull")).fails("ABKP", &[404, 422]).describe("For administrators of the source database, also where the base is hidden from them. The \
-                 difference is gone at once for everybody; an open pull request is closed.").example(|| {
-            let mut closed = examples::pull_summary();
-            closed["state"] = "closed".into();
-            closed["closed_at"] = examples::LATER.into();
-            closed["from_branch"] = examples::branch_of("bob", "work");
-            closed["to_branch"] = examples::branch_of("ada", "main");
-            Example::of(one(closed))
-        }),
-get("/databases/{owner}/{database}/pulls/{pull_number}/comments", "listPullComments", "Comments, oldest first", list_pull_comments).credential(Credential::Optional).query(&["page_token", "long_page_size"]).sends(200, Success::List("PullComment")).fails("DL", &[]).example(|| Example::of(list_of(examples::comment()))),
-post("/databases/{owner}/{database}/pulls/{pull_number}/comments", "createPullComment", "Comment on a pull request", create_pull_comment).json(&CREATE_PULL_COMMENT).sends(201, Success::One("PullComment")).fails("DBK", &[]).example(|| Example::with(json!({"body": "Looks right."}), one(examples::comment()))),
-post("/databases/{owner}/{database}/pulls/{pull_number}/merge", "mergePull", "Merge a pull request", merge_pull).optional_json(&MERGE_PULL).sends(202, Success::One("OperationRef")).fails("DBKP", &[422]).describe("Runs as an operation: merges the head `from_branch` has when it runs, and sets the pull request \
+                 fetched, diff, tables and conflicts are 503.",
+                )
+                .example(create_pull_example),
+            get("/databases/{owner}/{database}/pulls/{pull_number}", "getPull", "A pull request", get_pull)
+                .credential(Credential::Optional)
+                .sends(200, Success::One("Pull"))
+                .fails("D", &[400])
+                .example(get_pull_example),
+            patch(
+                "/databases/{owner}/{database}/pulls/{pull_number}",
+                "updatePull",
+                "Edit, close or reopen a pull request",
+                update_pull,
+            )
+            .json(&UPDATE_PULL)
+            .sends(200, Success::One("Pull"))
+            .fails("DBPM", &[409, 422])
+            .describe(
+                "A `state` equal to the present one changes nothing. The state of a merged pull request is final.",
+            )
+            .example(update_pull_example),
+            post(
+                "/databases/{owner}/{database}/pulls/{pull_number}/withdraw",
+                "withdrawPull",
+                "Take back what a pull request shows",
+                withdraw_pull,
+            )
+            .sends(200, Success::One("WithdrawnPull"))
+            .fails("ABKP", &[404, 422])
+            .describe(
+                "For administrators of the source database, also where the base is hidden from them. The \
+                 difference is gone at once for everybody; an open pull request is closed.",
+            )
+            .example(withdraw_pull_example),
+            get(
+                "/databases/{owner}/{database}/pulls/{pull_number}/comments",
+                "listPullComments",
+                "Comments, oldest first",
+                list_pull_comments,
+            )
+            .credential(Credential::Optional)
+            .query(&["page_token", "long_page_size"])
+            .sends(200, Success::List("PullComment"))
+            .fails("DL", &[])
+            .example(|| Example::of(list_of(examples::comment()))),
+            post(
+                "/databases/{owner}/{database}/pulls/{pull_number}/comments",
+                "createPullComment",
+                "Comment on a pull request",
+                create_pull_comment,
+            )
+            .json(&CREATE_PULL_COMMENT)
+            .sends(201, Success::One("PullComment"))
+            .fails("DBK", &[])
+            .example(create_pull_comment_example),
+            post(
+                "/databases/{owner}/{database}/pulls/{pull_number}/merge",
+                "mergePull",
+                "Merge a pull request",
+                merge_pull,
+            )
+            .optional_json(&MERGE_PULL)
+            .sends(202, Success::One("OperationRef"))
+            .fails("DBKP", &[422])
+            .describe(
+                "Runs as an operation: merges the head `from_branch` has when it runs, and sets the pull request \
                  to `merged`, all or nothing. Conflicts that `resolve` does not settle fail it with \
-                 `MERGE_CONFLICT`.").example(|| Example::with(json!({"resolve": {"gauges": "theirs"}}), one(examples::accepted()))),
-])
+                 `MERGE_CONFLICT`.",
+            )
+            .example(merge_pull_example),
+        ],
+    )
+}
+
+fn create_pull_example() -> Example {
+    Example::with(
+        json!({"title": "Fix gauges", "from_branch": examples::branch_of("bob", "work"), "to_branch": examples::branch_of("ada", "main")}),
+        one(examples::pull()),
+    )
+}
+
+fn get_pull_example() -> Example {
+    let mut brings = examples::pull();
+    brings["brings"] = json!(["trigger"]);
+    Example::of(one(brings))
+}
+
+fn update_pull_example() -> Example {
+    let mut closed = examples::pull();
+    closed["state"] = "closed".into();
+    closed["closed_at"] = examples::LATER.into();
+    closed["brings"] = json!([]);
+    Example::with(json!({"state": "closed"}), one(closed))
+}
+
+fn withdraw_pull_example() -> Example {
+    let mut closed = examples::pull_summary();
+    closed["state"] = "closed".into();
+    closed["closed_at"] = examples::LATER.into();
+    closed["from_branch"] = examples::branch_of("bob", "work");
+    closed["to_branch"] = examples::branch_of("ada", "main");
+    Example::of(one(closed))
+}
+
+fn create_pull_comment_example() -> Example {
+    Example::with(json!({"body": "Looks right."}), one(examples::comment()))
+}
+
+fn merge_pull_example() -> Example {
+    Example::with(json!({"resolve": {"gauges": "theirs"}}), one(examples::accepted()))
 }
 
 /// Parses the pull request number of a path. Callers first check that the database is visible, because that 404 precedes this 400.

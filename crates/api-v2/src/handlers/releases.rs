@@ -13,17 +13,61 @@ use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged("Database", vec![
-get("/databases/{owner}/{database}/releases", "listReleases", "Releases, newest first", list_releases).credential(Credential::Optional).query(&["page_token", "page_size"]).sends(200, Success::List("Release")).fails("DL", &[]).example(|| Example::of(list_of(examples::release()))),
-post("/databases/{owner}/{database}/releases", "createRelease", "Publish a release", create_release).json(&CREATE_RELEASE).sends(201, Success::One("Release")).fails("DBKP", &[409]).describe("One release per tag. With `create_tag_if_not_exists` the tag is made at `commit_sha` when it is \
-                 missing.").example(|| Example::with(
-            json!({"tag": "v1", "title": "Version 1", "commit_sha": examples::HEAD, "create_tag_if_not_exists": true}),
-            one(examples::release()),
-        )),
-get("/databases/{owner}/{database}/releases/{tag:.+}", "getRelease", "The release of a tag", get_release).credential(Credential::Optional).sends(200, Success::One("Release")).fails("D", &[]).example(|| Example::of(one(examples::release()))),
-patch("/databases/{owner}/{database}/releases/{tag:.+}", "updateRelease", "Change title or notes of a release", update_release).json(&UPDATE_RELEASE).sends(200, Success::One("Release")).fails("DBPM", &[]).example(|| Example::with(json!({"title": "Version 1"}), one(examples::release()))),
-delete("/databases/{owner}/{database}/releases/{tag:.+}", "deleteRelease", "Delete a release; its tag stays", delete_release).sends(200, Success::One("Release")).fails("DPM", &[]).example(|| Example::of(one(examples::release()))),
-])
+    tagged(
+        "Database",
+        vec![
+            get("/databases/{owner}/{database}/releases", "listReleases", "Releases, newest first", list_releases)
+                .credential(Credential::Optional)
+                .query(&["page_token", "page_size"])
+                .sends(200, Success::List("Release"))
+                .fails("DL", &[])
+                .example(|| Example::of(list_of(examples::release()))),
+            post("/databases/{owner}/{database}/releases", "createRelease", "Publish a release", create_release)
+                .json(&CREATE_RELEASE)
+                .sends(201, Success::One("Release"))
+                .fails("DBKP", &[409])
+                .describe(
+                    "One release per tag. With `create_tag_if_not_exists` the tag is made at `commit_sha` when it is \
+                 missing.",
+                )
+                .example(create_release_example),
+            get("/databases/{owner}/{database}/releases/{tag:.+}", "getRelease", "The release of a tag", get_release)
+                .credential(Credential::Optional)
+                .sends(200, Success::One("Release"))
+                .fails("D", &[])
+                .example(|| Example::of(one(examples::release()))),
+            patch(
+                "/databases/{owner}/{database}/releases/{tag:.+}",
+                "updateRelease",
+                "Change title or notes of a release",
+                update_release,
+            )
+            .json(&UPDATE_RELEASE)
+            .sends(200, Success::One("Release"))
+            .fails("DBPM", &[])
+            .example(update_release_example),
+            delete(
+                "/databases/{owner}/{database}/releases/{tag:.+}",
+                "deleteRelease",
+                "Delete a release; its tag stays",
+                delete_release,
+            )
+            .sends(200, Success::One("Release"))
+            .fails("DPM", &[])
+            .example(|| Example::of(one(examples::release()))),
+        ],
+    )
+}
+
+fn create_release_example() -> Example {
+    Example::with(
+        json!({"tag": "v1", "title": "Version 1", "commit_sha": examples::HEAD, "create_tag_if_not_exists": true}),
+        one(examples::release()),
+    )
+}
+
+fn update_release_example() -> Example {
+    Example::with(json!({"title": "Version 1"}), one(examples::release()))
 }
 
 /// Handles `GET …/releases`.

@@ -27,25 +27,66 @@ use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged("Database", vec![
-get("/databases/{owner}/{database}/sql", "runSqlReadQuery", "Run a SQL read", run_sql_read_query).credential(Credential::Optional).query(&["sql_q", "ref", "limit", "timeout_ms"]).sends(200, Success::One("QueryResult")).fails("DL", &[422]).anonymous_bodies(AnonymousBodies::Whole).describe("Runs one statement at exactly one commit, the one `ref` names when the read starts. A statement \
+    tagged(
+        "Database",
+        vec![
+            get("/databases/{owner}/{database}/sql", "runSqlReadQuery", "Run a SQL read", run_sql_read_query)
+                .credential(Credential::Optional)
+                .query(&["sql_q", "ref", "limit", "timeout_ms"])
+                .sends(200, Success::One("QueryResult"))
+                .fails("DL", &[422])
+                .anonymous_bodies(AnonymousBodies::Whole)
+                .describe(
+                    "Runs one statement at exactly one commit, the one `ref` names when the read starts. A statement \
                  that fails is answered 200 with `status` `error` or `timeout`. With `Accept: text/csv` or \
                  `application/x-ndjson` the whole result is streamed, without row limit; a CSV read that fails \
-                 before its first byte is answered 422.").example(|| Example::of(one(examples::result()))),
-post("/databases/{owner}/{database}/sql", "runSqlReadQueryPost", "Run a SQL read", run_sql_read_query_post).credential(Credential::Optional).json(&SQL_READ).sends(200, Success::One("QueryResult")).fails("DB", &[422]).anonymous_bodies(AnonymousBodies::Whole).describe("Runs one statement at exactly one commit, the one `ref` names when the read starts. A statement \
+                 before its first byte is answered 422.",
+                )
+                .example(|| Example::of(one(examples::result()))),
+            post("/databases/{owner}/{database}/sql", "runSqlReadQueryPost", "Run a SQL read", run_sql_read_query_post)
+                .credential(Credential::Optional)
+                .json(&SQL_READ)
+                .sends(200, Success::One("QueryResult"))
+                .fails("DB", &[422])
+                .anonymous_bodies(AnonymousBodies::Whole)
+                .describe(
+                    "Runs one statement at exactly one commit, the one `ref` names when the read starts. A statement \
                  that fails is answered 200 with `status` `error` or `timeout`. With `Accept: text/csv` or \
                  `application/x-ndjson` the whole result is streamed, without row limit; a CSV read that fails \
-                 before its first byte is answered 422.").example(|| Example::with(
-            json!({"ref": "main", "q": "select id, name from people", "limit": 10, "timeout_ms": 2_500}),
-            one(examples::result()),
-        )),
-post("/databases/{owner}/{database}/sql-writes", "runSqlWriteQuery", "Run SQL statements as one commit", run_sql_write_query).json(&SQL_WRITE).sends(202, Success::One("OperationRef")).fails("DBKP", &[]).describe("Runs as an operation: the statements run on `to_branch` as one commit by the caller; then, if \
+                 before its first byte is answered 422.",
+                )
+                .example(run_sql_read_query_post_example),
+            post(
+                "/databases/{owner}/{database}/sql-writes",
+                "runSqlWriteQuery",
+                "Run SQL statements as one commit",
+                run_sql_write_query,
+            )
+            .json(&SQL_WRITE)
+            .sends(202, Success::One("OperationRef"))
+            .fails("DBKP", &[])
+            .describe(
+                "Runs as an operation: the statements run on `to_branch` as one commit by the caller; then, if \
                  `from_branch` is another branch, it is merged into `to_branch`. All or nothing. `to_branch` is \
-                 created from the head of `from_branch` when it is missing.").example(|| Example::with(
-            json!({"from_branch": "main", "to_branch": "feature/fix", "q": "update gauges set level = 2 where id = 4"}),
-            one(examples::accepted()),
-        )),
-])
+                 created from the head of `from_branch` when it is missing.",
+            )
+            .example(run_sql_write_query_example),
+        ],
+    )
+}
+
+fn run_sql_read_query_post_example() -> Example {
+    Example::with(
+        json!({"ref": "main", "q": "select id, name from people", "limit": 10, "timeout_ms": 2_500}),
+        one(examples::result()),
+    )
+}
+
+fn run_sql_write_query_example() -> Example {
+    Example::with(
+        json!({"from_branch": "main", "to_branch": "feature/fix", "q": "update gauges set level = 2 where id = 4"}),
+        one(examples::accepted()),
+    )
 }
 
 /// The range of counts in a body. Values above the configured cap are reduced to the cap.

@@ -26,12 +26,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 .json(&CREATE_TAG)
                 .sends(201, Success::One("Tag"))
                 .fails("DBKP", &[409])
-                .example(|| {
-                    Example::with(
-                        json!({"name": "v1", "from": {"commit": examples::HEAD}, "message": "First cut"}),
-                        one(examples::tag()),
-                    )
-                }),
+                .example(create_tag_example),
             get("/databases/{owner}/{database}/tags/{tag:.+}", "getTag", "A tag", get_tag)
                 .credential(Credential::Optional)
                 .sends(200, Success::One("Tag"))
@@ -42,6 +37,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 .fails("DPM", &[409])
                 .example(|| Example::of(one(examples::tag()))),
         ],
+    )
+}
+
+fn create_tag_example() -> Example {
+    Example::with(
+        json!({"name": "v1", "from": {"commit": examples::HEAD}, "message": "First cut"}),
+        one(examples::tag()),
     )
 }
 

@@ -30,7 +30,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 .describe(
                     "`token` is in this answer and nowhere else; a repeat under the same `Idempotency-Key` omits it.",
                 )
-                .example(|| Example::with(json!({"name": "ci", "expires_in": "90d"}), one(examples::new_token()))),
+                .example(create_user_token_example),
             delete(
                 "/user/tokens/{token_id}",
                 "deleteUserToken",
@@ -43,6 +43,10 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .example(|| Example::of(one(examples::used_token()))),
         ],
     )
+}
+
+fn create_user_token_example() -> Example {
+    Example::with(json!({"name": "ci", "expires_in": "90d"}), one(examples::new_token()))
 }
 
 /// Handles `GET /user/tokens`.

@@ -148,3 +148,15 @@ pub(super) fn problem(code: ErrorCode) -> Value {
     let document = problem.document("https://yard.example/docs/errors", "/api/v2/user", "req_0199c3a4");
     serde_json::to_value(document).unwrap_or_default()
 }
+
+pub(crate) fn table_schema() -> Value {
+    json!({
+        "name": "gauges", "kind": "table",
+        "columns": [
+            {"name": "id", "type": "INTEGER", "nullable": false, "is_primary_key": true},
+            {"name": "level", "type": "REAL", "nullable": true, "is_primary_key": false},
+        ],
+        "primary_key": ["id"], "indexes": [], "foreign_keys": [], "triggers": [],
+        "create_statement": "CREATE TABLE gauges (id INTEGER NOT NULL PRIMARY KEY, level REAL)",
+    })
+}

@@ -45,7 +45,7 @@ fn what_we_send_and_have_recorded_fits_the_document() {
     let recorded = json!({"owner": "ada", "name": "rivers"});
     checker.validate(&schema("DatabaseRef"), &recorded).unwrap();
 
-    // An answer that the document does not allow is told apart.
+    // The document rejects a response with a renamed field.
     let renamed = json!({"owner": "ada", "title": "rivers"});
     assert!(checker.validate(&schema("DatabaseRef"), &renamed).is_err());
 }
