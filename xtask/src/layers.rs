@@ -32,7 +32,7 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("web", Uses::Only(&["http-common", "deployments", "domain", "auth", "problem-details"])),
     ("openapi", Uses::Only(&["problem-details"])),
     ("openapi-check", Uses::Only(&[])),
-    ("shapes", Uses::Only(&[])),
+    ("api-snapshots", Uses::Only(&[])),
     ("testkit", Uses::All),
     ("branchyard", Uses::AllButTestkit),
     ("xtask", Uses::Only(&[])),
@@ -86,7 +86,7 @@ const PLACES: &[Place] = &[
             "web",
             "branchyard",
             "testkit",
-            "shapes",
+            "api-snapshots",
         ],
         optional_users: &["problem-details"],
         instead: "keep the web framework in the adapters",
@@ -209,7 +209,7 @@ fn own_edge(package: &Package, dependency: &Dependency, uses: Uses) -> Option<Fi
     let (from, to) = (package.short(), short(&dependency.name));
     // Tests may also use testkit, the OpenAPI checker, the snapshots of responses, and the fakes and contract suites with the tokens
     // that these need. A crate's tests may depend on the crate itself with other features.
-    let for_tests = ["testkit", "openapi-check", "shapes", "domain", "domain-testing", "auth"];
+    let for_tests = ["testkit", "openapi-check", "api-snapshots", "domain", "domain-testing", "auth"];
     let in_tests = dependency.kind == Kind::Dev && (for_tests.contains(&to) || from == to);
     let allowed = match uses {
         Uses::All => true,

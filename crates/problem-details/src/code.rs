@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_is_serialised_as_its_name() {
+    fn a_code_is_serialized_as_its_name() {
         let json = serde_json::to_string(&ErrorCode::NotFound).unwrap();
         assert_eq!(json, r#""NOT_FOUND""#);
     }

@@ -97,21 +97,21 @@ fn svg(row: &GraphRow, width: usize) -> Markup {
     }
     // Writing to a string cannot fail.
     let _ =
-        write!(text, "<circle class=\"lane-{}\" cx=\"{}\" cy=\"{middle}\" r=\"4\"/></svg>", colour(row.at), x(row.at));
+        write!(text, "<circle class=\"lane-{}\" cx=\"{}\" cy=\"{middle}\" r=\"4\"/></svg>", color(row.at), x(row.at));
     Markup::trusted(text)
 }
 
 fn line(text: &mut String, (from, top): (usize, usize), (to, bottom): (usize, usize), lane: usize) {
     let (from, to, half) = (x(from), x(to), (top + bottom) / 2);
     let way = if from == to { format!("V{bottom}") } else { format!("C{from} {half} {to} {half} {to} {bottom}") };
-    let _ = write!(text, "<path class=\"lane-{}\" d=\"M{from} {top}{way}\"/>", colour(lane));
+    let _ = write!(text, "<path class=\"lane-{}\" d=\"M{from} {top}{way}\"/>", color(lane));
 }
 
 fn x(lane: usize) -> usize {
     lane.min(LANES - 1) * STEP + STEP / 2
 }
 
-fn colour(lane: usize) -> usize {
+fn color(lane: usize) -> usize {
     lane % 6
 }
 

@@ -2,7 +2,7 @@
 //! is validated against the OpenAPI document.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail where the test would")]
 
-mod authorisation;
+mod authorization;
 mod create;
 mod harness;
 mod shapes;

@@ -1,6 +1,6 @@
 //! A valid request for every operation, which succeeds if the caller is authorized.
 
-use branchyard_shapes::{Content, SentRequest};
+use branchyard_api_snapshots::{Content, SentRequest};
 use serde_json::{Value, json};
 
 use crate::harness::LegacyHarness;

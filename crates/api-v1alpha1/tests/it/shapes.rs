@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::io::{Cursor, Read as _};
 use std::path::{Path, PathBuf};
 
-use branchyard_shapes::{DeclaredOperation, ReceivedAnswer, SentRequest, ShapeSnapshot, uncovered};
+use branchyard_api_snapshots::{DeclaredOperation, ReceivedAnswer, SentRequest, ShapeSnapshot, uncovered};
 use serde_json::{Value, json};
 
 use crate::harness::LegacyAnswer;
@@ -24,7 +24,7 @@ use crate::harness::LegacyAnswer;
 const ID: (&str, &str) = ("X-Request-Id", "snapshot");
 
 fn operations() -> Vec<DeclaredOperation> {
-    branchyard_shapes::operations(include_str!("../../openapi/v1alpha1.json"), "")
+    branchyard_api_snapshots::operations(include_str!("../../openapi/v1alpha1.json"), "")
 }
 
 fn folder() -> PathBuf {

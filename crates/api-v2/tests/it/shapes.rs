@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use actix_web::http::header::{ETAG, HeaderValue};
-use branchyard_shapes::{DeclaredOperation, ReceivedAnswer, SentRequest, ShapeSnapshot, uncovered};
+use branchyard_api_snapshots::{DeclaredOperation, ReceivedAnswer, SentRequest, ShapeSnapshot, uncovered};
 use serde_json::json;
 
 use crate::harness::ApiAnswer;
@@ -30,7 +30,7 @@ const UNPROVOKED: &[(&str, &str, &str)] = &[
 ];
 
 fn operations() -> Vec<DeclaredOperation> {
-    branchyard_shapes::operations(include_str!("../../openapi/v2.json"), branchyard_api_v2::BASE)
+    branchyard_api_snapshots::operations(include_str!("../../openapi/v2.json"), branchyard_api_v2::BASE)
 }
 
 fn folder() -> PathBuf {

@@ -1,10 +1,10 @@
 //! Provokes the responses that operations have in common by changing their valid requests.
 
+use branchyard_api_snapshots::{Content, Declared, DeclaredOperation, SentRequest, ShapeSnapshot};
 use branchyard_domain::entities::Visibility;
 use branchyard_domain::usecases::Limits;
 use branchyard_domain_testing::fakes::{self, BrokenMetadata};
 use branchyard_http_common::{AppState, RateLimits, ServerKeys, Services};
-use branchyard_shapes::{Content, Declared, DeclaredOperation, SentRequest, ShapeSnapshot};
 use serde_json::json;
 
 use super::{ID, shape};

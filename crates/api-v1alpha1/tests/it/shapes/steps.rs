@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use branchyard_api_snapshots::{Block, Content, DeclaredOperation, SentRequest, ShapeSnapshot, blocks};
 use branchyard_domain::entities::Visibility;
 use branchyard_domain::usecases::Limits;
 use branchyard_domain_testing::fakes;
-use branchyard_shapes::{Block, Content, DeclaredOperation, SentRequest, ShapeSnapshot, blocks};
 use serde_json::Value;
 
 use super::{ID, shape};

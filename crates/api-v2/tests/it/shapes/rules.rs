@@ -2,16 +2,16 @@
 
 use std::pin::pin;
 
+use branchyard_api_snapshots::{Content, Declared, DeclaredOperation, SentRequest, ShapeSnapshot};
 use branchyard_domain::entities::Visibility;
 use branchyard_domain::ports::Metadata as _;
 use branchyard_domain_testing::fakes::BrokenMetadata;
 use branchyard_http_common::{AppState, RateLimits, ServerKeys, Services};
-use branchyard_shapes::{Content, Declared, DeclaredOperation, SentRequest, ShapeSnapshot};
 use futures_util::future::{Either, select};
 use serde_json::json;
 
 use super::shape;
-use crate::authorisation::{AuthorizationHarness, OWNER};
+use crate::authorization::{AuthorizationHarness, OWNER};
 
 /// The id of every request, so that no snapshot depends on the number of earlier requests.
 pub(super) const ID: (&str, &str) = ("X-Request-Id", "snapshot");

@@ -2,15 +2,15 @@
 
 use std::collections::HashMap;
 
+use branchyard_api_snapshots::{Block, Content, SentRequest, ShapeSnapshot, blocks};
 use branchyard_api_v2::BASE;
 use branchyard_domain::entities::Visibility;
 use branchyard_domain::usecases::Limits;
 use branchyard_domain_testing::fakes;
-use branchyard_shapes::{Block, Content, SentRequest, ShapeSnapshot, blocks};
 use serde_json::{Value, json};
 
 use super::{rules, shape};
-use crate::authorisation::{AuthorizationHarness, OWNER};
+use crate::authorization::{AuthorizationHarness, OWNER};
 use crate::harness::{ApiAnswer, ApiHarness};
 use crate::imports;
 

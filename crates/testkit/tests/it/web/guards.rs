@@ -146,7 +146,7 @@ fn pages_are_for_reading_and_forms_for_sending() {
 }
 
 #[test]
-fn assets_are_kept_for_good_and_colours_chosen() {
+fn assets_are_kept_for_good_and_colors_chosen() {
     let server = Server::start();
     let browser = Browser::at(&server);
     let page = browser.get("/").expect(200);

@@ -1,4 +1,4 @@
-//! Checks every route with every kind of caller, on a public and on a private database, against the table in `authorisation.txt`. A
+//! Checks every route with every kind of caller, on a public and on a private database, against the table in `authorization.txt`. A
 //! mounted route without a line fails the test, and so does a line without a route. Each request gets a harness of its own.
 
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use branchyard_domain::entities::Visibility;
 use crate::good::good;
 use crate::harness::{LegacyAnswer, LegacyHarness};
 
-const TABLE: &str = include_str!("authorisation.txt");
+const TABLE: &str = include_str!("authorization.txt");
 
 /// The columns of the table.
 const CALLERS: [&str; 6] = ["anonymous", "bad-token", "stranger", "reader", "writer", "owner"];

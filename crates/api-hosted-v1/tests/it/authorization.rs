@@ -1,11 +1,11 @@
-//! Requests every route as every kind of caller. `authorisation.txt` lists the expected statuses. The test fails for a route
+//! Requests every route as every kind of caller. `authorization.txt` lists the expected statuses. The test fails for a route
 //! that is missing from the table and for a line without a route. Each response comes from a server of its own.
 
 use std::collections::BTreeSet;
 
 use crate::harness::{HostedApiHarness, OWNER, bad_token, body};
 
-const TABLE: &str = include_str!("authorisation.txt");
+const TABLE: &str = include_str!("authorization.txt");
 
 /// The columns of the table, each with the user that represents the kind of caller.
 const CALLERS: [(&str, Option<&str>); 9] = [

@@ -1,6 +1,6 @@
-//! Requests every route as every kind of caller, on a public and on a private database. `authorisation.txt` lists the expected
+//! Requests every route as every kind of caller, on a public and on a private database. `authorization.txt` lists the expected
 //! statuses. The test fails for a route that is missing from the table and for a line without a route.
-//! `authorisation_forks.txt` lists the expected statuses for the roles on a private fork, and for the pull requests that it
+//! `authorization_forks.txt` lists the expected statuses for the roles on a private fork, and for the pull requests that it
 //! opens.
 //!
 //! Each response comes from a server of its own, so that changes by one caller do not affect the next response.
@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use branchyard_api_snapshots::{Content, SentRequest};
 use branchyard_auth::TokenExpiry;
 use branchyard_domain::Hub;
 use branchyard_domain::access::{Admin, Caller, DatabaseAccess, Level, Own, Participate, Write};
@@ -18,14 +19,13 @@ use branchyard_domain::usecases::{
     SqlWrite,
 };
 use branchyard_domain::values::{CommitHash, DatabaseName, OwnerName, RefName, Revision, Title};
-use branchyard_shapes::{Content, SentRequest};
 use serde_json::{Value, json};
 
 use crate::harness::{ApiAnswer, ApiHarness};
 use crate::imports;
 
-const TABLE: &str = include_str!("authorisation.txt");
-const FORKS: &str = include_str!("authorisation_forks.txt");
+const TABLE: &str = include_str!("authorization.txt");
+const FORKS: &str = include_str!("authorization_forks.txt");
 
 /// The columns of the table: the kinds of callers.
 const CALLERS: [&str; 9] =
