@@ -22,7 +22,7 @@ fn after_a_restore_deployments_are_stopped_and_start_again_from_their_backups() 
     yard.server.terminate();
 
     let said = succeed(&back, &["restore", "--from", to.to_str().unwrap()]);
-    assert!(said.starts_with("1 deployments that ran are stopped"), "{said}");
+    assert!(said.starts_with("stopped 1 deployments that were running"), "{said}");
     assert!(said.ends_with("restored 0 databases; everything is in order"), "{said}");
     yard.server = serve(&back);
     let stopped = yard.until("stopped");
