@@ -223,7 +223,11 @@ fn too_much_memory_in_use_is_a_planned_restart() {
     assert_eq!(cause, "exit status 1");
     assert!(stderr.contains("used more memory"), "{stderr}");
     let said = lines(&yard);
-    for expected in ["WARN the process uses more memory than the instance has", "INFO draining", "INFO ended in_time=true rolled_back=true"] {
+    for expected in [
+        "WARN the process uses more memory than the instance has",
+        "INFO draining",
+        "INFO ended in_time=true rolled_back=true",
+    ] {
         assert!(said.iter().any(|line| line.starts_with(expected)), "{expected}: {said:?}");
     }
     yard.spec.memory_gb = 1;
