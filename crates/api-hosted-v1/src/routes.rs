@@ -2,7 +2,7 @@
 
 use actix_web::middleware::from_fn;
 use actix_web::{HttpRequest, HttpResponse, web};
-use branchyard_http_common::{HandlerError, RequestContext, layer, mount};
+use branchyard_http_common::{Endpoint, HandlerError, RequestContext, layer, mount};
 use branchyard_openapi::Operation;
 
 use crate::handlers;
@@ -26,5 +26,5 @@ pub(crate) fn operations() -> Vec<Operation> {
 
 /// Returns all routes as pairs of a method and a path below [`crate::BASE`], for tests that exercise every route.
 pub fn routes() -> Vec<(&'static str, String)> {
-    operations().iter().map(|operation| (operation.http_method(), operation.template())).collect()
+    handlers::endpoints().iter().map(Endpoint::route).collect()
 }

@@ -36,5 +36,5 @@ pub(crate) fn operations() -> Vec<Operation> {
 
 /// Returns all routes as pairs of a method and a path below [`crate::BASE`], for tests that exercise every route.
 pub fn routes() -> Vec<(&'static str, String)> {
-    operations().iter().map(|operation| (operation.http_method(), operation.template())).collect()
+    handlers::endpoints().iter().map(Endpoint::route).collect()
 }

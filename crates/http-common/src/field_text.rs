@@ -2,24 +2,22 @@
 
 use std::fmt::Display;
 
-use branchyard_auth::UnknownTokenExpiry;
 use branchyard_domain::values::{
-    CommitHash, DatabaseName, Description, DisplayName, Invalid, LongText, OwnerName, RefName, Title, TokenExpiry,
-    TokenName,
+    CommitHash, DatabaseName, Description, DisplayName, Invalid, LongText, OwnerName, RefName, Title, TokenName,
 };
 use serde_json::{Value, json};
 
 /// Pattern of a commit hash: 40 lowercase hexadecimal digits.
 pub const HASH_PATTERN: &str = "^[0-9a-f]{40}$";
 /// Pattern of a commit hash in a request: 40 hexadecimal digits in any letter case.
-pub const ANY_CASE_HASH_PATTERN: &str = "^[0-9A-Fa-f]{40}$";
+const ANY_CASE_HASH_PATTERN: &str = "^[0-9A-Fa-f]{40}$";
 /// Pattern of a text without NUL. No text of a request may contain NUL.
 pub const NO_NUL_PATTERN: &str = r"^[^\u0000]*$";
 /// Pattern of a text without NUL that has at least one character other than whitespace.
 pub const NOT_BLANK_PATTERN: &str = r"^[^\u0000]*[^\u0000\s][^\u0000]*$";
 /// Pattern of a ref name: the rules of `git check-ref-format`, and three of Branchyard: no leading `-` (which a command would
 /// read as an option), not `@` or `HEAD`, and not a commit hash.
-pub const REF_PATTERN: &str = r"^(?!-|/|\.|@$|HEAD$|[0-9A-Fa-f]{40}$)(?!.*(\.\.|@\{|//|/\.|\.lock/|\.lock$|/$|\.$))[^\u0000-\u0020\u007f-\u009f~^:?*\[\\]+$";
+const REF_PATTERN: &str = r"^(?!-|/|\.|@$|HEAD$|[0-9A-Fa-f]{40}$)(?!.*(\.\.|@\{|//|/\.|\.lock/|\.lock$|/$|\.$))[^\u0000-\u0020\u007f-\u009f~^:?*\[\\]+$";
 /// Pattern of the names of owners and databases.
 pub const NAME_PATTERN: &str = "^[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?$";
 
@@ -66,54 +64,4 @@ field_texts! {
     DatabaseName: {"minLength": 1, "maxLength": 64, "pattern": NAME_PATTERN, "description": "Unique per owner, in any letter case."};
     RefName: {"minLength": 1, "maxLength": RefName::MAX_BYTES, "pattern": REF_PATTERN};
     CommitHash: {"pattern": ANY_CASE_HASH_PATTERN, "description": "40 hex digits."};
-}
-
-impl FieldText for TokenExpiry {
-    type Error = UnknownTokenExpiry;
-
-    fn parse(text: &str) -> Result<Self, UnknownTokenExpiry> {
-        Self::parse(text)
-    }
-
-    fn schema() -> Value {
-        crate::object_schema::reference("TokenLifetime")
-    }
-}
-
-/// A closed set of words, each with the value it stands for.
-pub struct Words<T: 'static> {
-    /// Name of the component in the OpenAPI document. If it is empty, the schema of the field lists the words inline.
-    pub name: &'static str,
-    /// Spelling and value of each word.
-    pub choices: &'static [(&'static str, T)],
-}
-
-impl<T: Copy> Words<T> {
-    /// Returns the value of the word with this spelling.
-    pub fn find(&self, text: &str) -> Option<T> {
-        self.choices.iter().find(|(spelling, _)| *spelling == text).map(|(_, value)| *value)
-    }
-}
-
-impl<T> Words<T> {
-    /// Returns the spellings, separated by commas.
-    pub fn spellings(&self) -> String {
-        self.choices.iter().map(|(spelling, _)| *spelling).collect::<Vec<_>>().join(", ")
-    }
-
-    pub(crate) fn any(&self) -> AnyWords {
-        AnyWords { name: self.name, spellings: self.choices.iter().map(|(spelling, _)| *spelling).collect() }
-    }
-}
-
-/// The spellings of a [`Words`], without their values.
-pub(crate) struct AnyWords {
-    pub(crate) name: &'static str,
-    spellings: Vec<&'static str>,
-}
-
-impl AnyWords {
-    pub(crate) fn schema(&self) -> Value {
-        json!({"type": "string", "enum": self.spellings})
-    }
 }

@@ -1,16 +1,19 @@
 //! A reader for the fields of a JSON body. The reader collects all errors before it refuses the request.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::identity;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
 use branchyard_problem_details::{ERRORS_MAX, ErrorCode, FieldError, Problem, escape_pointer_token};
+use serde_json::{Value, json};
 
-use crate::field_text::{FieldText, Words};
+use crate::field_text::FieldText;
 use crate::json::Json;
 use crate::object_schema::{self, ObjectSchema, Rules};
+use crate::words::Words;
 
 /// The validation errors of a request.
 #[derive(Debug, Default)]
@@ -62,7 +65,6 @@ pub struct Fields<'a> {
     members: &'a [(String, Json)],
     pointer: String,
     known: RefCell<Vec<&'static str>>,
-    any: Cell<bool>,
     faults: &'a ValidationErrors,
     mode: ReaderMode,
     /// `Some` while the reader records its schema instead of reading a body.
@@ -112,7 +114,7 @@ fn malformed(error: &serde_json::Error) -> Problem {
 
 impl<'a> Fields<'a> {
     fn new(members: &'a [(String, Json)], pointer: String, faults: &'a ValidationErrors, mode: ReaderMode) -> Self {
-        Self { members, pointer, known: RefCell::default(), any: Cell::new(false), faults, mode, schema: None }
+        Self { members, pointer, known: RefCell::default(), faults, mode, schema: None }
     }
 
     /// Runs a reader on an empty object and returns the schema of the fields that it requests.
@@ -128,7 +130,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Adds rules to the schema of the next field, beyond those of its type. Affects the OpenAPI document only.
-    pub fn schema(&self, more: fn() -> serde_json::Value) -> &Self {
+    pub fn schema(&self, more: fn() -> Value) -> &Self {
         self.rules(|rules| rules.more(more))
     }
 
@@ -138,7 +140,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Adds rules to the schema of the object itself. Affects the OpenAPI document only.
-    pub fn describe_object(&self, more: fn() -> serde_json::Value) {
+    pub fn describe_object(&self, more: fn() -> Value) {
         if let Some(schema) = &self.schema {
             schema.describe(more);
         }
@@ -152,7 +154,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Records a field if the reader is recording its schema.
-    fn record(&self, name: &str, required: bool, of: impl FnOnce() -> serde_json::Value) {
+    fn record(&self, name: &str, required: bool, of: impl FnOnce() -> Value) {
         if let Some(schema) = &self.schema {
             schema.field(name, required, of());
         }
@@ -164,8 +166,7 @@ impl<'a> Fields<'a> {
         }
         let known = self.known.borrow();
         for (name, _) in self.members.iter().filter(|(name, _)| !known.contains(&name.as_str())) {
-            let place = format!("{}/{}", self.pointer, escape_pointer_token(name));
-            self.faults.add(FieldError::at_pointer(place, "is not a field of this request"));
+            self.fault(name, "is not a field of this request");
         }
     }
 
@@ -189,14 +190,10 @@ impl<'a> Fields<'a> {
     }
 
     /// Returns a field of any type. `null` counts as absent, except in a PATCH.
-    pub fn get(&self, name: &'static str) -> Option<&'a Json> {
+    fn get(&self, name: &'static str) -> Option<&'a Json> {
         self.known.borrow_mut().push(name);
         let (_, value) = self.members.iter().find(|(member, _)| member == name)?;
-        if *value == Json::Null && self.mode != ReaderMode::Patch {
-            return None;
-        }
-        self.any.set(true);
-        Some(value)
+        (*value != Json::Null || self.mode == ReaderMode::Patch).then_some(value)
     }
 
     fn required_value(&self, name: &'static str) -> Option<&'a Json> {
@@ -237,13 +234,8 @@ impl<'a> Fields<'a> {
 
     /// Reads a required string of at least one character.
     pub fn required_text(&self, name: &'static str) -> Option<String> {
-        self.record(name, true, || serde_json::json!({"type": "string", "minLength": 1}));
-        let text = self.required_string(name)?;
-        if text.is_empty() {
-            self.fault(name, "must not be empty");
-            return None;
-        }
-        Some(text)
+        self.record(name, true, || json!({"type": "string", "minLength": 1}));
+        self.parse_required(name, |text| if text.is_empty() { Err("must not be empty") } else { Ok(text.to_owned()) })
     }
 
     fn parsed<T, E: Display>(
@@ -255,16 +247,26 @@ impl<'a> Fields<'a> {
         parse(text).map_err(|error| self.fault(name, error.to_string())).ok()
     }
 
+    fn parse_required<T, E: Display>(&self, name: &'static str, parse: impl FnOnce(&str) -> Result<T, E>) -> Option<T> {
+        let value = self.required_value(name)?;
+        self.parsed(name, self.string_of(name, value)?, parse)
+    }
+
+    fn parse_optional<T, E: Display>(&self, name: &'static str, parse: impl FnOnce(&str) -> Result<T, E>) -> Option<T> {
+        let value = self.get(name)?;
+        self.parsed(name, self.string_of(name, value)?, parse)
+    }
+
     /// Reads a required string that must follow the rules of `T`.
     pub fn required<T: FieldText>(&self, name: &'static str) -> Option<T> {
         self.record(name, true, T::schema);
-        self.required_as(name, T::parse)
+        self.parse_required(name, T::parse)
     }
 
     /// Reads an optional string that must follow the rules of `T`.
     pub fn optional<T: FieldText>(&self, name: &'static str) -> Option<T> {
         self.record(name, false, T::schema);
-        self.optional_as(name, T::parse)
+        self.parse_optional(name, T::parse)
     }
 
     /// Reads a field of a PATCH: a string that must follow the rules of `T`, or `null`, which is read as `""`.
@@ -282,9 +284,7 @@ impl<'a> Fields<'a> {
         parse: impl FnOnce(&str) -> Result<T, E>,
     ) -> Option<T> {
         self.record(name, true, object_schema::text);
-        let value = self.required_value(name)?;
-        let text = self.string_of(name, value)?;
-        self.parsed(name, text, parse)
+        self.parse_required(name, parse)
     }
 
     /// Reads an optional string and parses it.
@@ -294,9 +294,7 @@ impl<'a> Fields<'a> {
         parse: impl FnOnce(&str) -> Result<T, E>,
     ) -> Option<T> {
         self.record(name, false, object_schema::text);
-        let value = self.get(name)?;
-        let text = self.string_of(name, value)?;
-        self.parsed(name, text, parse)
+        self.parse_optional(name, parse)
     }
 
     /// Reads a field of a PATCH: a string to parse, or `null`, which is parsed as `""`.
@@ -312,50 +310,33 @@ impl<'a> Fields<'a> {
         self.parsed(name, text, parse)
     }
 
-    fn record_words<T>(&self, name: &str, required: bool, words: &Words<T>) {
-        let Some(schema) = &self.schema else { return };
-        let all = words.any();
-        if words.name.is_empty() {
-            return schema.field(name, required, all.schema());
+    /// Records a field whose schema is made of that of a set of words.
+    fn record_words<T>(&self, name: &str, required: bool, words: &Words<T>, of: impl FnOnce(Value) -> Value) {
+        if let Some(schema) = &self.schema {
+            let word = schema.words(words.name(), words.schema());
+            schema.field(name, required, of(word));
         }
-        schema.words(all);
-        schema.field(name, required, object_schema::reference(words.name));
-    }
-
-    fn choice_of<T: Copy>(&self, name: &'static str, value: &'a Json, choices: &[(&str, T)]) -> Option<T> {
-        let text = self.string_of(name, value)?;
-        let found = choices.iter().find(|(spelling, _)| *spelling == text).map(|(_, choice)| *choice);
-        if found.is_none() {
-            self.fault(name, format!("must be one of {}", spellings(choices)));
-        }
-        found
     }
 
     /// Reads a required string that must be one of a set of words.
     pub fn required_choice<T: Copy>(&self, name: &'static str, choices: &Words<T>) -> Option<T> {
-        self.record_words(name, true, choices);
-        let value = self.required_value(name)?;
-        self.choice_of(name, value, choices.choices)
+        self.record_words(name, true, choices, identity);
+        self.parse_required(name, |text| choices.parse(text))
     }
 
     /// Reads an optional string that must be one of a set of words.
     pub fn optional_choice<T: Copy>(&self, name: &'static str, choices: &Words<T>) -> Option<T> {
-        self.record_words(name, false, choices);
-        let value = self.get(name)?;
-        self.choice_of(name, value, choices.choices)
+        self.record_words(name, false, choices, identity);
+        self.parse_optional(name, |text| choices.parse(text))
     }
 
     /// Reads an optional array of words of a set. The array must not be empty, and no word may occur twice.
     pub fn optional_choices<T: Copy + Ord>(&self, name: &'static str, choices: &Words<T>) -> Option<BTreeSet<T>> {
-        if let Some(schema) = &self.schema {
-            schema.words(choices.any());
-            schema.field(name, false, object_schema::set_of(choices.name));
-        }
-        let choices = choices.choices;
+        self.record_words(name, false, choices, object_schema::set_of);
         let items = match self.get(name)? {
             Json::Array(items) if !items.is_empty() => items,
             Json::Array(_) => {
-                self.fault(name, format!("must hold at least one of {}", spellings(choices)));
+                self.fault(name, format!("must hold at least one of {}", choices.spellings()));
                 return None;
             }
             other => {
@@ -366,14 +347,14 @@ impl<'a> Fields<'a> {
         let mut chosen = BTreeSet::new();
         let mut good = true;
         for (n, item) in items.iter().enumerate() {
-            let known = match item {
-                Json::String(text) => choices.iter().find(|(spelling, _)| spelling == text),
-                _ => None,
+            let word = match item {
+                Json::String(text) => choices.parse(text),
+                _ => Err(choices.expected()),
             };
-            let text = match known {
-                Some((_, choice)) if chosen.insert(*choice) => continue,
-                Some(_) => "is there twice".to_owned(),
-                None => format!("must be one of {}", spellings(choices)),
+            let text = match word {
+                Ok(choice) if chosen.insert(choice) => continue,
+                Ok(_) => "is there twice".to_owned(),
+                Err(text) => text,
             };
             self.faults.add(FieldError::at_pointer(format!("{}/{n}", self.place(name)), text));
             good = false;
@@ -418,7 +399,11 @@ impl<'a> Fields<'a> {
     /// Reads an optional boolean.
     pub fn optional_bool(&self, name: &'static str) -> Option<bool> {
         self.record(name, false, object_schema::boolean);
-        match self.get(name)? {
+        self.bool_of(name, self.get(name)?)
+    }
+
+    fn bool_of(&self, name: &'static str, value: &Json) -> Option<bool> {
+        match value {
             Json::Bool(value) => Some(*value),
             other => {
                 self.wrong(name, "a boolean", other);
@@ -441,12 +426,11 @@ impl<'a> Fields<'a> {
     /// Reads a required boolean.
     pub fn required_bool(&self, name: &'static str) -> Option<bool> {
         self.record(name, true, object_schema::boolean);
-        self.required_value(name)?;
-        self.optional_bool(name)
+        self.bool_of(name, self.required_value(name)?)
     }
 
     /// Returns a required field of any type, unparsed. `schema` returns its JSON schema.
-    pub fn required_json(&self, name: &'static str, schema: fn() -> serde_json::Value) -> Option<&'a Json> {
+    pub fn required_json(&self, name: &'static str, schema: fn() -> Value) -> Option<&'a Json> {
         self.record(name, true, schema);
         self.required_value(name)
     }
@@ -531,17 +515,14 @@ impl<'a> Fields<'a> {
 
     /// Reads an object of strings; empty if absent.
     pub fn string_map(&self, name: &'static str) -> Option<BTreeMap<String, String>> {
-        self.record(name, false, || object_schema::map_of(&serde_json::json!({"type": "string"})));
+        self.record(name, false, || object_schema::map_of(object_schema::text()));
         self.map_of(name, |text| Ok::<_, String>(text.to_owned()))
     }
 
     /// Reads an object whose values are words of a set; empty if absent.
     pub fn word_map<T: Copy>(&self, name: &'static str, choices: &Words<T>) -> Option<BTreeMap<String, T>> {
-        if let Some(schema) = &self.schema {
-            schema.words(choices.any());
-            schema.field(name, false, object_schema::map_of(&object_schema::reference(choices.name)));
-        }
-        self.map_of(name, |text| choices.find(text).ok_or_else(|| format!("must be one of {}", choices.spellings())))
+        self.record_words(name, false, choices, object_schema::map_of);
+        self.map_of(name, |text| choices.parse(text))
     }
 
     /// Reads an object of strings and parses each value; empty if absent.
@@ -576,11 +557,6 @@ impl<'a> Fields<'a> {
         let read: Vec<Option<(String, T)>> = read.collect();
         read.into_iter().collect()
     }
-}
-
-/// Returns the spellings of the choices, separated by commas.
-pub(crate) fn spellings<T>(choices: &[(&str, T)]) -> String {
-    choices.iter().map(|(spelling, _)| *spelling).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -623,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_body_ignores_strangers_at_every_depth() {
+    fn an_open_body_ignores_unknown_fields_at_every_depth() {
         let body = br#"{"name":"x","from":{"branch":"main","x":1},"y":2}"#;
         assert!(read_open(body, branch).is_ok());
     }

@@ -67,6 +67,7 @@ mod state;
 mod time;
 mod upload;
 mod urls;
+mod words;
 
 // Types of the executor that occur in public signatures of this crate.
 pub use branchyard_executor::{BodyRoom, CallerKey, ConcurrencyPermit, PoolError};
@@ -85,9 +86,7 @@ pub use config::{BodyTimeouts, ForwardedHeader, HttpConfig, PoolSizes, Proxies, 
 pub use csv::{csv_header, csv_row};
 pub use csv_file::CsvFile;
 pub use download::{Download, DownloadWriter, Ending, First, Waiting, download_channel};
-pub use field_text::{
-    ANY_CASE_HASH_PATTERN, FieldText, HASH_PATTERN, NAME_PATTERN, NO_NUL_PATTERN, NOT_BLANK_PATTERN, REF_PATTERN, Words,
-};
+pub use field_text::{FieldText, HASH_PATTERN, NAME_PATTERN, NO_NUL_PATTERN, NOT_BLANK_PATTERN};
 pub use fields::{Fields, ValidationErrors, read_open};
 pub use file_pieces::file_pieces;
 pub use handler_error::HandlerError;
@@ -120,3 +119,4 @@ pub use state::{AppState, MAX_FORM_BYTES};
 pub use time::{parse_http_seconds, rfc3339};
 pub use upload::{Pumped, UploadBody, UploadReader, upload_channel};
 pub use urls::{Urls, segment};
+pub use words::Words;

@@ -5,7 +5,9 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Map, Value, json};
 
-use crate::field_text::{AnyWords, NO_NUL_PATTERN};
+use branchyard_openapi::reference;
+
+use crate::field_text::NO_NUL_PATTERN;
 use crate::fields::ReaderMode;
 
 /// Rules that the next field adds to the schema of its type.
@@ -70,7 +72,7 @@ impl ObjectSchema {
         }
     }
 
-    /// Records a field. A field that is requested twice is recorded once.
+    /// Records a field.
     pub(crate) fn field(&self, name: &str, required: bool, schema: Value) {
         // In a PATCH, `null` is a value. Elsewhere, `null` means absent.
         let nullable = !required && self.mode != ReaderMode::Patch;
@@ -85,9 +87,6 @@ impl ObjectSchema {
 
     fn insert(&self, name: &str, required: bool, nullable: bool, mut schema: Value) {
         let rules = self.next.take();
-        if self.properties.borrow().contains_key(name) {
-            return;
-        }
         if let Some(Value::Object(more)) = rules.more.map(|more| more()) {
             for (rule, value) in more {
                 match (value, schema.as_object_mut()) {
@@ -107,7 +106,8 @@ impl ObjectSchema {
         if nullable {
             schema = or_null(schema);
         }
-        self.properties.borrow_mut().insert(name.to_owned(), schema);
+        let twice = self.properties.borrow_mut().insert(name.to_owned(), schema);
+        debug_assert_eq!(twice, None, "a reader requests a field once");
         if required {
             self.required.borrow_mut().push(name.to_owned());
         }
@@ -123,16 +123,21 @@ impl ObjectSchema {
             None => inner.schema(),
             Some(component) => {
                 self.components.borrow_mut().push((component.to_owned(), inner.schema()));
-                reference(component)
+                reference("schemas", component)
             }
         };
         self.components.borrow_mut().append(&mut inner.components.borrow_mut());
         self.field(name, required, if is_array { json!({"type": "array", "items": schema}) } else { schema });
     }
 
-    /// Records the component of a set of words that a field refers to.
-    pub(crate) fn words(&self, words: AnyWords) {
-        self.components.borrow_mut().push((words.name.to_owned(), words.schema()));
+    /// Returns the schema of a field that holds one word of a set: a reference to the component with this name, or the set itself if the
+    /// name is empty.
+    pub(crate) fn words(&self, name: &str, schema: Value) -> Value {
+        if name.is_empty() {
+            return schema;
+        }
+        self.components.borrow_mut().push((name.to_owned(), schema));
+        reference("schemas", name)
     }
 
     /// Returns the schema of the object.
@@ -172,11 +177,6 @@ fn or_null(mut schema: Value) -> Value {
     schema
 }
 
-/// Returns `{"$ref": "#/components/schemas/{name}"}`.
-pub(crate) fn reference(name: &str) -> Value {
-    json!({"$ref": format!("#/components/schemas/{name}")})
-}
-
 pub(crate) fn text() -> Value {
     json!({"type": "string"})
 }
@@ -197,10 +197,10 @@ pub(crate) fn strings() -> Value {
     json!({"type": "array", "items": {"type": "string"}})
 }
 
-pub(crate) fn set_of(words: &str) -> Value {
-    json!({"type": "array", "minItems": 1, "uniqueItems": true, "items": reference(words)})
+pub(crate) fn set_of(word: Value) -> Value {
+    json!({"type": "array", "minItems": 1, "uniqueItems": true, "items": word})
 }
 
-pub(crate) fn map_of(value: &Value) -> Value {
+pub(crate) fn map_of(value: Value) -> Value {
     json!({"type": "object", "additionalProperties": value, "propertyNames": {"type": "string"}})
 }

@@ -5,8 +5,9 @@ use std::fmt::Display;
 use branchyard_problem_details::{FieldError, Problem};
 use percent_encoding::percent_decode;
 
-use crate::fields::{ValidationErrors, spellings};
+use crate::fields::ValidationErrors;
 use crate::paging::PageRequest;
+use crate::words::parse_word;
 
 /// The parameters of a query. Every reader returns `None` if the parameter is absent or invalid. An invalid parameter is recorded
 /// as a validation error.
@@ -106,10 +107,7 @@ impl Query<'_> {
 
     /// Reads an optional parameter that must be one of the choices.
     pub fn choice<T: Copy>(&self, name: &str, choices: &[(&str, T)]) -> Option<T> {
-        self.parsed(name, |value| {
-            let found = choices.iter().find(|(spelling, _)| *spelling == value).map(|(_, choice)| *choice);
-            found.ok_or_else(|| format!("must be one of {}", spellings(choices)))
-        })
+        self.parsed(name, |value| parse_word(value, choices))
     }
 
     /// Reads an optional number of the form `[1-9][0-9]*`. A number above `u64::MAX` saturates.

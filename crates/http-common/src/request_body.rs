@@ -1,5 +1,6 @@
 //! Declarations of JSON request bodies: name, mode, and the reader that also produces the schema.
 
+use branchyard_openapi::BodySchema;
 use branchyard_problem_details::Problem;
 use serde_json::Value;
 
@@ -32,17 +33,17 @@ impl<T> RequestBody<T> {
         Self { name, mode: ReaderMode::Patch, read }
     }
 
-    /// Returns the name of the schema in the OpenAPI document.
-    pub const fn name(&self) -> &'static str {
-        self.name
-    }
-
     pub(crate) fn parse(&self, body: &[u8]) -> Result<T, Problem> {
         fields::read_body(body, self.mode, self.read)
     }
+}
 
-    /// Returns the schema and those of the components it refers to, each with its name. The schema of the body is the last one.
-    pub fn schemas(&self) -> Vec<(String, Value)> {
+impl<T> BodySchema for RequestBody<T> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn schemas(&self) -> Vec<(String, Value)> {
         let described = Fields::describe(self.mode, self.read);
         let mut all = described.components();
         all.push((self.name.to_owned(), described.schema()));

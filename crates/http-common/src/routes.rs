@@ -72,6 +72,11 @@ impl Endpoint {
         &self.operation
     }
 
+    /// Returns the method and the path without patterns.
+    pub fn route(&self) -> (&'static str, String) {
+        (self.methods[0], self.operation.template())
+    }
+
     fn change(mut self, change: impl FnOnce(&mut Operation)) -> Self {
         change(&mut self.operation);
         self
@@ -91,19 +96,18 @@ impl Endpoint {
 
     /// Declares a required JSON body.
     #[must_use]
-    pub fn json<T>(self, body: &RequestBody<T>) -> Self {
+    pub fn json<T>(self, body: &'static RequestBody<T>) -> Self {
         self.json_body(body, true)
     }
 
     /// Declares a JSON body that may be absent.
     #[must_use]
-    pub fn optional_json<T>(self, body: &RequestBody<T>) -> Self {
+    pub fn optional_json<T>(self, body: &'static RequestBody<T>) -> Self {
         self.json_body(body, false)
     }
 
-    fn json_body<T>(self, body: &RequestBody<T>, required: bool) -> Self {
-        let json = Body::Json { name: body.name(), required, schemas: body.schemas() };
-        self.change(|operation| operation.body = json)
+    fn json_body<T>(self, schema: &'static RequestBody<T>, required: bool) -> Self {
+        self.change(|operation| operation.body = Body::Json { schema, required })
     }
 
     /// Declares a binary body.

@@ -13,19 +13,26 @@ pub enum Credential {
     Required,
 }
 
+/// A JSON body that can describe itself.
+pub trait BodySchema: Sync {
+    /// Returns the name of the schema.
+    fn name(&self) -> &'static str;
+
+    /// Returns the schema and those of the components it refers to, each with its name. The schema of the body is the last one.
+    fn schemas(&self) -> Vec<(String, Value)>;
+}
+
 /// The request body of an operation.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, Copy)]
 pub enum Body {
     /// No body.
     None,
     /// A JSON body.
     Json {
-        /// Name of the schema.
-        name: &'static str,
+        /// Name and schemas, computed only for a document.
+        schema: &'static dyn BodySchema,
         /// `false` if the body may be absent.
         required: bool,
-        /// The schema and those of the components it refers to, by name.
-        schemas: Vec<(String, Value)>,
     },
     /// A binary body.
     Bytes,
@@ -80,7 +87,7 @@ pub fn list_of(item: Value) -> Value {
 }
 
 /// One method of one path.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Operation {
     /// The method, in lowercase.
     pub method: &'static str,
@@ -130,17 +137,6 @@ impl Operation {
             error_sets: "",
             errors: &[],
             example: None,
-        }
-    }
-
-    /// Returns the method in uppercase, as in a request.
-    pub fn http_method(&self) -> &'static str {
-        match self.method {
-            "get" => "GET",
-            "post" => "POST",
-            "put" => "PUT",
-            "patch" => "PATCH",
-            _ => "DELETE",
         }
     }
 

@@ -44,13 +44,12 @@ impl Schemas {
         refine: &impl Fn(&str, &mut Value),
     ) {
         for operation in operations {
-            let Body::Json { schemas, .. } = &operation.body else { continue };
-            for (name, schema) in schemas {
-                self.0.entry(name.clone()).or_insert_with(|| {
-                    let mut schema = schema.clone();
-                    refine(name, &mut schema);
-                    schema
-                });
+            let Body::Json { schema, .. } = operation.body else { continue };
+            for (name, mut schema) in schema.schemas() {
+                if !self.0.contains_key(&name) {
+                    refine(&name, &mut schema);
+                    self.0.insert(name, schema);
+                }
             }
         }
     }

@@ -8,15 +8,12 @@ pub(crate) const STATES: &[(&str, RunState)] = &[
     ("stopped", RunState::Stopped),
 ];
 
-pub(crate) const ROLES: Words<DeploymentRole> = Words {
-    name: "",
-    choices: &[
-        ("reader", DeploymentRole::Reader),
-        ("reader_and_pulls", DeploymentRole::ReaderAndPulls),
-        ("writer", DeploymentRole::Writer),
-        ("admin", DeploymentRole::Admin),
-    ],
-};
+pub(crate) const ROLES: Words<DeploymentRole> = Words::inline(&[
+    ("reader", DeploymentRole::Reader),
+    ("reader_and_pulls", DeploymentRole::ReaderAndPulls),
+    ("writer", DeploymentRole::Writer),
+    ("admin", DeploymentRole::Admin),
+]);
 
 pub(crate) fn run_state(state: RunState) -> &'static str {
     match state {

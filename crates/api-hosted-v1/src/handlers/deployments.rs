@@ -144,10 +144,11 @@ pub(crate) async fn create_deployment(call: RequestContext, settings: Data<Setti
     .await
 }
 
-const CLUSTERS: Words<&str> = Words {
-    name: "",
-    choices: &[("dolt", "dolt"), ("doltgres", "doltgres"), ("mysql_with_dolt_replicas", "mysql_with_dolt_replicas")],
-};
+const CLUSTERS: Words<&str> = Words::inline(&[
+    ("dolt", "dolt"),
+    ("doltgres", "doltgres"),
+    ("mysql_with_dolt_replicas", "mysql_with_dolt_replicas"),
+]);
 
 const CREATE_DEPLOYMENT: RequestBody<NewDeployment> = RequestBody::open("CreateDeploymentRequest", new_deployment);
 

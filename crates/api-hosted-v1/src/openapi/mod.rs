@@ -57,8 +57,8 @@ fn operation(docs: &Operation) -> Value {
     if !parameters.is_empty() {
         shown["parameters"] = parameters.into();
     }
-    if let Body::Json { name, .. } = docs.body {
-        let mut content = json!({"schema": reference("schemas", name)});
+    if let Body::Json { schema, .. } = docs.body {
+        let mut content = json!({"schema": reference("schemas", schema.name())});
         if let Some(example) = docs.example().request {
             content["example"] = example;
         }

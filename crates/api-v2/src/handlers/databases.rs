@@ -78,7 +78,7 @@ fn update_database_example() -> Example {
 }
 
 const VISIBILITIES: Words<Visibility> =
-    Words { name: "Visibility", choices: &[("public", Visibility::Public), ("private", Visibility::Private)] };
+    Words::component("Visibility", &[("public", Visibility::Public), ("private", Visibility::Private)]);
 
 /// Handles `GET /databases`.
 pub(crate) async fn list_databases(call: RequestContext) -> HandlerResult {
@@ -89,7 +89,7 @@ pub(crate) async fn list_databases(call: RequestContext) -> HandlerResult {
             1..=200 => Ok(text.to_owned()),
             _ => Err("must have 1 to 200 characters"),
         });
-        let visibility = q.choice("visibility", VISIBILITIES.choices);
+        let visibility = q.choice("visibility", VISIBILITIES.choices());
         Some((page?, owner, contains, visibility))
     })?;
     let seen_as = match visibility {

@@ -116,14 +116,10 @@ fn ping_hook_example() -> Example {
     })))
 }
 
-const EVENTS: Words<HookEvent> = Words {
-    name: "HookEvent",
-    choices: &[
-        ("on_push", HookEvent::Push),
-        ("on_pull_request", HookEvent::PullRequest),
-        ("on_branch", HookEvent::Branch),
-    ],
-};
+const EVENTS: Words<HookEvent> = Words::component(
+    "HookEvent",
+    &[("on_push", HookEvent::Push), ("on_pull_request", HookEvent::PullRequest), ("on_branch", HookEvent::Branch)],
+);
 
 /// Returns the rules of a webhook's URL, as a JSON schema.
 fn address_schema() -> Value {

@@ -92,9 +92,9 @@ fn create_import_example() -> Example {
     )
 }
 
-const FILE_TYPES: Words<FileType> = Words {
-    name: "ImportFileType",
-    choices: &[
+const FILE_TYPES: Words<FileType> = Words::component(
+    "ImportFileType",
+    &[
         ("csv", FileType::Csv),
         ("psv", FileType::Psv),
         ("xlsx", FileType::Xlsx),
@@ -104,17 +104,17 @@ const FILE_TYPES: Words<FileType> = Words {
         ("parquet", FileType::Parquet),
         ("sqlite", FileType::Sqlite),
     ],
-};
+);
 
-const MODES: Words<ImportMode> = Words {
-    name: "ImportOperation",
-    choices: &[
+const MODES: Words<ImportMode> = Words::component(
+    "ImportOperation",
+    &[
         ("create", ImportMode::Create),
         ("overwrite", ImportMode::Overwrite),
         ("update", ImportMode::Update),
         ("replace", ImportMode::Replace),
     ],
-};
+);
 
 /// Prefix of the `contents_key` of an upload session. The id of the session follows.
 const CONTENTS: &str = "imports/";

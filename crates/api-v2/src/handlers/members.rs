@@ -54,7 +54,7 @@ fn put_organization_member_example() -> Example {
 }
 
 const MEMBER_ROLES: Words<MemberRole> =
-    Words { name: "MemberRole", choices: &[("owner", MemberRole::Owner), ("member", MemberRole::Member)] };
+    Words::component("MemberRole", &[("owner", MemberRole::Owner), ("member", MemberRole::Member)]);
 
 fn shown(member: &Member) -> wire::Member {
     member.into()

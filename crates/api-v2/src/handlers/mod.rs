@@ -68,7 +68,7 @@ pub(crate) type HandlerResult = Result<ApiResponse, HandlerError>;
 
 /// The roles on a database.
 pub(crate) const ROLES: Words<Role> =
-    Words { name: "Role", choices: &[("read", Role::Read), ("write", Role::Write), ("admin", Role::Admin)] };
+    Words::component("Role", &[("read", Role::Read), ("write", Role::Write), ("admin", Role::Admin)]);
 
 /// Returns `true` if the entity tag of `shown` matches `If-Match`, or if the request has no `If-Match`.
 pub(crate) fn unchanged(if_match: Option<&IfMatch>, shown: &impl Serialize) -> bool {

@@ -275,7 +275,7 @@ fn is_merged(number: PullNumber) -> Problem {
 }
 
 const WANTED_STATES: Words<WantedState> =
-    Words { name: "WantedPullState", choices: &[("open", WantedState::Open), ("closed", WantedState::Closed)] };
+    Words::component("WantedPullState", &[("open", WantedState::Open), ("closed", WantedState::Closed)]);
 
 const UPDATE_PULL: RequestBody<EditPull> = RequestBody::patch("UpdatePullRequest", edit_pull);
 
@@ -371,7 +371,7 @@ pub(crate) async fn merge_pull(call: RequestContext) -> HandlerResult {
     call.effect(key, move |hub, once| hub.pulls().merge(&access, pull.number, how, once), merged).await
 }
 
-const SIDES: Words<Side> = Words { name: "Side", choices: &[("ours", Side::Ours), ("theirs", Side::Theirs)] };
+const SIDES: Words<Side> = Words::component("Side", &[("ours", Side::Ours), ("theirs", Side::Theirs)]);
 
 const MERGE_PULL: RequestBody<MergePull> = RequestBody::closed("MergePullRequest", merge_how);
 

@@ -3,7 +3,7 @@ use branchyard_domain::errors::TokenError;
 use branchyard_domain::usecases::MintedToken;
 use branchyard_domain::values::{Timestamp, TokenExpiry, TokenId, TokenName};
 use branchyard_http_common::{
-    ApiResponse, Endpoint, Fields, RequestBody, RequestContext, SecretsShown, bound, page, tagged,
+    ApiResponse, Endpoint, Fields, RequestBody, RequestContext, SecretsShown, Words, bound, page, tagged,
 };
 
 use super::{HandlerResult, page_of};
@@ -86,12 +86,23 @@ fn created(minted: &MintedToken, shown: SecretsShown) -> ApiResponse {
     ApiResponse::data(201, &data).secret()
 }
 
+const LIFETIMES: Words<TokenExpiry> = Words::component(
+    "TokenLifetime",
+    &[
+        (TokenExpiry::Days30.as_str(), TokenExpiry::Days30),
+        (TokenExpiry::Days60.as_str(), TokenExpiry::Days60),
+        (TokenExpiry::Days90.as_str(), TokenExpiry::Days90),
+        (TokenExpiry::Year1.as_str(), TokenExpiry::Year1),
+    ],
+)
+.doc("How long a token lives; `1y` is 365 days.");
+
 const CREATE_USER_TOKEN: RequestBody<(TokenName, TokenExpiry)> =
     RequestBody::closed("CreateUserTokenRequest", new_token);
 
 fn new_token(fields: &Fields<'_>) -> Option<(TokenName, TokenExpiry)> {
     let name = fields.required::<TokenName>("name");
-    let expiry = fields.required::<TokenExpiry>("expires_in");
+    let expiry = fields.required_choice("expires_in", &LIFETIMES);
     Some((name?, expiry?))
 }
 

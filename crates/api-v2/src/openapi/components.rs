@@ -51,7 +51,6 @@ fn schemas(operations: &[Operation]) -> Value {
         Delivery,
         DeliveryRequest,
         DeliveryAttempt,
-        TokenLifetime,
     );
     schemas.add_bodies(operations, &|_, _| ());
     schemas.insert("ErrorCode", error_code());

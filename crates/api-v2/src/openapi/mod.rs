@@ -73,10 +73,10 @@ fn operation(docs: &Operation) -> Value {
     if !parameters.is_empty() {
         shown["parameters"] = parameters.into();
     }
-    match &docs.body {
+    match docs.body {
         Body::None => {}
-        Body::Json { name, required, .. } => {
-            let mut content = json!({"schema": reference("schemas", name)});
+        Body::Json { schema, required } => {
+            let mut content = json!({"schema": reference("schemas", schema.name())});
             if let Some(example) = docs.example().request {
                 content["example"] = example;
             }

@@ -28,7 +28,7 @@ pub(crate) use operation::{Operation, OperationError, OperationRef, OperationRes
 pub(crate) use organization::{Collaborator, Member, Organization};
 pub(crate) use pull::{BranchRef, Pull, PullComment, PullSummary, WithdrawnPull};
 pub(crate) use query::{QueryColumn, QueryResult};
-pub(crate) use token::{Token, TokenLifetime, TokenUse};
+pub(crate) use token::{Token, TokenUse};
 pub(crate) use user::{EmailAddress, User};
 pub(crate) use words::{
     AttemptError, ConflictKind, DeliveryStatus, DisabledReason, EventName, HookEvent, MemberRole, ObjectKind,

@@ -26,17 +26,3 @@ pub(crate) struct Token {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) token: Option<String>,
 }
-
-/// How long a token lives; `1y` is 365 days.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "parsed by `branchyard_auth::TokenExpiry`")]
-pub(crate) enum TokenLifetime {
-    #[schema(rename = "30d")]
-    Days30,
-    #[schema(rename = "60d")]
-    Days60,
-    #[schema(rename = "90d")]
-    Days90,
-    #[schema(rename = "1y")]
-    Year1,
-}

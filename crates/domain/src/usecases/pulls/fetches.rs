@@ -219,7 +219,7 @@ impl Drop for FetchPermit<'_> {
 /// A unit of background work.
 enum FetchJob {
     Pull(PullFetch),
-    PreviewEntry(PreviewKey, AccountId),
+    Preview(PreviewKey, AccountId),
     Trial(Trial, AccountId),
 }
 
@@ -227,7 +227,7 @@ impl FetchJob {
     fn place(&self) -> FetchPlace {
         match self {
             Self::Pull(fetch) => FetchPlace { base: fetch.database_id, user: fetch.author },
-            Self::PreviewEntry(key, user) => FetchPlace { base: key.base, user: *user },
+            Self::Preview(key, user) => FetchPlace { base: key.base, user: *user },
             Self::Trial(trial, owner) => FetchPlace { base: trial.base(), user: *owner },
         }
     }
@@ -248,14 +248,14 @@ impl Pulls<'_> {
             want_trials_of(inner, database, &branch)?;
         }
         let mut jobs: Vec<FetchJob> =
-            inner.fetches.waiting().into_iter().map(|(key, user)| FetchJob::PreviewEntry(key, user)).collect();
+            inner.fetches.waiting().into_iter().map(|(key, user)| FetchJob::Preview(key, user)).collect();
         let due = inner.ports.metadata.read()?.pull_fetches().due(now, LOOKED_AT_PER_AUTHOR, LOOKED_AT)?;
         jobs.extend(due.into_iter().map(FetchJob::Pull));
         jobs.extend(inner.fetches.trials().into_iter().map(|(trial, owner)| FetchJob::Trial(trial, owner)));
         let waiting: Vec<FetchPlace> = jobs.iter().map(FetchJob::place).collect();
         let Some((at, _place)) = inner.fetches.take(&waiting, places) else { return Ok(None) };
         match jobs.swap_remove(at) {
-            FetchJob::PreviewEntry(key, user) => Ok(Some(fetch_preview(inner, &key, user))),
+            FetchJob::Preview(key, user) => Ok(Some(fetch_preview(inner, &key, user))),
             FetchJob::Trial(trial, _) => make_trial(inner, &trial).map(Some),
             FetchJob::Pull(fetch) => {
                 let mut tx = inner.ports.metadata.write()?;
