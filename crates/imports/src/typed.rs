@@ -247,12 +247,12 @@ mod tests {
     #[test]
     fn files_are_held_to_their_limits() {
         let limits = Limits { columns: 1, value_bytes: 3, ..Limits::default() };
-        let told = |records: &mut TypedInput| scan_records(records, limits).unwrap_err().to_string();
+        let error_text = |records: &mut TypedInput| scan_records(records, limits).unwrap_err().to_string();
         scan_records(&mut given(&["a"], vec![vec![text("abc")]]), limits).unwrap();
-        let long = told(&mut given(&["a"], vec![vec![int(1)], vec![text("abcd")]]));
+        let long = error_text(&mut given(&["a"], vec![vec![int(1)], vec![text("abcd")]]));
         assert_eq!(long, "line 2: column a: the value is longer than 3 bytes");
-        assert_eq!(told(&mut given(&["a", "b"], vec![vec![int(1)]])), "more than 1 columns");
-        assert_eq!(told(&mut given(&[], vec![])), "the file has no columns");
+        assert_eq!(error_text(&mut given(&["a", "b"], vec![vec![int(1)]])), "more than 1 columns");
+        assert_eq!(error_text(&mut given(&[], vec![])), "the file has no columns");
     }
 
     #[test]

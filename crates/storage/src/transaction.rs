@@ -270,26 +270,26 @@ mod tests {
         store.write().unwrap().commit(Durability::Relaxed).unwrap();
         assert_eq!(syncs.load(Ordering::SeqCst), 0);
         store.write().unwrap().commit(Durability::Synced).unwrap();
-        assert_eq!(syncs.load(Ordering::SeqCst), 1, "who saves waits for all before");
+        assert_eq!(syncs.load(Ordering::SeqCst), 1, "a synced commit waits for all commits before it");
     }
 
     #[test]
-    fn what_is_saved_is_told_when_it_can_be_seen_and_before_the_disk_has_it() {
+    fn a_commit_notifies_when_it_is_visible_and_before_the_disk_has_it() {
         let folder = tempfile::tempdir().unwrap();
         let (store, syncs) = store(&folder, 2);
-        let mut told = Vec::new();
-        let mut tell = |store: &Store| {
+        let mut syncs_when_visible = Vec::new();
+        let mut commit_one = |store: &Store| {
             let mut tx = store.write().unwrap();
             tx.idempotency().purge(Timestamp::from_micros(1)).unwrap();
             tx.commit_notifying(&mut || {
                 // The writer's connection is already free.
                 store.write().unwrap().discard();
-                told.push(syncs.load(Ordering::SeqCst));
+                syncs_when_visible.push(syncs.load(Ordering::SeqCst));
             })
         };
-        tell(&store).unwrap();
-        assert!(tell(&store).is_err(), "the disk failed");
-        assert_eq!(told, [0, 1]);
+        commit_one(&store).unwrap();
+        assert!(commit_one(&store).is_err(), "the disk failed");
+        assert_eq!(syncs_when_visible, [0, 1]);
         // `on_visible` is not called for a transaction that could not be committed.
         let mut tx = store.transaction(crate::connection::TransactionKind::Read).unwrap();
         tx.run("fail", |_| Err::<(), _>(crate::error::StoreError::Sql(diesel::result::Error::NotFound))).unwrap_err();

@@ -62,24 +62,24 @@ impl PageError {
         Problem::new(ErrorCode::MethodNotAllowed, "this URL does not support this method").into()
     }
 
-    fn told(&self) -> Told {
+    fn text(&self) -> ErrorText {
         match self {
-            Self::HandlerError(HandlerError::Problem(problem)) => told(problem),
-            Self::HandlerError(HandlerError::Replay(_)) => told(&Problem::internal()),
-            Self::SignIn => Told {
+            Self::HandlerError(HandlerError::Problem(problem)) => text_of(problem),
+            Self::HandlerError(HandlerError::Replay(_)) => text_of(&Problem::internal()),
+            Self::SignIn => ErrorText {
                 status: StatusCode::UNAUTHORIZED,
                 title: "Sign in to continue",
                 text: "You need to sign in to do this.".to_owned(),
                 retry_after: None,
             },
-            Self::NoSuchRef { name, .. } => Told {
+            Self::NoSuchRef { name, .. } => ErrorText {
                 status: StatusCode::NOT_FOUND,
                 title: "Branch, tag or commit not found",
                 text: format!("There is no branch, tag or commit named '{name}' here. If it was deleted, you can still open its \
                                commits by hash."),
                 retry_after: None,
             },
-            Self::ForeignForm => Told {
+            Self::ForeignForm => ErrorText {
                 status: StatusCode::FORBIDDEN,
                 title: "Your session changed",
                 text: "You signed in or out after this page was loaded, or another site sent this form. Nothing was changed. Go \
@@ -91,14 +91,14 @@ impl PageError {
     }
 }
 
-struct Told {
+struct ErrorText {
     status: StatusCode,
     title: &'static str,
     text: String,
     retry_after: Option<String>,
 }
 
-fn told(problem: &Problem) -> Told {
+fn text_of(problem: &Problem) -> ErrorText {
     let status = StatusCode::from_u16(problem.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let detail = sentence(problem.detail());
     let (title, text) = match problem.code() {
@@ -123,7 +123,7 @@ fn told(problem: &Problem) -> Told {
         _ => ("Something went wrong", detail),
     };
     let retry_after = problem.headers().find(|(name, _)| *name == "retry-after").map(|(_, value)| value);
-    Told { status, title, text, retry_after }
+    ErrorText { status, title, text, retry_after }
 }
 
 /// Turns an error message into a sentence: capital letter, final period.
@@ -136,7 +136,7 @@ pub(crate) fn sentence(text: &str) -> String {
 
 impl ResponseError for PageError {
     fn status_code(&self) -> StatusCode {
-        self.told().status
+        self.text().status
     }
 
     /// Returns an empty response. [`show`] renders the page.
@@ -173,17 +173,17 @@ pub(crate) fn show(response: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBod
         let to = format!("/sign-in?next={}", segment(next));
         return response.into_response(HttpResponse::SeeOther().insert_header((header::LOCATION, to)).finish());
     }
-    let told = stop.told();
+    let shown = stop.text();
     let back = match stop {
         PageError::NoSuchRef { database, .. } => Some(database.clone()),
         _ => None,
     };
     let shell = request.extensions().get::<Rc<LayoutContext>>().map(Rc::clone).unwrap_or_default();
-    let page = ErrorPage { shell, title: told.title, text: told.text, status: told.status.as_u16(), back };
-    let mut bare = HttpResponse::build(told.status);
-    if let Some(seconds) = told.retry_after {
+    let page = ErrorPage { shell, title: shown.title, text: shown.text, status: shown.status.as_u16(), back };
+    let mut bare = HttpResponse::build(shown.status);
+    if let Some(seconds) = shown.retry_after {
         bare.insert_header((header::RETRY_AFTER, seconds));
     }
-    let body = page.render().unwrap_or_else(|_| told.title.to_owned());
+    let body = page.render().unwrap_or_else(|_| shown.title.to_owned());
     response.into_response(bare.content_type("text/html; charset=utf-8").body(body))
 }

@@ -1,4 +1,5 @@
-//! Command-line flags of a run: sizes, durations, and shapes. They are variable so that nothing is tuned to a single shape.
+//! Command-line flags of a run: sizes, durations and the shape of the data. Runs vary them, so that no optimization fits only one
+//! workload.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

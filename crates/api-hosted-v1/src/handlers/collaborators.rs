@@ -25,7 +25,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             put(
                 "/deployments/{owner}/{deployment}/collaborators/{username}",
                 "putCollaborator",
-                "Give somebody a role",
+                "Add a collaborator or change a role",
                 put_collaborator,
             )
             .json(&PUT_COLLABORATOR)
@@ -35,7 +35,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             delete(
                 "/deployments/{owner}/{deployment}/collaborators/{username}",
                 "removeCollaborator",
-                "Take somebody's role away, or leave",
+                "Remove a collaborator, or leave",
                 remove_collaborator,
             )
             .sends(200, Success::One("Collaborator"))

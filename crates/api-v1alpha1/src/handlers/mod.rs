@@ -30,10 +30,16 @@ use crate::request::LegacyRequest;
 use crate::wire::Place;
 
 /// Parses one of the choices, ignoring case.
-pub(crate) fn word<T: Copy>(text: &str, choices: &[(&str, T)]) -> Result<T, String> {
-    let found = choices.iter().find(|(spelling, _)| spelling.eq_ignore_ascii_case(text)).map(|(_, choice)| *choice);
+pub(crate) fn word<T: Copy>(text: &str, choices: &[(&'static str, T)]) -> Result<T, String> {
     let spellings: Vec<&str> = choices.iter().map(|(spelling, _)| *spelling).collect();
-    found.ok_or_else(|| format!("must be one of {}", spellings.join(", ")))
+    find_word(text, choices)
+        .map(|(_, choice)| *choice)
+        .ok_or_else(|| format!("must be one of {}", spellings.join(", ")))
+}
+
+/// Returns the choice with this spelling, ignoring case.
+fn find_word<'a, T>(text: &str, choices: &'a [(&'static str, T)]) -> Option<&'a (&'static str, T)> {
+    choices.iter().find(|(spelling, _)| spelling.eq_ignore_ascii_case(text))
 }
 
 /// The kinds of a revision.
@@ -50,8 +56,7 @@ const REVISION_TYPES: &[(&str, RevisionType)] =
 /// Returns `revisionType` as responses repeat it: in the exact case of the contract, or as it was sent if it is none of its words.
 pub(crate) fn sent_revision_type(asked: &LegacyRequest) -> String {
     let sent = asked.sent("revisionType");
-    let known = REVISION_TYPES.iter().find(|(spelling, _)| spelling.eq_ignore_ascii_case(&sent));
-    known.map_or(sent, |(spelling, _)| (*spelling).to_owned())
+    find_word(&sent, REVISION_TYPES).map(|(spelling, _)| (*spelling).to_owned()).unwrap_or(sent)
 }
 
 /// The revision from which a branch or a tag starts.

@@ -185,10 +185,11 @@ pub(crate) async fn create_pull(call: RequestContext) -> HandlerResult {
     let (urls, locator) = (urls(&call.state), access.database().locator.clone());
     // Computed before the transaction, because the response saved under the idempotency key is rendered inside the transaction.
     let brings = Arc::new(OnceLock::new());
-    let told = Arc::clone(&brings);
+    let rendered_brings = Arc::clone(&brings);
     let created = move |pull: &Pull| {
         let location = urls.below(&locator, "pulls", &pull.number.to_string());
-        ApiResponse::resource(201, &convert::pull(pull, &locator, told.get().map(Vec::as_slice))).at(location)
+        ApiResponse::resource(201, &convert::pull(pull, &locator, rendered_brings.get().map(Vec::as_slice)))
+            .at(location)
     };
     let open = move |hub: &Services, once: Option<&IdempotencyRecord<'_, Pull>>| {
         if let Some(kinds) = hub.pulls().brings_of_new(&access, &wanted) {
@@ -377,6 +378,6 @@ const MERGE_PULL: RequestBody<MergePull> = RequestBody::closed("MergePullRequest
 
 fn merge_how(fields: &Fields<'_>) -> Option<MergePull> {
     let message = fields.optional::<LongText>("message");
-    let resolve = fields.doc("Who wins in tables with conflicts.").word_map("resolve", &SIDES);
+    let resolve = fields.doc("The side that wins in each table with conflicts.").word_map("resolve", &SIDES);
     Some(MergePull { message, resolve: resolve? })
 }

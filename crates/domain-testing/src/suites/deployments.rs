@@ -168,8 +168,8 @@ pub fn deployments(store: &dyn DeploymentStore) {
         assert_eq!(by_name, Some(gauges.clone()));
         let identity = tx.deployments().identity(&owner("ANN"), &DeploymentName::parse("gauges").unwrap()).unwrap();
         assert_eq!(identity, Some((gauges.id, ann.id)));
-        let nobody = tx.deployments().identity(&owner("ann"), &DeploymentName::parse("nothing").unwrap()).unwrap();
-        assert_eq!(nobody, None);
+        let absent = tx.deployments().identity(&owner("ann"), &DeploymentName::parse("nothing").unwrap()).unwrap();
+        assert_eq!(absent, None);
         assert_eq!(tx.deployments().get(gauges.id).unwrap(), Some(gauges.clone()));
         assert_eq!(tx.deployments().get(deployment_id(99)).unwrap(), None);
         let ids = |list: Vec<Deployment>| list.iter().map(|d| d.id).collect::<Vec<_>>();
@@ -198,7 +198,11 @@ pub fn deployments(store: &dyn DeploymentStore) {
         gauges.version += 1;
         assert_eq!(tx.deployments().list(ann.id, None, None, 10).unwrap().len(), 1, "a removed one is not listed");
         assert!(tx.deployments().by_name(&ann.name, &gauges.locator.name).unwrap().is_some(), "it holds its name");
-        assert_eq!(tx.deployments().identity(&ann.name, &gauges.locator.name).unwrap(), None, "nobody sees it");
+        assert_eq!(
+            tx.deployments().identity(&ann.name, &gauges.locator.name).unwrap(),
+            None,
+            "a removed deployment has no identity"
+        );
         gauges.deleted_at = Some(at(21));
         assert!(tx.deployments().update(&gauges).unwrap());
         assert!(tx.deployments().by_name(&ann.name, &gauges.locator.name).unwrap().is_none());

@@ -262,7 +262,7 @@ pub fn accounts(store: &dyn Metadata) {
         assert_eq!((found.id, found.name.as_str(), found.kind), (ann.id, "Ann", AccountKind::User));
         let found = tx.accounts().by_name(&owner("acme")).unwrap().unwrap();
         assert_eq!((found.id, found.kind), (acme.id, AccountKind::Organization));
-        assert_eq!(tx.accounts().by_name(&owner("nobody")).unwrap(), None);
+        assert_eq!(tx.accounts().by_name(&owner("absent")).unwrap(), None);
     });
 }
 
@@ -879,7 +879,7 @@ pub fn operations(store: &dyn Metadata) {
             ..OperationFailure::new(FailureKind::Canceled, "canceled")
         });
         canceled.finished_at = Some(at(30));
-        assert!(!tx.operations().settle(&canceled, Some("w1")).unwrap(), "nobody holds it");
+        assert!(!tx.operations().settle(&canceled, Some("w1")).unwrap(), "the operation is not leased");
         assert!(tx.operations().settle(&canceled, None).unwrap());
         assert!(!tx.operations().settle(&canceled, None).unwrap());
         assert_eq!(tx.operations().get(canceled.id).unwrap().unwrap(), canceled);
@@ -1173,7 +1173,11 @@ pub fn events(store: &dyn Metadata) {
         assert_eq!(waiting, [1, 2, 3, 4], "of all databases, in order");
         tx.events().mark_dispatched(list[0].id, at(9)).unwrap();
         tx.events().mark_dispatched(list[1].id, at(9)).unwrap();
-        assert_eq!(tx.events().list(menu.id, None, 10).unwrap(), list[2..], "nobody wanted them");
+        assert_eq!(
+            tx.events().list(menu.id, None, 10).unwrap(),
+            list[2..],
+            "a dispatched event without deliveries is removed"
+        );
         assert_eq!(tx.events().list(menu.id, Some(list[1].id), 10).unwrap(), list[2..], "also after one that is gone");
         assert_eq!(tx.events().list(other.id, None, 10).unwrap().len(), 1);
         assert_eq!(tx.events().list_waiting(1).unwrap()[0].body, "{\"ü\":3}");

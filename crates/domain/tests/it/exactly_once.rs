@@ -19,16 +19,16 @@ fn with_every_fault(prepare: impl Fn(&DomainHarness) -> OperationId, check: impl
         for saves in 0.. {
             let world = world();
             let operation = prepare(&world);
-            let told = format!("save {saves} is {fault:?}");
+            let context = format!("save {saves} is {fault:?}");
             world.fakes.metadata.fail_after(saves, 1, fault);
             world.work();
             let was_planned = world.fakes.metadata.no_more_faults();
             assert!(
                 matches!(world.status(operation), OperationStatus::Succeeded(_)),
-                "{told}: {:?}",
+                "{context}: {:?}",
                 world.status(operation)
             );
-            check(&world, &told);
+            check(&world, &context);
             if was_planned {
                 assert!(saves >= 2, "a run saves its lease and its end");
                 break;
@@ -57,12 +57,12 @@ fn a_store_that_is_away_for_long_costs_no_attempt() {
 fn a_write() {
     with_every_fault(
         |world| world.queue("main", "main", ADD).id,
-        |world, told| {
-            assert_eq!(world.rows("main"), ["1|one", "2|two"], "{told}");
-            assert_eq!(world.events(), ["push main", "push main"], "{told}");
+        |world, context| {
+            assert_eq!(world.rows("main"), ["1|one", "2|two"], "{context}");
+            assert_eq!(world.events(), ["push main", "push main"], "{context}");
             let access = world.access::<Read>(&world.ada);
             let log = world.hub.history().commits(&access, &world.head("main").unwrap().into(), 10).unwrap();
-            assert_eq!(log.len(), 3, "{told}: one commit each");
+            assert_eq!(log.len(), 3, "{context}: one commit each");
         },
     );
 }
@@ -71,7 +71,7 @@ fn a_write() {
 fn a_write_to_a_new_branch() {
     with_every_fault(
         |world| world.queue("main", "new", ADD).id,
-        |world, told| assert_eq!(world.events(), ["push main", "+new", "push new"], "{told}"),
+        |world, context| assert_eq!(world.events(), ["push main", "+new", "push new"], "{context}"),
     );
 }
 
@@ -83,10 +83,10 @@ fn a_merge() {
         let access = world.access::<Write>(&world.ada);
         world.hub.pulls().merge(&access, pull.number, MergePull::default(), None).unwrap().id
     };
-    with_every_fault(merge, |world, told| {
+    with_every_fault(merge, |world, context| {
         let expected = ["push main", "+work", "push work", "pull 1 Opened by ada", "push main", "pull 1 Merged by ada"];
-        assert_eq!(world.events(), expected, "{told}");
-        assert_eq!(world.rows("main"), ["1|one", "2|two"], "{told}");
+        assert_eq!(world.events(), expected, "{context}");
+        assert_eq!(world.rows("main"), ["1|one", "2|two"], "{context}");
     });
 }
 
@@ -98,10 +98,10 @@ fn fork(world: &DomainHarness) -> Operation {
 fn a_fork() {
     with_every_fault(
         |world| fork(world).id,
-        |world, told| {
-            assert_eq!(world.rows_in(("ben", DB.1), "main"), ["1|one"], "{told}");
-            assert_eq!(world.transaction().databases().count_forks(None, world.db).unwrap(), 1, "{told}");
-            assert_eq!(world.fakes.engine.list().unwrap().len(), 2, "{told}: a file of no database stays");
+        |world, context| {
+            assert_eq!(world.rows_in(("ben", DB.1), "main"), ["1|one"], "{context}");
+            assert_eq!(world.transaction().databases().count_forks(None, world.db).unwrap(), 1, "{context}");
+            assert_eq!(world.fakes.engine.list().unwrap().len(), 2, "{context}: a file of no database stays");
         },
     );
 }
@@ -110,9 +110,9 @@ fn a_fork() {
 fn an_import_with_its_pull() {
     with_every_fault(
         |world| import_of(world, "id,a\n7,seven\n", Some("landing")).id,
-        |world, told| {
-            assert_eq!(world.rows("landing"), ["1|one", "7|seven"], "{told}");
-            assert_eq!(world.events(), ["push main", "+landing", "push landing", "pull 1 Opened by ada"], "{told}");
+        |world, context| {
+            assert_eq!(world.rows("landing"), ["1|one", "7|seven"], "{context}");
+            assert_eq!(world.events(), ["push main", "+landing", "push landing", "pull 1 Opened by ada"], "{context}");
         },
     );
 }

@@ -138,27 +138,27 @@ fn calls_with_statements_alike_become_long_ones_together() {
     const SLOW: u64 = 1;
     let after = Duration::from_millis(40);
     let lane = SlowQueryScheduler::new(SlowQueryLimits { after, ..SlowQueryLimits::default() });
-    let nobody = CancellationToken::default();
+    let not_canceled = CancellationToken::default();
     let (begun, go_on, seen) = (Barrier::new(2), Barrier::new(2), Barrier::new(2));
     thread::scope(|scope| {
         scope.spawn(|| {
             call(|| {
-                _ = lane.begin(SLOW, &nobody);
+                _ = lane.begin(SLOW, &not_canceled);
                 compute(after / 2);
-                assert_eq!(lane.go_on(&nobody), ControlFlow::Continue(()));
+                assert_eq!(lane.go_on(&not_canceled), ControlFlow::Continue(()));
                 begun.wait();
                 go_on.wait();
-                assert_eq!(lane.go_on(&nobody), ControlFlow::Continue(()));
+                assert_eq!(lane.go_on(&not_canceled), ControlFlow::Continue(()));
                 assert_eq!(lane.lock().calls, 2, "the like of it has become a long one");
                 seen.wait();
             });
         });
         begun.wait();
         call(|| {
-            _ = lane.begin(SLOW, &nobody);
+            _ = lane.begin(SLOW, &not_canceled);
             compute(after / 2);
             assert_eq!(lane.lock().calls, 0);
-            assert_eq!(lane.go_on(&nobody), ControlFlow::Continue(()));
+            assert_eq!(lane.go_on(&not_canceled), ControlFlow::Continue(()));
             assert_eq!(lane.lock().calls, 1);
             go_on.wait();
             seen.wait();
@@ -171,13 +171,13 @@ fn calls_with_statements_alike_become_long_ones_together() {
 fn a_statement_like_one_that_took_long_is_a_long_one_from_its_beginning() {
     const SLOW: u64 = 1;
     const OTHER: u64 = 2;
-    let (lane, nobody) = (lane(1, 1), CancellationToken::default());
-    let begin = |shape| call(|| lane.begin(shape, &nobody));
+    let (lane, not_canceled) = (lane(1, 1), CancellationToken::default());
+    let begin = |shape| call(|| lane.begin(shape, &not_canceled));
     assert_eq!(begin(SLOW), ControlFlow::Continue(()));
     call(|| {
-        assert_eq!(lane.begin(SLOW, &nobody), ControlFlow::Continue(()));
+        assert_eq!(lane.begin(SLOW, &not_canceled), ControlFlow::Continue(()));
         assert_eq!(lane.lock().calls, 0, "nothing is known about it");
-        assert_eq!(lane.go_on(&nobody), ControlFlow::Continue(()));
+        assert_eq!(lane.go_on(&not_canceled), ControlFlow::Continue(()));
         let (slow, other) =
             thread::scope(|scope| (scope.spawn(|| begin(SLOW)).join(), scope.spawn(|| begin(OTHER)).join()));
         assert_eq!((slow.unwrap(), other.unwrap()), (ControlFlow::Break(()), ControlFlow::Continue(())));

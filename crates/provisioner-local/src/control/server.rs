@@ -58,7 +58,7 @@ impl Channel {
         folder: &InstanceFolder,
         secret: &Secret,
         checks: Checks,
-        told: impl Fn(ChildNotice) + Send + 'static,
+        on_notice: impl Fn(ChildNotice) + Send + 'static,
     ) -> io::Result<Arc<Self>> {
         let foreign = || io::Error::new(io::ErrorKind::PermissionDenied, "the process does not prove itself");
         let key = secret.bytes().ok_or_else(foreign)?;
@@ -90,7 +90,7 @@ impl Channel {
         let on = Arc::clone(&channel);
         thread::Builder::new()
             .name("deployment-control".into())
-            .spawn(move || on.listen(&mut reader, &to_check, &told))?;
+            .spawn(move || on.listen(&mut reader, &to_check, &on_notice))?;
         Ok(channel)
     }
 
@@ -98,7 +98,7 @@ impl Channel {
         &self,
         reader: &mut BufReader<UnixStream>,
         to_check: &mpsc::SyncSender<ProofCheck>,
-        told: &impl Fn(ChildNotice),
+        on_notice: &impl Fn(ChildNotice),
     ) {
         while let Ok(line) = line(reader) {
             match serde_json::from_slice(&line) {
@@ -114,8 +114,8 @@ impl Channel {
                         self.say(&FromServer::Verified { id, outcome: CallerOutcome::Unknown });
                     }
                 }
-                Ok(FromProcess::Ready) => told(ChildNotice::Ready),
-                Ok(FromProcess::VolumeFull { full }) => told(ChildNotice::VolumeFull(full)),
+                Ok(FromProcess::Ready) => on_notice(ChildNotice::Ready),
+                Ok(FromProcess::VolumeFull { full }) => on_notice(ChildNotice::VolumeFull(full)),
                 Err(error) => {
                     tracing::error!(%error, "invalid message from a deployment on the control socket");
                     break;
@@ -124,7 +124,7 @@ impl Channel {
         }
         self.close();
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        told(ChildNotice::Gone);
+        on_notice(ChildNotice::Gone);
     }
 
     fn check(&self, checks: &Checks, checking: &mpsc::Receiver<ProofCheck>) {

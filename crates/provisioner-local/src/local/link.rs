@@ -27,9 +27,9 @@ pub(super) struct ProcessLink {
 
 impl ProcessLink {
     /// Opens the control channel and verifies the identity of the process.
-    pub(super) fn open(&self, told: impl Fn(ChildNotice) + Send + 'static) -> std::io::Result<Arc<Channel>> {
+    pub(super) fn open(&self, on_notice: impl Fn(ChildNotice) + Send + 'static) -> std::io::Result<Arc<Channel>> {
         let checks = Checks { authorizer: Arc::clone(&self.authorizer), instance: self.instance };
-        Channel::open(&self.folder, &self.secret, checks, told)
+        Channel::open(&self.folder, &self.secret, checks, on_notice)
     }
 
     /// Returns `true` if `GET /health` returns status 200.

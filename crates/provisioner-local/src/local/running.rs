@@ -160,8 +160,8 @@ impl RunningProcess {
         self.changed.notify_all();
     }
 
-    fn hear(&self, told: &ChildNotice) {
-        match told {
+    fn hear(&self, notice: &ChildNotice) {
+        match notice {
             ChildNotice::Ready => self.lock().is_ready = true,
             ChildNotice::VolumeFull(full) => self.push(InstanceEvent::VolumeFull(*full)),
             ChildNotice::Gone => self.lock().channel = None,
@@ -227,8 +227,8 @@ impl RunningProcess {
     }
 
     fn connect(self: &Arc<Self>, link: &ProcessLink) -> bool {
-        let told = Arc::clone(self);
-        let Ok(channel) = link.open(move |what| told.hear(&what)) else { return false };
+        let process = Arc::clone(self);
+        let Ok(channel) = link.open(move |notice| process.hear(&notice)) else { return false };
         let is_it = channel.process == self.handle.process && channel.port == self.port;
         if is_it {
             self.lock().channel = Some(channel);

@@ -82,17 +82,17 @@ fn fuzz() {
 }
 
 #[test]
-fn a_fault_a_panic_and_a_delay_are_told() {
+fn a_fault_a_panic_and_a_delay_are_reported() {
     let server = branchyard_testkit::Server::start();
     let yard = HostileHarness::new(&server);
-    let told = |attempt: fn(&HostileHarness, &[u8]) -> Result<String, String>| {
+    let outcome = |attempt: fn(&HostileHarness, &[u8]) -> Result<String, String>| {
         let target =
             Target { name: "test", limit: Duration::from_millis(50), rounds: 1, seeds: |_| Vec::new(), attempt };
         fuzz::attempt(&yard, &target, b"x").unwrap_or_default()
     };
-    assert_eq!(told(|_, _| Ok("fine".to_owned())), "fine");
-    assert_eq!(told(|_, _| Err("500".to_owned())), "");
-    assert_eq!(told(|_, _| panic!("expected by the test")), "");
+    assert_eq!(outcome(|_, _| Ok("fine".to_owned())), "fine");
+    assert_eq!(outcome(|_, _| Err("500".to_owned())), "");
+    assert_eq!(outcome(|_, _| panic!("expected by the test")), "");
     let slow = |_: &HostileHarness, _: &[u8]| {
         let watch = branchyard_testkit::Stopwatch::of_this_process();
         while watch.elapsed() < Duration::from_millis(60) {
@@ -100,5 +100,5 @@ fn a_fault_a_panic_and_a_delay_are_told() {
         }
         Ok("late".to_owned())
     };
-    assert_eq!(told(slow), "");
+    assert_eq!(outcome(slow), "");
 }

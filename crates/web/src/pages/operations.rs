@@ -67,7 +67,7 @@ async fn listed(
 struct OperationPage {
     shell: LayoutContext,
     frame: DatabaseFrame,
-    told: OperationView,
+    view: OperationView,
     /// The number of rows an import has read so far.
     so_far: Option<String>,
     /// The path that cancels the operation, if the viewer can cancel it.
@@ -94,21 +94,21 @@ async fn named(visit: &PageContext) -> Result<(DatabaseAccess<Read>, DatabaseFra
 
 /// `GET /{owner}/{database}/operations/{operation}`
 pub(crate) async fn show(visit: PageContext) -> PageResult {
-    let page = told(&visit, Filled::default()).await?;
+    let page = load_page(&visit, Filled::default()).await?;
     visit.page(|shell| OperationPage { shell, ..page })
 }
 
-async fn told(visit: &PageContext, form: Filled) -> Result<OperationPage, PageError> {
+async fn load_page(visit: &PageContext, form: Filled) -> Result<OperationPage, PageError> {
     let (_, frame, operation) = named(visit).await?;
     let (caller, seen) = (visit.caller.clone(), operation.clone());
     let sees_result = visit.read(move |hub| hub.operations().sees_result(&caller, &seen)).await?;
-    let told = OperationView::of(&operation, &frame, visit.state.hub.now(), sees_result);
+    let view = OperationView::of(&operation, &frame, visit.state.hub.now(), sees_result);
     let so_far = visit.state.hub.operations().rows_so_far(&operation);
-    let so_far = so_far.filter(|_| !told.is_settled).map(|rows| format::counted(rows, "row", "rows"));
+    let so_far = so_far.filter(|_| !view.is_settled).map(|rows| format::counted(rows, "row", "rows"));
     let is_mine = visit.caller.user().is_some_and(|user| user.id == operation.created_by);
     let may_cancel = operation.cancelable() && (is_mine || frame.may_write);
-    let cancel = may_cancel.then(|| format!("{}/cancel", told.href));
-    Ok(OperationPage { shell: LayoutContext::default(), frame, told, so_far, cancel, form })
+    let cancel = may_cancel.then(|| format!("{}/cancel", view.href));
+    Ok(OperationPage { shell: LayoutContext::default(), frame, view, so_far, cancel, form })
 }
 
 /// `POST /{owner}/{database}/operations/{operation}/cancel`
@@ -120,7 +120,7 @@ pub(crate) async fn cancel(posted: FormPost) -> PageResult {
     match canceled.await {
         Ok(_) => posted.redirect_saying(&format!("{}/operations/{id}", frame.path), "Operation canceled."),
         Err(failure) => {
-            let page = told(&posted, Filled::default().refused(failure, &[])?).await?;
+            let page = load_page(&posted, Filled::default().refused(failure, &[])?).await?;
             posted.refuse(|shell| OperationPage { shell, ..page })
         }
     }

@@ -31,8 +31,8 @@ fn another_server_adopts_a_process_and_its_clients_notice_nothing() {
     // While the server is away, recently authorized callers are served and others are rejected.
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
-        let stranger = super::harness::mint();
-        let answer = yard.pipeline_as(&stranger, None, json!([]));
+        let unknown_token = super::harness::mint();
+        let answer = yard.pipeline_as(&unknown_token, None, json!([]));
         if answer.status == 503 {
             assert!(answer.refused(503, "SERVICE_UNAVAILABLE").headers.contains_key("retry-after"));
             break;

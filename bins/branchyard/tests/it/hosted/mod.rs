@@ -1,5 +1,6 @@
 //! Hosted API v1 on the real binary.
 
+mod access_revocation;
 mod clients;
 mod endpoints;
 mod gateway;
@@ -9,4 +10,3 @@ mod restore;
 mod shared;
 mod signals;
 mod sources;
-mod strangers;

@@ -28,23 +28,23 @@ struct Play<'a> {
     started: String,
 }
 
-pub(super) async fn play(operations: &[DeclaredOperation], told: &Block) -> ShapeSnapshot {
-    let operation = operations.iter().find(|operation| operation.id == told.operation);
-    let operation = operation.unwrap_or_else(|| panic!("{} is not in the document", told.operation));
-    let limits = told.steps.first().and_then(|step| step.strip_prefix("limit ")).map(limits);
+pub(super) async fn play(operations: &[DeclaredOperation], block: &Block) -> ShapeSnapshot {
+    let operation = operations.iter().find(|operation| operation.id == block.operation);
+    let operation = operation.unwrap_or_else(|| panic!("{} is not in the document", block.operation));
+    let limits = block.steps.first().and_then(|step| step.strip_prefix("limit ")).map(limits);
     let fakes = fakes::hub_with(limits.clone().unwrap_or_default());
     let world = LegacyHarness::over(fakes, Visibility::Public, None);
     let mut play = Play { operation, world, tokens: HashMap::new(), last: None, started: String::new() };
-    let steps = &told.steps[usize::from(limits.is_some())..];
+    let steps = &block.steps[usize::from(limits.is_some())..];
     for (number, step) in steps.iter().enumerate() {
         play.take(step).await;
         let settled = number + 1 == steps.len();
         if let (false, Some((asked, answer))) = (settled, &play.last) {
-            assert_eq!(answer.status, 200, "{} {}: {asked:?}: {}", told.operation, told.name, answer.text);
+            assert_eq!(answer.status, 200, "{} {}: {asked:?}: {}", block.operation, block.name, answer.text);
         }
     }
-    let (asked, answer) = play.last.unwrap_or_else(|| panic!("{} {} has no request", told.operation, told.name));
-    shape(&told.operation, told.name.clone(), asked, answer)
+    let (asked, answer) = play.last.unwrap_or_else(|| panic!("{} {} has no request", block.operation, block.name));
+    shape(&block.operation, block.name.clone(), asked, answer)
 }
 
 fn limits(text: &str) -> Limits {

@@ -16,7 +16,7 @@ use crate::imports;
 
 /// A server on which the steps of a block run.
 struct Play<'a> {
-    told: &'a Block,
+    block: &'a Block,
     scene: AuthorizationHarness,
     /// One token per caller.
     tokens: HashMap<&'static str, Option<String>>,
@@ -27,23 +27,23 @@ pub(super) fn all() -> Vec<Block> {
     blocks(include_str!("steps.txt"))
 }
 
-pub(super) async fn play(told: &Block) -> ShapeSnapshot {
-    let (limits, steps) = match told.steps.first().and_then(|step| step.strip_prefix("limit ")) {
-        Some(limit) => (limits(limit), &told.steps[1..]),
-        None => (Limits::default(), &told.steps[..]),
+pub(super) async fn play(block: &Block) -> ShapeSnapshot {
+    let (limits, steps) = match block.steps.first().and_then(|step| step.strip_prefix("limit ")) {
+        Some(limit) => (limits(limit), &block.steps[1..]),
+        None => (Limits::default(), &block.steps[..]),
     };
     let world = ApiHarness::over(fakes::hub_with(limits), |_| {});
     let scene = AuthorizationHarness::over(world, Visibility::Public);
-    let mut play = Play { told, scene, tokens: HashMap::new(), last: None };
+    let mut play = Play { block, scene, tokens: HashMap::new(), last: None };
     for (number, step) in steps.iter().enumerate() {
         play.take(step).await;
         let settled = number + 1 == steps.len();
         if let (false, Some((asked, answer))) = (settled, &play.last) {
-            assert!(answer.status < 300, "{} {}: {asked:?}: {}", told.operation, told.name, answer.text);
+            assert!(answer.status < 300, "{} {}: {asked:?}: {}", block.operation, block.name, answer.text);
         }
     }
     let (asked, answer) = play.last.expect("a block has a request");
-    shape(&told.operation, told.name.clone(), asked, answer)
+    shape(&block.operation, block.name.clone(), asked, answer)
 }
 
 fn limits(text: &str) -> Limits {
@@ -109,7 +109,7 @@ impl Play<'_> {
     async fn good(&mut self, rest: &'static str) -> SentRequest {
         let (caller, body) = rest.split_once(' ').unwrap_or((rest, ""));
         let operations = super::operations();
-        let operation = operations.iter().find(|operation| operation.id == self.told.operation).unwrap();
+        let operation = operations.iter().find(|operation| operation.id == self.block.operation).unwrap();
         with_body(self.scene.good(caller, &operation.method, &operation.path).await, body)
     }
 

@@ -41,7 +41,7 @@ pub fn activities(store: &dyn Metadata) {
         tx.collaborators().put(others.id, zoe.id, Role::Read, at(0)).unwrap();
         for one in &all {
             // The store ignores `by_name` and returns the name of the account.
-            tx.activities().add(&Activity { by_name: OwnerName::parse("nobody").unwrap(), ..one.clone() }).unwrap();
+            tx.activities().add(&Activity { by_name: OwnerName::parse("absent").unwrap(), ..one.clone() }).unwrap();
         }
         tx.activities().add(&activity(20, &others, &bob, all[0].kind.clone())).unwrap();
         tx.databases().record_write(ours.id, at(50), 1).unwrap();

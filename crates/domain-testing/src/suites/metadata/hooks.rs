@@ -266,7 +266,7 @@ pub fn delivery_leases(store: &dyn Metadata) {
         assert!(!tx.deliveries().is_due(at(4), any).unwrap());
         assert!(tx.deliveries().is_due(at(5), any).unwrap());
         assert_eq!(lease(tx, "a", 4, 9, 9), [0_u128; 0]);
-        assert_eq!(lease(tx, "a", 10, 2, 9), [20, 30], "who waits longest first");
+        assert_eq!(lease(tx, "a", 10, 2, 9), [20, 30], "hooks are leased in the order of their due times");
         let leased = tx.deliveries().lease("b", at(10), at(40), places(9, 9)).unwrap();
         assert_eq!(leased.len(), 1);
         assert_eq!(leased[0].hook, hook(1, &menu, &[HookEvent::Push]));
@@ -285,7 +285,7 @@ pub fn delivery_leases(store: &dyn Metadata) {
         assert_eq!(held(tx, "b", 41), None, "another lease");
         assert_eq!(held(tx, "b", 40), Some(hook(1, &menu, &[HookEvent::Push])));
         for n in [11, 12, 13] {
-            let told = Delivery { attempt_count: 1, ..finished(delivery(n, 1, 1, 9), 11) };
+            let attempted = Delivery { attempt_count: 1, ..finished(delivery(n, 1, 1, 9), 11) };
             let attempt = Attempt {
                 id: AttemptId::from_uuid(id(n)),
                 started_at: at(10),
@@ -296,7 +296,7 @@ pub fn delivery_leases(store: &dyn Metadata) {
                 error: None,
             };
             let request = Request { url: "https://hook.test/".to_owned(), headers: Vec::new() };
-            tx.attempts().add(&told, &attempt, &request, 9).unwrap();
+            tx.attempts().add(&attempted, &attempt, &request, 9).unwrap();
         }
         tx.deliveries().release(&[hook_id(1), hook_id(9)]).unwrap();
         assert_eq!(held(tx, "b", 40), None);

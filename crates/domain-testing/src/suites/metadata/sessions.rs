@@ -113,6 +113,6 @@ pub fn profiles(store: &dyn Metadata) {
     let address = |text: &str, is_primary| Email { address: text.to_owned(), is_primary, is_verified: !is_primary };
     let emails = vec![address("new@example.org", true), address("old@example.org", false)];
     write(store, |tx| tx.users().set_emails(after.id, &emails).unwrap());
-    assert!(store.write().unwrap().users().set_emails(account_id(99), &emails).is_err(), "nobody has that id");
+    assert!(store.write().unwrap().users().set_emails(account_id(99), &emails).is_err(), "no user has that id");
     read(store, |tx| assert_eq!(tx.users().get(after.id).unwrap().unwrap().emails, emails));
 }

@@ -21,7 +21,7 @@ struct ErrorsPage {
 struct ErrorDocsPage {
     shell: LayoutContext,
     code: ErrorCode,
-    told: Explanation,
+    explanation: Explanation,
 }
 
 fn inline(text: &str) -> Markup {
@@ -36,5 +36,5 @@ pub(crate) async fn list(visit: PageContext) -> PageResult {
 /// `GET /docs/errors/{suffix}`
 pub(crate) async fn show(visit: PageContext) -> PageResult {
     let code = ErrorCode::from_suffix(&visit.segment("suffix")).ok_or_else(PageError::nothing_here)?;
-    visit.page(|shell| ErrorDocsPage { shell, code, told: code.explanation() })
+    visit.page(|shell| ErrorDocsPage { shell, code, explanation: code.explanation() })
 }
