@@ -6,7 +6,7 @@
 //!
 //! | module | purpose |
 //! |---|---|
-//! | `pages/<page>.rs`, `templates/<page>.html` | one page each; the routes are in `pages/mod.rs` |
+//! | `pages/<page>.rs`, `templates/<page>.html` | one page each; the routes are in `pages.rs` |
 //! | `visit` | the extractor of pages that are read |
 //! | `forms`, `csrf` | the extractor of submitted forms, and the protection against cross-site request forgery |
 //! | `session` | cookies |
@@ -43,7 +43,7 @@
 //! 3. A form that changes something is a `POST` whose handler takes `FormPost`, which has verified the origin of the form. The template
 //!    includes `{{ shell.form_token() }}`. The handler ends with `visit.redirect(…)`, or shows the form again as a `Filled` with errors
 //!    next to their fields (`visit.refuse`).
-//! 4. Its route in `src/pages/mod.rs`, above less specific routes.
+//! 4. Its route in `src/pages.rs`, above less specific routes.
 //! 5. A test in `crates/testkit/tests/it/web`. Elements that a browser test looks up need an `id`.
 
 mod activity_feed;

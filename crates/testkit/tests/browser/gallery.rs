@@ -201,7 +201,7 @@ const NO_PAGES: &[&str] = &[
 
 /// Returns the routes that answer GET, in the order in which the `web` crate declares them.
 fn routes() -> Vec<String> {
-    let source = include_str!("../../../web/src/pages/mod.rs");
+    let source = include_str!("../../../web/src/pages.rs");
     let (mut routes, mut prefix) = (Vec::new(), String::new());
     let pieces: Vec<&str> = source.split('"').collect();
     for at in (1..pieces.len()).step_by(2) {
