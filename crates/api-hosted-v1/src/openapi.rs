@@ -4,8 +4,8 @@ mod components;
 pub(crate) mod examples;
 mod responses;
 
-use branchyard_openapi::{Body, OpenApi, Operation, path_parameters, reference};
-use serde_json::{Map, Value, json};
+use branchyard_openapi::{OpenApi, Operation, paths};
+use serde_json::Value;
 
 use crate::routes::operations;
 
@@ -21,50 +21,27 @@ pub fn openapi() -> String {
 
 /// Returns the document for a server at `base_url`.
 pub(crate) fn document(base_url: &str) -> Value {
-    let mut paths: Map<String, Value> = Map::new();
     let operations = operations();
-    for docs in &operations {
-        let path = paths.entry(format!("{}{}", crate::BASE, docs.template())).or_insert_with(|| json!({}));
-        path[docs.method] = operation(docs);
-    }
     let document = OpenApi {
         version: "hosted-v1",
         introduction: INTRODUCTION,
         public_url: base_url,
         tags: operations.iter().map(|docs| docs.tag).collect(),
-        paths,
+        paths: paths(crate::BASE, &operations, describe),
         components: components::all(&operations),
     };
     document.document()
 }
 
-fn operation(docs: &Operation) -> Value {
-    let names = path_parameters(docs.path).chain(docs.query.iter().copied());
-    let mut parameters: Vec<Value> = names.map(|name| reference("parameters", name)).collect();
-    if docs.method == "post" {
-        parameters.push(reference("parameters", "Idempotency-Key"));
+fn describe(operation: &Operation) -> Value {
+    let mut headers = Vec::new();
+    if operation.method == "post" {
+        headers.push("Idempotency-Key");
     }
-    if docs.errors.contains(&412) {
-        parameters.push(reference("parameters", "If-Match"));
+    if operation.errors.contains(&412) {
+        headers.push("If-Match");
     }
-    let mut shown = json!({
-        "operationId": docs.id,
-        "tags": [docs.tag],
-        "summary": docs.summary,
-        "security": [{"bearer": []}],
-        "responses": responses::of(docs),
-    });
-    if !parameters.is_empty() {
-        shown["parameters"] = parameters.into();
-    }
-    if let Body::Json { schema, .. } = docs.body {
-        let mut content = json!({"schema": reference("schemas", schema.name())});
-        if let Some(example) = docs.example().request {
-            content["example"] = example;
-        }
-        shown["requestBody"] = json!({"required": true, "content": {"application/json": content}});
-    }
-    shown
+    operation.describe(&headers, responses::of(operation))
 }
 
 #[cfg(test)]

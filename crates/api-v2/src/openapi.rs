@@ -6,8 +6,8 @@ pub(crate) mod examples;
 mod headers;
 mod responses;
 
-use branchyard_openapi::{Body, Credential, OpenApi, Operation, path_parameters, reference};
-use serde_json::{Map, Value, json};
+use branchyard_openapi::{OpenApi, Operation, paths};
+use serde_json::Value;
 
 use crate::routes::operations;
 
@@ -25,77 +25,31 @@ pub fn openapi() -> String {
 
 /// Returns the document for a server at `public_url`.
 pub(crate) fn document(public_url: &str) -> Value {
-    let mut paths: Map<String, Value> = Map::new();
     let operations = operations();
-    for docs in &operations {
-        let path = paths.entry(format!("{}{}", crate::BASE, docs.template())).or_insert_with(|| json!({}));
-        path[docs.method] = operation(docs);
-    }
     let document = OpenApi {
         version: "v2",
         introduction: INTRODUCTION,
         public_url,
         tags: operations.iter().map(|docs| docs.tag).collect(),
-        paths,
+        paths: paths(crate::BASE, &operations, describe),
         components: components::all(&operations),
     };
     document.document()
 }
 
-fn operation(docs: &Operation) -> Value {
-    let names = path_parameters(docs.path).chain(docs.query.iter().copied());
-    let mut parameters: Vec<Value> = names.map(|name| reference("parameters", name)).collect();
-    let mut shown = json!({
-        "operationId": docs.id,
-        "tags": [docs.tag],
-        "summary": docs.summary,
-        "security": security(docs),
-        "responses": responses::of(docs),
-    });
-    if docs.error_sets.contains('K') {
-        parameters.push(reference("parameters", "Idempotency-Key"));
+fn describe(operation: &Operation) -> Value {
+    let mut headers = Vec::new();
+    if operation.error_sets.contains('K') {
+        headers.push("Idempotency-Key");
     }
-    if docs.error_sets.contains('M') {
-        parameters.push(reference("parameters", "If-Match"));
+    if operation.error_sets.contains('M') {
+        headers.push("If-Match");
     }
-    if responses::may_be_unmodified(docs) {
-        parameters.push(reference("parameters", "If-None-Match"));
+    if responses::may_be_unmodified(operation) {
+        headers.push("If-None-Match");
     }
-    if docs.id == "getOperation" {
-        parameters.push(reference("parameters", "Prefer"));
-    }
-    if docs.id == "putImportPart" {
-        parameters.push(reference("parameters", "Content-MD5"));
-    }
-    if let Some(text) = docs.description {
-        shown["description"] = text.into();
-    }
-    if !parameters.is_empty() {
-        shown["parameters"] = parameters.into();
-    }
-    match docs.body {
-        Body::None => {}
-        Body::Json { schema, required } => {
-            let mut content = json!({"schema": reference("schemas", schema.name())});
-            if let Some(example) = docs.example().request {
-                content["example"] = example;
-            }
-            shown["requestBody"] = json!({"required": required, "content": {"application/json": content}});
-        }
-        Body::Bytes => {
-            let content = json!({"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}});
-            shown["requestBody"] = json!({"required": true, "content": content});
-        }
-    }
-    shown
-}
-
-fn security(docs: &Operation) -> Value {
-    match docs.credential {
-        Credential::Ignored => json!([]),
-        Credential::Optional => json!([{}, {"bearer": []}]),
-        Credential::Required => json!([{"bearer": []}]),
-    }
+    headers.extend(operation.headers);
+    operation.describe(&headers, responses::of(operation))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::fmt;
 use branchyard_problem_details::{FieldError, escape_pointer_token};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use crate::fields::ValidationErrors;
+use crate::validation_errors::ValidationErrors;
 
 /// A JSON value.
 #[derive(Debug, Clone, PartialEq)]

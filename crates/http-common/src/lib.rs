@@ -67,6 +67,7 @@ mod state;
 mod time;
 mod upload;
 mod urls;
+mod validation_errors;
 mod words;
 
 // Types of the executor that occur in public signatures of this crate.
@@ -87,7 +88,7 @@ pub use csv::{csv_header, csv_row};
 pub use csv_file::CsvFile;
 pub use download::{Download, DownloadWriter, Ending, First, Waiting, download_channel};
 pub use field_text::{FieldText, HASH_PATTERN, NAME_PATTERN, NO_NUL_PATTERN, NOT_BLANK_PATTERN};
-pub use fields::{Fields, ValidationErrors, read_open};
+pub use fields::{Fields, read_open};
 pub use file_pieces::file_pieces;
 pub use handler_error::HandlerError;
 pub use head::head_limit;
@@ -119,4 +120,5 @@ pub use state::{AppState, MAX_FORM_BYTES};
 pub use time::{parse_http_seconds, rfc3339};
 pub use upload::{Pumped, UploadBody, UploadReader, upload_channel};
 pub use urls::{Urls, segment};
+pub use validation_errors::ValidationErrors;
 pub use words::Words;

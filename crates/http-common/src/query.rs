@@ -5,8 +5,8 @@ use std::fmt::Display;
 use branchyard_problem_details::{FieldError, Problem};
 use percent_encoding::percent_decode;
 
-use crate::fields::ValidationErrors;
 use crate::paging::PageRequest;
+use crate::validation_errors::ValidationErrors;
 use crate::words::parse_word;
 
 /// The parameters of a query. Every reader returns `None` if the parameter is absent or invalid. An invalid parameter is recorded

@@ -94,6 +94,12 @@ impl Endpoint {
         self.change(|operation| operation.query = names)
     }
 
+    /// Sets the header parameters beyond those that follow from the method and the error sets, as names of components.
+    #[must_use]
+    pub fn headers(self, names: &'static [&'static str]) -> Self {
+        self.change(|operation| operation.headers = names)
+    }
+
     /// Declares a required JSON body.
     #[must_use]
     pub fn json<T>(self, body: &'static RequestBody<T>) -> Self {

@@ -5,7 +5,7 @@ mod document;
 mod operation;
 mod schemas;
 
-pub use document::OpenApi;
+pub use document::{OpenApi, paths};
 pub use operation::{Body, BodySchema, Credential, Example, Operation, Success, list_of, one};
 pub use schemas::{Schemas, data_schema, drop_null, error_code, reference, sorted};
 

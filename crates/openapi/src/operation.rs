@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::{path_parameters, reference};
+
 /// Which credential an operation needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Credential {
@@ -11,6 +13,17 @@ pub enum Credential {
     Optional,
     /// Every request needs a credential.
     Required,
+}
+
+impl Credential {
+    /// Returns the security requirement of an operation.
+    fn requirement(self) -> Value {
+        match self {
+            Self::Ignored => json!([]),
+            Self::Optional => json!([{}, {"bearer": []}]),
+            Self::Required => json!([{"bearer": []}]),
+        }
+    }
 }
 
 /// A JSON body that can describe itself.
@@ -105,6 +118,8 @@ pub struct Operation {
     pub credential: Credential,
     /// The query parameters, as names of parameter components.
     pub query: &'static [&'static str],
+    /// Names of the components of header parameters beyond those that follow from the method and the error sets.
+    pub headers: &'static [&'static str],
     /// The request body.
     pub body: Body,
     /// The HTTP status of a successful response.
@@ -131,12 +146,53 @@ impl Operation {
             description: None,
             credential: Credential::Required,
             query: &[],
+            headers: &[],
             body: Body::None,
             status: 200,
             data: Success::Nothing,
             error_sets: "",
             errors: &[],
             example: None,
+        }
+    }
+
+    /// Returns the operation as the document describes it. `headers` names the components of its header parameters.
+    pub fn describe(&self, headers: &[&str], responses: Value) -> Value {
+        let names = path_parameters(self.path).chain(self.query.iter().copied()).chain(headers.iter().copied());
+        let parameters: Vec<Value> = names.map(|name| reference("parameters", name)).collect();
+        let mut described = json!({
+            "operationId": self.id,
+            "tags": [self.tag],
+            "summary": self.summary,
+            "security": self.credential.requirement(),
+            "responses": responses,
+        });
+        if let Some(text) = self.description {
+            described["description"] = text.into();
+        }
+        if !parameters.is_empty() {
+            described["parameters"] = parameters.into();
+        }
+        if let Some(body) = self.request_body() {
+            described["requestBody"] = body;
+        }
+        described
+    }
+
+    fn request_body(&self) -> Option<Value> {
+        match self.body {
+            Body::None => None,
+            Body::Json { schema, required } => {
+                let mut content = json!({"schema": reference("schemas", schema.name())});
+                if let Some(example) = self.example().request {
+                    content["example"] = example;
+                }
+                Some(json!({"required": required, "content": {"application/json": content}}))
+            }
+            Body::Bytes => {
+                let content = json!({"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}});
+                Some(json!({"required": true, "content": content}))
+            }
         }
     }
 

@@ -54,6 +54,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 "Upload a part to the address a session gave",
                 put_part,
             )
+            .headers(&["Content-MD5"])
             .credential(Credential::Ignored)
             .query(&["expires", "signature"])
             .bytes()

@@ -36,6 +36,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .fails("DL", &[])
             .example(|| Example::of(list_of(examples::operation()))),
             get("/operations/{operation_id:.+}", "getOperation", "An operation", get_operation)
+                .headers(&["Prefer"])
                 .sends(200, Success::One("Operation"))
                 .fails("", &[404])
                 .describe(
