@@ -12,7 +12,6 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -25,6 +24,7 @@ use actix_web::web::{Bytes, Data};
 use actix_web::{Error, HttpMessage as _, HttpResponse};
 use branchyard_http_common::{AppState, Proxies, rate_limited};
 use futures_util::Stream;
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{SockRef, Socket};
@@ -176,7 +176,7 @@ impl TrackedConnection {
         if self.0.under_way.load(Ordering::Relaxed) > 0 {
             return Duration::ZERO;
         }
-        self.0.idle_since.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+        self.0.idle_since.lock().elapsed()
     }
 }
 
@@ -192,7 +192,7 @@ impl RunningExchange {
 
 impl Drop for RunningExchange {
     fn drop(&mut self) {
-        *self.0.0.idle_since.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *self.0.0.idle_since.lock() = Instant::now();
         self.0.0.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeSet;
 use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use branchyard_deployments::values::DeploymentId;
 use branchyard_deployments::{Deployments, Next};
+use parking_lot::Mutex;
 
 /// Maximum wait of a step for an event of a process, and of an idle thread for work that another process queued.
 const WAIT: Duration = Duration::from_millis(250);
@@ -39,14 +40,14 @@ struct DeploymentClaim {
 
 impl DeploymentClaim {
     fn take(taken: &TakenDeployments, id: DeploymentId) -> Option<Self> {
-        let free = taken.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+        let free = taken.lock().insert(id);
         free.then(|| Self { taken: Arc::clone(taken), id })
     }
 }
 
 impl Drop for DeploymentClaim {
     fn drop(&mut self) {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+        self.taken.lock().remove(&self.id);
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use branchyard_domain::errors::PortError;
 use branchyard_domain::ports::{CancellationToken, Lease};
 use branchyard_domain::usecases::{Room, Run, Turn};
 use branchyard_domain::values::HookId;
+use parking_lot::Mutex;
 
 use crate::metrics::Metrics;
 
@@ -318,7 +319,7 @@ impl AttemptThreads {
 fn attempts(hub: &Hub, take: &Mutex<Receiver<LeasedAttempts>>, tell: &Sender<EndedAttempts>, stop: &AtomicBool) {
     let go_on = || !stop.load(Ordering::Relaxed);
     loop {
-        let next = take.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let next = take.lock().recv();
         let Ok((lease, progress)) = next else { return };
         let hook = lease.hook.id;
         let began = *progress.began.get_or_init(Instant::now);

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use branchyard_executor::address_group;
+use parking_lot::Mutex;
 
 /// Counts open connections or requests per address and rejects those above a limit. IPv6 addresses are counted per /64 network.
 /// Addresses with nothing open are not stored.
@@ -32,7 +33,7 @@ impl PerAddress {
     /// Takes a permit. Returns `None` if the address is at its limit.
     pub(crate) fn enter(&self, address: IpAddr) -> Option<AddressPermit> {
         let group = address_group(address.to_canonical());
-        let mut open = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.0.open.lock();
         let count = open.entry(group).or_default();
         if self.0.most > 0 && *count >= self.0.most {
             return None;
@@ -44,7 +45,7 @@ impl PerAddress {
 
 impl Drop for AddressPermit {
     fn drop(&mut self) {
-        let mut open = self.counts.0.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.counts.0.open.lock();
         if let Some(count) = open.get_mut(&self.group) {
             *count -= 1;
             if *count == 0 {
@@ -78,7 +79,7 @@ mod tests {
             drop(held);
             assert!(counts.enter(at(third)).is_some(), "places come back");
         }
-        assert!(counts.0.open.lock().unwrap().is_empty());
+        assert!(counts.0.open.lock().is_empty());
     }
 
     #[test]

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use branchyard_domain::Hub;
 use branchyard_domain::errors::PortError;
 use branchyard_domain::ports::EngineError;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::metrics::Metrics;
 
@@ -87,7 +88,7 @@ struct WorkerThreads {
 
 impl WorkerCrew {
     fn threads(&self) -> MutexGuard<'_, WorkerThreads> {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+        self.threads.lock()
     }
 
     fn add(self: &Arc<Self>) -> std::io::Result<()> {

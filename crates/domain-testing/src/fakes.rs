@@ -148,11 +148,6 @@ pub fn hub_hosting(limits: Limits, hosted: Hosted) -> FakeHub {
     FakeHub { hub, deployments, metadata, engine, blobs, clock, ids, sender, provisioner }
 }
 
-/// Locks a mutex and ignores poisoning, so that a test can go on to report the panic of another thread.
-fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
 /// A request that a fake does not support or was planned to refuse. The text is for the reader of the failing test.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]

@@ -1,9 +1,9 @@
 //! A cache of the parents of commits, which never change, and the search for descendants over it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use branchyard_domain::values::{CommitHash, DatabaseId};
+use parking_lot::Mutex;
 
 /// Maximum number of cached commits, over all databases. Each takes about 100 bytes.
 const MOST: usize = 300_000;
@@ -69,20 +69,20 @@ impl Ancestry {
 
     /// Removes all entries of a database, because its file is replaced.
     pub(crate) fn forget(&self, database: DatabaseId) {
-        let mut known = self.lock();
+        let mut known = self.0.lock();
         if let Some(commits) = known.databases.remove(&database) {
             known.commits = known.commits.saturating_sub(commits.len());
         }
     }
 
     fn kept(&self, database: DatabaseId, at: &RawHash) -> Option<Parents> {
-        self.lock().databases.get(&database)?.get(at).cloned()
+        self.0.lock().databases.get(&database)?.get(at).cloned()
     }
 
     fn keep(&self, database: DatabaseId, at: RawHash, parents: &[CommitHash]) -> Parents {
         let mut nodes = parents.iter().map(node);
         let parents = Parents { first: nodes.next(), others: nodes.collect() };
-        let mut known = self.lock();
+        let mut known = self.0.lock();
         if known.commits >= MOST {
             *known = KnownAncestors::default();
         }
@@ -90,10 +90,6 @@ impl Ancestry {
             known.commits += 1;
         }
         parents
-    }
-
-    fn lock(&self) -> MutexGuard<'_, KnownAncestors> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

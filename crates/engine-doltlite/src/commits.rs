@@ -5,7 +5,6 @@ use std::fs::{self, File};
 use std::io;
 use std::panic::resume_unwind;
 use std::path::Path;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -315,7 +314,7 @@ pub(crate) fn is_ancestor(
     descendant: &CommitHash,
 ) -> Result<bool, EngineError> {
     let fact = (database, ancestor.clone(), descendant.clone());
-    if engine.ancestors.lock().unwrap_or_else(PoisonError::into_inner).known.contains(&fact) {
+    if engine.ancestors.lock().known.contains(&fact) {
         return Ok(true);
     }
     let is = match merge_base(engine, database, ancestor, descendant) {
@@ -324,7 +323,7 @@ pub(crate) fn is_ancestor(
         Err(error) => return Err(error),
     };
     if is {
-        engine.ancestors.lock().unwrap_or_else(PoisonError::into_inner).insert(fact);
+        engine.ancestors.lock().insert(fact);
     }
     Ok(is)
 }

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use branchyard_domain::ports::{CancellationToken, EngineError, SessionRequest, SqlPower};
 use branchyard_domain::values::CommitHash;
+use parking_lot::{Mutex, MutexGuard};
 use rusqlite::{OpenFlags, Params, Row};
 
 use crate::guard::{self, Entered, Guard, GuardMode, StatementEffects};
@@ -224,7 +225,7 @@ impl Connection {
     }
 
     fn scope(&self) -> MutexGuard<'_, Option<Arc<Scope>>> {
-        self.scope.lock().unwrap_or_else(PoisonError::into_inner)
+        self.scope.lock()
     }
 
     /// Applies the deadline of another connection to this one, until the result is dropped.
@@ -263,14 +264,14 @@ impl Connection {
     }
 
     fn limit_memory(&self, memory: Option<Arc<MemoryBudget>>) {
-        *self.memory.lock().unwrap_or_else(PoisonError::into_inner) = memory;
+        *self.memory.lock() = memory;
     }
 
     /// Runs an internal statement, or a step of one, that may evaluate expressions stored in a schema (generated
     /// columns, checks, triggers, views). While a time limit is in force, the memory of `work` is limited as well. As
     /// with [`MemoryBudget::spend`], `work` must not contain code that cannot handle a failed allocation.
     pub(crate) fn spend<T>(&self, work: impl FnOnce() -> T) -> T {
-        let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let memory = self.memory.lock().clone();
         match memory {
             Some(memory) => memory.spend(work),
             None => work(),

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use branchyard_domain::entities::{
@@ -13,6 +13,7 @@ use branchyard_domain::ports::{
     RowSink, RowSource, RowTest, ScriptJob, Selected, Selection, SessionRequest, TableScan, WriteJob, Written,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId};
+use parking_lot::Mutex;
 
 use crate::ancestry::Ancestry;
 use crate::branch;
@@ -314,7 +315,7 @@ impl DoltliteEngine {
         self.readers.evict(database);
         self.writers.evict(database);
         self.sessions.evict(database);
-        self.ancestors.lock().unwrap_or_else(std::sync::PoisonError::into_inner).forget(database);
+        self.ancestors.lock().forget(database);
         self.trials.forget(database);
         self.ancestry.forget(database);
     }

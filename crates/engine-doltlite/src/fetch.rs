@@ -9,11 +9,11 @@
 //! fetch into the same target.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use branchyard_domain::ports::EngineError;
 use branchyard_domain::values::{CommitHash, DatabaseId};
+use parking_lot::Mutex;
 
 use crate::branch;
 use crate::commits;
@@ -206,12 +206,12 @@ impl Remotes {
     /// Returns a name that no other fetch has and that no user statement can guess.
     fn name(&self) -> Remote<'_> {
         let name = format!("fetch-{:032x}", rand::random::<u128>());
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone());
+        self.0.lock().insert(name.clone());
         Remote { remotes: self, name }
     }
 
     fn contains(&self, name: &str) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(name)
+        self.0.lock().contains(name)
     }
 }
 
@@ -223,6 +223,6 @@ struct Remote<'a> {
 
 impl Drop for Remote<'_> {
     fn drop(&mut self) {
-        self.remotes.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
+        self.remotes.0.lock().remove(&self.name);
     }
 }

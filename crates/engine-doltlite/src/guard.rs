@@ -12,9 +12,10 @@ mod patterns;
 mod session;
 
 use std::collections::{BTreeSet, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use branchyard_domain::ports::SqlPower;
+use parking_lot::Mutex;
 use rusqlite::hooks::AuthContext;
 
 pub(crate) use self::history::{no_such_commit, wrap};
@@ -122,7 +123,7 @@ impl Guard {
         }));
         let shared = Arc::clone(&state);
         connection.authorizer(Some(move |context: AuthContext<'_>| {
-            let mut state = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = shared.lock();
             let GuardState { mode, seen, wrapped, wanted } = &mut *state;
             authorizer::decide(*mode, seen, wrapped.as_ref(), wanted, &modules, &context)
         }))?;
@@ -133,7 +134,7 @@ impl Guard {
     /// statements may name only the commits of that scope.
     #[must_use]
     pub(crate) fn enter(&self, mode: GuardMode, scope: Option<Arc<Scope>>) -> Entered<'_> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.mode = mode;
         state.seen = StatementEffects::default();
         state.wanted.clear();
@@ -146,7 +147,7 @@ impl Guard {
 
     /// Takes the names to wrap before the last statement is prepared again.
     pub(crate) fn take_wanted(&self) -> BTreeSet<String> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let wanted = std::mem::take(&mut state.wanted);
         if !wanted.is_empty() {
             state.seen = StatementEffects::default();
@@ -156,36 +157,32 @@ impl Guard {
 
     /// Allows a name, which now stands for a wrapper.
     pub(crate) fn wrapped(&self, name: String) {
-        self.lock().wrapped.get_or_insert_default().insert(name);
+        self.state.lock().wrapped.get_or_insert_default().insert(name);
     }
 
     /// Returns the views through which the last prepared statement reads tables of commits, in lower case. Returns
     /// `None` if it may read any view.
     pub(crate) fn views(&self) -> Option<BTreeSet<String>> {
-        let state = self.lock();
+        let state = self.state.lock();
         (!state.seen.asks_columns).then(|| state.seen.views.clone())
     }
 
     /// Runs an internal statement in the middle of a user statement.
     pub(crate) fn trusted<T>(&self, work: impl FnOnce() -> T) -> T {
-        let before = std::mem::replace(&mut self.lock().mode, GuardMode::Trusted);
+        let before = std::mem::replace(&mut self.state.lock().mode, GuardMode::Trusted);
         let result = work();
-        self.lock().mode = before;
+        self.state.lock().mode = before;
         result
     }
 
     /// Returns `true` if anything was wrapped.
     pub(crate) fn is_wrapped(&self) -> bool {
-        self.lock().wrapped.as_ref().is_some_and(|names| !names.is_empty())
+        self.state.lock().wrapped.as_ref().is_some_and(|names| !names.is_empty())
     }
 
     /// Takes the effects observed so far.
     pub(crate) fn take_seen(&self) -> StatementEffects {
-        std::mem::take(&mut self.lock().seen)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, GuardState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        std::mem::take(&mut self.state.lock().seen)
     }
 }
 
@@ -197,6 +194,6 @@ pub(crate) struct Entered<'a> {
 
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
-        self.guard.lock().mode = GuardMode::Trusted;
+        self.guard.state.lock().mode = GuardMode::Trusted;
     }
 }

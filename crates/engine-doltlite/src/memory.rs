@@ -20,10 +20,11 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use branchyard_domain::ports::CancellationToken;
+use parking_lot::{Condvar, Mutex};
 use rusqlite::ffi;
 
 use crate::watchdog::Deadline;
@@ -78,13 +79,9 @@ impl MemoryPool {
         if holds <= SMALL { 0 } else { self.reserve }
     }
 
-    fn lock(&self) -> MutexGuard<'_, i64> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes `bytes` for a statement that already holds `held` bytes. Returns `false` if the pool has too little left.
     fn take(&self, bytes: i64, held: i64) -> bool {
-        let mut left = self.lock();
+        let mut left = self.left.lock();
         let fits = *left - self.kept_from(held.saturating_add(bytes)) >= bytes;
         if fits {
             *left -= bytes;
@@ -94,7 +91,7 @@ impl MemoryPool {
 
     fn give_back(&self, bytes: i64) {
         if bytes > 0 {
-            *self.lock() += bytes;
+            *self.left.lock() += bytes;
             self.given_back.notify_all();
         }
     }
@@ -103,13 +100,13 @@ impl MemoryPool {
     pub(crate) fn wait_for(&self, bytes: i64, wait: Duration, canceled: &CancellationToken) -> bool {
         let (kept, until) = (self.kept_from(bytes), Instant::now() + wait);
         let bytes = bytes.min(self.all - kept);
-        let mut left = self.lock();
+        let mut left = self.left.lock();
         while *left - kept < bytes {
             let rest = until.saturating_duration_since(Instant::now());
             if rest.is_zero() || canceled.is_canceled() {
                 return false;
             }
-            left = self.given_back.wait_timeout(left, rest.min(LOOK)).unwrap_or_else(PoisonError::into_inner).0;
+            self.given_back.wait_for(&mut left, rest.min(LOOK));
         }
         true
     }

@@ -9,13 +9,14 @@
 //! further pages need no merge.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use branchyard_domain::entities::Conflict;
 use branchyard_domain::ports::EngineError;
 use branchyard_domain::values::{CommitHash, DatabaseId};
+use parking_lot::{Condvar, Mutex};
 
 use crate::conflicts::{list, size};
 use crate::connection::Connection;
@@ -138,7 +139,7 @@ struct PreviewSlot<'a> {
 
 impl Drop for PreviewSlot<'_> {
     fn drop(&mut self) {
-        let mut state = self.trials.lock();
+        let mut state = self.trials.state.lock();
         match self.pair {
             Some(pair) => state.running.retain(|running| running != pair),
             None => state.preparing -= 1,
@@ -149,21 +150,16 @@ impl Drop for PreviewSlot<'_> {
 }
 
 impl Trials {
-    fn lock(&self) -> MutexGuard<'_, PreviewsState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Reserves the slot of a trial that a caller waits for. Only one trial per pair of commits runs at a time, and its
     /// result also answers the callers that wait for it.
     ///
     /// Returns [`EngineError::Busy`] if the trial of the same pair is still running after the wait, or too many trials
     /// run.
     fn place<'a>(&'a self, pair: &'a HeadPair) -> Result<PreviewSlot<'a>, EngineError> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.running.contains(pair) && state.waiting < WAITING {
             state.waiting += 1;
-            let waited = self.ended.wait_timeout_while(state, WAIT, |state| state.running.contains(pair));
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.ended.wait_while_for(&mut state, |state| state.running.contains(pair), WAIT);
             state.waiting -= 1;
         }
         if state.running.contains(pair) || state.running.len() >= AT_ONCE {
@@ -175,14 +171,14 @@ impl Trials {
 
     /// Waits for a slot of a background trial.
     fn background_place(&self) -> PreviewSlot<'_> {
-        let waited = self.ended.wait_while(self.lock(), |state| state.preparing >= PREPARING);
-        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
+        self.ended.wait_while(&mut state, |state| state.preparing >= PREPARING);
         state.preparing += 1;
         PreviewSlot { trials: self, pair: None, generation: state.generation }
     }
 
     fn known(&self, question: &ConflictQuery) -> Option<Result<Vec<Conflict>, EngineError>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let now = Instant::now();
         let found = state.answers.iter().enumerate().find_map(|(at, (pair, answer, _))| {
             if *pair != question.pair {
@@ -206,7 +202,7 @@ impl Trials {
 
     fn remember(&self, place: &PreviewSlot<'_>, pair: &HeadPair, answer: PreviewAnswer) {
         let bytes = answer.bytes();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if bytes > MOST_BYTES || state.generation != place.generation {
             return;
         }
@@ -220,7 +216,7 @@ impl Trials {
 
     /// Leaves a query to the next background trial of its commits.
     fn want(&self, question: ConflictQuery) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if !state.wanted.contains(&question) {
             state.wanted.push_back(question);
         }
@@ -231,7 +227,7 @@ impl Trials {
 
     /// Takes the queries about a pair of commits that were left to background trials.
     fn take_wanted(&self, pair: &HeadPair) -> Vec<ConflictQuery> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let (taken, kept) = state.wanted.drain(..).partition(|question| question.pair == *pair);
         state.wanted = kept;
         Vec::from(taken)
@@ -239,7 +235,7 @@ impl Trials {
 
     /// Removes all entries of a database, because its file is replaced.
     pub(crate) fn forget(&self, database: DatabaseId) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.generation += 1;
         state.answers.retain(|(pair, ..)| pair.database != database);
         state.wanted.retain(|question| question.pair.database != database);
@@ -403,7 +399,7 @@ mod tests {
         assert!(matches!(trials.place(&pairs[4]), Err(EngineError::Busy)));
         thread::scope(|scope| {
             let waiting = scope.spawn(|| trials.place(&pairs[0]).map(|place| place.pair == Some(&pairs[0])));
-            while trials.lock().waiting == 0 {
+            while trials.state.lock().waiting == 0 {
                 thread::yield_now();
             }
             places.remove(0);
@@ -412,7 +408,7 @@ mod tests {
         });
         drop(places);
         assert!(trials.place(&pairs[4]).is_ok());
-        let state = trials.lock();
+        let state = trials.state.lock();
         assert_eq!((state.running.len(), state.waiting), (0, 0));
     }
 
@@ -425,7 +421,7 @@ mod tests {
             drop(first);
             waiting.join().unwrap();
         });
-        assert_eq!(trials.lock().preparing, 0);
+        assert_eq!(trials.state.lock().preparing, 0);
     }
 
     #[test]
@@ -452,7 +448,7 @@ mod tests {
         trials.forget(pair.database);
         trials.remember(&place, &pair, listed(None, 0, all, true));
         assert_eq!(asked(None, 0, 1), None, "what was found in the file before is not remembered");
-        assert_eq!(trials.lock().bytes, 0);
+        assert_eq!(trials.state.lock().bytes, 0);
     }
 
     #[test]

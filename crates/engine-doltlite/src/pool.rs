@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use branchyard_domain::values::DatabaseId;
+use parking_lot::Mutex;
 
 use crate::connection::Connection;
 
@@ -36,20 +36,20 @@ impl<K: PartialEq> Pool<K> {
 
     /// Takes an idle connection out of the pool. Returns `None` if there is none for `database` and `key`.
     pub(crate) fn take(&self, database: DatabaseId, key: &K) -> Option<Connection> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock();
         let at = idle.iter().rposition(|entry| entry.database == database && entry.key == *key)?;
         idle.remove(at).map(|entry| entry.connection)
     }
 
     /// Returns the number of idle connections.
     pub(crate) fn idle(&self) -> usize {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.idle.lock().len()
     }
 
     /// Returns a connection to the pool. The connection is closed instead if it alone exceeds the memory limit of the
     /// pool, or if a file was replaced since `generation`.
     pub(crate) fn put(&self, database: DatabaseId, key: K, connection: Connection, generation: u64) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock();
         if generation != self.generation() || connection.held() > self.most_bytes {
             drop(idle);
             return;
@@ -74,7 +74,7 @@ impl<K: PartialEq> Pool<K> {
     /// Closes the idle connections of a database. Connections in use, of all databases, are closed when they are
     /// returned: after a file was replaced, its connections would still answer from the old one.
     pub(crate) fn evict(&self, database: DatabaseId) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock();
         self.generation.fetch_add(1, Ordering::AcqRel);
         let (evicted, kept): (VecDeque<_>, VecDeque<_>) = idle.drain(..).partition(|entry| entry.database == database);
         *idle = kept;

@@ -4,7 +4,9 @@
 
 use branchyard_domain::values::DatabaseId;
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
 
 #[derive(Default)]
 struct Tickets {
@@ -30,17 +32,15 @@ impl WriteQueues {
     /// Waits for the write turn of `database`.
     pub(crate) fn enter(&self, database: DatabaseId) -> WriteTurn {
         let (queue, ticket) = self.draw(database);
-        let tickets = queue.tickets.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = queue.served.wait_while(tickets, |tickets| tickets.serving != ticket);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        queue.served.wait_while(&mut queue.tickets.lock(), |tickets| tickets.serving != ticket);
         WriteTurn { queues: Arc::clone(&self.queues), queue, database }
     }
 
     fn draw(&self, database: DatabaseId) -> (Arc<Queue>, u64) {
-        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = self.queues.lock();
         let queue = Arc::clone(queues.entry(database).or_default());
         // The ticket is drawn under the lock of the map, so that a queue with waiting callers is never removed.
-        let mut tickets = queue.tickets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tickets = queue.tickets.lock();
         let ticket = tickets.next;
         tickets.next += 1;
         drop(tickets);
@@ -64,8 +64,8 @@ impl WriteTurn {
 
 impl Drop for WriteTurn {
     fn drop(&mut self) {
-        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut tickets = self.queue.tickets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = self.queues.lock();
+        let mut tickets = self.queue.tickets.lock();
         tickets.serving += 1;
         if tickets.serving == tickets.next {
             queues.remove(&self.database);
@@ -102,6 +102,6 @@ mod tests {
             drop(held);
         });
         assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
-        assert!(queues.queues.lock().unwrap().is_empty());
+        assert!(queues.queues.lock().is_empty());
     }
 }

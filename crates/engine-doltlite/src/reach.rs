@@ -6,10 +6,11 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use branchyard_domain::ports::{EngineError, Reachability};
 use branchyard_domain::values::{CommitHash, DatabaseId};
+use parking_lot::Mutex;
 
 use crate::ancestry::Ancestry;
 use crate::connection::{Connection, ConnectionUse};
@@ -48,7 +49,7 @@ pub(crate) struct ReachState {
 impl Scope {
     /// Begins a time limit. The work of the companion connection ends with it.
     pub(crate) fn begin(&self, follower: Follower) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.allowed.clear();
         state.asked = false;
         state.follower = Some(follower);
@@ -56,7 +57,7 @@ impl Scope {
 
     /// Ends the time limit. The companion connection stays open, and begins a new transaction on its next use.
     pub(crate) fn end(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.follower = None;
         state.watch = None;
         state.allowed.clear();
@@ -75,7 +76,7 @@ impl Scope {
         &self,
         work: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<T> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.companion.is_none() {
             state.companion = Some(Connection::open(&self.path, ConnectionUse::Read(&self.at), &self.modules)?);
         }
@@ -99,7 +100,7 @@ impl Scope {
         if *commit == self.at {
             return Ok(true);
         }
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.asked = true;
         if state.allowed.contains(commit) {
             return Ok(true);
@@ -113,7 +114,7 @@ impl Scope {
             Ok::<bool, EngineError>(reached || self.descends(std::slice::from_ref(&self.at), commit)?)
         })?;
         if shows {
-            self.lock().allowed.insert(commit.clone());
+            self.state.lock().allowed.insert(commit.clone());
         }
         Ok(shows)
     }
@@ -128,17 +129,13 @@ impl Scope {
     /// Returns `true` if [`Self::shows`] was called for another commit since the time limit began. The result of the
     /// statement then depends on the refs.
     pub(crate) fn was_asked(&self) -> bool {
-        self.lock().asked
+        self.state.lock().asked
     }
 
     fn descends(&self, heads: &[CommitHash], commit: &CommitHash) -> Result<bool, EngineError> {
         let mut parents = |at: &CommitHash| self.with(|companion| parents_of(companion, at));
         let found = self.ancestry.descends(self.database, heads, commit, &mut parents);
         found.map_err(|error| errors::fault("look for a commit", error))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ReachState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -6,12 +6,13 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use branchyard_domain::ports::{CancellationToken, EngineError};
+use parking_lot::{Condvar, Mutex};
 use rusqlite::InterruptHandle;
 
 use crate::memory::{MemoryBudget, MemoryPool};
@@ -166,7 +167,7 @@ struct WatchdogState {
 
 impl WatchdogState {
     fn run(&self) {
-        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = self.watched.lock();
         while !watched.closing {
             let mut wait = if watched.entries.is_empty() { Duration::from_secs(3600) } else { LOOK };
             for (deadline, handle) in watched.entries.values() {
@@ -180,7 +181,7 @@ impl WatchdogState {
                 }
             }
             watched.asleep = watched.entries.is_empty();
-            watched = self.changed.wait_timeout(watched, wait).unwrap_or_else(PoisonError::into_inner).0;
+            self.changed.wait_for(&mut watched, wait);
         }
     }
 }
@@ -224,7 +225,7 @@ impl Watchdog {
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        self.shared.watched.lock().unwrap_or_else(PoisonError::into_inner).closing = true;
+        self.shared.watched.lock().closing = true;
         self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take() {
             // A panic of the thread was reported when it happened.
@@ -239,7 +240,7 @@ fn watch(
     handle: InterruptHandle,
     memory: Arc<MemoryBudget>,
 ) -> DeadlineWatch {
-    let mut watched = shared.watched.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut watched = shared.watched.lock();
     let id = watched.next;
     watched.next += 1;
     watched.entries.insert(id, (Arc::clone(&deadline), handle));
@@ -298,6 +299,6 @@ impl DeadlineWatch {
 
 impl Drop for DeadlineWatch {
     fn drop(&mut self) {
-        self.shared.watched.lock().unwrap_or_else(PoisonError::into_inner).entries.remove(&self.id);
+        self.shared.watched.lock().entries.remove(&self.id);
     }
 }

@@ -5,10 +5,11 @@
 //! because another caller sends a lot of data slowly.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -87,7 +88,7 @@ impl BodyBudget {
     }
 
     fn books(&self) -> MutexGuard<'_, Ledger> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+        self.books.lock()
     }
 
     fn try_grow(&self, id: u64, bytes: usize) -> Result<(), NoRoom> {

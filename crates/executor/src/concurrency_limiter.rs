@@ -1,7 +1,9 @@
 //! A limit on the concurrent calls of each caller.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::caller_key::CallerKey;
 
@@ -26,7 +28,7 @@ impl ConcurrencyLimiter {
 
     /// Takes a permit for this caller; returns `None` if the caller has reached the limit.
     pub fn take(&self, caller: CallerKey) -> Option<ConcurrencyPermit> {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running.lock();
         let count = running.get(&caller).copied().unwrap_or_default();
         if count >= self.limit {
             return None;
@@ -38,7 +40,7 @@ impl ConcurrencyLimiter {
 
 impl Drop for ConcurrencyPermit {
     fn drop(&mut self) {
-        let mut running = self.slots.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.slots.running.lock();
         if let Some(count) = running.get_mut(&self.caller) {
             *count -= 1;
             if *count == 0 {
@@ -64,6 +66,6 @@ mod tests {
         drop(first);
         assert!(slots.take(CallerKey::Address(1)).is_some());
         drop(second);
-        assert!(slots.running.lock().unwrap().is_empty());
+        assert!(slots.running.lock().is_empty());
     }
 }

@@ -1,9 +1,10 @@
 //! Bounded pools for blocking calls, so that the server's workers never block.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::caller_key::CallerKey;
@@ -101,7 +102,7 @@ impl Drop for PoolPermit {
 
 impl Drop for RunningCall {
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         if let Some(count) = state.under_way.get_mut(&self.caller) {
             *count -= 1;
             if *count == 0 {
@@ -112,13 +113,9 @@ impl Drop for RunningCall {
 }
 
 impl SharedPool {
-    fn lock(&self) -> MutexGuard<'_, PoolState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Changes the state, and passes free places and permits to waiting calls.
     fn give_back(self: &Arc<Self>, change: impl FnOnce(&mut PoolState)) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         change(&mut state);
         let mut granted = Vec::new();
         while state.permits > 0 {
@@ -213,13 +210,13 @@ impl Pool {
     /// Limits the number of calls that compute at the same time. The other calls with a place wait for their clients.
     #[must_use]
     pub fn computing(self, most: usize) -> Self {
-        self.shared.lock().permits = most.max(1);
+        self.shared.state.lock().permits = most.max(1);
         self
     }
 
     /// Returns the current load.
     pub fn load(&self) -> PoolLoad {
-        let state = self.shared.lock();
+        let state = self.shared.state.lock();
         PoolLoad {
             size: self.shared.size,
             busy: self.shared.size - state.free,
@@ -250,7 +247,7 @@ impl Pool {
         };
         // Sending fails if the caller no longer waits.
         if !self.threads.run(move || drop(tell.send(work()))) {
-            self.shared.lock().refused += 1;
+            self.shared.state.lock().refused += 1;
             return Err(PoolError::Full);
         }
         told.await.map_err(|_| PoolError::Lost)
@@ -262,7 +259,7 @@ impl Pool {
     /// [`PoolError::Full`], [`PoolError::TooLong`].
     pub async fn place(&self, caller: CallerKey) -> Result<(PoolPermit, RunningCall), PoolError> {
         let told = {
-            let mut state = self.shared.lock();
+            let mut state = self.shared.state.lock();
             if state.free > 0 && state.permits > 0 {
                 return Ok(self.shared.enter(&mut state, caller));
             }
@@ -280,7 +277,7 @@ impl Pool {
             // The refusal was counted in `make_room`.
             Ok(Err(_)) => Err(PoolError::Full),
             Err(_) => {
-                self.shared.lock().refused += 1;
+                self.shared.state.lock().refused += 1;
                 Err(PoolError::TooLong)
             }
         }
@@ -371,7 +368,7 @@ mod tests {
         };
         tokio::join!(enter(ONE), enter(ONE), enter(TWO), leave);
         assert_eq!(*order.borrow(), [TWO, ONE, ONE]);
-        assert!(pool.shared.lock().under_way.is_empty());
+        assert!(pool.shared.state.lock().under_way.is_empty());
     }
 
     #[tokio::test]

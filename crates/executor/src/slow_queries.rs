@@ -18,10 +18,11 @@ use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::ops::ControlFlow;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use branchyard_domain::ports::CancellationToken;
+use parking_lot::{Condvar, Mutex};
 use quick_cache::sync::Cache;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -168,13 +169,9 @@ enum PermitState {
 }
 
 impl SharedPlace {
-    fn lock(&self) -> MutexGuard<'_, PermitState> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Releases the permit. Afterwards, [`ScheduledCall::make_long`] does not touch the thread, which may already run another call.
     fn end(&self) {
-        let mut place = self.lock();
+        let mut place = self.place.lock();
         if matches!(*place, PermitState::Long(_)) {
             threads::has_lowered_priority();
         }
@@ -199,7 +196,7 @@ impl ScheduledCall {
     /// too many slow calls. For a call that cannot reach [`SlowQueryScheduler::go_on`]. Does not block.
     pub fn make_long(&self) {
         // A locked permit means that the call is waiting and does not compute.
-        let Ok(mut place) = self.place.place.try_lock() else { return };
+        let Some(mut place) = self.place.place.try_lock() else { return };
         if let PermitState::Short(_) = *place
             && let Some(stay) = self.lane.join(Joining::AtOnce)
         {
@@ -266,13 +263,13 @@ pub(crate) fn run<T>(place: PoolPermit, work: impl FnOnce() -> T) -> T {
 pub fn idle<T>(wait: impl FnOnce() -> T) -> T {
     let place = CALL.with_borrow(|call| call.as_ref().map(|call| Arc::clone(&call.place)));
     let Some(place) = place else { return wait() };
-    match &mut *place.lock() {
+    match &mut *place.place.lock() {
         PermitState::Short(place) => place.pause(),
         PermitState::Long(stay) => stay.end_turn(),
         PermitState::None => {}
     }
     let result = wait();
-    if let PermitState::Short(place) = &mut *place.lock() {
+    if let PermitState::Short(place) = &mut *place.place.lock() {
         place.resume();
     }
     result
@@ -305,7 +302,7 @@ impl SlowQueryScheduler {
     /// the call. Returns [`ControlFlow::Break`] if the call is refused or canceled. Calls outside a pool always continue.
     pub fn go_on(&self, canceled: &CancellationToken) -> ControlFlow<()> {
         let Some(mut call) = CALL.take() else { return ControlFlow::Continue(()) };
-        let is_short = matches!(*call.place.lock(), PermitState::Short(_));
+        let is_short = matches!(*call.place.place.lock(), PermitState::Short(_));
         let is_long = !is_short || self.has_become_long(&mut call);
         let flow = if is_long { self.take_turn(&mut call, canceled) } else { ControlFlow::Continue(()) };
         CALL.set(Some(call));
@@ -318,7 +315,7 @@ impl SlowQueryScheduler {
     pub fn pause(&self) -> ControlFlow<()> {
         let place = CALL.with_borrow(|call| call.as_ref().map(|call| Arc::clone(&call.place)));
         let Some(place) = place else { return ControlFlow::Continue(()) };
-        let mut place = place.lock();
+        let mut place = place.place.lock();
         match &mut *place {
             PermitState::Long(stay) => stay.end_turn(),
             PermitState::None => {}
@@ -352,12 +349,12 @@ impl SlowQueryScheduler {
         self.knows(shape)
     }
 
-    fn under_way(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Duration>> {
-        self.0.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    fn under_way(&self) -> parking_lot::MutexGuard<'_, HashMap<u64, Duration>> {
+        self.0.under_way.lock()
     }
 
     fn take_turn(&self, call: &mut ThreadCall, canceled: &CancellationToken) -> ControlFlow<()> {
-        let mut place = call.place.lock();
+        let mut place = call.place.place.lock();
         call.counted = None;
         if let PermitState::Short(_) = *place {
             let Some(stay) = self.join(Joining::InTurn) else { return ControlFlow::Break(()) };
@@ -374,7 +371,7 @@ impl SlowQueryScheduler {
     /// Adds a slow call. Returns `None` if there are too many slow calls, or if the first turn would come too late.
     fn join(&self, joining: Joining) -> Option<SlowPermit> {
         let SlowQueryLimits { places, calls, wait, turn, .. } = self.0.sizes;
-        let mut state = self.lock();
+        let mut state = self.0.state.lock();
         if joining != Joining::InTurn {
             if state.calls >= calls {
                 return None;
@@ -402,12 +399,8 @@ impl SlowQueryScheduler {
         })
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, SchedulerState> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn free_place(&self) {
-        self.lock().computing -= 1;
+        self.0.state.lock().computing -= 1;
         self.0.changed.notify_all();
     }
 }
@@ -416,7 +409,7 @@ impl SlowPermit {
     /// Continues the current turn, or waits for one.
     fn take_turn(&mut self, canceled: &CancellationToken) -> ControlFlow<()> {
         if let Some(began) = self.turn_began {
-            let state = self.lane.lock();
+            let state = self.lane.0.state.lock();
             let others_wait = !(state.first.is_empty() && state.again.is_empty());
             drop(state);
             if !others_wait || began.elapsed() < self.lane.0.sizes.turn {
@@ -429,7 +422,7 @@ impl SlowPermit {
 
     fn wait_for_turn(&mut self, canceled: &CancellationToken) -> ControlFlow<()> {
         let lane = &self.lane.0;
-        let mut state = self.lane.lock();
+        let mut state = self.lane.0.state.lock();
         // Only a call without a first turn is refused. A call that may have begun its response continues.
         let first = self.first.take();
         let until = first.as_ref().map(|first| first.since + lane.sizes.wait);
@@ -449,7 +442,7 @@ impl SlowPermit {
             if canceled.is_canceled() || until.is_some_and(|until| Instant::now() >= until) {
                 break ControlFlow::Break(());
             }
-            state = lane.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+            lane.changed.wait_for(&mut state, LOOK);
         };
         state.first.retain(|waiting| *waiting != ticket);
         state.again.retain(|waiting| *waiting != ticket);
@@ -474,7 +467,7 @@ impl SlowPermit {
 impl Drop for SlowPermit {
     fn drop(&mut self) {
         self.end_turn();
-        let mut state = self.lane.lock();
+        let mut state = self.lane.0.state.lock();
         state.calls -= 1;
         if let Some(first) = &self.first {
             state.first.retain(|waiting| *waiting != first.ticket);

@@ -4,8 +4,10 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// Maximum time that a thread waits for its next job before it ends.
 const IDLE: Duration = Duration::from_secs(10);
@@ -97,7 +99,7 @@ impl Threads {
     /// Runs a job on one of the threads. A panic of the job reaches only the panic hook. Returns `false` if there is no thread for
     /// the job and none can be started.
     pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) -> bool {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         state.jobs.push_back(Box::new(job));
         if state.has_a_thread_for_each() {
             drop(state);
@@ -114,20 +116,16 @@ impl Threads {
 
     /// Returns `true` if no job is running or queued.
     pub(crate) fn are_idle(&self) -> bool {
-        let state = self.0.lock();
+        let state = self.0.state.lock();
         state.jobs.is_empty() && state.waiting == state.threads
     }
 }
 
 impl SharedThreads {
-    fn lock(&self) -> MutexGuard<'_, ThreadsState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Handles the failure to start a thread for the newest job. The job stays queued for the other threads. If there are none, all
     /// queued jobs are dropped and the result is `false`.
     fn is_left_to_others(&self) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.threads -= 1;
         state.starting -= 1;
         let lost = if state.threads > 0 { VecDeque::new() } else { std::mem::take(&mut state.jobs) };
@@ -136,11 +134,11 @@ impl SharedThreads {
     }
 
     fn work(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.starting -= 1;
         while let Some(job) = self.next_job(state) {
             drop(catch_unwind(AssertUnwindSafe(job)));
-            state = self.lock();
+            state = self.state.lock();
         }
     }
 
@@ -154,8 +152,7 @@ impl SharedThreads {
                     return Some(job);
                 }
                 state.waiting += 1;
-                let (woken, waited) = self.changed.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
-                state = woken;
+                let waited = self.changed.wait_for(&mut state, IDLE);
                 state.waiting -= 1;
                 is_over = waited.timed_out() && state.jobs.is_empty();
             }
@@ -188,7 +185,7 @@ mod tests {
         let until = Instant::now() + Duration::from_secs(10);
         loop {
             if threads.are_idle() {
-                return threads.0.lock().threads;
+                return threads.0.state.lock().threads;
             }
             assert!(Instant::now() < until);
             std::thread::yield_now();

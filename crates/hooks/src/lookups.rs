@@ -1,10 +1,11 @@
 //! Limits the concurrent look-ups of names for the registration of hooks.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use branchyard_domain::ports::AddressError;
 use branchyard_domain::values::AccountId;
+use parking_lot::{Mutex, MutexGuard};
 
 /// Maximum number of concurrent look-ups. Each has a thread until the resolver answers.
 const LOOKUPS: usize = 64;
@@ -17,7 +18,7 @@ pub(crate) struct Lookups(Arc<Mutex<HashMap<AccountId, usize>>>);
 
 impl Lookups {
     fn running(&self) -> MutexGuard<'_, HashMap<AccountId, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Starts a look-up of this caller, which counts until the result is dropped.

@@ -1,12 +1,13 @@
 //! Idempotency keys (v2 §1.8).
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use branchyard_domain::entities::User;
 use branchyard_domain::usecases::IdempotencyRecord;
 use branchyard_domain::values::AccountId;
 use branchyard_problem_details::{ErrorCode, Problem};
+use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
 use crate::api_error::key_in_flight;
@@ -24,7 +25,7 @@ pub(crate) struct InFlight(Arc<Mutex<HashSet<Claim>>>);
 
 impl InFlight {
     fn claim(&self, claim: Claim) -> Option<Claimed> {
-        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.0.lock();
         running.insert(claim.clone()).then(|| Claimed { running: self.clone(), claim })
     }
 }
@@ -36,7 +37,7 @@ struct Claimed {
 
 impl Drop for Claimed {
     fn drop(&mut self) {
-        self.running.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.claim);
+        self.running.0.lock().remove(&self.claim);
     }
 }
 

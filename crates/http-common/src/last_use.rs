@@ -1,10 +1,10 @@
 //! Records the last uses of tokens, at intervals and off the request path.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 use branchyard_domain::entities::{LastUse, Token};
 use branchyard_domain::values::{Timestamp, TokenId};
+use parking_lot::Mutex;
 
 use crate::state::AppState;
 use branchyard_executor::CallerKey;
@@ -30,7 +30,7 @@ impl LastUses {
         if token.last_use.as_ref().is_some_and(|last| fresh(&last.at)) {
             return false;
         }
-        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut noted = self.noted.lock();
         if noted.get(&token.id).is_some_and(fresh) {
             return false;
         }

@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::error::ImportError;
 use crate::format::ReadSeek;
@@ -14,7 +16,7 @@ pub(crate) struct FirstFailure(Arc<Mutex<Option<ImportError>>>);
 impl FirstFailure {
     /// Keeps the first error and returns the placeholder error for the parser.
     pub(crate) fn keep(&self, error: ImportError) -> io::Error {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.0.lock().get_or_insert(error);
         io::Error::other("reading stopped")
     }
 
@@ -25,7 +27,7 @@ impl FirstFailure {
 
     /// Returns the kept error, or `wrong` if there is none.
     pub(crate) fn or(&self, wrong: ImportError) -> ImportError {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or(wrong)
+        self.0.lock().take().unwrap_or(wrong)
     }
 }
 

@@ -15,9 +15,10 @@ mod path;
 mod strict;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use jsonschema::Validator;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 const PROBLEM: &str = "application/problem+json";
@@ -180,12 +181,12 @@ impl Checker {
     /// Describes the first five violations.
     pub fn validate(&self, schema: &Value, value: &Value) -> Result<(), String> {
         let key = schema.to_string();
-        let known = self.validators.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let known = self.validators.lock().get(&key).cloned();
         let validator = match known {
             Some(validator) => validator,
             None => Arc::new(self.compile(schema)?),
         };
-        self.validators.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(&validator));
+        self.validators.lock().insert(key, Arc::clone(&validator));
         let faults: Vec<String> =
             validator.iter_errors(value).take(5).map(|error| format!("{}: {error}", error.instance_path())).collect();
         if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use branchyard_deployments::ports::{
@@ -24,6 +24,7 @@ use branchyard_deployments::ports::{
 use branchyard_deployments::values::{BackupId, DeploymentId, InstanceId, ServedName, Settings};
 use branchyard_domain::ports::{Clock, EngineError, Ids, SessionEngine};
 use branchyard_domain::values::{DatabaseId, OperationId};
+use parking_lot::Mutex;
 
 use crate::child::databases::LIST;
 use crate::confined_dir::ConfinedDir;
@@ -146,18 +147,14 @@ impl LocalProcess {
         Staging::open(&self.settings.root, deployment, instance, name)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<InstanceId, Arc<RunningProcess>>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the process with exactly this handle.
     fn process(&self, handle: &InstanceHandle) -> Result<Arc<RunningProcess>, ProvisionError> {
-        let found = self.lock().get(&handle.instance).cloned();
+        let found = self.running.lock().get(&handle.instance).cloned();
         found.filter(|running| running.handle == *handle).ok_or(ProvisionError::Gone)
     }
 
     fn is_running(&self, instance: InstanceId) -> bool {
-        self.lock().get(&instance).is_some_and(|running| !running.has_ended())
+        self.running.lock().get(&instance).is_some_and(|running| !running.has_ended())
     }
 
     fn link(
@@ -242,7 +239,7 @@ impl Provisioner for LocalProcess {
         if self.is_running(instance) {
             return Err(ProvisionError::Refused("the instance runs".into()));
         }
-        self.lock().remove(&instance);
+        self.running.lock().remove(&instance);
         let removed = self.find_folder(instance).and_then(|found| {
             let Some((deployment, found)) = found else { return Ok(()) };
             let home = found.open()?;
@@ -277,7 +274,7 @@ impl Provisioner for LocalProcess {
         if !folder.open().and_then(|home| home.sub(folder::DB)?.has(LIST)).unwrap_or(false) {
             return Err(ProvisionError::Refused("the instance was not prepared".into()));
         }
-        let mut all = self.lock();
+        let mut all = self.running.lock();
         if let Some(there) = all.get(&spec.instance).filter(|running| !running.has_ended()) {
             return Ok(there.handle.clone());
         }
@@ -301,14 +298,14 @@ impl Provisioner for LocalProcess {
         let secret = read_spec(&folder).filter(|file| file.instance() == Some(spec.instance)).map(|file| file.secret);
         let link = self.link(spec.instance, &folder, secret.ok_or(ProvisionError::Gone)?)?;
         let running = running::adopt(&folder, handle, spec.port, link)?;
-        self.lock().insert(spec.instance, running);
+        self.running.lock().insert(spec.instance, running);
         Ok(())
     }
 
     fn watch(&self, handle: &InstanceHandle, wait: Duration) -> Result<Option<InstanceEvent>, ProvisionError> {
         let event = self.process(handle)?.next_event(wait)?;
         if matches!(event, Some(InstanceEvent::Ended { .. })) {
-            self.lock().remove(&handle.instance);
+            self.running.lock().remove(&handle.instance);
         }
         Ok(event)
     }
@@ -316,14 +313,14 @@ impl Provisioner for LocalProcess {
     fn stop(&self, handle: &InstanceHandle, deadline: Duration) -> Result<(), ProvisionError> {
         let Ok(running) = self.process(handle) else { return Ok(()) };
         running.stop(deadline)?;
-        self.lock().remove(&handle.instance);
+        self.running.lock().remove(&handle.instance);
         Ok(())
     }
 
     fn release(&self, handle: &InstanceHandle) {
         if let Ok(running) = self.process(handle) {
             running.release();
-            self.lock().remove(&handle.instance);
+            self.running.lock().remove(&handle.instance);
         }
     }
 

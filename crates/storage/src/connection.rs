@@ -1,11 +1,12 @@
 //! Connections: the choice of the engine, the setup of a connection, and the pools.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use diesel::connection::{AnsiTransactionManager, SimpleConnection};
 use diesel::prelude::*;
 use diesel::r2d2::R2D2Connection;
+use parking_lot::Mutex;
 
 use crate::error::OpenError;
 use crate::file;
@@ -145,7 +146,7 @@ struct LastError(Arc<Mutex<Option<String>>>);
 impl r2d2::HandleError<ConnectError> for LastError {
     fn handle_error(&self, error: ConnectError) {
         tracing::warn!(%error, "cannot connect to the metadata store");
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
+        *self.0.lock() = Some(error.to_string());
     }
 }
 
@@ -185,16 +186,13 @@ impl ConnectionPool {
             .connection_customizer(Box::new(SetUp { purpose, wait, statement }));
         let pool = if target.is_sqlite() { pool.idle_timeout(None).max_lifetime(None) } else { pool };
         let pool = pool.build(Manager(target.clone())).map_err(|error| OpenError::Connect {
-            reason: errors.0.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_else(|| error.to_string()),
+            reason: errors.0.lock().take().unwrap_or_else(|| error.to_string()),
         })?;
         Ok(Self { pool, errors, wait })
     }
 
     pub(crate) fn get(&self) -> Result<PooledConnection, NoConnection> {
-        self.pool.get().map_err(|_| NoConnection {
-            waited: self.wait,
-            reason: self.errors.0.lock().unwrap_or_else(PoisonError::into_inner).take(),
-        })
+        self.pool.get().map_err(|_| NoConnection { waited: self.wait, reason: self.errors.0.lock().take() })
     }
 
     pub(crate) fn load(&self) -> PoolLoad {

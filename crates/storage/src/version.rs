@@ -7,10 +7,10 @@ use std::fs::File;
 use std::hash::{DefaultHasher, Hasher as _};
 use std::mem::ManuallyDrop;
 use std::os::unix::fs::FileExt as _;
-use std::sync::Mutex;
 
 use diesel::connection::SimpleConnection as _;
 use diesel::prelude::*;
+use parking_lot::Mutex;
 
 use crate::error::OpenError;
 use crate::{connection, file};

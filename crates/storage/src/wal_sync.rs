@@ -16,9 +16,10 @@
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use branchyard_domain::ports::MetadataError;
+use parking_lot::{Condvar, Mutex};
 
 use crate::error::OpenError;
 
@@ -77,10 +78,6 @@ impl WalSync {
         Self { path: path.to_owned(), sync: Box::new(sync), state: Mutex::default(), changed: Condvar::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, SyncState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Syncs the log, including frames written by other processes.
     pub(crate) fn sync(&self) -> Result<(), OpenError> {
         (self.sync)().map_err(|source| OpenError::File { path: self.path.clone(), source })
@@ -88,12 +85,12 @@ impl WalSync {
 
     /// Fails if a sync has failed, after which nothing can be committed.
     pub(crate) fn check(&self) -> Result<(), MetadataError> {
-        self.lock().check()
+        self.state.lock().check()
     }
 
     /// Announces a commit that will be waited for.
     pub(crate) fn begin(&self) -> Result<(), MetadataError> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.check()?;
         state.committing += 1;
         Ok(())
@@ -101,7 +98,7 @@ impl WalSync {
 
     /// Records the end of an announced commit. Returns the number to pass to [`WalSync::wait_for`].
     pub(crate) fn end(&self) -> u64 {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.committing -= 1;
         state.committed += 1;
         state.committed
@@ -109,18 +106,18 @@ impl WalSync {
 
     /// Waits until a commit is on disk.
     pub(crate) fn wait_for(&self, commit: u64) -> Result<(), MetadataError> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while state.on_disk < commit {
             state.check()?;
             if state.syncing {
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                self.changed.wait(&mut state);
                 continue;
             }
             state.syncing = true;
             let until = state.committed;
             drop(state);
             let result = (self.sync)();
-            state = self.lock();
+            state = self.state.lock();
             state.syncing = false;
             match result {
                 Ok(()) => state.on_disk = until,
@@ -136,7 +133,7 @@ impl WalSync {
 
     /// Waits until all visible commits are on disk.
     fn wait_for_all(&self) -> Result<(), MetadataError> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.committing > 0 {
             // The commit in progress may be visible already. Counting one more commit makes this call wait for a new
             // sync.
@@ -183,10 +180,10 @@ mod tests {
         const MANY: usize = 8;
         let (entered, was_entered) = mpsc::channel();
         let (go_on, may_go_on) = mpsc::channel::<()>();
-        let (entered, may_go_on) = (entered, std::sync::Mutex::new(may_go_on));
+        let (entered, may_go_on) = (entered, parking_lot::Mutex::new(may_go_on));
         let log = WalSync::with("a test", move || {
             entered.send(()).unwrap();
-            may_go_on.lock().unwrap().recv_timeout(Duration::from_secs(10)).unwrap();
+            may_go_on.lock().recv_timeout(Duration::from_secs(10)).unwrap();
             Ok(())
         });
         let committed = Barrier::new(MANY + 1);
@@ -209,7 +206,7 @@ mod tests {
             go_on.send(()).unwrap();
         });
         assert_eq!(was_entered.try_iter().count(), 1, "one more for all of them");
-        assert_eq!(log.lock().on_disk, 1 + MANY as u64);
+        assert_eq!(log.state.lock().on_disk, 1 + MANY as u64);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! The system clock, and the system's source of ids and randomness.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use branchyard_domain::ports::{Clock, Ids};
 use branchyard_domain::values::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 use rand::RngCore as _;
 use uuid::Uuid;
 
@@ -40,7 +40,7 @@ impl Default for SystemClock {
 
 impl SystemClock {
     fn reached(&self) -> MutexGuard<'_, Reached> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

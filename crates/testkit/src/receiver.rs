@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use serde_json::Value;
 
 /// A request that arrived.
@@ -76,15 +77,14 @@ impl Receiver {
 
     /// Returns the requests that have arrived so far, in order.
     pub fn received(&self) -> Vec<Received> {
-        self.inbox.received.lock().unwrap().clone()
+        self.inbox.received.lock().clone()
     }
 
     /// Waits until `count` requests have arrived, and returns all that have.
     pub fn wait_for(&self, count: usize) -> Vec<Received> {
-        let received = self.inbox.received.lock().unwrap();
         let patience = Duration::from_secs(300);
-        let waited = self.inbox.arrived.wait_timeout_while(received, patience, |received| received.len() < count);
-        let (received, _) = waited.unwrap();
+        let mut received = self.inbox.received.lock();
+        self.inbox.arrived.wait_while_for(&mut received, |received| received.len() < count, patience);
         assert!(received.len() >= count, "{} of {count} requests arrived", received.len());
         received.clone()
     }
@@ -107,7 +107,7 @@ fn serve(stream: TcpStream, inbox: &Inbox, number: &AtomicUsize, manner: Manner)
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
     let received = Received { at: Instant::now(), headers, body: String::from_utf8(body).ok()? };
-    inbox.received.lock().unwrap().push(received);
+    inbox.received.lock().push(received);
     inbox.arrived.notify_all();
     match manner(number.fetch_add(1, Ordering::SeqCst)) {
         Some(status) => {

@@ -6,13 +6,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use md5::{Digest as _, Md5};
+use parking_lot::Mutex;
 use reqwest::blocking::Client;
 use serde_json::{Value, json};
 
@@ -43,8 +43,8 @@ fn nothing_acknowledged_is_lost_and_nothing_happens_twice() {
     let serial = AtomicUsize::new(0);
     let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
     let mut kills = 0;
-    while kills < KILLS || !is_enough(&acknowledged.lock().unwrap()) {
-        assert!(kills < MOST_KILLS, "{} operations were acknowledged", acknowledged.lock().unwrap().len());
+    while kills < KILLS || !is_enough(&acknowledged.lock()) {
+        assert!(kills < MOST_KILLS, "{} operations were acknowledged", acknowledged.lock().len());
         kills += 1;
         seed ^= seed << 13;
         seed ^= seed >> 7;
@@ -52,7 +52,7 @@ fn nothing_acknowledged_is_lost_and_nothing_happens_twice() {
         let server = Server::start(dir);
         let origin = server.origin.clone();
         // The server is killed after this many acknowledgments and a short random delay.
-        let count = || acknowledged.lock().unwrap().len();
+        let count = || acknowledged.lock().len();
         let until = count() + usize::try_from(seed % 12).unwrap();
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -71,7 +71,7 @@ fn nothing_acknowledged_is_lost_and_nothing_happens_twice() {
     }
     let server = Server::start(dir);
     let caller = Caller::new(&server.origin, &token);
-    let acknowledged = acknowledged.into_inner().unwrap();
+    let acknowledged = acknowledged.into_inner();
     let operations: Vec<Value> = acknowledged.iter().map(|(_, _, id)| caller.settled(id)).collect();
     let counted = marks(&caller);
     let mut succeeded = BTreeMap::<&str, usize>::new();
@@ -143,12 +143,12 @@ fn load(caller: &Caller, serial: &AtomicUsize, acknowledged: &Acknowledged, stop
                 // A fork request without an answer is repeated, because each kill may come before the answer.
                 let owner = format!("org-{}", number / 8 % ORGANIZATIONS);
                 let is_forked = |(kind, mark, _): &(&str, String, String)| *kind == "fork" && *mark == owner;
-                if acknowledged.lock().unwrap().iter().any(is_forked) {
+                if acknowledged.lock().iter().any(is_forked) {
                     continue;
                 }
                 let accepted = caller.accepted("/databases/ada/d/forks", &json!({"owner": owner}));
                 if let Some(id) = accepted {
-                    acknowledged.lock().unwrap().push(("fork", owner, id));
+                    acknowledged.lock().push(("fork", owner, id));
                 }
                 continue;
             }
@@ -158,7 +158,7 @@ fn load(caller: &Caller, serial: &AtomicUsize, acknowledged: &Acknowledged, stop
             }
         };
         match asked {
-            (kind, Some(id)) => acknowledged.lock().unwrap().push((kind, mark, id)),
+            (kind, Some(id)) => acknowledged.lock().push((kind, mark, id)),
             (_, None) => std::thread::sleep(Duration::from_millis(2)),
         }
     }

@@ -13,7 +13,6 @@ mod victim;
 mod wire;
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,6 +20,7 @@ use std::time::{Duration, Instant};
 use attacks::{ATTACKS, Attack};
 use caller::{Caller, Tally};
 use harness::{ACCOUNTS, Measures, OutageHarness, Size};
+use parking_lot::Mutex;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
@@ -195,7 +195,7 @@ impl Plan {
 
     fn next(&self, caller: &mut Caller, until: Option<Instant>) -> Option<&'static Attack> {
         let is_able = |attack: &Attack| attack.by.includes(caller.account);
-        let mut first = self.0.lock().unwrap();
+        let mut first = self.0.lock();
         if let Some(place) = first.iter().position(|attack| is_able(attack)) {
             return first.remove(place);
         }

@@ -1,7 +1,7 @@
 //! An in-process server with the deployment `hydro/gauges` of an organization, and users with every role.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use actix_web::http::header::HeaderMap;
@@ -20,6 +20,7 @@ use branchyard_domain::values::{DatabaseName, OwnerName};
 use branchyard_domain_testing::fakes::{self, FakeHub};
 use branchyard_http_common::{AppState, HttpConfig, ServerKeys, Services};
 use branchyard_openapi_check::{CheckedAnswer, Checker};
+use parking_lot::Mutex;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use serde_json::Value;
@@ -181,7 +182,7 @@ impl HostedApiHarness {
 
     /// Returns the token of a user, which is minted on first use.
     pub(crate) fn token(&self, name: &str) -> String {
-        let mut tokens = self.tokens.lock().unwrap();
+        let mut tokens = self.tokens.lock();
         if let Some(token) = tokens.get(name) {
             return token.clone();
         }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, Read};
-use std::sync::Mutex;
 
-use super::lock;
+use parking_lot::Mutex;
+
 use branchyard_deployments::ports::{BackupFile, BackupFiles};
 use branchyard_deployments::values::{BackupId, DeploymentId};
 use branchyard_domain::ports::{Blobs, BlobsError, ReadSeek};
@@ -26,12 +26,12 @@ impl Blobs for MemoryBlobs {
         let mut part = Vec::new();
         bytes.read_to_end(&mut part).map_err(|error| failed("take a part", error))?;
         let size = u64::try_from(part.len()).unwrap_or(u64::MAX);
-        lock(&self.parts).insert((upload, number), part);
+        self.parts.lock().insert((upload, number), part);
         Ok(size)
     }
 
     fn open(&self, upload: UploadId, parts: u32) -> Result<Box<dyn ReadSeek>, BlobsError> {
-        let stored = lock(&self.parts);
+        let stored = self.parts.lock();
         let mut whole = Vec::new();
         for number in 1..=parts {
             let missing = || failed("open an upload", io::Error::new(io::ErrorKind::NotFound, "a part is missing"));
@@ -41,12 +41,12 @@ impl Blobs for MemoryBlobs {
     }
 
     fn remove(&self, upload: UploadId) -> Result<(), BlobsError> {
-        lock(&self.parts).retain(|(id, _), _| *id != upload);
+        self.parts.lock().retain(|(id, _), _| *id != upload);
         Ok(())
     }
 
     fn list(&self) -> Result<Vec<UploadId>, BlobsError> {
-        let mut ids: Vec<UploadId> = lock(&self.parts).keys().map(|(id, _)| *id).collect();
+        let mut ids: Vec<UploadId> = self.parts.lock().keys().map(|(id, _)| *id).collect();
         ids.dedup();
         Ok(ids)
     }
@@ -57,18 +57,18 @@ impl BackupFiles for MemoryBlobs {
         let mut content = Vec::new();
         bytes.read_to_end(&mut content).map_err(|error| failed("take a file of a backup", error))?;
         let size = u64::try_from(content.len()).unwrap_or(u64::MAX);
-        lock(&self.backups).insert(file.clone(), content);
+        self.backups.lock().insert(file.clone(), content);
         Ok(size)
     }
 
     fn open_backup(&self, file: &BackupFile) -> Result<Box<dyn ReadSeek>, BlobsError> {
         let missing = || failed("open a file of a backup", io::Error::new(io::ErrorKind::NotFound, "it is missing"));
-        let content = lock(&self.backups).get(file).cloned().ok_or_else(missing)?;
+        let content = self.backups.lock().get(file).cloned().ok_or_else(missing)?;
         Ok(Box::new(Cursor::new(content)))
     }
 
     fn remove_backup(&self, deployment: DeploymentId, backup: BackupId) -> Result<(), BlobsError> {
-        lock(&self.backups).retain(|file, _| (file.deployment, file.backup) != (deployment, backup));
+        self.backups.lock().retain(|file, _| (file.deployment, file.backup) != (deployment, backup));
         Ok(())
     }
 }

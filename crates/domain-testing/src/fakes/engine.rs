@@ -28,10 +28,12 @@ mod table;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::ops::ControlFlow;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Refused, lock};
+use parking_lot::{Condvar, Mutex};
+
+use super::Refused;
 use branchyard_domain::entities::{
     Commit, Conflict, LogEntry, LogPosition, LogWalk, SchemaObject, Signature, TableChange, TableSchema,
 };
@@ -84,48 +86,47 @@ impl MemoryEngine {
     /// Runs `happens` in the middle of the next write, merge, fetch, import, script or copy, to simulate a concurrent
     /// caller.
     pub fn meanwhile(&self, happens: impl FnOnce() + Send + 'static) {
-        *lock(&self.meanwhile) = Some(Box::new(happens));
+        *self.meanwhile.lock() = Some(Box::new(happens));
     }
 
     /// Requires conflicts to be prepared in the background from now on.
     pub fn prepare_first(&self) {
-        *lock(&self.prepared) = Some(BTreeSet::new());
+        *self.prepared.lock() = Some(BTreeSet::new());
     }
 
     /// Sets the time that every scan takes from now on.
     pub fn scans_take(&self, time: Duration) {
-        lock(&self.scans).take = time;
+        self.scans.lock().take = time;
     }
 
     /// Makes every scan with more than `rows` rows fail after `rows` rows from now on.
     pub fn scans_break_after(&self, rows: usize) {
-        lock(&self.scans).breaks_after = Some(rows);
+        self.scans.lock().breaks_after = Some(rows);
     }
 
     /// Holds writes to these databases, and releases writes to all others.
     pub fn hold_writes(&self, databases: &[DatabaseId]) {
-        lock(&self.holds).databases = databases.iter().copied().collect();
+        self.holds.lock().databases = databases.iter().copied().collect();
         self.holds_changed.notify_all();
     }
 
     /// Waits up to `at_most` until `count` writes are held. Returns how many are held.
     pub fn wait_for_held_writes(&self, count: usize, at_most: Duration) -> usize {
-        let holds = lock(&self.holds);
-        let waited = self.holds_changed.wait_timeout_while(holds, at_most, |holds| holds.waiting < count);
-        waited.unwrap_or_else(PoisonError::into_inner).0.waiting
+        let mut holds = self.holds.lock();
+        self.holds_changed.wait_while_for(&mut holds, |holds| holds.waiting < count, at_most);
+        holds.waiting
     }
 
     fn wait_while_held(&self, database: DatabaseId) {
-        let mut holds = lock(&self.holds);
+        let mut holds = self.holds.lock();
         holds.waiting += 1;
         self.holds_changed.notify_all();
-        let is_held = |holds: &mut Holds| holds.databases.contains(&database);
-        let mut holds = self.holds_changed.wait_while(holds, is_held).unwrap_or_else(PoisonError::into_inner);
+        self.holds_changed.wait_while(&mut holds, |holds| holds.databases.contains(&database));
         holds.waiting -= 1;
     }
 
     fn let_happen(&self) {
-        let hook = lock(&self.meanwhile).take();
+        let hook = self.meanwhile.lock().take();
         if let Some(hook) = hook {
             hook();
         }
@@ -133,12 +134,12 @@ impl MemoryEngine {
 
     /// Reads the commits of a database.
     fn look<T>(&self, database: DatabaseId, look: impl FnOnce(&History) -> Result<T>) -> Result<T> {
-        look(lock(&self.files).get(&database).ok_or_else(no_file)?)
+        look(self.files.lock().get(&database).ok_or_else(no_file)?)
     }
 
     /// Changes the commits of a database.
     fn change<T>(&self, database: DatabaseId, change: impl FnOnce(&mut History) -> Result<T>) -> Result<T> {
-        change(lock(&self.files).get_mut(&database).ok_or_else(no_file)?)
+        change(self.files.lock().get_mut(&database).ok_or_else(no_file)?)
     }
 }
 
@@ -181,24 +182,24 @@ impl Engine for MemoryEngine {
     fn create(&self, database: DatabaseId, author: &Signature, message: &str) -> Result<CommitHash> {
         let mut history = History::default();
         let head = history.add(Vec::new(), message, author, Arc::new(Snapshot::default()));
-        lock(&self.files).insert(database, history);
+        self.files.lock().insert(database, history);
         Ok(head)
     }
 
     fn copy(&self, from: DatabaseId, to: DatabaseId) -> Result<()> {
         let copy = self.look(from, |history| Ok(history.clone()))?;
         self.let_happen();
-        lock(&self.files).insert(to, copy);
+        self.files.lock().insert(to, copy);
         Ok(())
     }
 
     fn remove(&self, database: DatabaseId) -> Result<()> {
-        lock(&self.files).remove(&database);
+        self.files.lock().remove(&database);
         Ok(())
     }
 
     fn list(&self) -> Result<Vec<DatabaseId>> {
-        Ok(lock(&self.files).keys().copied().collect())
+        Ok(self.files.lock().keys().copied().collect())
     }
 
     fn size_bytes(&self, database: DatabaseId) -> Result<u64> {
@@ -268,7 +269,7 @@ impl Engine for MemoryEngine {
     ) -> Result<Duration> {
         let tables = self.look(database, |history| Ok(Arc::clone(&history.get(at)?.tables)))?;
         let (take, breaks_after) = {
-            let scans = lock(&self.scans);
+            let scans = self.scans.lock();
             (scans.take, scans.breaks_after)
         };
         not_over(scan.timeout.saturating_sub(take))?;
@@ -355,7 +356,7 @@ impl Engine for MemoryEngine {
         limit: usize,
     ) -> Result<Vec<Conflict>> {
         let pair = (database, ours.clone(), theirs.clone());
-        if lock(&self.prepared).as_ref().is_some_and(|prepared| !prepared.contains(&pair)) {
+        if self.prepared.lock().as_ref().is_some_and(|prepared| !prepared.contains(&pair)) {
             return Err(EngineError::Busy);
         }
         self.look(database, |history| {
@@ -366,11 +367,11 @@ impl Engine for MemoryEngine {
     }
 
     fn needs_preparing(&self, _: DatabaseId) -> bool {
-        lock(&self.prepared).is_some()
+        self.prepared.lock().is_some()
     }
 
     fn prepare_conflicts(&self, database: DatabaseId, ours: &CommitHash, theirs: &CommitHash) -> Result<()> {
-        if let Some(prepared) = lock(&self.prepared).as_mut() {
+        if let Some(prepared) = self.prepared.lock().as_mut() {
             prepared.insert((database, ours.clone(), theirs.clone()));
         }
         match self.look(database, |history| merge::conflicts(history, ours, theirs)) {

@@ -1,10 +1,10 @@
 //! Fakes of the webhook ports, without network and without encryption.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::lock;
+use parking_lot::Mutex;
+
 use branchyard_domain::entities::{DatabaseLocator, EventKind, HookSecret, Sealed};
 use branchyard_domain::ports::{AddressError, LookedUp, Payloads, Reply, Sender, Sent, Vault, WebhookRequest};
 use branchyard_domain::values::{AccountId, HookId};
@@ -46,12 +46,12 @@ pub struct ScriptedSender {
 impl ScriptedSender {
     /// Returns the requests sent so far, in order.
     pub fn sent(&self) -> Vec<WebhookRequest> {
-        lock(&self.sent).clone()
+        self.sent.lock().clone()
     }
 
     /// Plans the outcome of the next attempt to a URL. Attempts without a planned outcome succeed.
     pub fn plan(&self, url: &str, sent: Sent) {
-        lock(&self.answers).entry(url.to_owned()).or_default().push_back(sent);
+        self.answers.lock().entry(url.to_owned()).or_default().push_back(sent);
     }
 
     /// Creates an outcome with this status and an empty response.
@@ -79,8 +79,8 @@ impl Sender for ScriptedSender {
         if self.aborted.load(Ordering::Relaxed) || parcel.canceled.is_canceled() {
             return None;
         }
-        lock(&self.sent).push(parcel.clone());
-        let planned = lock(&self.answers).get_mut(&parcel.url).and_then(VecDeque::pop_front);
+        self.sent.lock().push(parcel.clone());
+        let planned = self.answers.lock().get_mut(&parcel.url).and_then(VecDeque::pop_front);
         Some(planned.unwrap_or_else(|| Self::answer(200)))
     }
 

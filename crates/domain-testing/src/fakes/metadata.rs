@@ -24,10 +24,12 @@ mod tokens;
 mod uploads;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use super::{Refused, lock};
+use parking_lot::{Condvar, Mutex};
+
+use super::Refused;
 use branchyard_deployments::ports::{DeploymentStore, DeploymentTransaction};
 use branchyard_domain::ports::{Durability, Metadata, MetadataError, Transaction};
 use state::State;
@@ -57,27 +59,27 @@ impl MemoryMetadata {
     /// Plans `times` failures after the next `saves` commits. Replaces an earlier plan.
     pub fn fail_after(&self, saves: usize, times: usize, fault: SaveFault) {
         let plan = std::iter::repeat_n(None, saves).chain(std::iter::repeat_n(Some(fault), times));
-        *lock(&self.faults) = plan.collect();
+        *self.faults.lock() = plan.collect();
     }
 
     /// Cancels the planned failures. Returns `true` if any commit of the plan was left.
     pub fn no_more_faults(&self) -> bool {
-        !std::mem::take(&mut *lock(&self.faults)).is_empty()
+        !std::mem::take(&mut *self.faults.lock()).is_empty()
     }
 
     fn reading(&self) -> MemoryTransaction<'_> {
-        MemoryTransaction { state: Arc::clone(&lock(&self.state)), writer: None }
+        MemoryTransaction { state: Arc::clone(&self.state.lock()), writer: None }
     }
 
     fn writing(&self) -> MemoryTransaction<'_> {
         let writer = self.seize();
-        MemoryTransaction { state: Arc::clone(&lock(&self.state)), writer: Some(writer) }
+        MemoryTransaction { state: Arc::clone(&self.state.lock()), writer: Some(writer) }
     }
 
     fn seize(&self) -> Writer<'_> {
-        let writing = lock(&self.writing);
-        let waited = self.written.wait_while(writing, |writing| *writing);
-        *waited.unwrap_or_else(PoisonError::into_inner) = true;
+        let mut writing = self.writing.lock();
+        self.written.wait_while(&mut writing, |writing| *writing);
+        *writing = true;
         Writer(self)
     }
 }
@@ -87,7 +89,7 @@ struct Writer<'a>(&'a MemoryMetadata);
 
 impl Drop for Writer<'_> {
     fn drop(&mut self) {
-        *lock(&self.0.writing) = false;
+        *self.0.writing.lock() = false;
         self.0.written.notify_one();
     }
 }
@@ -142,9 +144,9 @@ impl Transaction for MemoryTransaction<'_> {
 
     fn commit_notifying(self: Box<Self>, on_visible: &mut dyn FnMut()) -> Result<()> {
         let Some(Writer(store)) = &self.writer else { return Ok(()) };
-        let fault = lock(&store.faults).pop_front().flatten();
+        let fault = store.faults.lock().pop_front().flatten();
         if fault != Some(SaveFault::Lost) {
-            *lock(&store.state) = Arc::clone(&self.state);
+            *store.state.lock() = Arc::clone(&self.state);
             store.version.fetch_add(1, Ordering::SeqCst);
             on_visible();
         }

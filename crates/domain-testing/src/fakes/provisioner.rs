@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Read as _;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
-use super::lock;
 use branchyard_deployments::ports::{
     Authorizer, BackupFile, BackupFiles, CopiedDatabase, DatabaseSeed, InstanceEvent, InstanceHandle, InstanceSpec,
     OutputLine, OutputPosition, OutputQuery, ProvisionError, Provisioner, Sample, Towards, ZoneFeatures,
@@ -63,7 +63,7 @@ impl MemoryProvisioner {
 
     /// Ends the process of an instance, as if by a signal.
     pub fn crash(&self, instance: InstanceId) {
-        if let Some(instance) = lock(&self.state).instances.get_mut(&instance) {
+        if let Some(instance) = self.state.lock().instances.get_mut(&instance) {
             instance.handle = None;
             let ended = InstanceEvent::Ended { cause: "signal 9".to_owned(), stderr: "crashed".to_owned() };
             instance.events.push_back(ended);
@@ -72,7 +72,7 @@ impl MemoryProvisioner {
 
     /// Ends the process of an instance without an event, as if the server had not been running.
     pub fn vanish(&self, instance: InstanceId) {
-        if let Some(instance) = lock(&self.state).instances.get_mut(&instance) {
+        if let Some(instance) = self.state.lock().instances.get_mut(&instance) {
             instance.handle = None;
             instance.events.clear();
         }
@@ -80,65 +80,65 @@ impl MemoryProvisioner {
 
     /// Adds an event of an instance.
     pub fn tell(&self, instance: InstanceId, event: InstanceEvent) {
-        if let Some(instance) = lock(&self.state).instances.get_mut(&instance) {
+        if let Some(instance) = self.state.lock().instances.get_mut(&instance) {
             instance.events.push_back(event);
         }
     }
 
     /// Sets whether started processes end before they become ready.
     pub fn never_ready(&self, never: bool) {
-        lock(&self.state).never_ready = never;
+        self.state.lock().never_ready = never;
     }
 
     /// Sets whether watching an idle instance takes the full wait time, as with real processes. Off by default.
     pub fn waits(&self, waits: bool) {
-        lock(&self.state).waits = waits;
+        self.state.lock().waits = waits;
     }
 
     /// Makes starts fail with this reason, or lets them succeed with `None`.
     pub fn refuse_start(&self, why: Option<&str>) {
-        lock(&self.state).refuse_start = why.map(str::to_owned);
+        self.state.lock().refuse_start = why.map(str::to_owned);
     }
 
     /// Makes snapshots fail with this reason, or lets them succeed with `None`.
     pub fn refuse_snapshot(&self, why: Option<&str>) {
-        lock(&self.state).refuse_snapshot = why.map(str::to_owned);
+        self.state.lock().refuse_snapshot = why.map(str::to_owned);
     }
 
     /// Marks a port as used by another program.
     pub fn occupy(&self, port: u16) {
-        lock(&self.state).busy_ports.push(port);
+        self.state.lock().busy_ports.push(port);
     }
 
     /// Sets the sample that an instance returns from now on.
     pub fn measure(&self, instance: InstanceId, sample: Sample) {
-        if let Some(instance) = lock(&self.state).instances.get_mut(&instance) {
+        if let Some(instance) = self.state.lock().instances.get_mut(&instance) {
             instance.sample = sample;
         }
     }
 
     /// Adds a line to the log of an instance.
     pub fn log(&self, instance: InstanceId, text: &str) {
-        if let Some(instance) = lock(&self.state).instances.get_mut(&instance) {
+        if let Some(instance) = self.state.lock().instances.get_mut(&instance) {
             instance.say(text);
         }
     }
 
     /// Returns the running instances with their current settings.
     pub fn running(&self) -> Vec<(InstanceId, Settings)> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let running = state.instances.iter().filter(|(_, instance)| instance.handle.is_some());
         running.map(|(id, instance)| (*id, instance.settings.clone())).collect()
     }
 
     /// Returns the databases of an instance with their seeds, or `None` if the instance has no data.
     pub fn data(&self, instance: InstanceId) -> Option<Vec<(ServedName, DatabaseSeed)>> {
-        lock(&self.state).instances.get(&instance)?.databases.clone()
+        self.state.lock().instances.get(&instance)?.databases.clone()
     }
 
     /// Returns the authorizer that the provisioner was connected to.
     pub fn authorizer(&self) -> Option<Arc<dyn Authorizer>> {
-        lock(&self.state).authorizer.clone()
+        self.state.lock().authorizer.clone()
     }
 
     /// Checks that a backup exists and has the content it had when it was made.
@@ -155,11 +155,11 @@ impl MemoryProvisioner {
 
     /// Returns how often the processes of an instance were asked to forget their callers.
     pub fn forgotten(&self, instance: InstanceId) -> u32 {
-        lock(&self.state).instances.get(&instance).map_or(0, |instance| instance.forgotten)
+        self.state.lock().instances.get(&instance).map_or(0, |instance| instance.forgotten)
     }
 
     fn live<T>(&self, handle: &InstanceHandle, act: impl FnOnce(&mut Instance) -> T) -> Result<T, ProvisionError> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         match state.instances.get_mut(&handle.instance) {
             Some(instance) if instance.handle.as_ref() == Some(handle) => Ok(act(instance)),
             _ => Err(ProvisionError::Gone),
@@ -181,7 +181,7 @@ fn ready() -> InstanceEvent {
 
 impl Provisioner for MemoryProvisioner {
     fn connect(&self, authorizer: Arc<dyn Authorizer>) {
-        lock(&self.state).authorizer = Some(authorizer);
+        self.state.lock().authorizer = Some(authorizer);
     }
 
     fn features(&self, _zone: &str) -> Result<ZoneFeatures, ProvisionError> {
@@ -198,7 +198,7 @@ impl Provisioner for MemoryProvisioner {
     }
 
     fn port_is_free(&self, port: u16) -> bool {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let listens = |instance: &Instance| instance.handle.is_some() && instance.spec.port == port;
         !state.busy_ports.contains(&port) && !state.instances.values().any(listens)
     }
@@ -207,7 +207,7 @@ impl Provisioner for MemoryProvisioner {
         for seed in seeds {
             self.check_seed(seed)?;
         }
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let instance = state.instances.entry(spec.instance).or_insert_with(|| Instance {
             spec: spec.clone(),
             databases: None,
@@ -225,7 +225,7 @@ impl Provisioner for MemoryProvisioner {
     }
 
     fn remove(&self, instance: InstanceId) -> Result<(), ProvisionError> {
-        match lock(&self.state).instances.get_mut(&instance) {
+        match self.state.lock().instances.get_mut(&instance) {
             Some(instance) if instance.handle.is_some() => Err(refused("the instance runs")),
             Some(instance) => {
                 instance.databases = None;
@@ -236,7 +236,7 @@ impl Provisioner for MemoryProvisioner {
     }
 
     fn forget(&self, deployment: DeploymentId) -> Result<(), ProvisionError> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let runs = |i: &Instance| i.spec.deployment == deployment && i.handle.is_some();
         if state.instances.values().any(runs) {
             return Err(refused("an instance runs"));
@@ -246,7 +246,7 @@ impl Provisioner for MemoryProvisioner {
     }
 
     fn start(&self, spec: &InstanceSpec) -> Result<InstanceHandle, ProvisionError> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if let Some(why) = &state.refuse_start {
             return Err(refused(why));
         }
@@ -281,12 +281,12 @@ impl Provisioner for MemoryProvisioner {
     }
 
     fn watch(&self, handle: &InstanceHandle, wait: Duration) -> Result<Option<InstanceEvent>, ProvisionError> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let idle = state.instances.get(&handle.instance).is_some_and(|i| i.events.is_empty() && i.handle.is_some());
         if state.waits && idle {
             drop(state);
             std::thread::sleep(wait);
-            state = lock(&self.state);
+            state = self.state.lock();
         }
         let instance = state.instances.get_mut(&handle.instance).ok_or(ProvisionError::Gone)?;
         let event = instance.events.pop_front();
@@ -329,7 +329,7 @@ impl Provisioner for MemoryProvisioner {
     }
 
     fn logs(&self, instance: InstanceId, query: &OutputQuery) -> Result<Vec<OutputLine>, ProvisionError> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let Some(instance) = state.instances.get(&instance) else { return Ok(Vec::new()) };
         let inside = |line: &&OutputLine| {
             let after = query.since.is_none_or(|since| line.time >= since);
@@ -356,7 +356,7 @@ impl Provisioner for MemoryProvisioner {
     }
 
     fn snapshot(&self, spec: &InstanceSpec, backup: BackupId) -> Result<Vec<CopiedDatabase>, ProvisionError> {
-        if let Some(why) = &lock(&self.state).refuse_snapshot {
+        if let Some(why) = &self.state.lock().refuse_snapshot {
             return Err(refused(why));
         }
         let data = self.data(spec.instance).ok_or_else(|| refused("the instance has no data"))?;

@@ -6,7 +6,9 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
 
 use crate::entities::{Database, ObjectKind, Role, Token, User};
 use crate::ports::Metadata;
@@ -86,12 +88,12 @@ impl<K: Eq + Hash, V: Clone> LookupCache<K, V> {
     }
 
     fn get(&self, version: u64, key: &K) -> Option<V> {
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.read();
         if known.version == version { known.answers.get(key).cloned() } else { None }
     }
 
     fn put(&self, version: u64, key: K, value: V) {
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.write();
         if known.version != version || known.answers.len() >= MOST {
             known.answers.clear();
             known.version = version;

@@ -2,8 +2,9 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::databases::{has_room, live, may_create_for, role_of};
 use super::settled::SettlementWatch;
@@ -49,7 +50,7 @@ pub(crate) struct StrandedLeases(Mutex<HashSet<String>>);
 
 impl StrandedLeases {
     fn all(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -2,8 +2,10 @@
 //! addition.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::entities::Cell;
 use crate::ports::{FormatError, RowSource};
@@ -15,7 +17,7 @@ pub(crate) struct ImportProgress(Mutex<HashMap<OperationId, Arc<AtomicU64>>>);
 
 impl ImportProgress {
     fn all(&self) -> MutexGuard<'_, HashMap<OperationId, Arc<AtomicU64>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Returns the number of rows read by an import, or `None` unless it runs in this process.

@@ -1,6 +1,8 @@
 //! Notification of listeners when users may have lost rights.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 type Listener = Arc<dyn Fn() + Send + Sync>;
 
@@ -9,17 +11,13 @@ type Listener = Arc<dyn Fn() + Send + Sync>;
 pub(crate) struct Revocations(Mutex<Vec<Listener>>);
 
 impl Revocations {
-    fn lock(&self) -> MutexGuard<'_, Vec<Listener>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn listen(&self, listener: Listener) {
-        self.lock().push(listener);
+        self.0.lock().push(listener);
     }
 
     /// Calls every listener. To be called once the loss of rights is committed.
     pub(crate) fn announce(&self) {
-        let listeners = self.lock().clone();
+        let listeners = self.0.lock().clone();
         listeners.iter().for_each(|listener| listener());
     }
 }

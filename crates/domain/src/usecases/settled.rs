@@ -2,7 +2,9 @@
 //! in this process, so waiting callers also poll.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::entities::Operation;
 use crate::values::OperationId;
@@ -20,12 +22,8 @@ struct SettlementWaiters {
 }
 
 impl Settled {
-    fn lock(&self) -> MutexGuard<'_, SettlementWaiters> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn watch(self: &Arc<Self>, id: OperationId, tell: Tell) -> SettlementWatch {
-        let mut waiting = self.lock();
+        let mut waiting = self.0.lock();
         let number = waiting.next;
         waiting.next += 1;
         waiting.operations.entry(id).or_default().push((number, tell));
@@ -34,7 +32,7 @@ impl Settled {
 
     /// Notifies and removes the watches of an operation. To be called once the settlement is visible to readers.
     pub(super) fn tell(&self, operation: &Operation) {
-        let told = self.lock().operations.remove(&operation.id);
+        let told = self.0.lock().operations.remove(&operation.id);
         for (_, tell) in told.into_iter().flatten() {
             tell(operation);
         }
@@ -50,7 +48,7 @@ pub struct SettlementWatch {
 
 impl Drop for SettlementWatch {
     fn drop(&mut self) {
-        let mut waiting = self.settled.lock();
+        let mut waiting = self.settled.0.lock();
         let Some(of_operation) = waiting.operations.get_mut(&self.id) else { return };
         of_operation.retain(|(number, _)| *number != self.number);
         if of_operation.is_empty() {
@@ -128,6 +126,6 @@ mod tests {
         settled.tell(&operation(*ONE));
         assert_eq!([gone, still].map(|told| told.load(Ordering::SeqCst)), [0, 1]);
         drop(count(&settled, *TWO));
-        assert!(settled.lock().operations.is_empty());
+        assert!(settled.0.lock().operations.is_empty());
     }
 }

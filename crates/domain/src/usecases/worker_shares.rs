@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::entities::Operation;
 use crate::ports::LeaseTurn;
@@ -54,10 +55,6 @@ impl WorkerShares {
         Self { workers: or_any(workers), long_places: or_any(long_places), state: Mutex::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, SharesState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the creators that get no further operation now. A creator with a long-running operation waits for a place in
     /// the long lane, since its next operation may need one. Other creators do not, so that no creator waits for the
     /// long-running operations of another.
@@ -71,7 +68,7 @@ impl WorkerShares {
 
     /// Returns `true` if a worker is free.
     pub(super) fn has_free_worker(&self) -> bool {
-        self.lock().on_workers() < self.workers
+        self.state.lock().on_workers() < self.workers
     }
 
     /// Takes a worker for the operation that `lease` leases. The lock is held meanwhile, so that the limits hold within the
@@ -80,7 +77,7 @@ impl WorkerShares {
         &self,
         lease: impl FnOnce(LeaseTurn<'_>) -> Result<Option<Operation>, E>,
     ) -> Result<Option<(Operation, WorkerPlace<'_>)>, E> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.on_workers() >= self.workers {
             return Ok(None);
         }
@@ -98,7 +95,7 @@ impl WorkerShares {
     /// Returns `true` if a creator that was passed over may have an operation run now. Another worker then has to look for
     /// work: the worker that ended an operation looks once, and may have leased one of another creator.
     pub(super) fn has_missed_some(&self) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let full = self.at_their_limit(&state);
         let missed = state.passed_over.iter().any(|creator| !full.contains(creator));
         if missed {
@@ -123,7 +120,7 @@ impl WorkerPlace<'_> {
 
     /// Frees the worker and moves the operation to the long lane. Returns `false` if the lane is full.
     pub(super) fn become_long(&self) -> bool {
-        let mut state = self.shares.lock();
+        let mut state = self.shares.state.lock();
         if state.long() >= LONG_MAX {
             return false;
         }
@@ -138,7 +135,7 @@ impl WorkerPlace<'_> {
 
 impl Drop for WorkerPlace<'_> {
     fn drop(&mut self) {
-        let mut state = self.shares.lock();
+        let mut state = self.shares.state.lock();
         let Some(running) = state.creators.get_mut(&self.creator) else { return };
         match self.is_long() {
             true => running.long -= 1,
@@ -250,7 +247,7 @@ mod tests {
         drop(long);
         assert!(stays.become_long());
         drop((stays, other));
-        assert!(shares.lock().creators.is_empty());
+        assert!(shares.state.lock().creators.is_empty());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,6 +16,7 @@ use branchyard_domain::ports::{
 use branchyard_domain::usecases::{CompletedPart, Limits, NewImport, NewUpload, OpenedUpload};
 use branchyard_domain_testing::fakes::PlainFormats;
 use md5::{Digest as _, Md5};
+use parking_lot::Mutex;
 
 use crate::harness::{DomainHarness, world, world_with};
 
@@ -96,7 +97,7 @@ impl ImportFile for WatchedFile<'_> {
 impl RowSource for WatchedRows<'_> {
     fn next(&mut self, row: &mut Vec<Cell>) -> Result<Option<u64>, FormatError> {
         let (hub, operation) = self.0.asked.get().unwrap();
-        self.0.seen.lock().unwrap().push(hub.operations().rows_so_far(operation));
+        self.0.seen.lock().push(hub.operations().rows_so_far(operation));
         self.1.next(row)
     }
 }
@@ -327,7 +328,7 @@ fn rows_are_counted_while_an_import_takes_them() {
     watched.asked.set((hub.clone(), operation.clone())).ok().unwrap();
     hub.operations().run_next("worker").unwrap().unwrap();
     assert!(world.outcome(operation.id).commit.is_some());
-    let seen = watched.seen.lock().unwrap();
+    let seen = watched.seen.lock();
     assert_eq!((seen.len() as u64, seen[0]), (ROWS + 1, Some(0)));
     assert!(seen.is_sorted() && seen.iter().all(|rows| rows.is_some_and(|rows| rows <= ROWS)));
     assert!(seen[seen.len() - 1] > Some(ROWS / 2), "{:?} when the file ended", seen[seen.len() - 1]);

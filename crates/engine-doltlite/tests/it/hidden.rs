@@ -1,10 +1,11 @@
 //! Commits that the database does not show count as absent, no matter how a statement names them.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 
 use branchyard_domain::ports::{Engine, EngineError, MergeOutcome, Reachability};
 use branchyard_domain::values::{CommitHash, DatabaseId};
+use parking_lot::Mutex;
 
 use crate::guard::{FUNCTIONS, MODULES};
 use crate::hostile::Computing;
@@ -20,7 +21,7 @@ impl Reachability for Heads {
         _: &CommitHash,
         descends: &mut dyn FnMut(&[CommitHash]) -> Result<bool, EngineError>,
     ) -> Result<bool, EngineError> {
-        descends(&self.0.lock().unwrap())
+        descends(&self.0.lock())
     }
 }
 

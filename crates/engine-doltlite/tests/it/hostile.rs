@@ -13,7 +13,7 @@ use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use branchyard_domain::entities::Cell;
@@ -22,6 +22,7 @@ use branchyard_domain::ports::{
     SessionEngine as _, SessionError, SessionRequest, SqlFailure, SqlPower, StatementBounds, ValueRef,
 };
 use branchyard_domain::values::CommitHash;
+use parking_lot::Mutex;
 
 use crate::support::{EngineHarness, ada, id};
 use grammar::{Grammar, Words};
@@ -288,7 +289,7 @@ fn panics() -> Arc<Mutex<Vec<String>>> {
             if text.contains(REFUSED_BY_PANIC) {
                 return;
             }
-            sink.lock().unwrap().push(text);
+            sink.lock().push(text);
         }
         before(panic);
     }));
@@ -306,7 +307,7 @@ fn watch(trying: Arc<Mutex<(usize, String)>>) {
         let mut last = (0, 0);
         loop {
             std::thread::sleep(Duration::from_secs(1));
-            let trying = trying.lock().unwrap();
+            let trying = trying.lock();
             if trying.0 == DONE {
                 return;
             }
@@ -347,11 +348,11 @@ fn fuzz() {
         while until.map_or(count < *rounds, |until| Instant::now() < until) {
             let sql = grammar.statement();
             {
-                let mut trying = trying.lock().unwrap();
+                let mut trying = trying.lock();
                 *trying = (trying.0 + 1, sql.clone());
             }
             let outcome = prison.attempt(*kind, &mut session, &sql);
-            let outcome = panics.lock().unwrap().pop().map_or(outcome, |panic| Err(format!("it panicked: {panic}")));
+            let outcome = panics.lock().pop().map_or(outcome, |panic| Err(format!("it panicked: {panic}")));
             let outcome =
                 outcome.unwrap_or_else(|fault| panic!("{name}, seed {seed}, statement {count}: {fault}\n{sql}"));
             *outcomes.entry(outcome).or_default() += 1;
@@ -372,5 +373,5 @@ fn fuzz() {
         assert!(outcomes.len() > 1 || count < 500, "every statement ended alike, so nothing was tried");
     }
     // Other tests of the process may run for longer than a statement may hang.
-    trying.lock().unwrap().0 = DONE;
+    trying.lock().0 = DONE;
 }

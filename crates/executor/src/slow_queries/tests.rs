@@ -19,13 +19,13 @@ fn lane(places: usize, calls: usize) -> SlowQueryScheduler {
 }
 
 fn is_empty(lane: &SlowQueryScheduler) -> bool {
-    let state = lane.lock();
+    let state = lane.0.state.lock();
     state.calls == 0 && state.computing == 0 && state.first.is_empty() && state.again.is_empty()
 }
 
 /// Returns the number of slow calls and of those that compute.
 fn counts(lane: &SlowQueryScheduler) -> (usize, usize) {
-    let state = lane.lock();
+    let state = lane.0.state.lock();
     (state.calls, state.computing)
 }
 
@@ -93,7 +93,7 @@ fn long_calls_take_turns_and_one_that_waits_for_its_client_holds_up_nobody() {
                 call(|| {
                     entered.send(lane.go_on(&CancellationToken::default())).unwrap();
                     // This call keeps its turn only until the first one asks again.
-                    while lane.lock().again.is_empty() {
+                    while lane.0.state.lock().again.is_empty() {
                         thread::yield_now();
                     }
                     thread::sleep(Duration::from_millis(2));
@@ -149,7 +149,7 @@ fn calls_with_statements_alike_become_long_ones_together() {
                 begun.wait();
                 go_on.wait();
                 assert_eq!(lane.go_on(&not_canceled), ControlFlow::Continue(()));
-                assert_eq!(lane.lock().calls, 2, "the like of it has become a long one");
+                assert_eq!(lane.0.state.lock().calls, 2, "the like of it has become a long one");
                 seen.wait();
             });
         });
@@ -157,9 +157,9 @@ fn calls_with_statements_alike_become_long_ones_together() {
         call(|| {
             _ = lane.begin(SLOW, &not_canceled);
             compute(after / 2);
-            assert_eq!(lane.lock().calls, 0);
+            assert_eq!(lane.0.state.lock().calls, 0);
             assert_eq!(lane.go_on(&not_canceled), ControlFlow::Continue(()));
-            assert_eq!(lane.lock().calls, 1);
+            assert_eq!(lane.0.state.lock().calls, 1);
             go_on.wait();
             seen.wait();
         });
@@ -176,7 +176,7 @@ fn a_statement_like_one_that_took_long_is_a_long_one_from_its_beginning() {
     assert_eq!(begin(SLOW), ControlFlow::Continue(()));
     call(|| {
         assert_eq!(lane.begin(SLOW, &not_canceled), ControlFlow::Continue(()));
-        assert_eq!(lane.lock().calls, 0, "nothing is known about it");
+        assert_eq!(lane.0.state.lock().calls, 0, "nothing is known about it");
         assert_eq!(lane.go_on(&not_canceled), ControlFlow::Continue(()));
         let (slow, other) =
             thread::scope(|scope| (scope.spawn(|| begin(SLOW)).join(), scope.spawn(|| begin(OTHER)).join()));
@@ -218,7 +218,7 @@ fn turns_that_last_longer_than_they_should_let_in_fewer() {
         waiting.len()
     };
     assert_eq!(let_in(), 20, "one for whom a place is free, and those who wait less than 2 s");
-    let waited = |time| (0..20).for_each(|_| lane.lock().waited(2, time, wait));
+    let waited = |time| (0..20).for_each(|_| lane.0.state.lock().waited(2, time, wait));
     waited(Duration::from_millis(1_100));
     assert_eq!(let_in(), 4, "a turn takes more than half a second");
     waited(Duration::from_secs(60));
@@ -230,7 +230,7 @@ fn turns_that_last_longer_than_they_should_let_in_fewer() {
 #[test]
 fn who_is_new_comes_before_who_had_a_turn() {
     let lane = lane(1, 8);
-    let mut state = lane.lock();
+    let mut state = lane.0.state.lock();
     state.again.push_back(1);
     assert!(state.is_next(1));
     state.first.push_back(2);
@@ -264,7 +264,7 @@ fn a_call_that_does_not_ask_is_made_a_long_one() {
         run_beside(|| {
             let other = lane.call().unwrap();
             other.make_long();
-            assert_eq!(lane.lock().calls, 1, "there are as many as there may be");
+            assert_eq!(lane.0.state.lock().calls, 1, "there are as many as there may be");
         });
         call.make_long();
         assert_eq!(lane.go_on(&CancellationToken::default()), ControlFlow::Continue(()), "it has its turn");
@@ -290,9 +290,9 @@ fn a_call_that_waits_for_memory_leaves_its_place_and_asks_for_a_turn_afterwards(
         assert_eq!(counts(&lane), (1, 0));
         run_beside(|| assert_eq!(lane.pause(), ControlFlow::Break(()), "too many wait"));
         assert_eq!(lane.go_on(&CancellationToken::default()), ControlFlow::Continue(()));
-        assert_eq!(lane.lock().computing, 1);
+        assert_eq!(lane.0.state.lock().computing, 1);
         assert_eq!(lane.pause(), ControlFlow::Continue(()), "it ends its turn");
-        assert_eq!(lane.lock().computing, 0);
+        assert_eq!(lane.0.state.lock().computing, 0);
     });
     assert!(is_empty(&lane));
     assert_eq!(lane.pause(), ControlFlow::Continue(()), "what did not come through a pool may wait");

@@ -3,13 +3,14 @@
 use std::io;
 use std::net::{IpAddr, TcpListener};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use branchyard_domain::entities::AttemptError;
 use branchyard_domain::ports::{AddressError, Sender as _};
 use branchyard_domain::values::AccountId;
 use branchyard_hooks::{AddressPolicy, HttpSender, Names, SenderOptions, Verdict};
+use parking_lot::{Condvar, Mutex};
 
 use crate::receiver::parcel;
 
@@ -285,11 +286,11 @@ impl Held {
     /// Waits until this many look-ups have begun.
     fn wait_for(&self, count: usize) {
         let (state, changed) = &*self.0;
-        drop(changed.wait_while(state.lock().unwrap(), |(asked, _)| *asked < count).unwrap());
+        changed.wait_while(&mut state.lock(), |(asked, _)| *asked < count);
     }
 
     fn release(&self) {
-        self.0.0.lock().unwrap().1 = true;
+        self.0.0.lock().1 = true;
         self.0.1.notify_all();
     }
 }
@@ -297,10 +298,10 @@ impl Held {
 impl Names for Held {
     fn resolve(&self, _: &str) -> io::Result<Vec<IpAddr>> {
         let (state, changed) = &*self.0;
-        let mut held = state.lock().unwrap();
+        let mut held = state.lock();
         held.0 += 1;
         changed.notify_all();
-        drop(changed.wait_while(held, |(_, is_released)| !*is_released).unwrap());
+        changed.wait_while(&mut held, |(_, is_released)| !*is_released);
         Ok(vec!["10.20.1.1".parse().unwrap()])
     }
 }

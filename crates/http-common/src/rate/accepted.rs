@@ -1,7 +1,8 @@
 //! A cache of tokens that were recently valid.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 /// Maximum number of tokens. When it is reached, the cache is cleared. At worst, a token is then refused until its address has
 /// quota again.
@@ -13,7 +14,7 @@ pub(super) struct Accepted(Mutex<HashSet<[u8; 32]>>);
 
 impl Accepted {
     pub(super) fn remember(&self, token: [u8; 32]) {
-        let mut accepted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut accepted = self.0.lock();
         if accepted.len() >= MOST && !accepted.contains(&token) {
             accepted.clear();
         }
@@ -21,6 +22,6 @@ impl Accepted {
     }
 
     pub(super) fn holds(&self, token: &[u8; 32]) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(token)
+        self.0.lock().contains(token)
     }
 }

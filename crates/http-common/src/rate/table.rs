@@ -2,7 +2,8 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 /// Entries per bucket. Each bucket has one lock. In a full bucket, the entry with the lowest count is replaced.
 const WAYS: usize = 16;
@@ -100,7 +101,7 @@ impl WindowTable {
         // The hash is keyed, so that clients cannot choose addresses that collide.
         let hash = self.hasher.hash_one(key) % BUCKETS as u64;
         let bucket = &self.buckets[usize::try_from(hash).unwrap_or_default()];
-        work(&mut bucket.lock().unwrap_or_else(PoisonError::into_inner))
+        work(&mut bucket.lock())
     }
 }
 
@@ -136,7 +137,7 @@ mod tests {
         for key in 1_000..400_000 {
             table.count(key, 0);
         }
-        let kept: usize = table.buckets.iter().map(|bucket| bucket.lock().unwrap().len()).sum();
+        let kept: usize = table.buckets.iter().map(|bucket| bucket.lock().len()).sum();
         assert!(kept <= BUCKETS * WAYS, "{kept}");
         assert!(table.look(7, 0).over);
     }

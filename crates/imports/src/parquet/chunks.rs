@@ -1,8 +1,9 @@
 //! Access to a file in the form that the `parquet` crate requires: from any position, and by several readers in turn.
 
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{ChunkReader, Length};
 
@@ -77,7 +78,7 @@ pub(super) struct PositionedReader {
 
 impl Read for PositionedReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.file.lock();
         file.seek(SeekFrom::Start(self.position))?;
         let read = file.read(buffer)?;
         self.position += u64::try_from(read).unwrap_or(u64::MAX);

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use branchyard_auth::{HashedToken, PlainToken};
 use branchyard_deployments::ports::{Authorized, SqlCaller};
 use branchyard_domain::values::Timestamp;
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::control::CallerOutcome;
@@ -43,34 +43,30 @@ pub(crate) struct CallerCache {
 }
 
 impl CallerCache {
-    fn lock(&self) -> std::sync::MutexGuard<'_, CallersState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sets the channel to a connected server and clears the cache.
     pub(crate) fn connect(&self, server: mpsc::Sender<CallerQuestion>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.server = Some(server);
         state.remembered.clear();
     }
 
     /// Marks the server as away.
     pub(crate) fn disconnect(&self) {
-        self.lock().server = None;
+        self.state.lock().server = None;
     }
 
     pub(crate) fn forget(&self) {
-        self.lock().remembered.clear();
+        self.state.lock().remembered.clear();
     }
 
     /// Returns the channel to the server, unless it is closed.
     fn server(&self) -> Option<mpsc::Sender<CallerQuestion>> {
-        self.lock().server.clone().filter(|server| !server.is_closed())
+        self.state.lock().server.clone().filter(|server| !server.is_closed())
     }
 
     /// Returns `true` if the server is connected.
     pub(crate) fn is_connected(&self) -> bool {
-        self.lock().server.is_some()
+        self.state.lock().server.is_some()
     }
 
     /// Authenticates the caller by the value of the `Authorization` header.
@@ -125,7 +121,7 @@ impl CallerCache {
     }
 
     fn remember(&self, hash: [u8; 32], caller: &SqlCaller, now: Instant) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         // While the server is away, no caller is verified, so no cache entry may be renewed.
         if state.server.is_none() {
             return;
@@ -139,7 +135,7 @@ impl CallerCache {
     }
 
     fn recall(&self, hash: [u8; 32], now: Instant) -> Option<SqlCaller> {
-        let state = self.lock();
+        let state = self.state.lock();
         // Hashes are compared in constant time.
         let asked = HashedToken::from_bytes(hash);
         let (stored, (caller, at)) = state.remembered.get_key_value(&hash)?;
@@ -148,13 +144,13 @@ impl CallerCache {
     }
 
     fn is_limited(&self, address: IpAddr, now: Instant) -> bool {
-        let state = self.lock();
+        let state = self.state.lock();
         let rejected = state.rejected.get(&address);
         rejected.is_some_and(|(since, n)| now.saturating_duration_since(*since) < SECOND && *n >= MOST_REJECTED)
     }
 
     fn note_rejected(&self, address: IpAddr, now: Instant) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.rejected.len() >= MOST_REMEMBERED {
             state.rejected.retain(|_, (since, _)| now.saturating_duration_since(*since) < SECOND);
         }
@@ -284,7 +280,7 @@ mod tests {
         serve(&callers, ada(None));
         check(&callers).await.unwrap();
         let (sender, mut questions) = mpsc::channel::<CallerQuestion>(8);
-        callers.lock().server = Some(sender);
+        callers.state.lock().server = Some(sender);
         let breaks = async {
             let question = questions.recv().await;
             // A channel closes in this order: first the questions are dropped, then the channel.
@@ -345,6 +341,6 @@ mod tests {
         for number in 0..u32::try_from(MOST_REMEMBERED).unwrap() + 5 {
             callers.note_rejected(IpAddr::from(number.to_be_bytes()), now);
         }
-        assert!(callers.lock().rejected.len() <= MOST_REMEMBERED);
+        assert!(callers.state.lock().rejected.len() <= MOST_REMEMBERED);
     }
 }

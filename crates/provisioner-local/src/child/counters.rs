@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// Number of histogram buckets. The upper bounds grow by a quarter from 10 µs on, so a quantile is off by at most a
 /// quarter.
@@ -87,7 +88,7 @@ impl Histogram {
 impl Counters {
     /// Records the duration of a statement.
     pub(crate) fn took(&self, took: Duration) {
-        let mut latency = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut latency = self.latency.lock();
         let at = bucket_of(took);
         latency.since_sample[at] += 1;
         latency.all[at] += 1;
@@ -107,7 +108,7 @@ impl Counters {
         set("DiskUsed", count(self.disk_used.load(Ordering::Relaxed)));
         set("DiskLimit", count(volume));
         {
-            let mut latency = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut latency = self.latency.lock();
             for (name, share) in [("P50", 0.5), ("P95", 0.95), ("P99", 0.99)] {
                 if let Some(millis) = latency.quantile(share) {
                     set(name, millis);
@@ -120,7 +121,7 @@ impl Counters {
             set("Resident", count(resident));
         }
         let now = Instant::now();
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         let elapsed = last.at.map(|at| now.saturating_duration_since(at).as_secs_f64());
         last.at = Some(now);
         let totals = [
@@ -163,7 +164,7 @@ impl Counters {
         let connections = count(u64::try_from(self.connections.load(Ordering::Relaxed)).unwrap_or(0));
         say("branchyard_connections", "gauge", "Open connections.", connections);
         say("branchyard_disk_used_bytes", "gauge", "Bytes on the volume.", total(&self.disk_used));
-        let latency = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
+        let latency = self.latency.lock();
         let name = "branchyard_statement_seconds";
         let _ = writeln!(text, "# HELP {name} Time of statements.\n# TYPE {name} histogram");
         let mut seen = 0;

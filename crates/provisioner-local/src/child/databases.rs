@@ -1,10 +1,10 @@
 //! The databases of an instance by name, stored in `db/databases.json` beside the database files.
 
 use std::io;
-use std::sync::{Mutex, PoisonError};
 
 use branchyard_deployments::values::ServedName;
 use branchyard_domain::values::DatabaseId;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::confined_dir::ConfinedDir;
@@ -63,13 +63,9 @@ impl ServedDatabases {
         Ok(Self { db, all: Mutex::new(all) })
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<NamedDatabase>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the database of this name, ignoring case. Without a name, returns the default database.
     pub(crate) fn find(&self, name: Option<&str>) -> Option<DatabaseId> {
-        let all = self.lock();
+        let all = self.all.lock();
         match name {
             None => all.first(),
             Some(name) => all.iter().find(|database| database.name.as_str().eq_ignore_ascii_case(name)),
@@ -78,12 +74,12 @@ impl ServedDatabases {
     }
 
     pub(crate) fn all(&self) -> Vec<NamedDatabase> {
-        self.lock().clone()
+        self.all.lock().clone()
     }
 
     /// Adds a database whose file is in place.
     pub(crate) fn add(&self, database: NamedDatabase) -> io::Result<()> {
-        let mut all = self.lock();
+        let mut all = self.all.lock();
         let mut more = all.clone();
         more.push(database);
         write(&self.db, &more)?;
@@ -93,7 +89,7 @@ impl ServedDatabases {
 
     /// Removes a database from the list. The caller may then remove the file.
     pub(crate) fn take_away(&self, name: &ServedName) -> io::Result<Option<DatabaseId>> {
-        let mut all = self.lock();
+        let mut all = self.all.lock();
         let Some(at) = all.iter().position(|database| database.name.key() == name.key()) else { return Ok(None) };
         let mut fewer = all.clone();
         let taken = fewer.remove(at);

@@ -5,14 +5,15 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use branchyard_auth::{TOKEN_LENGTH, TOKEN_PREFIX};
 use branchyard_domain::ports::Clock;
 use branchyard_domain::values::Timestamp;
 use chrono::DateTime;
+use parking_lot::Mutex;
 
 /// Size in bytes at which a file is full.
 pub(crate) const FULL: u64 = 10 << 20;
@@ -90,7 +91,7 @@ impl ChildLog {
         let newest = segments(&folder)?.last().copied().unwrap_or(1);
         let log = Self { folder, clock, full, current: Mutex::default() };
         let current = log.open_segment(newest)?;
-        *log.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(current);
+        *log.current.lock() = Some(current);
         log.forget_old()?;
         Ok(log)
     }
@@ -130,7 +131,7 @@ impl ChildLog {
         }
         line.truncate(end);
         let line = format!("{} {line}\n", time_text(self.clock.now()));
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.lock();
         let Some(open) = current.as_mut() else { return };
         // A log that cannot be written has nowhere to report the error.
         if open.file.write_all(line.as_bytes()).is_ok() {

@@ -1,8 +1,8 @@
 //! The state that all requests of a process share.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use branchyard_deployments::ports::SqlCaller;
@@ -12,6 +12,7 @@ use branchyard_domain::ports::{
 };
 use branchyard_domain::values::DatabaseId;
 use branchyard_sqlite_lexer::redact;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Notify, mpsc};
 
 use super::Tools;
@@ -105,23 +106,23 @@ impl Child {
     }
 
     pub(super) fn settings(&self) -> Arc<Settings> {
-        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.settings.read())
     }
 
     /// Applies new settings. Settings that take effect at the next start are already in the file.
     pub(super) fn apply(&self, settings: Settings) {
         self.level.set(settings.get(Setting::LogLevel));
-        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        *self.settings.write() = Arc::new(settings);
     }
 
     /// Sets the channel to the server. `None` marks the server as away.
     pub(super) fn reach(&self, server: Option<mpsc::Sender<FromProcess>>) {
-        *self.server.lock().unwrap_or_else(PoisonError::into_inner) = server;
+        *self.server.lock() = server;
     }
 
     /// Sends a message to the server if it is connected and accepts the message.
     pub(super) fn tell(&self, message: FromProcess) {
-        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let server = self.server.lock().clone();
         if let Some(server) = server
             && server.try_send(message).is_err()
         {
@@ -150,7 +151,7 @@ impl Child {
 
     /// Returns the write turn of a database: a lock that is granted in the order of requests.
     pub(super) fn turn(&self, database: DatabaseId) -> Arc<tokio::sync::Mutex<()>> {
-        Arc::clone(self.turns.lock().unwrap_or_else(PoisonError::into_inner).entry(database).or_default())
+        Arc::clone(self.turns.lock().entry(database).or_default())
     }
 
     /// Returns the limits in force.

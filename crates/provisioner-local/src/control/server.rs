@@ -5,13 +5,14 @@ use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use branchyard_auth::HashedToken;
 use branchyard_deployments::ports::{Authorizer, ProvisionError};
 use branchyard_deployments::values::InstanceId;
+use parking_lot::Mutex;
 
 use super::{
     CallerOutcome, ControlReply, ControlRequest, ControlSide, FromProcess, FromServer, Hello, LONGEST_LINE, Proof,
@@ -103,7 +104,7 @@ impl Channel {
         while let Ok(line) = line(reader) {
             match serde_json::from_slice(&line) {
                 Ok(FromProcess::Done { id, answer }) => {
-                    let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+                    let asked = self.asked.lock().remove(&id);
                     if let Some(asked) = asked {
                         // The caller of the request may have stopped waiting.
                         let _ = asked.send(answer);
@@ -123,7 +124,7 @@ impl Channel {
             }
         }
         self.close();
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.asked.lock().clear();
         on_notice(ChildNotice::Gone);
     }
 
@@ -149,7 +150,7 @@ impl Channel {
     }
 
     fn say(&self, message: &FromServer) -> bool {
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = self.writer.lock();
         writer.write_all(&to_line(message)).is_ok()
     }
 
@@ -160,10 +161,10 @@ impl Channel {
     pub(crate) fn ask(&self, ask: ControlRequest, patience: Duration) -> Result<ControlReply, ProvisionError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = mpsc::channel();
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(id, answer);
+        self.asked.lock().insert(id, answer);
         let got =
             if self.say(&FromServer::ControlRequest { id, ask }) { answered.recv_timeout(patience).ok() } else { None };
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        self.asked.lock().remove(&id);
         got.ok_or(ProvisionError::Gone)
     }
 

@@ -1,11 +1,11 @@
 //! Streams: the state that lives from one request of a client to the next.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use branchyard_domain::ports::{Session, SessionCaller, SessionEngine, SessionError, SessionRequest, SqlPower};
 use branchyard_domain::values::{AccountId, DatabaseId};
+use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 use uuid::Uuid;
 
@@ -116,7 +116,7 @@ pub(crate) struct Streams {
 impl Streams {
     /// Opens a stream and marks it as in use. Returns `None` if there are `most` streams already.
     pub(crate) fn open(&self, of: StreamOf, id: Uuid, most: usize, now: Instant) -> Option<Stream> {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.slots.lock();
         if slots.len() >= most {
             return None;
         }
@@ -126,7 +126,7 @@ impl Streams {
 
     /// Takes a stream to run a request on it.
     pub(crate) fn take(&self, id: Uuid, sequence: u64) -> Result<Stream, NoStream> {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.slots.lock();
         let slot = slots.get_mut(&id).ok_or(NoStream::Gone)?;
         if slot.sequence != sequence {
             return Err(NoStream::InUse);
@@ -136,25 +136,25 @@ impl Streams {
 
     /// Returns a stream after its request.
     pub(crate) fn put_back(&self, stream: Stream, now: Instant) {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.slots.lock();
         let slot = StreamSlot { sequence: stream.sequence, idle_since: now, stream: None };
         slots.insert(stream.id, StreamSlot { stream: Some(stream), ..slot });
     }
 
     /// Removes a stream that is in use.
     pub(crate) fn close(&self, id: Uuid) {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        self.slots.lock().remove(&id);
     }
 
     /// Returns the number of streams.
     pub(crate) fn count(&self) -> usize {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.slots.lock().len()
     }
 
     /// Removes and returns the streams that have been idle for too long. The caller should drop them where blocking is
     /// allowed.
     pub(crate) fn expired(&self, now: Instant, idle: Duration) -> Vec<Stream> {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.slots.lock();
         let is_over =
             |slot: &StreamSlot| slot.stream.is_some() && now.saturating_duration_since(slot.idle_since) >= idle;
         let over: Vec<Uuid> = slots.iter().filter(|(_, slot)| is_over(slot)).map(|(id, _)| *id).collect();
@@ -165,7 +165,7 @@ impl Streams {
     pub(crate) fn expire_transactions(&self, now: Instant) {
         let mut taken = Vec::new();
         {
-            let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut slots = self.slots.lock();
             for slot in slots.values_mut() {
                 let is_due = |stream: &Stream| stream.transaction_until.is_some_and(|until| until <= now);
                 if slot.stream.as_ref().is_some_and(is_due) {
@@ -181,7 +181,7 @@ impl Streams {
 
     /// Takes all idle streams for good.
     pub(crate) fn drain(&self) -> Vec<Stream> {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.slots.lock();
         slots.values_mut().filter_map(|slot| slot.stream.take()).collect()
     }
 }

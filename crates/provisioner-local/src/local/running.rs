@@ -5,11 +5,12 @@ use std::io;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use branchyard_deployments::ports::{InstanceEvent, InstanceHandle, ProvisionError};
+use parking_lot::{Condvar, Mutex};
 
 use super::link::ProcessLink;
 use super::process::{self, LOOK, ProcessHandle};
@@ -143,35 +144,31 @@ impl RunningProcess {
         Self { handle, folder, port, hold, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, ProcessState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn has_ended(&self) -> bool {
-        self.lock().has_ended
+        self.state.lock().has_ended
     }
 
     pub(super) fn channel(&self) -> Option<Arc<Channel>> {
-        self.lock().channel.clone()
+        self.state.lock().channel.clone()
     }
 
     fn push(&self, event: InstanceEvent) {
-        self.lock().events.push_back(event);
+        self.state.lock().events.push_back(event);
         self.changed.notify_all();
     }
 
     fn hear(&self, notice: &ChildNotice) {
         match notice {
-            ChildNotice::Ready => self.lock().is_ready = true,
+            ChildNotice::Ready => self.state.lock().is_ready = true,
             ChildNotice::VolumeFull(full) => self.push(InstanceEvent::VolumeFull(*full)),
-            ChildNotice::Gone => self.lock().channel = None,
+            ChildNotice::Gone => self.state.lock().channel = None,
         }
         self.changed.notify_all();
     }
 
     fn end(&self, cause: String) {
         let stderr = last_of(&self.folder);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Some(channel) = state.channel.take() {
             channel.close();
         }
@@ -182,7 +179,7 @@ impl RunningProcess {
     }
 
     fn is_watched(&self) -> bool {
-        let state = self.lock();
+        let state = self.state.lock();
         !state.has_ended && !state.is_released
     }
 
@@ -223,7 +220,7 @@ impl RunningProcess {
         if self.channel().is_none() && !self.connect(link) {
             return false;
         }
-        self.lock().is_ready && link.is_healthy(self.port)
+        self.state.lock().is_ready && link.is_healthy(self.port)
     }
 
     fn connect(self: &Arc<Self>, link: &ProcessLink) -> bool {
@@ -231,7 +228,7 @@ impl RunningProcess {
         let Ok(channel) = link.open(move |notice| process.hear(&notice)) else { return false };
         let is_it = channel.process == self.handle.process && channel.port == self.port;
         if is_it {
-            self.lock().channel = Some(channel);
+            self.state.lock().channel = Some(channel);
         } else {
             channel.close();
         }
@@ -246,17 +243,15 @@ impl RunningProcess {
 
     /// Waits until the process has ended, for at most `most`. Returns `true` if it has ended.
     fn wait_for_end(&self, most: Duration) -> bool {
-        let state = self.lock();
-        let waited = self.changed.wait_timeout_while(state, most, |state| !state.has_ended && !state.is_released);
-        waited.unwrap_or_else(PoisonError::into_inner).0.has_ended
+        let mut state = self.state.lock();
+        self.changed.wait_while_for(&mut state, |state| !state.has_ended && !state.is_released, most);
+        state.has_ended
     }
 
     pub(super) fn next_event(&self, wait: Duration) -> Result<Option<InstanceEvent>, ProvisionError> {
-        let state = self.lock();
-        let waited = self
-            .changed
-            .wait_timeout_while(state, wait, |state| state.events.is_empty() && !state.is_over && !state.is_released);
-        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let mut state = self.state.lock();
+        let is_quiet = |state: &mut ProcessState| state.events.is_empty() && !state.is_over && !state.is_released;
+        self.changed.wait_while_for(&mut state, is_quiet, wait);
         let event = state.events.pop_front();
         if event.is_none() && (state.is_over || state.is_released) {
             return Err(ProvisionError::Gone);
@@ -279,7 +274,7 @@ impl RunningProcess {
                 return Err(unavailable("stop a process", "it does not end, not even killed"));
             }
         }
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.events.clear();
         state.is_over = true;
         drop(state);
@@ -288,7 +283,7 @@ impl RunningProcess {
     }
 
     pub(super) fn release(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.is_released = true;
         if let Some(channel) = state.channel.take() {
             channel.close();

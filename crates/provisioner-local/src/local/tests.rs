@@ -67,7 +67,7 @@ impl SessionEngine for FileEngine {
     }
 
     fn check(&self, _: DatabaseId) -> Result<Vec<String>, EngineError> {
-        (self.attack.lock().unwrap())();
+        (self.attack.lock())();
         Ok(Vec::new())
     }
 
@@ -230,7 +230,7 @@ fn a_backup_holds_what_was_checked_whatever_is_swapped_meanwhile() {
     let scene = ProcessHarness::new();
     let attacks = Arc::new(AtomicU32::new(0));
     let (home, secret, file, count) = (scene.home(), scene.secret(), scene.file(), Arc::clone(&attacks));
-    *scene.attack.lock().unwrap() = Box::new(move || {
+    *scene.attack.lock() = Box::new(move || {
         count.fetch_add(1, Ordering::Relaxed);
         // All paths that the process can write to.
         for copy in ["staging/copy", "copy"].map(|copy| home.join(copy)) {
@@ -255,7 +255,7 @@ fn what_is_staged_lies_outside_of_the_folder_of_the_instance_and_is_removed() {
     let scene = ProcessHarness::new();
     let staging = scene.dir.path().join("deployments/.staging");
     let (inside, outside) = (scene.home(), staging.clone());
-    *scene.attack.lock().unwrap() = Box::new(move || {
+    *scene.attack.lock() = Box::new(move || {
         let mut names: Vec<_> = fs::read_dir(&inside).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         names.sort();
         assert_eq!(names, ["db", "log", "run"]);

@@ -2,11 +2,12 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use branchyard::compose::Names;
 use branchyard_testkit::{Actor, Receiver, Server};
+use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
 
 /// Far more time than any step here takes.
@@ -67,23 +68,23 @@ struct Silent {
 
 impl Silent {
     fn wait_for(&self, count: usize) {
-        let state = self.state.lock().unwrap();
-        let waited = self.changed.wait_timeout_while(state, PATIENCE, |(asked, _)| *asked < count).unwrap();
-        assert!(waited.0.0 >= count, "{} of {count} names are looked up", waited.0.0);
+        let mut state = self.state.lock();
+        self.changed.wait_while_for(&mut state, |(asked, _)| *asked < count, PATIENCE);
+        assert!(state.0 >= count, "{} of {count} names are looked up", state.0);
     }
 
     fn release(&self) {
-        self.state.lock().unwrap().1 = true;
+        self.state.lock().1 = true;
         self.changed.notify_all();
     }
 }
 
 impl Names for Silent {
     fn resolve(&self, _: &str) -> io::Result<Vec<IpAddr>> {
-        let mut state = self.state.lock().unwrap();
+        let mut state = self.state.lock();
         state.0 += 1;
         self.changed.notify_all();
-        drop(self.changed.wait_while(state, |(_, is_released)| !*is_released).unwrap());
+        self.changed.wait_while(&mut state, |(_, is_released)| !*is_released);
         Ok(vec!["127.0.0.1".parse().unwrap()])
     }
 }

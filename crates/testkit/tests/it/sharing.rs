@@ -8,8 +8,9 @@
 //! again without one of its steps as long as it still fails.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
 
 mod look;
 mod model;
@@ -121,7 +122,7 @@ fn everyone_reads_what_the_rules_say() {
         for _ in 0..2 {
             scope.spawn(|| {
                 loop {
-                    let Some(seed) = next.lock().unwrap().next() else { return };
+                    let Some(seed) = next.lock().next() else { return };
                     let (mut steps, mut left) = (Steps::new(seed), STEPS);
                     let script = |model: &Model| {
                         left = left.checked_sub(1)?;
@@ -134,15 +135,15 @@ fn everyone_reads_what_the_rules_say() {
                             done.fetch_add(1, Ordering::Relaxed);
                         }
                         Err(failure) => {
-                            failed.lock().unwrap().get_or_insert((seed, failure));
-                            *next.lock().unwrap() = 0..0;
+                            failed.lock().get_or_insert((seed, failure));
+                            *next.lock() = 0..0;
                         }
                     }
                 }
             });
         }
     });
-    if let Some((seed, failure)) = failed.into_inner().unwrap() {
+    if let Some((seed, failure)) = failed.into_inner() {
         let long = failure.moves.len();
         let first = failure.what.clone();
         let short = shorten(&stage, &names, &steps::beginning(seed), failure);

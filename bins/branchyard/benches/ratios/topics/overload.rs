@@ -2,10 +2,10 @@
 //! affected. Rejections must come at once, and the work must end when the crowd disconnects.
 
 use std::net::TcpStream;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::flags::Flags;
@@ -170,7 +170,7 @@ impl OverloadHarness<'_> {
             std::thread::sleep(Duration::from_secs_f64(seconds));
             stop.store(true, Ordering::Relaxed);
         });
-        seen.into_inner().unwrap()
+        seen.into_inner()
     }
 
     fn head(&self, number: u64) -> String {
@@ -197,7 +197,7 @@ impl OverloadHarness<'_> {
             phase.push(began.elapsed().as_secs_f64() * 1e3);
             std::thread::sleep(pace);
         }
-        let mut seen = seen.lock().unwrap();
+        let mut seen = seen.lock();
         let first = seen.early;
         seen.early += early.len();
         seen.cheap.splice(first..first, early);
@@ -226,7 +226,7 @@ impl OverloadHarness<'_> {
                 status => panic!("{status}: {}", String::from_utf8_lossy(answer.body)),
             }
         }
-        let mut seen = seen.lock().unwrap();
+        let mut seen = seen.lock();
         seen.refused.extend(refused);
         seen.ended += ended;
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use branchyard::compose::Environment;
@@ -19,6 +19,7 @@ use branchyard_domain::values::{AccountId, Timestamp};
 use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions};
 use branchyard_provisioner_local::{LocalProcess, LocalSettings};
 use branchyard_storage::FolderBlobs;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -36,7 +37,7 @@ impl Authorizer for People {
         address: Option<IpAddr>,
     ) -> Result<Authorized, ProvisionError> {
         assert_eq!(address, Some(IpAddr::from(Ipv4Addr::LOCALHOST)));
-        Ok(self.known.lock().unwrap().get(token.as_bytes()).cloned().unwrap_or(Authorized::BadToken))
+        Ok(self.known.lock().get(token.as_bytes()).cloned().unwrap_or(Authorized::BadToken))
     }
 }
 
@@ -55,12 +56,12 @@ impl People {
                 expires_at: None,
             }),
         };
-        self.known.lock().unwrap().insert(hash, authorized);
+        self.known.lock().insert(hash, authorized);
     }
 
     /// Removes a token.
     pub(crate) fn revoke(&self, token: &str) {
-        self.known.lock().unwrap().remove(PlainToken::parse(token).unwrap().hash().as_bytes());
+        self.known.lock().remove(PlainToken::parse(token).unwrap().hash().as_bytes());
     }
 }
 

@@ -1,11 +1,11 @@
 //! `kill -9` during writes. No acknowledged row is lost, and the instance serves again within seconds.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use branchyard_deployments::ports::InstanceEvent;
+use parking_lot::Mutex;
 use serde_json::json;
 
 use super::harness::{InstanceHarness, execute};
@@ -21,7 +21,7 @@ fn fifty_kills_lose_nothing_that_was_acknowledged() {
     let mut times = Vec::new();
     for kill in 0..KILLS {
         let done = AtomicBool::new(false);
-        let before = acknowledged.lock().unwrap().len();
+        let before = acknowledged.lock().len();
         thread::scope(|scope| {
             for writer in 0..2 {
                 let (yard, acknowledged, next, done) = (&yard, &acknowledged, &next, &done);
@@ -43,14 +43,14 @@ fn fifty_kills_lose_nothing_that_was_acknowledged() {
                             .and_then(reqwest::blocking::Response::text);
                         let answer = sent.ok().and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
                         if answer.is_some_and(|answer| answer["results"][0]["type"] == "ok") {
-                            acknowledged.lock().unwrap().push(id);
+                            acknowledged.lock().push(id);
                         }
                     }
                 });
             }
             // Waits for an acknowledged row, so that there is something to lose even on a busy machine.
             let deadline = Instant::now() + Duration::from_secs(120);
-            while acknowledged.lock().unwrap().len() == before {
+            while acknowledged.lock().len() == before {
                 assert!(Instant::now() < deadline, "nothing is acknowledged");
                 thread::sleep(Duration::from_millis(1));
             }
@@ -66,7 +66,7 @@ fn fifty_kills_lose_nothing_that_was_acknowledged() {
     times.sort_unstable();
     let median = times[times.len() / 2];
     assert!(median < Duration::from_secs(5), "{times:?}");
-    let acknowledged = acknowledged.into_inner().unwrap();
+    let acknowledged = acknowledged.into_inner();
     assert!(acknowledged.len() >= 50, "{}", acknowledged.len());
     let there: std::collections::HashSet<u64> =
         yard.sql(&["select id from t"]).into_iter().map(|row| row[0].as_str().unwrap().parse().unwrap()).collect();

@@ -2,10 +2,11 @@
 //! idempotency key.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, RwLock};
 use reqwest::blocking::Client as Http;
 use serde_json::Value;
 
@@ -42,11 +43,11 @@ impl Weather {
     }
 
     fn note(&self, what: String) {
-        *self.seen.lock().unwrap().entry(what).or_default() += 1;
+        *self.seen.lock().entry(what).or_default() += 1;
     }
 
     pub(super) fn seen(&self) -> BTreeMap<String, usize> {
-        self.seen.lock().unwrap().clone()
+        self.seen.lock().clone()
     }
 }
 
@@ -199,7 +200,7 @@ impl Client {
 
     /// Sends a request once. Returns the answer and whether it has `Retry-After`, or `None` if the connection was lost.
     pub(super) fn once(&self, ask: &Ask) -> Option<(Reply, bool)> {
-        let url = format!("{}{}", self.origin.read().unwrap(), ask.path);
+        let url = format!("{}{}", self.origin.read(), ask.path);
         let mut request = self.http.request(ask.method.parse().unwrap(), url);
         request = match ask.body {
             Some(Body::Json(body)) => request.json(body),

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 
@@ -78,7 +79,7 @@ impl<'a> FaultsHarness<'a> {
     }
 
     pub(super) fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap()
+        self.book.lock()
     }
 
     pub(super) fn weather(&self) -> BTreeMap<String, usize> {
@@ -137,7 +138,7 @@ impl<'a> FaultsHarness<'a> {
     /// Starts the server and waits until it is ready.
     pub(super) fn start(&mut self) {
         let server = Server::begin(&mut self.serve()).unwrap_or_else(|said| panic!("the server did not start: {said}"));
-        self.client.origin.write().unwrap().clone_from(&server.origin);
+        self.client.origin.write().clone_from(&server.origin);
         self.server = Some(server);
         self.wait_until_ready();
     }
@@ -174,7 +175,7 @@ impl<'a> FaultsHarness<'a> {
         let create = json!({"from_branch": "main", "to_branch": "main", "q": "create table marks (mark text)"});
         let id = post("/databases/ada/d/sql-writes", &create).text("id");
         assert_eq!(settled(&self.client, id.rsplit('/').next().unwrap())["status"], "succeeded");
-        let mut book = self.book.lock().unwrap();
+        let mut book = self.book.lock();
         book.databases.insert("ada/d".to_owned());
         book.branches.insert("main".to_owned());
         for manner in MANNERS {
@@ -323,7 +324,7 @@ impl Drop for FaultsHarness<'_> {
                 let _ = fs::rename(&kept, self.data());
             }
             let _ = File::create(self.folder.join("book.txt")).and_then(|mut file| {
-                let book = self.book.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                let book = self.book.lock();
                 std::io::Write::write_all(&mut file, format!("{book:#?}\n").as_bytes())
             });
         }

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// All behaviors. A misbehaving receiver accepts a delivery after a few attempts, so that every event arrives eventually.
 pub(super) const MANNERS: &[&str] = &["good", "slow", "failing", "dropping", "silent", "endless"];
@@ -51,12 +53,12 @@ impl Receivers {
 
     /// Returns the deliveries that the receiver with this behavior has accepted.
     pub(super) fn taken(&self, manner: &str) -> Taken {
-        self.inbox.lock().unwrap().taken.get(manner).cloned().unwrap_or_default()
+        self.inbox.lock().taken.get(manner).cloned().unwrap_or_default()
     }
 
     /// Returns the recorded violations of the delivery rules.
     pub(super) fn faults(&self) -> Vec<String> {
-        self.inbox.lock().unwrap().faults.clone()
+        self.inbox.lock().faults.clone()
     }
 }
 
@@ -84,7 +86,7 @@ fn serve(mut stream: &TcpStream, inbox: &Mutex<Inbox>) -> Option<()> {
     let body = String::from_utf8(body).ok()?;
 
     let attempt = {
-        let mut inbox = inbox.lock().unwrap();
+        let mut inbox = inbox.lock();
         let count = inbox.attempts.entry((manner.clone(), id.clone())).or_default();
         *count += 1;
         *count
@@ -107,7 +109,7 @@ fn serve(mut stream: &TcpStream, inbox: &Mutex<Inbox>) -> Option<()> {
         std::thread::sleep(Duration::from_millis(hasher.finish() % 200));
     }
     {
-        let mut inbox = inbox.lock().unwrap();
+        let mut inbox = inbox.lock();
         let inbox = &mut *inbox;
         let (first, times) =
             inbox.taken.entry(manner.clone()).or_default().entry(id.clone()).or_insert_with(|| (body.clone(), 0));

@@ -1,11 +1,12 @@
 //! The requests of the clients, drawn from the seed.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use md5::{Digest as _, Md5};
+use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use serde_json::{Value, json};
@@ -125,7 +126,7 @@ impl Worker {
     fn delete_branch(&mut self, scene: &TrafficHarness) {
         let Some(name) = self.branches.pop() else { return };
         deleted(&scene.client.delete(&format!("{D}/branches/{name}")));
-        let mut book = scene.book.lock().unwrap();
+        let mut book = scene.book.lock();
         book.branches.remove(&name);
         book.branch(&name, "Deleted branch");
     }
@@ -133,11 +134,11 @@ impl Worker {
     fn tag(&mut self, scene: &TrafficHarness, name: &str) {
         if let Some(old) = self.tags.pop_if(|_| self.random.random_ratio(1, 3)) {
             deleted(&scene.client.delete(&format!("{D}/tags/{old}")));
-            scene.book.lock().unwrap().tags.remove(&old);
+            scene.book.lock().tags.remove(&old);
         }
         let made = scene.client.post(&format!("{D}/tags"), name, &json!({"name": name, "from": {"branch": "main"}}));
         assert_eq!(made.status, 201, "{}", made.body);
-        scene.book.lock().unwrap().tags.insert(name.to_owned(), made.text("commit_sha"));
+        scene.book.lock().tags.insert(name.to_owned(), made.text("commit_sha"));
         self.tags.push(name.to_owned());
     }
 
@@ -157,7 +158,7 @@ impl Worker {
             return;
         }
         deleted(&scene.client.delete(&format!("/databases/{database}")));
-        let mut book = scene.book.lock().unwrap();
+        let mut book = scene.book.lock();
         // The fork's operation may not have been polled yet. The fork existed, so it succeeded.
         let fork = book.accepted.iter().position(|(_, effect)| matches!(effect, Effect::Fork(of) if *of == owner));
         if let Some(at) = fork {
@@ -174,14 +175,14 @@ impl Worker {
         let secret = made.data()["token"].as_str().map(str::to_owned);
         assert!(secret.is_some() || made.repeated, "{}", made.body);
         let id = made.text("id");
-        scene.book.lock().unwrap().tokens.insert(id.clone(), Token { secret, live: true });
+        scene.book.lock().tokens.insert(id.clone(), Token { secret, live: true });
         self.tokens.push(id);
     }
 
     fn delete_token(&mut self, scene: &TrafficHarness) {
         let Some(id) = self.tokens.pop() else { return };
         deleted(&scene.client.delete(&format!("/user/tokens/{id}")));
-        scene.book.lock().unwrap().tokens.get_mut(&id).unwrap().live = false;
+        scene.book.lock().tokens.get_mut(&id).unwrap().live = false;
     }
 
     /// Registers an additional hook. The deliveries of these hooks are not checked, because the hooks are deleted again.
@@ -193,14 +194,14 @@ impl Worker {
             scene.client.post(&format!("{D}/hooks"), name, &json!({"url": scene.receiver, "events": ["on_push"]}));
         assert_eq!(made.status, 201, "{}", made.body);
         let id = made.text("id");
-        scene.book.lock().unwrap().hooks.insert(id.clone());
+        scene.book.lock().hooks.insert(id.clone());
         self.hooks.push(id);
     }
 
     fn delete_hook(&mut self, scene: &TrafficHarness) {
         let Some(id) = self.hooks.pop() else { return };
         deleted(&scene.client.delete(&format!("{D}/hooks/{id}")));
-        scene.book.lock().unwrap().hooks.remove(&id);
+        scene.book.lock().hooks.remove(&id);
     }
 }
 
@@ -214,7 +215,7 @@ fn start(scene: &TrafficHarness, path: &str, key: &str, body: &Value, effect: Ef
     let accepted = scene.client.post(path, key, body);
     assert_eq!(accepted.status, 202, "{path}: {}", accepted.body);
     let id = accepted.text("id").rsplit('/').next().unwrap().to_owned();
-    scene.book.lock().unwrap().accept(id.clone(), effect);
+    scene.book.lock().accept(id.clone(), effect);
     // Repeating the request must return the same operation.
     if key.ends_with('7') {
         let again = scene.client.post(path, key, body);
@@ -256,16 +257,16 @@ fn older_write(scene: &TrafficHarness, mark: &str) {
             let id = name.rsplit('/').next().unwrap().to_owned();
             assert!(!id.is_empty(), "{}", reply.body);
             let effect = Effect::Row { mark: mark.to_owned(), branch: "main".to_owned() };
-            scene.book.lock().unwrap().accept(id, effect);
+            scene.book.lock().accept(id, effect);
         }
-        _ => drop(scene.book.lock().unwrap().rows.insert(mark.to_owned(), Times::AtMostOnce)),
+        _ => drop(scene.book.lock().rows.insert(mark.to_owned(), Times::AtMostOnce)),
     }
 }
 
 fn branch(scene: &TrafficHarness, name: &str) {
     let made = scene.client.post(&format!("{D}/branches"), name, &json!({"name": name, "from": {"branch": "main"}}));
     assert_eq!(made.status, 201, "{}", made.body);
-    let mut book = scene.book.lock().unwrap();
+    let mut book = scene.book.lock();
     book.branches.insert(name.to_owned());
     book.branch(name, "Created branch");
 }
@@ -275,7 +276,7 @@ fn release(scene: &TrafficHarness, tag: &str) {
     let body = json!({"tag": tag, "title": tag, "commit_sha": head, "create_tag_if_not_exists": true});
     let made = scene.client.post(&format!("{D}/releases"), tag, &body);
     assert_eq!(made.status, 201, "{}", made.body);
-    let mut book = scene.book.lock().unwrap();
+    let mut book = scene.book.lock();
     book.releases.insert(tag.to_owned(), head.clone());
     book.tags.insert(tag.to_owned(), head);
 }
@@ -325,7 +326,7 @@ fn pull(scene: &TrafficHarness, mark: &str, fate: u32) {
     assert_eq!(opened.status, 201, "{}", opened.body);
     let number = opened.data()["pull_number"].as_i64().unwrap();
     {
-        let mut book = scene.book.lock().unwrap();
+        let mut book = scene.book.lock();
         book.pulls.insert(number, ("open".to_owned(), 0));
         book.event(Event::Pull { number, action: "Opened".to_owned() });
     }
@@ -334,12 +335,12 @@ fn pull(scene: &TrafficHarness, mark: &str, fate: u32) {
         0 => {
             let said = client.post(&format!("{path}/comments"), &format!("{mark}-c"), &json!({"body": mark}));
             assert_eq!(said.status, 201, "{}", said.body);
-            scene.book.lock().unwrap().pulls.get_mut(&number).unwrap().1 += 1;
+            scene.book.lock().pulls.get_mut(&number).unwrap().1 += 1;
         }
         1 => {
             let closed = client.patch(&path, &json!({"state": "closed"}));
             assert_eq!(closed.status, 200, "{}", closed.body);
-            let mut book = scene.book.lock().unwrap();
+            let mut book = scene.book.lock();
             book.pulls.get_mut(&number).unwrap().0 = "closed".to_owned();
             book.event(Event::Pull { number, action: "Closed".to_owned() });
         }
@@ -366,13 +367,13 @@ fn insert(scene: &TrafficHarness, mark: &str) {
         .once(&ask)
         .is_some_and(|(reply, _)| reply.status == 200 && reply.body["results"][0]["type"] == "ok");
     let times = if done { Times::Exactly(1) } else { Times::AtMostOnce };
-    scene.book.lock().unwrap().deployed.insert(mark.to_owned(), times);
+    scene.book.lock().deployed.insert(mark.to_owned(), times);
 }
 
 /// Checks that all rows of succeeded writes are visible.
 fn read(scene: &TrafficHarness) {
     let known: Vec<String> = {
-        let book = scene.book.lock().unwrap();
+        let book = scene.book.lock();
         let there = book.rows.iter().filter(|(_, times)| **times == Times::Exactly(1));
         there.map(|(mark, _)| mark.clone()).collect()
     };

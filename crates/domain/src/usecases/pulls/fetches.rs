@@ -5,9 +5,11 @@
 //! in memory only. A trial merge that is lost is repeated for the next reader.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::rules::{self, FetchPlace};
 use super::{Pulls, heads};
@@ -105,13 +107,9 @@ struct KnownPreviews {
 }
 
 impl Fetches {
-    fn lock(&self) -> MutexGuard<'_, KnownPreviews> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Queues the fetch for a preview, unless it is queued or prepared. Returns `false` if there is no room.
     pub(super) fn prepare(&self, key: PreviewKey, user: AccountId, now: Timestamp) -> bool {
-        let mut known = self.lock();
+        let mut known = self.0.lock();
         let oldest = now.plus_seconds(-PREVIEW_SECONDS);
         known.previews.retain(|_, preview| preview.stage == FetchStage::Running || preview.since > oldest);
         if known.previews.contains_key(&key) {
@@ -128,14 +126,14 @@ impl Fetches {
     /// Returns whether a preview is prepared, or `None` if it was not requested in the last ten minutes.
     pub(super) fn is_ready(&self, key: &PreviewKey, now: Timestamp) -> Option<bool> {
         let oldest = now.plus_seconds(-PREVIEW_SECONDS);
-        let known = self.lock();
+        let known = self.0.lock();
         let preview = known.previews.get(key).filter(|preview| preview.since > oldest)?;
         Some(preview.stage == FetchStage::Ready)
     }
 
     /// Returns the queued previews, oldest first.
     fn waiting(&self) -> Vec<(PreviewKey, AccountId)> {
-        let known = self.lock();
+        let known = self.0.lock();
         let is_waiting = |preview: &&PreviewEntry| preview.stage == FetchStage::Waiting;
         let mut found: Vec<_> = known.previews.iter().filter(|(_, preview)| is_waiting(preview)).collect();
         found.sort_by_key(|(_, preview)| preview.since);
@@ -144,7 +142,7 @@ impl Fetches {
 
     /// Queues a trial merge, unless it is queued already. Returns `false` if there is no room.
     fn want(&self, trial: Trial, owner: AccountId) -> bool {
-        let mut known = self.lock();
+        let mut known = self.0.lock();
         if known.trials.iter().any(|(waiting, _)| *waiting == trial) {
             return true;
         }
@@ -158,31 +156,31 @@ impl Fetches {
 
     /// Returns the queued trial merges, oldest first.
     fn trials(&self) -> Vec<(Trial, AccountId)> {
-        self.lock().trials.iter().cloned().collect()
+        self.0.lock().trials.iter().cloned().collect()
     }
 
     /// Removes a trial merge from the queue. Returns `true` if it was queued.
     fn take_trial(&self, trial: &Trial) -> bool {
-        let mut known = self.lock();
+        let mut known = self.0.lock();
         let at = known.trials.iter().position(|(waiting, _)| waiting == trial);
         at.and_then(|at| known.trials.remove(at)).is_some()
     }
 
     /// Records that a branch moved whose pull requests need trial merges.
     fn note_move(&self, database: DatabaseId, branch: RefName) {
-        let mut known = self.lock();
+        let mut known = self.0.lock();
         if known.moved.len() < MOVES {
             known.moved.insert((database, branch));
         }
     }
 
     fn take_move(&self) -> Option<(DatabaseId, RefName)> {
-        self.lock().moved.pop_first()
+        self.0.lock().moved.pop_first()
     }
 
     /// Takes a permit for the fetch to run next, or returns `None` if none may run.
     fn take(&self, waiting: &[FetchPlace], places: usize) -> Option<(usize, FetchPermit<'_>)> {
-        let mut known = self.lock();
+        let mut known = self.0.lock();
         let at = rules::next_fetch(&known.running, waiting, places)?;
         let place = *waiting.get(at)?;
         known.running.push(place);
@@ -191,7 +189,7 @@ impl Fetches {
 
     /// Moves a preview from stage `from` to `to`, or removes it if `to` is `None`. Returns `true` if it was in stage `from`.
     fn turn(&self, key: &PreviewKey, from: FetchStage, to: Option<FetchStage>, now: Timestamp) -> bool {
-        let mut known = self.lock();
+        let mut known = self.0.lock();
         let Some(preview) = known.previews.get_mut(key).filter(|preview| preview.stage == from) else { return false };
         match to {
             Some(stage) => (preview.stage, preview.since) = (stage, now),
@@ -209,7 +207,7 @@ struct FetchPermit<'a> {
 
 impl Drop for FetchPermit<'_> {
     fn drop(&mut self) {
-        let mut known = self.fetches.lock();
+        let mut known = self.fetches.0.lock();
         if let Some(at) = known.running.iter().position(|place| *place == self.place) {
             known.running.swap_remove(at);
         }
@@ -288,7 +286,7 @@ impl Pulls<'_> {
     /// [`PortError`].
     pub fn backlog(&self) -> Result<(FetchBacklog, usize), PortError> {
         let fetches = self.0.ports.metadata.read()?.pull_fetches().backlog(self.0.now())?;
-        Ok((fetches, self.0.fetches.lock().trials.len()))
+        Ok((fetches, self.0.fetches.0.lock().trials.len()))
     }
 
     /// Returns how often work became due in this process. Pass a count that was read before looking for work to

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::{Mutex, mpsc};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use branchyard_testkit::{Mutator, Server, Stopwatch};
+use parking_lot::Mutex;
 
 use super::coverage::Coverage;
 use super::targets::{HostileHarness, TARGETS, Target};
@@ -100,7 +101,7 @@ fn fuzz(yard: &HostileHarness, target: &Target, seed: u64, budget: &Budget) -> T
                     break;
                 }
                 let input = if round < seeds { corpus[round].clone() } else { mutator.mutant(&corpus) };
-                trying.lock().unwrap().clone_from(&input);
+                trying.lock().clone_from(&input);
                 let outcome = attempt(yard, target, &input);
                 let failed = outcome.as_ref().err().cloned();
                 let new = coverage.grew() | outcomes.insert(outcome.unwrap_or_default());
@@ -123,7 +124,7 @@ fn fuzz(yard: &HostileHarness, target: &Target, seed: u64, budget: &Budget) -> T
             match finished.recv_timeout(HUNG) {
                 Ok((tried, None)) => last = tried,
                 Ok((Tried { inputs, .. }, Some(fault))) => {
-                    let kept = keep(target, &trying.lock().unwrap());
+                    let kept = keep(target, &trying.lock());
                     panic!(
                         "{} fails at input {inputs} of seed {seed}, kept as {}: {fault}",
                         target.name,
@@ -132,7 +133,7 @@ fn fuzz(yard: &HostileHarness, target: &Target, seed: u64, budget: &Budget) -> T
                 }
                 Err(mpsc::RecvTimeoutError::Disconnected) => return last,
                 Err(mpsc::RecvTimeoutError::Timeout) => {
-                    let kept = keep(target, &trying.lock().unwrap());
+                    let kept = keep(target, &trying.lock());
                     eprintln!("{} hangs at seed {seed}; the input is kept as {}", target.name, kept.display());
                     std::process::abort();
                 }
