@@ -147,7 +147,7 @@ impl Stores {
             Some(make) => make(Arc::clone(&backup_files)),
             None => local_provisioner(config, &dir, &engine, &backup_files, world)?,
         };
-        let limits = branchyard_imports::Limits {
+        let limits = branchyard_imports::FileLimits {
             columns: config.imports.max_columns,
             value_bytes: config.imports.max_value_bytes,
             expanded_bytes: config.imports.max_expanded_bytes,

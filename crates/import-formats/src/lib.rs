@@ -9,12 +9,12 @@ use branchyard_domain::ports::{
     FormatError, FormatInput, Formats, ImportFile, InferredColumn, Opener, RowSource, TargetColumn,
 };
 use branchyard_engine_doltlite::DoltliteEngine;
-use branchyard_imports::{Affinity, Format, ImportError, Input, Limits, ReadSeek, RowErrors, Rows, Scan, Value};
+use branchyard_imports::{Affinity, CellValue, FileError, FileLimits, Format, Input, ReadSeek, RowErrors, Rows, Scan};
 
 /// Readers for every format that this build supports.
 pub struct FileFormats {
     /// Limits of the files.
-    pub limits: Limits,
+    pub limits: FileLimits,
     /// The engine, which reads SQLite files.
     pub engine: Arc<DoltliteEngine>,
 }
@@ -53,7 +53,7 @@ impl Formats for FileFormats {
 struct File<'a> {
     format: Format,
     table: &'a str,
-    limits: Limits,
+    limits: FileLimits,
     open: Box<Opener<'a>>,
 }
 
@@ -72,14 +72,14 @@ pub(crate) fn columns(scan: &Scan) -> Vec<InferredColumn> {
     scan.columns.iter().zip(&scan.types).map(column).collect()
 }
 
-pub(crate) fn refused(error: ImportError) -> FormatError {
+pub(crate) fn refused(error: FileError) -> FormatError {
     match error {
-        ImportError::Rows(rows) => FormatError::Rows(problems(&rows)),
-        ImportError::File { line: Some(line), detail } => {
+        FileError::Rows(rows) => FormatError::Rows(problems(&rows)),
+        FileError::File { line: Some(line), detail } => {
             FormatError::Rows(vec![RowProblem { line, column: None, detail }])
         }
-        ImportError::File { line: None, detail } => FormatError::File(detail),
-        ImportError::Io(source) => FormatError::Io(source),
+        FileError::File { line: None, detail } => FormatError::File(detail),
+        FileError::Io(source) => FormatError::Io(source),
     }
 }
 
@@ -148,12 +148,12 @@ impl RowSource for Converted<'_> {
     }
 }
 
-fn cell(value: &Value) -> Cell {
+fn cell(value: &CellValue) -> Cell {
     match value {
-        Value::Null => Cell::Null,
-        Value::Integer(number) => Cell::Integer(*number),
-        Value::Real(number) => Cell::Real(*number),
-        Value::Text(text) => Cell::Text(text.clone().into_bytes()),
-        Value::Blob(bytes) => Cell::Blob(bytes.clone()),
+        CellValue::Null => Cell::Null,
+        CellValue::Integer(number) => Cell::Integer(*number),
+        CellValue::Real(number) => Cell::Real(*number),
+        CellValue::Text(text) => Cell::Text(text.clone().into_bytes()),
+        CellValue::Blob(bytes) => Cell::Blob(bytes.clone()),
     }
 }

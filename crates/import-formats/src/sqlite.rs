@@ -5,7 +5,7 @@ use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{FormatError, FormatInput, ImportFile, InferredColumn, RowSource, TargetColumn};
 use branchyard_engine_doltlite::{DoltliteEngine, SqliteRows, SqliteTable};
 use branchyard_imports::{
-    ImportError, Limits, Record, Records, RowError, RowErrors, Scan, Value, scan_records, typed_rows,
+    CellValue, FileError, FileLimits, Record, Records, RowError, RowErrors, Scan, scan_records, typed_rows,
 };
 
 use crate::{Converted, affinities, columns, refused};
@@ -13,7 +13,7 @@ use crate::{Converted, affinities, columns, refused};
 pub(crate) fn scan<'a>(
     engine: &DoltliteEngine,
     input: &FormatInput<'a>,
-    limits: Limits,
+    limits: FileLimits,
 ) -> Result<Box<dyn ImportFile + 'a>, FormatError> {
     let mut file = (input.open)().map_err(FormatError::Io)?;
     let table = engine.open_sqlite(&mut file, input.table, input.timeout)?;
@@ -60,7 +60,7 @@ impl Records for SqliteRecords {
         &self.columns
     }
 
-    fn next_record(&mut self, record: &mut Record, errors: &mut RowErrors) -> Result<bool, ImportError> {
+    fn next_record(&mut self, record: &mut Record, errors: &mut RowErrors) -> Result<bool, FileError> {
         while let Some(cells) = self.rows.next_row().map_err(stopped)? {
             let found_before = errors.total();
             self.number += 1;
@@ -83,24 +83,24 @@ impl Records for SqliteRecords {
     }
 }
 
-fn value(cell: Cell) -> Result<Value, &'static str> {
+fn value(cell: Cell) -> Result<CellValue, &'static str> {
     Ok(match cell {
-        Cell::Null => Value::Null,
-        Cell::Integer(number) => Value::Integer(number),
-        Cell::Real(number) => Value::Real(number),
-        Cell::Text(bytes) => Value::Text(String::from_utf8(bytes).map_err(|_| "not valid UTF-8")?),
-        Cell::Blob(bytes) => Value::Blob(bytes),
+        Cell::Null => CellValue::Null,
+        Cell::Integer(number) => CellValue::Integer(number),
+        Cell::Real(number) => CellValue::Real(number),
+        Cell::Text(bytes) => CellValue::Text(String::from_utf8(bytes).map_err(|_| "not valid UTF-8")?),
+        Cell::Blob(bytes) => CellValue::Blob(bytes),
     })
 }
 
-fn stopped(error: FormatError) -> ImportError {
+fn stopped(error: FormatError) -> FileError {
     match error {
-        FormatError::File(detail) => ImportError::File { line: None, detail },
+        FormatError::File(detail) => FileError::File { line: None, detail },
         FormatError::Rows(mut rows) => {
             let row = rows.drain(..).next();
             let (line, detail) = row.map_or((None, String::new()), |row| (Some(row.line), row.detail));
-            ImportError::File { line, detail }
+            FileError::File { line, detail }
         }
-        FormatError::Io(error) => ImportError::Io(error),
+        FormatError::Io(error) => FileError::Io(error),
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::error::shortened;
-use crate::format::Limits;
+use crate::format::FileLimits;
 
 /// Maximum length of all names together in bytes. The engine limits `CREATE TABLE` statements to the same length.
 const ALL_BYTES: usize = 1 << 20;
@@ -43,7 +43,7 @@ impl Columns {
     }
 
     /// Adds a name. Fails if the name exists.
-    pub(crate) fn add(&mut self, name: &str, limits: Limits) -> Result<(), NameFault> {
+    pub(crate) fn add(&mut self, name: &str, limits: FileLimits) -> Result<(), NameFault> {
         if self.places.contains_key(name) {
             let detail = format!("two columns have the name '{}'", shortened(name));
             return Err(NameFault { detail, fatal: false });
@@ -52,7 +52,7 @@ impl Columns {
     }
 
     /// Returns the position of a name. Adds the name if it is new.
-    pub(crate) fn place(&mut self, name: &str, limits: Limits) -> Result<usize, NameFault> {
+    pub(crate) fn place(&mut self, name: &str, limits: FileLimits) -> Result<usize, NameFault> {
         if let Some(place) = self.places.get(name) {
             return Ok(*place);
         }
@@ -91,8 +91,8 @@ impl Columns {
 mod tests {
     use super::*;
 
-    fn limits(columns: usize) -> Limits {
-        Limits { columns, ..Limits::default() }
+    fn limits(columns: usize) -> FileLimits {
+        FileLimits { columns, ..FileLimits::default() }
     }
 
     #[test]

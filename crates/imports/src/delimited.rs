@@ -14,8 +14,8 @@ pub use self::record::DelimitedRecord;
 
 use self::machine::{FaultKind, FieldDefect, Machine};
 use crate::columns::Columns;
-use crate::error::{ImportError, RowError, RowErrors};
-use crate::format::Limits;
+use crate::error::{FileError, RowError, RowErrors};
+use crate::format::FileLimits;
 use crate::source::{Chunk, Source};
 
 /// The delimiter between the fields of a record.
@@ -43,16 +43,16 @@ pub struct DelimitedReader<R> {
     machine: Machine,
     record: DelimitedRecord,
     columns: Vec<String>,
-    limits: Limits,
+    limits: FileLimits,
 }
 
 impl<R: Read> DelimitedReader<R> {
     /// Creates a reader and reads the header. `input` needs no buffer of its own.
     ///
     /// # Errors
-    /// [`ImportError::File`] if there is no header, or if its names are empty, not distinct (ignoring case) or more than
-    /// [`Limits::columns`]; [`ImportError::Io`] if `input` fails.
-    pub fn new(input: R, delimiter: Delimiter, limits: Limits) -> Result<Self, ImportError> {
+    /// [`FileError::File`] if there is no header, or if its names are empty, not distinct (ignoring case) or more than
+    /// [`FileLimits::columns`]; [`FileError::Io`] if `input` fails.
+    pub fn new(input: R, delimiter: Delimiter, limits: FileLimits) -> Result<Self, FileError> {
         let mut reader = Self {
             source: Source::new(input),
             machine: Machine::new(delimiter.byte(), limits),
@@ -74,9 +74,9 @@ impl<R: Read> DelimitedReader<R> {
     /// `errors`.
     ///
     /// # Errors
-    /// [`ImportError::File`] for an invalid UTF-8 sequence; [`ImportError::Io`] if the input fails. Neither can be recovered
+    /// [`FileError::File`] for an invalid UTF-8 sequence; [`FileError::Io`] if the input fails. Neither can be recovered
     /// from.
-    pub fn next_record(&mut self, errors: &mut RowErrors) -> Result<Option<&DelimitedRecord>, ImportError> {
+    pub fn next_record(&mut self, errors: &mut RowErrors) -> Result<Option<&DelimitedRecord>, FileError> {
         while self.read_record()? {
             match self.defect() {
                 Some(defect) => errors.push(defect),
@@ -86,30 +86,30 @@ impl<R: Read> DelimitedReader<R> {
         Ok(None)
     }
 
-    fn read_header(&mut self, limits: Limits) -> Result<Vec<String>, ImportError> {
+    fn read_header(&mut self, limits: FileLimits) -> Result<Vec<String>, FileError> {
         if !self.read_record()? {
-            return Err(ImportError::at(1, "the file has no header"));
+            return Err(FileError::at(1, "the file has no header"));
         }
         let line = self.record.line();
         if let Some(fault) = self.machine.fault() {
-            return Err(ImportError::at(line, self.describe(fault.kind)));
+            return Err(FileError::at(line, self.describe(fault.kind)));
         }
         if self.machine.fields() > limits.columns {
             let detail = format!("more than {} columns", limits.columns);
-            return Err(ImportError::at(line, detail));
+            return Err(FileError::at(line, detail));
         }
         let mut columns = Columns::default();
         for name in self.record.iter() {
-            columns.add(name, limits).map_err(|fault| ImportError::at(line, fault.detail))?;
+            columns.add(name, limits).map_err(|fault| FileError::at(line, fault.detail))?;
         }
         Ok(columns.names().to_vec())
     }
 
     /// Reads to the end of the next record. Returns `false` if there is none.
-    fn read_record(&mut self) -> Result<bool, ImportError> {
+    fn read_record(&mut self) -> Result<bool, FileError> {
         self.machine.begin(&mut self.record);
         loop {
-            match self.source.chunk().map_err(ImportError::Io)? {
+            match self.source.chunk().map_err(FileError::Io)? {
                 Chunk::Text(text) => {
                     let read = self.machine.feed(text, &mut self.record);
                     self.source.consume(read);
@@ -120,10 +120,10 @@ impl<R: Read> DelimitedReader<R> {
                 Chunk::End => return Ok(self.machine.finish(&mut self.record)),
                 Chunk::Foreign(encoding) => {
                     let detail = format!("the file is {encoding}, not UTF-8");
-                    return Err(ImportError::at(1, detail));
+                    return Err(FileError::at(1, detail));
                 }
                 Chunk::Invalid => {
-                    return Err(ImportError::at(self.machine.line(), "not valid UTF-8"));
+                    return Err(FileError::at(self.machine.line(), "not valid UTF-8"));
                 }
             }
         }

@@ -8,7 +8,7 @@ const SHOWN_CHARS: usize = 100;
 
 /// The reason why a file cannot be imported.
 #[derive(Debug, thiserror::Error)]
-pub enum ImportError {
+pub enum FileError {
     /// Rows of the file are invalid. Displayed as the first error.
     #[error("{0}")]
     Rows(RowErrors),
@@ -25,7 +25,7 @@ pub enum ImportError {
     Io(#[source] io::Error),
 }
 
-impl ImportError {
+impl FileError {
     pub(crate) fn whole(detail: impl Into<String>) -> Self {
         Self::File { line: None, detail: detail.into() }
     }
@@ -96,22 +96,22 @@ impl RowErrors {
     /// Converts the collection to a result.
     ///
     /// # Errors
-    /// [`ImportError::Rows`] if there are errors.
-    pub fn into_result(self) -> Result<(), ImportError> {
-        if self.is_empty() { Ok(()) } else { Err(ImportError::Rows(self)) }
+    /// [`FileError::Rows`] if there are errors.
+    pub fn into_result(self) -> Result<(), FileError> {
+        if self.is_empty() { Ok(()) } else { Err(FileError::Rows(self)) }
     }
 
     /// Combines the collection with the error that stopped the reader. A defect of the file is appended to the row errors
     /// found before it, so that the first error stays first. A failure of the reader replaces them, because the import may
     /// be retried.
     #[must_use]
-    pub fn then(mut self, stopped_by: ImportError) -> ImportError {
+    pub fn then(mut self, stopped_by: FileError) -> FileError {
         match stopped_by {
-            ImportError::File { line: Some(line), detail } if !self.is_empty() => {
+            FileError::File { line: Some(line), detail } if !self.is_empty() => {
                 self.push(RowError::new(line, None, detail));
-                ImportError::Rows(self)
+                FileError::Rows(self)
             }
-            error @ (ImportError::File { .. } | ImportError::Io(_) | ImportError::Rows(_)) => error,
+            error @ (FileError::File { .. } | FileError::Io(_) | FileError::Rows(_)) => error,
         }
     }
 }
@@ -161,7 +161,7 @@ mod tests {
         let error = RowError::new(3, Some("age"), "'x' is not an integer");
         assert_eq!(error.to_string(), "line 3: column age: 'x' is not an integer");
         assert_eq!(RowError::new(3, None, "odd").to_string(), "line 3: odd");
-        assert_eq!(ImportError::at(1, "odd").to_string(), "line 1: odd");
+        assert_eq!(FileError::at(1, "odd").to_string(), "line 1: odd");
     }
 
     #[test]
@@ -181,14 +181,14 @@ mod tests {
 
     #[test]
     fn what_stops_the_reading_comes_after_what_was_found() {
-        let stop = || ImportError::at(9, "stop");
+        let stop = || FileError::at(9, "stop");
         assert_eq!(RowErrors::default().then(stop()).to_string(), "line 9: stop");
         let mut errors = RowErrors::default();
         errors.push(RowError::new(2, None, "odd"));
-        let ImportError::Rows(rows) = errors.clone().then(stop()) else { panic!("row errors were found") };
+        let FileError::Rows(rows) = errors.clone().then(stop()) else { panic!("row errors were found") };
         assert_eq!(rows.as_slice()[1].to_string(), "line 9: stop");
-        let io = ImportError::Io(io::ErrorKind::TimedOut.into());
-        assert!(matches!(errors.then(io), ImportError::Io(_)));
+        let io = FileError::Io(io::ErrorKind::TimedOut.into());
+        assert!(matches!(errors.then(io), FileError::Io(_)));
     }
 
     #[test]

@@ -6,27 +6,27 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::error::ImportError;
+use crate::error::FileError;
 use crate::format::ReadSeek;
 
 /// The first error among all clones of the value.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct FirstFailure(Arc<Mutex<Option<ImportError>>>);
+pub(crate) struct FirstFailure(Arc<Mutex<Option<FileError>>>);
 
 impl FirstFailure {
     /// Keeps the first error and returns the placeholder error for the parser.
-    pub(crate) fn keep(&self, error: ImportError) -> io::Error {
+    pub(crate) fn keep(&self, error: FileError) -> io::Error {
         self.0.lock().get_or_insert(error);
         io::Error::other("reading stopped")
     }
 
     /// Returns the kept error. If there is none, the parser itself rejected the file, and `wrong` becomes the error.
-    pub(crate) fn or_file(&self, wrong: impl fmt::Display) -> ImportError {
-        self.or(ImportError::whole(wrong.to_string()))
+    pub(crate) fn or_file(&self, wrong: impl fmt::Display) -> FileError {
+        self.or(FileError::whole(wrong.to_string()))
     }
 
     /// Returns the kept error, or `wrong` if there is none.
-    pub(crate) fn or(&self, wrong: ImportError) -> ImportError {
+    pub(crate) fn or(&self, wrong: FileError) -> FileError {
         self.0.lock().take().unwrap_or(wrong)
     }
 }
@@ -44,7 +44,7 @@ impl WatchedReader {
 
     fn watch<T>(&self, result: io::Result<T>) -> io::Result<T> {
         match result {
-            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(self.failure.keep(ImportError::Io(error))),
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(self.failure.keep(FileError::Io(error))),
             other => other,
         }
     }

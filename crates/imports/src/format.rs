@@ -32,7 +32,7 @@ pub struct Input<'a> {
     /// Name of the destination table, which selects the sheet of a workbook.
     pub table: &'a str,
     /// The limits that apply to the file.
-    pub limits: Limits,
+    pub limits: FileLimits,
     /// Opens the file at its start.
     pub open: &'a dyn Fn() -> io::Result<Box<dyn ReadSeek>>,
 }
@@ -45,7 +45,7 @@ impl std::fmt::Debug for Input<'_> {
 
 /// The limits of a file. The defaults are those of the contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct FileLimits {
     /// Maximum number of columns; a file with more is rejected. Default 2,000.
     pub columns: usize,
     /// Maximum size of a value in bytes, without its quotes; a larger one is a row error. Default 16 MiB.
@@ -54,7 +54,7 @@ pub struct Limits {
     pub expanded_bytes: u64,
 }
 
-impl Limits {
+impl FileLimits {
     /// Maximum nesting of arrays and objects in one value; a deeper one is a row error.
     pub const NESTING: usize = 64;
 
@@ -70,7 +70,7 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
+impl Default for FileLimits {
     fn default() -> Self {
         Self { columns: 2_000, value_bytes: 16 << 20, expanded_bytes: 8 << 30 }
     }

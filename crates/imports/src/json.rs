@@ -16,8 +16,8 @@ use self::record::RecordParser;
 pub(crate) use self::record::{too_deep, twice};
 use self::split::{RecordText, Splitter};
 use crate::columns::Columns;
-use crate::error::{ImportError, RowError, RowErrors};
-use crate::format::Limits;
+use crate::error::{FileError, RowError, RowErrors};
+use crate::format::FileLimits;
 use crate::typed::{Record, Records};
 
 /// A reader that returns a JSON file record by record.
@@ -31,7 +31,7 @@ pub(crate) struct JsonRecords<R> {
 
 impl<R: Read> JsonRecords<R> {
     /// Creates a reader. `columns` are those found by an earlier pass.
-    pub(crate) fn new(input: R, layout: Layout, columns: &[String], limits: Limits) -> Self {
+    pub(crate) fn new(input: R, layout: Layout, columns: &[String], limits: FileLimits) -> Self {
         Self {
             splitter: Splitter::new(input, layout.shape, limits.record_bytes()),
             parser: RecordParser { columns: Columns::known(columns), limits },
@@ -40,12 +40,12 @@ impl<R: Read> JsonRecords<R> {
         }
     }
 
-    fn next_piece(&mut self) -> Result<Option<RecordText<'_>>, ImportError> {
+    fn next_piece(&mut self) -> Result<Option<RecordText<'_>>, FileError> {
         self.number += 1;
         let (numbered, number) = (self.numbered, self.number);
         match self.splitter.next_piece() {
             Ok(piece) => Ok(piece.map(|piece| if numbered { RecordText { line: number, ..piece } } else { piece })),
-            Err(ImportError::File { line: Some(_), detail }) if numbered => Err(ImportError::at(number, detail)),
+            Err(FileError::File { line: Some(_), detail }) if numbered => Err(FileError::at(number, detail)),
             Err(error) => Err(error),
         }
     }
@@ -56,7 +56,7 @@ impl<R: Read> Records for JsonRecords<R> {
         self.parser.columns.names()
     }
 
-    fn next_record(&mut self, record: &mut Record, errors: &mut RowErrors) -> Result<bool, ImportError> {
+    fn next_record(&mut self, record: &mut Record, errors: &mut RowErrors) -> Result<bool, FileError> {
         // Moves the parser out while the splitter's text is borrowed.
         let mut parser = std::mem::take(&mut self.parser);
         let found = loop {

@@ -10,13 +10,13 @@
 //! only the current record. The module of each format states what else it keeps in memory.
 //!
 //! The crate is synchronous, opens no file and knows no SQL. To stop a long import, let the caller's reader fail: its error
-//! is returned as [`ImportError::Io`].
+//! is returned as [`FileError::Io`].
 //!
 //! # Adding a format
 //! - a variant of [`Format`]: the compiler then points to the two functions that match on it, [`scan`] and [`rows`];
 //! - a module with a type that implements [`Records`] if its values have types, or [`Rows`] if they are text. A reader of
 //!   records outside this crate needs no variant: [`scan_records`] and [`typed_rows`] accept any;
-//! - its limits, if it has any, in [`Limits`].
+//! - its limits, if it has any, in [`FileLimits`].
 
 mod calendar;
 mod columns;
@@ -38,10 +38,10 @@ mod value;
 mod xlsx;
 mod yaml;
 
-pub use error::{ImportError, RowError, RowErrors};
-pub use format::{Format, Input, Limits, ReadSeek};
+pub use error::{FileError, RowError, RowErrors};
+pub use format::{FileLimits, Format, Input, ReadSeek};
 pub use infer::{ColumnType, ColumnTypes};
 pub use rows::{Row, Rows, rows};
 pub use scan::{Scan, scan};
 pub use typed::{Record, Records, scan_records, typed_rows};
-pub use value::{Affinity, InvalidValue, Value, convert};
+pub use value::{Affinity, CellValue, InvalidValue, convert};

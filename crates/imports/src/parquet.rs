@@ -20,9 +20,9 @@ use parquet::record::reader::RowIter;
 use self::chunks::Chunks;
 use self::field::FieldMeaning;
 use crate::columns::Columns;
-use crate::error::{ImportError, RowError, RowErrors};
+use crate::error::{FileError, RowError, RowErrors};
 use crate::failure::FirstFailure;
-use crate::format::{Input, Limits};
+use crate::format::{FileLimits, Input};
 use crate::typed::{Record, Records};
 
 /// A reader that returns a Parquet file row by row.
@@ -32,20 +32,20 @@ pub(crate) struct ParquetRecords {
     /// The interpretation of each column's numbers.
     meanings: Vec<FieldMeaning>,
     failure: FirstFailure,
-    limits: Limits,
+    limits: FileLimits,
     number: u64,
 }
 
 impl ParquetRecords {
     /// Opens a file and reads its metadata.
-    pub(crate) fn open(input: &Input<'_>) -> Result<Self, ImportError> {
+    pub(crate) fn open(input: &Input<'_>) -> Result<Self, FileError> {
         let failure = FirstFailure::default();
         let (reader, _) = file(input, &failure)?;
         let schema = reader.metadata().file_metadata().schema_descr_ptr();
         let mut columns = Columns::default();
         let mut meanings = Vec::new();
         for field in schema.root_schema().get_fields() {
-            columns.add(field.name(), input.limits).map_err(|fault| ImportError::whole(fault.detail))?;
+            columns.add(field.name(), input.limits).map_err(|fault| FileError::whole(fault.detail))?;
             schema::check(field)?;
             meanings.push(FieldMeaning::of(field));
         }
@@ -55,24 +55,24 @@ impl ParquetRecords {
 }
 
 /// Decompresses every page once, to check that the file keeps its limits.
-pub(crate) fn check_pages(input: &Input<'_>) -> Result<(), ImportError> {
+pub(crate) fn check_pages(input: &Input<'_>) -> Result<(), FileError> {
     let failure = FirstFailure::default();
     let (reader, chunks) = file(input, &failure)?;
     guarded(&failure, || pages::check(reader.metadata(), &chunks, input.limits.expanded_bytes))?
 }
 
-fn file(input: &Input<'_>, failure: &FirstFailure) -> Result<(SerializedFileReader<Chunks>, Arc<Chunks>), ImportError> {
-    let open = || Chunks::open((input.open)().map_err(ImportError::Io)?, failure);
+fn file(input: &Input<'_>, failure: &FirstFailure) -> Result<(SerializedFileReader<Chunks>, Arc<Chunks>), FileError> {
+    let open = || Chunks::open((input.open)().map_err(FileError::Io)?, failure);
     let reader = guarded(failure, || SerializedFileReader::new(open()?).map_err(|error| wrong(failure, &error)))??;
     Ok((reader, Arc::new(open()?)))
 }
 
-fn wrong(failure: &FirstFailure, error: &dyn std::fmt::Display) -> ImportError {
+fn wrong(failure: &FirstFailure, error: &dyn std::fmt::Display) -> FileError {
     failure.or_file(format!("not a Parquet file that can be read: {error}"))
 }
 
 /// Runs code of the `parquet` crate. A panic in it counts as a defect of the file.
-fn guarded<T>(failure: &FirstFailure, run: impl FnOnce() -> T) -> Result<T, ImportError> {
+fn guarded<T>(failure: &FirstFailure, run: impl FnOnce() -> T) -> Result<T, FileError> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|_| wrong(failure, &"it is damaged"))
 }
 
@@ -81,7 +81,7 @@ impl Records for ParquetRecords {
         self.columns.names()
     }
 
-    fn next_record(&mut self, record: &mut Record, errors: &mut RowErrors) -> Result<bool, ImportError> {
+    fn next_record(&mut self, record: &mut Record, errors: &mut RowErrors) -> Result<bool, FileError> {
         loop {
             self.number += 1;
             let rows = &mut self.rows;
@@ -90,7 +90,7 @@ impl Records for ParquetRecords {
                 Some(Ok(row)) => row,
                 Some(Err(error)) => {
                     let detail = format!("the record cannot be read: {error}");
-                    return Err(self.failure.or(ImportError::at(self.number, detail)));
+                    return Err(self.failure.or(FileError::at(self.number, detail)));
                 }
             };
             let found_before = errors.total();

@@ -3,13 +3,13 @@
 use std::io::Read;
 
 use crate::delimited::{DelimitedReader, DelimitedRecord, Delimiter};
-use crate::error::{ImportError, RowError, RowErrors};
+use crate::error::{FileError, RowError, RowErrors};
 use crate::format::{Format, Input};
 use crate::json::{JsonRecords, Layout};
 use crate::parquet::ParquetRecords;
 use crate::scan::Scan;
 use crate::typed::{Records, typed_rows};
-use crate::value::{Affinity, Value, convert};
+use crate::value::{Affinity, CellValue, convert};
 use crate::xlsx::XlsxRecords;
 use crate::yaml::YamlRecords;
 
@@ -19,7 +19,7 @@ pub struct Row {
     /// Location of the row, as in row errors: the physical line, from 1, for text formats.
     pub line: u64,
     /// One value for each column of the file, in order.
-    pub values: Vec<Value>,
+    pub values: Vec<CellValue>,
 }
 
 /// The rows of a file of any format.
@@ -31,21 +31,21 @@ pub trait Rows {
     /// may also record its own, such as violated constraints.
     ///
     /// # Errors
-    /// [`ImportError::File`] and [`ImportError::Io`]. Neither can be recovered from.
-    fn next_row(&mut self, errors: &mut RowErrors) -> Result<Option<&Row>, ImportError>;
+    /// [`FileError::File`] and [`FileError::Io`]. Neither can be recovered from.
+    fn next_row(&mut self, errors: &mut RowErrors) -> Result<Option<&Row>, FileError>;
 }
 
 /// Opens a file for the second pass. `scan` is the result of the first pass, and `affinity` returns the affinity of the
 /// table's column for each column of the file.
 ///
 /// # Errors
-/// [`ImportError::File`] if the file has no usable header; [`ImportError::Io`] if it cannot be opened or read.
+/// [`FileError::File`] if the file has no usable header; [`FileError::Io`] if it cannot be opened or read.
 pub fn rows(
     input: &Input<'_>,
     scan: &Scan,
     affinity: impl FnMut(&str) -> Affinity,
-) -> Result<Box<dyn Rows>, ImportError> {
-    let opened = (input.open)().map_err(ImportError::Io)?;
+) -> Result<Box<dyn Rows>, FileError> {
+    let opened = (input.open)().map_err(FileError::Io)?;
     let records: Box<dyn Records> = match input.format {
         Format::Csv => {
             return Ok(Box::new(DelimitedRows::new(
@@ -89,7 +89,7 @@ impl<R: Read> Rows for DelimitedRows<R> {
         &self.columns
     }
 
-    fn next_row(&mut self, errors: &mut RowErrors) -> Result<Option<&Row>, ImportError> {
+    fn next_row(&mut self, errors: &mut RowErrors) -> Result<Option<&Row>, FileError> {
         while let Some(record) = self.reader.next_record(errors)? {
             let found_before = errors.total();
             fill(&mut self.row, record, &self.columns, &self.affinities, errors);
@@ -134,9 +134,9 @@ mod tests {
         assert_eq!(rows.columns(), ["id", "name"]);
         let first = rows.next_row(&mut errors).unwrap().unwrap();
         assert_eq!(first.line, 3);
-        assert_eq!(first.values, [Value::Integer(1), Value::Text("a".into())]);
+        assert_eq!(first.values, [CellValue::Integer(1), CellValue::Text("a".into())]);
         let second = rows.next_row(&mut errors).unwrap().unwrap();
-        assert_eq!(second.values, [Value::Null, Value::Text(String::new())]);
+        assert_eq!(second.values, [CellValue::Null, CellValue::Text(String::new())]);
         assert_eq!(rows.next_row(&mut errors).unwrap(), None);
         assert!(errors.is_empty());
     }
@@ -148,7 +148,7 @@ mod tests {
             with_input(Format::Psv, file, |input| rows(input, &scan_of(&["id", "level"]), affinity)).unwrap();
         let mut errors = RowErrors::default();
         let row = rows.next_row(&mut errors).unwrap().unwrap();
-        assert_eq!(row.values, [Value::Integer(1), Value::Real(2.0)]);
+        assert_eq!(row.values, [CellValue::Integer(1), CellValue::Real(2.0)]);
         assert_eq!(rows.next_row(&mut errors).unwrap(), None);
         let shown: Vec<_> = errors.as_slice().iter().map(ToString::to_string).collect();
         assert_eq!(

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use crate::delimited::{DelimitedReader, Delimiter};
-use crate::error::{ImportError, RowErrors};
+use crate::error::{FileError, RowErrors};
 use crate::format::{Format, Input};
 use crate::infer::{ColumnType, ColumnTypes};
 use crate::json::{self, JsonRecords, Layout};
@@ -37,10 +37,10 @@ impl Scan {
 /// Reads a file to its end for its columns, their types, and all row errors that can be found without a table.
 ///
 /// # Errors
-/// [`ImportError::Rows`] for row errors; [`ImportError::File`] if the file as a whole is invalid and no row error came
-/// first; [`ImportError::Io`] if the file cannot be opened or read.
-pub fn scan(input: &Input<'_>) -> Result<Scan, ImportError> {
-    let opened = || (input.open)().map_err(ImportError::Io);
+/// [`FileError::Rows`] for row errors; [`FileError::File`] if the file as a whole is invalid and no row error came
+/// first; [`FileError::Io`] if the file cannot be opened or read.
+pub fn scan(input: &Input<'_>) -> Result<Scan, FileError> {
+    let opened = || (input.open)().map_err(FileError::Io);
     let typed = |records: &mut dyn Records| scan_records(records, input.limits);
     match input.format {
         Format::Csv => scan_delimited(DelimitedReader::new(opened()?, Delimiter::Comma, input.limits)?),
@@ -59,7 +59,7 @@ pub fn scan(input: &Input<'_>) -> Result<Scan, ImportError> {
     }
 }
 
-fn scan_delimited<R: Read>(mut reader: DelimitedReader<R>) -> Result<Scan, ImportError> {
+fn scan_delimited<R: Read>(mut reader: DelimitedReader<R>) -> Result<Scan, FileError> {
     let columns = reader.columns().to_vec();
     let mut types = ColumnTypes::new(columns.len());
     let mut errors = RowErrors::default();
@@ -73,7 +73,7 @@ fn count_rows<R: Read>(
     reader: &mut DelimitedReader<R>,
     types: &mut ColumnTypes,
     errors: &mut RowErrors,
-) -> Result<u64, ImportError> {
+) -> Result<u64, FileError> {
     let mut rows = 0;
     while let Some(record) = reader.next_record(errors)? {
         rows += 1;
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use crate::testing::scan_bytes;
 
-    fn scan_csv(file: &str) -> Result<Scan, ImportError> {
+    fn scan_csv(file: &str) -> Result<Scan, FileError> {
         scan_bytes(Format::Csv, file)
     }
 
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn all_row_errors_are_found() {
-        let Err(ImportError::Rows(errors)) = scan_csv("a,b\n1\n1,2\n1,2,3\n1,\"x\"y\n") else {
+        let Err(FileError::Rows(errors)) = scan_csv("a,b\n1\n1,2\n1,2,3\n1,\"x\"y\n") else {
             panic!("three rows are wrong")
         };
         let shown: Vec<_> = errors.as_slice().iter().map(ToString::to_string).collect();
@@ -131,7 +131,7 @@ mod tests {
         let file = b"a,b\n1\n1,\xff\n";
         let error = scan_bytes(Format::Csv, file).unwrap_err();
         assert_eq!(error.to_string(), "line 2: 1 field, the header has 2");
-        let ImportError::Rows(errors) = error else { panic!("a row error came first") };
+        let FileError::Rows(errors) = error else { panic!("a row error came first") };
         assert_eq!(errors.as_slice()[1].to_string(), "line 3: not valid UTF-8");
     }
 }

@@ -2,17 +2,17 @@
 
 use std::io::Cursor;
 
-use crate::error::{ImportError, RowErrors};
-use crate::format::{Format, Input, Limits};
+use crate::error::{FileError, RowErrors};
+use crate::format::{FileLimits, Format, Input};
 use crate::rows::rows;
 use crate::scan::{Scan, scan};
-use crate::value::{Affinity, Value};
+use crate::value::{Affinity, CellValue};
 
 pub(crate) fn with_limits<T>(
     format: Format,
     file: impl AsRef<[u8]>,
     table: &str,
-    limits: Limits,
+    limits: FileLimits,
     use_it: impl FnOnce(&Input<'_>) -> T,
 ) -> T {
     let bytes = file.as_ref().to_vec();
@@ -21,10 +21,10 @@ pub(crate) fn with_limits<T>(
 }
 
 pub(crate) fn with_input<T>(format: Format, file: impl AsRef<[u8]>, use_it: impl FnOnce(&Input<'_>) -> T) -> T {
-    with_limits(format, file, "t", Limits::default(), use_it)
+    with_limits(format, file, "t", FileLimits::default(), use_it)
 }
 
-pub(crate) fn scan_bytes(format: Format, file: impl AsRef<[u8]>) -> Result<Scan, ImportError> {
+pub(crate) fn scan_bytes(format: Format, file: impl AsRef<[u8]>) -> Result<Scan, FileError> {
     with_input(format, file, scan)
 }
 
@@ -35,9 +35,9 @@ pub(crate) fn scan_of(columns: &[&str]) -> Scan {
 }
 
 /// The result of both passes into a new table: columns with their declared types, and rows with their lines.
-pub(crate) type Table = (Vec<(String, &'static str)>, Vec<(u64, Vec<Value>)>);
+pub(crate) type ReadTable = (Vec<(String, &'static str)>, Vec<(u64, Vec<CellValue>)>);
 
-pub(crate) fn read(input: &Input<'_>) -> Result<Table, ImportError> {
+pub(crate) fn read(input: &Input<'_>) -> Result<ReadTable, FileError> {
     let scan = scan(input)?;
     let mut rows = rows(input, &scan, |name| scan.affinity(name))?;
     let mut errors = RowErrors::default();
@@ -50,32 +50,32 @@ pub(crate) fn read(input: &Input<'_>) -> Result<Table, ImportError> {
     Ok((scan.columns.clone().into_iter().zip(types).collect(), found))
 }
 
-pub(crate) fn read_bytes(format: Format, file: impl AsRef<[u8]>) -> Result<Table, ImportError> {
+pub(crate) fn read_bytes(format: Format, file: impl AsRef<[u8]>) -> Result<ReadTable, FileError> {
     with_input(format, file, read)
 }
 
 /// Returns all errors of a file in their displayed form.
-pub(crate) fn errors(result: Result<Table, ImportError>) -> Vec<String> {
+pub(crate) fn errors(result: Result<ReadTable, FileError>) -> Vec<String> {
     match result {
-        Err(ImportError::Rows(rows)) => rows.as_slice().iter().map(ToString::to_string).collect(),
+        Err(FileError::Rows(rows)) => rows.as_slice().iter().map(ToString::to_string).collect(),
         Err(error) => vec![error.to_string()],
         Ok(table) => panic!("{table:?}"),
     }
 }
 
-pub(crate) fn int(number: i64) -> Value {
-    Value::Integer(number)
+pub(crate) fn int(number: i64) -> CellValue {
+    CellValue::Integer(number)
 }
 
-pub(crate) fn text(text: &str) -> Value {
-    Value::Text(text.to_owned())
+pub(crate) fn text(text: &str) -> CellValue {
+    CellValue::Text(text.to_owned())
 }
 
 /// Reads the rows of a file into an existing table with this affinity.
 pub(crate) fn rows_into(
     input: &Input<'_>,
     affinity: impl FnMut(&str) -> Affinity,
-) -> Result<Vec<Vec<Value>>, ImportError> {
+) -> Result<Vec<Vec<CellValue>>, FileError> {
     let scan = scan(input)?;
     let mut rows = rows(input, &scan, affinity)?;
     let mut errors = RowErrors::default();

@@ -1,11 +1,11 @@
 //! Formats with typed values: their columns and rows.
 
-use crate::error::{ImportError, RowError, RowErrors};
-use crate::format::Limits;
+use crate::error::{FileError, RowError, RowErrors};
+use crate::format::FileLimits;
 use crate::infer::ColumnType;
 use crate::rows::{Row, Rows};
 use crate::scan::Scan;
-use crate::value::{Affinity, Value, convert_typed};
+use crate::value::{Affinity, CellValue, convert_typed};
 
 /// One record of a file, with the values as the file holds them.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -13,7 +13,7 @@ pub struct Record {
     /// Location of the record, as in row errors.
     pub line: u64,
     /// The value of each column, by the column's position. May be shorter than the list of columns.
-    pub values: Vec<Option<Value>>,
+    pub values: Vec<Option<CellValue>>,
 }
 
 impl Record {
@@ -24,7 +24,7 @@ impl Record {
     }
 
     /// Sets the value of a column.
-    pub fn set(&mut self, place: usize, value: Value) {
+    pub fn set(&mut self, place: usize, value: CellValue) {
         if self.values.len() <= place {
             self.values.resize(place + 1, None);
         }
@@ -32,7 +32,7 @@ impl Record {
     }
 
     /// Sets the value of a column. Fails if the column has one.
-    pub(crate) fn set_once(&mut self, place: usize, value: Value) -> Result<(), String> {
+    pub(crate) fn set_once(&mut self, place: usize, value: CellValue) -> Result<(), String> {
         if self.values.get(place).is_some_and(Option::is_some) {
             return Err("the key occurs twice".to_owned());
         }
@@ -50,8 +50,8 @@ pub trait Records {
     /// `errors`.
     ///
     /// # Errors
-    /// [`ImportError::File`] and [`ImportError::Io`]. Neither can be recovered from.
-    fn next_record(&mut self, record: &mut Record, errors: &mut RowErrors) -> Result<bool, ImportError>;
+    /// [`FileError::File`] and [`FileError::Io`]. Neither can be recovered from.
+    fn next_record(&mut self, record: &mut Record, errors: &mut RowErrors) -> Result<bool, FileError>;
 
     /// Returns `true` if a new table keeps every value in its own storage class, not in the widest one of its column.
     fn keeps_classes(&self) -> bool {
@@ -62,8 +62,8 @@ pub trait Records {
 /// Reads all records for their columns, the types of these, and all row errors that can be found without a table.
 ///
 /// # Errors
-/// As [`crate::scan`]; [`ImportError::File`] also if there are no columns.
-pub fn scan_records(records: &mut dyn Records, limits: Limits) -> Result<Scan, ImportError> {
+/// As [`crate::scan`]; [`FileError::File`] also if there are no columns.
+pub fn scan_records(records: &mut dyn Records, limits: FileLimits) -> Result<Scan, FileError> {
     let mut kinds: Vec<Kinds> = Vec::new();
     let mut errors = RowErrors::default();
     let mut record = Record::default();
@@ -86,10 +86,10 @@ pub fn scan_records(records: &mut dyn Records, limits: Limits) -> Result<Scan, I
     errors.into_result()?;
     let columns = records.columns().to_vec();
     if columns.is_empty() {
-        return Err(ImportError::whole("the file has no columns"));
+        return Err(FileError::whole("the file has no columns"));
     }
     if columns.len() > limits.columns {
-        return Err(ImportError::whole(format!("more than {} columns", limits.columns)));
+        return Err(FileError::whole(format!("more than {} columns", limits.columns)));
     }
     kinds.resize(columns.len(), Kinds::default());
     let keep = records.keeps_classes();
@@ -107,13 +107,13 @@ struct Kinds {
 }
 
 impl Kinds {
-    fn observe(&mut self, value: &Value) {
+    fn observe(&mut self, value: &CellValue) {
         match value {
-            Value::Null => {}
-            Value::Integer(_) => self.integer = true,
-            Value::Real(_) => self.real = true,
-            Value::Text(_) => self.text = true,
-            Value::Blob(_) => self.blob = true,
+            CellValue::Null => {}
+            CellValue::Integer(_) => self.integer = true,
+            CellValue::Real(_) => self.real = true,
+            CellValue::Text(_) => self.text = true,
+            CellValue::Blob(_) => self.blob = true,
         }
     }
 
@@ -158,14 +158,14 @@ impl Rows for TypedRows<'_> {
         &self.columns
     }
 
-    fn next_row(&mut self, errors: &mut RowErrors) -> Result<Option<&Row>, ImportError> {
+    fn next_row(&mut self, errors: &mut RowErrors) -> Result<Option<&Row>, FileError> {
         while self.records.next_record(&mut self.record, errors)? {
             let found_before = errors.total();
             self.row.line = self.record.line;
             self.row.values.clear();
             self.record.values.resize(self.columns.len(), None);
             for ((value, column), affinity) in self.record.values.drain(..).zip(&self.columns).zip(&self.affinities) {
-                match convert_typed(value.unwrap_or(Value::Null), *affinity) {
+                match convert_typed(value.unwrap_or(CellValue::Null), *affinity) {
                     Ok(value) => self.row.values.push(value),
                     Err(invalid) => errors.push(RowError::new(self.row.line, Some(column), invalid.to_string())),
                 }
@@ -184,12 +184,12 @@ mod tests {
 
     struct TypedInput {
         columns: Vec<String>,
-        records: std::vec::IntoIter<Vec<Option<Value>>>,
+        records: std::vec::IntoIter<Vec<Option<CellValue>>>,
         line: u64,
         keep: bool,
     }
 
-    fn given(columns: &[&str], records: Vec<Vec<Option<Value>>>) -> TypedInput {
+    fn given(columns: &[&str], records: Vec<Vec<Option<CellValue>>>) -> TypedInput {
         let columns = columns.iter().map(|name| (*name).to_owned()).collect();
         TypedInput { columns, records: records.into_iter(), line: 0, keep: false }
     }
@@ -199,7 +199,7 @@ mod tests {
             &self.columns
         }
 
-        fn next_record(&mut self, record: &mut Record, _: &mut RowErrors) -> Result<bool, ImportError> {
+        fn next_record(&mut self, record: &mut Record, _: &mut RowErrors) -> Result<bool, FileError> {
             self.line += 1;
             record.begin(self.line);
             Ok(self.records.next().map(|values| record.values = values).is_some())
@@ -210,19 +210,19 @@ mod tests {
         }
     }
 
-    fn int(number: i64) -> Option<Value> {
-        Some(Value::Integer(number))
+    fn int(number: i64) -> Option<CellValue> {
+        Some(CellValue::Integer(number))
     }
 
-    fn text(text: &str) -> Option<Value> {
-        Some(Value::Text(text.to_owned()))
+    fn text(text: &str) -> Option<CellValue> {
+        Some(CellValue::Text(text.to_owned()))
     }
 
     #[test]
     fn types_are_the_widest_of_the_values() {
         use ColumnType::{Blob, Integer, Mixed, Real, Text};
-        let real = || Some(Value::Real(0.5));
-        let blob = || Some(Value::Blob(vec![0]));
+        let real = || Some(CellValue::Real(0.5));
+        let blob = || Some(CellValue::Blob(vec![0]));
         let cases = [
             (vec![int(1), None], Integer, Integer),
             (vec![int(1), real()], Real, Mixed),
@@ -231,22 +231,22 @@ mod tests {
             (vec![blob()], Blob, Blob),
             (vec![blob(), int(1)], Mixed, Mixed),
             (vec![blob(), text("a")], Mixed, Mixed),
-            (vec![Some(Value::Null), None], Text, Text),
+            (vec![Some(CellValue::Null), None], Text, Text),
         ];
         for (values, widest, kept) in cases {
             let records: Vec<_> = values.iter().map(|value| vec![value.clone()]).collect();
             let mut records = given(&["a"], records);
-            let scan = scan_records(&mut records, Limits::default()).unwrap();
+            let scan = scan_records(&mut records, FileLimits::default()).unwrap();
             assert_eq!((scan.types, scan.rows), (vec![widest], 2.min(values.len() as u64)), "{values:?}");
             let mut records = given(&["a"], values.iter().map(|value| vec![value.clone()]).collect());
             records.keep = true;
-            assert_eq!(scan_records(&mut records, Limits::default()).unwrap().types, [kept], "{values:?}");
+            assert_eq!(scan_records(&mut records, FileLimits::default()).unwrap().types, [kept], "{values:?}");
         }
     }
 
     #[test]
     fn files_are_held_to_their_limits() {
-        let limits = Limits { columns: 1, value_bytes: 3, ..Limits::default() };
+        let limits = FileLimits { columns: 1, value_bytes: 3, ..FileLimits::default() };
         let error_text = |records: &mut TypedInput| scan_records(records, limits).unwrap_err().to_string();
         scan_records(&mut given(&["a"], vec![vec![text("abc")]]), limits).unwrap();
         let long = error_text(&mut given(&["a"], vec![vec![int(1)], vec![text("abcd")]]));
@@ -262,7 +262,7 @@ mod tests {
         let mut rows = typed_rows(Box::new(records), &columns, |_| Affinity::Integer);
         let mut errors = RowErrors::default();
         let first = rows.next_row(&mut errors).unwrap().unwrap();
-        assert_eq!((first.line, &first.values[..]), (1, &[Value::Integer(1), Value::Null][..]));
+        assert_eq!((first.line, &first.values[..]), (1, &[CellValue::Integer(1), CellValue::Null][..]));
         assert_eq!(rows.next_row(&mut errors).unwrap(), None);
         let shown: Vec<_> = errors.as_slice().iter().map(ToString::to_string).collect();
         assert_eq!(shown, ["line 2: column b: 'x' is not an integer", "line 3: column a: 'x' is not an integer"]);

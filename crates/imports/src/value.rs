@@ -6,7 +6,7 @@ use crate::number;
 
 /// A value as stored by the engine.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Value {
+pub enum CellValue {
     /// No value.
     Null,
     /// A 64-bit integer.
@@ -20,7 +20,7 @@ pub enum Value {
     Blob(Vec<u8>),
 }
 
-impl Value {
+impl CellValue {
     /// Returns the length of a text or blob in bytes; 0 for other values.
     pub(crate) fn len(&self) -> usize {
         match self {
@@ -97,29 +97,31 @@ pub enum InvalidValue {
 ///
 /// # Errors
 /// [`InvalidValue`] if the field does not fit into an integer or real column.
-pub fn convert(text: &str, affinity: Affinity) -> Result<Value, InvalidValue> {
+pub fn convert(text: &str, affinity: Affinity) -> Result<CellValue, InvalidValue> {
     if text.is_empty() && affinity != Affinity::Text {
-        return Ok(Value::Null);
+        return Ok(CellValue::Null);
     }
     match affinity {
         Affinity::Integer => {
-            number::integer(text).map(Value::Integer).ok_or_else(|| InvalidValue::NotAnInteger(shortened(text)))
+            number::integer(text).map(CellValue::Integer).ok_or_else(|| InvalidValue::NotAnInteger(shortened(text)))
         }
-        Affinity::Real => number::real(text).map(Value::Real).ok_or_else(|| InvalidValue::NotANumber(shortened(text))),
+        Affinity::Real => {
+            number::real(text).map(CellValue::Real).ok_or_else(|| InvalidValue::NotANumber(shortened(text)))
+        }
         Affinity::Numeric => Ok(numeric(text)),
-        Affinity::Text | Affinity::None => Ok(Value::Text(text.to_owned())),
+        Affinity::Text | Affinity::None => Ok(CellValue::Text(text.to_owned())),
     }
 }
 
 /// Converts a field for a numeric column. Whole numbers beyond 64 bits stay text, because they would lose digits as real
 /// numbers.
-fn numeric(text: &str) -> Value {
+fn numeric(text: &str) -> CellValue {
     if let Some(integer) = number::integer(text) {
-        return Value::Integer(integer);
+        return CellValue::Integer(integer);
     }
     match number::real(text) {
-        Some(real) if !number::is_whole(text) => Value::Real(real),
-        Some(_) | None => Value::Text(text.to_owned()),
+        Some(real) if !number::is_whole(text) => CellValue::Real(real),
+        Some(_) | None => CellValue::Text(text.to_owned()),
     }
 }
 
@@ -128,24 +130,24 @@ fn numeric(text: &str) -> Value {
 ///
 /// # Errors
 /// [`InvalidValue`] if the value does not fit into an integer or real column.
-pub(crate) fn convert_typed(value: Value, affinity: Affinity) -> Result<Value, InvalidValue> {
+pub(crate) fn convert_typed(value: CellValue, affinity: Affinity) -> Result<CellValue, InvalidValue> {
     match (affinity, value) {
-        (_, Value::Null) => Ok(Value::Null),
-        (Affinity::Integer, Value::Real(real)) => number::exact_integer(real)
-            .map(Value::Integer)
+        (_, CellValue::Null) => Ok(CellValue::Null),
+        (Affinity::Integer, CellValue::Real(real)) => number::exact_integer(real)
+            .map(CellValue::Integer)
             .ok_or_else(|| InvalidValue::NotAnInteger(number::shown(real))),
-        (Affinity::Integer, Value::Text(text)) => {
-            number::integer(&text).map(Value::Integer).ok_or_else(|| InvalidValue::NotAnInteger(shortened(&text)))
+        (Affinity::Integer, CellValue::Text(text)) => {
+            number::integer(&text).map(CellValue::Integer).ok_or_else(|| InvalidValue::NotAnInteger(shortened(&text)))
         }
-        (Affinity::Integer, Value::Blob(_)) => Err(InvalidValue::Bytes("an integer")),
-        (Affinity::Real, Value::Integer(integer)) => Ok(Value::Real(number::nearest_real(integer))),
-        (Affinity::Real, Value::Text(text)) => {
-            number::real(&text).map(Value::Real).ok_or_else(|| InvalidValue::NotANumber(shortened(&text)))
+        (Affinity::Integer, CellValue::Blob(_)) => Err(InvalidValue::Bytes("an integer")),
+        (Affinity::Real, CellValue::Integer(integer)) => Ok(CellValue::Real(number::nearest_real(integer))),
+        (Affinity::Real, CellValue::Text(text)) => {
+            number::real(&text).map(CellValue::Real).ok_or_else(|| InvalidValue::NotANumber(shortened(&text)))
         }
-        (Affinity::Real, Value::Blob(_)) => Err(InvalidValue::Bytes("a number")),
-        (Affinity::Numeric, Value::Text(text)) => Ok(numeric(&text)),
-        (Affinity::Text, Value::Integer(integer)) => Ok(Value::Text(integer.to_string())),
-        (Affinity::Text, Value::Real(real)) => Ok(Value::Text(number::shown(real))),
+        (Affinity::Real, CellValue::Blob(_)) => Err(InvalidValue::Bytes("a number")),
+        (Affinity::Numeric, CellValue::Text(text)) => Ok(numeric(&text)),
+        (Affinity::Text, CellValue::Integer(integer)) => Ok(CellValue::Text(integer.to_string())),
+        (Affinity::Text, CellValue::Real(real)) => Ok(CellValue::Text(number::shown(real))),
         (_, value) => Ok(value),
     }
 }
@@ -154,29 +156,29 @@ pub(crate) fn convert_typed(value: Value, affinity: Affinity) -> Result<Value, I
 mod tests {
     use super::*;
 
-    fn text(text: &str) -> Value {
-        Value::Text(text.to_owned())
+    fn text(text: &str) -> CellValue {
+        CellValue::Text(text.to_owned())
     }
 
     #[test]
     fn conversions() {
         let cases = [
-            (Affinity::Integer, "-12", Value::Integer(-12)),
-            (Affinity::Integer, "", Value::Null),
-            (Affinity::Real, "12", Value::Real(12.0)),
-            (Affinity::Real, "1.5", Value::Real(1.5)),
-            (Affinity::Real, "", Value::Null),
-            (Affinity::Numeric, "12", Value::Integer(12)),
-            (Affinity::Numeric, "1.5", Value::Real(1.5)),
+            (Affinity::Integer, "-12", CellValue::Integer(-12)),
+            (Affinity::Integer, "", CellValue::Null),
+            (Affinity::Real, "12", CellValue::Real(12.0)),
+            (Affinity::Real, "1.5", CellValue::Real(1.5)),
+            (Affinity::Real, "", CellValue::Null),
+            (Affinity::Numeric, "12", CellValue::Integer(12)),
+            (Affinity::Numeric, "1.5", CellValue::Real(1.5)),
             (Affinity::Numeric, "9223372036854775808", text("9223372036854775808")),
             (Affinity::Numeric, "1e999", text("1e999")),
             (Affinity::Numeric, "007", text("007")),
             (Affinity::Numeric, "x", text("x")),
-            (Affinity::Numeric, "", Value::Null),
+            (Affinity::Numeric, "", CellValue::Null),
             (Affinity::Text, "12", text("12")),
             (Affinity::Text, "", text("")),
             (Affinity::None, "12", text("12")),
-            (Affinity::None, "", Value::Null),
+            (Affinity::None, "", CellValue::Null),
         ];
         for (affinity, field, expected) in cases {
             assert_eq!(convert(field, affinity), Ok(expected), "{affinity:?} {field:?}");
@@ -204,22 +206,22 @@ mod tests {
 
     #[test]
     fn typed_conversions() {
-        let (int, real, blob) = (Value::Integer(12), Value::Real(1.5), Value::Blob(vec![1]));
+        let (int, real, blob) = (CellValue::Integer(12), CellValue::Real(1.5), CellValue::Blob(vec![1]));
         let cases = [
-            (Affinity::Integer, Value::Null, Value::Null),
+            (Affinity::Integer, CellValue::Null, CellValue::Null),
             (Affinity::Integer, int.clone(), int.clone()),
-            (Affinity::Integer, Value::Real(2.0), Value::Integer(2)),
-            (Affinity::Integer, text("-3"), Value::Integer(-3)),
-            (Affinity::Real, int.clone(), Value::Real(12.0)),
-            (Affinity::Real, text("1e2"), Value::Real(100.0)),
+            (Affinity::Integer, CellValue::Real(2.0), CellValue::Integer(2)),
+            (Affinity::Integer, text("-3"), CellValue::Integer(-3)),
+            (Affinity::Real, int.clone(), CellValue::Real(12.0)),
+            (Affinity::Real, text("1e2"), CellValue::Real(100.0)),
             (Affinity::Numeric, text("1.5"), real.clone()),
             (Affinity::Numeric, text("x"), text("x")),
             (Affinity::Numeric, text(""), text("")),
             (Affinity::Numeric, blob.clone(), blob.clone()),
-            (Affinity::Text, Value::Null, Value::Null),
+            (Affinity::Text, CellValue::Null, CellValue::Null),
             (Affinity::Text, int.clone(), text("12")),
             (Affinity::Text, real.clone(), text("1.5")),
-            (Affinity::Text, Value::Real(1e100), text("1e+100")),
+            (Affinity::Text, CellValue::Real(1e100), text("1e+100")),
             (Affinity::Text, blob.clone(), blob.clone()),
             (Affinity::None, int.clone(), int),
             (Affinity::None, text(""), text("")),
@@ -232,10 +234,10 @@ mod tests {
 
     #[test]
     fn typed_refusals() {
-        let blob = || Value::Blob(vec![1]);
+        let blob = || CellValue::Blob(vec![1]);
         let cases = [
-            (Affinity::Integer, Value::Real(1.5), "'1.5' is not an integer"),
-            (Affinity::Integer, Value::Real(1e19), "'1e+19' is not an integer"),
+            (Affinity::Integer, CellValue::Real(1.5), "'1.5' is not an integer"),
+            (Affinity::Integer, CellValue::Real(1e19), "'1e+19' is not an integer"),
             (Affinity::Integer, text(""), "'' is not an integer"),
             (Affinity::Integer, blob(), "a BLOB is not an integer"),
             (Affinity::Real, text("x"), "'x' is not a number"),

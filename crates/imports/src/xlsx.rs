@@ -1,7 +1,7 @@
 //! `xlsx`: one sheet of an Office Open XML workbook, whose first row names the columns.
 //!
 //! The parts of a workbook are compressed, so a small file can expand to any size. Decompressed bytes count against
-//! [`Limits::expanded_bytes`](crate::Limits), no XML event may be longer than a record, and the parts kept in memory have
+//! [`FileLimits::expanded_bytes`](crate::FileLimits), no XML event may be longer than a record, and the parts kept in memory have
 //! their own bounds. The reader is our own because existing ones trust the sizes that a file declares.
 //!
 //! Memory: the shared strings of the workbook, at most [`strings::MOST_BYTES`], and the longest row.
@@ -16,11 +16,11 @@ mod xml;
 use self::archive::WorkbookArchive;
 use self::sheet::{Sheet, SheetCell};
 use crate::columns::Columns;
-use crate::error::{ImportError, RowError, RowErrors};
-use crate::format::{Input, Limits};
+use crate::error::{FileError, RowError, RowErrors};
+use crate::format::{FileLimits, Input};
 use crate::number;
 use crate::typed::{Record, Records};
-use crate::value::Value;
+use crate::value::CellValue;
 
 /// A reader of the rows of a sheet.
 pub(crate) struct XlsxRecords {
@@ -33,7 +33,7 @@ pub(crate) struct XlsxRecords {
 
 impl XlsxRecords {
     /// Opens a workbook and reads the header.
-    pub(crate) fn open(input: &Input<'_>) -> Result<Self, ImportError> {
+    pub(crate) fn open(input: &Input<'_>) -> Result<Self, FileError> {
         let mut archive = WorkbookArchive::open(input)?;
         let parts = workbook::parts(&mut archive, input.table)?;
         let styles = styles::read(&mut archive, parts.styles.as_deref())?;
@@ -44,16 +44,16 @@ impl XlsxRecords {
         Ok(records)
     }
 
-    fn read_header(&mut self, limits: Limits) -> Result<(), ImportError> {
-        let Some(line) = self.next_row()? else { return Err(ImportError::at(1, "the sheet has no header")) };
+    fn read_header(&mut self, limits: FileLimits) -> Result<(), FileError> {
+        let Some(line) = self.next_row()? else { return Err(FileError::at(1, "the sheet has no header")) };
         for (at, cell) in self.cells.drain(..) {
             let name = match cell {
                 SheetCell::Value(value) => name(value),
                 SheetCell::Wrong(detail) => {
-                    return Err(ImportError::at(line, format!("cell {}: {detail}", letters(at))));
+                    return Err(FileError::at(line, format!("cell {}: {detail}", letters(at))));
                 }
             };
-            self.columns.add(&name, limits).map_err(|fault| ImportError::at(line, fault.detail))?;
+            self.columns.add(&name, limits).map_err(|fault| FileError::at(line, fault.detail))?;
             self.places.resize(at + 1, None);
             self.places[at] = Some(self.columns.names().len() - 1);
         }
@@ -61,10 +61,10 @@ impl XlsxRecords {
     }
 
     /// Reads the next row with a cell that is not empty.
-    fn next_row(&mut self) -> Result<Option<u64>, ImportError> {
+    fn next_row(&mut self) -> Result<Option<u64>, FileError> {
         loop {
             let Some(line) = self.sheet.next_row(&mut self.cells)? else { return Ok(None) };
-            self.cells.retain(|(_, cell)| *cell != SheetCell::Value(Value::Null));
+            self.cells.retain(|(_, cell)| *cell != SheetCell::Value(CellValue::Null));
             if !self.cells.is_empty() {
                 // A sheet may list its cells in any order.
                 self.cells.sort_by_key(|(at, _)| *at);
@@ -75,12 +75,12 @@ impl XlsxRecords {
 }
 
 /// Returns the column name in a header cell.
-fn name(value: Value) -> String {
+fn name(value: CellValue) -> String {
     match value {
-        Value::Text(text) => text,
-        Value::Integer(integer) => integer.to_string(),
-        Value::Real(real) => number::shown(real),
-        Value::Null | Value::Blob(_) => String::new(),
+        CellValue::Text(text) => text,
+        CellValue::Integer(integer) => integer.to_string(),
+        CellValue::Real(real) => number::shown(real),
+        CellValue::Null | CellValue::Blob(_) => String::new(),
     }
 }
 
@@ -101,7 +101,7 @@ impl Records for XlsxRecords {
         self.columns.names()
     }
 
-    fn next_record(&mut self, record: &mut Record, errors: &mut RowErrors) -> Result<bool, ImportError> {
+    fn next_record(&mut self, record: &mut Record, errors: &mut RowErrors) -> Result<bool, FileError> {
         while let Some(line) = self.next_row()? {
             let found_before = errors.total();
             record.begin(line);

@@ -15,8 +15,8 @@ use saphyr_parser::Event;
 
 use self::events::{Events, PlacedEvent};
 use crate::columns::Columns;
-use crate::error::{ImportError, RowError, RowErrors};
-use crate::format::Limits;
+use crate::error::{FileError, RowError, RowErrors};
+use crate::format::FileLimits;
 use crate::typed::{Record, Records};
 
 const SHAPE: &str =
@@ -35,7 +35,7 @@ enum YamlPosition {
 pub(crate) struct YamlRecords<R: Read + 'static> {
     events: Events<R>,
     columns: Columns,
-    limits: Limits,
+    limits: FileLimits,
     place: YamlPosition,
     /// Whether the list is under the key `rows`.
     wrapped: bool,
@@ -43,7 +43,7 @@ pub(crate) struct YamlRecords<R: Read + 'static> {
 
 impl<R: Read + 'static> YamlRecords<R> {
     /// Creates a reader. `columns` are those found by an earlier pass.
-    pub(crate) fn new(input: R, columns: &[String], limits: Limits) -> Self {
+    pub(crate) fn new(input: R, columns: &[String], limits: FileLimits) -> Self {
         Self {
             events: Events::new(input, limits),
             columns: Columns::known(columns),
@@ -54,12 +54,12 @@ impl<R: Read + 'static> YamlRecords<R> {
     }
 
     /// Reads up to the start of the list. Returns `false` for an empty document.
-    fn begin(&mut self) -> Result<bool, ImportError> {
+    fn begin(&mut self) -> Result<bool, FileError> {
         let mut first = self.events.next()?;
         while matches!(first.event, Event::StreamStart | Event::DocumentStart(_)) {
             first = self.events.next()?;
         }
-        let wrong = |line| Err(ImportError::at(line, SHAPE));
+        let wrong = |line| Err(FileError::at(line, SHAPE));
         match &first.event {
             Event::StreamEnd => Ok(false),
             Event::SequenceStart(..) => Ok(true),
@@ -79,11 +79,11 @@ impl<R: Read + 'static> YamlRecords<R> {
     }
 
     /// Reads what may follow the list.
-    fn end(&mut self) -> Result<(), ImportError> {
+    fn end(&mut self) -> Result<(), FileError> {
         let mut next = self.events.next()?;
         if self.wrapped {
             if next.event != Event::MappingEnd {
-                return Err(ImportError::at(next.line, SHAPE));
+                return Err(FileError::at(next.line, SHAPE));
             }
             next = self.events.next()?;
         }
@@ -92,19 +92,19 @@ impl<R: Read + 'static> YamlRecords<R> {
         }
         match next.event {
             Event::StreamEnd => Ok(()),
-            _ => Err(ImportError::at(next.line, "more than one document")),
+            _ => Err(FileError::at(next.line, "more than one document")),
         }
     }
 
     /// Reads the keys and values of a record whose start has been read.
-    fn fill(&mut self, record: &mut Record, errors: &mut RowErrors) -> Result<(), ImportError> {
+    fn fill(&mut self, record: &mut Record, errors: &mut RowErrors) -> Result<(), FileError> {
         let line = record.line;
         loop {
             let key = self.events.next()?;
             let name = match key.event {
                 Event::MappingEnd => return Ok(()),
                 Event::Scalar(name, ..) => name,
-                _ => return Err(ImportError::at(key.line, "a key is not a scalar")),
+                _ => return Err(FileError::at(key.line, "a key is not a scalar")),
             };
             let first = self.events.next()?;
             let value = match &first.event {
@@ -112,7 +112,7 @@ impl<R: Read + 'static> YamlRecords<R> {
                 _ => json::text(&mut self.events, first, self.limits)?,
             };
             match self.columns.place(&name, self.limits) {
-                Err(fault) if fault.fatal => return Err(ImportError::at(line, fault.detail)),
+                Err(fault) if fault.fatal => return Err(FileError::at(line, fault.detail)),
                 Err(fault) => errors.push(RowError::new(line, None, fault.detail)),
                 Ok(place) => {
                     if let Err(detail) = value.and_then(|value| record.set_once(place, value)) {
@@ -129,7 +129,7 @@ impl<R: Read + 'static> Records for YamlRecords<R> {
         self.columns.names()
     }
 
-    fn next_record(&mut self, record: &mut Record, errors: &mut RowErrors) -> Result<bool, ImportError> {
+    fn next_record(&mut self, record: &mut Record, errors: &mut RowErrors) -> Result<bool, FileError> {
         if self.place == YamlPosition::Start {
             self.place = if self.begin()? { YamlPosition::List } else { YamlPosition::End };
         }
@@ -149,7 +149,7 @@ impl<R: Read + 'static> Records for YamlRecords<R> {
                     }
                 }
                 Event::Scalar(..) => errors.push(RowError::new(line, None, "the record is not a mapping")),
-                _ => return Err(ImportError::at(line, "the record is not a mapping")),
+                _ => return Err(FileError::at(line, "the record is not a mapping")),
             }
         }
         Ok(false)

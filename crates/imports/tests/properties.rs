@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 
 use branchyard_imports::delimited::{DelimitedReader, Delimiter};
-use branchyard_imports::{Affinity, Format, ImportError, Input, Limits, RowErrors, Value, convert, rows, scan};
+use branchyard_imports::{Affinity, CellValue, FileError, FileLimits, Format, Input, RowErrors, convert, rows, scan};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -31,11 +31,11 @@ impl Read for Chunked<'_> {
 fn with_file<T>(format: Format, file: impl AsRef<[u8]>, use_it: impl FnOnce(&Input<'_>) -> T) -> T {
     let bytes = file.as_ref().to_vec();
     let open = move || Ok(Box::new(io::Cursor::new(bytes.clone())) as Box<_>);
-    use_it(&Input { format, table: "t", limits: Limits::default(), open: &open })
+    use_it(&Input { format, table: "t", limits: FileLimits::default(), open: &open })
 }
 
 /// Runs both passes over a file, into a new table.
-fn table(format: Format, file: impl AsRef<[u8]>) -> Result<Vec<Vec<Value>>, ImportError> {
+fn table(format: Format, file: impl AsRef<[u8]>) -> Result<Vec<Vec<CellValue>>, FileError> {
     with_file(format, file, |input| {
         let found = scan(input)?;
         let mut rows = rows(input, &found, |column| found.affinity(column))?;
@@ -154,7 +154,7 @@ type Records = Vec<(u64, Vec<String>)>;
 fn read_all(input: impl Read, delimiter: Delimiter) -> (Records, RowErrors, Option<String>) {
     let mut records = Records::new();
     let mut errors = RowErrors::default();
-    let stopped_by = DelimitedReader::new(input, delimiter, Limits::default()).and_then(|mut reader| {
+    let stopped_by = DelimitedReader::new(input, delimiter, FileLimits::default()).and_then(|mut reader| {
         while let Some(record) = reader.next_record(&mut errors)? {
             records.push((record.line(), record.iter().map(str::to_owned).collect()));
         }
@@ -247,8 +247,8 @@ proptest! {
     #[test]
     fn integers_and_reals_convert_to_themselves(integer: i64, real in prop::num::f64::NORMAL) {
         let converted = convert(&integer.to_string(), Affinity::Integer);
-        prop_assert_eq!(converted, Ok(Value::Integer(integer)));
-        prop_assert_eq!(convert(&format!("{real:e}"), Affinity::Real), Ok(Value::Real(real)));
+        prop_assert_eq!(converted, Ok(CellValue::Integer(integer)));
+        prop_assert_eq!(convert(&format!("{real:e}"), Affinity::Real), Ok(CellValue::Real(real)));
     }
 }
 
@@ -262,6 +262,6 @@ fn a_large_file_passes_through_a_fixed_buffer() {
 #[test]
 fn row_errors_are_capped_but_counted() {
     let file = format!("a,b\n{}", "1\n".repeat(250));
-    let Err(ImportError::Rows(errors)) = with_file(Format::Csv, file, scan) else { panic!("every row is too short") };
+    let Err(FileError::Rows(errors)) = with_file(Format::Csv, file, scan) else { panic!("every row is too short") };
     assert_eq!((errors.as_slice().len(), errors.total()), (100, 250));
 }

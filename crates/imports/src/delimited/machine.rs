@@ -3,7 +3,7 @@
 //! Every significant byte is ASCII, so pieces can be cut at any of them.
 
 use super::record::DelimitedRecord;
-use crate::format::Limits;
+use crate::format::FileLimits;
 
 /// A defect in one field. The first defect of a record is reported, except that [`FaultKind::NeverClosed`] takes precedence,
 /// because it explains the others.
@@ -51,7 +51,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    pub(super) fn new(delimiter: u8, limits: Limits) -> Self {
+    pub(super) fn new(delimiter: u8, limits: FileLimits) -> Self {
         Self {
             delimiter,
             value_bytes: limits.value_bytes,

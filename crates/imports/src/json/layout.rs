@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use crate::error::ImportError;
+use crate::error::FileError;
 use crate::source::{Chunk, Source};
 
 /// The arrangement of the records in the file.
@@ -30,11 +30,11 @@ impl Layout {
 
 /// Detects the layout of a file. Reads the first line of an array, but all of an object whose first key is `rows`, because
 /// only the end shows whether that key is the only one.
-pub(crate) fn layout(input: impl Read) -> Result<Layout, ImportError> {
+pub(crate) fn layout(input: impl Read) -> Result<Layout, FileError> {
     let mut source = Source::new(input);
     let mut probe = Probe::default();
     loop {
-        let chunk = source.chunk().map_err(ImportError::Io)?;
+        let chunk = source.chunk().map_err(FileError::Io)?;
         let read = match chunk {
             Chunk::Text(text) => {
                 for byte in text.bytes() {
@@ -89,7 +89,7 @@ struct Probe {
 
 impl Probe {
     /// Returns the layout as soon as it is certain.
-    fn look(&mut self, byte: u8) -> Result<Option<Layout>, ImportError> {
+    fn look(&mut self, byte: u8) -> Result<Option<Layout>, FileError> {
         if byte == b'\n' {
             self.line += 1;
         }
@@ -109,7 +109,7 @@ impl Probe {
             }
             (LayoutState::Start, _) => {
                 let detail = "the file holds neither an array of objects nor objects";
-                return Err(ImportError::at(self.line + 1, detail));
+                return Err(FileError::at(self.line + 1, detail));
             }
             (LayoutState::Array, _) if self.many_lines => return Ok(Some(self.array(RecordLayout::Array))),
             (LayoutState::Array, _) => LayoutState::Array,

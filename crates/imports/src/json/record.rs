@@ -8,27 +8,22 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::columns::{Columns, NameFault};
-use crate::error::{ImportError, RowError, RowErrors, shortened};
-use crate::format::Limits;
+use crate::error::{FileError, RowError, RowErrors, shortened};
+use crate::format::FileLimits;
 use crate::number;
 use crate::typed::Record;
-use crate::value::Value;
+use crate::value::CellValue;
 
 /// A parser of records with the columns found so far.
 #[derive(Debug, Default)]
 pub(super) struct RecordParser {
     pub(super) columns: Columns,
-    pub(super) limits: Limits,
+    pub(super) limits: FileLimits,
 }
 
 impl RecordParser {
     /// Parses a record. Returns `false` if the record has defects, which are added to `errors`.
-    pub(super) fn parse(
-        &mut self,
-        text: &str,
-        record: &mut Record,
-        errors: &mut RowErrors,
-    ) -> Result<bool, ImportError> {
+    pub(super) fn parse(&mut self, text: &str, record: &mut Record, errors: &mut RowErrors) -> Result<bool, FileError> {
         let line = record.line;
         if !text.starts_with('{') {
             errors.push(RowError::new(line, None, "the record is not an object"));
@@ -39,7 +34,7 @@ impl RecordParser {
         let mut json = serde_json::Deserializer::from_str(text);
         let read = (&mut filling).deserialize(&mut json).and_then(|()| json.end());
         match (filling.beyond, read) {
-            (Some(beyond), _) => Err(ImportError::at(line, beyond)),
+            (Some(beyond), _) => Err(FileError::at(line, beyond)),
             (None, Err(error)) => {
                 errors.push(RowError::new(line, None, format!("not valid JSON: {}", without_place(&error))));
                 Ok(false)
@@ -127,32 +122,36 @@ impl Visitor<'_> for KeyLookup<'_> {
 }
 
 /// Converts the text of a value that `serde_json` has validated.
-fn value(raw: &str, limits: Limits) -> Result<Value, String> {
+fn value(raw: &str, limits: FileLimits) -> Result<CellValue, String> {
     match raw.as_bytes().first() {
         Some(b'"') => {
             let text: Cow<'_, str> = serde_json::from_str(raw).map_err(|error| without_place(&error))?;
-            if text.len() > limits.value_bytes { Err(limits.too_long()) } else { Ok(Value::Text(text.into_owned())) }
+            if text.len() > limits.value_bytes {
+                Err(limits.too_long())
+            } else {
+                Ok(CellValue::Text(text.into_owned()))
+            }
         }
-        Some(b't') => Ok(Value::Integer(1)),
-        Some(b'f') => Ok(Value::Integer(0)),
-        Some(b'n') => Ok(Value::Null),
-        Some(b'{' | b'[') => compact(raw, limits).map(Value::Text),
+        Some(b't') => Ok(CellValue::Integer(1)),
+        Some(b'f') => Ok(CellValue::Integer(0)),
+        Some(b'n') => Ok(CellValue::Null),
+        Some(b'{' | b'[') => compact(raw, limits).map(CellValue::Text),
         _ => number(raw),
     }
 }
 
 /// Converts a number. It becomes an integer if it is written as one.
-fn number(raw: &str) -> Result<Value, String> {
+fn number(raw: &str) -> Result<CellValue, String> {
     if number::is_whole(raw) {
         let outside = || format!("{} is not a 64-bit integer", shortened(raw));
-        return number::integer(raw).map(Value::Integer).ok_or_else(outside);
+        return number::integer(raw).map(CellValue::Integer).ok_or_else(outside);
     }
-    number::real(raw).map(Value::Real).ok_or_else(|| format!("{} is beyond the range of numbers", shortened(raw)))
+    number::real(raw).map(CellValue::Real).ok_or_else(|| format!("{} is beyond the range of numbers", shortened(raw)))
 }
 
 /// Removes the white space between the tokens of valid JSON. Applies the rules for records: the keys of an object must be
 /// unique, and numbers must be in range.
-fn compact(raw: &str, limits: Limits) -> Result<String, String> {
+fn compact(raw: &str, limits: FileLimits) -> Result<String, String> {
     let mut text = String::with_capacity(raw.len().min(limits.value_bytes));
     let mut open: Vec<OpenContainer<'_>> = Vec::new();
     let mut rest = raw.trim_start_matches(is_blank);
@@ -160,7 +159,7 @@ fn compact(raw: &str, limits: Limits) -> Result<String, String> {
         let token = &rest[..token_length(rest, first)];
         match first {
             b'[' | b'{' => {
-                if open.len() == Limits::NESTING {
+                if open.len() == FileLimits::NESTING {
                     return Err(too_deep());
                 }
                 open.push(if first == b'{' {
@@ -230,5 +229,5 @@ pub(crate) fn twice(key: &str) -> String {
 
 /// Returns the error detail for nesting beyond the limit.
 pub(crate) fn too_deep() -> String {
-    format!("nested deeper than {} levels", Limits::NESTING)
+    format!("nested deeper than {} levels", FileLimits::NESTING)
 }

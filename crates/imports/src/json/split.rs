@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use super::layout::RecordLayout;
-use crate::error::ImportError;
+use crate::error::FileError;
 use crate::source::{Chunk, Source};
 
 /// The unparsed text of a record.
@@ -62,7 +62,7 @@ impl<R: Read> Splitter<R> {
     }
 
     /// Returns the next record, or `None` after the last.
-    pub(super) fn next_piece(&mut self) -> Result<Option<RecordText<'_>>, ImportError> {
+    pub(super) fn next_piece(&mut self) -> Result<Option<RecordText<'_>>, FileError> {
         if !self.find_record()? {
             return Ok(None);
         }
@@ -73,13 +73,13 @@ impl<R: Read> Splitter<R> {
     }
 
     /// Reads up to the first character of a record. Returns `false` at the end of the file.
-    fn find_record(&mut self) -> Result<bool, ImportError> {
+    fn find_record(&mut self) -> Result<bool, FileError> {
         loop {
             let (line, expect) = (self.line, self.expect);
             let Some(text) = text_in(&mut self.source, self.line)? else {
                 return match expect {
                     Expect::Line | Expect::End => Ok(false),
-                    _ => Err(ImportError::at(line, "the file ends before its array does")),
+                    _ => Err(FileError::at(line, "the file ends before its array does")),
                 };
             };
             let Some(at) = text.find(|c| !matches!(c, ' ' | '\t' | '\r' | '\n')) else {
@@ -112,8 +112,8 @@ impl<R: Read> Splitter<R> {
         }
     }
 
-    fn begins_record(&self, expect: Expect, next: u8) -> Result<(), ImportError> {
-        let wrong = |detail: &str| Err(ImportError::at(self.line, detail));
+    fn begins_record(&self, expect: Expect, next: u8) -> Result<(), FileError> {
+        let wrong = |detail: &str| Err(FileError::at(self.line, detail));
         match (expect, next) {
             (Expect::Comma, _) => wrong("a comma or the end of the array is missing after a record"),
             (Expect::Close | Expect::End, _) => wrong("there is something after the end"),
@@ -123,7 +123,7 @@ impl<R: Read> Splitter<R> {
     }
 
     /// Reads a record from its first character to its last. Returns `false` if it is too long to be kept.
-    fn read_record(&mut self, line: u64) -> Result<bool, ImportError> {
+    fn read_record(&mut self, line: u64) -> Result<bool, FileError> {
         self.text.clear();
         let mut progress = SplitProgress::default();
         let mut whole = true;
@@ -132,7 +132,7 @@ impl<R: Read> Splitter<R> {
                 if progress.bare {
                     return Ok(whole);
                 }
-                return Err(ImportError::at(line, "the file ends within the record"));
+                return Err(FileError::at(line, "the file ends within the record"));
             };
             let end = progress.end_in(text.as_bytes());
             let part = &text[..end.unwrap_or(text.len())];
@@ -151,12 +151,12 @@ impl<R: Read> Splitter<R> {
 }
 
 /// Returns the next text of a file that has been read up to `line`, or `None` at its end.
-fn text_in<R: Read>(source: &mut Source<R>, line: u64) -> Result<Option<&str>, ImportError> {
-    match source.chunk().map_err(ImportError::Io)? {
+fn text_in<R: Read>(source: &mut Source<R>, line: u64) -> Result<Option<&str>, FileError> {
+    match source.chunk().map_err(FileError::Io)? {
         Chunk::Text(text) => Ok(Some(text)),
         Chunk::End => Ok(None),
-        Chunk::Foreign(encoding) => Err(ImportError::at(1, format!("the file is {encoding}, not UTF-8"))),
-        Chunk::Invalid => Err(ImportError::at(line, "not valid UTF-8")),
+        Chunk::Foreign(encoding) => Err(FileError::at(1, format!("the file is {encoding}, not UTF-8"))),
+        Chunk::Invalid => Err(FileError::at(line, "not valid UTF-8")),
     }
 }
 

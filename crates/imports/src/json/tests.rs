@@ -1,10 +1,10 @@
 //! The rules of the contract (v2 §5.7, §5.8), case by case.
 
-use crate::format::{Format, Limits};
+use crate::format::{FileLimits, Format};
 use crate::testing::{errors, int, read, read_bytes, rows_into, text, with_input, with_limits};
-use crate::value::{Affinity, Value};
+use crate::value::{Affinity, CellValue};
 
-fn json(file: impl AsRef<[u8]>) -> crate::testing::Table {
+fn json(file: impl AsRef<[u8]>) -> crate::testing::ReadTable {
     read_bytes(Format::Json, file).unwrap()
 }
 
@@ -24,7 +24,7 @@ fn all_three_shapes_are_the_same_table() {
         let (columns, rows) = json(file);
         assert_eq!(columns, expected, "{file}");
         let values: Vec<_> = rows.into_iter().map(|(_, values)| values).collect();
-        assert_eq!(values, [vec![int(1), text("a")], vec![Value::Null, text("b")]], "{file}");
+        assert_eq!(values, [vec![int(1), text("a")], vec![CellValue::Null, text("b")]], "{file}");
     }
 }
 
@@ -33,7 +33,7 @@ fn columns_are_keys_in_order_of_first_appearance() {
     let (columns, rows) = json("{\"b\":1}\n{\"a\":2,\"b\":3}\n{\"c\":4}");
     let names: Vec<_> = columns.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["b", "a", "c"]);
-    assert_eq!(rows[1].1, [int(3), int(2), Value::Null]);
+    assert_eq!(rows[1].1, [int(3), int(2), CellValue::Null]);
 }
 
 #[test]
@@ -45,11 +45,11 @@ fn values_by_their_kind() {
     assert_eq!(types, ["INTEGER", "REAL", "REAL", "INTEGER", "INTEGER", "TEXT", "TEXT", "TEXT", "TEXT"]);
     let expected = [
         int(-5),
-        Value::Real(1.5),
-        Value::Real(1000.0),
+        CellValue::Real(1.5),
+        CellValue::Real(1000.0),
         int(1),
         int(0),
-        Value::Null,
+        CellValue::Null,
         text("é\né"),
         text("{\"a\":[1,\"x y\"]}"),
         text("[]"),
@@ -109,7 +109,7 @@ fn keys_must_be_names() {
 
 #[test]
 fn limits_hold_at_their_number_and_not_past_it() {
-    let limits = Limits { columns: 2, value_bytes: 64, ..Limits::default() };
+    let limits = FileLimits { columns: 2, value_bytes: 64, ..FileLimits::default() };
     let told = |file: String| match with_limits(Format::Json, file, "t", limits, read) {
         Ok(_) => Vec::new(),
         failed => errors(failed),
@@ -148,7 +148,7 @@ fn other_encodings_and_broken_ones_name_the_line() {
 fn a_table_present_decides_by_its_affinity() {
     let file = "[{\"a\":2.0},{\"a\":\"7\"},{\"a\":null}]";
     let into = |affinity| with_input(Format::Json, file, |input| rows_into(input, |_| affinity));
-    assert_eq!(into(Affinity::Integer).unwrap(), [[int(2)], [int(7)], [Value::Null]]);
-    assert_eq!(into(Affinity::None).unwrap(), [[Value::Real(2.0)], [text("7")], [Value::Null]]);
-    assert_eq!(into(Affinity::Text).unwrap(), [[text("2.0")], [text("7")], [Value::Null]]);
+    assert_eq!(into(Affinity::Integer).unwrap(), [[int(2)], [int(7)], [CellValue::Null]]);
+    assert_eq!(into(Affinity::None).unwrap(), [[CellValue::Real(2.0)], [text("7")], [CellValue::Null]]);
+    assert_eq!(into(Affinity::Text).unwrap(), [[text("2.0")], [text("7")], [CellValue::Null]]);
 }

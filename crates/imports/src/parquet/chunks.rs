@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{ChunkReader, Length};
 
-use crate::error::ImportError;
+use crate::error::FileError;
 use crate::failure::{FirstFailure, WatchedReader};
 use crate::format::ReadSeek;
 
@@ -24,7 +24,7 @@ pub(super) struct Chunks {
 }
 
 impl Chunks {
-    pub(super) fn open(file: Box<dyn ReadSeek>, failure: &FirstFailure) -> std::result::Result<Self, ImportError> {
+    pub(super) fn open(file: Box<dyn ReadSeek>, failure: &FirstFailure) -> std::result::Result<Self, FileError> {
         let mut file = WatchedReader::new(file, failure);
         let mut end = [0; 8];
         let length = file.seek(SeekFrom::End(0)).map_err(|error| failure.or_file(error))?;
@@ -36,11 +36,11 @@ impl Chunks {
             [a, b, c, d, b'P', b'A', b'R', b'1'] => {
                 if u32::from_le_bytes([a, b, c, d]) > MOST_FOOTER_BYTES {
                     let detail = format!("the description of the file is longer than {MOST_FOOTER_BYTES} bytes");
-                    return Err(ImportError::whole(detail));
+                    return Err(FileError::whole(detail));
                 }
             }
-            [.., b'P', b'A', b'R', b'E'] => return Err(ImportError::whole("the file is encrypted")),
-            _ => return Err(ImportError::whole("not a Parquet file")),
+            [.., b'P', b'A', b'R', b'E'] => return Err(FileError::whole("the file is encrypted")),
+            _ => return Err(FileError::whole("not a Parquet file")),
         }
         Ok(Self { file: Arc::new(Mutex::new(file)), length })
     }

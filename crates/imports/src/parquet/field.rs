@@ -5,10 +5,10 @@ use parquet::record::Field;
 use parquet::schema::types::Type;
 
 use crate::calendar;
-use crate::format::Limits;
+use crate::format::FileLimits;
 use crate::json::too_deep;
 use crate::number;
-use crate::value::Value;
+use crate::value::CellValue;
 
 /// The interpretation of a column's numbers, which a field itself does not carry, and that of nested fields.
 #[derive(Debug, Clone, Default)]
@@ -58,67 +58,69 @@ impl FieldMeaning {
 }
 
 /// Converts a field to the value of a column.
-pub(super) fn value(field: Field, meaning: &FieldMeaning, limits: Limits) -> Result<Value, String> {
+pub(super) fn value(field: Field, meaning: &FieldMeaning, limits: FileLimits) -> Result<CellValue, String> {
     Ok(match field {
-        Field::Str(text) => Value::Text(text),
-        Field::Bytes(bytes) => Value::Blob(bytes.data().to_vec()),
+        Field::Str(text) => CellValue::Text(text),
+        Field::Bytes(bytes) => CellValue::Blob(bytes.data().to_vec()),
         Field::Group(_) | Field::ListInternal(_) | Field::MapInternal(_) => {
             let mut text = String::new();
             write(&field, Some(meaning), limits, 1, &mut text)?;
-            Value::Text(text)
+            CellValue::Text(text)
         }
         flat => scalar(&flat, meaning),
     })
 }
 
-fn scalar(field: &Field, meaning: &FieldMeaning) -> Value {
+fn scalar(field: &Field, meaning: &FieldMeaning) -> CellValue {
     let moment = |nanos: i128| {
         let utc = if meaning.utc { "Z" } else { "" };
-        Value::Text(format!("{}{utc}", calendar::timestamp(nanos)))
+        CellValue::Text(format!("{}{utc}", calendar::timestamp(nanos)))
     };
     match field {
-        Field::Bool(truth) => Value::Integer(i64::from(*truth)),
-        Field::Byte(number) => Value::Integer((*number).into()),
-        Field::Short(number) => Value::Integer((*number).into()),
-        Field::Int(number) => Value::Integer((*number).into()),
+        Field::Bool(truth) => CellValue::Integer(i64::from(*truth)),
+        Field::Byte(number) => CellValue::Integer((*number).into()),
+        Field::Short(number) => CellValue::Integer((*number).into()),
+        Field::Int(number) => CellValue::Integer((*number).into()),
         Field::Long(number) => match meaning.nanos {
             Some(Nanos::OfEpoch) => moment((*number).into()),
-            Some(Nanos::OfDay) => Value::Text(calendar::time((*number).into())),
-            None => Value::Integer(*number),
+            Some(Nanos::OfDay) => CellValue::Text(calendar::time((*number).into())),
+            None => CellValue::Integer(*number),
         },
-        Field::UByte(number) => Value::Integer((*number).into()),
-        Field::UShort(number) => Value::Integer((*number).into()),
-        Field::UInt(number) => Value::Integer((*number).into()),
-        Field::ULong(number) => i64::try_from(*number).map_or_else(|_| Value::Text(number.to_string()), Value::Integer),
+        Field::UByte(number) => CellValue::Integer((*number).into()),
+        Field::UShort(number) => CellValue::Integer((*number).into()),
+        Field::UInt(number) => CellValue::Integer((*number).into()),
+        Field::ULong(number) => {
+            i64::try_from(*number).map_or_else(|_| CellValue::Text(number.to_string()), CellValue::Integer)
+        }
         Field::Float16(number) => real(number.to_f64()),
         // The shortest decimal of the 32-bit number is what its writer meant.
         Field::Float(number) => real(number.to_string().parse().unwrap_or_else(|_| f64::from(*number))),
         Field::Double(number) => real(*number),
-        decimal @ Field::Decimal(_) => Value::Text(decimal.to_string()),
-        Field::Date(days) => Value::Text(calendar::date((*days).into())),
-        Field::TimeMillis(millis) => Value::Text(calendar::time(i128::from(*millis) * 1_000_000)),
-        Field::TimeMicros(micros) => Value::Text(calendar::time(i128::from(*micros) * 1_000)),
+        decimal @ Field::Decimal(_) => CellValue::Text(decimal.to_string()),
+        Field::Date(days) => CellValue::Text(calendar::date((*days).into())),
+        Field::TimeMillis(millis) => CellValue::Text(calendar::time(i128::from(*millis) * 1_000_000)),
+        Field::TimeMicros(micros) => CellValue::Text(calendar::time(i128::from(*micros) * 1_000)),
         Field::TimestampMillis(millis) => moment(i128::from(*millis) * 1_000_000),
         Field::TimestampMicros(micros) => moment(i128::from(*micros) * 1_000),
-        Field::Null | Field::Str(_) | Field::Bytes(_) => Value::Null,
-        Field::Group(_) | Field::ListInternal(_) | Field::MapInternal(_) => Value::Null,
+        Field::Null | Field::Str(_) | Field::Bytes(_) => CellValue::Null,
+        Field::Group(_) | Field::ListInternal(_) | Field::MapInternal(_) => CellValue::Null,
     }
 }
 
 /// Converts NaN to NULL: the engine has no NaN, and writers of such files use it for missing values.
-fn real(number: f64) -> Value {
-    if number.is_nan() { Value::Null } else { Value::Real(number) }
+fn real(number: f64) -> CellValue {
+    if number.is_nan() { CellValue::Null } else { CellValue::Real(number) }
 }
 
 /// Writes a field as compact JSON. Numbers without a known interpretation are written as plain numbers.
 fn write(
     field: &Field,
     meaning: Option<&FieldMeaning>,
-    limits: Limits,
+    limits: FileLimits,
     depth: usize,
     text: &mut String,
 ) -> Result<(), String> {
-    if depth > Limits::NESTING {
+    if depth > FileLimits::NESTING {
         return Err(too_deep());
     }
     if text.len() > limits.value_bytes {
@@ -162,23 +164,23 @@ fn write(
         Field::Bytes(bytes) => quote(&hex(bytes.data()), text),
         Field::Bool(truth) => text.push_str(if *truth { "true" } else { "false" }),
         flat => match scalar(flat, meaning.unwrap_or(&FieldMeaning::default())) {
-            Value::Text(string) if matches!(flat, Field::ULong(_)) => text.push_str(&string),
-            Value::Text(string) => quote(&string, text),
-            Value::Real(number) if number.is_finite() => text.push_str(&number::shown(number)),
-            Value::Integer(number) => text.push_str(&number.to_string()),
+            CellValue::Text(string) if matches!(flat, Field::ULong(_)) => text.push_str(&string),
+            CellValue::Text(string) => quote(&string, text),
+            CellValue::Real(number) if number.is_finite() => text.push_str(&number::shown(number)),
+            CellValue::Integer(number) => text.push_str(&number.to_string()),
             _ => text.push_str("null"),
         },
     }
     Ok(())
 }
 
-fn as_text(value: &Value) -> String {
+fn as_text(value: &CellValue) -> String {
     match value {
-        Value::Null => "null".to_owned(),
-        Value::Integer(number) => number.to_string(),
-        Value::Real(number) => number::shown(*number),
-        Value::Text(text) => text.clone(),
-        Value::Blob(bytes) => hex(bytes),
+        CellValue::Null => "null".to_owned(),
+        CellValue::Integer(number) => number.to_string(),
+        CellValue::Real(number) => number::shown(*number),
+        CellValue::Text(text) => text.clone(),
+        CellValue::Blob(bytes) => hex(bytes),
     }
 }
 

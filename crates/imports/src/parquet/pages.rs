@@ -10,14 +10,14 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::serialized_reader::SerializedPageReader;
 
 use super::chunks::Chunks;
-use crate::error::ImportError;
+use crate::error::FileError;
 
 /// Maximum size in bytes of one page of each column of a row group together with their dictionaries, which are all in memory
 /// at once.
 pub(super) const MOST_BYTES: u64 = 1 << 30;
 
 /// Decompresses every page and counts the bytes, which are discarded.
-pub(super) fn check(metadata: &ParquetMetaData, chunks: &Arc<Chunks>, limit: u64) -> Result<(), ImportError> {
+pub(super) fn check(metadata: &ParquetMetaData, chunks: &Arc<Chunks>, limit: u64) -> Result<(), FileError> {
     let mut left = limit;
     for group in metadata.row_groups() {
         let rows = usize::try_from(group.num_rows()).unwrap_or(usize::MAX);
@@ -27,7 +27,7 @@ pub(super) fn check(metadata: &ParquetMetaData, chunks: &Arc<Chunks>, limit: u64
             together = together.saturating_add(largest);
             if together > MOST_BYTES {
                 let detail = format!("the pages of a row group take more than {MOST_BYTES} bytes; write smaller pages");
-                return Err(ImportError::whole(detail));
+                return Err(FileError::whole(detail));
             }
         }
     }
@@ -41,11 +41,11 @@ fn check_column(
     chunks: &Arc<Chunks>,
     left: &mut u64,
     limit: u64,
-) -> Result<u64, ImportError> {
-    let wrong = |error: ParquetError| ImportError::whole(format!("not a Parquet file that can be read: {error}"));
+) -> Result<u64, FileError> {
+    let wrong = |error: ParquetError| FileError::whole(format!("not a Parquet file that can be read: {error}"));
     let codec = column.compression();
     if codec == Compression::LZO {
-        return Err(ImportError::whole("the file is compressed by LZO; write it with another codec"));
+        return Err(FileError::whole("the file is compressed by LZO; write it with another codec"));
     }
     // The reader returns pages unchanged if they are declared to be uncompressed.
     let raw = column.clone().into_builder().set_compression(Compression::UNCOMPRESSED).build().map_err(wrong)?;
@@ -65,7 +65,7 @@ fn check_column(
             .map_err(|error| wrong(ParquetError::External(Box::new(error))))?
             .saturating_add(u64::try_from(plain).unwrap_or(u64::MAX));
         if size > *left {
-            return Err(ImportError::whole(format!("the file expands to more than {limit} bytes")));
+            return Err(FileError::whole(format!("the file expands to more than {limit} bytes")));
         }
         *left -= size;
         match page {

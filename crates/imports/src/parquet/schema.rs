@@ -3,19 +3,19 @@
 use parquet::basic::{ConvertedType, Type as Physical};
 use parquet::schema::types::Type;
 
-use crate::error::ImportError;
-use crate::format::Limits;
+use crate::error::FileError;
+use crate::format::FileLimits;
 
 /// Rejects a column with a type at which the row reader would panic.
-pub(super) fn check(field: &Type) -> Result<(), ImportError> {
+pub(super) fn check(field: &Type) -> Result<(), FileError> {
     check_at(field, field.name(), 0)
 }
 
-fn check_at(field: &Type, column: &str, depth: usize) -> Result<(), ImportError> {
+fn check_at(field: &Type, column: &str, depth: usize) -> Result<(), FileError> {
     if field.is_group() {
         // A list consists of two nested groups.
-        if depth > 2 * Limits::NESTING {
-            return Err(ImportError::whole(format!("column {column}: {}", crate::json::too_deep())));
+        if depth > 2 * FileLimits::NESTING {
+            return Err(FileError::whole(format!("column {column}: {}", crate::json::too_deep())));
         }
         return field.get_fields().iter().try_for_each(|inner| check_at(inner, column, depth + 1));
     }
@@ -23,7 +23,7 @@ fn check_at(field: &Type, column: &str, depth: usize) -> Result<(), ImportError>
     if readable(physical, converted) {
         return Ok(());
     }
-    Err(ImportError::whole(format!("column {column}: the type {converted} of {physical} cannot be imported")))
+    Err(FileError::whole(format!("column {column}: the type {converted} of {physical} cannot be imported")))
 }
 
 fn readable(physical: Physical, converted: ConvertedType) -> bool {

@@ -10,9 +10,9 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
-use crate::format::{Format, Limits};
+use crate::format::{FileLimits, Format};
 use crate::testing::{errors, int, read, read_bytes, text, with_limits};
-use crate::value::Value;
+use crate::value::CellValue;
 
 enum Values {
     Bools(Vec<bool>),
@@ -64,7 +64,7 @@ fn write(schema: &str, compression: Compression, columns: Vec<Column>) -> Vec<u8
 
 #[test]
 fn every_type_has_its_value() {
-    let cases: Vec<(&str, Column, &str, Value)> = vec![
+    let cases: Vec<(&str, Column, &str, CellValue)> = vec![
         ("boolean", required(Values::Bools(vec![true])), "INTEGER", int(1)),
         ("int32", required(Values::Int32(vec![-5])), "INTEGER", int(-5)),
         ("int32 X (UINT_8)", required(Values::Int32(vec![200])), "INTEGER", int(200)),
@@ -72,16 +72,16 @@ fn every_type_has_its_value() {
         ("int64", required(Values::Int64(vec![i64::MIN])), "INTEGER", int(i64::MIN)),
         ("int64 X (UINT_64)", required(Values::Int64(vec![7])), "INTEGER", int(7)),
         ("int64 X (UINT_64)", required(Values::Int64(vec![-1])), "TEXT", text("18446744073709551615")),
-        ("float", required(Values::Floats(vec![0.1])), "REAL", Value::Real(0.1)),
-        ("double", required(Values::Doubles(vec![f64::INFINITY])), "REAL", Value::Real(f64::INFINITY)),
-        ("double", required(Values::Doubles(vec![f64::NAN])), "TEXT", Value::Null),
-        ("binary", required(Values::Bytes(vec![b"\x00\xff"])), "BLOB", Value::Blob(vec![0, 255])),
+        ("float", required(Values::Floats(vec![0.1])), "REAL", CellValue::Real(0.1)),
+        ("double", required(Values::Doubles(vec![f64::INFINITY])), "REAL", CellValue::Real(f64::INFINITY)),
+        ("double", required(Values::Doubles(vec![f64::NAN])), "TEXT", CellValue::Null),
+        ("binary", required(Values::Bytes(vec![b"\x00\xff"])), "BLOB", CellValue::Blob(vec![0, 255])),
         ("binary X (UTF8)", required(Values::Bytes(vec!["é".as_bytes()])), "TEXT", text("é")),
         ("binary X (JSON)", required(Values::Bytes(vec![b"{}"])), "TEXT", text("{}")),
         ("int32 X (DECIMAL(5,2))", required(Values::Int32(vec![-12_345])), "TEXT", text("-123.45")),
         ("int64 X (DECIMAL(18,3))", required(Values::Int64(vec![5])), "TEXT", text("0.005")),
         ("fixed_len_byte_array(2) X (DECIMAL(4,1))", required(Values::Fixed(vec![b"\x01\x00"])), "TEXT", text("25.6")),
-        ("fixed_len_byte_array(2)", required(Values::Fixed(vec![b"ab"])), "BLOB", Value::Blob(b"ab".to_vec())),
+        ("fixed_len_byte_array(2)", required(Values::Fixed(vec![b"ab"])), "BLOB", CellValue::Blob(b"ab".to_vec())),
         ("int32 X (DATE)", required(Values::Int32(vec![20_700])), "TEXT", text("2026-09-04")),
         ("int32 X (TIME_MILLIS)", required(Values::Int32(vec![45_000_500])), "TEXT", text("12:30:00.5")),
         (
@@ -135,7 +135,7 @@ fn every_codec_is_read() {
         let (columns, rows) = read_bytes(Format::Parquet, people(codec)).unwrap();
         assert_eq!(columns, [("id".to_owned(), "INTEGER"), ("name".to_owned(), "TEXT")]);
         let expected =
-            [(1, vec![int(1), text("Alice")]), (2, vec![int(2), Value::Null]), (3, vec![int(3), text("Carol")])];
+            [(1, vec![int(1), text("Alice")]), (2, vec![int(2), CellValue::Null]), (3, vec![int(3), text("Carol")])];
         assert_eq!(rows, expected, "{codec}");
     }
 }
@@ -155,7 +155,7 @@ fn nested_columns_are_json() {
     assert_eq!(columns.iter().map(|column| column.1).collect::<Vec<_>>(), ["TEXT", "TEXT"]);
     let times = "[\"1970-01-01T00:00:00Z\",\"1970-01-01T00:00:00.000000001Z\"]";
     assert_eq!(rows[0].1, [text(times), text("{\"x\":1.5,\"name\":\"a\\\"b\"}")]);
-    assert_eq!(rows[1].1, [Value::Null, text("{\"x\":2.0,\"name\":\"c\"}")]);
+    assert_eq!(rows[1].1, [CellValue::Null, text("{\"x\":2.0,\"name\":\"c\"}")]);
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn what_expands_too_far_is_refused_before_it_is_read() {
         let file = write("message m { required binary a; }", codec, vec![required(Values::Bytes(vec![&ZEROS]))]);
         assert!(file.len() < 100_000, "{codec} takes {}", file.len());
         let told = |expanded_bytes| {
-            let limits = Limits { expanded_bytes, ..Limits::default() };
+            let limits = FileLimits { expanded_bytes, ..FileLimits::default() };
             with_limits(Format::Parquet, &file, "t", limits, read).map(|(_, rows)| rows.len())
         };
         assert_eq!(told(2 << 20).unwrap(), 1);

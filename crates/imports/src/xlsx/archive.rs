@@ -8,7 +8,7 @@ use flate2::bufread::DeflateDecoder;
 use zip::{CompressionMethod, ZipArchive};
 
 use super::xml::Xml;
-use crate::error::ImportError;
+use crate::error::FileError;
 use crate::failure::{FirstFailure, WatchedReader};
 use crate::format::Input;
 
@@ -29,28 +29,28 @@ pub(super) struct WorkbookArchive<'a> {
 }
 
 impl<'a> WorkbookArchive<'a> {
-    pub(super) fn open(input: &'a Input<'a>) -> Result<Self, ImportError> {
+    pub(super) fn open(input: &'a Input<'a>) -> Result<Self, FileError> {
         let failure = FirstFailure::default();
-        let mut file = WatchedReader::new((input.open)().map_err(ImportError::Io)?, &failure);
+        let mut file = WatchedReader::new((input.open)().map_err(FileError::Io)?, &failure);
         check_end(&mut file).map_err(|error| failure.or_file(format!("not a workbook: {error}")))?;
         let zip = ZipArchive::new(file).map_err(|error| failure.or_file(format!("not a workbook: {error}")))?;
         Ok(Self { input, zip, failure, expanded: Rc::default() })
     }
 
     /// Opens a part that is read as a stream.
-    pub(super) fn xml(&mut self, name: &str) -> Result<Xml, ImportError> {
-        let missing = || ImportError::whole(format!("not a workbook: it has no part {name}"));
+    pub(super) fn xml(&mut self, name: &str) -> Result<Xml, FileError> {
+        let missing = || FileError::whole(format!("not a workbook: it has no part {name}"));
         let part = self.part(name, u64::MAX)?.ok_or_else(missing)?;
         Ok(Xml::new(part, self.input.limits, self.failure.clone()))
     }
 
     /// Opens a part that is kept in memory. Returns `None` if the workbook has no part of this name.
-    pub(super) fn small_xml(&mut self, name: &str) -> Result<Option<Xml>, ImportError> {
+    pub(super) fn small_xml(&mut self, name: &str) -> Result<Option<Xml>, FileError> {
         let part = self.part(name, SMALL_PART_BYTES)?;
         Ok(part.map(|part| Xml::new(part, self.input.limits, self.failure.clone())))
     }
 
-    fn part(&mut self, name: &str, limit: u64) -> Result<Option<Box<dyn Read>>, ImportError> {
+    fn part(&mut self, name: &str, limit: u64) -> Result<Option<Box<dyn Read>>, FileError> {
         let name = name.trim_start_matches('/');
         let same = |other: &[u8]| other.eq_ignore_ascii_case(name.as_bytes());
         let Some(at) = self.zip.file_names_raw().position(same) else { return Ok(None) };
@@ -59,18 +59,18 @@ impl<'a> WorkbookArchive<'a> {
         let (start, size, method) = {
             let file = self.zip.by_index_raw(at).map_err(|error| wrong(&error))?;
             if file.encrypted() {
-                return Err(ImportError::whole("the workbook is protected by a password"));
+                return Err(FileError::whole("the workbook is protected by a password"));
             }
             let start = file.data_start().ok_or_else(|| wrong(&"it has no place in the file"))?;
             (start, file.compressed_size(), file.compression())
         };
-        let mut file = WatchedReader::new((self.input.open)().map_err(ImportError::Io)?, &self.failure);
+        let mut file = WatchedReader::new((self.input.open)().map_err(FileError::Io)?, &self.failure);
         file.seek(SeekFrom::Start(start)).map_err(|error| wrong(&error))?;
         let compressed = BufReader::with_capacity(BUFFER_BYTES, file.take(size));
         let expanding: Box<dyn Read> = match method {
             CompressionMethod::Stored => Box::new(compressed),
             CompressionMethod::Deflated => Box::new(DeflateDecoder::new(compressed)),
-            other => return Err(ImportError::whole(format!("part {name} is compressed by {other}, not by deflate"))),
+            other => return Err(FileError::whole(format!("part {name} is compressed by {other}, not by deflate"))),
         };
         let (expanded, all) = (Rc::clone(&self.expanded), self.input.limits.expanded_bytes);
         Ok(Some(Box::new(CountedReader { expanding, expanded, all, own: 0, limit, failure: self.failure.clone() })))
@@ -115,7 +115,7 @@ impl Read for CountedReader {
         let beyond = if self.expanded.get() > self.all { Some(self.all) } else { None };
         if let Some(limit) = beyond.or_else(|| (self.own > self.limit).then_some(self.limit)) {
             let what = if beyond.is_some() { "the file" } else { "a part of the workbook" };
-            return Err(self.failure.keep(ImportError::whole(format!("{what} expands to more than {limit} bytes"))));
+            return Err(self.failure.keep(FileError::whole(format!("{what} expands to more than {limit} bytes"))));
         }
         Ok(read)
     }

@@ -5,9 +5,9 @@ use quick_xml::events::Event;
 use super::strings::{Strings, text_until};
 use super::styles::{self, NumberStyle};
 use super::xml::{Xml, attribute, reference};
-use crate::error::{ImportError, shortened};
-use crate::format::Limits;
-use crate::value::Value;
+use crate::error::{FileError, shortened};
+use crate::format::FileLimits;
+use crate::value::CellValue;
 
 /// Maximum number of columns in a sheet.
 const MOST_COLUMNS: usize = 16_384;
@@ -16,7 +16,7 @@ const MOST_COLUMNS: usize = 16_384;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum SheetCell {
     /// A value; NULL if the cell is empty.
-    Value(Value),
+    Value(CellValue),
     /// Content that cannot be imported, with the reason.
     Wrong(String),
 }
@@ -34,18 +34,24 @@ pub(super) struct Sheet {
     styles: Vec<NumberStyle>,
     strings: Strings,
     since_1904: bool,
-    limits: Limits,
+    limits: FileLimits,
     row: u64,
     ended: bool,
 }
 
 impl Sheet {
-    pub(super) fn new(xml: Xml, styles: Vec<NumberStyle>, strings: Strings, since_1904: bool, limits: Limits) -> Self {
+    pub(super) fn new(
+        xml: Xml,
+        styles: Vec<NumberStyle>,
+        strings: Strings,
+        since_1904: bool,
+        limits: FileLimits,
+    ) -> Self {
         Self { xml, styles, strings, since_1904, limits, row: 0, ended: false }
     }
 
     /// Replaces `cells` by those of the next row. Returns the number of the row, from 1, or `None` after the last.
-    pub(super) fn next_row(&mut self, cells: &mut Vec<(usize, SheetCell)>) -> Result<Option<u64>, ImportError> {
+    pub(super) fn next_row(&mut self, cells: &mut Vec<(usize, SheetCell)>) -> Result<Option<u64>, FileError> {
         cells.clear();
         while !self.ended {
             match self.xml.next()? {
@@ -63,7 +69,7 @@ impl Sheet {
         Ok(None)
     }
 
-    fn read_row(&mut self, cells: &mut Vec<(usize, SheetCell)>) -> Result<(), ImportError> {
+    fn read_row(&mut self, cells: &mut Vec<(usize, SheetCell)>) -> Result<(), FileError> {
         let (row, mut next, mut bytes) = (self.row, 0, 0);
         loop {
             let described = match self.xml.next()? {
@@ -80,7 +86,7 @@ impl Sheet {
                 _ => continue,
             };
             if described.at >= MOST_COLUMNS || cells.len() >= MOST_COLUMNS {
-                return Err(ImportError::at(row, format!("more than {MOST_COLUMNS} cells")));
+                return Err(FileError::at(row, format!("more than {MOST_COLUMNS} cells")));
             }
             next = described.at + 1;
             let at = described.at;
@@ -90,13 +96,13 @@ impl Sheet {
             }
             if bytes > self.limits.record_bytes() {
                 let detail = format!("the record is longer than {} bytes", self.limits.record_bytes());
-                return Err(ImportError::at(row, detail));
+                return Err(FileError::at(row, detail));
             }
             cells.push((at, cell));
         }
     }
 
-    fn read_cell(&mut self, cell: &Described) -> Result<SheetCell, ImportError> {
+    fn read_cell(&mut self, cell: &Described) -> Result<SheetCell, FileError> {
         let mut text = String::new();
         let mut in_value = false;
         loop {
@@ -136,7 +142,7 @@ impl Sheet {
                 text_until(&mut self.xml, "is", &mut text)?;
             }
             if text.len() > self.limits.record_bytes() {
-                return Err(ImportError::at(self.row, self.limits.too_long()));
+                return Err(FileError::at(self.row, self.limits.too_long()));
             }
         }
     }
@@ -144,19 +150,19 @@ impl Sheet {
     fn value(&self, cell: &Described, text: String) -> SheetCell {
         let wrong = |what: &str| SheetCell::Wrong(format!("'{}' is not {what}", shortened(&text)));
         match cell.kind.as_str() {
-            "s" if text.is_empty() => SheetCell::Value(Value::Null),
+            "s" if text.is_empty() => SheetCell::Value(CellValue::Null),
             "s" => match text.trim().parse().ok().and_then(|number| self.strings.get(number)) {
-                Some("") => SheetCell::Value(Value::Null),
-                Some(shared) => SheetCell::Value(Value::Text(shared.to_owned())),
+                Some("") => SheetCell::Value(CellValue::Null),
+                Some(shared) => SheetCell::Value(CellValue::Text(shared.to_owned())),
                 None => wrong("the number of a shared text"),
             },
-            "str" | "inlineStr" | "d" if text.is_empty() => SheetCell::Value(Value::Null),
-            "str" | "inlineStr" | "d" => SheetCell::Value(Value::Text(text)),
+            "str" | "inlineStr" | "d" if text.is_empty() => SheetCell::Value(CellValue::Null),
+            "str" | "inlineStr" | "d" => SheetCell::Value(CellValue::Text(text)),
             "e" => SheetCell::Wrong(format!("the cell holds the error {}", shortened(&text))),
-            _ if text.is_empty() => SheetCell::Value(Value::Null),
+            _ if text.is_empty() => SheetCell::Value(CellValue::Null),
             "b" => match text.trim() {
-                "1" | "true" => SheetCell::Value(Value::Integer(1)),
-                "0" | "false" => SheetCell::Value(Value::Integer(0)),
+                "1" | "true" => SheetCell::Value(CellValue::Integer(1)),
+                "0" | "false" => SheetCell::Value(CellValue::Integer(0)),
                 _ => wrong("a boolean"),
             },
             _ => match text.trim().parse::<f64>() {
@@ -164,7 +170,7 @@ impl Sheet {
                     // Whole numbers are parsed as integers, so that they lose no digits.
                     let whole = text.trim().parse::<i64>().ok().filter(|_| cell.shown == NumberStyle::Number);
                     SheetCell::Value(
-                        whole.map_or_else(|| styles::value(number, cell.shown, self.since_1904), Value::Integer),
+                        whole.map_or_else(|| styles::value(number, cell.shown, self.since_1904), CellValue::Integer),
                     )
                 }
                 _ => wrong("a number"),

@@ -4,7 +4,7 @@ use quick_xml::events::Event;
 
 use super::archive::WorkbookArchive;
 use super::xml::{Xml, reference};
-use crate::error::ImportError;
+use crate::error::FileError;
 
 /// Maximum size in bytes of all shared strings. Any cell may refer to any of them, so they are kept in memory.
 pub(super) const MOST_BYTES: usize = 256 << 20;
@@ -23,17 +23,17 @@ impl Strings {
         self.text.get(start..end)
     }
 
-    fn end(&mut self) -> Result<(), ImportError> {
+    fn end(&mut self) -> Result<(), FileError> {
         self.ends.push(self.text.len());
         if self.text.len() + self.ends.len() * size_of::<usize>() > MOST_BYTES {
             let detail = format!("the texts that its cells share take more than {MOST_BYTES} bytes");
-            return Err(ImportError::whole(detail));
+            return Err(FileError::whole(detail));
         }
         Ok(())
     }
 }
 
-pub(super) fn read(archive: &mut WorkbookArchive<'_>, part: Option<&str>) -> Result<Strings, ImportError> {
+pub(super) fn read(archive: &mut WorkbookArchive<'_>, part: Option<&str>) -> Result<Strings, FileError> {
     let mut strings = Strings::default();
     let Some(part) = part else { return Ok(strings) };
     let mut xml = archive.xml(part)?;
@@ -50,7 +50,7 @@ pub(super) fn read(archive: &mut WorkbookArchive<'_>, part: Option<&str>) -> Res
 }
 
 /// Appends the text of all `t` elements up to the end of `element`. Phonetic text is skipped.
-pub(super) fn text_until(xml: &mut Xml, element: &str, text: &mut String) -> Result<(), ImportError> {
+pub(super) fn text_until(xml: &mut Xml, element: &str, text: &mut String) -> Result<(), FileError> {
     let (mut in_text, mut spoken) = (false, false);
     loop {
         let wrong = match xml.next()? {

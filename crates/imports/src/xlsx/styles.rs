@@ -7,9 +7,9 @@ use quick_xml::events::Event;
 use super::archive::WorkbookArchive;
 use super::xml::attribute;
 use crate::calendar;
-use crate::error::ImportError;
+use crate::error::FileError;
 use crate::number;
-use crate::value::Value;
+use crate::value::CellValue;
 
 /// Days from 1899-12-30, the origin of date numbers, to 1970-01-01.
 const EPOCH: i64 = 25_569;
@@ -32,7 +32,7 @@ pub(super) enum NumberStyle {
 }
 
 /// Returns the number style of each cell style in the workbook.
-pub(super) fn read(archive: &mut WorkbookArchive<'_>, part: Option<&str>) -> Result<Vec<NumberStyle>, ImportError> {
+pub(super) fn read(archive: &mut WorkbookArchive<'_>, part: Option<&str>) -> Result<Vec<NumberStyle>, FileError> {
     let mut styles = Vec::new();
     let xml = match part {
         Some(part) => archive.small_xml(part)?,
@@ -111,13 +111,13 @@ fn of_code(code: &str) -> NumberStyle {
 }
 
 /// Converts a number to the value it is displayed as. Dates and times become ISO 8601 text.
-pub(super) fn value(number: f64, shown: NumberStyle, since_1904: bool) -> Value {
+pub(super) fn value(number: f64, shown: NumberStyle, since_1904: bool) -> CellValue {
     let serial = if since_1904 && shown != NumberStyle::Elapsed { number + FROM_1900_TO_1904 } else { number };
     let outside = !(0.0..BEYOND).contains(&serial);
     if shown == NumberStyle::Number || outside || number.is_nan() {
         return match number::exact_integer(number) {
-            Some(integer) => Value::Integer(integer),
-            None => Value::Real(number),
+            Some(integer) => CellValue::Integer(integer),
+            None => CellValue::Real(number),
         };
     }
     // This calendar contains February 29, 1900, as number 60, so all earlier dates are off by one day.
@@ -126,7 +126,7 @@ pub(super) fn value(number: f64, shown: NumberStyle, since_1904: bool) -> Value 
     let (day, of_day) = (millis.div_euclid(86_400_000), millis.rem_euclid(86_400_000));
     let nanos = i128::from(of_day) * 1_000_000;
     let moment = i128::from(day - EPOCH) * calendar::NANOS_PER_DAY + nanos;
-    Value::Text(match shown {
+    CellValue::Text(match shown {
         NumberStyle::Date if of_day == 0 => calendar::date(day - EPOCH),
         NumberStyle::Time if serial < 1.0 => calendar::time(nanos),
         NumberStyle::Elapsed => duration(number),
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn numbers_as_they_are_shown() {
         let text = |number, shown| match value(number, shown, false) {
-            Value::Text(text) => text,
+            CellValue::Text(text) => text,
             other => panic!("{other:?}"),
         };
         assert_eq!(text(46_269.0, NumberStyle::Date), "2026-09-04");
@@ -188,10 +188,10 @@ mod tests {
         assert_eq!(text(59.0, NumberStyle::Date), "1900-02-28");
         assert_eq!(text(61.0, NumberStyle::Date), "1900-03-01");
         assert_eq!(text(1.104_166_667, NumberStyle::Elapsed), "PT26H30M0S");
-        assert_eq!(value(44_807.0, NumberStyle::Date, true), Value::Text("2026-09-04".to_owned()));
-        assert_eq!(value(-1.0, NumberStyle::Date, false), Value::Integer(-1));
-        assert_eq!(value(3.0, NumberStyle::Number, false), Value::Integer(3));
-        assert_eq!(value(3.5, NumberStyle::Number, false), Value::Real(3.5));
-        assert_eq!(value(1e300, NumberStyle::Number, false), Value::Real(1e300));
+        assert_eq!(value(44_807.0, NumberStyle::Date, true), CellValue::Text("2026-09-04".to_owned()));
+        assert_eq!(value(-1.0, NumberStyle::Date, false), CellValue::Integer(-1));
+        assert_eq!(value(3.0, NumberStyle::Number, false), CellValue::Integer(3));
+        assert_eq!(value(3.5, NumberStyle::Number, false), CellValue::Real(3.5));
+        assert_eq!(value(1e300, NumberStyle::Number, false), CellValue::Real(1e300));
     }
 }

@@ -4,11 +4,11 @@ use std::io::Write as _;
 
 use rust_xlsxwriter::{ExcelDateTime, Format as Style, Formula, Workbook};
 
-use crate::format::{Format, Limits};
+use crate::format::{FileLimits, Format};
 use crate::testing::{errors, int, read, read_bytes, text, with_limits};
-use crate::value::Value;
+use crate::value::CellValue;
 
-fn from_table(file: &[u8], table: &str, limits: Limits) -> Result<crate::testing::Table, crate::ImportError> {
+fn from_table(file: &[u8], table: &str, limits: FileLimits) -> Result<crate::testing::ReadTable, crate::FileError> {
     with_limits(Format::Xlsx, file, table, limits, read)
 }
 
@@ -35,15 +35,15 @@ fn cells_have_the_value_they_show() {
     let expected = [
         text("a <b> & \"c\" é\n"),
         int(7),
-        Value::Real(7.5),
+        CellValue::Real(7.5),
         int(1),
         text("2026-09-04"),
         text("2026-09-04T12:30:00"),
         int(8),
-        Value::Null,
+        CellValue::Null,
     ];
     assert_eq!(rows[0], (2, expected.to_vec()));
-    assert_eq!((rows[1].0, &rows[1].1[0], &rows[1].1[1]), (4, &text("after an empty row"), &Value::Null));
+    assert_eq!((rows[1].0, &rows[1].1[0], &rows[1].1[1]), (4, &text("after an empty row"), &CellValue::Null));
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn the_sheet_is_that_of_the_table_or_the_first() {
     }
     let file = workbook.save_to_buffer().unwrap();
     for (table, sheet) in [("people", "People"), ("PEOPLE", "People"), ("other", "First")] {
-        let (_, rows) = from_table(&file, table, Limits::default()).unwrap();
+        let (_, rows) = from_table(&file, table, FileLimits::default()).unwrap();
         assert_eq!(rows[0].1, [text(sheet)], "{table}");
     }
 }
@@ -166,7 +166,7 @@ fn workbooks_of_other_writers_are_read() {
 fn bombs_are_refused() {
     let header = "<row><c t=\"inlineStr\"><is><t>a</t></is></c></row>";
     let row = "<row><c><v>1</v></c></row>";
-    let limits = |expanded_bytes| Limits { expanded_bytes, value_bytes: 1 << 10, ..Limits::default() };
+    let limits = |expanded_bytes| FileLimits { expanded_bytes, value_bytes: 1 << 10, ..FileLimits::default() };
     let many = workbook(&format!("{header}{}", row.repeat(100_000)), "");
     assert!(many.len() < 100_000, "{}", many.len());
     assert_eq!(from_table(&many, "t", limits(4 << 20)).unwrap().1.len(), 100_000);

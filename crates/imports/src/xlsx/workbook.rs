@@ -4,7 +4,7 @@ use quick_xml::events::Event;
 
 use super::archive::WorkbookArchive;
 use super::xml::{attribute, flag};
-use crate::error::ImportError;
+use crate::error::FileError;
 
 /// The paths of the parts that an import needs.
 #[derive(Debug)]
@@ -24,12 +24,12 @@ struct Relation {
 }
 
 /// Finds the parts of the sheet named `table`, in any letter case, or of the first sheet if there is none.
-pub(super) fn parts(archive: &mut WorkbookArchive<'_>, table: &str) -> Result<WorkbookParts, ImportError> {
+pub(super) fn parts(archive: &mut WorkbookArchive<'_>, table: &str) -> Result<WorkbookParts, FileError> {
     let workbook =
         find(&relations(archive, "", "_rels/.rels")?, "/officeDocument").unwrap_or("xl/workbook.xml".to_owned());
     let (folder, file) = workbook.rsplit_once('/').unwrap_or(("", &workbook));
     let relations = relations(archive, folder, &join(folder, &format!("_rels/{file}.rels")))?;
-    let missing = || ImportError::whole(format!("not a workbook: it has no part {workbook}"));
+    let missing = || FileError::whole(format!("not a workbook: it has no part {workbook}"));
     let mut xml = archive.small_xml(&workbook)?.ok_or_else(missing)?;
     let mut since_1904 = false;
     let mut first = None;
@@ -57,7 +57,7 @@ pub(super) fn parts(archive: &mut WorkbookArchive<'_>, table: &str) -> Result<Wo
             _ => {}
         }
     }
-    let sheet = named.or(first).ok_or_else(|| ImportError::whole("the workbook has no sheet"))?;
+    let sheet = named.or(first).ok_or_else(|| FileError::whole("the workbook has no sheet"))?;
     let (styles, strings) = (find(&relations, "/styles"), find(&relations, "/sharedStrings"));
     Ok(WorkbookParts { sheet, styles, strings, since_1904 })
 }
@@ -67,7 +67,7 @@ fn find(relations: &[Relation], kind: &str) -> Option<String> {
 }
 
 /// Returns the relationships in `list`, except for external ones. Their paths are relative to `folder`.
-fn relations(archive: &mut WorkbookArchive<'_>, folder: &str, list: &str) -> Result<Vec<Relation>, ImportError> {
+fn relations(archive: &mut WorkbookArchive<'_>, folder: &str, list: &str) -> Result<Vec<Relation>, FileError> {
     let mut relations = Vec::new();
     let Some(mut xml) = archive.small_xml(list)? else { return Ok(relations) };
     loop {

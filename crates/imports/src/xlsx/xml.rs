@@ -5,9 +5,9 @@ use std::io::{self, BufRead, BufReader, Read};
 use quick_xml::events::{BytesRef, BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 
-use crate::error::ImportError;
+use crate::error::FileError;
 use crate::failure::FirstFailure;
-use crate::format::Limits;
+use crate::format::FileLimits;
 
 const BUFFER_BYTES: usize = 64 * 1024;
 
@@ -20,7 +20,7 @@ pub(super) struct Xml {
 }
 
 impl Xml {
-    pub(super) fn new(part: Box<dyn Read>, limits: Limits, failure: FirstFailure) -> Self {
+    pub(super) fn new(part: Box<dyn Read>, limits: FileLimits, failure: FirstFailure) -> Self {
         let room = limits.record_bytes();
         let bounded =
             Bounded { part: BufReader::with_capacity(BUFFER_BYTES, part), room, limit: room, failure: failure.clone() };
@@ -30,7 +30,7 @@ impl Xml {
     }
 
     /// Returns the next event. After the last event, it returns the end of the part repeatedly.
-    pub(super) fn next(&mut self) -> Result<Event<'_>, ImportError> {
+    pub(super) fn next(&mut self) -> Result<Event<'_>, FileError> {
         self.buffer.clear();
         self.reader.get_mut().room = self.room;
         let failure = &self.failure;
@@ -40,7 +40,7 @@ impl Xml {
     }
 
     /// Returns the error for invalid content, unless an earlier error was kept.
-    pub(super) fn wrong(&self, detail: impl std::fmt::Display) -> ImportError {
+    pub(super) fn wrong(&self, detail: impl std::fmt::Display) -> FileError {
         self.failure.or_file(detail)
     }
 }
@@ -65,7 +65,7 @@ impl BufRead for Bounded {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.room == 0 {
             let detail = format!("a value or tag is longer than {} bytes", self.limit);
-            return Err(self.failure.keep(ImportError::whole(detail)));
+            return Err(self.failure.keep(FileError::whole(detail)));
         }
         let bytes = self.part.fill_buf()?;
         Ok(&bytes[..bytes.len().min(self.room)])

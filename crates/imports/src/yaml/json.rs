@@ -7,11 +7,11 @@ use saphyr_parser::Event;
 
 use super::events::{Events, PlacedEvent};
 use super::scalar::{self, Scalar};
-use crate::error::ImportError;
-use crate::format::Limits;
+use crate::error::FileError;
+use crate::format::FileLimits;
 use crate::json::{too_deep, twice};
 use crate::number;
-use crate::value::Value;
+use crate::value::CellValue;
 
 /// A list or mapping that has not been closed.
 struct OpenCollection {
@@ -27,8 +27,8 @@ struct OpenCollection {
 pub(super) fn text<R: Read + 'static>(
     events: &mut Events<R>,
     first: PlacedEvent,
-    limits: Limits,
-) -> Result<Result<Value, String>, ImportError> {
+    limits: FileLimits,
+) -> Result<Result<CellValue, String>, FileError> {
     let mut text = String::new();
     let mut open: Vec<OpenCollection> = Vec::new();
     let mut fault = None;
@@ -37,8 +37,8 @@ pub(super) fn text<R: Read + 'static>(
         match &next.event {
             Event::SequenceStart(..) | Event::MappingStart(..) => {
                 separate(&mut text, &mut open, next.line, false)?;
-                if open.len() == Limits::NESTING {
-                    return Err(ImportError::at(next.line, too_deep()));
+                if open.len() == FileLimits::NESTING {
+                    return Err(FileError::at(next.line, too_deep()));
                 }
                 let mapping = matches!(next.event, Event::MappingStart(..));
                 text.push(if mapping { '{' } else { '[' });
@@ -62,7 +62,7 @@ pub(super) fn text<R: Read + 'static>(
                     Ok(resolved) => write(&resolved, &mut text),
                 }
             }
-            _ => return Err(ImportError::at(next.line, "the file ends within a value")),
+            _ => return Err(FileError::at(next.line, "the file ends within a value")),
         }
         if text.len() > limits.value_bytes {
             // The value is invalid, so nothing more of it is kept.
@@ -71,18 +71,18 @@ pub(super) fn text<R: Read + 'static>(
             open.iter_mut().for_each(|open| open.keys.clear());
         }
         if open.is_empty() {
-            return Ok(fault.map_or(Ok(Value::Text(text)), Err));
+            return Ok(fault.map_or(Ok(CellValue::Text(text)), Err));
         }
         next = events.next()?;
     }
 }
 
 /// Writes the separator before the next key or value. Returns `true` if a key is next.
-fn separate(text: &mut String, open: &mut [OpenCollection], line: u64, scalar: bool) -> Result<bool, ImportError> {
+fn separate(text: &mut String, open: &mut [OpenCollection], line: u64, scalar: bool) -> Result<bool, FileError> {
     let Some(open) = open.last_mut() else { return Ok(false) };
     let key = open.mapping && open.written % 2 == 0;
     if key && !scalar {
-        return Err(ImportError::at(line, "a key is not a scalar"));
+        return Err(FileError::at(line, "a key is not a scalar"));
     }
     match open.written {
         0 => {}

@@ -3,8 +3,8 @@
 use saphyr_parser::{ScalarStyle, Tag};
 
 use crate::error::shortened;
-use crate::format::Limits;
-use crate::value::Value;
+use crate::format::FileLimits;
+use crate::value::CellValue;
 
 /// The resolved type of a scalar, before its conversion to a value.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,16 +26,21 @@ pub(super) fn core_tag(tag: &Tag) -> Option<&'static str> {
 }
 
 /// Converts a scalar to the value of a column.
-pub(super) fn value(text: &str, style: ScalarStyle, tag: Option<&Tag>, limits: Limits) -> Result<Value, String> {
+pub(super) fn value(
+    text: &str,
+    style: ScalarStyle,
+    tag: Option<&Tag>,
+    limits: FileLimits,
+) -> Result<CellValue, String> {
     if text.len() > limits.value_bytes {
         return Err(limits.too_long());
     }
     Ok(match resolve(text, style, tag)? {
-        Scalar::Null | Scalar::NotANumber => Value::Null,
-        Scalar::Bool(truth) => Value::Integer(i64::from(truth)),
-        Scalar::Integer(integer) => Value::Integer(integer),
-        Scalar::Real(real) => Value::Real(real),
-        Scalar::Text(text) => Value::Text(text.to_owned()),
+        Scalar::Null | Scalar::NotANumber => CellValue::Null,
+        Scalar::Bool(truth) => CellValue::Integer(i64::from(truth)),
+        Scalar::Integer(integer) => CellValue::Integer(integer),
+        Scalar::Real(real) => CellValue::Real(real),
+        Scalar::Text(text) => CellValue::Text(text.to_owned()),
     })
 }
 

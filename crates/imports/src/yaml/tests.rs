@@ -1,10 +1,10 @@
 //! The rules of the contract (v2 §5.7), case by case.
 
-use crate::format::{Format, Limits};
+use crate::format::{FileLimits, Format};
 use crate::testing::{errors, int, read, read_bytes, text, with_limits};
-use crate::value::Value;
+use crate::value::CellValue;
 
-fn yaml(file: impl AsRef<[u8]>) -> crate::testing::Table {
+fn yaml(file: impl AsRef<[u8]>) -> crate::testing::ReadTable {
     read_bytes(Format::Yaml, file).unwrap()
 }
 
@@ -23,7 +23,7 @@ fn shapes() {
     ] {
         let (columns, rows) = yaml(file);
         assert_eq!(columns, expected, "{file}");
-        let values = [vec![int(1), text("a")], vec![Value::Null, text("b")]];
+        let values = [vec![int(1), text("a")], vec![CellValue::Null, text("b")]];
         assert_eq!(rows, lines.into_iter().zip(values).collect::<Vec<_>>(), "{file}");
     }
 }
@@ -37,9 +37,9 @@ fn values_by_their_kind() {
     assert_eq!(types, ["INTEGER", "REAL", "INTEGER", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT", "TEXT"]);
     let expected = [
         int(16),
-        Value::Real(1.5),
+        CellValue::Real(1.5),
         int(1),
-        Value::Null,
+        CellValue::Null,
         text("yes"),
         text("12"),
         text("a\nb\n"),
@@ -86,7 +86,7 @@ fn other_shapes_are_refused() {
 
 #[test]
 fn limits_hold_at_their_number_and_not_past_it() {
-    let limits = Limits { columns: 2, value_bytes: 64, ..Limits::default() };
+    let limits = FileLimits { columns: 2, value_bytes: 64, ..FileLimits::default() };
     let told = |file: String| match with_limits(Format::Yaml, file, "t", limits, read) {
         Ok(_) => Vec::new(),
         failed => errors(failed),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use branchyard_domain::values::RefName;
-use branchyard_imports::{Format, Input, Limits, RowErrors, rows, scan};
+use branchyard_imports::{FileLimits, Format, Input, RowErrors, rows, scan};
 use branchyard_sqlite_lexer::{first_word, redact, terminated_statement_length, tokenize};
 use branchyard_testkit::{Actor, Server, Stopwatch, TestAnswer};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
@@ -405,7 +405,7 @@ fn completion(yard: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
 fn parse(format: Format, bytes: &[u8]) -> Result<String, String> {
     let bytes = bytes.to_vec();
     let open = move || Ok(Box::new(std::io::Cursor::new(bytes.clone())) as Box<_>);
-    let limits = Limits { value_bytes: 64 << 10, ..Limits::default() };
+    let limits = FileLimits { value_bytes: 64 << 10, ..FileLimits::default() };
     let input = Input { format, table: "t", limits, open: &open };
     let found = match scan(&input) {
         Ok(found) => found,
