@@ -19,8 +19,8 @@ async fn readyz(state: web::Data<AppState>) -> HttpResponse {
     if state.draining.load(Ordering::Relaxed) {
         return text(HttpResponse::ServiceUnavailable(), "draining\n");
     }
-    let hub = state.hub.clone();
-    let asked = web::block(move || hub.ready()).await;
+    let services = state.services.clone();
+    let asked = web::block(move || services.ready()).await;
     match asked {
         Ok(Ok(())) => text(HttpResponse::Ok(), "ready\n"),
         Ok(Err(error)) => {

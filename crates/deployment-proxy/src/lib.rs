@@ -189,7 +189,7 @@ async fn pass(
         None => answer(&request, payload, &state, &guesses, &client).await,
     };
     if !response.headers().contains_key(REQUEST_ID) {
-        let id = RequestId::of(request.headers(), &state.hub);
+        let id = RequestId::of(request.headers(), &state.services);
         if let Ok(id) = HeaderValue::from_str(id.as_str()) {
             response.headers_mut().insert(HeaderName::from_static(REQUEST_ID), id);
         }
@@ -208,7 +208,7 @@ async fn answer(
     if !request.headers().contains_key(header::AUTHORIZATION) {
         return unauthenticated(false);
     }
-    let (from, now) = (state.client_address(request), state.hub.now());
+    let (from, now) = (state.client_address(request), state.services.now());
     let hash = token(request).map(|token| token.hash());
     // Checked before any look-up, so that guessing costs the server nothing once an address has used up its quota.
     if guesses.wait(from, hash.as_ref().map(HashedToken::as_bytes), now).is_some() {
@@ -219,7 +219,7 @@ async fn answer(
         guesses.reject(from, now);
         return unauthenticated(true);
     };
-    let (services, known) = (state.hub.clone(), *hash.as_bytes());
+    let (services, known) = (state.services.clone(), *hash.as_bytes());
     let admitted = web::block(move || admit(&services, &hash, &owner, &name)).await;
     if matches!(admitted, Ok(Ok(_))) {
         guesses.accept(known);

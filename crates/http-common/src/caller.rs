@@ -52,7 +52,7 @@ pub(crate) async fn caller_of(
     id: &RequestId,
     forms: &Credentials,
 ) -> Result<Caller, HandlerError> {
-    let (address, now) = (address_of(state, request), state.hub.now());
+    let (address, now) = (address_of(state, request), state.services.now());
     let sent = token_of(request, forms);
     let token = match sent {
         Ok(None) => {
@@ -76,11 +76,12 @@ pub(crate) async fn caller_of(
     // A fault of the server counts against no quota.
     request.extensions_mut().insert(QuotaCharge::Free);
     let accepted = *hash.as_bytes();
-    let found = match state.hub.tokens().known(&hash) {
+    let found = match state.services.tokens().known(&hash) {
         Some(known) => Some(known),
         None => {
-            let hub = state.hub.clone();
-            let looked_up = state.reads.run(CallerKey::of_address(address), move || hub.tokens().check(&hash)).await?;
+            let services = state.services.clone();
+            let looked_up =
+                state.reads.run(CallerKey::of_address(address), move || services.tokens().check(&hash)).await?;
             looked_up.map_err(|fault| explain(fault.into(), id))?
         }
     };
@@ -96,7 +97,7 @@ pub(crate) async fn caller_of(
 
 /// Counts a request whose caller was authenticated by other means, for example by a session.
 pub(crate) fn count(state: &AppState, request: &HttpRequest, caller: &Caller) -> Result<(), HandlerError> {
-    let now = state.hub.now();
+    let now = state.services.now();
     let shown = match caller {
         Caller::User(user) => state.rates.count_user(user.id, now),
         Caller::Anonymous => state.rates.count_address(address_of(state, request), now),

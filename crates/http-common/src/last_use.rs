@@ -47,15 +47,15 @@ impl LastUses {
 
 /// Records a use if one is due, without delaying the request.
 pub(crate) fn note(state: &AppState, token: &Token, address: String, user_agent: String) {
-    let now = state.hub.now();
+    let now = state.services.now();
     if !state.last_uses.due(token, now) {
         return;
     }
     let (state, id, user) = (state.clone(), token.id, CallerKey::User(token.user_id));
     let last_use = LastUse { at: now, address, user_agent };
     actix_web::rt::spawn(async move {
-        let hub = state.hub.clone();
-        match state.writes.run(user, move || hub.tokens().touch(id, &last_use)).await {
+        let services = state.services.clone();
+        match state.writes.run(user, move || services.tokens().touch(id, &last_use)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, "the last use of a token was not noted")

@@ -42,7 +42,7 @@ pub async fn layer(
     if request.extensions().get::<RequestId>().is_some() {
         return Ok(next.call(request).await?.map_into_boxed_body());
     }
-    let id = RequestId::sent(request.headers()).unwrap_or_else(|| RequestId::fresh(&state.hub));
+    let id = RequestId::sent(request.headers()).unwrap_or_else(|| RequestId::fresh(&state.services));
     request.extensions_mut().insert(id.clone());
     let about = About::of(&request, &state, id);
     // Routing needs exclusive access to the request, so no clone is kept here. Handlers and extractors turn their errors into
@@ -106,7 +106,7 @@ impl About {
     /// address.
     fn quota(&self, state: &AppState, request: &HttpRequest) -> Option<QuotaHeaders> {
         let counted = request.extensions().get::<QuotaCharge>().copied();
-        let (address, now) = (address_of(state, request), state.hub.now());
+        let (address, now) = (address_of(state, request), state.services.now());
         match counted {
             Some(QuotaCharge::As(shown)) => shown,
             Some(QuotaCharge::Free) => state.rates.look_address(address, now),
@@ -144,7 +144,7 @@ impl About {
 /// Returns 429 as a problem document for a request that reaches neither [`layer`] nor a handler.
 pub fn rate_limited(state: &AppState, request: &HttpRequest, detail: &str) -> HttpResponse {
     let problem = &Problem::new(ErrorCode::RateLimited, detail).retry_after(1);
-    let id = RequestId::sent(request.headers()).unwrap_or_else(|| RequestId::fresh(&state.hub));
+    let id = RequestId::sent(request.headers()).unwrap_or_else(|| RequestId::fresh(&state.services));
     let mut response = render(state, problem, request.path(), &id);
     if let Ok(id) = HeaderValue::from_str(id.as_str()) {
         response.headers_mut().insert(HeaderName::from_static("x-request-id"), id);

@@ -138,6 +138,6 @@ pub fn open_token<K: DeserializeOwned>(keys: &ServerKeys, bound: &str, token: &s
 /// Returns a token for a key. Only this server can create it, and it opens only for this list.
 pub fn token(state: &AppState, bound: &str, key: &impl Serialize) -> String {
     let mut nonce = [0; 24];
-    state.hub.random(&mut nonce);
+    state.services.random(&mut nonce);
     state.keys.seal(nonce, &format!("{FORMAT}|{bound}"), to_json(key).as_bytes())
 }

@@ -35,7 +35,7 @@ impl Shared {
         // A part has one URL. Other spellings of its number are refused.
         let number: u32 = number.parse().ok().filter(|n: &u32| n.to_string() == number).ok_or_else(refused)?;
         let genuine = self.keys.part_signed(&signed_text(upload, number, expires), &signature);
-        if !genuine || self.hub.now().as_seconds() >= expires {
+        if !genuine || self.services.now().as_seconds() >= expires {
             return Err(refused().into());
         }
         Ok((upload, number))

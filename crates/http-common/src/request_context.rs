@@ -107,7 +107,7 @@ impl RequestContext {
     /// 429 if the quota is used up.
     pub fn on_behalf_of(caller: Caller, state: AppState, request: &HttpRequest) -> Result<Self, HandlerError> {
         caller::count(&state, request, &caller)?;
-        let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(|| RequestId::fresh(&state.hub));
+        let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(|| RequestId::fresh(&state.services));
         Ok(Self::new(state, caller, request, id))
     }
 
@@ -117,7 +117,7 @@ impl RequestContext {
     /// As for extraction, except the errors about the body.
     pub async fn without_body(request: &HttpRequest) -> Result<Self, HandlerError> {
         let state = state_of(request)?;
-        let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(|| RequestId::fresh(&state.hub));
+        let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(|| RequestId::fresh(&state.services));
         let caller = caller_of(&state, request, &id, &RequestPolicy::of(request).credentials).await?;
         Ok(Self::new(state, caller, request, id))
     }
@@ -253,7 +253,7 @@ impl RequestContext {
 
     /// Counts an attempt to sign in. Returns the seconds to wait if the attempt exceeds a limit.
     pub fn count_sign_in(&self, account: &str) -> Option<i64> {
-        self.state.sign_ins.count(account, address_of(&self.state, &self.request), self.state.hub.now())
+        self.state.sign_ins.count(account, address_of(&self.state, &self.request), self.state.services.now())
     }
 
     /// Returns the first 256 characters of `User-Agent`; empty if the header is absent.
@@ -410,7 +410,7 @@ impl RequestContext {
     /// 400 or 422 for an address that is not allowed; 429 or 503 if too many lookups are running.
     pub async fn hook_address(&self, access: &DatabaseAccess<Admin>, url: &str) -> Result<HookAddress, HandlerError> {
         let (give, take) = oneshot::channel();
-        self.state.hub.hooks().check_address(access, url, move |checked| drop(give.send(checked)));
+        self.state.services.hooks().check_address(access, url, move |checked| drop(give.send(checked)));
         let checked = take.await.unwrap_or(Err(HookError::Address(AddressError::Busy)));
         checked.map_err(|error| explain(error.into(), &self.id))
     }
@@ -428,7 +428,7 @@ impl RequestContext {
         T: Send + 'static,
         E: Into<ApiError>,
     {
-        run_on(self.state.hub.clone(), (pool, self.caller_key()), &self.id, work).await
+        run_on(self.state.services.clone(), (pool, self.caller_key()), &self.id, work).await
     }
 
     /// Starts a use case on a pool without waiting for it. The work goes on if the handle is dropped.
@@ -441,8 +441,9 @@ impl RequestContext {
         T: Send + 'static,
         E: Into<ApiError>,
     {
-        let (hub, pool, caller, id) = (self.state.hub.clone(), pool.clone(), self.caller_key(), self.id.clone());
-        actix_web::rt::spawn(async move { run_on(hub, (&pool, caller), &id, work).await })
+        let (services, pool, caller, id) =
+            (self.state.services.clone(), pool.clone(), self.caller_key(), self.id.clone());
+        actix_web::rt::spawn(async move { run_on(services, (&pool, caller), &id, work).await })
     }
 
     /// Claims the request's idempotency key for this user.

@@ -32,7 +32,7 @@ pub struct AppState(Arc<Shared>);
 /// The fields of [`AppState`].
 pub struct Shared {
     /// The domain services.
-    pub hub: Services,
+    pub services: Services,
     /// Pool for lookups.
     pub reads: Pool,
     /// Pool for changes.
@@ -64,7 +64,7 @@ pub struct Shared {
 
 impl AppState {
     /// Creates the state. Create one and clone it for each worker.
-    pub fn new(hub: Services, config: HttpConfig, keys: ServerKeys) -> Self {
+    pub fn new(services: Services, config: HttpConfig, keys: ServerKeys) -> Self {
         let pools = &config.pools;
         let pool = |size| Pool::new(size, pools.queue, pools.wait);
         let sql = &config.sql;
@@ -76,7 +76,7 @@ impl AppState {
                 .computing(sql.max_computing_reads),
             results: Results::new(sql.result_cache_bytes),
             sql_slots: ConcurrencyLimiter::new(sql.max_concurrent_reads_per_caller),
-            hub,
+            services,
             keys,
             draining: AtomicBool::new(false),
             bodies: BodyBudget::new(config.max_bytes_in_flight, config.max_json_body_bytes.max(MAX_FORM_BYTES)),

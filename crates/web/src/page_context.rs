@@ -66,8 +66,9 @@ impl PageContext {
         let sent = CookieKind::Session.secret(&state, request);
         let known = match &sent {
             Some(secret) => {
-                let (hub, hash) = (state.hub.clone(), secret.hash());
-                let found = state.reads.run(state.address_key(request), move || hub.sessions().check(&hash)).await?;
+                let (services, hash) = (state.services.clone(), secret.hash());
+                let found =
+                    state.reads.run(state.address_key(request), move || services.sessions().check(&hash)).await?;
                 found.map_err(|fault| PageError::refused(fault.into(), request))?
             }
             None => None,
@@ -81,7 +82,7 @@ impl PageContext {
             None => CookieKind::Visitor.secret(&state, request),
         };
         let is_new_visitor = visitor.is_none();
-        let secret = visitor.unwrap_or_else(|| PlainSecret::mint_from(&mut |buffer| state.hub.random(buffer)));
+        let secret = visitor.unwrap_or_else(|| PlainSecret::mint_from(&mut |buffer| state.services.random(buffer)));
         let visit = Self {
             call: RequestContext::on_behalf_of(caller, state, request)?,
             session,
@@ -97,17 +98,17 @@ impl PageContext {
 
     /// Records the use of the session in the background, at most once per interval.
     fn note_use(&self) {
-        let (Some(session), now) = (&self.session, self.state.hub.now()) else { return };
+        let (Some(session), now) = (&self.session, self.state.services.now()) else { return };
         let every = branchyard_domain::usecases::Sessions::NOTED_EVERY_SECONDS;
         if session.last_use.at.plus_seconds(every) > now {
             return;
         }
         let (state, session, client) = (self.state.clone(), session.clone(), self.client());
         actix_web::rt::spawn(async move {
-            let hub = state.hub.clone();
+            let services = state.services.clone();
             match state
                 .writes
-                .run(CallerKey::User(session.user_id), move || hub.sessions().touch(&session, client))
+                .run(CallerKey::User(session.user_id), move || services.sessions().touch(&session, client))
                 .await
             {
                 Ok(Ok(())) => {}

@@ -123,19 +123,19 @@ impl Sampled {
     }
 
     fn take_backlogs(&self, state: &AppState) -> Result<(), PortError> {
-        let operations = state.hub.operations().backlog()?;
+        let operations = state.services.operations().backlog()?;
         self.operations.get_or_create(&[("state", "queued".to_owned())]).set(whole(operations.queued));
         self.operations.get_or_create(&[("state", "running".to_owned())]).set(whole(operations.running));
-        let now = state.hub.now();
+        let now = state.services.now();
         let since = |oldest: Option<Timestamp>| {
             let micros = oldest.map_or(0, |at| now.as_micros().saturating_sub(at.as_micros()));
             whole(u64::try_from(micros).unwrap_or(0)) / 1e6
         };
-        let (fetches, trials) = state.hub.pulls().backlog()?;
+        let (fetches, trials) = state.services.pulls().backlog()?;
         self.pull_fetches_due.set(whole(fetches.due));
         self.oldest_fetch_due.set(since(fetches.oldest_due_at));
         self.trial_merges.set(float(trials));
-        let hooks = state.hub.dispatch().backlog()?;
+        let hooks = state.services.dispatch().backlog()?;
         self.outbox_rows.set(whole(hooks.events));
         self.deliveries_due.set(whole(hooks.due));
         self.oldest_due.set(since(hooks.oldest_due_at));

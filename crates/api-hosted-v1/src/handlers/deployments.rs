@@ -305,7 +305,7 @@ pub(crate) async fn expose_service(call: RequestContext) -> HandlerResult {
 /// Handles `GET …/cost`.
 pub(crate) async fn get_cost(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Observe>().await?;
-    let now = call.state.hub.now();
+    let now = call.state.services.now();
     let month = month_of(now).map_or(now, start_of);
     let (from, to) = call.query(|query| {
         let from = time(query, "start_time").unwrap_or(month);

@@ -37,7 +37,7 @@ pub(crate) async fn list_metrics(call: RequestContext) -> HandlerResult {
 pub(crate) async fn get_metric(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Observe>().await?;
     let metric = call.segment("metric");
-    let now = call.state.hub.now();
+    let now = call.state.services.now();
     let (instance, from, to) = call.query(|query| {
         let instance = query.optional("instance_id").map(str::to_owned);
         let to = time(query, "end_time").unwrap_or(now);

@@ -48,7 +48,7 @@ pub(crate) async fn get_usage(call: RequestContext) -> HandlerResult {
         });
         Some(month)
     })?;
-    let now = call.state.hub.now();
+    let now = call.state.services.now();
     let first = asked.or_else(|| month_of(now)).unwrap_or_default();
     let next = first.checked_add_months(Months::new(1)).unwrap_or(first);
     let (from, to) = (start_of(first), start_of(next));

@@ -168,9 +168,9 @@ pub(crate) async fn put_part(
     let (upload, number) = state.part_of(segment("upload_id"), segment("part_number"), request.query_string())?;
     let expected = content_md5(&request)?;
     let (body, mut reader) = upload_channel(payload);
-    let hub = state.hub.clone();
+    let services = state.services.clone();
     let stored = state.uploads.run(state.address_key(&request), move || {
-        hub.imports().put_part(upload, number, expected, &mut reader).map_err(ApiError::from)
+        services.imports().put_part(upload, number, expected, &mut reader).map_err(ApiError::from)
     });
     let patience = &state.config.patience;
     let (stored, pumped) = join(stored, body.pump(patience)).await;

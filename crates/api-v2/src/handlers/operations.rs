@@ -165,7 +165,7 @@ pub(crate) async fn get_operation(call: RequestContext) -> HandlerResult {
     loop {
         let (tell, told) = oneshot::channel();
         let watch = until.map(|_| {
-            call.state.hub.operations().watch(named.id, move |ended| {
+            call.state.services.operations().watch(named.id, move |ended| {
                 // Sending fails if the waiting request was dropped.
                 let _ = tell.send(ended.clone());
             })

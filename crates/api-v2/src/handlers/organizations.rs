@@ -121,7 +121,7 @@ fn new_organization(fields: &Fields<'_>) -> Option<NewOrganization> {
 /// Handles `GET /organizations/{organization}`.
 pub(crate) async fn get_organization(call: RequestContext) -> HandlerResult {
     let access = call.organization::<Visit>().await?;
-    Ok(ApiResponse::resource(200, &shown(&call.state.hub.organizations().get(&access))))
+    Ok(ApiResponse::resource(200, &shown(&call.state.services.organizations().get(&access))))
 }
 
 /// Handles `PATCH /organizations/{organization}`.

@@ -164,7 +164,7 @@ async fn read(call: &RequestContext, asked: Result<ReadRequest, HandlerError>) -
         is_read: call.is_read(),
         slot: None,
     };
-    let known = reading.known_grant(&call.state.hub);
+    let known = reading.known_grant(&call.state.services);
     if let Some(answer) = known.as_ref().and_then(|granted| reading.kept(granted)) {
         return Ok(Either::Left(answer));
     }

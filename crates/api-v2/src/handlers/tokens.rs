@@ -56,7 +56,7 @@ pub(crate) async fn list_user_tokens(call: RequestContext) -> HandlerResult {
     let bound = bound(&["tokens", &user.id.to_string()]);
     let after: Option<String> = call.page_key(&page_request, &bound)?;
     let after = after.and_then(|id| TokenId::parse(&id).ok());
-    let (now, fetch) = (call.state.hub.now(), page_request.fetch());
+    let (now, fetch) = (call.state.services.now(), page_request.fetch());
     let found = call.read(move |hub| hub.tokens().list(&user, after, fetch)).await?;
     let shown = |token: &Token| convert::token(token, now);
     page(&call.state, &page_request, &bound, found, shown, |token| token.id.to_string())
@@ -109,7 +109,7 @@ fn new_token(fields: &Fields<'_>) -> Option<(TokenName, TokenExpiry)> {
 /// Handles `DELETE /user/tokens/{token_id}`.
 pub(crate) async fn delete_user_token(call: RequestContext) -> HandlerResult {
     let user = call.signed_in()?;
-    let (id, now): (_, Timestamp) = (call.segment("token_id"), call.state.hub.now());
+    let (id, now): (_, Timestamp) = (call.segment("token_id"), call.state.services.now());
     let token = call
         .write(move |hub| {
             let id = TokenId::parse(&id).map_err(|_| TokenError::NoSuchToken)?;

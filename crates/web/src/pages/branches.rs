@@ -55,7 +55,7 @@ async fn rows(
     let after = visit.parameter("after");
     let mut found = visit.read(move |hub| hub.branches().list(&access, after.as_deref(), PAGE + 1)).await?;
     let next = paths::next_page(&mut found, PAGE, &format!("{}/branches", frame.path), |last| last.name.to_string());
-    let now = visit.state.hub.now();
+    let now = visit.state.services.now();
     let row = |branch: &Branch| {
         let name = branch.name.as_str();
         let is_default = name == frame.default_branch;

@@ -75,7 +75,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     };
     let title = format::first_line(&commit.message);
     let text = commit.message.split_once('\n').map(|(_, text)| text.trim().to_owned()).unwrap_or_default();
-    let when = format::when(commit.author.at, visit.state.hub.now());
+    let when = format::when(commit.author.at, visit.state.services.now());
     let Commit { hash, author, .. } = commit;
     let (hash, author, email) = (hash.to_string(), author.name, author.email);
     visit.page(|shell| CommitPage { shell, frame, hash, title, text, author, email, when, parents, changes })

@@ -71,7 +71,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
         names.entry(&tag.commit).or_default().1.push(link(tag.name.as_str()));
     }
     let drawn = graph::draw(shown.iter().map(|entry| (&entry.commit.hash, &entry.commit.parents[..])), is_whole_line);
-    let now = visit.state.hub.now();
+    let now = visit.state.services.now();
     let commits = shown.iter().zip(drawn).map(|(entry, graph)| {
         let (branches, tags) = names.remove(&entry.commit.hash).unwrap_or_default();
         Drawn { line: CommitLine::new(entry, &frame, now), graph, branches, tags }

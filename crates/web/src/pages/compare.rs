@@ -89,7 +89,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
             Ok((found, commits, is_cut))
         })
         .await?;
-    let now = visit.state.hub.now();
+    let now = visit.state.services.now();
     let path = address(&frame, &from, if since_parting { "..." } else { ".." }, &to);
     let compared = Compared {
         has_more_commits: is_cut || commits.len() > COMMITS,

@@ -119,7 +119,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
             Ok((schemas, log, sizes, readme))
         })
         .await?;
-    let now = visit.state.hub.now();
+    let now = visit.state.services.now();
     let head = log.into_iter().next().map(|entry| LastCommitView {
         href: frame.commit(&entry.commit.hash),
         short: format::short(&entry.commit.hash),

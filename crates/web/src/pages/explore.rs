@@ -119,6 +119,6 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
         .iter()
         .map(|(other, label, _)| OrderLink { label, href: here(other, ""), is_shown: *other == word })
         .collect();
-    let databases = items(&found, visit.state.hub.now());
+    let databases = items(&found, visit.state.services.now());
     visit.page(|shell| ExplorePage { shell: shell.searching(search.clone()), orders, databases, next })
 }

@@ -54,7 +54,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
                 })
                 .await?;
             let organizations = organizations.map_err(|error| PageError::refused(error.into(), visit.request()))?;
-            let now = visit.state.hub.now();
+            let now = visit.state.services.now();
             let databases = items(&found, now);
             let news = news.into_iter().map(|one| activity_feed::tell(one, now)).collect();
             let organizations = organizations
@@ -73,7 +73,7 @@ async fn welcome(visit: &PageContext) -> PageResult {
     let caller = visit.caller.clone();
     let found =
         visit.read(move |hub| hub.databases().list(&caller, &DatabaseFilter::default(), None, FOR_STRANGERS)).await?;
-    let databases = items(&found, visit.state.hub.now());
+    let databases = items(&found, visit.state.services.now());
     let origin = visit.state.config.public_url.clone();
     visit.page(|shell| WelcomePage { shell, databases, origin })
 }

@@ -55,7 +55,7 @@ async fn listed(
     let mut found = visit.read(move |hub| hub.operations().list(&access, filter, before, PAGE + 1)).await?;
     let here = visit.request().path();
     let next = paths::next_page(&mut found, PAGE, here, |last| last.id.to_string());
-    let now = visit.state.hub.now();
+    let now = visit.state.services.now();
     let is_live = found.iter().any(|operation| !operation.settled());
     let operations = found.iter().map(|operation| OperationView::of(operation, &frame, now, true)).collect();
     let is_imports = tab == DatabaseTab::Imports;
@@ -102,8 +102,8 @@ async fn load_page(visit: &PageContext, form: Filled) -> Result<OperationPage, P
     let (_, frame, operation) = named(visit).await?;
     let (caller, seen) = (visit.caller.clone(), operation.clone());
     let sees_result = visit.read(move |hub| hub.operations().sees_result(&caller, &seen)).await?;
-    let view = OperationView::of(&operation, &frame, visit.state.hub.now(), sees_result);
-    let so_far = visit.state.hub.operations().rows_so_far(&operation);
+    let view = OperationView::of(&operation, &frame, visit.state.services.now(), sees_result);
+    let so_far = visit.state.services.operations().rows_so_far(&operation);
     let so_far = so_far.filter(|_| !view.is_settled).map(|rows| format::counted(rows, "row", "rows"));
     let is_mine = visit.caller.user().is_some_and(|user| user.id == operation.created_by);
     let may_cancel = operation.cancelable() && (is_mine || frame.may_write);

@@ -99,7 +99,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let last = found.last().filter(|_| more).map(|view| view.database.locator.to_string());
     let tab = if starred_by.is_some() { STARRED } else { "" };
     let next = last.map(|last| paths::with_query(&format!("/{}", about.name), &[("tab", tab), ("after", &last)]));
-    let now = visit.state.hub.now();
+    let now = visit.state.services.now();
     let is_viewer = visit.caller.user().is_some_and(|user| user.name == about.name);
     let has_deployments = super::deployments::list::is_visible(&visit, &about.name).await?;
     let (databases, joined) = (items(&found, now), format::when(about.created_at, now));

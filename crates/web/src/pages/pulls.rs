@@ -70,7 +70,7 @@ impl PullHeader {
             path: format!("{}/pulls/{}", frame.path, pull.number),
             state: state_of(&pull.state),
             author: pull.creator.to_string(),
-            opened: format::when(pull.created_at, visit.state.hub.now()),
+            opened: format::when(pull.created_at, visit.state.services.now()),
             to: (pull.to_branch.to_string(), at(&frame.path, pull.to_branch.as_str())),
             from: (from, at(&source, pull.from_branch.as_str())),
             is_open: pull.state == PullState::Open,

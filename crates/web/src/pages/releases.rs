@@ -77,7 +77,7 @@ pub(crate) async fn list(visit: PageContext) -> PageResult {
         .await?;
     let key = |release: &Release| format!("{}_{}", release.created_at.as_micros(), release.tag);
     let next = paths::next_page(&mut found, PAGE, &format!("{}/releases", frame.path), key);
-    let now = visit.state.hub.now();
+    let now = visit.state.services.now();
     let releases = found.iter().map(|release| shown(&frame, release, now)).collect();
     visit.page(|shell| ReleasesPage { shell, frame, releases, next })
 }
@@ -101,7 +101,7 @@ async fn named<L: Level>(visit: &PageContext) -> Result<(DatabaseAccess<L>, Data
 /// `GET /{owner}/{database}/releases/tag/{tag}`
 pub(crate) async fn show(visit: PageContext) -> PageResult {
     let (_, frame, release) = named::<Read>(&visit).await?;
-    let release = shown(&frame, &release, visit.state.hub.now());
+    let release = shown(&frame, &release, visit.state.services.now());
     visit.page(|shell| ReleasePage { shell, frame, release })
 }
 

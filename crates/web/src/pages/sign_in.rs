@@ -21,7 +21,7 @@ struct SignInPage {
 }
 
 fn may_sign_up(visit: &PageContext) -> bool {
-    visit.state.hub.limits().sign_up == SignUp::Open
+    visit.state.services.limits().sign_up == SignUp::Open
 }
 
 /// Formats the error for too many attempts. The remaining wait is rounded up to minutes.

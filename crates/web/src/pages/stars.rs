@@ -35,7 +35,7 @@ pub(crate) async fn list(visit: PageContext) -> PageResult {
     let mut found = visit.read(move |hub| hub.stars().list(&access, after.as_deref(), PAGE + 1)).await?;
     let path = format!("{}/stargazers", frame.path);
     let next = paths::next_page(&mut found, PAGE, &path, |last| last.username.key());
-    let now = visit.state.hub.now();
+    let now = visit.state.services.now();
     let gazers = found
         .into_iter()
         .map(|star| Gazer { name: star.username.to_string(), when: format::when(star.starred_at, now) })

@@ -55,7 +55,7 @@ async fn rows(
     let after = visit.parameter("after");
     let mut found = visit.read(move |hub| hub.tags().list(&access, after.as_deref(), PAGE + 1)).await?;
     let next = paths::next_page(&mut found, PAGE, &format!("{}/tags", frame.path), |last| last.name.to_string());
-    let now = visit.state.hub.now();
+    let now = visit.state.services.now();
     let row = |tag: &Tag| {
         let name = tag.name.as_str();
         TagRow {

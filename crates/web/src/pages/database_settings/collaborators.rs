@@ -79,7 +79,7 @@ async fn filled(
     let mut found = visit.read(move |hub| hub.collaborators().list(&access, after.as_deref(), PAGE + 1)).await?;
     let here = format!("{}/settings/collaborators", frame.path);
     let next = paths::next_page(&mut found, PAGE, &here, |last| last.username.to_string());
-    let now = visit.state.hub.now();
+    let now = visit.state.services.now();
     let row = |one: &Collaborator| DatabaseCollaboratorRow {
         name: one.username.to_string(),
         role: role_name(one.role),

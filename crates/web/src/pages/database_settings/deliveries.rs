@@ -57,7 +57,7 @@ pub(crate) async fn list(visit: PageContext) -> PageResult {
         let href = paths::with_query(&here, &[("status", name)]);
         (*label, href, *of == state)
     });
-    let (states, now) = (states.collect(), visit.state.hub.now());
+    let (states, now) = (states.collect(), visit.state.services.now());
     let deliveries = found.iter().map(|delivery| DeliveryItem::of(delivery, &frame, now)).collect();
     let (hook, sections) =
         (HookItem::of(&view, &frame, now), DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::Hooks));
@@ -111,7 +111,7 @@ async fn named(visit: &PageContext) -> Result<DeliveryPath, PageError> {
 /// `GET /{owner}/{database}/settings/hooks/{hook}/deliveries/{delivery}`
 pub(crate) async fn show(visit: PageContext) -> PageResult {
     let (_, frame, details) = named(&visit).await?;
-    let page = page(frame, details, visit.state.hub.now(), Filled::default());
+    let page = page(frame, details, visit.state.services.now(), Filled::default());
     visit.page(|shell| DeliveryPage { shell, ..page })
 }
 
@@ -171,7 +171,7 @@ pub(crate) async fn redeliver(posted: FormPost) -> PageResult {
         Ok(_) => posted.redirect_saying(&format!("{}/{hook}/deliveries/{id}", address(&frame)), "Redelivery started."),
         Err(failure) => {
             let form = Filled::default().refused(failure, &[])?;
-            let page = page(frame, details, posted.state.hub.now(), form);
+            let page = page(frame, details, posted.state.services.now(), form);
             posted.refuse(|shell| DeliveryPage { shell, ..page })
         }
     }

@@ -75,7 +75,7 @@ pub(crate) async fn list(visit: PageContext) -> PageResult {
     let after = visit.parameter("after").and_then(|id| HookId::parse(&id).ok());
     let mut found = visit.read(move |hub| hub.hooks().list(&access, after, PAGE + 1)).await?;
     let next = paths::next_page(&mut found, PAGE, &address(&frame), |last| last.hook.id.to_string());
-    let now = visit.state.hub.now();
+    let now = visit.state.services.now();
     let hooks = found.iter().map(|view| HookItem::of(view, &frame, now)).collect();
     let sections = DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::Hooks);
     visit.page(|shell| HooksPage { shell, frame, sections, hooks, next })
@@ -139,7 +139,7 @@ struct SecretPage {
 
 /// Shows the signing secret. It cannot be shown again.
 fn with_secret(posted: &FormPost, frame: DatabaseFrame, made: &SecretHook, said: &'static str) -> PageResult {
-    let hook = HookItem::of(&made.view, &frame, posted.state.hub.now());
+    let hook = HookItem::of(&made.view, &frame, posted.state.services.now());
     let (sections, secret) =
         (DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::Hooks), made.secret.expose().to_owned());
     let mut response =
@@ -186,7 +186,7 @@ async fn filled(visit: &PageContext, form: Filled) -> Result<HookPage, PageError
     let mut found = visit.read(move |hub| hub.deliveries().list(&access, id, None, None, RECENT + 1)).await?;
     let has_more = found.len() > RECENT;
     found.truncate(RECENT);
-    let now = visit.state.hub.now();
+    let now = visit.state.services.now();
     let hook = HookItem::of(&view, &frame, now);
     // A delivery that waits minutes for its next attempt is not polled.
     let is_live = found.iter().any(|delivery| delivery.is_pending() && delivery.run_attempts == 0);

@@ -73,7 +73,7 @@ async fn filled(visit: &PageContext, form: Filled) -> Result<BackupsPage, PageEr
         Ok((hub.deployments().backups(&access)?, last))
     });
     let (backups, last) = read.await?;
-    let now = visit.state.hub.now();
+    let now = visit.state.services.now();
     let rows = backups.iter().map(|backup| DeploymentBackupRow::of(backup, now)).collect();
     let is_live = last.iter().any(|operation| !operation.settled());
     let failed = last.first().and_then(operations::failure);

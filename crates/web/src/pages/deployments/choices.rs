@@ -98,7 +98,7 @@ impl Chosen {
 
     /// Returns the price. If the size is not available, records the error next to its field and returns `None`.
     pub(super) fn price(&self, visit: &PageContext, form: &mut Filled) -> Result<Option<Price>, PageError> {
-        match visit.state.hub.deployments().price(&self.wanted()) {
+        match visit.state.services.deployments().price(&self.wanted()) {
             Ok(size) => Ok(Some(Price::of(&size))),
             Err(DeploymentError::Field { field, why }) => {
                 let place = pointer_of(field).trim_start_matches('/');
@@ -122,7 +122,7 @@ pub(super) fn offer(
     place: Option<(&str, &str)>,
     price: Option<Price>,
 ) -> (Choices, Filled) {
-    let catalogue = visit.state.hub.deployments().catalogue();
+    let catalogue = visit.state.services.deployments().catalogue();
     let pairs = catalogue.clouds.iter().flat_map(|cloud| cloud.zones.iter().map(move |zone| (cloud, zone)));
     let places: Vec<(String, String)> = pairs
         .map(|(cloud, zone)| {

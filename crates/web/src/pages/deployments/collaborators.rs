@@ -62,7 +62,7 @@ async fn filled(
     form: Filled,
 ) -> Result<DeploymentCollaboratorsPage, PageError> {
     let found = visit.read(move |hub| hub.deployments().collaborators(&access)).await?;
-    let now = visit.state.hub.now();
+    let now = visit.state.services.now();
     let row = |one: &DeploymentCollaborator| DeploymentCollaboratorRow {
         name: one.username.to_string(),
         role: role_name(one.role),

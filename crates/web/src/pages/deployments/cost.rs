@@ -65,7 +65,7 @@ struct CostPage {
 /// `GET …/cost?month=2026-11`
 pub(crate) async fn show(visit: PageContext) -> PageResult {
     let (access, view, frame) = deployment::open::<Observe>(&visit, DeploymentTab::Cost).await?;
-    let now = visit.state.hub.now();
+    let now = visit.state.services.now();
     let month = Month::asked(&visit, now);
     let created_at = view.deployment.created_at;
     let read = visit.read(move |hub| -> Result<_, DeploymentError> {

@@ -68,7 +68,7 @@ struct AgreePage {
 /// Returns the owners the viewer can create deployments for, with their usage.
 async fn owners(visit: &PageContext) -> Result<Vec<OwnerUsage>, PageError> {
     let user = visit.user()?;
-    let month = Month::at(visit.state.hub.now());
+    let month = Month::at(visit.state.services.now());
     Ok(visit.read(move |hub| hub.deployments().usage(&user, month.begin(), month.end())).await?.owners)
 }
 
@@ -91,7 +91,7 @@ async fn filled(visit: &PageContext, form: Filled, price: Option<Price>) -> Resu
         true => "Name of the first database. Leave empty to use the deployment name.",
         false => "Name of the first database. Leave empty to use the name of the cloned database.",
     };
-    let may_start = visit.state.hub.deployments().may_start();
+    let may_start = visit.state.services.deployments().may_start();
     Ok(NewDeploymentPage { shell: LayoutContext::default(), form, owners, choices, spending, may_start, hint })
 }
 

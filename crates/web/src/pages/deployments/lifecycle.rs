@@ -147,7 +147,7 @@ async fn startable(visit: &PageContext, form: Filled, price: Option<Price>) -> R
     if choices.price.is_none() && !form.has_faults() {
         choices.price = choices::price_shown(visit, &form, Some(place))?;
     }
-    let may_start = visit.state.hub.deployments().may_start();
+    let may_start = visit.state.services.deployments().may_start();
     Ok(StartPage { shell: LayoutContext::default(), frame, form, choices, backups, may_start })
 }
 

@@ -91,7 +91,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let word = visit.parameter("state").unwrap_or_default();
     let state = STATES.iter().find(|(_, name, _)| *name == word).and_then(|(.., state)| *state);
     let before = visit.parameter("after").and_then(|id| DeploymentId::parse(&id).ok());
-    let (caller, now, owner) = (visit.caller.clone(), visit.state.hub.now(), sent.clone());
+    let (caller, now, owner) = (visit.caller.clone(), visit.state.services.now(), sent.clone());
     let found = visit.read(move |hub| -> Result<_, DeploymentError> {
         let deployments = hub.deployments();
         let views = deployments.list(&user, &owner, state, before, PAGE + 1)?;

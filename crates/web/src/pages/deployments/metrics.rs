@@ -42,7 +42,7 @@ impl MetricWindow {
     fn asked(visit: &PageContext) -> Self {
         let sent = visit.parameter("window").unwrap_or_default();
         let (word, _, hours) = WINDOWS.iter().find(|(word, ..)| *word == sent).copied().unwrap_or(("", "", 1));
-        let to = visit.state.hub.now();
+        let to = visit.state.services.now();
         Self { word, from: to.plus_seconds(-hours * 3_600), to }
     }
 

@@ -84,7 +84,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let mut found = visit.read(move |hub| hub.deployments().operations(&access, filter, before, PAGE + 1)).await?;
     let path = format!("{}/operations", frame.path);
     let next = paths::next_page(&mut found, PAGE, &path, |last| last.id.to_string());
-    let now = visit.state.hub.now();
+    let now = visit.state.services.now();
     let is_live = found.iter().any(|operation| !operation.settled());
     let rows = found.iter().map(|operation| DeploymentOperationListRow::of(operation, now)).collect();
     visit.page(|shell| DeploymentOperationsPage { shell, frame, rows, is_live, next })

@@ -83,7 +83,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
 
 async fn filled(visit: &PageContext, form: Filled, minted: Option<String>) -> Result<OverviewPage, PageError> {
     let (access, view, frame) = deployment::open::<Observe>(visit, DeploymentTab::Overview).await?;
-    let (now, created_at) = (visit.state.hub.now(), view.deployment.created_at);
+    let (now, created_at) = (visit.state.services.now(), view.deployment.created_at);
     let read = visit.read(move |hub| -> Result<_, DeploymentError> {
         let instances = hub.deployments().instances(&access)?;
         Ok((instances, hub.deployments().cost(&access, created_at, now)?))

@@ -50,7 +50,7 @@ fn page(visit: &PageContext, frame: DatabaseFrame, form: Filled) -> NewImportPag
     let formats = formats.chain(FORMATS.iter().map(|(name, .., text)| (*name, *text))).collect();
     let endings = FORMATS.iter().flat_map(|(_, _, endings, _)| endings.iter()).map(|ending| format!(".{ending}"));
     let size = |bytes: u64| format::size(i64::try_from(bytes).unwrap_or(i64::MAX));
-    let limit = visit.state.hub.limits().import_bytes;
+    let limit = visit.state.services.limits().import_bytes;
     NewImportPage {
         shell: LayoutContext::default(),
         frame,
@@ -183,7 +183,7 @@ pub(crate) async fn open(posted: FormPost) -> PageResult {
     let Ok(content_length) = posted.form.line("size").parse::<u64>() else {
         return refused("The file size is not a number.".to_owned());
     };
-    let most = u64::from(posted.state.hub.limits().import_parts);
+    let most = u64::from(posted.state.services.limits().import_parts);
     let num_parts = content_length.div_ceil(PART_BYTES).clamp(1, most.max(1));
     let wanted = NewUpload { content_length, num_parts, file_type };
     match posted.write(move |hub| hub.imports().open_upload(&access, wanted, None)).await {

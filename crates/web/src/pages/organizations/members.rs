@@ -50,7 +50,7 @@ async fn filled(visit: &PageContext, form: Filled) -> Result<MembersPage, PageEr
     let mut found = visit.read(move |hub| hub.members().list(&access, after.as_deref(), PAGE + 1)).await?;
     let here = format!("/organizations/{name}/members");
     let next = paths::next_page(&mut found, PAGE, &here, |last| last.username.to_string());
-    let now = visit.state.hub.now();
+    let now = visit.state.services.now();
     let row = |member: &Member| MemberListRow {
         name: member.username.to_string(),
         role: member_role_name(member.role),

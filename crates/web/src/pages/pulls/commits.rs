@@ -33,7 +33,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
             (found.0, found.1, None)
         }
     };
-    let now = visit.state.hub.now();
+    let now = visit.state.services.now();
     let has_more = is_cut || entries.len() > COMMITS;
     let commits = entries.iter().take(COMMITS).map(|entry| CommitLine::new(entry, &frame, now)).collect();
     visit.page(|shell| PullCommitsPage { shell, frame, head, commits, has_more, missing })

@@ -163,7 +163,7 @@ async fn page<L: Level>(
         _ => (pull, head),
     };
     let (merging, failed) = merging(visit, access, &pull, last).await?;
-    let now = visit.state.hub.now();
+    let now = visit.state.services.now();
     // Events between the comments of this page, and after them on the last page.
     let (begin, stop) = (after.map(|(at, _)| at), comments.last().filter(|_| has_more).map(|last| last.created_at));
     let is_here = |at: Timestamp| begin.is_none_or(|begin| at > begin) && stop.is_none_or(|stop| at <= stop);

@@ -64,7 +64,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let last = found.last().filter(|_| has_more).map(|pull| pull.number.to_string());
     let state_asked = if state == "open" { "" } else { state };
     let next = last.map(|last| paths::with_query(&path, &[("state", state_asked), ("q", &search), ("before", &last)]));
-    let now = visit.state.hub.now();
+    let now = visit.state.services.now();
     let pulls = found.into_iter().map(|pull| PullItem {
         href: format!("{path}/{}", pull.number),
         number: pull.number,

@@ -295,7 +295,7 @@ async fn look(
     let (of, wanted) = (access.clone(), asked.clone());
     let found = visit.read(move |hub| changes::find(hub, &of, &wanted)).await?;
     let path = address(frame, ends);
-    let now = visit.state.hub.now();
+    let now = visit.state.services.now();
     let preview = PullPreviewView {
         has_more_commits: is_cut || entries.len() > COMMITS,
         commits: entries.iter().take(COMMITS).map(|entry| CommitLine::new(entry, frame, now)).collect(),

@@ -38,7 +38,7 @@ async fn fill(
 ) -> Result<impl FnOnce(LayoutContext) -> InvitationsPage + use<>, PageError> {
     let user = visit.user()?;
     let found = visit.read(move |hub| hub.invitations().list(&user)).await?;
-    let now = visit.state.hub.now();
+    let now = visit.state.services.now();
     let open = found
         .into_iter()
         .map(|invitation| InvitationItem {

@@ -36,7 +36,7 @@ struct SessionsPage {
 pub(crate) async fn show(visit: PageContext) -> PageResult {
     let user = visit.user()?;
     let found = visit.read(move |hub| -> Result<_, PortError> { hub.sessions().list(&user) }).await?;
-    let (now, this) = (visit.state.hub.now(), visit.session.as_ref().map(|session| session.id));
+    let (now, this) = (visit.state.services.now(), visit.session.as_ref().map(|session| session.id));
     let sessions = found
         .into_iter()
         .map(|session| SessionItem {

@@ -70,7 +70,7 @@ async fn fill(
     found.truncate(PAGE);
     let last = found.last().filter(|_| more);
     let next = last.map(|last| paths::with_query(HERE, &[("after", &last.id.to_string())]));
-    let now = visit.state.hub.now();
+    let now = visit.state.services.now();
     let tokens = found
         .into_iter()
         .map(|token| {

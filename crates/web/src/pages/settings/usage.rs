@@ -133,7 +133,7 @@ struct UsagePage {
 /// `GET /settings/usage?month=2026-11`
 pub(crate) async fn show(visit: PageContext) -> PageResult {
     let user = visit.user()?;
-    let now = visit.state.hub.now();
+    let now = visit.state.services.now();
     let month = Month::asked(&visit, now);
     let usage = visit.read(move |hub| hub.deployments().usage(&user, month.begin(), month.end())).await?;
     let owners = usage.owners.into_iter().map(OwnerUsageView::of).collect();

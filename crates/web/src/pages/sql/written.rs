@@ -72,7 +72,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let statements = end.and_then(|end| statements.get(..end)).unwrap_or(&statements).to_owned();
     let again = paths::with_query(&editor, &[("ref", &from), ("q", if is_cut { "" } else { &statements })]);
     let author = operation.created_by_name.to_string();
-    let when = format::when(operation.created_at, visit.state.hub.now());
+    let when = format::when(operation.created_at, visit.state.services.now());
     visit.page(|shell| WrittenPage { shell, frame, standing, branch, statements, is_cut, author, when, again })
 }
 
