@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use branchyard_deployments::ports::{BackupFiles, Provisioner};
-use branchyard_deployments::{DeploymentPorts, Deployments, Hosted};
+use branchyard_deployments::{DeploymentPorts, Deployments, HostingSettings};
 use branchyard_domain::ports::{Clock, Engine as _, Ids};
 use branchyard_domain::values::Timestamp;
 use branchyard_domain::{Hub, Ports};
@@ -174,7 +174,7 @@ impl Stores {
             ids: Arc::clone(&world.ids),
         };
         let node = dir.node(&world.ids.uuid(world.clock.now()).to_string())?;
-        let deployments = Deployments::new(hub.clone(), ports, Hosted { node, ..config.hosted.domain()? });
+        let deployments = Deployments::new(hub.clone(), ports, HostingSettings { node, ..config.hosted.domain()? });
         Ok(Self { dir, metadata, engine, hub, deployments })
     }
 

@@ -49,7 +49,7 @@ use branchyard_domain::values::{AccountId, OwnerName, Timestamp};
 
 /// The settings with which this server hosts deployments.
 #[derive(Debug, Clone)]
-pub struct Hosted {
+pub struct HostingSettings {
     /// Name of this server, unique among the servers that share the metadata store. A server runs only the deployments
     /// that it accepted.
     pub node: String,
@@ -75,7 +75,7 @@ pub struct Hosted {
     pub public_tls: bool,
 }
 
-impl Default for Hosted {
+impl Default for HostingSettings {
     fn default() -> Self {
         Self {
             node: String::new(),
@@ -150,7 +150,7 @@ pub struct DeploymentPorts {
 struct Inner {
     hub: Hub,
     ports: DeploymentPorts,
-    settings: Hosted,
+    settings: HostingSettings,
     wake: Wake,
 }
 
@@ -166,7 +166,7 @@ pub struct Deployments(Arc<Inner>);
 
 impl Deployments {
     /// Returns the deployments of a hub. `ports.store` has to be the store of the hub.
-    pub fn new(hub: Hub, ports: DeploymentPorts, settings: Hosted) -> Self {
+    pub fn new(hub: Hub, ports: DeploymentPorts, settings: HostingSettings) -> Self {
         let inner = Arc::new(Inner { hub, ports, settings, wake: Wake::default() });
         let weak = Arc::downgrade(&inner);
         inner.hub.on_revocation(move || {
@@ -188,7 +188,7 @@ impl Deployments {
     }
 
     /// Returns the settings with which this server hosts deployments.
-    pub fn hosting(&self) -> &Hosted {
+    pub fn hosting(&self) -> &HostingSettings {
         &self.0.settings
     }
 

@@ -28,7 +28,7 @@ pub use provisioner::MemoryProvisioner;
 pub use rows::Collected;
 
 use branchyard_deployments::ports::DeploymentStore;
-use branchyard_deployments::{DeploymentPorts, Deployments, Hosted};
+use branchyard_deployments::{DeploymentPorts, Deployments, HostingSettings};
 use branchyard_domain::ports::{Formats, Metadata};
 use branchyard_domain::usecases::Limits;
 use branchyard_domain::{Hub, Ports};
@@ -61,7 +61,7 @@ impl FakeHub {
     pub fn broken(&self, metadata: BrokenMetadata) -> (Hub, Deployments) {
         let store = Arc::new(metadata);
         let hub = Hub::new(self.ports(store.clone()), Limits::default());
-        let deployments = Deployments::new(hub.clone(), self.deployment_ports(store), Hosted::default());
+        let deployments = Deployments::new(hub.clone(), self.deployment_ports(store), HostingSettings::default());
         (hub, deployments)
     }
 
@@ -71,7 +71,7 @@ impl FakeHub {
     }
 
     /// Creates the deployments of another server over the same stores.
-    pub fn deployments_beside(&self, hosted: Hosted) -> Deployments {
+    pub fn deployments_beside(&self, hosted: HostingSettings) -> Deployments {
         Deployments::new(self.beside(Limits::default()), self.deployment_ports(self.metadata.clone()), hosted)
     }
 
@@ -112,11 +112,11 @@ pub fn hub() -> FakeHub {
 
 /// Creates a hub over fakes with these limits.
 pub fn hub_with(limits: Limits) -> FakeHub {
-    hub_hosting(limits, Hosted::default())
+    hub_hosting(limits, HostingSettings::default())
 }
 
 /// Creates a hub over fakes with these limits and this configuration of deployments.
-pub fn hub_hosting(limits: Limits, hosted: Hosted) -> FakeHub {
+pub fn hub_hosting(limits: Limits, hosted: HostingSettings) -> FakeHub {
     let metadata = Arc::new(MemoryMetadata::default());
     let engine = Arc::new(MemoryEngine::default());
     let blobs = Arc::new(MemoryBlobs::default());

@@ -303,7 +303,7 @@ impl Hosted {
     ///
     /// # Errors
     /// Returns an error that names the invalid key.
-    pub fn domain(&self) -> anyhow::Result<branchyard_deployments::Hosted> {
+    pub fn domain(&self) -> anyhow::Result<branchyard_deployments::HostingSettings> {
         self.address()?;
         if !["stop", "leave"].contains(&self.on_shutdown.as_str()) {
             bail!("configuration: hosted.on_shutdown is '{}'; it must be \"stop\" or \"leave\"", self.on_shutdown);
@@ -314,7 +314,7 @@ impl Hosted {
             let key = format!("hosted.spending.owners.{owner}");
             monthly_limits.insert(owner.to_ascii_lowercase(), limit(&key, text)?);
         }
-        Ok(branchyard_deployments::Hosted {
+        Ok(branchyard_deployments::HostingSettings {
             node: String::new(),
             enabled: self.enabled,
             catalogue: self.catalogue.catalogue()?,
@@ -346,7 +346,7 @@ mod tests {
     #[test]
     fn the_defaults_are_those_of_the_domain() {
         let domain = Hosted::default().domain().unwrap();
-        let own = branchyard_deployments::Hosted::default();
+        let own = branchyard_deployments::HostingSettings::default();
         assert_eq!(domain.catalogue, Catalogue::default());
         assert_eq!((domain.monthly_limit, domain.ports), (own.monthly_limit, own.ports));
         assert_eq!(domain.start_deadline_seconds, own.start_deadline_seconds);

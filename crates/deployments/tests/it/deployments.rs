@@ -10,7 +10,7 @@ use branchyard_deployments::errors::{DeploymentError, DeploymentField};
 use branchyard_deployments::ports::{DatabaseSeed, Sample, Series};
 use branchyard_deployments::values::{DeploymentId, DeploymentName, InstanceId, Setting, Usd};
 use branchyard_deployments::{
-    DeploymentView, Hosted, NewDeployment, NewInstance, Next, OwnerUsage, Recovered, WantedSize,
+    DeploymentView, HostingSettings, NewDeployment, NewInstance, Next, OwnerUsage, Recovered, WantedSize,
 };
 use branchyard_domain::access::Caller;
 use branchyard_domain::entities::User;
@@ -545,7 +545,7 @@ fn an_organization_with_deployments_stays() {
 
 #[test]
 fn a_server_that_starts_none_says_so() {
-    let hosted = Hosted { enabled: false, ..Hosted::default() };
+    let hosted = HostingSettings { enabled: false, ..HostingSettings::default() };
     let yard = DeploymentsHarness::over(hub_hosting(Limits::default(), hosted));
     assert!(matches!(yard.create(wanted("gauges", "small", 10)), Err(DeploymentError::Unsupported(_))));
 }
@@ -554,7 +554,8 @@ fn a_server_that_starts_none_says_so() {
 fn each_server_runs_the_deployments_it_accepted() {
     let yard = DeploymentsHarness::new();
     let id = yard.started("gauges");
-    let there = yard.fake.deployments_beside(Hosted { node: "there".to_owned(), ..Hosted::default() });
+    let there =
+        yard.fake.deployments_beside(HostingSettings { node: "there".to_owned(), ..HostingSettings::default() });
     assert_eq!(yard.fake.deployments.supervisor().busy().unwrap(), [id]);
     assert!(there.supervisor().busy().unwrap().is_empty());
     // Another server neither adopts the processes of this one nor declares them gone.
