@@ -147,14 +147,14 @@ pub struct DeploymentPorts {
     pub ids: Arc<dyn Ids>,
 }
 
-struct Inner {
+struct DeploymentsInner {
     hub: Hub,
     ports: DeploymentPorts,
     settings: HostingSettings,
     wake: Wake,
 }
 
-impl Inner {
+impl DeploymentsInner {
     fn now(&self) -> Timestamp {
         self.ports.clock.now()
     }
@@ -162,12 +162,12 @@ impl Inner {
 
 /// The entry point to deployments. Cheap to clone.
 #[derive(Clone)]
-pub struct Deployments(Arc<Inner>);
+pub struct Deployments(Arc<DeploymentsInner>);
 
 impl Deployments {
     /// Returns the deployments of a hub. `ports.store` has to be the store of the hub.
     pub fn new(hub: Hub, ports: DeploymentPorts, settings: HostingSettings) -> Self {
-        let inner = Arc::new(Inner { hub, ports, settings, wake: Wake::default() });
+        let inner = Arc::new(DeploymentsInner { hub, ports, settings, wake: Wake::default() });
         let weak = Arc::downgrade(&inner);
         inner.hub.on_revocation(move || {
             if let Some(inner) = weak.upgrade() {
@@ -451,7 +451,7 @@ fn live<L: DeploymentLevel>(
 }
 
 /// Fails unless this server runs the deployment.
-fn here(inner: &Inner, deployment: &Deployment) -> Result<(), PortError> {
+fn here(inner: &DeploymentsInner, deployment: &Deployment) -> Result<(), PortError> {
     if deployment.node == inner.settings.node {
         return Ok(());
     }
@@ -462,7 +462,7 @@ fn here(inner: &Inner, deployment: &Deployment) -> Result<(), PortError> {
 /// Drops the caller caches of the instances of this server, because rights were revoked. The caches apply while the
 /// server is unreachable, so they have to be dropped before the server can fail. An instance that cannot be reached has
 /// either ended or asks the server about its callers.
-fn forget_callers(inner: &Inner) {
+fn forget_callers(inner: &DeploymentsInner) {
     // Best effort: the revocation itself is already committed.
     let Ok(active) = inner.ports.store.read_deployments().and_then(|mut tx| tx.instances().active()) else {
         return;

@@ -1,6 +1,6 @@
 //! Backups: listing, requesting, removing and downloading them, and the procedure that takes one.
 
-use super::Inner;
+use super::DeploymentsInner;
 use super::{Deployments, live, operations};
 use crate::access::{DeploymentAccess, DeploymentLevel, Manage};
 use crate::entities::{Backup, BackupKind, Deployment, DeploymentOperation, DeploymentWork, Instance, RunState};
@@ -135,7 +135,7 @@ impl From<MetadataError> for NoBackup {
 
 /// Takes a backup now. The backup is listed when the function returns.
 pub(super) fn take(
-    inner: &Inner,
+    inner: &DeploymentsInner,
     deployment: &Deployment,
     instance: &Instance,
     kind: BackupKind,
@@ -158,14 +158,14 @@ pub(super) fn take(
     Ok(backup)
 }
 
-fn record(inner: &Inner, backup: &Backup) -> Result<(), MetadataError> {
+fn record(inner: &DeploymentsInner, backup: &Backup) -> Result<(), MetadataError> {
     let mut tx = inner.ports.store.write_deployments()?;
     tx.backups().add(backup)?;
     tx.commit(Durability::Synced)
 }
 
 /// Removes expired backups, except the newest one of a deployment that is not started.
-pub(super) fn expire(inner: &Inner, deployment: &Deployment) -> Result<(), PortError> {
+pub(super) fn expire(inner: &DeploymentsInner, deployment: &Deployment) -> Result<(), PortError> {
     let now = inner.now();
     let backups = inner.ports.store.read_deployments()?.backups().list(deployment.id)?;
     for (place, backup) in backups.iter().enumerate() {

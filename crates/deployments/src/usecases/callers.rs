@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use branchyard_auth::HashedToken;
 
-use super::{Inner, role_of};
+use super::{DeploymentsInner, role_of};
 use crate::entities::DeploymentRole;
 use crate::ports::{Authorized, Authorizer, ProvisionError, SqlCaller};
 use crate::values::InstanceId;
@@ -17,10 +17,10 @@ use branchyard_domain::ports::SqlPower;
 const NOTED_EVERY: i64 = 30;
 
 /// The hub as instances see it. The reference is weak because the hub owns the provisioner, which owns this value.
-pub(crate) struct Callers(Weak<Inner>);
+pub(crate) struct Callers(Weak<DeploymentsInner>);
 
 impl Callers {
-    pub(crate) fn of(inner: &Arc<Inner>) -> Self {
+    pub(crate) fn of(inner: &Arc<DeploymentsInner>) -> Self {
         Self(Arc::downgrade(inner))
     }
 }
@@ -42,7 +42,7 @@ impl Authorizer for Callers {
 }
 
 fn check(
-    inner: &Inner,
+    inner: &DeploymentsInner,
     token: &HashedToken,
     instance: InstanceId,
     address: Option<IpAddr>,

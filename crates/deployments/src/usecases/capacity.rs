@@ -1,6 +1,6 @@
 //! Admission of new instances: spending limits, capacity and ports.
 
-use super::Inner;
+use super::DeploymentsInner;
 use crate::entities::{Capacity, Instance, InstanceSize, InstanceType, StorageOption};
 use crate::errors::{DeploymentError, DeploymentField};
 use crate::ports::DeploymentTransaction;
@@ -27,7 +27,7 @@ fn refused(field: DeploymentField, why: String) -> DeploymentError {
 }
 
 /// Looks up the requested entries in the catalog.
-pub(super) fn choose(inner: &Inner, wanted: &CapacityRequest<'_>) -> Result<InstanceSize, DeploymentError> {
+pub(super) fn choose(inner: &DeploymentsInner, wanted: &CapacityRequest<'_>) -> Result<InstanceSize, DeploymentError> {
     let catalogue = &inner.settings.catalogue;
     let cloud = catalogue.cloud(wanted.cloud);
     let cloud =
@@ -79,7 +79,7 @@ pub(super) struct CapacityOwner<'a> {
 /// Checks the spending limit and quota of the owner, then the capacity of the zone, and returns a free port. The check
 /// runs in the transaction that adds the instance, so that concurrent requests cannot exceed a limit together.
 pub(super) fn admit(
-    inner: &Inner,
+    inner: &DeploymentsInner,
     tx: &mut dyn DeploymentTransaction,
     owner: &CapacityOwner<'_>,
     wanted: &CapacityRequest<'_>,
@@ -106,19 +106,19 @@ pub(super) fn admit(
 }
 
 /// Returns the monthly spending limit of an owner. `None` means unlimited.
-pub(super) fn spending_limit(inner: &Inner, owner: &OwnerName) -> Option<Usd> {
+pub(super) fn spending_limit(inner: &DeploymentsInner, owner: &OwnerName) -> Option<Usd> {
     let hosted = &inner.settings;
     hosted.monthly_limits.get(&owner.key()).copied().unwrap_or(hosted.monthly_limit)
 }
 
 /// Returns the lowest port that no instance holds and that can be bound.
-pub(super) fn free_port(inner: &Inner, held: &[u16]) -> Option<u16> {
+pub(super) fn free_port(inner: &DeploymentsInner, held: &[u16]) -> Option<u16> {
     let mut ports = inner.settings.ports.clone();
     ports.find(|port| !held.contains(port) && inner.ports.provisioner.port_is_free(*port))
 }
 
 fn zone_has_room(
-    inner: &Inner,
+    inner: &DeploymentsInner,
     wanted: &CapacityRequest<'_>,
     size: &InstanceSize,
     in_zone: &[&Instance],

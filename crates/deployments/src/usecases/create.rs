@@ -1,6 +1,6 @@
 //! Creation of deployments.
 
-use super::Inner;
+use super::DeploymentsInner;
 use super::capacity::{CapacityOwner, CapacityRequest, admit, choose};
 use super::{DeploymentView, Deployments, may_create_for, metering, view};
 use crate::entities::{
@@ -93,7 +93,11 @@ impl Resolved {
 }
 
 /// Finds the database to clone and resolves its ref.
-pub(super) fn resolve(inner: &Inner, user: &Arc<User>, source: &DeploymentSource) -> Result<Resolved, DeploymentError> {
+pub(super) fn resolve(
+    inner: &DeploymentsInner,
+    user: &Arc<User>,
+    source: &DeploymentSource,
+) -> Result<Resolved, DeploymentError> {
     let missing = || DeploymentError::NoSuchSource(format!("{}/{}", source.owner, source.name));
     let caller = Caller::User(Arc::clone(user));
     let access = match inner.hub.databases().access::<Read>(&caller, &source.owner, &source.name) {
@@ -223,7 +227,7 @@ pub(super) fn switched_off() -> DeploymentError {
 
 /// Returns a primary in its initial state.
 pub(super) fn new_instance(
-    inner: &Inner,
+    inner: &DeploymentsInner,
     deployment: &Deployment,
     size: InstanceSize,
     port: u16,

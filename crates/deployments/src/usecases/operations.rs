@@ -1,6 +1,6 @@
 //! Operations of deployments: accepting, finding and listing them.
 
-use super::Inner;
+use super::DeploymentsInner;
 use super::{Deployments, live, role_of};
 use crate::access::{DeploymentAccess, DeploymentLevel, Manage};
 use crate::entities::{Deployment, DeploymentOperation, DeploymentProgress, DeploymentRole, DeploymentWork, RunState};
@@ -20,7 +20,7 @@ const MOST_PENDING: usize = 100;
 
 /// Adds a queued operation.
 pub(super) fn accept(
-    inner: &Inner,
+    inner: &DeploymentsInner,
     tx: &mut dyn DeploymentTransaction,
     deployment: &Deployment,
     user: &User,

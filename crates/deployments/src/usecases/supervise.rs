@@ -12,7 +12,7 @@ mod stop;
 use branchyard_domain::ports::Durability;
 use std::time::Duration;
 
-use super::Inner;
+use super::DeploymentsInner;
 use super::{here, metering, primary, update};
 use crate::entities::{Deployment, Instance, Metered, RunState};
 use crate::ports::DeploymentTransaction;
@@ -63,10 +63,10 @@ pub struct Recovered {
 }
 
 /// The supervisor of the deployments of this server.
-pub struct Supervisor<'a>(&'a Inner);
+pub struct Supervisor<'a>(&'a DeploymentsInner);
 
 impl<'a> Supervisor<'a> {
-    pub(super) fn new(inner: &'a Inner) -> Self {
+    pub(super) fn new(inner: &'a DeploymentsInner) -> Self {
         Self(inner)
     }
 
