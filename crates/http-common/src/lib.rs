@@ -101,7 +101,7 @@ pub use layer::{OwnShape, layer, rate_limited, uncounted};
 pub use multipart::{FormPart, Multipart, form_boundary};
 pub use paging::{Listed, Page, PageRequest, bound, cut, open_token, page, token};
 pub use query::Query;
-pub use rate::{Attempts, Guesses, SignInLimits};
+pub use rate::{Guesses, SignInAttempts, SignInLimits};
 pub use request_body::{NO_FIELDS, RequestBody};
 pub use request_context::{DatabasePath, RequestContext, SecretsShown, path_segment, sent_parameter};
 pub use request_id::RequestId;

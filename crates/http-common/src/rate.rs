@@ -16,7 +16,7 @@ use accepted::Accepted;
 use branchyard_executor::address_group;
 use table::{QuotaState, WindowTable};
 
-pub use attempts::{Attempts, SignInLimits};
+pub use attempts::{SignInAttempts, SignInLimits};
 pub use guesses::Guesses;
 
 /// The quota that a request uses.

@@ -25,12 +25,12 @@ impl Default for SignInLimits {
 }
 
 /// Counts attempts per account and per address.
-pub struct Attempts {
+pub struct SignInAttempts {
     accounts: Option<WindowTable>,
     addresses: Option<WindowTable>,
 }
 
-impl Attempts {
+impl SignInAttempts {
     /// Creates counters at zero.
     pub fn new(limits: SignInLimits) -> Self {
         let table = |quota: u32| (quota > 0).then(|| WindowTable::new(quota, limits.window_seconds));
@@ -52,7 +52,7 @@ impl Attempts {
 
 #[cfg(test)]
 mod tests {
-    use super::{Attempts, SignInLimits};
+    use super::{SignInAttempts, SignInLimits};
     use branchyard_domain::values::Timestamp;
     use std::net::{IpAddr, Ipv4Addr};
 
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn accounts_and_addresses_are_counted_apart() {
-        let attempts = Attempts::new(SignInLimits { per_account: 2, per_address: 3, window_seconds: 60 });
+        let attempts = SignInAttempts::new(SignInLimits { per_account: 2, per_address: 3, window_seconds: 60 });
         let at = Timestamp::from_seconds;
         assert_eq!(attempts.count("ann", from(1), at(0)), None);
         assert_eq!(attempts.count("ANN", from(2), at(10)), None);
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn zero_is_no_limit() {
-        let attempts = Attempts::new(SignInLimits { per_account: 0, per_address: 0, window_seconds: 60 });
+        let attempts = SignInAttempts::new(SignInLimits { per_account: 0, per_address: 0, window_seconds: 60 });
         assert!((0..100).all(|n| attempts.count("ann", from(1), Timestamp::from_seconds(n)).is_none()));
     }
 }
