@@ -47,7 +47,7 @@ pub struct JsonRows {
 
 /// A collected result.
 #[derive(Debug)]
-pub struct CollectedRows {
+pub struct CollectedJsonRows {
     /// The columns, each with the storage class of its first value that is not NULL.
     pub columns: Vec<(Column, Option<&'static str>)>,
     /// The rows as a JSON array.
@@ -121,9 +121,9 @@ impl JsonRows {
     }
 
     /// Returns the result. Call it only after a read that succeeded.
-    pub fn finish(mut self) -> CollectedRows {
+    pub fn finish(mut self) -> CollectedJsonRows {
         self.rows.push(b']');
-        CollectedRows {
+        CollectedJsonRows {
             columns: self.columns.into_iter().zip(self.kinds).collect(),
             rows: raw(String::from_utf8(self.rows).unwrap_or_default()),
             cut: self.cut.then(|| format!("only the first {} rows are returned", self.count)),
@@ -224,7 +224,7 @@ impl RowSink for JsonRows {
 mod tests {
     use std::ops::ControlFlow;
 
-    use super::{AROUND, CollectLimits, CollectedRows, JsonRows, RowShape};
+    use super::{AROUND, CollectLimits, CollectedJsonRows, JsonRows, RowShape};
     use branchyard_domain::ports::{Column, RowSink, ValueRef};
 
     fn column(name: &str, declared: Option<&str>) -> Column {
@@ -240,7 +240,7 @@ mod tests {
         CollectLimits { rows, rows_are_the_callers, bytes: 1 << 20 }
     }
 
-    fn collect(shape: RowShape, limits: CollectLimits, count: i64) -> (CollectedRows, u32) {
+    fn collect(shape: RowShape, limits: CollectLimits, count: i64) -> (CollectedJsonRows, u32) {
         let mut rows = JsonRows::new(shape, limits);
         assert_eq!(rows.columns(&[column("a", None), column("b", Some("INT"))]), ControlFlow::Continue(()));
         let mut taken = 0;

@@ -81,7 +81,7 @@ pub use body::{AnonymousBodies, ReadBody};
 pub use body_clock::{BodyClock, TooSlow};
 pub use cells::{cell_text, real, storage_class};
 pub use coding::{Coding, TaggedCoding};
-pub use collect::{CollectLimits, CollectedRows, JsonRows, RowShape};
+pub use collect::{CollectLimits, CollectedJsonRows, JsonRows, RowShape};
 pub use conditional::{IfMatch, IfNoneMatch};
 pub use config::{BodyTimeouts, ForwardedHeader, HttpConfig, PoolSizes, Proxies, RateLimits, SqlLimits};
 pub use csv::{csv_header, csv_row};

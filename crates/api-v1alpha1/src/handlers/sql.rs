@@ -4,7 +4,9 @@ use branchyard_domain::ports::{CancellationToken, ReadQuery, SqlFailure};
 use branchyard_domain::usecases::{ReadEnd, Sql};
 use branchyard_domain::values::CommitHash;
 use branchyard_http_common::ConcurrencyPermit;
-use branchyard_http_common::{CollectLimits, CollectedRows, HandlerError, JsonRows, RequestContext, RowShape, Waiting};
+use branchyard_http_common::{
+    CollectLimits, CollectedJsonRows, HandlerError, JsonRows, RequestContext, RowShape, Waiting,
+};
 use branchyard_problem_details::ErrorCode;
 use serde_json::value::RawValue;
 
@@ -28,7 +30,7 @@ pub(crate) async fn read_at(asked: LegacyRequest) -> HttpResponse {
 
 /// The outcomes of a read that are answered with status 200.
 enum SqlReadEnd {
-    Rows(CollectedRows),
+    Rows(CollectedJsonRows),
     Failed(SqlFailure),
     NoSuchRef,
 }
@@ -43,7 +45,7 @@ async fn answer(asked: LegacyRequest, at: Option<String>) -> HttpResponse {
     let echo = ReadEcho { repository_owner: owner, repository_name: name, commit_ref, sql_query };
     let none = || RawValue::from_string("[]".to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned());
     match ended {
-        Ok(SqlReadEnd::Rows(CollectedRows { columns, rows, cut, replaced: _ })) => done(&ReadResult {
+        Ok(SqlReadEnd::Rows(CollectedJsonRows { columns, rows, cut, replaced: _ })) => done(&ReadResult {
             query_execution_status: if cut.is_some() { ExecutionStatus::RowLimit } else { ExecutionStatus::Success },
             query_execution_message: cut.unwrap_or_default(),
             echo,

@@ -1,12 +1,12 @@
-use branchyard_http_common::CollectedRows;
+use branchyard_http_common::CollectedJsonRows;
 use serde_json::value::RawValue;
 
 use super::{REPLACED, query_column};
 use crate::wire;
 
 /// Converts the rows of a successful read.
-pub(crate) fn finished(collected: CollectedRows) -> wire::QueryResult {
-    let CollectedRows { columns, rows, cut, replaced } = collected;
+pub(crate) fn finished(collected: CollectedJsonRows) -> wire::QueryResult {
+    let CollectedJsonRows { columns, rows, cut, replaced } = collected;
     wire::QueryResult {
         columns: columns.into_iter().map(|(column, kind)| query_column(column, kind)).collect(),
         rows,
