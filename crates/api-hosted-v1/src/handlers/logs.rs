@@ -26,7 +26,7 @@ const DEFAULT_LINES: u64 = 100;
 const MOST_LINES: u64 = 1_000;
 
 /// The log position in a page token: log segment and byte offset.
-type LogPosition = (u64, u64);
+type LogPageKey = (u64, u64);
 
 /// Handles `GET …/logs`.
 pub(crate) async fn list_logs(call: RequestContext) -> HandlerResult {
@@ -55,9 +55,9 @@ pub(crate) async fn list_logs(call: RequestContext) -> HandlerResult {
     let shown = |time: Option<Timestamp>| time.map(rfc3339).unwrap_or_default();
     let id = access.deployment().id.to_string();
     let bound_to = bound(&["logs", &id, instance.as_deref().unwrap_or(""), &shown(since), &shown(until)]);
-    let towards_older: Option<LogPosition> = call.page_key(&older, &bound_to)?;
-    let towards_newer: Option<LogPosition> = call.page_key(&newer, &bound_to)?;
-    let position = |(segment, offset): LogPosition| OutputPosition { segment, offset };
+    let towards_older: Option<LogPageKey> = call.page_key(&older, &bound_to)?;
+    let towards_newer: Option<LogPageKey> = call.page_key(&newer, &bound_to)?;
+    let position = |(segment, offset): LogPageKey| OutputPosition { segment, offset };
     let from = match (towards_older, towards_newer) {
         (Some(key), _) => Some((position(key), Towards::Older)),
         (None, Some(key)) => Some((position(key), Towards::Newer)),
