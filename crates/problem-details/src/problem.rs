@@ -40,12 +40,12 @@ pub struct Problem {
     retry_after: Option<u32>,
     allow: Option<String>,
     www_authenticate: Option<String>,
-    members: Option<Box<Members>>,
+    members: Option<Box<ProblemMembers>>,
 }
 
 /// Extension members of a problem. Boxed, because few problems have any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Members(Vec<(&'static str, String)>);
+struct ProblemMembers(Vec<(&'static str, String)>);
 
 impl Problem {
     /// Creates a problem with the headers that its code requires: `Retry-After` from the table, and the plain
