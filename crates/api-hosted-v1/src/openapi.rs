@@ -4,7 +4,7 @@ mod components;
 pub(crate) mod examples;
 mod responses;
 
-use branchyard_openapi::{OpenApi, Operation, paths};
+use branchyard_openapi::{EndpointDocs, OpenApi, paths};
 use serde_json::Value;
 
 use crate::routes::operations;
@@ -33,7 +33,7 @@ pub(crate) fn document(base_url: &str) -> Value {
     document.document()
 }
 
-fn describe(operation: &Operation) -> Value {
+fn describe(operation: &EndpointDocs) -> Value {
     let mut headers = Vec::new();
     if operation.method == "post" {
         headers.push("Idempotency-Key");

@@ -6,7 +6,7 @@ pub(crate) mod examples;
 mod headers;
 mod responses;
 
-use branchyard_openapi::{OpenApi, Operation, paths};
+use branchyard_openapi::{EndpointDocs, OpenApi, paths};
 use serde_json::Value;
 
 use crate::routes::operations;
@@ -37,7 +37,7 @@ pub(crate) fn document(public_url: &str) -> Value {
     document.document()
 }
 
-fn describe(operation: &Operation) -> Value {
+fn describe(operation: &EndpointDocs) -> Value {
     let mut headers = Vec::new();
     if operation.error_sets.contains('K') {
         headers.push("Idempotency-Key");

@@ -3,7 +3,7 @@
 use actix_web::middleware::from_fn;
 use actix_web::{HttpResponse, Scope, web};
 use branchyard_http_common::{Endpoint, HandlerError, layer, mount};
-use branchyard_openapi::Operation;
+use branchyard_openapi::EndpointDocs;
 
 use crate::handlers;
 
@@ -30,7 +30,7 @@ async fn no_route() -> Result<HttpResponse, HandlerError> {
 }
 
 /// Returns all operations of the API, in the order of the OpenAPI document.
-pub(crate) fn operations() -> Vec<Operation> {
+pub(crate) fn operations() -> Vec<EndpointDocs> {
     handlers::endpoints().iter().map(|endpoint| endpoint.operation().clone()).collect()
 }
 

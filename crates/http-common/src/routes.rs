@@ -2,7 +2,7 @@
 
 use actix_web::http::{Method, header};
 use actix_web::{FromRequest, Handler, HttpRequest, HttpResponse, Resource, Responder, Scope, guard, web};
-use branchyard_openapi::{Body, Credential, Example, Operation, Success};
+use branchyard_openapi::{Body, Credential, EndpointDocs, Example, Success};
 use branchyard_problem_details::{ErrorCode, Problem};
 
 use crate::body::AnonymousBodies;
@@ -11,7 +11,7 @@ use crate::request_body::RequestBody;
 
 /// The single declaration of an endpoint: its handler and its description in the OpenAPI document.
 pub struct Endpoint {
-    operation: Operation,
+    operation: EndpointDocs,
     methods: &'static [&'static str],
     mount: Box<dyn FnOnce(Resource) -> Resource>,
     anonymous_bodies: Option<AnonymousBodies>,
@@ -28,7 +28,7 @@ macro_rules! methods {
                 F::Output: Responder + 'static,
             {
                 Endpoint {
-                    operation: Operation::new(stringify!($name), path, id, summary),
+                    operation: EndpointDocs::new(stringify!($name), path, id, summary),
                     methods: &$methods,
                     mount: Box::new(move |resource| resource.route($route.to(handler))),
                     anonymous_bodies: None,
@@ -68,7 +68,7 @@ methods! {
 
 impl Endpoint {
     /// Returns the description of the endpoint in the OpenAPI document.
-    pub fn operation(&self) -> &Operation {
+    pub fn operation(&self) -> &EndpointDocs {
         &self.operation
     }
 
@@ -77,7 +77,7 @@ impl Endpoint {
         (self.methods[0], self.operation.template())
     }
 
-    fn change(mut self, change: impl FnOnce(&mut Operation)) -> Self {
+    fn change(mut self, change: impl FnOnce(&mut EndpointDocs)) -> Self {
         change(&mut self.operation);
         self
     }

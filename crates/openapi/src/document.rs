@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::operation::Operation;
+use crate::operation::EndpointDocs;
 use crate::schemas::sorted;
 
 /// The parts of an OpenAPI document that differ between API versions.
@@ -48,7 +48,7 @@ impl OpenApi<'_> {
 }
 
 /// Returns the paths of a document, each operation as `describe` describes it. `base` is the path of the API.
-pub fn paths(base: &str, operations: &[Operation], describe: impl Fn(&Operation) -> Value) -> Map<String, Value> {
+pub fn paths(base: &str, operations: &[EndpointDocs], describe: impl Fn(&EndpointDocs) -> Value) -> Map<String, Value> {
     let mut paths = Map::new();
     for operation in operations {
         let path = paths.entry(format!("{base}{}", operation.template())).or_insert_with(|| json!({}));

@@ -101,7 +101,7 @@ pub fn list_of(item: Value) -> Value {
 
 /// One method of one path.
 #[derive(Clone)]
-pub struct Operation {
+pub struct EndpointDocs {
     /// The method, in lowercase.
     pub method: &'static str,
     /// The path template relative to the base of the API. `{name:.+}` is a parameter that may contain slashes.
@@ -134,7 +134,7 @@ pub struct Operation {
     pub example: Option<fn() -> Example>,
 }
 
-impl Operation {
+impl EndpointDocs {
     /// Creates an operation without query and body that needs a credential and responds with status 200 and no data.
     pub fn new(method: &'static str, path: &'static str, id: &'static str, summary: &'static str) -> Self {
         Self {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::operation::{Body, Operation, Success};
+use crate::operation::{Body, EndpointDocs, Success};
 
 /// Returns `{"$ref": "#/components/{kind}/{name}"}`.
 pub fn reference(kind: &str, name: &str) -> Value {
@@ -40,7 +40,7 @@ impl Schemas {
     /// already is kept.
     pub fn add_bodies<'a>(
         &mut self,
-        operations: impl IntoIterator<Item = &'a Operation>,
+        operations: impl IntoIterator<Item = &'a EndpointDocs>,
         refine: &impl Fn(&str, &mut Value),
     ) {
         for operation in operations {

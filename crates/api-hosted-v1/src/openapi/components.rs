@@ -1,13 +1,13 @@
 //! Components of the document: the schemas, parameters, headers and responses that operations refer to.
 
 use branchyard_http_common::NO_NUL_PATTERN;
-use branchyard_openapi::{Operation, Schemas, drop_null, error_code, reference};
+use branchyard_openapi::{EndpointDocs, Schemas, drop_null, error_code, reference};
 use serde_json::{Value, json};
 
 use super::responses;
 use crate::wire;
 
-pub(super) fn all(operations: &[Operation]) -> Value {
+pub(super) fn all(operations: &[EndpointDocs]) -> Value {
     json!({
         "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "hsat.v1"}},
         "parameters": parameters(),
@@ -17,7 +17,7 @@ pub(super) fn all(operations: &[Operation]) -> Value {
     })
 }
 
-fn schemas(operations: &[Operation]) -> Value {
+fn schemas(operations: &[EndpointDocs]) -> Value {
     let mut schemas = Schemas::default();
     macro_rules! add {
         ($($name:ident),+ $(,)?) => { $(schemas.add::<wire::$name>(&tidy);)+ };

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use branchyard_openapi::{Example, Operation, Success};
+use branchyard_openapi::{EndpointDocs, Example, Success};
 
 const AT: &str = "2026-11-20T12:00:00.000Z";
 const LATER: &str = "2026-11-20T12:00:01.000Z";
@@ -22,7 +22,7 @@ pub(crate) fn origin() -> Value {
 }
 
 /// Returns the body of a successful response.
-pub(super) fn success(docs: &Operation) -> Option<Value> {
+pub(super) fn success(docs: &EndpointDocs) -> Option<Value> {
     match docs.data {
         Success::Nothing | Success::File => None,
         Success::Document => Some(json!({"openapi": "3.1.0"})),

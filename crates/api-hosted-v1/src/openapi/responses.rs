@@ -1,6 +1,6 @@
 //! Responses: the success of an operation, and problem documents by status.
 
-use branchyard_openapi::{Operation, Success, data_schema, reference};
+use branchyard_openapi::{EndpointDocs, Success, data_schema, reference};
 use branchyard_problem_details::{ErrorCode, Problem};
 use serde_json::{Map, Value, json};
 
@@ -46,7 +46,7 @@ fn headers(own: &[&str]) -> Value {
 }
 
 /// Returns all responses of an operation.
-pub(super) fn of(docs: &Operation) -> Value {
+pub(super) fn of(docs: &EndpointDocs) -> Value {
     let mut responses: Map<String, Value> = Map::new();
     if !matches!(docs.data, Success::Nothing) {
         responses.insert(docs.status.to_string(), success(docs));
@@ -66,7 +66,7 @@ pub(super) fn of(docs: &Operation) -> Value {
     responses.into()
 }
 
-fn success(docs: &Operation) -> Value {
+fn success(docs: &EndpointDocs) -> Value {
     if docs.data == Success::File {
         let content = json!({"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}});
         return json!({"description": docs.summary, "headers": headers(&["ETag"]), "content": content});

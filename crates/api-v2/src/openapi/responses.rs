@@ -3,7 +3,7 @@
 use branchyard_problem_details::ErrorCode;
 use serde_json::{Map, Value, json};
 
-use branchyard_openapi::{Body, Credential, Operation, Success, data_schema, reference};
+use branchyard_openapi::{Body, Credential, EndpointDocs, Success, data_schema, reference};
 
 use super::{examples, headers};
 
@@ -28,7 +28,7 @@ const PROBLEMS: &[(u16, &str, &[ErrorCode])] = &[
 ];
 
 /// Returns all responses of an operation.
-pub(super) fn of(docs: &Operation) -> Value {
+pub(super) fn of(docs: &EndpointDocs) -> Value {
     let mut responses: Map<String, Value> = Map::new();
     responses.insert(docs.status.to_string(), success(docs));
     if docs.method == "put" && matches!(docs.data, Success::One(_)) {
@@ -47,7 +47,7 @@ pub(super) fn of(docs: &Operation) -> Value {
 }
 
 /// Returns the component of the problem with this status.
-fn problem(docs: &Operation, status: u16) -> &'static str {
+fn problem(docs: &EndpointDocs, status: u16) -> &'static str {
     match (status, docs.error_sets.contains('K'), docs.errors.contains(&422)) {
         (422, true, false) => "IdempotencyKeyReused",
         (422, true, true) => "UnprocessableOrKeyReused",
@@ -56,11 +56,11 @@ fn problem(docs: &Operation, status: u16) -> &'static str {
 }
 
 /// Returns `true` if the operation supports `If-None-Match`.
-pub(super) fn may_be_unmodified(docs: &Operation) -> bool {
+pub(super) fn may_be_unmodified(docs: &EndpointDocs) -> bool {
     docs.method == "get" && matches!(docs.data, Success::One(_) | Success::Document)
 }
 
-fn success(docs: &Operation) -> Value {
+fn success(docs: &EndpointDocs) -> Value {
     let Some(schema) = data_schema(docs.data) else {
         return json!({"description": "Done.", "headers": headers::of(&["ETag!"])});
     };
@@ -78,11 +78,11 @@ fn success(docs: &Operation) -> Value {
     json!({"description": docs.summary, "headers": headers::of(&own_headers(docs)), "content": content})
 }
 
-fn is_sql_read(docs: &Operation) -> bool {
+fn is_sql_read(docs: &EndpointDocs) -> bool {
     docs.path.ends_with("/sql")
 }
 
-fn own_headers(docs: &Operation) -> Vec<&'static str> {
+fn own_headers(docs: &EndpointDocs) -> Vec<&'static str> {
     let mut own = Vec::new();
     match (docs.method, docs.status) {
         ("get", _) if is_sql_read(docs) => own.push("ETag"),
@@ -103,7 +103,7 @@ fn own_headers(docs: &Operation) -> Vec<&'static str> {
 }
 
 /// Returns the statuses of the error sets (v2 §1.7) and of the operation itself, in ascending order.
-fn statuses(docs: &Operation) -> Vec<u16> {
+fn statuses(docs: &EndpointDocs) -> Vec<u16> {
     let mut all = vec![405, 500, 503];
     if !matches!(docs.credential, Credential::Ignored) {
         all.extend_from_slice(&[401, 429]);
