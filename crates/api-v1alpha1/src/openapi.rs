@@ -10,7 +10,7 @@ mod refusals;
 mod responses;
 
 use branchyard_openapi::{OpenApi, path_parameters};
-use operations::{Auth, Body, Docs, OPERATIONS};
+use operations::{Auth, BodyDocs, Docs, OPERATIONS};
 use serde_json::{Map, Value, json};
 
 const INTRODUCTION: &str = "Versioned SQL databases, as programs written for DoltHub's v1alpha1 know them. Deprecated: every answer names the URL of the same \
@@ -60,10 +60,10 @@ fn operation(docs: &Docs) -> Value {
         shown["parameters"] = parameters.into();
     }
     let (required, media_type, name) = match docs.body {
-        Body::None => return shown,
-        Body::Json(name) => (true, "application/json", name),
-        Body::Optional(name) => (false, "application/json", name),
-        Body::Form(name) => (true, "multipart/form-data", name),
+        BodyDocs::None => return shown,
+        BodyDocs::Json(name) => (true, "application/json", name),
+        BodyDocs::Optional(name) => (false, "application/json", name),
+        BodyDocs::Form(name) => (true, "multipart/form-data", name),
     };
     let mut content = json!({"schema": parts::reference("schemas", name)});
     if let Some(request) = examples::of(docs.id).and_then(|example| example.request) {

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 /// A request and its successful responses, each with name, summary and body. A single response has no name.
-pub(super) struct Example {
+pub(super) struct ExampleExchange {
     pub(super) request: Option<Value>,
     pub(super) answers: Vec<(&'static str, &'static str, Value)>,
 }
@@ -23,16 +23,16 @@ const IMPORT_BY: &str = "users/ana/userOperations/019b7ce0-7b08-7f44-8c2d-6a7b8c
 const FORK: &str = "operations/019b7ca9-9138-7c3e-b0f4-52d6e8fa0b1c";
 const UPDATE: &str = "UPDATE tree SET name='elm' WHERE id=7";
 
-fn shown(answer: Value) -> Example {
-    Example { request: None, answers: vec![("", "", answer)] }
+fn shown(answer: Value) -> ExampleExchange {
+    ExampleExchange { request: None, answers: vec![("", "", answer)] }
 }
 
-fn asked(request: Value, answer: Value) -> Example {
-    Example { request: Some(request), answers: vec![("", "", answer)] }
+fn asked(request: Value, answer: Value) -> ExampleExchange {
+    ExampleExchange { request: Some(request), answers: vec![("", "", answer)] }
 }
 
-fn several(answers: Vec<(&'static str, &'static str, Value)>) -> Example {
-    Example { request: None, answers }
+fn several(answers: Vec<(&'static str, &'static str, Value)>) -> ExampleExchange {
+    ExampleExchange { request: None, answers }
 }
 
 /// Returns an object with `status: Success`, the database, and the fields of `more`.
@@ -54,7 +54,7 @@ fn read(status: &str, message: &str, q: &str) -> Value {
     })
 }
 
-fn reads(id: &str) -> Example {
+fn reads(id: &str) -> ExampleExchange {
     let q = "SELECT name, id, felled FROM tree";
     let schema = json!([
         {"columnName": "name", "columnType": "varchar(64)"}, {"columnName": "id", "columnType": "bigint"},
@@ -95,7 +95,7 @@ fn details(status: &str, message: &str, to: &str) -> Value {
     })
 }
 
-fn write_polls() -> Example {
+fn write_polls() -> ExampleExchange {
     let pending = |done: bool| json!({"_id": WRITE, "operation_name": WRITE, "done": done});
     let over = |status: &str, message: &str, to: &str| {
         let same = json!({"query_execution_status": status, "query_execution_message": message});
@@ -112,7 +112,7 @@ fn write_polls() -> Example {
     ])
 }
 
-fn job_polls(name: &str, pull_id: &str) -> Example {
+fn job_polls(name: &str, pull_id: &str) -> ExampleExchange {
     let poll = |status: &str, job: &str, done: bool, pull_id: &str| {
         json!({
             "status": status, "operation_name": name, "job_created": true, "database_owner": "ana", "database_name": "trees",
@@ -131,7 +131,7 @@ fn job_polls(name: &str, pull_id: &str) -> Example {
     ])
 }
 
-fn fork_polls() -> Example {
+fn fork_polls() -> ExampleExchange {
     let poll = |status: &str, done: bool, owner: &str, name: &str| {
         json!({
             "status": status, "done": done, "operation_name": FORK, "database_owner": owner, "owner_name": owner,
@@ -170,7 +170,7 @@ fn tag_item() -> Value {
 }
 
 /// Returns the example of an operation.
-pub(super) fn of(id: &str) -> Option<Example> {
+pub(super) fn of(id: &str) -> Option<ExampleExchange> {
     let starts = json!({"revisionType": "branch", "revisionName": "main"});
     let echoes = json!({"revision_type": "branch", "revision_name": "main"});
     Some(match id {

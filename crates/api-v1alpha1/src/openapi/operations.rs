@@ -11,7 +11,7 @@ pub(super) enum Auth {
 
 /// The request body. A name refers to the table of objects.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Body {
+pub(super) enum BodyDocs {
     None,
     Json(&'static str),
     Optional(&'static str),
@@ -38,7 +38,7 @@ pub(super) struct Docs {
     pub(super) summary: &'static str,
     pub(super) auth: Auth,
     pub(super) query: &'static [&'static str],
-    pub(super) body: Body,
+    pub(super) body: BodyDocs,
     pub(super) sends: Sends,
     /// Name of the object in error responses.
     pub(super) error: &'static str,
@@ -63,63 +63,63 @@ macro_rules! operations {
     };
 }
 
-use Body::{Form, Json, Optional};
+use BodyDocs::{Form, Json, Optional};
 use Sends::{Archive, Document, Either, One, Table};
 
 operations! {
     "/api/v1alpha1/openapi.json" {
-        get "getOpenapiDocument" "Document" "This document" Optional [] Body::None => Document, "Error";
+        get "getOpenapiDocument" "Document" "This document" Optional [] BodyDocs::None => Document, "Error";
     }
     "/api/v1alpha1/user" {
-        get "getUser" "User" "The caller" Required [] Body::None => One("User"), "Error";
+        get "getUser" "User" "The caller" Required [] BodyDocs::None => One("User"), "Error";
     }
     "/api/v1alpha1/users/{username}/operations" {
-        get "listUserOperations" "User" "Operations of the caller, newest first" Required ["operationType", "pageToken"] Body::None => One("UserOperations"), "UserOperationsError";
+        get "listUserOperations" "User" "Operations of the caller, newest first" Required ["operationType", "pageToken"] BodyDocs::None => One("UserOperations"), "UserOperationsError";
     }
     "/api/v1alpha1/database" {
         post "createDatabase" "Database" "Create a database" Required [] Json("CreateDatabaseRequest") => One("Created"), "CreatedError";
     }
     "/api/v1alpha1/fork" {
         post "forkDatabase" "Fork" "Fork a database named in the body" Required [] Json("ForkNamedRequest") => One("ForkStarted"), "ForkError";
-        get "pollFork" "Fork" "How a fork stands" Optional ["operationName"] Body::None => One("ForkPoll"), "ForkPollError";
+        get "pollFork" "Fork" "How a fork stands" Optional ["operationName"] BodyDocs::None => One("ForkPoll"), "ForkPollError";
     }
     "/api/v1alpha1/{owner}/{database}" {
-        get "readDefault" "SQL" "Run a read at the default branch" Optional ["q"] Body::None => Either("ReadResult", "ReadError"), "ReadError";
+        get "readDefault" "SQL" "Run a read at the default branch" Optional ["q"] BodyDocs::None => Either("ReadResult", "ReadError"), "ReadError";
     }
     "/api/v1alpha1/{owner}/{database}/{ref}" {
-        get "read" "SQL" "Run a read at a ref" Optional ["q"] Body::None => Either("ReadResult", "ReadError"), "ReadError";
+        get "read" "SQL" "Run a read at a ref" Optional ["q"] BodyDocs::None => Either("ReadResult", "ReadError"), "ReadError";
     }
     "/api/v1alpha1/{owner}/{database}/write/{from_branch}/{to_branch}" {
         post "write" "SQL" "Run a write, or merge a branch" Required ["write_q"] Optional("WriteRequest") => One("WriteStarted"), "WriteStarted";
     }
     "/api/v1alpha1/{owner}/{database}/write" {
-        get "pollWrite" "SQL" "How a write stands" Optional ["operationName"] Body::None => Either("WritePending", "WriteDone"), "WritePollError";
+        get "pollWrite" "SQL" "How a write stands" Optional ["operationName"] BodyDocs::None => Either("WritePending", "WriteDone"), "WritePollError";
     }
     "/api/v1alpha1/{owner}/{database}/forks" {
-        get "listForks" "Fork" "Direct forks the caller sees, with parent and root" Optional [] Body::None => One("Forks"), "DatabaseError";
+        get "listForks" "Fork" "Direct forks the caller sees, with parent and root" Optional [] BodyDocs::None => One("Forks"), "DatabaseError";
         post "createFork" "Fork" "Fork a database" Required [] Json("ForkRequest") => One("ForkStarted"), "ForkError";
     }
     "/api/v1alpha1/{owner}/{database}/branches" {
-        get "listBranches" "Branch" "All branches, by name" Optional [] Body::None => One("Branches"), "DatabaseError";
+        get "listBranches" "Branch" "All branches, by name" Optional [] BodyDocs::None => One("Branches"), "DatabaseError";
         post "createBranch" "Branch" "Create a branch" Required [] Json("NewBranchRequest") => One("NewBranch"), "NewBranchError";
     }
     "/api/v1alpha1/{owner}/{database}/branches/{branch}" {
-        delete "deleteBranch" "Branch" "Delete a branch" Required [] Body::None => One("Branch"), "BranchError";
+        delete "deleteBranch" "Branch" "Delete a branch" Required [] BodyDocs::None => One("Branch"), "BranchError";
     }
     "/api/v1alpha1/{owner}/{database}/tags" {
-        get "listTags" "Tag" "All tags, by name" Optional [] Body::None => One("Tags"), "DatabaseError";
+        get "listTags" "Tag" "All tags, by name" Optional [] BodyDocs::None => One("Tags"), "DatabaseError";
         post "createTag" "Tag" "Create a tag" Required [] Json("NewTagRequest") => One("NewTag"), "NewTagError";
     }
     "/api/v1alpha1/{owner}/{database}/releases" {
-        get "listReleases" "Release" "All releases, newest first" Optional [] Body::None => One("Releases"), "DatabaseError";
+        get "listReleases" "Release" "All releases, newest first" Optional [] BodyDocs::None => One("Releases"), "DatabaseError";
         post "createRelease" "Release" "Publish a release, and its tag when missing" Required [] Json("NewTagRequest") => One("NewTag"), "NewTagError";
     }
     "/api/v1alpha1/{owner}/{database}/pulls" {
-        get "listPulls" "Pull" "Pull requests, newest first" Optional ["filterByState", "filterByReviewStatus", "query", "pageToken"] Body::None => One("Pulls"), "DatabaseError";
+        get "listPulls" "Pull" "Pull requests, newest first" Optional ["filterByState", "filterByReviewStatus", "query", "pageToken"] BodyDocs::None => One("Pulls"), "DatabaseError";
         post "createPull" "Pull" "Open a pull request" Required [] Json("NewPullRequest") => One("PullCreated"), "PullCreatedError";
     }
     "/api/v1alpha1/{owner}/{database}/pulls/{pull_id}" {
-        get "getPull" "Pull" "A pull request" Optional [] Body::None => One("Pull"), "PullError";
+        get "getPull" "Pull" "A pull request" Optional [] BodyDocs::None => One("Pull"), "PullError";
         patch "updatePull" "Pull" "Edit, close or reopen a pull request" Required [] Json("PullEditRequest") => One("PullPart"), "PullError";
     }
     "/api/v1alpha1/{owner}/{database}/pulls/{pull_id}/comments" {
@@ -127,19 +127,19 @@ operations! {
     }
     "/api/v1alpha1/{owner}/{database}/pulls/{pull_id}/merge" {
         post "mergePull" "Pull" "Merge a pull request" Required [] Optional("MergeRequest") => One("MergeStarted"), "PullError";
-        get "pollMerge" "Pull" "How a merge stands" Optional ["operationName"] Body::None => One("JobPoll"), "PollError";
+        get "pollMerge" "Pull" "How a merge stands" Optional ["operationName"] BodyDocs::None => One("JobPoll"), "PollError";
     }
     "/api/v1alpha1/{owner}/{database}/upload" {
         post "upload" "Upload" "Import a file" Required [] Form("UploadForm") => One("UploadStarted"), "UploadError";
-        get "pollUpload" "Upload" "How an import stands" Optional ["operationName"] Body::None => One("JobPoll"), "PollError";
+        get "pollUpload" "Upload" "How an import stands" Optional ["operationName"] BodyDocs::None => One("JobPoll"), "PollError";
     }
     "/api/v1alpha1/{owner}/{database}/jobs" {
-        get "listJobs" "Upload" "Imports and merges, newest first" Optional ["pageToken"] Body::None => One("Jobs"), "DatabaseError";
+        get "listJobs" "Upload" "Imports and merges, newest first" Optional ["pageToken"] BodyDocs::None => One("Jobs"), "DatabaseError";
     }
     "/csv/{owner}/{database}/{ref}" {
-        get "downloadArchive" "Download" "All tables as a ZIP of CSV files" Optional [] Body::None => Archive, "Error";
+        get "downloadArchive" "Download" "All tables as a ZIP of CSV files" Optional [] BodyDocs::None => Archive, "Error";
     }
     "/csv/{owner}/{database}/{ref}/{table}" {
-        get "downloadTable" "Download" "A table as CSV" Optional ["include_bom"] Body::None => Table, "Error";
+        get "downloadTable" "Download" "A table as CSV" Optional ["include_bom"] BodyDocs::None => Table, "Error";
     }
 }

@@ -1,7 +1,7 @@
 //! The table of refusals by name. Existing clients match the beginnings of their texts (v1alpha1 §3). Tests compare the table with
 //! the responses.
 
-use super::operations::{Auth, Body, Docs, Sends};
+use super::operations::{Auth, BodyDocs, Docs, Sends};
 
 /// A refusal: its name, its text with the variable parts in `<>`, and an example of the text.
 #[derive(Debug, Clone, Copy)]
@@ -132,7 +132,7 @@ pub(super) fn of_operation(docs: &Docs) -> Vec<(u16, RefusalDocs)> {
         Sends::Document | Sends::One(_) | Sends::Either(..) => {}
     }
     // A merge ignores its body.
-    if !matches!(docs.body, Body::None) && docs.id != "mergePull" {
+    if !matches!(docs.body, BodyDocs::None) && docs.id != "mergePull" {
         all.extend([(413, "too_large"), (415, "media_type")]);
     }
     all.push((429, "rate_limited"));
