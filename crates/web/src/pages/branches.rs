@@ -19,7 +19,7 @@ use crate::paths;
 pub(crate) const PAGE: usize = 50;
 const FIELDS: &[&str] = &["name", "from"];
 
-struct BranchRow {
+struct BranchItem {
     name: String,
     href: String,
     is_default: bool,
@@ -34,7 +34,7 @@ struct BranchRow {
 struct BranchesPage {
     shell: LayoutContext,
     frame: DatabaseFrame,
-    rows: Vec<BranchRow>,
+    rows: Vec<BranchItem>,
     next: Option<String>,
     form: Filled,
 }
@@ -51,7 +51,7 @@ async fn rows(
     visit: &PageContext,
     access: DatabaseAccess<Read>,
     frame: &DatabaseFrame,
-) -> Result<(Vec<BranchRow>, Option<String>), PageError> {
+) -> Result<(Vec<BranchItem>, Option<String>), PageError> {
     let after = visit.parameter("after");
     let mut found = visit.read(move |hub| hub.branches().list(&access, after.as_deref(), PAGE + 1)).await?;
     let next = paths::next_page(&mut found, PAGE, &format!("{}/branches", frame.path), |last| last.name.to_string());
@@ -60,7 +60,7 @@ async fn rows(
         let name = branch.name.as_str();
         let is_default = name == frame.default_branch;
         let asked = if is_default { "" } else { name };
-        BranchRow {
+        BranchItem {
             name: name.to_owned(),
             href: paths::with_query(&frame.path, &[("ref", asked)]),
             is_default,

@@ -18,7 +18,7 @@ use crate::paths;
 
 const FIELDS: &[&str] = &["name", "from", "message"];
 
-struct TagRow {
+struct TagItem {
     name: String,
     href: String,
     message: Option<String>,
@@ -34,7 +34,7 @@ struct TagRow {
 struct TagsPage {
     shell: LayoutContext,
     frame: DatabaseFrame,
-    rows: Vec<TagRow>,
+    rows: Vec<TagItem>,
     next: Option<String>,
     form: Filled,
 }
@@ -51,14 +51,14 @@ async fn rows(
     visit: &PageContext,
     access: DatabaseAccess<Read>,
     frame: &DatabaseFrame,
-) -> Result<(Vec<TagRow>, Option<String>), PageError> {
+) -> Result<(Vec<TagItem>, Option<String>), PageError> {
     let after = visit.parameter("after");
     let mut found = visit.read(move |hub| hub.tags().list(&access, after.as_deref(), PAGE + 1)).await?;
     let next = paths::next_page(&mut found, PAGE, &format!("{}/tags", frame.path), |last| last.name.to_string());
     let now = visit.state.services.now();
     let row = |tag: &Tag| {
         let name = tag.name.as_str();
-        TagRow {
+        TagItem {
             name: name.to_owned(),
             href: paths::with_query(&frame.path, &[("ref", name)]),
             message: tag.message.clone(),
