@@ -18,10 +18,10 @@ use branchyard_domain::ports::{Durability, MetadataError, OperationState};
 use branchyard_domain::values::{DatabaseId, DatabaseName, Timestamp};
 
 /// A check of one part of the contract. Needs an empty store.
-pub type Check = fn(&dyn DeploymentStore);
+pub type DeploymentCheck = fn(&dyn DeploymentStore);
 
 /// Every check with its name.
-pub const ALL: &[(&str, Check)] = &[
+pub const ALL: &[(&str, DeploymentCheck)] = &[
     ("deployments", deployments),
     ("instances", instances),
     ("ledger", ledger),

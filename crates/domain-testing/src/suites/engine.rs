@@ -23,10 +23,10 @@ use branchyard_domain::values::{CommitHash, DatabaseId, Timestamp};
 const LONG: Duration = Duration::from_secs(60);
 
 /// A check of one part of the contract.
-pub type Check = fn(&dyn Engine);
+pub type EngineCheck = fn(&dyn Engine);
 
 /// Every check with its name.
-pub const ALL: &[(&str, Check)] = &[
+pub const ALL: &[(&str, EngineCheck)] = &[
     ("files", files),
     ("writes", writes),
     ("failed_writes", failed_writes),

@@ -36,10 +36,10 @@ pub use sessions::{invitations, profiles, sessions};
 pub use stars::{rankings, stars};
 
 /// A check of one part of the contract.
-pub type Check = fn(&dyn Metadata);
+pub type MetadataCheck = fn(&dyn Metadata);
 
 /// Every check with its name.
-pub const ALL: &[(&str, Check)] = &[
+pub const ALL: &[(&str, MetadataCheck)] = &[
     ("accounts", accounts),
     ("organizations", organizations),
     ("members", members),

@@ -36,10 +36,10 @@ pub trait Stage {
 }
 
 /// A check of one part of the contract.
-pub type Check = fn(&dyn Stage);
+pub type ProvisionerCheck = fn(&dyn Stage);
 
 /// Every check with its name.
-pub const ALL: &[(&str, Check)] = &[
+pub const ALL: &[(&str, ProvisionerCheck)] = &[
     ("preparation", preparation),
     ("life", life),
     ("ends", ends),
