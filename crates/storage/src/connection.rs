@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::error::OpenError;
 use crate::file;
-use crate::store::PoolLoad;
+use crate::store::ConnectionPoolLoad;
 
 /// A connection to either engine. [`StoreTarget`] chooses the variant. SQLite is last because it accepts any path.
 #[derive(diesel::MultiConnection)]
@@ -195,9 +195,12 @@ impl ConnectionPool {
         self.pool.get().map_err(|_| NoConnection { waited: self.wait, reason: self.errors.0.lock().take() })
     }
 
-    pub(crate) fn load(&self) -> PoolLoad {
+    pub(crate) fn load(&self) -> ConnectionPoolLoad {
         let state = self.pool.state();
-        PoolLoad { busy: state.connections.saturating_sub(state.idle_connections), idle: state.idle_connections }
+        ConnectionPoolLoad {
+            busy: state.connections.saturating_sub(state.idle_connections),
+            idle: state.idle_connections,
+        }
     }
 
     /// Returns the maximum number of connections. All of them may have gone stale together.

@@ -69,4 +69,4 @@ pub use blobs::FolderBlobs;
 pub use dump::DumpError;
 pub use error::{MigrationError, OpenError};
 pub use migrations::Status;
-pub use store::{Connections, PoolLoad, Store, StoreOptions};
+pub use store::{ConnectionPoolLoad, Connections, Store, StoreOptions};

@@ -109,14 +109,14 @@ impl Store {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connections {
     /// Load of the pool for read-only transactions.
-    pub readers: PoolLoad,
+    pub readers: ConnectionPoolLoad,
     /// Load of the pool for transactions that write.
-    pub writers: PoolLoad,
+    pub writers: ConnectionPoolLoad,
 }
 
 /// The load of a connection pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PoolLoad {
+pub struct ConnectionPoolLoad {
     /// Number of connections in use.
     pub busy: u32,
     /// Number of idle connections.
