@@ -21,10 +21,10 @@ use crate::commits::{self, AncestorCache};
 use crate::connection::{Connection, ConnectionUse};
 use crate::fetch::Remotes;
 use crate::files::Files;
+use crate::idle_connections::IdleConnections;
 use crate::memory::{self, Allocated, MemoryPool};
 use crate::merge_preview::{self, Trials};
 use crate::options::EngineOptions;
-use crate::pool::Pool;
 use crate::queue::{WriteQueues, WriteTurn};
 use crate::reach::{Scope, parents_of};
 use crate::sql::{errors, shape};
@@ -39,9 +39,9 @@ pub struct DoltliteEngine {
     pub(crate) ancestors: Mutex<AncestorCache>,
     pub(crate) trials: Trials,
     pub(crate) remotes: Remotes,
-    readers: Pool<ReaderKey>,
-    writers: Pool<()>,
-    pub(crate) sessions: Arc<Pool<SessionRequest>>,
+    readers: IdleConnections<ReaderKey>,
+    writers: IdleConnections<()>,
+    pub(crate) sessions: Arc<IdleConnections<SessionRequest>>,
     modules: Arc<HashSet<String>>,
     pub(crate) ancestry: Arc<Ancestry>,
     reachability: OnceLock<Arc<dyn Reachability>>,
@@ -85,10 +85,10 @@ impl DoltliteEngine {
         let watchdog = Arc::new(watchdog);
         let modules = Arc::new(all_modules().map_err(|error| errors::fault("ask for the engine's modules", error))?);
         Ok(Self {
-            readers: Pool::new(options.idle_readers, options.idle_memory),
-            writers: Pool::new(options.idle_writers, options.idle_memory),
+            readers: IdleConnections::new(options.idle_readers, options.idle_memory),
+            writers: IdleConnections::new(options.idle_writers, options.idle_memory),
             // Sessions move between threads, so their memory cannot be measured; their caches are small.
-            sessions: Arc::new(Pool::new(options.idle_sessions, usize::MAX)),
+            sessions: Arc::new(IdleConnections::new(options.idle_sessions, usize::MAX)),
             options,
             files,
             queues: WriteQueues::default(),

@@ -16,8 +16,8 @@ use branchyard_domain::ports::{
 
 use crate::connection::Connection;
 use crate::engine::{DoltliteEngine, missing};
+use crate::idle_connections::IdleConnections;
 use crate::memory::Allocated;
-use crate::pool::Pool;
 use crate::sql::errors;
 use crate::watchdog::Watchdog;
 
@@ -26,7 +26,7 @@ struct EngineSession {
     /// `Some` until the session is dropped.
     connection: Option<Connection>,
     request: SessionRequest,
-    pool: Arc<Pool<SessionRequest>>,
+    pool: Arc<IdleConnections<SessionRequest>>,
     generation: u64,
     watchdog: Arc<Watchdog>,
     /// The branch on which the session started.

@@ -15,14 +15,14 @@ struct Idle<K> {
 }
 
 /// A pool of connections that are distinguished by `K` within a database.
-pub(crate) struct Pool<K> {
+pub(crate) struct IdleConnections<K> {
     idle: Mutex<VecDeque<Idle<K>>>,
     most: usize,
     most_bytes: i64,
     generation: AtomicU64,
 }
 
-impl<K: PartialEq> Pool<K> {
+impl<K: PartialEq> IdleConnections<K> {
     /// Creates a pool of at most `most` connections that hold at most `most_bytes` bytes together.
     pub(crate) fn new(most: usize, most_bytes: usize) -> Self {
         let most_bytes = i64::try_from(most_bytes).unwrap_or(i64::MAX);
