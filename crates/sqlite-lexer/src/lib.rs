@@ -14,4 +14,4 @@ pub use redact::redact;
 pub use statement::{
     ends_transaction, first_word, is_first_word, skip_to_statement, statement_length, terminated_statement_length,
 };
-pub use token::{Token, TokenKind, Tokens, tokenize};
+pub use token::{SqlToken, SqlTokens, TokenKind, tokenize};

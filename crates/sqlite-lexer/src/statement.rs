@@ -1,6 +1,6 @@
 //! Statement boundaries and first words.
 
-use crate::token::{Token, TokenKind, tokenize};
+use crate::token::{SqlToken, TokenKind, tokenize};
 
 /// Returns `sql` without the whitespace, comments and empty statements before its first statement. Empty if there is
 /// no statement.
@@ -49,7 +49,7 @@ enum Position {
 }
 
 impl Position {
-    fn after(self, token: &Token<'_>) -> Self {
+    fn after(self, token: &SqlToken<'_>) -> Self {
         match self {
             Self::Start if token.is_one_of(&["EXPLAIN"]) => Self::Explain,
             Self::Start | Self::Explain if token.is_one_of(&["CREATE"]) => Self::Create,

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// The kind of a [`Token`].
+/// The kind of a [`SqlToken`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TokenKind {
     /// A keyword or an unquoted name. Every non-ASCII byte may be part of a name.
@@ -24,7 +24,7 @@ pub enum TokenKind {
 
 /// A token of SQL text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Token<'a> {
+pub struct SqlToken<'a> {
     /// Kind of the token.
     pub kind: TokenKind,
     /// Byte offset of the token in the SQL text.
@@ -35,7 +35,7 @@ pub struct Token<'a> {
     pub is_terminated: bool,
 }
 
-impl<'a> Token<'a> {
+impl<'a> SqlToken<'a> {
     /// Returns the byte offset of the end of the token in the SQL text.
     #[must_use]
     pub fn end(&self) -> usize {
@@ -49,7 +49,7 @@ impl<'a> Token<'a> {
         matches!(self.kind, TokenKind::Word | TokenKind::Symbol) && self.text.eq_ignore_ascii_case(text)
     }
 
-    /// Returns `true` if [`Token::is`] holds for one of `texts`.
+    /// Returns `true` if [`SqlToken::is`] holds for one of `texts`.
     #[must_use]
     pub fn is_one_of(&self, texts: &[&str]) -> bool {
         texts.iter().any(|text| self.is(text))
@@ -73,29 +73,29 @@ impl<'a> Token<'a> {
 /// Returns the tokens of SQL text, without whitespace and comments.
 ///
 /// An unclosed comment extends to the end of the text, as in SQLite. An unclosed string or quoted name does too, and
-/// SQLite rejects it; see [`Token::is_terminated`].
+/// SQLite rejects it; see [`SqlToken::is_terminated`].
 #[must_use]
-pub fn tokenize(sql: &str) -> Tokens<'_> {
-    Tokens { sql, at: 0 }
+pub fn tokenize(sql: &str) -> SqlTokens<'_> {
+    SqlTokens { sql, at: 0 }
 }
 
 /// An iterator over the tokens of SQL text; see [`tokenize`].
 #[derive(Debug, Clone)]
-pub struct Tokens<'a> {
+pub struct SqlTokens<'a> {
     sql: &'a str,
     at: usize,
 }
 
-impl<'a> Iterator for Tokens<'a> {
-    type Item = Token<'a>;
+impl<'a> Iterator for SqlTokens<'a> {
+    type Item = SqlToken<'a>;
 
-    fn next(&mut self) -> Option<Token<'a>> {
+    fn next(&mut self) -> Option<SqlToken<'a>> {
         let bytes = self.sql.as_bytes();
         self.at += blank_length(&bytes[self.at..]);
         let start = self.at;
         let (kind, length, is_terminated) = token_at(&bytes[start..])?;
         self.at += length;
-        Some(Token { kind, start, text: &self.sql[start..self.at], is_terminated })
+        Some(SqlToken { kind, start, text: &self.sql[start..self.at], is_terminated })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Estimates the work of preparing and running a statement from its text.
 
-use branchyard_sqlite_lexer::{Token, TokenKind, tokenize};
+use branchyard_sqlite_lexer::{SqlToken, TokenKind, tokenize};
 
 /// Maximum nesting depth of parentheses, and so of subqueries and joins.
 pub(crate) const MAX_NESTING: usize = 100;
@@ -68,7 +68,7 @@ pub(crate) fn paths(sql: &str) -> usize {
 }
 
 /// Returns the number of arguments per path if the token is the name of a function with paths.
-fn path_arguments(name: &Token<'_>) -> Option<usize> {
+fn path_arguments(name: &SqlToken<'_>) -> Option<usize> {
     if matches!(name.kind, TokenKind::Symbol | TokenKind::Number) {
         return None;
     }

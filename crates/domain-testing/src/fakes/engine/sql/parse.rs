@@ -1,7 +1,7 @@
 //! The parser, which turns tokens into statements.
 
 use super::super::table::{ColumnDef, Definition};
-use branchyard_sqlite_lexer::{Token, TokenKind};
+use branchyard_sqlite_lexer::{SqlToken, TokenKind};
 
 use super::tokens::syntax;
 use branchyard_domain::entities::{Cell, Trigger};
@@ -42,7 +42,7 @@ pub(super) struct Select {
     pub(super) order: Option<String>,
 }
 
-pub(super) fn statement(sql: &str, tokens: &[Token<'_>]) -> Parsed<Statement> {
+pub(super) fn statement(sql: &str, tokens: &[SqlToken<'_>]) -> Parsed<Statement> {
     let mut parser = Parser { sql, tokens, at: 0 };
     let first = tokens.first().map(|token| token.text).unwrap_or_default();
     let statement = match first.to_ascii_lowercase().as_str() {
@@ -64,12 +64,12 @@ pub(super) fn statement(sql: &str, tokens: &[Token<'_>]) -> Parsed<Statement> {
 
 struct Parser<'a> {
     sql: &'a str,
-    tokens: &'a [Token<'a>],
+    tokens: &'a [SqlToken<'a>],
     at: usize,
 }
 
 impl<'a> Parser<'a> {
-    fn peek(&self) -> Option<&'a Token<'a>> {
+    fn peek(&self) -> Option<&'a SqlToken<'a>> {
         self.tokens.get(self.at)
     }
 
