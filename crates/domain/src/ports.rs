@@ -27,6 +27,6 @@ pub use metadata::{
     StarRepository, TagRepository, TokenRepository, Transaction, UploadRepository, UserRepository,
 };
 pub use session::{
-    Arguments, BranchHead, Session, SessionCaller, SessionEngine, SessionError, SessionRequest, SqlPower,
+    Arguments, BranchHead, SessionCaller, SessionEngine, SessionError, SessionRequest, SqlPower, SqlSession,
     StatementBounds, StatementDescription, StatementReport,
 };

@@ -10,7 +10,7 @@ mod sink;
 use std::sync::Arc;
 
 use branchyard_domain::ports::{
-    Arguments, EngineError, RowSink, Session, SessionError, SessionRequest, SqlPower, StatementBounds,
+    Arguments, EngineError, RowSink, SessionError, SessionRequest, SqlPower, SqlSession, StatementBounds,
     StatementDescription, StatementReport,
 };
 
@@ -42,7 +42,7 @@ struct EngineSession {
     wrote: bool,
 }
 
-pub(crate) fn open(engine: &DoltliteEngine, request: &SessionRequest) -> Result<Box<dyn Session>, SessionError> {
+pub(crate) fn open(engine: &DoltliteEngine, request: &SessionRequest) -> Result<Box<dyn SqlSession>, SessionError> {
     let generation = engine.sessions.generation();
     let idle = engine.sessions.take(request.database, request);
     let (connection, home) = match idle.and_then(still_there) {
@@ -129,7 +129,7 @@ impl EngineSession {
     }
 }
 
-impl Session for EngineSession {
+impl SqlSession for EngineSession {
     fn run(
         &mut self,
         sql: &str,

@@ -135,11 +135,11 @@ pub enum SessionError {
 }
 
 /// A session. Dropping a session rolls back its transaction.
-pub trait Session: Send {
+pub trait SqlSession: Send {
     /// Runs the single statement in `sql`.
     ///
     /// # Errors
-    /// See [`SessionError`]. An error may or may not end the transaction; [`Session::is_autocommit`] reports which.
+    /// See [`SessionError`]. An error may or may not end the transaction; [`SqlSession::is_autocommit`] reports which.
     fn run(
         &mut self,
         sql: &str,
@@ -152,13 +152,13 @@ pub trait Session: Send {
     /// consumed, which is the whole text if no statement is left.
     ///
     /// # Errors
-    /// As for [`Session::run`].
+    /// As for [`SqlSession::run`].
     fn step(&mut self, sql: &str, bounds: &StatementBounds) -> Result<(usize, StatementReport), SessionError>;
 
     /// Prepares the first statement in `sql` without running it.
     ///
     /// # Errors
-    /// As for [`Session::run`].
+    /// As for [`SqlSession::run`].
     fn describe(&mut self, sql: &str) -> Result<StatementDescription, SessionError>;
 
     /// Returns `true` if no transaction is open.
@@ -216,7 +216,7 @@ pub trait SessionEngine: Send + Sync {
     ///
     /// # Errors
     /// [`SessionError::NoSuchBranch`], [`SessionError::Engine`].
-    fn session(&self, request: &SessionRequest) -> Result<Box<dyn Session>, SessionError>;
+    fn session(&self, request: &SessionRequest) -> Result<Box<dyn SqlSession>, SessionError>;
 
     /// Lists all branches with their heads, the default branch first and the others by name.
     ///

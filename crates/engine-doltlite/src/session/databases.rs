@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use branchyard_domain::entities::Signature;
-use branchyard_domain::ports::{BranchHead, Engine, EngineError, Session, SessionEngine, SessionError, SessionRequest};
+use branchyard_domain::ports::{
+    BranchHead, Engine, EngineError, SessionEngine, SessionError, SessionRequest, SqlSession,
+};
 use branchyard_domain::values::{CommitHash, DatabaseId};
 use rusqlite::OpenFlags;
 
@@ -44,7 +46,7 @@ impl SessionEngine for DoltliteEngine {
         self.back_up(database, to)
     }
 
-    fn session(&self, request: &SessionRequest) -> Result<Box<dyn Session>, SessionError> {
+    fn session(&self, request: &SessionRequest) -> Result<Box<dyn SqlSession>, SessionError> {
         super::open(self, request)
     }
 

@@ -18,8 +18,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{
-    Arguments, CancellationToken, Column, Engine as _, EngineError, ReadQuery, RowSink, Session, SessionCaller,
-    SessionEngine as _, SessionError, SessionRequest, SqlFailure, SqlPower, StatementBounds, ValueRef,
+    Arguments, CancellationToken, Column, Engine as _, EngineError, ReadQuery, RowSink, SessionCaller,
+    SessionEngine as _, SessionError, SessionRequest, SqlFailure, SqlPower, SqlSession, StatementBounds, ValueRef,
 };
 use branchyard_domain::values::CommitHash;
 use parking_lot::Mutex;
@@ -116,14 +116,19 @@ impl Prison {
         Self { yard, at, listener, words }
     }
 
-    fn session(&self, power: SqlPower) -> Box<dyn Session> {
+    fn session(&self, power: SqlPower) -> Box<dyn SqlSession> {
         let caller = SessionCaller { name: "bob".into(), email: "bob@example.test".into() };
         let request = SessionRequest { database: id(9), branch: None, power, caller, foreign_keys: true };
         self.yard.engine.session(&request).unwrap()
     }
 
     /// Runs a statement. Returns an error if its outcome violates an invariant.
-    fn attempt(&self, kind: Kind, session: &mut Option<Box<dyn Session>>, sql: &str) -> Result<&'static str, String> {
+    fn attempt(
+        &self,
+        kind: Kind,
+        session: &mut Option<Box<dyn SqlSession>>,
+        sql: &str,
+    ) -> Result<&'static str, String> {
         let computing = Computing::now();
         let mut taken = Watcher::default();
         let ended = match kind {

@@ -131,7 +131,7 @@ fn bounds(timeout: Duration) -> StatementBounds {
     StatementBounds { timeout, canceled: CancellationToken::default(), has_turn: true, commits_transactions: false }
 }
 
-fn session(yard: &EngineHarness) -> Box<dyn branchyard_domain::ports::Session> {
+fn session(yard: &EngineHarness) -> Box<dyn branchyard_domain::ports::SqlSession> {
     yard.engine.create_served(id(9), &ada(), "Create database").unwrap();
     let caller = SessionCaller { name: "bob".into(), email: "bob@example.test".into() };
     let request = SessionRequest { database: id(9), branch: None, power: SqlPower::Write, caller, foreign_keys: true };

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{
-    Arguments, BranchHead, CancellationToken, EngineError, Session, SessionCaller, SessionEngine, SessionError,
-    SessionRequest, SqlPower, StatementBounds, StatementReport,
+    Arguments, BranchHead, CancellationToken, EngineError, SessionCaller, SessionEngine, SessionError, SessionRequest,
+    SqlPower, SqlSession, StatementBounds, StatementReport,
 };
 
 use crate::support::{EngineHarness, LONG, Taken, ada, id, text};
@@ -36,33 +36,33 @@ fn served() -> EngineHarness {
     yard
 }
 
-fn open(yard: &EngineHarness, power: SqlPower) -> Box<dyn Session> {
+fn open(yard: &EngineHarness, power: SqlPower) -> Box<dyn SqlSession> {
     yard.engine.session(&request(power)).unwrap()
 }
 
-fn on_branch(yard: &EngineHarness, power: SqlPower, branch: &str) -> Result<Box<dyn Session>, SessionError> {
+fn on_branch(yard: &EngineHarness, power: SqlPower, branch: &str) -> Result<Box<dyn SqlSession>, SessionError> {
     yard.engine.session(&SessionRequest { branch: Some(branch.into()), ..request(power) })
 }
 
-fn try_run(session: &mut dyn Session, sql: &str) -> Result<(Taken, StatementReport), SessionError> {
+fn try_run(session: &mut dyn SqlSession, sql: &str) -> Result<(Taken, StatementReport), SessionError> {
     let mut taken = Taken::default();
     let report = session.run(sql, &Arguments::None, &bounds(), &mut taken)?;
     Ok((taken, report))
 }
 
-fn run(session: &mut dyn Session, sql: &str) -> Vec<Vec<Cell>> {
+fn run(session: &mut dyn SqlSession, sql: &str) -> Vec<Vec<Cell>> {
     try_run(session, sql).unwrap_or_else(|error| panic!("{sql}: {error}")).0.rows
 }
 
 /// Returns the code and the message of a statement that fails.
-fn fails(session: &mut dyn Session, sql: &str) -> (&'static str, String) {
+fn fails(session: &mut dyn SqlSession, sql: &str) -> (&'static str, String) {
     match try_run(session, sql) {
         Err(SessionError::Statement { code, message }) => (code, message),
         other => panic!("{sql}: {other:?}"),
     }
 }
 
-fn one_text(session: &mut dyn Session, sql: &str) -> String {
+fn one_text(session: &mut dyn SqlSession, sql: &str) -> String {
     match &run(session, sql)[..] {
         [row] => match &row[..] {
             [Cell::Text(bytes)] => String::from_utf8(bytes.clone()).unwrap(),
@@ -72,7 +72,7 @@ fn one_text(session: &mut dyn Session, sql: &str) -> String {
     }
 }
 
-fn count(session: &mut dyn Session, sql: &str) -> i64 {
+fn count(session: &mut dyn SqlSession, sql: &str) -> i64 {
     match run(session, sql)[0][0] {
         Cell::Integer(n) => n,
         ref other => panic!("{sql}: {other:?}"),

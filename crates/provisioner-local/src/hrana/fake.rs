@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use branchyard_domain::entities::Signature;
 use branchyard_domain::ports::{
-    Arguments, BranchHead, Column, EngineError, RowSink, Session, SessionEngine, SessionError, SessionRequest,
+    Arguments, BranchHead, Column, EngineError, RowSink, SessionEngine, SessionError, SessionRequest, SqlSession,
     StatementBounds, StatementDescription, StatementReport, ValueRef,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId};
@@ -28,7 +28,7 @@ struct FakeSession {
     is_clean: bool,
 }
 
-impl Session for FakeSession {
+impl SqlSession for FakeSession {
     fn run(
         &mut self,
         sql: &str,
@@ -130,7 +130,7 @@ impl SessionEngine for FakeEngine {
         Err(not_offered())
     }
 
-    fn session(&self, request: &SessionRequest) -> Result<Box<dyn Session>, SessionError> {
+    fn session(&self, request: &SessionRequest) -> Result<Box<dyn SqlSession>, SessionError> {
         match request.branch.as_deref() {
             None | Some("main") => {
                 Ok(Box::new(FakeSession { written: Arc::clone(&self.written), open: None, is_clean: true }))

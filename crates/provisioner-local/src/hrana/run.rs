@@ -421,7 +421,7 @@ fn guarded(
     was_denied: &mut bool,
     patience: u32,
     work: impl FnOnce(
-        &mut Box<dyn branchyard_domain::ports::Session>,
+        &mut Box<dyn branchyard_domain::ports::SqlSession>,
         &StatementBounds,
     ) -> Result<StatementReport, SessionError>,
 ) -> Result<StatementReport, StatementEnd> {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use branchyard_domain::ports::{Session, SessionCaller, SessionEngine, SessionError, SessionRequest, SqlPower};
+use branchyard_domain::ports::{SessionCaller, SessionEngine, SessionError, SessionRequest, SqlPower, SqlSession};
 use branchyard_domain::values::{AccountId, DatabaseId};
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
@@ -26,7 +26,7 @@ pub(crate) struct Stream {
     pub(crate) sequence: u64,
     pub(crate) of: StreamOf,
     /// The session. Present while a request runs, and between requests as long as a new session could not replace it.
-    pub(crate) session: Option<Box<dyn Session>>,
+    pub(crate) session: Option<Box<dyn SqlSession>>,
     /// The write turn of the database, kept while a transaction that has written is open.
     pub(crate) turn: Option<OwnedMutexGuard<()>>,
     pub(crate) stored: BTreeMap<i32, String>,
@@ -55,7 +55,7 @@ impl Stream {
         &mut self,
         engine: &dyn SessionEngine,
         foreign_keys: bool,
-    ) -> Result<&mut Box<dyn Session>, SessionError> {
+    ) -> Result<&mut Box<dyn SqlSession>, SessionError> {
         if self.session.is_none() {
             self.session = Some(engine.session(&SessionRequest {
                 database: self.of.database,

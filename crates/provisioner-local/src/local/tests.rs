@@ -12,7 +12,7 @@ use std::sync::mpsc;
 use branchyard_auth::HashedToken;
 use branchyard_deployments::ports::{Authorized, BackupFile, BackupFiles, OutputPosition, Towards};
 use branchyard_domain::entities::Signature;
-use branchyard_domain::ports::{BranchHead, Session, SessionError, SessionRequest};
+use branchyard_domain::ports::{BranchHead, SessionError, SessionRequest, SqlSession};
 use branchyard_domain::values::{CommitHash, Timestamp};
 use branchyard_domain_testing::fakes::{FixedClock, MemoryBlobs, SeededIds};
 use sha2::{Digest as _, Sha256};
@@ -58,7 +58,7 @@ impl SessionEngine for FileEngine {
         done(fs::copy(self.file(database), to))
     }
 
-    fn session(&self, _: &SessionRequest) -> Result<Box<dyn Session>, SessionError> {
+    fn session(&self, _: &SessionRequest) -> Result<Box<dyn SqlSession>, SessionError> {
         Err(SessionError::NoStatement)
     }
 
