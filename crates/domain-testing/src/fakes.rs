@@ -151,4 +151,4 @@ pub fn hub_hosting(limits: Limits, hosted: HostingSettings) -> FakeHub {
 /// A request that a fake does not support or was planned to refuse. The text is for the reader of the failing test.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-struct Refused(&'static str);
+struct FakeFault(&'static str);

@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::Refused;
+use super::FakeFault;
 use branchyard_domain::entities::{
     Commit, Conflict, LogEntry, LogPosition, LogWalk, SchemaObject, Signature, TableChange, TableSchema,
 };
@@ -42,17 +42,17 @@ use branchyard_domain::ports::{
     RowSink, RowSource, RowTest, ScriptJob, Selected, Selection, SqlFailure, TableScan, ValueRef, WriteJob, Written,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId};
-use commits::History;
+use commits::CommitGraph;
 use table::Snapshot;
 
 type Result<T> = std::result::Result<T, EngineError>;
-type Hook = Box<dyn FnOnce() + Send>;
+type MeanwhileAction = Box<dyn FnOnce() + Send>;
 
 /// An in-memory engine.
 #[derive(Default)]
 pub struct MemoryEngine {
-    files: Mutex<BTreeMap<DatabaseId, History>>,
-    meanwhile: Mutex<Option<Hook>>,
+    files: Mutex<BTreeMap<DatabaseId, CommitGraph>>,
+    meanwhile: Mutex<Option<MeanwhileAction>>,
     scans: Mutex<Scans>,
     holds: Mutex<Holds>,
     holds_changed: Condvar,
@@ -133,12 +133,12 @@ impl MemoryEngine {
     }
 
     /// Reads the commits of a database.
-    fn look<T>(&self, database: DatabaseId, look: impl FnOnce(&History) -> Result<T>) -> Result<T> {
+    fn look<T>(&self, database: DatabaseId, look: impl FnOnce(&CommitGraph) -> Result<T>) -> Result<T> {
         look(self.files.lock().get(&database).ok_or_else(no_file)?)
     }
 
     /// Changes the commits of a database.
-    fn change<T>(&self, database: DatabaseId, change: impl FnOnce(&mut History) -> Result<T>) -> Result<T> {
+    fn change<T>(&self, database: DatabaseId, change: impl FnOnce(&mut CommitGraph) -> Result<T>) -> Result<T> {
         change(self.files.lock().get_mut(&database).ok_or_else(no_file)?)
     }
 }
@@ -175,12 +175,12 @@ impl RowSink for Breaking<'_> {
 }
 
 fn no_file() -> EngineError {
-    EngineError::Fault { context: "open a database".to_owned(), source: Box::new(Refused("there is no such file")) }
+    EngineError::Fault { context: "open a database".to_owned(), source: Box::new(FakeFault("there is no such file")) }
 }
 
 impl Engine for MemoryEngine {
     fn create(&self, database: DatabaseId, author: &Signature, message: &str) -> Result<CommitHash> {
-        let mut history = History::default();
+        let mut history = CommitGraph::default();
         let head = history.add(Vec::new(), message, author, Arc::new(Snapshot::default()));
         self.files.lock().insert(database, history);
         Ok(head)
@@ -278,7 +278,7 @@ impl Engine for MemoryEngine {
         match sink.broken {
             true => Err(EngineError::Fault {
                 context: "read a table".to_owned(),
-                source: Box::new(Refused("planned by a test")),
+                source: Box::new(FakeFault("planned by a test")),
             }),
             false => Ok(scan.timeout - take),
         }

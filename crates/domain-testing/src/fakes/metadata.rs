@@ -29,10 +29,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::Refused;
+use super::FakeFault;
 use branchyard_deployments::ports::{DeploymentStore, DeploymentTransaction};
 use branchyard_domain::ports::{Durability, Metadata, MetadataError, Transaction};
-use state::State;
+use state::MetadataState;
 
 type Result<T> = std::result::Result<T, MetadataError>;
 
@@ -48,7 +48,7 @@ pub enum SaveFault {
 /// An in-memory metadata store.
 #[derive(Debug, Default)]
 pub struct MemoryMetadata {
-    state: Mutex<Arc<State>>,
+    state: Mutex<Arc<MetadataState>>,
     version: AtomicU64,
     writing: Mutex<bool>,
     written: Condvar,
@@ -120,17 +120,17 @@ impl DeploymentStore for MemoryMetadata {
 
 /// A transaction: a state, and the right to write unless the transaction is read-only.
 struct MemoryTransaction<'a> {
-    state: Arc<State>,
+    state: Arc<MetadataState>,
     writer: Option<Writer<'a>>,
 }
 
 impl MemoryTransaction<'_> {
     /// Returns the transaction's own copy of the state.
-    fn change(&mut self) -> Result<&mut State> {
+    fn change(&mut self) -> Result<&mut MetadataState> {
         if self.writer.is_none() {
             return Err(MetadataError::Fault {
                 context: "write",
-                source: Box::new(Refused("the transaction only reads")),
+                source: Box::new(FakeFault("the transaction only reads")),
             });
         }
         Ok(Arc::make_mut(&mut self.state))
@@ -152,7 +152,7 @@ impl Transaction for MemoryTransaction<'_> {
         }
         match fault {
             None => Ok(()),
-            Some(_) => Err(MetadataError::Unavailable(Box::new(Refused("a fault that a test planned")))),
+            Some(_) => Err(MetadataError::Unavailable(Box::new(FakeFault("a fault that a test planned")))),
         }
     }
 
@@ -166,7 +166,7 @@ fn page<T>(items: impl Iterator<Item = T>, limit: usize) -> Vec<T> {
 
 /// Creates an error for a reference to a row that does not exist.
 fn missing(context: &'static str) -> MetadataError {
-    MetadataError::Fault { context, source: Box::new(Refused("it refers to something that is not there")) }
+    MetadataError::Fault { context, source: Box::new(FakeFault("it refers to something that is not there")) }
 }
 
 fn count(items: usize) -> u64 {

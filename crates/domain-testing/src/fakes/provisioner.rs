@@ -18,13 +18,13 @@ use branchyard_domain::values::{CommitHash, OperationId, RefName, Timestamp};
 
 /// A provisioner that only records what runs. A started instance is ready immediately, unless planned otherwise.
 pub struct MemoryProvisioner {
-    state: Mutex<State>,
+    state: Mutex<ProvisionerState>,
     blobs: Arc<dyn BackupFiles>,
 }
 
 #[derive(Default)]
-struct State {
-    instances: BTreeMap<InstanceId, Instance>,
+struct ProvisionerState {
+    instances: BTreeMap<InstanceId, FakeInstance>,
     authorizer: Option<Arc<dyn Authorizer>>,
     busy_ports: Vec<u16>,
     processes: u32,
@@ -34,7 +34,7 @@ struct State {
     refuse_snapshot: Option<String>,
 }
 
-struct Instance {
+struct FakeInstance {
     spec: InstanceSpec,
     databases: Option<Vec<(ServedName, DatabaseSeed)>>,
     handle: Option<InstanceHandle>,
@@ -45,7 +45,7 @@ struct Instance {
     forgotten: u32,
 }
 
-impl Instance {
+impl FakeInstance {
     fn say(&mut self, text: &str) {
         let segment = u64::try_from(self.lines.len()).unwrap_or(u64::MAX);
         let begin = OutputPosition { segment, offset: 0 };
@@ -158,7 +158,7 @@ impl MemoryProvisioner {
         self.state.lock().instances.get(&instance).map_or(0, |instance| instance.forgotten)
     }
 
-    fn live<T>(&self, handle: &InstanceHandle, act: impl FnOnce(&mut Instance) -> T) -> Result<T, ProvisionError> {
+    fn live<T>(&self, handle: &InstanceHandle, act: impl FnOnce(&mut FakeInstance) -> T) -> Result<T, ProvisionError> {
         let mut state = self.state.lock();
         match state.instances.get_mut(&handle.instance) {
             Some(instance) if instance.handle.as_ref() == Some(handle) => Ok(act(instance)),
@@ -199,7 +199,7 @@ impl Provisioner for MemoryProvisioner {
 
     fn port_is_free(&self, port: u16) -> bool {
         let state = self.state.lock();
-        let listens = |instance: &Instance| instance.handle.is_some() && instance.spec.port == port;
+        let listens = |instance: &FakeInstance| instance.handle.is_some() && instance.spec.port == port;
         !state.busy_ports.contains(&port) && !state.instances.values().any(listens)
     }
 
@@ -208,7 +208,7 @@ impl Provisioner for MemoryProvisioner {
             self.check_seed(seed)?;
         }
         let mut state = self.state.lock();
-        let instance = state.instances.entry(spec.instance).or_insert_with(|| Instance {
+        let instance = state.instances.entry(spec.instance).or_insert_with(|| FakeInstance {
             spec: spec.clone(),
             databases: None,
             handle: None,
@@ -237,7 +237,7 @@ impl Provisioner for MemoryProvisioner {
 
     fn forget(&self, deployment: DeploymentId) -> Result<(), ProvisionError> {
         let mut state = self.state.lock();
-        let runs = |i: &Instance| i.spec.deployment == deployment && i.handle.is_some();
+        let runs = |i: &FakeInstance| i.spec.deployment == deployment && i.handle.is_some();
         if state.instances.values().any(runs) {
             return Err(refused("an instance runs"));
         }

@@ -22,11 +22,11 @@ pub(super) struct Stored {
 }
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct History {
+pub(super) struct CommitGraph {
     commits: BTreeMap<CommitHash, Arc<Stored>>,
 }
 
-impl History {
+impl CommitGraph {
     pub(super) fn get(&self, hash: &CommitHash) -> Result<&Stored> {
         self.commits.get(hash).map(Arc::as_ref).ok_or_else(|| EngineError::NoSuchCommit(hash.clone()))
     }

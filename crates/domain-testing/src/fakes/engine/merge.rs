@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Result;
-use super::commits::History;
+use super::commits::CommitGraph;
 use super::table::{Key, Snapshot, Table};
 use branchyard_domain::entities::{Cell, Conflict, ConflictKind, Side, Signature};
 use branchyard_domain::ports::{EngineError, MergeOutcome};
@@ -17,7 +17,7 @@ struct Merged {
 }
 
 pub(super) fn merge(
-    history: &mut History,
+    history: &mut CommitGraph,
     ours: &CommitHash,
     theirs: &CommitHash,
     message: &str,
@@ -42,12 +42,12 @@ pub(super) fn merge(
     Ok(MergeOutcome::Conflicts(counts))
 }
 
-pub(super) fn conflicts(history: &History, ours: &CommitHash, theirs: &CommitHash) -> Result<Vec<Conflict>> {
+pub(super) fn conflicts(history: &CommitGraph, ours: &CommitHash, theirs: &CommitHash) -> Result<Vec<Conflict>> {
     Ok(three_way(history, ours, theirs, &BTreeMap::new())?.conflicts)
 }
 
 fn three_way(
-    history: &History,
+    history: &CommitGraph,
     ours: &CommitHash,
     theirs: &CommitHash,
     resolve: &BTreeMap<String, Side>,

@@ -38,7 +38,7 @@ pub(super) struct Logged {
 }
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct State {
+pub(super) struct MetadataState {
     pub(super) users: BTreeMap<AccountId, User>,
     pub(super) organizations: BTreeMap<AccountId, Organization>,
     /// Roles and join times by organization and user.
@@ -77,7 +77,7 @@ pub(super) struct State {
     pub(super) deployment_operations: BTreeMap<OperationId, DeploymentOperation>,
 }
 
-impl State {
+impl MetadataState {
     /// Returns the live database with this lower-case owner and name.
     pub(super) fn live(&self, owner_key: &str, name_key: &str) -> Option<&Database> {
         self.databases
