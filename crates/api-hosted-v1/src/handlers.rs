@@ -19,7 +19,7 @@ pub(crate) mod windows;
 use branchyard_deployments::DeploymentSource;
 use branchyard_deployments::entities::DeploymentOperation;
 use branchyard_domain::values::Timestamp;
-use branchyard_http_common::{ApiResponse, Endpoint, Fields, HandlerError, IfMatch, Query, etag_of};
+use branchyard_http_common::{ApiResponse, Endpoint, Fields, HandlerError, HandlerResult, IfMatch, Query, etag_of};
 use branchyard_problem_details::{ErrorCode, Problem};
 use chrono::DateTime;
 use serde::Serialize;
@@ -49,9 +49,6 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     .flatten()
     .collect()
 }
-
-/// The result of a handler.
-pub(crate) type HandlerResult = Result<ApiResponse, HandlerError>;
 
 /// Returns `true` if the entity tag of `shown` matches `If-Match`, or if the request has no `If-Match`.
 fn unchanged(if_match: Option<&IfMatch>, shown: &impl Serialize) -> bool {

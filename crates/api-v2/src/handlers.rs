@@ -25,8 +25,8 @@ pub(crate) mod user;
 use branchyard_domain::entities::{Operation, Role};
 use branchyard_domain::values::{CommitHash, Revision};
 use branchyard_http_common::{
-    ApiResponse, AppState, Endpoint, Fields, HandlerError, IfMatch, PageRequest, Query, RequestContext, Urls, Words,
-    etag_of,
+    ApiResponse, AppState, Endpoint, Fields, HandlerError, HandlerResult, IfMatch, PageRequest, Query, RequestContext,
+    Urls, Words, etag_of,
 };
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
@@ -62,9 +62,6 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     .flatten()
     .collect()
 }
-
-/// The result of a handler.
-pub(crate) type HandlerResult = Result<ApiResponse, HandlerError>;
 
 /// The roles on a database.
 pub(crate) const ROLES: Words<Role> =

@@ -5,6 +5,9 @@ use branchyard_domain::ports;
 use rusqlite::ToSql;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
+/// Cells with the names of their columns.
+pub(crate) type NamedCells = Vec<(String, Cell)>;
+
 /// A [`Cell`] as a statement parameter.
 pub(crate) struct Param<'a>(pub &'a Cell);
 

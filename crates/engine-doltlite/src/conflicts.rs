@@ -7,7 +7,7 @@ use branchyard_domain::entities::{Cell, Conflict, ConflictKind};
 use branchyard_sqlite_lexer::{quote_name, quote_names};
 use rusqlite::types::ValueRef;
 
-use crate::cells;
+use crate::cells::{self, NamedCells};
 use crate::connection::Connection;
 use crate::objects::Objects;
 use crate::schema;
@@ -16,8 +16,6 @@ use crate::schema;
 const MORE_BYTES: usize = 4 << 20;
 /// Time limit for listing conflicts beyond the requested ones.
 const MORE_TIME: Duration = Duration::from_millis(500);
-
-type NamedCells = Vec<(String, Cell)>;
 
 /// Lists the conflicts that an attempted merge left in the table `only`, or in all tables, ordered by table and then
 /// primary key. Leaves out the first `skip`, and lists at least `least` and as many more as [`MORE_BYTES`] and

@@ -21,6 +21,9 @@ pub enum HandlerError {
     Replay(Box<ApiResponse>),
 }
 
+/// The result of a handler.
+pub type HandlerResult = Result<ApiResponse, HandlerError>;
+
 impl HandlerError {
     /// Converts an error of the domain outside a [`crate::RequestContext`]. A fault is logged with the request's id.
     pub fn of(refusal: ApiError, request: &HttpRequest) -> Self {

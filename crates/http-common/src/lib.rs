@@ -90,7 +90,7 @@ pub use download::{Download, DownloadWriter, Ending, First, Waiting, download_ch
 pub use field_text::{FieldText, HASH_PATTERN, NAME_PATTERN, NO_NUL_PATTERN, NOT_BLANK_PATTERN};
 pub use fields::{Fields, read_open};
 pub use file_pieces::file_pieces;
-pub use handler_error::HandlerError;
+pub use handler_error::{HandlerError, HandlerResult};
 pub use head::head_limit;
 pub use hosted_addresses::HostedAddresses;
 pub use idempotency::ClaimedKey;

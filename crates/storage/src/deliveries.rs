@@ -13,7 +13,7 @@ use diesel::sql_types::{BigInt, Bool, Nullable};
 
 use crate::connection::AnyConnection;
 use crate::convert::{Read, StoredWord, all, count, limit, one, present, read, read_if, signed, time};
-use crate::error::StoreError;
+use crate::error::StoreResult;
 use crate::hooks::HookHealth;
 use crate::schema::{attempts, deliveries, events, hooks};
 use crate::static_sql::{Fixed, fixed};
@@ -22,7 +22,6 @@ use crate::update::update;
 use crate::{hooks as hook_rows, json};
 
 type Result<T> = std::result::Result<T, MetadataError>;
-type Step<T> = std::result::Result<T, StoreError>;
 
 const SENT_HEADERS: &str = "deliveries.sent_headers";
 const RESPONSE_HEADERS: &str = "attempts.response_headers";
@@ -113,7 +112,7 @@ fn attempt(row: AttemptRow) -> Read<Attempt> {
 }
 
 /// Returns the newest delivery of a hook.
-pub(crate) fn last(conn: &mut AnyConnection, hook: &str) -> Step<Option<Delivery>> {
+pub(crate) fn last(conn: &mut AnyConnection, hook: &str) -> StoreResult<Option<Delivery>> {
     let row = deliveries::table
         .filter(deliveries::hook_id.eq(hook))
         .order(deliveries::id.desc())
@@ -133,13 +132,13 @@ const PENDING: Fixed<Bool> = fixed("deliveries.state = 'pending'");
 const AT_ONCE: usize = 500;
 
 /// Updates the due time of a hook whose deliveries changed.
-fn note_due(conn: &mut AnyConnection, hook: &str) -> Step<()> {
+fn note_due(conn: &mut AnyConnection, hook: &str) -> StoreResult<()> {
     update(hooks::table.find(hook)).set(hooks::due_at.eq(DUE_AT)).execute(conn)?;
     Ok(())
 }
 
 /// Returns the first due deliveries of a hook in the order of their ids, with the bodies of their events.
-fn first_due(conn: &mut AnyConnection, hook: HookId, now: i64, most: usize) -> Step<Vec<(Delivery, String)>> {
+fn first_due(conn: &mut AnyConnection, hook: HookId, now: i64, most: usize) -> StoreResult<Vec<(Delivery, String)>> {
     let rows: Vec<(DeliveryRow, String)> = deliveries::table
         .inner_join(events::table.on(events::id.eq(deliveries::event_id)))
         .filter(deliveries::hook_id.eq(hook.to_string()))

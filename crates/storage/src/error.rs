@@ -109,6 +109,9 @@ pub(crate) enum StoreError {
     Unreadable(#[from] Unreadable),
 }
 
+/// The result of a step of a repository method.
+pub(crate) type StoreResult<T> = std::result::Result<T, StoreError>;
+
 impl StoreError {
     /// Converts to the error of the port. A unique violation becomes a fault: where it has a meaning, the caller has
     /// checked [`StoreError::is_taken`] first.

@@ -11,14 +11,13 @@ use diesel::sql_types::{Nullable, Text};
 use crate::connection::AnyConnection;
 use crate::convert::{Read, StoredWord, all, count, limit, one, present, read, read_if, time};
 use crate::deliveries;
-use crate::error::StoreError;
+use crate::error::StoreResult;
 use crate::schema::{events, hooks};
 use crate::static_sql::fixed;
 use crate::transaction::SqlTransaction;
 use crate::update::update;
 
 type Result<T> = std::result::Result<T, MetadataError>;
-type Step<T> = std::result::Result<T, StoreError>;
 
 #[derive(Queryable, Selectable, Insertable)]
 #[diesel(table_name = hooks)]
@@ -112,7 +111,7 @@ fn hook(row: HookRow) -> Read<Hook> {
     })
 }
 
-fn get(conn: &mut AnyConnection, id: &str) -> Step<Option<Hook>> {
+fn get(conn: &mut AnyConnection, id: &str) -> StoreResult<Option<Hook>> {
     let row = hooks::table.find(id.to_owned()).select(HookRow::as_select()).first(conn).optional()?;
     one(row, hook)
 }
@@ -130,7 +129,12 @@ pub(crate) enum HookHealth<'a> {
 
 /// Returns the hooks that have a due delivery and no live lease, with the time at which they became due, longest
 /// overdue first.
-pub(crate) fn due(conn: &mut AnyConnection, now: i64, standing: HookHealth<'_>, most: usize) -> Step<Vec<(i64, Hook)>> {
+pub(crate) fn due(
+    conn: &mut AnyConnection,
+    now: i64,
+    standing: HookHealth<'_>,
+    most: usize,
+) -> StoreResult<Vec<(i64, Hook)>> {
     if most == 0 || standing == HookHealth::Slow(&[]) {
         return Ok(Vec::new());
     }
@@ -159,7 +163,7 @@ pub(crate) fn held(
     conn: &mut AnyConnection,
     holder: &str,
     ids: impl Iterator<Item = String>,
-) -> Step<Vec<(Hook, Timestamp)>> {
+) -> StoreResult<Vec<(Hook, Timestamp)>> {
     let rows: Vec<(HookRow, Option<i64>)> = hooks::table
         .filter(hooks::id.eq_any(ids))
         .filter(hooks::lease_holder.eq(holder))

@@ -6,8 +6,8 @@ use branchyard_domain::values::{CommitHash, DatabaseId};
 use branchyard_sqlite_lexer::quote_name;
 use rusqlite::params_from_iter;
 
-use super::side::{NamedCells, PageRoom, TableSide, named};
-use crate::cells::{self, Param};
+use super::side::{PageRoom, TableSide, named};
+use crate::cells::{self, NamedCells, Param};
 use crate::connection::Connection;
 use crate::engine::DoltliteEngine;
 use crate::schema;

@@ -4,8 +4,9 @@ use branchyard_domain::entities::{Change, RowChange};
 use branchyard_domain::ports::{ChangedRows, EngineError, RowPage};
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
-use super::side::{NamedCells, TableSide};
+use super::side::TableSide;
 use super::{engines, sorted};
+use crate::cells::NamedCells;
 use crate::engine::DoltliteEngine;
 
 pub(crate) fn changed_rows(

@@ -5,11 +5,9 @@ use branchyard_domain::ports::RowPage;
 use branchyard_sqlite_lexer::{quote_name, quote_names};
 use rusqlite::{OptionalExtension as _, params_from_iter};
 
-use crate::cells::{self, Param};
+use crate::cells::{self, NamedCells, Param};
 use crate::connection::Connection;
 use crate::schema;
-
-pub(super) type NamedCells = Vec<(String, Cell)>;
 
 /// A table or view at one commit.
 pub(crate) struct TableSide {

@@ -3,12 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::Result;
-use super::table::{Key, Snapshot, Table};
-use branchyard_domain::entities::{Cell, Change, RowChange, TableChange, object_changes};
+use super::table::{Key, Snapshot, StoredRow, Table};
+use branchyard_domain::entities::{Change, RowChange, TableChange, object_changes};
 use branchyard_domain::ports::{ChangedRows, EngineError, RowPage};
-
-/// A row, or `None` if it does not exist.
-type Row<'a> = Option<&'a Vec<Cell>>;
 
 fn change<T>(from: Option<T>, to: Option<T>) -> Change {
     match (from.is_some(), to.is_some()) {
@@ -19,7 +16,7 @@ fn change<T>(from: Option<T>, to: Option<T>) -> Change {
 }
 
 /// Returns the keys of rows that differ, with both rows.
-fn differing<'a>(from: Option<&'a Table>, to: Option<&'a Table>) -> Vec<(&'a Key, Row<'a>, Row<'a>)> {
+fn differing<'a>(from: Option<&'a Table>, to: Option<&'a Table>) -> Vec<(&'a Key, StoredRow<'a>, StoredRow<'a>)> {
     let keys: BTreeSet<&Key> = from.into_iter().chain(to).flat_map(|table| table.rows.keys()).collect();
     let row = |table: Option<&'a Table>, key: &Key| table.and_then(|table| table.rows.get(key));
     let both = keys.into_iter().map(|key| (key, row(from, key), row(to, key)));

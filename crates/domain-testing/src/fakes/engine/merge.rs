@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Result;
 use super::commits::CommitGraph;
-use super::table::{Key, Snapshot, Table};
+use super::table::{Key, Snapshot, StoredRow, Table};
 use branchyard_domain::entities::{Cell, Conflict, ConflictKind, Side, Signature};
 use branchyard_domain::ports::{EngineError, MergeOutcome};
 use branchyard_domain::values::CommitHash;
@@ -140,11 +140,8 @@ impl Sides<'_> {
     }
 }
 
-/// A row, or `None` if it does not exist.
-type Row<'a> = Option<&'a Vec<Cell>>;
-
 /// Merges a row. Returns `None` for a conflict and `Some(None)` for a deleted row.
-fn merge_row((base, ours, theirs): (Row<'_>, Row<'_>, Row<'_>)) -> Option<Option<Vec<Cell>>> {
+fn merge_row((base, ours, theirs): (StoredRow<'_>, StoredRow<'_>, StoredRow<'_>)) -> Option<Option<Vec<Cell>>> {
     if ours == theirs || theirs == base {
         return Some(ours.cloned());
     }

@@ -57,6 +57,9 @@ impl PartialEq for Key {
 
 impl Eq for Key {}
 
+/// A row, or `None` if it does not exist.
+pub(super) type StoredRow<'a> = Option<&'a Vec<Cell>>;
+
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ColumnDef {
     pub(super) name: String,
