@@ -12,7 +12,7 @@ use crate::schema::{accounts, collaborators};
 use crate::transaction::SqlTransaction;
 
 type Result<T> = std::result::Result<T, MetadataError>;
-type CollaboratorRow = (String, String, String, i64);
+pub(crate) type CollaboratorRow = (String, String, String, i64);
 
 fn collaborator((user_id, name, role, added_at): CollaboratorRow) -> Read<Collaborator> {
     Ok(Collaborator {

@@ -9,6 +9,7 @@ use branchyard_domain::ports::{MetadataError, OperationState};
 use branchyard_domain::values::{AccountId, OwnerName, Timestamp};
 use diesel::prelude::*;
 
+use crate::collaborators::CollaboratorRow;
 use crate::connection::AnyConnection;
 use crate::convert::{Read, StoredWord, all, count, limit, one, read, time};
 use crate::error::StoreError;
@@ -88,9 +89,7 @@ fn deployment(row: DeploymentRow) -> Read<Deployment> {
     json::to_deployment(&row.details, flat)
 }
 
-type DeploymentCollaboratorRow = (String, String, String, i64);
-
-fn collaborator((user_id, name, role, added_at): DeploymentCollaboratorRow) -> Read<DeploymentCollaborator> {
+fn collaborator((user_id, name, role, added_at): CollaboratorRow) -> Read<DeploymentCollaborator> {
     Ok(DeploymentCollaborator {
         user_id: read("deployment_collaborators.user_id", user_id)?,
         username: read("accounts.name", name)?,
@@ -118,7 +117,7 @@ fn get_collaborator(
     deployment: DeploymentId,
     user: AccountId,
 ) -> std::result::Result<Option<DeploymentCollaborator>, StoreError> {
-    let found: Option<DeploymentCollaboratorRow> = collaborators_of!(deployment)
+    let found: Option<CollaboratorRow> = collaborators_of!(deployment)
         .filter(deployment_collaborators::user_id.eq(user.to_string()))
         .first(conn)
         .optional()?;
@@ -284,8 +283,7 @@ impl DeploymentCollaboratorRepository for SqlTransaction {
 
     fn list(&mut self, deployment: DeploymentId) -> Result<Vec<DeploymentCollaborator>> {
         self.run("list collaborators of a deployment", |conn| {
-            let rows: Vec<DeploymentCollaboratorRow> =
-                collaborators_of!(deployment).order(accounts::name_key).load(conn)?;
+            let rows: Vec<CollaboratorRow> = collaborators_of!(deployment).order(accounts::name_key).load(conn)?;
             all(rows, collaborator)
         })
     }

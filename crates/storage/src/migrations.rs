@@ -120,7 +120,7 @@ fn status(conn: &mut AnyConnection) -> Result<Status, MigrationError> {
 /// Returns `true` if the store has ever been migrated.
 fn has_log(conn: &mut AnyConnection) -> QueryResult<bool> {
     #[derive(QueryableByName)]
-    struct Row {
+    struct TableCount {
         #[diesel(sql_type = BigInt)]
         tables: i64,
     }
@@ -133,7 +133,7 @@ fn has_log(conn: &mut AnyConnection) -> QueryResult<bool> {
             "SELECT count(*) AS tables FROM sqlite_schema WHERE type = 'table' AND name = 'branchyard_migrations'"
         }
     };
-    Ok(diesel::sql_query(query).get_result::<Row>(conn)?.tables > 0)
+    Ok(diesel::sql_query(query).get_result::<TableCount>(conn)?.tables > 0)
 }
 
 /// Applies one migration and records its hash, in the open transaction.
@@ -184,7 +184,7 @@ fn apply_all(conn: &mut AnyConnection, now: i64) -> Result<Vec<String>, Migratio
 /// index build waits for that snapshot, and the migrating session waits for the index build.
 fn lock(conn: &mut AnyConnection, patience: Duration) -> Result<(), MigrationError> {
     #[derive(QueryableByName)]
-    struct Row {
+    struct LockState {
         #[diesel(sql_type = Bool)]
         held: bool,
     }
@@ -193,7 +193,7 @@ fn lock(conn: &mut AnyConnection, patience: Duration) -> Result<(), MigrationErr
     }
     let begun = Instant::now();
     loop {
-        if diesel::sql_query(LOCK).get_result::<Row>(conn).map_err(failed("being locked"))?.held {
+        if diesel::sql_query(LOCK).get_result::<LockState>(conn).map_err(failed("being locked"))?.held {
             // Building an index on a large table takes longer than any request may.
             return conn.batch_execute("SET statement_timeout = 0").map_err(failed("being locked"));
         }
