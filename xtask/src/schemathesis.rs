@@ -10,7 +10,7 @@ mod server;
 use crate::workspace::{Workspace, cargo};
 use crate::{process, python};
 use anyhow::{Context, Result, anyhow};
-use server::Server;
+use server::ServerProcess;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -36,7 +36,7 @@ pub(crate) fn run(workspace: &Workspace, binary: Option<&Path>, more: &[&str]) -
         }
     };
     let folder = workspace.target.join("xtask/schemathesis");
-    let server = Server::start(&binary, &folder)?;
+    let server = ServerProcess::start(&binary, &folder)?;
     let scene = scene::prepare(&server)?;
     let mut command = Command::new(program);
     command

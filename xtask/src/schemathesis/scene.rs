@@ -1,13 +1,13 @@
 //! The users and databases that the requests are about.
 
-use super::server::Server;
+use super::server::ServerProcess;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::thread;
 use std::time::Duration;
 
 /// Creates the scene. Returns the environment variables that `schemathesis.toml` refers to.
-pub(super) fn prepare(server: &Server) -> Result<Vec<(&'static str, String)>> {
+pub(super) fn prepare(server: &ServerProcess) -> Result<Vec<(&'static str, String)>> {
     for user in ["ada", "bob"] {
         server.command(&["user", "create", user, "--email", &format!("{user}@example.test")])?;
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// A running server, killed when dropped.
-pub(super) struct Server {
+pub(super) struct ServerProcess {
     child: Child,
     binary: PathBuf,
     data: PathBuf,
@@ -17,7 +17,7 @@ pub(super) struct Server {
     pub(super) log: PathBuf,
 }
 
-impl Server {
+impl ServerProcess {
     /// Starts the server on an empty data folder below `folder`.
     pub(super) fn start(binary: &Path, folder: &Path) -> Result<Self> {
         if folder.exists() {
@@ -81,7 +81,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         // A failed kill does not change the result.
         let _ = self.child.kill();
