@@ -5,6 +5,8 @@
 //! [`OrganizationAccess`].
 
 mod organization;
+pub(crate) mod ownership;
+pub(crate) mod visibility;
 
 use std::marker::PhantomData;
 use std::sync::Arc;

@@ -17,6 +17,7 @@ mod lookup_cache;
 mod members;
 mod operations;
 mod organizations;
+mod outbox;
 mod people;
 mod progress;
 mod pulls;

@@ -2,8 +2,8 @@
 
 use uuid::Uuid;
 
-use super::databases::role_of;
 use super::{Inner, revisions};
+use crate::access::visibility::role_of;
 use crate::access::{DatabaseAccess, Level};
 use crate::entities::{Activity, ActivityKind, DatabaseLocator, EventKind, User};
 use crate::errors::{DatabaseError, PortError, PullError};

@@ -1,8 +1,9 @@
 //! Branches: creating, listing and deleting them.
 
-use super::databases::{emit, live};
+use super::outbox::emit;
 use super::pulls::branch_moved;
 use super::{IdempotencyRecord, Inner, idempotency, revisions};
+use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Level, Write};
 use crate::entities::{Branch, EventKind, Operation, Work};
 use crate::errors::{AccessError, RefError};

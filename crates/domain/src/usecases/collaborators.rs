@@ -1,8 +1,8 @@
 //! Collaborators: users with a role of their own on a database.
 
 use super::Inner;
-use super::databases::live;
 use super::people::account_of;
+use crate::access::visibility::live;
 use crate::access::{Admin, DatabaseAccess, Level, Participate};
 use crate::entities::{Collaborator, Role, User};
 use crate::errors::CollaboratorError;

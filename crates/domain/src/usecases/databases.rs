@@ -1,15 +1,16 @@
 //! Databases: access to them, and creating, listing, editing and deleting them.
 
-use super::lookup_cache::AccessKey;
-use super::{IdempotencyRecord, Inner, activities, idempotency, pulls};
+use super::lookup_cache::access_key;
+use super::{IdempotencyRecord, Inner, idempotency, pulls};
+use crate::access::ownership::{NewOwner, may_create_for};
+use crate::access::visibility::{deny_like_a_hidden_one, grant, live, role_of, visible_locator};
 use crate::access::{Admin, Caller, DatabaseAccess, Level};
 use crate::entities::{
-    AccountKind, Branch, Database, DatabaseLocator, Event, EventKind, FailureKind, MemberRole, OperationFailure,
-    OperationStatus, Role, User, Visibility,
+    Branch, Database, DatabaseLocator, FailureKind, OperationFailure, OperationStatus, Role, User, Visibility,
 };
 use crate::errors::{AccessError, DatabaseError, PortError, PullError};
 use crate::ports::{DatabaseFilter, Durability, MetadataError, Ranking, SavedAnswer, Transaction};
-use crate::values::{AccountId, DatabaseId, DatabaseName, Description, EventId, OwnerName, RefName, Timestamp};
+use crate::values::{AccountId, DatabaseId, DatabaseName, Description, OwnerName, RefName, Timestamp};
 
 /// The properties of a new database.
 #[derive(Debug, Clone)]
@@ -391,14 +392,6 @@ fn ending_failed(error: PullError) -> DatabaseError {
     }
 }
 
-/// An account that a user may create databases for.
-pub(super) struct NewOwner {
-    pub(super) id: AccountId,
-    pub(super) name: OwnerName,
-    /// The role that the user has on the account's databases through the account alone.
-    pub(super) role: Role,
-}
-
 /// Checks whether an owner may have one more database. The inner error is the limit.
 pub(super) fn has_room(
     inner: &Inner,
@@ -410,77 +403,6 @@ pub(super) fn has_room(
         return Ok(Err(limit));
     }
     Ok(Ok(()))
-}
-
-/// Returns the account that `user` may create databases for. Returns `None` if the user lacks the permission or the account
-/// does not exist.
-pub(super) fn may_create_for(
-    tx: &mut dyn Transaction,
-    user: &User,
-    owner: &str,
-) -> Result<Option<NewOwner>, PortError> {
-    let Ok(name) = OwnerName::parse(owner) else { return Ok(None) };
-    let Some(account) = tx.accounts().by_name(&name)? else { return Ok(None) };
-    let role = match account.kind {
-        AccountKind::User if account.id == user.id => Some(Role::Admin),
-        AccountKind::User => None,
-        AccountKind::Organization => match tx.members().get(account.id, user.id)? {
-            None => None,
-            Some(member) if member.role == MemberRole::Owner => Some(Role::Admin),
-            Some(_) => tx.organizations().get(account.id)?.map(|o| o.base_role).filter(|role| *role >= Role::Write),
-        },
-    };
-    Ok(role.map(|role| NewOwner { id: account.id, name: account.name, role }))
-}
-
-/// Returns the highest role of a caller on a database, or `None` if the database is hidden from the caller.
-pub(super) fn role_of(
-    tx: &mut dyn Transaction,
-    caller: Option<AccountId>,
-    database: &Database,
-) -> Result<Option<Role>, PortError> {
-    let mut role = (database.visibility == Visibility::Public).then_some(Role::Read);
-    let Some(user) = caller else { return Ok(role) };
-    if database.owner_id == user {
-        return Ok(Some(Role::Admin));
-    }
-    if let Some(member) = tx.members().get(database.owner_id, user)? {
-        let from_membership = match member.role {
-            MemberRole::Owner => Some(Role::Admin),
-            MemberRole::Member => tx.organizations().get(database.owner_id)?.map(|o| o.base_role),
-        };
-        role = role.max(from_membership);
-    }
-    if let Some(collaborator) = tx.collaborators().get(database.id, user)? {
-        role = role.max(Some(collaborator.role));
-    }
-    Ok(role)
-}
-
-/// Returns a database unless it has been deleted.
-pub(super) fn live(tx: &mut dyn Transaction, id: DatabaseId) -> Result<Database, AccessError> {
-    tx.databases().get(id)?.filter(|d| d.deleted_at.is_none()).ok_or(AccessError::NoSuchDatabase)
-}
-
-/// Runs the lookups of [`role_of`] for a user without a role and discards the results.
-pub(super) fn deny_like_a_hidden_one(tx: &mut dyn Transaction, caller: Option<AccountId>) -> Result<(), PortError> {
-    let Some(user) = caller else { return Ok(()) };
-    tx.members().get(AccountId::from_uuid(uuid::Uuid::nil()), user)?;
-    tx.collaborators().get(DatabaseId::from_uuid(uuid::Uuid::nil()), user)?;
-    Ok(())
-}
-
-fn access_key(caller: &Caller, owner: &str, name: &str) -> AccessKey {
-    (caller.user().map(|user| user.id), owner.to_owned(), name.to_owned())
-}
-
-fn grant<L: Level>(
-    tx: &mut dyn Transaction,
-    caller: &Caller,
-    database: Database,
-) -> Result<DatabaseAccess<L>, AccessError> {
-    let role = role_of(tx, caller.user().map(|u| u.id), &database)?.ok_or(AccessError::NoSuchDatabase)?;
-    DatabaseAccess::grant(database, caller.clone(), role).ok_or(AccessError::Denied(L::NAME))
 }
 
 fn view_of(
@@ -507,32 +429,4 @@ fn view(
     let network_root =
         if database.network_id == database.id { None } else { visible_locator(tx, viewer, database.network_id)? };
     Ok(DatabaseView { database, role, fork_network_count, parent, network_root })
-}
-
-/// Returns the owner and name of a database, or `None` if it does not exist or is hidden from the viewer.
-pub(super) fn visible_locator(
-    tx: &mut dyn Transaction,
-    viewer: Option<AccountId>,
-    id: DatabaseId,
-) -> Result<Option<DatabaseLocator>, PortError> {
-    let Some(database) = tx.databases().get(id)?.filter(|d| d.deleted_at.is_none()) else { return Ok(None) };
-    Ok(role_of(tx, viewer, &database)?.map(|_| database.locator))
-}
-
-/// Appends an event to the outbox and records it in the activity feed.
-pub(super) fn emit(
-    inner: &Inner,
-    tx: &mut dyn Transaction,
-    database_id: DatabaseId,
-    by: (AccountId, &OwnerName),
-    at: Timestamp,
-    kind: EventKind,
-) -> Result<(), PortError> {
-    let database = tx.databases().get(database_id)?.ok_or(PortError::Unsettled("an event without its database"))?;
-    let body = inner.ports.payloads.render(&database.locator, &kind);
-    let id = inner.ports.ids.uuid(at);
-    if let Some(kind) = activities::of_event(&kind) {
-        activities::note(tx, id, database_id, by, at, kind)?;
-    }
-    Ok(tx.events().add(&Event { id: EventId::from_uuid(id), database_id, at, kind, body })?)
 }

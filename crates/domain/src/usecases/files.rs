@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use super::databases::live;
 use super::imports::{self, CountedPart, PartRefusal};
 use super::operations::{enqueue_as, fresh_id, save_queued};
 use super::{CompletedPart, Imports, Inner, NewImport};
+use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Write};
 use crate::entities::{FileType, ImportMode, Operation, Upload, UploadPart, Work};
 use crate::errors::{ImportError, PortError};

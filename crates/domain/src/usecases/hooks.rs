@@ -10,8 +10,8 @@ use std::sync::mpsc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::databases::live;
 use super::{IdempotencyRecord, Inner, idempotency};
+use crate::access::visibility::live;
 use crate::access::{Admin, DatabaseAccess};
 use crate::entities::{
     Delivery, DeliveryDetails, DeliveryStatus, Event, EventKind, EventName, Hook, HookEvent, HookSecret,

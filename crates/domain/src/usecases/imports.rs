@@ -1,5 +1,6 @@
 //! Uploads in parts, and imports of uploaded files.
 
+use crate::access::visibility::live;
 use crate::ports::Durability;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -9,7 +10,6 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use md5::{Digest as _, Md5};
 use sha2::Sha256;
 
-use super::databases::live;
 use super::operations::{enqueue, save_queued};
 use super::{IdempotencyRecord, Inner, idempotency};
 use crate::access::{DatabaseAccess, Write};

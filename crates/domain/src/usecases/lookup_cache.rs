@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
+use crate::access::Caller;
 use crate::entities::{Database, ObjectKind, Role, Token, User};
 use crate::ports::Metadata;
 use crate::values::{AccountId, CommitHash, DatabaseId};
@@ -22,6 +23,11 @@ pub(super) const LONGEST_NAME: usize = 256;
 
 /// The key of a role: the caller's id, and the owner and name of the database as written by the caller.
 pub(super) type AccessKey = (Option<AccountId>, String, String);
+
+/// Returns the key of a caller's role on `owner/name`.
+pub(super) fn access_key(caller: &Caller, owner: &str, name: &str) -> AccessKey {
+    (caller.user().map(|user| user.id), owner.to_owned(), name.to_owned())
+}
 
 /// All lookup caches.
 #[derive(Default)]

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::databases::{has_room, live, may_create_for, role_of};
+use super::databases::has_room;
 use super::settled::SettlementWatch;
 use super::{IdempotencyRecord, Inner, idempotency, revisions, run};
+use crate::access::ownership::may_create_for;
+use crate::access::visibility::{self, live, role_of, visible_locator};
 use crate::access::{Caller, DatabaseAccess, Level, Participate, Write};
 use crate::entities::{
     Database, FailureKind, Operation, OperationFailure, OperationKind, OperationStatus, Role, User, Work,
@@ -249,7 +251,7 @@ impl<'a> Operations<'a> {
         let Some((made, _)) = &outcome.database else { return Ok(true) };
         let mut tx = self.0.ports.metadata.read()?;
         let viewer = caller.user().map(|user| user.id);
-        Ok(super::databases::visible_locator(tx.as_mut(), viewer, *made)?.is_some())
+        Ok(visible_locator(tx.as_mut(), viewer, *made)?.is_some())
     }
 
     /// Returns the number of rows that an import has read from its file so far. Returns `None` unless this process is
@@ -535,7 +537,7 @@ fn readable(
 /// reveal whether the operation exists.
 fn deny_like_a_hidden_one(tx: &mut dyn Transaction, reader: Option<AccountId>) -> Result<(), PortError> {
     tx.databases().get(DatabaseId::from_uuid(uuid::Uuid::nil()))?;
-    super::databases::deny_like_a_hidden_one(tx, reader)
+    visibility::deny_like_a_hidden_one(tx, reader)
 }
 
 /// Truncates a text to at most `bytes` bytes, on a character boundary.

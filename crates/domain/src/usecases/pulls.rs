@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::databases::{emit, live, role_of};
 use super::operations::{enqueue, save_queued};
+use super::outbox::emit;
 use super::{IdempotencyRecord, Inner, idempotency};
+use crate::access::visibility::{deny_like_a_hidden_one, live, role_of};
 use crate::access::{Caller, DatabaseAccess, Level, Participate, Write};
 use crate::entities::{
     Branch, Conflict, Database, DatabaseLocator, EventKind, ObjectKind, Operation, Pull, PullAction, PullComment,
@@ -422,7 +423,7 @@ impl<'a> Pulls<'a> {
         };
         let mut tx = self.0.ports.metadata.read()?;
         let Some(base) = tx.databases().by_name(&owner, &name)? else {
-            super::databases::deny_like_a_hidden_one(tx.as_mut(), Some(user.id))?;
+            deny_like_a_hidden_one(tx.as_mut(), Some(user.id))?;
             return Err(AccessError::NoSuchDatabase.into());
         };
         let sees_base = role_of(tx.as_mut(), Some(user.id), &base)?.is_some();

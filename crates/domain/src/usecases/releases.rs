@@ -1,7 +1,7 @@
 //! Releases: publishing, listing and editing them.
 
-use super::databases::live;
 use super::{IdempotencyRecord, Inner, activities, idempotency, revisions};
+use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Level, Write};
 use crate::entities::{ActivityKind, Release, Tag};
 use crate::errors::{RefError, ReleaseError};

@@ -15,11 +15,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{OnceLock, mpsc};
 use std::time::Duration;
 
-use super::databases::{emit, role_of};
 use super::operations::{Ended, LEASE_SECONDS};
+use super::outbox::emit;
 use super::pulls::branch_moved;
 use super::worker_shares::WorkerPlace;
 use super::{Inner, Operations};
+use crate::access::visibility::role_of;
 use crate::entities::{
     Branch, Database, EventKind, FailureKind, Operation, OperationFailure, OperationStatus, Outcome, Role, Side, User,
     Work,

@@ -1,7 +1,7 @@
 //! Stars, by which users bookmark databases.
 
 use super::Inner;
-use super::databases::live;
+use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Level, Participate};
 use crate::entities::Star;
 use crate::errors::DatabaseError;

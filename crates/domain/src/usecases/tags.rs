@@ -1,7 +1,7 @@
 //! Tags: creating, listing and deleting them.
 
-use super::databases::live;
 use super::{IdempotencyRecord, Inner, idempotency, revisions};
+use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Level, Write};
 use crate::entities::Tag;
 use crate::errors::RefError;

@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use super::deadline::{FileDeadline, TimedFile};
 use super::imports::{self, Imports};
 use super::{CompletedPart, NewImport, StoredFile};
+use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Write};
 use crate::entities::{Cell, FileType, ImportMode, Operation, RowProblem, Upload};
 use crate::errors::{ImportError, PortError};
@@ -73,7 +74,7 @@ impl Imports<'_> {
         }
         let session = Upload { file_type, ..file.session(access.database().id, access.who().id, now) };
         let mut tx = self.0.ports.metadata.write()?;
-        super::databases::live(tx.as_mut(), session.database_id)?;
+        live(tx.as_mut(), session.database_id)?;
         let limit = self.0.limits.open_uploads_per_user;
         if tx.uploads().count_open(session.user_id, now)? >= limit {
             return Err(ImportError::TooManyUploads(limit));

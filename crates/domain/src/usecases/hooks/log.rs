@@ -1,7 +1,7 @@
 //! The delivery log of webhooks, and redelivery.
 
-use super::super::databases::live;
 use super::super::{IdempotencyRecord, Inner, idempotency};
+use crate::access::visibility::live;
 use crate::access::{Admin, DatabaseAccess};
 use crate::entities::{Delivery, DeliveryDetails, Request};
 use crate::errors::{HookError, PortError};

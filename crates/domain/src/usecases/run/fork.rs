@@ -1,7 +1,8 @@
 //! Forks of databases.
 
-use super::super::databases::{NewOwner, has_room, may_create_for};
+use super::super::databases::has_room;
 use super::{LeasedRun, RunError, failed};
+use crate::access::ownership::{NewOwner, may_create_for};
 use crate::entities::{Database, DatabaseLocator, FailureKind, Outcome, Role, User};
 use crate::ports::{MetadataError, Transaction};
 use crate::values::{AccountId, DatabaseId, OwnerName};

@@ -1,0 +1,63 @@
+//! Visibility of databases: the role of a caller, and lookups that do not reveal whether a hidden database exists.
+
+use super::{Caller, DatabaseAccess, Level};
+use crate::entities::{Database, DatabaseLocator, MemberRole, Role, Visibility};
+use crate::errors::{AccessError, PortError};
+use crate::ports::Transaction;
+use crate::values::{AccountId, DatabaseId};
+
+/// Returns the highest role of a caller on a database, or `None` if the database is hidden from the caller.
+pub(crate) fn role_of(
+    tx: &mut dyn Transaction,
+    caller: Option<AccountId>,
+    database: &Database,
+) -> Result<Option<Role>, PortError> {
+    let mut role = (database.visibility == Visibility::Public).then_some(Role::Read);
+    let Some(user) = caller else { return Ok(role) };
+    if database.owner_id == user {
+        return Ok(Some(Role::Admin));
+    }
+    if let Some(member) = tx.members().get(database.owner_id, user)? {
+        let from_membership = match member.role {
+            MemberRole::Owner => Some(Role::Admin),
+            MemberRole::Member => tx.organizations().get(database.owner_id)?.map(|o| o.base_role),
+        };
+        role = role.max(from_membership);
+    }
+    if let Some(collaborator) = tx.collaborators().get(database.id, user)? {
+        role = role.max(Some(collaborator.role));
+    }
+    Ok(role)
+}
+
+/// Returns a database unless it has been deleted.
+pub(crate) fn live(tx: &mut dyn Transaction, id: DatabaseId) -> Result<Database, AccessError> {
+    tx.databases().get(id)?.filter(|d| d.deleted_at.is_none()).ok_or(AccessError::NoSuchDatabase)
+}
+
+pub(crate) fn grant<L: Level>(
+    tx: &mut dyn Transaction,
+    caller: &Caller,
+    database: Database,
+) -> Result<DatabaseAccess<L>, AccessError> {
+    let role = role_of(tx, caller.user().map(|u| u.id), &database)?.ok_or(AccessError::NoSuchDatabase)?;
+    DatabaseAccess::grant(database, caller.clone(), role).ok_or(AccessError::Denied(L::NAME))
+}
+
+/// Returns the owner and name of a database, or `None` if it does not exist or is hidden from the viewer.
+pub(crate) fn visible_locator(
+    tx: &mut dyn Transaction,
+    viewer: Option<AccountId>,
+    id: DatabaseId,
+) -> Result<Option<DatabaseLocator>, PortError> {
+    let Some(database) = tx.databases().get(id)?.filter(|d| d.deleted_at.is_none()) else { return Ok(None) };
+    Ok(role_of(tx, viewer, &database)?.map(|_| database.locator))
+}
+
+/// Runs the lookups of [`role_of`] for a user without a role and discards the results.
+pub(crate) fn deny_like_a_hidden_one(tx: &mut dyn Transaction, caller: Option<AccountId>) -> Result<(), PortError> {
+    let Some(user) = caller else { return Ok(()) };
+    tx.members().get(AccountId::from_uuid(uuid::Uuid::nil()), user)?;
+    tx.collaborators().get(DatabaseId::from_uuid(uuid::Uuid::nil()), user)?;
+    Ok(())
+}
