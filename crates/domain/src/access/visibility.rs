@@ -4,7 +4,7 @@ use super::{Caller, DatabaseAccess, Level};
 use crate::entities::{Database, DatabaseLocator, MemberRole, Role, Visibility};
 use crate::errors::{AccessError, PortError};
 use crate::ports::Transaction;
-use crate::values::{AccountId, DatabaseId};
+use crate::values::{AccountId, DatabaseId, DatabaseName, OwnerName};
 
 /// Returns the highest role of a caller on a database, or `None` if the database is hidden from the caller.
 pub(crate) fn role_of(
@@ -31,8 +31,13 @@ pub(crate) fn role_of(
 }
 
 /// Returns a database unless it has been deleted.
+pub(crate) fn find_live(tx: &mut dyn Transaction, id: DatabaseId) -> Result<Option<Database>, PortError> {
+    Ok(tx.databases().get(id)?.filter(|database| database.deleted_at.is_none()))
+}
+
+/// Returns a database, or an error if it does not exist or has been deleted.
 pub(crate) fn live(tx: &mut dyn Transaction, id: DatabaseId) -> Result<Database, AccessError> {
-    tx.databases().get(id)?.filter(|d| d.deleted_at.is_none()).ok_or(AccessError::NoSuchDatabase)
+    find_live(tx, id)?.ok_or(AccessError::NoSuchDatabase)
 }
 
 pub(crate) fn grant<L: Level>(
@@ -50,8 +55,27 @@ pub(crate) fn visible_locator(
     viewer: Option<AccountId>,
     id: DatabaseId,
 ) -> Result<Option<DatabaseLocator>, PortError> {
-    let Some(database) = tx.databases().get(id)?.filter(|d| d.deleted_at.is_none()) else { return Ok(None) };
+    let Some(database) = find_live(tx, id)? else { return Ok(None) };
     Ok(role_of(tx, viewer, &database)?.map(|_| database.locator))
+}
+
+/// Returns a database by owner and name with the caller's role on it, or `None` if the database does not exist or is hidden
+/// from the caller.
+pub(crate) fn role_by_name(
+    tx: &mut dyn Transaction,
+    caller: &Caller,
+    owner: &str,
+    name: &str,
+) -> Result<Option<(Database, Role)>, PortError> {
+    let (Ok(owner), Ok(name)) = (OwnerName::parse(owner), DatabaseName::parse(name)) else { return Ok(None) };
+    let viewer = caller.user().map(|user| user.id);
+    let Some(database) = tx.databases().by_name(&owner, &name)? else {
+        // Repeats the lookups of a hidden database, so that the response time does not reveal which private databases
+        // exist.
+        deny_like_a_hidden_one(tx, viewer)?;
+        return Ok(None);
+    };
+    Ok(role_of(tx, viewer, &database)?.map(|role| (database, role)))
 }
 
 /// Runs the lookups of [`role_of`] for a user without a role and discards the results.

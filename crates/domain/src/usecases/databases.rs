@@ -3,14 +3,14 @@
 use super::lookup_cache::access_key;
 use super::{IdempotencyRecord, Inner, idempotency, pulls};
 use crate::access::ownership::{NewOwner, may_create_for};
-use crate::access::visibility::{deny_like_a_hidden_one, grant, live, role_of, visible_locator};
+use crate::access::visibility::{grant, live, role_by_name, role_of, visible_locator};
 use crate::access::{Admin, Caller, DatabaseAccess, Level};
 use crate::entities::{
     Branch, Database, DatabaseLocator, FailureKind, OperationFailure, OperationStatus, Role, User, Visibility,
 };
 use crate::errors::{AccessError, DatabaseError, PortError, PullError};
 use crate::ports::{DatabaseFilter, Durability, MetadataError, Ranking, SavedAnswer, Transaction};
-use crate::values::{AccountId, DatabaseId, DatabaseName, Description, OwnerName, RefName, Timestamp};
+use crate::values::{AccountId, DatabaseId, DatabaseName, Description, RefName, Timestamp};
 
 /// The properties of a new database.
 #[derive(Debug, Clone)]
@@ -73,7 +73,11 @@ impl<'a> Databases<'a> {
         }
         let metadata = self.0.ports.metadata.as_ref();
         let key = access_key(caller, owner, name);
-        let found = self.0.remembered.roles.find(metadata, key, || self.role(caller, owner, name))?;
+        let found = self
+            .0
+            .remembered
+            .roles
+            .find(metadata, key, || role_by_name(self.0.ports.metadata.read()?.as_mut(), caller, owner, name))?;
         let (database, role) = found.ok_or(AccessError::NoSuchDatabase)?;
         DatabaseAccess::grant(database, caller.clone(), role).ok_or(AccessError::Denied(L::NAME))
     }
@@ -85,21 +89,6 @@ impl<'a> Databases<'a> {
         DatabaseAccess::grant(database, caller.clone(), role)
     }
 
-    /// Returns the database and the caller's role on it, or `None` if the database does not exist or is hidden from the
-    /// caller.
-    fn role(&self, caller: &Caller, owner: &str, name: &str) -> Result<Option<(Database, Role)>, PortError> {
-        let (Ok(owner), Ok(name)) = (OwnerName::parse(owner), DatabaseName::parse(name)) else { return Ok(None) };
-        let viewer = caller.user().map(|user| user.id);
-        let mut tx = self.0.ports.metadata.read()?;
-        let Some(database) = tx.databases().by_name(&owner, &name)? else {
-            // Repeats the lookups of a hidden database, so that the response time does not reveal which private databases
-            // exist.
-            deny_like_a_hidden_one(tx.as_mut(), viewer)?;
-            return Ok(None);
-        };
-        Ok(role_of(tx.as_mut(), viewer, &database)?.map(|role| (database, role)))
-    }
-
     /// Returns the access to a database given by its id.
     ///
     /// # Errors
@@ -109,7 +98,7 @@ impl<'a> Databases<'a> {
             return Err(AccessError::SignInRequired);
         }
         let mut tx = self.0.ports.metadata.read()?;
-        let database = tx.databases().get(id)?.filter(|d| d.deleted_at.is_none()).ok_or(AccessError::NoSuchDatabase)?;
+        let database = live(tx.as_mut(), id)?;
         grant(tx.as_mut(), caller, database)
     }
 

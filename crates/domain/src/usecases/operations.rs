@@ -10,7 +10,7 @@ use super::databases::has_room;
 use super::settled::SettlementWatch;
 use super::{IdempotencyRecord, Inner, idempotency, revisions, run};
 use crate::access::ownership::may_create_for;
-use crate::access::visibility::{self, live, role_of, visible_locator};
+use crate::access::visibility::{self, find_live, live, role_of, visible_locator};
 use crate::access::{Caller, DatabaseAccess, Level, Participate, Write};
 use crate::entities::{
     Database, FailureKind, Operation, OperationFailure, OperationKind, OperationStatus, Role, User, Work,
@@ -196,7 +196,7 @@ impl<'a> Operations<'a> {
         let mut deleted: HashMap<DatabaseId, bool> = HashMap::new();
         for operation in &found {
             if let Entry::Vacant(place) = deleted.entry(operation.database_id) {
-                place.insert(revisions::find_live(tx.as_mut(), operation.database_id)?.is_none());
+                place.insert(find_live(tx.as_mut(), operation.database_id)?.is_none());
             }
         }
         drop(tx);
@@ -215,7 +215,7 @@ impl<'a> Operations<'a> {
     pub fn get(&self, caller: &Caller, id: OperationId) -> Result<Operation, OperationError> {
         let mut tx = self.0.ports.metadata.read()?;
         let operation = readable(tx.as_mut(), caller.user().map(|user| user.id), id)?.0;
-        let is_deleted = revisions::find_live(tx.as_mut(), operation.database_id)?.is_none();
+        let is_deleted = find_live(tx.as_mut(), operation.database_id)?.is_none();
         drop(tx);
         Ok(self.shown(operation, is_deleted)?)
     }
@@ -523,7 +523,7 @@ fn readable(
         deny_like_a_hidden_one(tx, reader)?;
         return Err(OperationError::NoSuchOperation);
     };
-    let role = match &revisions::find_live(tx, operation.database_id)? {
+    let role = match &find_live(tx, operation.database_id)? {
         Some(database) => role_of(tx, reader, database)?,
         None => None,
     };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::operations::{enqueue, save_queued};
 use super::outbox::emit;
 use super::{IdempotencyRecord, Inner, idempotency};
-use crate::access::visibility::{deny_like_a_hidden_one, live, role_of};
+use crate::access::visibility::{deny_like_a_hidden_one, find_live, live, role_of};
 use crate::access::{Caller, DatabaseAccess, Level, Participate, Write};
 use crate::entities::{
     Branch, Conflict, Database, DatabaseLocator, EventKind, ObjectKind, Operation, Pull, PullAction, PullComment,
@@ -717,7 +717,7 @@ impl<'a> Pulls<'a> {
 
 /// Returns `true` if a user is an administrator of the database that a pull request comes from.
 fn administers_source(tx: &mut dyn Transaction, user: &User, pull: &Pull) -> Result<bool, PortError> {
-    let source = tx.databases().get(pull.from_database_id)?.filter(|d| d.deleted_at.is_none());
+    let source = find_live(tx, pull.from_database_id)?;
     let Some(source) = source else { return Ok(false) };
     Ok(role_of(tx, Some(user.id), &source)? == Some(Role::Admin))
 }
@@ -798,7 +798,7 @@ fn reopen(
     publish: bool,
     now: Timestamp,
 ) -> Result<(), PullError> {
-    let source = tx.databases().get(pull.from_database_id)?.filter(|source| source.deleted_at.is_none());
+    let source = find_live(tx, pull.from_database_id)?;
     let opening = match source {
         None => None,
         Some(source) => Some(OpenRequest {
@@ -930,7 +930,7 @@ pub(super) fn update(tx: &mut dyn Transaction, pull: &mut Pull) -> Result<(), Pu
 
 /// Returns the heads of the target and of the source branch.
 pub(super) fn heads(tx: &mut dyn Transaction, pull: &Pull) -> Result<(CommitHash, CommitHash), PullError> {
-    let source = tx.databases().get(pull.from_database_id)?.filter(|d| d.deleted_at.is_none());
+    let source = find_live(tx, pull.from_database_id)?;
     if source.is_none() {
         return Err(PullError::BranchMissing("the source database was deleted".to_owned()));
     }

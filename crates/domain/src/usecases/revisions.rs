@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Inner;
 use super::lookup_cache::{LONGEST_NAME, LookupCache};
+use crate::access::visibility::find_live;
 use crate::entities::Database;
 use crate::errors::{PortError, RefError};
 use crate::ports::{EngineError, Metadata, MetadataError, Reachability, Transaction};
@@ -120,11 +121,6 @@ pub(super) fn held_with(
         Ok(true) => Ok(true),
         _ => held(inner, database, hash),
     }
-}
-
-/// Returns a database unless it has been deleted.
-pub(super) fn find_live(tx: &mut dyn Transaction, id: DatabaseId) -> Result<Option<Database>, PortError> {
-    Ok(tx.databases().get(id)?.filter(|database| database.deleted_at.is_none()))
 }
 
 /// Answers which commits can be reached from the refs, pull requests and releases in the metadata store. Positive results

@@ -20,7 +20,7 @@ use super::outbox::emit;
 use super::pulls::branch_moved;
 use super::worker_shares::WorkerPlace;
 use super::{Inner, Operations};
-use crate::access::visibility::role_of;
+use crate::access::visibility::{find_live, role_of};
 use crate::entities::{
     Branch, Database, EventKind, FailureKind, Operation, OperationFailure, OperationStatus, Outcome, Role, Side, User,
     Work,
@@ -151,7 +151,7 @@ impl LeasedRun<'_> {
 
     /// Returns the database and the operation's creator, after checking that the creator still has the role `needs`.
     fn begin(&self, tx: &mut dyn Transaction, needs: Role) -> Result<(Database, User), RunError> {
-        let database = tx.databases().get(self.operation.database_id)?.filter(|d| d.deleted_at.is_none());
+        let database = find_live(tx, self.operation.database_id)?;
         let database = database.ok_or_else(|| failed(FailureKind::Canceled, "its database was deleted"))?;
         let denied = || {
             failed(

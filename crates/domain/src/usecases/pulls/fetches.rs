@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 
 use super::rules::{self, FetchPlace};
 use super::{Pulls, heads};
+use crate::access::visibility::find_live;
 use crate::entities::{Pull, PullHeads, PullState};
 use crate::errors::{PortError, PullError};
 use crate::ports::{Durability, EngineError, FetchBacklog, FetchEnd, PullFetch, PullFilter, PullStanding};
@@ -449,7 +450,7 @@ pub(crate) fn branch_moved(inner: &Inner, database: DatabaseId, branch: &RefName
 
 fn want_trials_of(inner: &Inner, database: DatabaseId, branch: &RefName) -> Result<(), PortError> {
     let mut tx = inner.ports.metadata.read()?;
-    let Some(base) = tx.databases().get(database)?.filter(|base| base.deleted_at.is_none()) else { return Ok(()) };
+    let Some(base) = find_live(tx.as_mut(), database)? else { return Ok(()) };
     let filter = PullFilter { standing: Some(PullStanding::Open), contains: None };
     let mut before = None;
     loop {
