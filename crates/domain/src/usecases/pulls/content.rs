@@ -1,0 +1,176 @@
+//! What a pull request shows: its commits, changes and conflicts.
+
+use super::{Pulls, fetches};
+use crate::access::visibility::find_live;
+use crate::access::{DatabaseAccess, Level};
+use crate::entities::{Conflict, ObjectKind, Pull, PullState, TableChange, brought, object_changes};
+use crate::errors::{NotShown, PortError, PullError};
+use crate::ports::{ChangedRows, EngineError, RowPage, Transaction};
+use crate::usecases::Inner;
+use crate::values::{CommitHash, DatabaseId, RefName};
+
+/// The commits that a pull request lies between. Both heads are in the base file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullEdges {
+    /// The merge base.
+    pub base: CommitHash,
+    /// Head of the target branch.
+    pub ours: CommitHash,
+    /// Head of the source branch.
+    pub theirs: CommitHash,
+}
+
+impl Pulls<'_> {
+    /// Returns the commits that a pull request lies between now, or lay between when it was closed or merged.
+    ///
+    /// # Errors
+    /// [`PullError::BranchGone`], [`PullError::BranchMissing`]; [`PullError::NotShown`] if the content is hidden;
+    /// [`PullError::Preparing`] while commits of the source are being fetched.
+    pub fn edges<L: Level>(&self, access: &DatabaseAccess<L>, pull: &Pull) -> Result<PullEdges, PullError> {
+        if let PullState::Merged { commit, base, source, .. } = &pull.state {
+            return Ok(PullEdges { base: base.clone(), ours: commit.clone(), theirs: source.clone() });
+        }
+        let is_open = pull.state == PullState::Open;
+        let present = match is_open {
+            true => Some(heads(self.0.ports.metadata.read()?.as_mut(), pull)?),
+            false => None,
+        };
+        let shown = match pull.shown() {
+            // The pull request was opened by a release that did not store heads.
+            Err(NotShown::NoHeads) if is_open => return Err(PullError::Preparing),
+            other => other?,
+        };
+        if pull.content.fetch_due_at.is_some() {
+            return Err(PullError::Preparing);
+        }
+        let ours = present.map_or_else(|| shown.to.clone(), |(ours, _)| ours);
+        edges(self.0, access.database().id, ours, shown.from.clone())
+    }
+
+    /// Returns the tables that a pull request changes, ordered by name.
+    ///
+    /// # Errors
+    /// [`PullError::Port`].
+    pub fn changed_tables<L: Level>(
+        &self,
+        access: &DatabaseAccess<L>,
+        at: &PullEdges,
+    ) -> Result<Vec<TableChange>, PullError> {
+        Ok(self.0.ports.engine.changed_tables(access.database().id, &at.base, &at.theirs)?)
+    }
+
+    /// Returns the kinds of objects with code of their own (triggers and views) that a merge of these commits adds or
+    /// changes.
+    ///
+    /// # Errors
+    /// [`PullError::Port`].
+    pub fn brought<L: Level>(&self, access: &DatabaseAccess<L>, at: &PullEdges) -> Result<Vec<ObjectKind>, PullError> {
+        if at.base == at.theirs {
+            return Ok(Vec::new());
+        }
+        let id = access.database().id;
+        self.0.remembered.brought.find_fixed((id, at.base.clone(), at.theirs.clone()), || {
+            let objects = |commit| self.0.ports.engine.objects(id, commit);
+            let changes = object_changes(objects(&at.base)?, objects(&at.theirs)?);
+            Ok(brought(changes.iter().map(|(_, change)| change)))
+        })
+    }
+
+    /// Returns what [`Pulls::brought`] returns for a pull request, or `None` if its commits are unknown, for example because
+    /// a branch was deleted.
+    ///
+    /// # Errors
+    /// [`PullError::Port`].
+    pub fn brings<L: Level>(
+        &self,
+        access: &DatabaseAccess<L>,
+        pull: &Pull,
+    ) -> Result<Option<Vec<ObjectKind>>, PullError> {
+        match self.edges(access, pull).and_then(|at| self.brought(access, &at)) {
+            Ok(kinds) => Ok(Some(kinds)),
+            Err(PullError::Port(PortError::Engine(EngineError::NoSuchCommit(_)))) => Ok(None),
+            Err(error @ PullError::Port(_)) => Err(error),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Returns a page of the rows of a table that a pull request changes, ordered by primary key.
+    ///
+    /// # Errors
+    /// [`PullError::NoSuchTable`] if the table exists at neither commit.
+    pub fn changed_rows<L: Level>(
+        &self,
+        access: &DatabaseAccess<L>,
+        at: &PullEdges,
+        table: &str,
+        page: &RowPage,
+    ) -> Result<ChangedRows, PullError> {
+        match self.0.ports.engine.changed_rows(access.database().id, &at.base, &at.theirs, table, page) {
+            Err(EngineError::NoSuchTable(name)) => Err(PullError::NoSuchTable(name)),
+            other => Ok(other?),
+        }
+    }
+
+    /// Returns up to `limit` conflicts of a merge, ordered by table, then primary key. The first `skip` are left out.
+    ///
+    /// # Errors
+    /// [`PullError::TooSlow`] if the engine exceeds its time limit; [`PullError::CannotMerge`]; [`PullError::NoSuchTable`]
+    /// if neither side has the table.
+    pub fn conflicts<L: Level>(
+        &self,
+        access: &DatabaseAccess<L>,
+        at: &PullEdges,
+        table: Option<&str>,
+        skip: usize,
+        limit: usize,
+    ) -> Result<Vec<Conflict>, PullError> {
+        let (id, engine) = (access.database().id, &self.0.ports.engine);
+        let found = match engine.conflicts(id, &at.ours, &at.theirs, table, skip, limit) {
+            Err(EngineError::TimedOut(_)) => return Err(PullError::TooSlow),
+            Err(EngineError::CannotMerge(reason)) => return Err(PullError::CannotMerge(reason)),
+            Err(error @ EngineError::Busy) => {
+                fetches::want_trial(self.0, id, access.database().owner_id, &at.ours, &at.theirs);
+                return Err(error.into());
+            }
+            other => other?,
+        };
+        // A table with conflicts exists. Only an empty list may be due to a missing table.
+        if let Some(table) = table.filter(|_| found.is_empty() && skip == 0) {
+            let is_in = |commit: &CommitHash| -> Result<bool, EngineError> {
+                Ok(engine.tables(id, commit)?.iter().any(|found| found.name.eq_ignore_ascii_case(table)))
+            };
+            if !is_in(&at.ours)? && !is_in(&at.theirs)? {
+                return Err(PullError::NoSuchTable(table.to_owned()));
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Returns the heads of the target and of the source branch.
+pub(crate) fn heads(tx: &mut dyn Transaction, pull: &Pull) -> Result<(CommitHash, CommitHash), PullError> {
+    let source = find_live(tx, pull.from_database_id)?;
+    if source.is_none() {
+        return Err(PullError::BranchMissing("the source database was deleted".to_owned()));
+    }
+    let missing = |name: &RefName| PullError::BranchGone(name.clone());
+    let ours = tx.branches().get(pull.database_id, &pull.to_branch)?.ok_or_else(|| missing(&pull.to_branch))?;
+    let theirs =
+        tx.branches().get(pull.from_database_id, &pull.from_branch)?.ok_or_else(|| missing(&pull.from_branch))?;
+    Ok((ours.head, theirs.head))
+}
+
+/// Returns the edges between two commits of a database, with their merge base.
+pub(crate) fn edges(
+    inner: &Inner,
+    base: DatabaseId,
+    ours: CommitHash,
+    theirs: CommitHash,
+) -> Result<PullEdges, PullError> {
+    let key = (base, ours.clone(), theirs.clone());
+    let parted =
+        inner.remembered.merge_bases.find_fixed(key, || inner.ports.engine.merge_base(base, &ours, &theirs))?;
+    let parted =
+        parted.ok_or_else(|| PullError::BranchMissing("the two branches have no common history".to_owned()))?;
+    Ok(PullEdges { base: parted, ours, theirs })
+}
