@@ -1,0 +1,142 @@
+//! Errors of databases, their refs and releases, and of reads.
+
+use super::PortError;
+use crate::values::OperationId;
+
+/// Errors of access to a database.
+#[derive(Debug, thiserror::Error)]
+pub enum AccessError {
+    /// Authentication is required.
+    #[error("this needs a credential")]
+    SignInRequired,
+    /// The database does not exist, is deleted, or is hidden from the caller. The error does not reveal which.
+    #[error("no such repository")]
+    NoSuchDatabase,
+    /// The database is visible, but the caller's role is too low. Holds the name of the required role.
+    #[error("this needs the {0} role on the database")]
+    Denied(&'static str),
+    /// A port failed.
+    #[error(transparent)]
+    Port(#[from] PortError),
+}
+
+/// Errors of databases.
+#[derive(Debug, thiserror::Error)]
+pub enum DatabaseError {
+    /// The caller may not create databases for this owner, which may or may not exist.
+    #[error("you may not create databases for '{0}'")]
+    MayNotCreateFor(String),
+    /// The owner has a database of this name.
+    #[error("'{0}' exists already")]
+    NameTaken(String),
+    /// The owner has reached the limit of databases.
+    #[error("the owner has {0} databases, as many as are allowed")]
+    TooMany(u64),
+    /// The new default branch does not exist.
+    #[error("no branch '{0}'")]
+    NoSuchBranch(String),
+    /// A fork of a private database cannot become public without an administrator of the parent.
+    #[error("this is a fork of a private database: only an administrator of that database can make it public")]
+    ParentPrivate,
+    /// The database changed since the caller read it.
+    #[error("the database changed since it was read")]
+    Changed,
+    /// Access to the database failed.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// A port failed.
+    #[error(transparent)]
+    Port(#[from] PortError),
+}
+
+/// Errors of branches, tags and revisions.
+#[derive(Debug, thiserror::Error)]
+pub enum RefError {
+    /// The name does not resolve to a branch, tag or commit.
+    #[error("no branch, tag or commit '{name}' in {database}")]
+    NoSuchRef {
+        /// The name or revision.
+        name: String,
+        /// The database, as `owner/name`.
+        database: String,
+    },
+    /// The branch does not exist.
+    #[error("no branch '{0}'")]
+    NoSuchBranch(String),
+    /// The tag does not exist.
+    #[error("no tag '{0}'")]
+    NoSuchTag(String),
+    /// A branch of this name exists.
+    #[error("branch '{0}' exists already")]
+    BranchExists(String),
+    /// A tag of this name exists.
+    #[error("tag '{0}' exists already")]
+    TagExists(String),
+    /// The default branch cannot be deleted.
+    #[error("'{0}' is the default branch; make another branch the default first")]
+    DefaultBranch(String),
+    /// An unsettled operation writes to the branch.
+    #[error("operation {0} writes to this branch; wait for it to finish")]
+    InUse(OperationId),
+    /// A release uses the tag.
+    #[error("a release uses tag '{0}'; delete the release first")]
+    ReleaseUsesTag(String),
+    /// The branch or tag changed since the caller read it.
+    #[error("it changed since it was read")]
+    Changed,
+    /// Access to the database failed.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// A port failed.
+    #[error(transparent)]
+    Port(#[from] PortError),
+}
+
+/// Errors of releases.
+#[derive(Debug, thiserror::Error)]
+pub enum ReleaseError {
+    /// The tag has no release.
+    #[error("no release '{0}'")]
+    NoSuchRelease(String),
+    /// The commit does not exist.
+    #[error("no commit '{0}'")]
+    NoSuchCommit(String),
+    /// The tag does not exist.
+    #[error("no tag '{0}'; create it first, or ask for it to be created")]
+    NoSuchTag(String),
+    /// The tag already has a release.
+    #[error("tag '{0}' has a release already")]
+    Exists(String),
+    /// The tag refers to another commit.
+    #[error("tag '{0}' points to another commit")]
+    TagElsewhere(String),
+    /// The release changed since the caller read it.
+    #[error("the release changed since it was read")]
+    Changed,
+    /// Access to the database failed.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// A port failed.
+    #[error(transparent)]
+    Port(#[from] PortError),
+}
+
+/// Errors of reads.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The ref does not resolve.
+    #[error(transparent)]
+    Ref(#[from] RefError),
+    /// The requested table does not exist.
+    #[error("no table '{0}'")]
+    NoSuchTable(String),
+    /// The requested column does not exist.
+    #[error("no column '{0}'")]
+    NoSuchColumn(String),
+    /// The time limit was exceeded, in milliseconds.
+    #[error("timed out after {0} ms")]
+    TimedOut(u64),
+    /// A port failed.
+    #[error(transparent)]
+    Port(#[from] PortError),
+}

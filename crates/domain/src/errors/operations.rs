@@ -1,0 +1,97 @@
+//! Errors of operations, uploads and imports.
+
+use super::PortError;
+use super::databases::AccessError;
+
+/// Errors of operations.
+#[derive(Debug, thiserror::Error)]
+pub enum OperationError {
+    /// The operation does not exist or is hidden from the caller.
+    #[error("no such operation")]
+    NoSuchOperation,
+    /// The caller may read the operation but not cancel it.
+    #[error("only its creator or a writer of the database may cancel an operation")]
+    Denied,
+    /// Users may list only the operations they created.
+    #[error("only the user who started them may list operations of all databases")]
+    NotYours,
+    /// The operation is no longer queued. Only queued operations can be canceled.
+    #[error("the operation is not queued any more")]
+    NotQueued,
+    /// The queue of operations is full.
+    #[error("{0} operations are waiting on this database; try again when some have finished")]
+    QueueFull(u64),
+    /// The start branch does not exist.
+    #[error("no branch '{0}'")]
+    NoSuchBranch(String),
+    /// The caller may not create databases for this owner.
+    #[error("you may not create databases for '{0}'")]
+    MayNotCreateFor(String),
+    /// The name of the fork is taken, or an unsettled operation creates it.
+    #[error("'{0}' exists already or is being created")]
+    NameTaken(String),
+    /// The new owner has reached the limit of databases.
+    #[error("the owner has {0} databases, as many as are allowed")]
+    TooManyDatabases(u64),
+    /// Access to the database failed.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// A port failed.
+    #[error(transparent)]
+    Port(#[from] PortError),
+}
+
+/// Errors of uploads and imports.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// Invalid fields. Each entry holds the name of a field and the rule it breaks.
+    #[error("the request has invalid fields")]
+    Fields(Vec<(&'static str, String)>),
+    /// The file is larger than allowed.
+    #[error("a file may have {limit} bytes, this one has {size}")]
+    TooLarge {
+        /// Announced size in bytes.
+        size: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// A file of unannounced size exceeds the limit, in bytes.
+    #[error("the file has more than {0} bytes")]
+    FileTooLarge(u64),
+    /// A file of unannounced size is empty.
+    #[error("the file is empty")]
+    EmptyFile,
+    /// The user has reached the limit of unused upload sessions.
+    #[error("{0} upload sessions are open; use them or wait until they expire")]
+    TooManyUploads(u64),
+    /// The session is unknown or expired, or has no such part.
+    #[error("the upload session is unknown or has expired")]
+    NoSuchUpload,
+    /// An import has already used the session.
+    #[error("the upload was already used by operation {0}")]
+    UploadUsed(String),
+    /// A part is empty.
+    #[error("the part is empty")]
+    EmptyPart,
+    /// The parts exceed the announced size, in bytes.
+    #[error("the parts exceed the announced {0} bytes")]
+    PartTooLarge(u64),
+    /// The bytes of a part do not match the checksum of the sender.
+    #[error("the part does not match its Content-MD5")]
+    PartChecksum,
+    /// The client disconnected, or the bytes could not be read.
+    #[error("the part was cut short")]
+    PartCutShort(#[source] std::io::Error),
+    /// The target branch does not exist.
+    #[error("no branch '{0}'")]
+    NoSuchBranch(String),
+    /// The queue of operations is full.
+    #[error("{0} operations are waiting on this database; try again when some have finished")]
+    QueueFull(u64),
+    /// Access to the database failed.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// A port failed.
+    #[error(transparent)]
+    Port(#[from] PortError),
+}

@@ -1,0 +1,140 @@
+//! Errors of users, organizations, signing in and tokens.
+
+use super::PortError;
+use super::databases::AccessError;
+use crate::values::Invalid;
+
+/// Errors of users and of names, which users share with organizations.
+#[derive(Debug, thiserror::Error)]
+pub enum PeopleError {
+    /// A user or organization has this name.
+    #[error("the name '{0}' is taken")]
+    NameTaken(String),
+    /// The name would shadow a route or a page, or the operator has reserved it.
+    #[error("the name '{0}' is reserved")]
+    NameReserved(String),
+    /// The user does not exist.
+    #[error("no user '{0}'")]
+    NoSuchUser(String),
+    /// The user already has this email address.
+    #[error("this address is yours already")]
+    EmailKnown,
+    /// The user has reached the limit of email addresses.
+    #[error("a user may have {0} addresses; remove one first")]
+    TooManyEmails(usize),
+    /// The user does not have this email address.
+    #[error("this is none of your addresses")]
+    NoSuchEmail,
+    /// The address is the primary one, which commits carry.
+    #[error("commits carry this address; choose another one for them first")]
+    PrimaryEmail,
+    /// A port failed.
+    #[error(transparent)]
+    Port(#[from] PortError),
+}
+
+/// Errors of signing in.
+#[derive(Debug, thiserror::Error)]
+pub enum SignInError {
+    /// The user does not exist, has no password, or has another password. The error does not reveal which.
+    #[error("the name or the password is wrong")]
+    Wrong,
+    /// A port failed.
+    #[error(transparent)]
+    Port(#[from] PortError),
+}
+
+/// Errors of sign-up and invitations.
+#[derive(Debug, thiserror::Error)]
+pub enum SignUpError {
+    /// Sign-up is disabled.
+    #[error("nobody can sign up on this server")]
+    Closed,
+    /// Sign-up requires an invitation.
+    #[error("signing up needs an invitation")]
+    InvitationNeeded,
+    /// The invitation is unknown, used, withdrawn or expired.
+    #[error("the invitation is not open any more; ask for another one")]
+    NoSuchInvitation,
+    /// Only server administrators may invite.
+    #[error("only administrators of the server may invite")]
+    NotYours,
+    /// The limit of open invitations is reached.
+    #[error("{0} invitations are open; take some back first")]
+    TooManyInvitations(usize),
+    /// The name is not available.
+    #[error(transparent)]
+    People(#[from] PeopleError),
+    /// A port failed.
+    #[error(transparent)]
+    Port(#[from] PortError),
+}
+
+/// Errors of organizations and their members.
+#[derive(Debug, thiserror::Error)]
+pub enum OrganizationError {
+    /// Authentication is required.
+    #[error("this needs a credential")]
+    SignInRequired,
+    /// No organization has this name.
+    #[error("no such organization")]
+    NoSuchOrganization,
+    /// The caller's role is too low. Holds the name of the required standing.
+    #[error("only {0} of the organization may do this")]
+    Denied(&'static str),
+    /// The user is not a member.
+    #[error("no member '{0}'")]
+    NoSuchMember(String),
+    /// The last owner cannot be removed or demoted.
+    #[error("the organization would have no owner; make somebody else an owner first")]
+    NoOwnerLeft,
+    /// The organization owns databases, possibly including some that the caller does not expect.
+    #[error("the organization owns {0} databases; delete them first")]
+    OwnsDatabases(u64),
+    /// The organization owns other things, which crates that depend on this one store.
+    #[error("the organization owns {0}; disable and delete them first")]
+    OwnsOthers(&'static str),
+    /// The organization changed since the caller read it.
+    #[error("the organization changed since it was read")]
+    Changed,
+    /// The name is not available.
+    #[error(transparent)]
+    People(#[from] PeopleError),
+    /// A port failed.
+    #[error(transparent)]
+    Port(#[from] PortError),
+}
+
+/// Errors of collaborators.
+#[derive(Debug, thiserror::Error)]
+pub enum CollaboratorError {
+    /// The user is not a collaborator.
+    #[error("no collaborator '{0}'")]
+    NoSuchCollaborator(String),
+    /// The user owns the database and needs no role on it.
+    #[error("{0} owns the database and has every right on it")]
+    IsOwner(String),
+    /// Access to the database failed.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// A port failed.
+    #[error(transparent)]
+    Port(#[from] PortError),
+}
+
+/// Errors of API tokens.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// A field is invalid.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The user has reached the limit of unexpired tokens.
+    #[error("{0} unexpired tokens exist; delete one first")]
+    TooMany(u64),
+    /// The user has no such token.
+    #[error("no such token")]
+    NoSuchToken,
+    /// A port failed.
+    #[error(transparent)]
+    Port(#[from] PortError),
+}
