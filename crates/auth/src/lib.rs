@@ -13,15 +13,17 @@
 //!   in the generator;
 //! - a secret that can be printed. None of the types above implements `Display`, their `Debug` is redacted, serde is
 //!   not a dependency, and no error message contains its input;
-//! - the `Authorization` header, or permissions.
+//! - an HTTP request, or permissions.
 
 mod base62;
+mod credential;
 mod expiry;
 mod hashed;
 mod password;
 mod secret;
 mod token;
 
+pub use credential::{bearer_token, credential_token};
 pub use expiry::{TokenExpiry, UnknownTokenExpiry};
 pub use hashed::HashedToken;
 pub use password::{

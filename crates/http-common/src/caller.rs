@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use actix_web::http::header;
 use actix_web::{HttpMessage as _, HttpRequest};
-use branchyard_auth::{PlainToken, TokenFormatError};
+use branchyard_auth::{PlainToken, TokenFormatError, credential_token};
 use branchyard_domain::access::Caller;
 use branchyard_problem_details::Problem;
 
@@ -28,12 +28,9 @@ fn token_of(request: &HttpRequest, forms: &Credentials) -> Result<Option<PlainTo
     }
     let malformed = || refused("the Authorization header is not of the form 'Bearer <token>'");
     let text = value.to_str().map_err(|_| malformed())?;
-    let token = match text.split_once(' ') {
-        Some((scheme, token)) if forms.schemes.iter().any(|known| scheme.eq_ignore_ascii_case(known)) => token,
-        None if forms.bare => text,
-        Some(_) | None => return Err(malformed()),
-    };
-    let token = PlainToken::parse(token.trim_matches(' ')).map_err(|error| {
+    let bare = || (forms.bare && !text.contains(' ')).then_some(text);
+    let token = credential_token(text, forms.schemes).or_else(bare).ok_or_else(malformed)?;
+    let token = PlainToken::parse(token).map_err(|error| {
         refused(match error {
             TokenFormatError::Prefix => "the token does not begin with hsat.v1.",
             TokenFormatError::Length => "the token is not 57 characters long",
