@@ -2,8 +2,9 @@
 
 use actix_web::http::{Method, header};
 use actix_web::{FromRequest, Handler, HttpRequest, HttpResponse, Resource, Responder, Scope, guard, web};
-use branchyard_openapi::{Body, Credential, EndpointDocs, Example, Success};
+use branchyard_openapi::{Body, Credential, EndpointDocs, Success};
 use branchyard_problem_details::{ErrorCode, Problem};
+use serde_json::Value;
 
 use crate::body::AnonymousBodies;
 use crate::handler_error::HandlerError;
@@ -21,7 +22,7 @@ macro_rules! methods {
     ($($(#[$doc:meta])* $name:ident: $route:expr, $methods:expr;)+) => {
         $(
             $(#[$doc])*
-            pub fn $name<F, Args>(path: &'static str, id: &'static str, summary: &'static str, handler: F) -> Endpoint
+            pub fn $name<F, Args>(path: &str, id: &'static str, summary: &'static str, handler: F) -> Endpoint
             where
                 F: Handler<Args>,
                 Args: FromRequest + 'static,
@@ -122,16 +123,14 @@ impl Endpoint {
         self.change(|operation| operation.body = Body::Bytes)
     }
 
-    /// Declares the status and the `data` of a successful response.
+    /// Declares the responses: status and `data` of a successful one, letters of the contract's error sets, and HTTP statuses of
+    /// errors beyond those sets.
     #[must_use]
-    pub fn sends(self, status: u16, data: Success) -> Self {
-        self.change(|operation| (operation.status, operation.data) = (status, data))
-    }
-
-    /// Declares the errors of the endpoint: letters of the contract's error sets, and HTTP statuses beyond those sets.
-    #[must_use]
-    pub fn fails(self, sets: &'static str, statuses: &'static [u16]) -> Self {
-        self.change(|operation| (operation.error_sets, operation.errors) = (sets, statuses))
+    pub fn responds(self, status: u16, data: Success, sets: &'static str, errors: &'static [u16]) -> Self {
+        self.change(|operation| {
+            (operation.status, operation.data) = (status, data);
+            (operation.error_sets, operation.errors) = (sets, errors);
+        })
     }
 
     /// Sets the description, in Markdown. It holds what a client cannot infer from the rest of the document.
@@ -140,10 +139,10 @@ impl Endpoint {
         self.change(|operation| operation.description = Some(text))
     }
 
-    /// Sets the example of a request and its successful response.
+    /// Sets the body of the successful response in the example. The default is the example of the schema.
     #[must_use]
-    pub fn example(self, example: fn() -> Example) -> Self {
-        self.change(|operation| operation.example = Some(example))
+    pub fn shows(self, body: fn() -> Value) -> Self {
+        self.change(|operation| operation.shows = Some(body))
     }
 
     /// Sets how the path treats request bodies of callers without a credential.
@@ -154,25 +153,29 @@ impl Endpoint {
     }
 }
 
-/// Sets the tag (the section of the document) of all `endpoints`.
-pub fn tagged(tag: &'static str, endpoints: Vec<Endpoint>) -> Vec<Endpoint> {
-    endpoints.into_iter().map(|endpoint| endpoint.change(|operation| operation.tag = tag)).collect()
+/// Returns `endpoints` under a tag, which is a section of the document. Their paths are relative to `prefix`.
+pub fn section(tag: &'static str, prefix: &str, endpoints: Vec<Endpoint>) -> Vec<Endpoint> {
+    let place = |operation: &mut EndpointDocs| {
+        operation.tag = tag;
+        operation.path.insert_str(0, prefix);
+    };
+    endpoints.into_iter().map(|endpoint| endpoint.change(place)).collect()
 }
 
 /// Mounts `endpoints` in `scope`, whose path is `prefix`. Each path becomes one resource, which responds to `OPTIONS` and to
 /// methods without a handler.
 pub fn mount(scope: Scope, prefix: &str, endpoints: Vec<Endpoint>) -> Scope {
-    let mut paths: Vec<(&'static str, Vec<Endpoint>)> = Vec::new();
+    let mut paths: Vec<(String, Vec<Endpoint>)> = Vec::new();
     for endpoint in endpoints {
         match paths.iter_mut().find(|(path, _)| *path == endpoint.operation.path) {
             Some((_, of_path)) => of_path.push(endpoint),
-            None => paths.push((endpoint.operation.path, vec![endpoint])),
+            None => paths.push((endpoint.operation.path.clone(), vec![endpoint])),
         }
     }
-    paths.sort_by_key(|(path, _)| precedence(path));
+    paths.sort_by_cached_key(|(path, _)| precedence(path));
     paths.into_iter().fold(scope, |scope, (path, endpoints)| {
         let route =
-            endpoints.into_iter().fold(Route::at(path.strip_prefix(prefix).unwrap_or(path)), |route, endpoint| {
+            endpoints.into_iter().fold(Route::at(path.strip_prefix(prefix).unwrap_or(&path)), |route, endpoint| {
                 let route = route.mount(endpoint.methods, endpoint.mount);
                 match endpoint.anonymous_bodies {
                     Some(bodies) => route.anonymous_bodies(bodies),

@@ -11,8 +11,11 @@
 //! assert_eq!(checker.check(&answer), Ok(()));
 //! ```
 
+mod lint;
 mod path;
 mod strict;
+
+pub use lint::lint;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -81,6 +84,10 @@ impl Checker {
         let mut document: Value = serde_json::from_str(document).expect("the document is JSON");
         strict::close_objects(&mut document);
         Self { document, validators: Mutex::default() }
+    }
+
+    pub(crate) fn document(&self) -> &Value {
+        &self.document
     }
 
     /// Checks a response against the document.

@@ -6,7 +6,7 @@ mod operation;
 mod schemas;
 
 pub use document::{OpenApi, paths};
-pub use operation::{Body, BodySchema, Credential, EndpointDocs, Example, Success, list_of, one};
+pub use operation::{Body, BodySchema, Credential, EndpointDocs, Success, list_of, one};
 pub use schemas::{Schemas, data_schema, drop_null, error_code, reference, sorted};
 
 /// Returns the names of the parameters in a path template, in order. `{name:.+}` is the parameter `name`.

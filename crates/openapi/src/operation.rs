@@ -33,6 +33,9 @@ pub trait BodySchema: Sync {
 
     /// Returns the schema and those of the components it refers to, each with its name. The schema of the body is the last one.
     fn schemas(&self) -> Vec<(String, Value)>;
+
+    /// Returns an example of the body.
+    fn example(&self) -> Option<Value>;
 }
 
 /// The request body of an operation.
@@ -66,27 +69,6 @@ pub enum Success {
     List(&'static str),
 }
 
-/// An example of a request and its successful response.
-#[derive(Debug, Clone, Default)]
-pub struct Example {
-    /// The body of the request, if it has one.
-    pub request: Option<Value>,
-    /// The body of the response, if it has one.
-    pub success: Option<Value>,
-}
-
-impl Example {
-    /// Creates an example of a response to a request without a body.
-    pub fn of(success: Value) -> Self {
-        Self { request: None, success: Some(success) }
-    }
-
-    /// Creates an example of a request and its response.
-    pub fn with(request: Value, success: Value) -> Self {
-        Self { request: Some(request), success: Some(success) }
-    }
-}
-
 /// Returns `data` in the envelope of a single object.
 #[expect(clippy::needless_pass_by_value, reason = "examples are built in place")]
 pub fn one(data: Value) -> Value {
@@ -105,7 +87,7 @@ pub struct EndpointDocs {
     /// The method, in lowercase.
     pub method: &'static str,
     /// The path template relative to the base of the API. `{name:.+}` is a parameter that may contain slashes.
-    pub path: &'static str,
+    pub path: String,
     /// The `operationId`.
     pub id: &'static str,
     /// The summary, on one line.
@@ -130,16 +112,16 @@ pub struct EndpointDocs {
     pub error_sets: &'static str,
     /// HTTP statuses of errors beyond those sets.
     pub errors: &'static [u16],
-    /// Builds the example of a request and its response.
-    pub example: Option<fn() -> Example>,
+    /// Builds the body of the successful response in the example, if it is not that of the schema.
+    pub shows: Option<fn() -> Value>,
 }
 
 impl EndpointDocs {
     /// Creates an operation without query and body that needs a credential and responds with status 200 and no data.
-    pub fn new(method: &'static str, path: &'static str, id: &'static str, summary: &'static str) -> Self {
+    pub fn new(method: &'static str, path: &str, id: &'static str, summary: &'static str) -> Self {
         Self {
             method,
-            path,
+            path: path.to_owned(),
             id,
             summary,
             tag: "",
@@ -152,13 +134,13 @@ impl EndpointDocs {
             data: Success::Nothing,
             error_sets: "",
             errors: &[],
-            example: None,
+            shows: None,
         }
     }
 
     /// Returns the operation as the document describes it. `headers` names the components of its header parameters.
     pub fn describe(&self, headers: &[&str], responses: Value) -> Value {
-        let names = path_parameters(self.path).chain(self.query.iter().copied()).chain(headers.iter().copied());
+        let names = path_parameters(&self.path).chain(self.query.iter().copied()).chain(headers.iter().copied());
         let parameters: Vec<Value> = names.map(|name| reference("parameters", name)).collect();
         let mut described = json!({
             "operationId": self.id,
@@ -184,7 +166,7 @@ impl EndpointDocs {
             Body::None => None,
             Body::Json { schema, required } => {
                 let mut content = json!({"schema": reference("schemas", schema.name())});
-                if let Some(example) = self.example().request {
+                if let Some(example) = schema.example() {
                     content["example"] = example;
                 }
                 Some(json!({"required": required, "content": {"application/json": content}}))
@@ -201,8 +183,16 @@ impl EndpointDocs {
         self.path.replace(":.+}", "}")
     }
 
-    /// Returns the example, empty if none is set.
-    pub fn example(&self) -> Example {
-        self.example.map(|example| example()).unwrap_or_default()
+    /// Returns the body of the successful response in the example. `object` returns the example of a schema.
+    pub fn success_example(&self, object: impl Fn(&str) -> Value) -> Option<Value> {
+        if let Some(shows) = self.shows {
+            return Some(shows());
+        }
+        match self.data {
+            Success::Nothing | Success::File => None,
+            Success::Document => Some(json!({"openapi": "3.1.0"})),
+            Success::One(name) => Some(one(object(name))),
+            Success::List(name) => Some(list_of(object(name))),
+        }
     }
 }

@@ -2,7 +2,7 @@ use actix_web::http::header;
 use actix_web::web::Data;
 use actix_web::{HttpResponse, Responder as _};
 use branchyard_deployments::access::{Manage, Observe};
-use branchyard_http_common::{ApiResponse, Endpoint, HandlerError, RequestContext, file_pieces, tagged};
+use branchyard_http_common::{ApiResponse, Endpoint, HandlerError, RequestContext, file_pieces, section};
 
 use super::{HandlerResult, accepted, whole};
 use crate::{Settings, convert};
@@ -11,36 +11,30 @@ use branchyard_openapi::Success;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "Backups",
+        "/deployments/{owner}/{deployment}/backups",
         vec![
-            get(
-                "/deployments/{owner}/{deployment}/backups",
-                "listBackups",
-                "Complete and verified backups",
-                list_backups,
-            )
-            .sends(200, Success::List("Backup"))
-            .fails("", &[404]),
-            post("/deployments/{owner}/{deployment}/backups", "createBackup", "Make a backup", create_backup)
-                .sends(202, Success::One("OperationRef"))
-                .fails("", &[400, 403, 404, 409, 413, 415, 422]),
-            delete(
-                "/deployments/{owner}/{deployment}/backups/{backup_id}",
-                "deleteBackup",
-                "Remove a backup",
-                delete_backup,
-            )
-            .sends(200, Success::One("Backup"))
-            .fails("", &[403, 404, 409]),
-            get(
-                "/deployments/{owner}/{deployment}/backups/{backup_id}/databases/{database}",
-                "downloadBackup",
-                "The file of a database",
-                download_backup,
-            )
-            .sends(200, Success::File)
-            .fails("", &[403, 404]),
+            get("", "listBackups", "Complete and verified backups", list_backups).responds(
+                200,
+                Success::List("Backup"),
+                "",
+                &[404],
+            ),
+            post("", "createBackup", "Make a backup", create_backup).responds(
+                202,
+                Success::One("OperationRef"),
+                "",
+                &[400, 403, 404, 409, 413, 415, 422],
+            ),
+            delete("/{backup_id}", "deleteBackup", "Remove a backup", delete_backup).responds(
+                200,
+                Success::One("Backup"),
+                "",
+                &[403, 404, 409],
+            ),
+            get("/{backup_id}/databases/{database}", "downloadBackup", "The file of a database", download_backup)
+                .responds(200, Success::File, "", &[403, 404]),
         ],
     )
 }

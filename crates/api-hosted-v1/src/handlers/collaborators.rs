@@ -1,9 +1,8 @@
 use branchyard_deployments::access::{Manage, Observe};
-use branchyard_http_common::{ApiResponse, Endpoint, RequestBody, RequestContext, tagged};
+use branchyard_http_common::{ApiResponse, Endpoint, RequestBody, RequestContext, section};
 
 use super::{HandlerResult, whole};
 use crate::convert::{self, ROLES};
-use crate::openapi::examples;
 use branchyard_deployments::entities::DeploymentRole;
 use branchyard_http_common::methods::{delete, get, put};
 use branchyard_openapi::Success;
@@ -11,35 +10,21 @@ use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "Collaborators",
+        "/deployments/{owner}/{deployment}/collaborators",
         vec![
-            get(
-                "/deployments/{owner}/{deployment}/collaborators",
-                "listCollaborators",
-                "People with a role of their own",
-                list_collaborators,
-            )
-            .sends(200, Success::List("Collaborator"))
-            .fails("", &[403, 404]),
-            put(
-                "/deployments/{owner}/{deployment}/collaborators/{username}",
-                "putCollaborator",
-                "Add a collaborator or change a role",
-                put_collaborator,
-            )
-            .json(&PUT_COLLABORATOR)
-            .sends(200, Success::One("Collaborator"))
-            .fails("", &[400, 403, 404, 413, 415, 422])
-            .example(|| examples::request(json!({"role": "writer"}))),
-            delete(
-                "/deployments/{owner}/{deployment}/collaborators/{username}",
-                "removeCollaborator",
-                "Remove a collaborator, or leave",
-                remove_collaborator,
-            )
-            .sends(200, Success::One("Collaborator"))
-            .fails("", &[403, 404]),
+            get("", "listCollaborators", "People with a role of their own", list_collaborators).responds(
+                200,
+                Success::List("Collaborator"),
+                "",
+                &[403, 404],
+            ),
+            put("/{username}", "putCollaborator", "Add a collaborator or change a role", put_collaborator)
+                .json(&PUT_COLLABORATOR)
+                .responds(200, Success::One("Collaborator"), "", &[400, 403, 404, 413, 415, 422]),
+            delete("/{username}", "removeCollaborator", "Remove a collaborator, or leave", remove_collaborator)
+                .responds(200, Success::One("Collaborator"), "", &[403, 404]),
         ],
     )
 }
@@ -54,7 +39,8 @@ pub(crate) async fn list_collaborators(call: RequestContext) -> HandlerResult {
 const PUT_COLLABORATOR: RequestBody<DeploymentRole> = RequestBody::closed("PutCollaboratorRequest", |fields| {
     fields.describe_object(|| json!({"description": "A role."}));
     fields.doc("`reader`, `reader_and_pulls`, `writer` or `admin`.").required_choice("role", &ROLES)
-});
+})
+.example(|| json!({"role": "writer"}));
 
 /// Handles `PUT …/collaborators/{username}`.
 pub(crate) async fn put_collaborator(call: RequestContext) -> HandlerResult {

@@ -1,38 +1,33 @@
 use branchyard_deployments::SettingView;
 use branchyard_deployments::access::{Manage, Observe};
-use branchyard_http_common::{ApiResponse, Endpoint, Fields, Json, RequestBody, RequestContext, tagged};
+use branchyard_http_common::{ApiResponse, Endpoint, Fields, Json, RequestBody, RequestContext, section};
 
 use super::{HandlerResult, unchanged};
 use crate::convert;
-use crate::openapi::examples;
 use branchyard_http_common::methods::{get, patch};
-use branchyard_openapi::{Example, Success};
+use branchyard_openapi::Success;
 use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "Settings",
+        "/deployments/{owner}/{deployment}/config",
         vec![
-            get("/deployments/{owner}/{deployment}/config", "getConfig", "All settings", get_config)
-                .sends(200, Success::One("DeploymentConfig"))
-                .fails("", &[404]),
-            patch(
-                "/deployments/{owner}/{deployment}/config",
-                "updateConfig",
-                "Change settings, all or none",
-                update_config,
-            )
-            .json(&UPDATE_CONFIG)
-            .sends(200, Success::One("DeploymentConfig"))
-            .fails("", &[400, 403, 404, 412, 413, 415, 422])
-            .example(update_config_example),
+            get("", "getConfig", "All settings", get_config).responds(
+                200,
+                Success::One("DeploymentConfig"),
+                "",
+                &[404],
+            ),
+            patch("", "updateConfig", "Change settings, all or none", update_config).json(&UPDATE_CONFIG).responds(
+                200,
+                Success::One("DeploymentConfig"),
+                "",
+                &[400, 403, 404, 412, 413, 415, 422],
+            ),
         ],
     )
-}
-
-fn update_config_example() -> Example {
-    examples::request(json!({"overrides": {"listener_max_connections": "500", "behavior_read_only": null}}))
 }
 
 /// Maximum length of a value, in characters.
@@ -59,7 +54,8 @@ pub(crate) async fn update_config(call: RequestContext) -> HandlerResult {
     Ok(ApiResponse::resource(200, &convert::config(&views)))
 }
 
-const UPDATE_CONFIG: RequestBody<Vec<(String, Option<String>)>> = RequestBody::open("UpdateConfigRequest", overrides);
+const UPDATE_CONFIG: RequestBody<Vec<(String, Option<String>)>> = RequestBody::open("UpdateConfigRequest", overrides)
+    .example(|| json!({"overrides": {"listener_max_connections": "500", "behavior_read_only": null}}));
 
 /// Reads the changed settings. `None` restores the default of a key.
 fn overrides(fields: &Fields<'_>) -> Option<Vec<(String, Option<String>)>> {

@@ -1,5 +1,5 @@
 use branchyard_deployments::access::Manage;
-use branchyard_http_common::{ApiResponse, Endpoint, HandlerError, RequestContext, tagged};
+use branchyard_http_common::{ApiResponse, Endpoint, HandlerError, RequestContext, section};
 
 use super::{HandlerResult, unsupported};
 use branchyard_http_common::methods::{delete, get, post};
@@ -7,41 +7,27 @@ use branchyard_openapi::Success;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "Settings",
+        "/deployments/{owner}/{deployment}/dolt-credentials",
         vec![
-            get(
-                "/deployments/{owner}/{deployment}/dolt-credentials",
-                "getDoltCredentials",
-                "Credentials for another hub; there are none",
-                none_of_them,
-            )
-            .sends(200, Success::Nothing)
-            .fails("", &[403, 404]),
+            get("", "getDoltCredentials", "Credentials for another hub; there are none", none_of_them).responds(
+                200,
+                Success::Nothing,
+                "",
+                &[403, 404],
+            ),
+            post("", "createDoltCredentials", "Make credentials for another hub; not offered", create_credentials)
+                .responds(202, Success::Nothing, "", &[400, 403, 404, 413, 415, 422]),
+            delete("", "deleteDoltCredentials", "Remove credentials for another hub; there are none", none_of_them)
+                .responds(202, Success::Nothing, "", &[403, 404]),
             post(
-                "/deployments/{owner}/{deployment}/dolt-credentials",
-                "createDoltCredentials",
-                "Make credentials for another hub; not offered",
-                create_credentials,
-            )
-            .sends(202, Success::Nothing)
-            .fails("", &[400, 403, 404, 413, 415, 422]),
-            delete(
-                "/deployments/{owner}/{deployment}/dolt-credentials",
-                "deleteDoltCredentials",
-                "Remove credentials for another hub; there are none",
-                none_of_them,
-            )
-            .sends(202, Success::Nothing)
-            .fails("", &[403, 404]),
-            post(
-                "/deployments/{owner}/{deployment}/dolt-credentials/reroll",
+                "/reroll",
                 "rerollDoltCredentials",
                 "Exchange credentials for another hub; there are none",
                 none_of_them,
             )
-            .sends(202, Success::Nothing)
-            .fails("", &[400, 403, 404, 413, 415]),
+            .responds(202, Success::Nothing, "", &[400, 403, 404, 413, 415]),
         ],
     )
 }

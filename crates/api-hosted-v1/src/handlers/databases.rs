@@ -1,53 +1,35 @@
 use actix_web::web::Data;
 use branchyard_deployments::access::{Manage, Observe};
 use branchyard_deployments::values::ServedName;
-use branchyard_http_common::{ApiResponse, Endpoint, RequestBody, RequestContext, tagged};
+use branchyard_http_common::{ApiResponse, Endpoint, RequestBody, RequestContext, section};
 
 use super::{HandlerResult, served_name, source, whole};
 use crate::openapi::examples;
 use crate::{Settings, convert};
 use branchyard_deployments::DeploymentSource;
 use branchyard_http_common::methods::{delete, get, post};
-use branchyard_openapi::{Example, Success};
+use branchyard_openapi::Success;
 use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "Databases",
+        "/deployments/{owner}/{deployment}/databases",
         vec![
-            get(
-                "/deployments/{owner}/{deployment}/databases",
-                "listDatabases",
-                "Databases of a deployment",
-                list_databases,
-            )
-            .sends(200, Success::List("DeploymentDatabase"))
-            .fails("", &[404, 409, 422]),
-            post(
-                "/deployments/{owner}/{deployment}/databases",
-                "addDatabase",
-                "Add a database, empty or as a clone",
-                create_database,
-            )
-            .json(&ADD_DATABASE)
-            .sends(201, Success::One("DeploymentDatabase"))
-            .fails("", &[400, 403, 404, 409, 413, 415, 422])
-            .example(add_database_example),
-            delete(
-                "/deployments/{owner}/{deployment}/databases/{database}",
-                "dropDatabase",
-                "Take a database away with all that is in it",
-                drop_database,
-            )
-            .sends(200, Success::One("DeploymentDatabase"))
-            .fails("", &[403, 404, 409, 422]),
+            get("", "listDatabases", "Databases of a deployment", list_databases).responds(
+                200,
+                Success::List("DeploymentDatabase"),
+                "",
+                &[404, 409, 422],
+            ),
+            post("", "addDatabase", "Add a database, empty or as a clone", create_database)
+                .json(&ADD_DATABASE)
+                .responds(201, Success::One("DeploymentDatabase"), "", &[400, 403, 404, 409, 413, 415, 422]),
+            delete("/{database}", "dropDatabase", "Take a database away with all that is in it", drop_database)
+                .responds(200, Success::One("DeploymentDatabase"), "", &[403, 404, 409, 422]),
         ],
     )
-}
-
-fn add_database_example() -> Example {
-    examples::request(json!({"name": "lakes", "from_database": examples::origin()}))
 }
 
 /// Handles `GET …/databases`.
@@ -68,7 +50,8 @@ const ADD_DATABASE: RequestBody<(ServedName, Option<DeploymentSource>)> =
         let name = fields.schema(served_name).required_as("name", ServedName::parse);
         let from = source(fields);
         Some((name?, from?))
-    });
+    })
+    .example(|| json!({"name": "lakes", "from_database": examples::origin()}));
 
 /// Handles `POST …/databases`.
 pub(crate) async fn create_database(call: RequestContext, settings: Data<Settings>) -> HandlerResult {

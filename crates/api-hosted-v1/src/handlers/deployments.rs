@@ -5,7 +5,7 @@ use branchyard_deployments::values::{DeploymentId, DeploymentName, ServedName};
 use branchyard_deployments::{DeploymentView, NewDeployment};
 use branchyard_domain::values::Timestamp;
 use branchyard_http_common::{
-    ApiResponse, Endpoint, Fields, HandlerError, RequestBody, RequestContext, Words, bound, page, tagged,
+    ApiResponse, Endpoint, Fields, HandlerError, RequestBody, RequestContext, Words, bound, page, section,
 };
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
@@ -15,23 +15,21 @@ use crate::convert::{self, STATES, run_state};
 use crate::openapi::examples;
 use crate::{Settings, wire};
 use branchyard_http_common::methods::{delete, get, patch, post};
-use branchyard_openapi::{Example, Success};
+use branchyard_openapi::Success;
 use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "Deployments",
+        "",
         vec![
             get("/deployment-options", "getDeploymentOptions", "What deployments can be made of", get_options)
                 .query(&["cloud", "zone", "instance_type_id"])
-                .sends(200, Success::One("DeploymentOptions"))
-                .fails("", &[400, 422]),
+                .responds(200, Success::One("DeploymentOptions"), "", &[400, 422]),
             post("/deployments", "createDeployment", "Create a deployment; incurs cost", create_deployment)
                 .json(&CREATE_DEPLOYMENT)
-                .sends(202, Success::One("Deployment"))
-                .fails("", &[400, 403, 404, 409, 413, 415, 422])
-                .example(create_deployment_example),
+                .responds(202, Success::One("Deployment"), "", &[400, 403, 404, 409, 413, 415, 422]),
             get(
                 "/deployments/{owner}",
                 "listDeployments",
@@ -39,32 +37,30 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 list_deployments,
             )
             .query(&["state", "page_token", "page_size"])
-            .sends(200, Success::List("DeploymentSummary"))
-            .fails("", &[400, 404]),
-            get("/deployments/{owner}/{deployment}", "getDeployment", "A deployment", get_deployment)
-                .sends(200, Success::One("Deployment"))
-                .fails("", &[404]),
+            .responds(200, Success::List("DeploymentSummary"), "", &[400, 404]),
+            get("/deployments/{owner}/{deployment}", "getDeployment", "A deployment", get_deployment).responds(
+                200,
+                Success::One("Deployment"),
+                "",
+                &[404],
+            ),
             patch("/deployments/{owner}/{deployment}", "updateDeployment", "Change a deployment", update_deployment)
                 .json(&UPDATE_DEPLOYMENT)
-                .sends(200, Success::One("Deployment"))
-                .fails("", &[400, 403, 404, 412, 413, 415])
-                .example(|| examples::request(json!({"disable_automatic_dolt_updates": true}))),
+                .responds(200, Success::One("Deployment"), "", &[400, 403, 404, 412, 413, 415]),
             delete(
                 "/deployments/{owner}/{deployment}",
                 "deleteDeployment",
                 "Delete a stopped deployment with its backups",
                 delete_deployment,
             )
-            .sends(202, Success::One("OperationRef"))
-            .fails("", &[403, 404, 409]),
+            .responds(202, Success::One("OperationRef"), "", &[403, 404, 409]),
             post(
                 "/deployments/{owner}/{deployment}/disable",
                 "disableDeployment",
                 "Shut a deployment down; its data becomes a backup, and cost ends",
                 disable_deployment,
             )
-            .sends(202, Success::One("DeploymentState"))
-            .fails("", &[400, 403, 404, 409, 413, 415, 422]),
+            .responds(202, Success::One("DeploymentState"), "", &[400, 403, 404, 409, 413, 415, 422]),
             patch(
                 "/deployments/{owner}/{deployment}/expose",
                 "exposeService",
@@ -72,21 +68,17 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 expose_service,
             )
             .json(&EXPOSE_SERVICE)
-            .sends(202, Success::One("ExposeState"))
-            .fails("", &[400, 403, 404, 413, 415, 422])
-            .example(|| examples::request(json!({"mcp": false}))),
+            .responds(202, Success::One("ExposeState"), "", &[400, 403, 404, 413, 415, 422]),
             get("/deployments/{owner}/{deployment}/cost", "getDeploymentCost", "What a deployment cost", get_cost)
                 .query(&["start_time", "end_time"])
-                .sends(200, Success::One("Cost"))
-                .fails("", &[400, 404]),
+                .responds(200, Success::One("Cost"), "", &[400, 404]),
             get(
                 "/deployments/{owner}/{deployment}/database-version",
                 "getDatabaseVersion",
                 "The engine that runs, and those that could",
                 get_versions,
             )
-            .sends(200, Success::One("DatabaseVersions"))
-            .fails("", &[404]),
+            .responds(200, Success::One("DatabaseVersions"), "", &[404]),
             post(
                 "/deployments/{owner}/{deployment}/database-version",
                 "updateDatabaseVersion",
@@ -94,18 +86,9 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 update_version,
             )
             .json(&UPDATE_VERSION)
-            .sends(202, Success::Nothing)
-            .fails("", &[400, 403, 404, 409, 413, 415, 422])
-            .example(|| examples::request(json!({"version": "0.51.6"}))),
+            .responds(202, Success::Nothing, "", &[400, 403, 404, 409, 413, 415, 422]),
         ],
     )
-}
-
-fn create_deployment_example() -> Example {
-    examples::request(json!({
-        "owner": "ada", "name": "gauges", "cloud": "local", "zone": "local", "instance_type_id": "local.small",
-        "volume_type_id": "local.standard", "volume_size_gb": 10, "from_database": examples::origin(),
-    }))
 }
 
 const VOLUME: std::ops::RangeInclusive<u64> = 1..=2_147_483_647;
@@ -150,7 +133,13 @@ const CLUSTERS: Words<&str> = Words::inline(&[
     ("mysql_with_dolt_replicas", "mysql_with_dolt_replicas"),
 ]);
 
-const CREATE_DEPLOYMENT: RequestBody<NewDeployment> = RequestBody::open("CreateDeploymentRequest", new_deployment);
+const CREATE_DEPLOYMENT: RequestBody<NewDeployment> = RequestBody::open("CreateDeploymentRequest", new_deployment)
+    .example(|| {
+        json!({
+            "owner": "ada", "name": "gauges", "cloud": "local", "zone": "local", "instance_type_id": "local.small",
+            "volume_type_id": "local.standard", "volume_size_gb": 10, "from_database": examples::origin(),
+        })
+    });
 
 fn new_deployment(fields: &Fields<'_>) -> Option<NewDeployment> {
     fields.describe_object(|| json!({"description": "A deployment to be."}));
@@ -235,7 +224,8 @@ pub(crate) async fn get_deployment(call: RequestContext, settings: Data<Settings
 const UPDATE_DEPLOYMENT: RequestBody<bool> = RequestBody::closed("UpdateDeploymentRequest", |fields| {
     fields.describe_object(|| json!({"description": "Changes to a deployment."}));
     fields.required_bool("disable_automatic_dolt_updates")
-});
+})
+.example(|| json!({"disable_automatic_dolt_updates": true}));
 
 /// Handles `PATCH …`.
 pub(crate) async fn update_deployment(call: RequestContext, settings: Data<Settings>) -> HandlerResult {
@@ -279,7 +269,8 @@ const EXPOSE_SERVICE: RequestBody<(&'static str, bool)> = RequestBody::closed("E
             None
         }
     }
-});
+})
+.example(|| json!({"mcp": false}));
 
 /// Handles `PATCH …/expose`.
 pub(crate) async fn expose_service(call: RequestContext) -> HandlerResult {
@@ -337,7 +328,8 @@ pub(crate) async fn get_versions(call: RequestContext) -> HandlerResult {
 const UPDATE_VERSION: RequestBody<String> = RequestBody::open("UpdateVersionRequest", |fields| {
     fields.describe_object(|| json!({"description": "The engine to run."}));
     fields.schema(|| json!({"minLength": null})).required_text("version")
-});
+})
+.example(|| json!({"version": "0.51.6"}));
 
 /// Handles `POST …/database-version`. A version that is not available is a validation error, and so far a change to an
 /// available version is not supported either.

@@ -1,5 +1,5 @@
 use actix_web::web::Data;
-use branchyard_http_common::{ApiResponse, Endpoint, RequestContext, Served, tagged};
+use branchyard_http_common::{ApiResponse, Endpoint, RequestContext, Served, section};
 
 use super::HandlerResult;
 use crate::Settings;
@@ -8,12 +8,15 @@ use branchyard_openapi::Success;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "Document",
-        vec![
-            get("/openapi.json", "getOpenapiDocument", "This document", get_openapi_document)
-                .sends(200, Success::Document),
-        ],
+        "/openapi.json",
+        vec![get("", "getOpenapiDocument", "This document", get_openapi_document).responds(
+            200,
+            Success::Document,
+            "",
+            &[],
+        )],
     )
 }
 

@@ -2,78 +2,50 @@ use actix_web::web::Data;
 use branchyard_deployments::NewInstance;
 use branchyard_deployments::access::{Manage, Observe};
 use branchyard_deployments::values::{BackupId, InstanceId};
-use branchyard_http_common::{ApiResponse, Endpoint, Fields, RequestBody, RequestContext, tagged};
+use branchyard_http_common::{ApiResponse, Endpoint, Fields, RequestBody, RequestContext, section};
 
 use super::{HandlerResult, accepted, unsupported, whole};
 use crate::convert::{self, run_state};
 use crate::openapi::examples;
 use crate::{Settings, wire};
 use branchyard_http_common::methods::{delete, get, post};
-use branchyard_openapi::{Example, Success};
+use branchyard_openapi::Success;
 use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "Instances",
+        "/deployments/{owner}/{deployment}",
         vec![
-            get(
-                "/deployments/{owner}/{deployment}/instances",
-                "listInstances",
-                "Instances that are not stopped",
-                list_instances,
-            )
-            .sends(200, Success::List("DeploymentInstance"))
-            .fails("", &[404]),
-            post(
-                "/deployments/{owner}/{deployment}/instances",
-                "createInstance",
-                "Start a stopped deployment again; incurs cost",
-                create_instance,
-            )
-            .json(&CREATE_INSTANCE)
-            .sends(202, Success::One("DeploymentInstance"))
-            .fails("", &[400, 403, 404, 409, 413, 415, 422])
-            .example(create_instance_example),
+            get("/instances", "listInstances", "Instances that are not stopped", list_instances).responds(
+                200,
+                Success::List("DeploymentInstance"),
+                "",
+                &[404],
+            ),
+            post("/instances", "createInstance", "Start a stopped deployment again; incurs cost", create_instance)
+                .json(&CREATE_INSTANCE)
+                .responds(202, Success::One("DeploymentInstance"), "", &[400, 403, 404, 409, 413, 415, 422]),
             delete(
-                "/deployments/{owner}/{deployment}/instances/{instance_id}",
+                "/instances/{instance_id}",
                 "deleteInstance",
                 "Take an instance away; with the primary the deployment shuts down",
                 delete_instance,
             )
-            .sends(202, Success::One("InstanceState"))
-            .fails("", &[403, 404, 409, 422]),
+            .responds(202, Success::One("InstanceState"), "", &[403, 404, 409, 422]),
             post(
-                "/deployments/{owner}/{deployment}/instances/{instance_id}/reboot",
+                "/instances/{instance_id}/reboot",
                 "rebootInstance",
                 "Drain an instance and start it again",
                 reboot_instance,
             )
-            .sends(202, Success::One("OperationRef"))
-            .fails("", &[400, 403, 404, 409, 413, 415, 422]),
-            post(
-                "/deployments/{owner}/{deployment}/change-primary",
-                "changePrimary",
-                "Make a replica the primary; not offered yet",
-                change_primary,
-            )
-            .json(&CHANGE_PRIMARY)
-            .sends(202, Success::Nothing)
-            .fails("", &[400, 403, 404, 409, 413, 415, 422])
-            .example(change_primary_example),
+            .responds(202, Success::One("OperationRef"), "", &[400, 403, 404, 409, 413, 415, 422]),
+            post("/change-primary", "changePrimary", "Make a replica the primary; not offered yet", change_primary)
+                .json(&CHANGE_PRIMARY)
+                .responds(202, Success::Nothing, "", &[400, 403, 404, 409, 413, 415, 422]),
         ],
     )
-}
-
-fn create_instance_example() -> Example {
-    examples::request(json!({
-        "instance_type_id": "local.small", "volume_type_id": "local.standard", "volume_size_gb": 10,
-        "backup_id": "20261120T020000.000",
-    }))
-}
-
-fn change_primary_example() -> Example {
-    examples::request(json!({"current_primary_id": examples::INSTANCE}))
 }
 
 /// Handles `GET …/instances`.
@@ -96,7 +68,13 @@ pub(crate) async fn create_instance(call: RequestContext) -> HandlerResult {
     .await
 }
 
-const CREATE_INSTANCE: RequestBody<NewInstance> = RequestBody::open("CreateInstanceRequest", new_instance);
+const CREATE_INSTANCE: RequestBody<NewInstance> =
+    RequestBody::open("CreateInstanceRequest", new_instance).example(|| {
+        json!({
+            "instance_type_id": "local.small", "volume_type_id": "local.standard", "volume_size_gb": 10,
+            "backup_id": "20261120T020000.000",
+        })
+    });
 
 fn new_instance(fields: &Fields<'_>) -> Option<NewInstance> {
     fields.describe_object(|| json!({"description": "An instance to be: a stopped deployment starts again."}));
@@ -138,7 +116,8 @@ pub(crate) async fn reboot_instance(call: RequestContext, settings: Data<Setting
 const CHANGE_PRIMARY: RequestBody<InstanceId> = RequestBody::closed("ChangePrimaryRequest", |fields| {
     fields.describe_object(|| json!({"description": "A change of the primary."}));
     fields.schema(|| json!({"format": "uuid"})).required_as("current_primary_id", InstanceId::parse)
-});
+})
+.example(|| json!({"current_primary_id": examples::INSTANCE}));
 
 /// Handles `POST …/change-primary`. Not supported, because deployments have no replicas.
 pub(crate) async fn change_primary(call: RequestContext) -> HandlerResult {

@@ -2,22 +2,25 @@ use branchyard_deployments::access::Observe;
 use branchyard_deployments::ports::{OutputPosition, Towards};
 use branchyard_deployments::{InstanceLogs, LogWindow};
 use branchyard_domain::values::Timestamp;
-use branchyard_http_common::{ApiResponse, Endpoint, HandlerError, RequestContext, bound, rfc3339, tagged, token};
+use branchyard_http_common::{ApiResponse, Endpoint, HandlerError, RequestContext, bound, rfc3339, section, token};
 
 use super::{HandlerResult, time};
 use crate::convert;
+use crate::openapi::examples;
 use branchyard_http_common::methods::get;
 use branchyard_openapi::Success;
+use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "Observation",
+        "/deployments/{owner}/{deployment}/logs",
         vec![
-            get("/deployments/{owner}/{deployment}/logs", "listLogs", "What an instance wrote", list_logs)
+            get("", "listLogs", "What an instance wrote", list_logs)
                 .query(&["of_instance", "lines", "start_time", "end_time", "page_token", "prev_page_token"])
-                .sends(200, Success::List("LogLine"))
-                .fails("", &[400, 404]),
+                .responds(200, Success::List("LogLine"), "", &[400, 404])
+                .shows(|| json!({"data": [examples::object("LogLine")], "meta": {"prev_page_token": "cE9n"}})),
         ],
     )
 }

@@ -1,6 +1,6 @@
 use branchyard_deployments::access::Observe;
 use branchyard_deployments::ports::Metric;
-use branchyard_http_common::{ApiResponse, Endpoint, RequestContext, tagged};
+use branchyard_http_common::{ApiResponse, Endpoint, RequestContext, section};
 
 use super::deployments::check_range;
 use super::{HandlerResult, time, whole};
@@ -10,16 +10,19 @@ use branchyard_openapi::Success;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "Observation",
+        "/deployments/{owner}/{deployment}/metrics",
         vec![
-            get("/deployments/{owner}/{deployment}/metrics", "listMetrics", "Metrics there are", list_metrics)
-                .sends(200, Success::List("Metric"))
-                .fails("", &[404]),
-            get("/deployments/{owner}/{deployment}/metrics/{metric}", "getMetric", "A metric over time", get_metric)
+            get("", "listMetrics", "Metrics there are", list_metrics).responds(
+                200,
+                Success::List("Metric"),
+                "",
+                &[404],
+            ),
+            get("/{metric}", "getMetric", "A metric over time", get_metric)
                 .query(&["of_instance", "start_time", "end_time"])
-                .sends(200, Success::One("MetricData"))
-                .fails("", &[400, 404]),
+                .responds(200, Success::One("MetricData"), "", &[400, 404]),
         ],
     )
 }

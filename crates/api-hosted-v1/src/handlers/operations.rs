@@ -3,7 +3,7 @@ use branchyard_deployments::entities::DeploymentOperation;
 use branchyard_deployments::ports::{DeploymentOperationFilter, DeploymentOperationKind};
 use branchyard_domain::ports::OperationState;
 use branchyard_domain::values::OperationId;
-use branchyard_http_common::{ApiResponse, Endpoint, RequestContext, bound, page, tagged};
+use branchyard_http_common::{ApiResponse, Endpoint, RequestContext, bound, page, section};
 
 use super::HandlerResult;
 use crate::convert;
@@ -12,8 +12,9 @@ use branchyard_openapi::Success;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "Operations",
+        "",
         vec![
             get(
                 "/deployments/{owner}/{deployment}/operations",
@@ -22,11 +23,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 list_operations,
             )
             .query(&["status", "type", "page_token", "page_size"])
-            .sends(200, Success::List("Operation"))
-            .fails("", &[400, 404]),
-            get("/operations/{operation_id}", "getOperation", "An operation", get_operation)
-                .sends(200, Success::One("Operation"))
-                .fails("", &[404]),
+            .responds(200, Success::List("Operation"), "", &[400, 404]),
+            get("/operations/{operation_id}", "getOperation", "An operation", get_operation).responds(
+                200,
+                Success::One("Operation"),
+                "",
+                &[404],
+            ),
         ],
     )
 }

@@ -1,72 +1,61 @@
 use branchyard_deployments::access::Observe;
-use branchyard_http_common::{ApiResponse, Endpoint, HandlerError, RequestContext, tagged};
+use branchyard_http_common::{ApiResponse, Endpoint, HandlerError, RequestContext, section};
 use branchyard_problem_details::{ErrorCode, Problem};
 
 use super::{HandlerResult, unsupported, whole};
 use crate::wire;
 use branchyard_http_common::methods::{get, patch, post};
 use branchyard_openapi::Success;
+use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "Pulls",
+        "/deployments/{owner}/{deployment}/pulls",
         vec![
-            get(
-                "/deployments/{owner}/{deployment}/pulls",
-                "listPulls",
-                "Pulls of a database; there are none yet",
-                list_pulls,
-            )
-            .query(&["of_database", "pull_state", "query"])
-            .sends(200, Success::List("Pull"))
-            .fails("", &[400, 404]),
-            post("/deployments/{owner}/{deployment}/pulls", "createPull", "Open a pull; not offered yet", create_pull)
-                .sends(201, Success::Nothing)
-                .fails("", &[400, 403, 404, 413, 415, 422]),
-            get("/deployments/{owner}/{deployment}/pulls/{pull_id}", "getPull", "A pull; there are none yet", no_pull)
-                .sends(200, Success::Nothing)
-                .fails("", &[404]),
-            patch(
-                "/deployments/{owner}/{deployment}/pulls/{pull_id}",
-                "updatePull",
-                "Change a pull; there are none yet",
-                no_pull,
-            )
-            .sends(200, Success::Nothing)
-            .fails("", &[400, 403, 404, 413, 415]),
-            get(
-                "/deployments/{owner}/{deployment}/pulls/{pull_id}/comments",
-                "listPullComments",
-                "Comments on a pull; there are none yet",
-                no_pull,
-            )
-            .sends(200, Success::Nothing)
-            .fails("", &[404]),
-            post(
-                "/deployments/{owner}/{deployment}/pulls/{pull_id}/comments",
-                "createPullComment",
-                "Comment on a pull; there are none yet",
-                no_pull,
-            )
-            .sends(201, Success::Nothing)
-            .fails("", &[400, 403, 404, 413, 415]),
-            get(
-                "/deployments/{owner}/{deployment}/pulls/{pull_id}/logs",
-                "listPullLogs",
-                "What happened to a pull; there are none yet",
-                no_pull,
-            )
-            .sends(200, Success::Nothing)
-            .fails("", &[404]),
-            post(
-                "/deployments/{owner}/{deployment}/pulls/{pull_id}/merge",
-                "mergePull",
-                "Merge a pull; there are none yet",
-                no_pull,
-            )
-            .sends(202, Success::Nothing)
-            .fails("", &[400, 403, 404, 413, 415]),
+            get("", "listPulls", "Pulls of a database; there are none yet", list_pulls)
+                .query(&["of_database", "pull_state", "query"])
+                .responds(200, Success::List("Pull"), "", &[400, 404])
+                .shows(|| json!({"data": [], "meta": {}})),
+            post("", "createPull", "Open a pull; not offered yet", create_pull).responds(
+                201,
+                Success::Nothing,
+                "",
+                &[400, 403, 404, 413, 415, 422],
+            ),
+            get("/{pull_id}", "getPull", "A pull; there are none yet", no_pull).responds(
+                200,
+                Success::Nothing,
+                "",
+                &[404],
+            ),
+            patch("/{pull_id}", "updatePull", "Change a pull; there are none yet", no_pull).responds(
+                200,
+                Success::Nothing,
+                "",
+                &[400, 403, 404, 413, 415],
+            ),
+            get("/{pull_id}/comments", "listPullComments", "Comments on a pull; there are none yet", no_pull).responds(
+                200,
+                Success::Nothing,
+                "",
+                &[404],
+            ),
+            post("/{pull_id}/comments", "createPullComment", "Comment on a pull; there are none yet", no_pull)
+                .responds(201, Success::Nothing, "", &[400, 403, 404, 413, 415]),
+            get("/{pull_id}/logs", "listPullLogs", "What happened to a pull; there are none yet", no_pull).responds(
+                200,
+                Success::Nothing,
+                "",
+                &[404],
+            ),
+            post("/{pull_id}/merge", "mergePull", "Merge a pull; there are none yet", no_pull).responds(
+                202,
+                Success::Nothing,
+                "",
+                &[400, 403, 404, 413, 415],
+            ),
         ],
     )
 }

@@ -1,5 +1,5 @@
 use branchyard_domain::values::Timestamp;
-use branchyard_http_common::{ApiResponse, Endpoint, RequestContext, tagged};
+use branchyard_http_common::{ApiResponse, Endpoint, RequestContext, section};
 use chrono::{DateTime, Datelike as _, Months, NaiveDate, Utc};
 
 use super::HandlerResult;
@@ -9,14 +9,14 @@ use branchyard_openapi::Success;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "User",
+        "/user",
         vec![
-            get("/user", "getUser", "The user the token stands for", get_user).sends(200, Success::One("User")),
-            get("/user/usage", "getUsage", "Cost of all owners the caller administers, by month", get_usage)
+            get("", "getUser", "The user the token stands for", get_user).responds(200, Success::One("User"), "", &[]),
+            get("/usage", "getUsage", "Cost of all owners the caller administers, by month", get_usage)
                 .query(&["month"])
-                .sends(200, Success::One("Usage"))
-                .fails("", &[400]),
+                .responds(200, Success::One("Usage"), "", &[400]),
         ],
     )
 }

@@ -1,42 +1,29 @@
 use branchyard_deployments::access::{Manage, Observe};
-use branchyard_http_common::{Endpoint, RequestBody, RequestContext, tagged};
+use branchyard_http_common::{Endpoint, RequestBody, RequestContext, section};
 
 use super::{HandlerResult, unsupported, whole};
-use crate::openapi::examples;
 use crate::wire;
 use branchyard_http_common::methods::{get, put};
-use branchyard_openapi::{Example, Success};
+use branchyard_openapi::Success;
 use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "Settings",
+        "/deployments/{owner}/{deployment}/service-windows",
         vec![
-            get(
-                "/deployments/{owner}/{deployment}/service-windows",
-                "listServiceWindows",
-                "When healthy instances may be restarted unasked",
-                list_windows,
-            )
-            .sends(200, Success::List("ServiceWindow"))
-            .fails("", &[404]),
-            put(
-                "/deployments/{owner}/{deployment}/service-windows",
-                "updateServiceWindows",
-                "Own service windows; not offered yet",
-                put_windows,
-            )
-            .json(&SERVICE_WINDOWS)
-            .sends(200, Success::Nothing)
-            .fails("", &[400, 403, 404, 413, 415, 422])
-            .example(update_service_windows_example),
+            get("", "listServiceWindows", "When healthy instances may be restarted unasked", list_windows).responds(
+                200,
+                Success::List("ServiceWindow"),
+                "",
+                &[404],
+            ),
+            put("", "updateServiceWindows", "Own service windows; not offered yet", put_windows)
+                .json(&SERVICE_WINDOWS)
+                .responds(200, Success::Nothing, "", &[400, 403, 404, 413, 415, 422]),
         ],
     )
-}
-
-fn update_service_windows_example() -> Example {
-    examples::request(json!({"windows": [{"day_of_week": "sunday", "start_hour_utc": 3, "end_hour_utc": 5}]}))
 }
 
 /// Handles `GET …/service-windows`. Always returns the default window.
@@ -63,7 +50,8 @@ const SERVICE_WINDOWS: RequestBody<()> = RequestBody::closed("UpdateServiceWindo
         Some(())
     });
     Some(())
-});
+})
+.example(|| json!({"windows": [{"day_of_week": "sunday", "start_hour_utc": 3, "end_hour_utc": 5}]}));
 
 /// Handles `PUT …/service-windows`.
 pub(crate) async fn put_windows(call: RequestContext) -> HandlerResult {

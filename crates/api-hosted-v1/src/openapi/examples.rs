@@ -3,37 +3,19 @@
 
 use serde_json::{Value, json};
 
-use branchyard_openapi::{EndpointDocs, Example, Success};
-
 const AT: &str = "2026-11-20T12:00:00.000Z";
 const LATER: &str = "2026-11-20T12:00:01.000Z";
 const ID: &str = "0199c3b0-0000-7000-8000-000000000001";
 pub(crate) const INSTANCE: &str = "0199c3b0-0000-7000-8000-0000000000a1";
 const HEAD: &str = "9a0b1c2d3e4f5061728394a5b6c7d8e9f0a1b2c3";
 
-/// Returns an example with this body.
-pub(crate) fn request(body: Value) -> Example {
-    Example { request: Some(body), success: None }
-}
-
 /// Returns a database of the hub that a deployment starts from.
 pub(crate) fn origin() -> Value {
     json!({"owner": "ada", "name": "rivers", "ref": "main"})
 }
 
-/// Returns the body of a successful response.
-pub(super) fn success(docs: &EndpointDocs) -> Option<Value> {
-    match docs.data {
-        Success::Nothing | Success::File => None,
-        Success::Document => Some(json!({"openapi": "3.1.0"})),
-        Success::One(name) => Some(json!({"data": object(name)})),
-        Success::List("Pull") => Some(json!({"data": [], "meta": {}})),
-        Success::List("LogLine") => Some(json!({"data": [object("LogLine")], "meta": {"prev_page_token": "cE9n"}})),
-        Success::List(name) => Some(json!({"data": [object(name)], "meta": {}})),
-    }
-}
-
-fn object(name: &str) -> Value {
+/// Returns the example of a schema.
+pub(crate) fn object(name: &str) -> Value {
     match name {
         "User" => json!({
             "username": "ada", "display_name": "Ada", "company": "",

@@ -73,7 +73,7 @@ fn success(docs: &EndpointDocs) -> Value {
     }
     let schema = data_schema(docs.data);
     let mut content = json!({"application/json": {"schema": schema}});
-    if let Some(example) = examples::success(docs) {
+    if let Some(example) = docs.success_example(examples::object) {
         content["application/json"]["example"] = example;
     }
     let own: &[&str] = match (docs.method, docs.status) {

@@ -2,52 +2,43 @@ use branchyard_domain::access::{Read, Write};
 use branchyard_domain::entities::Branch;
 use branchyard_domain::usecases::NewBranch;
 use branchyard_domain::values::RefName;
-use branchyard_http_common::{ApiResponse, Endpoint, Fields, RequestBody, RequestContext, bound, page, tagged};
+use branchyard_http_common::{ApiResponse, Endpoint, Fields, RequestBody, RequestContext, bound, page, section};
 
 use super::{HandlerResult, page_of, revision, unchanged, urls};
 use crate::convert;
 use crate::openapi::examples;
 use branchyard_http_common::methods::{delete, get, post};
-use branchyard_openapi::{Credential, Example, Success, list_of, one};
+use branchyard_openapi::{Credential, Success, list_of};
 use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "Database",
+        "/databases/{owner}/{database}/branches",
         vec![
-            get("/databases/{owner}/{database}/branches", "listBranches", "Branches, by name", list_branches)
+            get("", "listBranches", "Branches, by name", list_branches)
                 .credential(Credential::Optional)
                 .query(&["page_token", "page_size"])
-                .sends(200, Success::List("Branch"))
-                .fails("DL", &[])
-                .example(|| Example::of(list_of(examples::branch("main", true)))),
-            post("/databases/{owner}/{database}/branches", "createBranch", "Create a branch", create_branch)
-                .json(&CREATE_BRANCH)
-                .sends(201, Success::One("Branch"))
-                .fails("DBKP", &[409])
-                .example(create_branch_example),
-            get("/databases/{owner}/{database}/branches/{branch:.+}", "getBranch", "A branch", get_branch)
-                .credential(Credential::Optional)
-                .sends(200, Success::One("Branch"))
-                .fails("D", &[])
-                .example(|| Example::of(one(examples::branch("feature/x", false)))),
-            delete(
-                "/databases/{owner}/{database}/branches/{branch:.+}",
-                "deleteBranch",
-                "Delete a branch",
-                delete_branch,
-            )
-            .sends(200, Success::One("Branch"))
-            .fails("DPM", &[409, 422])
-            .describe("Open pull requests from or to it stay open, and cannot be merged until it exists again.")
-            .example(|| Example::of(one(examples::branch("feature/x", false)))),
+                .responds(200, Success::List("Branch"), "DL", &[])
+                .shows(|| list_of(examples::branch("main", true))),
+            post("", "createBranch", "Create a branch", create_branch).json(&CREATE_BRANCH).responds(
+                201,
+                Success::One("Branch"),
+                "DBKP",
+                &[409],
+            ),
+            get("/{branch:.+}", "getBranch", "A branch", get_branch).credential(Credential::Optional).responds(
+                200,
+                Success::One("Branch"),
+                "D",
+                &[],
+            ),
+            delete("/{branch:.+}", "deleteBranch", "Delete a branch", delete_branch)
+                .responds(200, Success::One("Branch"), "DPM", &[409, 422])
+                .describe("Open pull requests from or to it stay open, and cannot be merged until it exists again."),
         ],
     )
-}
-
-fn create_branch_example() -> Example {
-    Example::with(json!({"name": "feature/x", "from": {"branch": "main"}}), one(examples::branch("feature/x", false)))
 }
 
 /// Handles `GET …/branches`.
@@ -75,7 +66,8 @@ pub(crate) async fn create_branch(call: RequestContext) -> HandlerResult {
     call.effect(key, move |hub, once| hub.branches().create(&access, wanted, once), created).await
 }
 
-const CREATE_BRANCH: RequestBody<NewBranch> = RequestBody::closed("CreateBranchRequest", new_branch);
+const CREATE_BRANCH: RequestBody<NewBranch> = RequestBody::closed("CreateBranchRequest", new_branch)
+    .example(|| json!({"name": "feature/x", "from": {"branch": "main"}}));
 
 fn new_branch(fields: &Fields<'_>) -> Option<NewBranch> {
     let name = fields.doc("At most 200 bytes, under git's rules for refs.").required::<RefName>("name");

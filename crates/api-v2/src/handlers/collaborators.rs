@@ -1,56 +1,31 @@
 use branchyard_domain::access::{Admin, Participate};
 use branchyard_domain::entities::Collaborator;
 use branchyard_domain::entities::Role;
-use branchyard_http_common::{ApiResponse, Endpoint, RequestBody, RequestContext, bound, page, tagged};
+use branchyard_http_common::{ApiResponse, Endpoint, RequestBody, RequestContext, bound, page, section};
 
 use super::{HandlerResult, ROLES, page_of};
-use crate::openapi::examples;
 use crate::wire;
 use branchyard_http_common::methods::{delete, get, put};
-use branchyard_openapi::{Example, Success, list_of, one};
+use branchyard_openapi::Success;
 use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "Database",
+        "/databases/{owner}/{database}/collaborators",
         vec![
-            get(
-                "/databases/{owner}/{database}/collaborators",
-                "listCollaborators",
-                "Collaborators, by name",
-                list_collaborators,
-            )
-            .query(&["page_token", "page_size"])
-            .sends(200, Success::List("Collaborator"))
-            .fails("DLP", &[])
-            .example(|| Example::of(list_of(examples::person("write")))),
-            put(
-                "/databases/{owner}/{database}/collaborators/{username}",
-                "putCollaborator",
-                "Add a collaborator or change a role",
-                put_collaborator,
-            )
-            .json(&PUT_COLLABORATOR)
-            .sends(200, Success::One("Collaborator"))
-            .fails("DBP", &[422])
-            .describe("The owner of the database cannot be a collaborator (422).")
-            .example(put_collaborator_example),
-            delete(
-                "/databases/{owner}/{database}/collaborators/{username}",
-                "removeCollaborator",
-                "Remove a collaborator, or leave",
-                remove_collaborator,
-            )
-            .sends(200, Success::One("Collaborator"))
-            .fails("DP", &[])
-            .example(|| Example::of(one(examples::person("write")))),
+            get("", "listCollaborators", "Collaborators, by name", list_collaborators)
+                .query(&["page_token", "page_size"])
+                .responds(200, Success::List("Collaborator"), "DLP", &[]),
+            put("/{username}", "putCollaborator", "Add a collaborator or change a role", put_collaborator)
+                .json(&PUT_COLLABORATOR)
+                .responds(200, Success::One("Collaborator"), "DBP", &[422])
+                .describe("The owner of the database cannot be a collaborator (422)."),
+            delete("/{username}", "removeCollaborator", "Remove a collaborator, or leave", remove_collaborator)
+                .responds(200, Success::One("Collaborator"), "DP", &[]),
         ],
     )
-}
-
-fn put_collaborator_example() -> Example {
-    Example::with(json!({"role": "write"}), one(examples::person("write")))
 }
 
 fn shown(collaborator: &Collaborator) -> wire::Collaborator {
@@ -69,7 +44,8 @@ pub(crate) async fn list_collaborators(call: RequestContext) -> HandlerResult {
 }
 
 const PUT_COLLABORATOR: RequestBody<Role> =
-    RequestBody::closed("PutCollaboratorRequest", |fields| fields.required_choice("role", &ROLES));
+    RequestBody::closed("PutCollaboratorRequest", |fields| fields.required_choice("role", &ROLES))
+        .example(|| json!({"role": "write"}));
 
 /// Handles `PUT …/collaborators/{username}`.
 pub(crate) async fn put_collaborator(call: RequestContext) -> HandlerResult {

@@ -4,77 +4,55 @@ use branchyard_domain::ports::DatabaseFilter;
 use branchyard_domain::usecases::{DatabaseView, EditDatabase, NewDatabase};
 use branchyard_domain::values::{DatabaseName, Description, OwnerName, RefName};
 use branchyard_http_common::{
-    ApiResponse, Endpoint, FieldText as _, Fields, RequestBody, RequestContext, Urls, Words, bound, page, tagged,
+    ApiResponse, Endpoint, FieldText as _, Fields, RequestBody, RequestContext, Urls, Words, bound, page, section,
 };
 
 use super::{HandlerResult, page_of, unchanged, urls};
 use crate::openapi::examples;
 use crate::wire;
 use branchyard_http_common::methods::{delete, get, patch, post};
-use branchyard_openapi::{Credential, Example, Success, one};
+use branchyard_openapi::{Credential, Success, one};
 use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "Database",
+        "/databases",
         vec![
-            get("/databases", "listDatabases", "Databases the caller sees", list_databases)
+            get("", "listDatabases", "Databases the caller sees", list_databases)
                 .credential(Credential::Optional)
                 .query(&["of_owner", "q", "visibility", "page_token", "page_size"])
-                .sends(200, Success::List("Database"))
-                .fails("L", &[])
-                .example(list_databases_example),
-            post("/databases", "createDatabase", "Create a database", create_database)
+                .responds(200, Success::List("Database"), "L", &[])
+                .shows(|| json!({"data": [examples::database()], "meta": {"next_page_token": "Yy1kZ0x"}})),
+            post("", "createDatabase", "Create a database", create_database)
                 .json(&CREATE_DATABASE)
-                .sends(201, Success::One("Database"))
-                .fails("BK", &[403, 409, 422])
-                .describe("The database starts with one branch that holds one empty commit by the caller.")
-                .example(create_database_example),
-            get("/databases/{owner}/{database}", "getDatabase", "A database", get_database)
+                .responds(201, Success::One("Database"), "BK", &[403, 409, 422])
+                .describe("The database starts with one branch that holds one empty commit by the caller."),
+            get("/{owner}/{database}", "getDatabase", "A database", get_database)
                 .credential(Credential::Optional)
-                .sends(200, Success::One("Database"))
-                .fails("D", &[])
-                .example(|| Example::of(one(examples::database()))),
+                .responds(200, Success::One("Database"), "D", &[]),
             patch(
-                "/databases/{owner}/{database}",
+                "/{owner}/{database}",
                 "updateDatabase",
                 "Change description, visibility or default branch",
                 update_database,
             )
             .json(&UPDATE_DATABASE)
-            .sends(200, Success::One("Database"))
-            .fails("DBPM", &[422])
+            .responds(200, Success::One("Database"), "DBPM", &[422])
             .describe(
                 "`description` is cleared by `null` or an empty text. A new visibility holds at once; forks keep \
                  theirs.",
             )
-            .example(update_database_example),
-            delete("/databases/{owner}/{database}", "deleteDatabase", "Delete a database", delete_database)
-                .sends(200, Success::One("Database"))
-                .fails("DPM", &[])
+            .shows(|| one(examples::public_database())),
+            delete("/{owner}/{database}", "deleteDatabase", "Delete a database", delete_database)
+                .responds(200, Success::One("Database"), "DPM", &[])
                 .describe(
                     "From then on the database and everything below it answer 404, and the name is free. Forks stay. \
                  Its queued and running operations end as `CANCELED`.",
-                )
-                .example(|| Example::of(one(examples::database()))),
+                ),
         ],
     )
-}
-
-fn list_databases_example() -> Example {
-    Example::of(json!({"data": [examples::database()], "meta": {"next_page_token": "Yy1kZ0x"}}))
-}
-
-fn create_database_example() -> Example {
-    Example::with(
-        json!({"owner": "ada", "name": "rivers", "visibility": "private", "description": "River gauges"}),
-        one(examples::database()),
-    )
-}
-
-fn update_database_example() -> Example {
-    Example::with(json!({"visibility": "public", "description": "River gauges"}), one(examples::public_database()))
 }
 
 const VISIBILITIES: Words<Visibility> =
@@ -139,7 +117,8 @@ fn created(view: &DatabaseView, urls: &Urls) -> ApiResponse {
     ApiResponse::resource(201, &shown(view)).at(urls.database(&view.database.locator))
 }
 
-const CREATE_DATABASE: RequestBody<NewDatabase> = RequestBody::closed("CreateDatabaseRequest", new_database);
+const CREATE_DATABASE: RequestBody<NewDatabase> = RequestBody::closed("CreateDatabaseRequest", new_database)
+    .example(|| json!({"owner": "ada", "name": "rivers", "visibility": "private", "description": "River gauges"}));
 
 fn new_database(fields: &Fields<'_>) -> Option<NewDatabase> {
     let owner = fields.schema(OwnerName::schema).required_string("owner");
@@ -171,7 +150,8 @@ pub(crate) async fn update_database(call: RequestContext) -> HandlerResult {
     Ok(ApiResponse::resource(200, &shown(&view)))
 }
 
-const UPDATE_DATABASE: RequestBody<EditDatabase> = RequestBody::patch("UpdateDatabaseRequest", edit_database);
+const UPDATE_DATABASE: RequestBody<EditDatabase> = RequestBody::patch("UpdateDatabaseRequest", edit_database)
+    .example(|| json!({"visibility": "public", "description": "River gauges"}));
 
 fn edit_database(fields: &Fields<'_>) -> Option<EditDatabase> {
     let description = fields.clearable::<Description>("description");

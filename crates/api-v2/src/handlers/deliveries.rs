@@ -3,86 +3,36 @@ use branchyard_domain::entities::{Delivery, DeliveryDetails};
 use branchyard_domain::errors::HookError;
 use branchyard_domain::ports::DeliveryState;
 use branchyard_domain::values::DeliveryId;
-use branchyard_http_common::{ApiResponse, Endpoint, NO_FIELDS, RequestContext, bound, page, tagged};
+use branchyard_http_common::{ApiResponse, Endpoint, NO_FIELDS, RequestContext, bound, page, section};
 
 use super::hooks::{hook_of, named};
 use super::{HandlerResult, page_of};
 use crate::openapi::examples;
 use crate::wire;
 use branchyard_http_common::methods::{get, post};
-use branchyard_openapi::{Example, Success, list_of, one};
-use serde_json::json;
+use branchyard_openapi::{Success, one};
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "Hooks",
+        "/databases/{owner}/{database}/hooks/{hook_id}/deliveries",
         vec![
-            get(
-                "/databases/{owner}/{database}/hooks/{hook_id}/deliveries",
-                "listHookDeliveries",
-                "Deliveries to a hook, newest first",
-                list_hook_deliveries,
-            )
-            .query(&["delivery_status", "page_token", "page_size"])
-            .sends(200, Success::List("DeliverySummary"))
-            .fails("DLP", &[])
-            .example(list_hook_deliveries_example),
-            get(
-                "/databases/{owner}/{database}/hooks/{hook_id}/deliveries/{delivery_id}",
-                "getHookDelivery",
-                "What was sent to a hook and what it answered",
-                get_hook_delivery,
-            )
-            .sends(200, Success::One("Delivery"))
-            .fails("DP", &[])
-            .describe("Finished deliveries are kept for 30 days.")
-            .example(get_hook_delivery_example),
-            post(
-                "/databases/{owner}/{database}/hooks/{hook_id}/deliveries/{delivery_id}/redeliver",
-                "redeliver",
-                "Send a delivery again",
-                redeliver,
-            )
-            .sends(200, Success::One("Delivery"))
-            .fails("DBKP", &[])
-            .describe(
-                "The same id and body, a new run of attempts, also to a hook that is off. 409 while it is \
+            get("", "listHookDeliveries", "Deliveries to a hook, newest first", list_hook_deliveries)
+                .query(&["delivery_status", "page_token", "page_size"])
+                .responds(200, Success::List("DeliverySummary"), "DLP", &[]),
+            get("/{delivery_id}", "getHookDelivery", "What was sent to a hook and what it answered", get_hook_delivery)
+                .responds(200, Success::One("Delivery"), "DP", &[])
+                .describe("Finished deliveries are kept for 30 days."),
+            post("/{delivery_id}/redeliver", "redeliver", "Send a delivery again", redeliver)
+                .responds(200, Success::One("Delivery"), "DBKP", &[])
+                .describe(
+                    "The same id and body, a new run of attempts, also to a hook that is off. 409 while it is \
                  `pending`.",
-            )
-            .example(redeliver_example),
+                )
+                .shows(|| one(examples::pending_delivery())),
         ],
     )
-}
-
-fn list_hook_deliveries_example() -> Example {
-    Example::of(list_of(json!({
-        "id": examples::DELIVERY, "event_name": "push", "status": "delivered", "created_at": examples::AT, "attempt_count": 1, "finished_at": examples::LATER,
-    })))
-}
-
-fn get_hook_delivery_example() -> Example {
-    Example::of(one(json!({
-        "id": examples::DELIVERY, "event_name": "ping", "status": "failed", "created_at": examples::AT, "attempt_count": 1, "finished_at": examples::LATER,
-        "request": {
-            "url": "https://ci.example.test/yard", "body": examples::PING,
-            "headers": {
-                "content-type": "application/json", "webhook-id": examples::DELIVERY, "webhook-timestamp": "1788523200",
-                "webhook-signature": "v1,lmw5r8BXitG8EHo1znWcr4ix5eirKBa+44eqy2elaWo=",
-            },
-        },
-        "attempts": [{
-            "id": "0199c3a8-0000-7000-8000-000000000003", "started_at": examples::AT, "duration_ms": 41, "response_status": 500,
-            "response_headers": {"content-type": "text/plain"}, "response_body": "oops",
-        }],
-    })))
-}
-
-fn redeliver_example() -> Example {
-    Example::of(one(json!({
-        "id": examples::DELIVERY, "event_name": "ping", "status": "pending", "created_at": examples::AT, "attempt_count": 0, "next_attempt_at": examples::AT,
-        "request": {"url": "https://ci.example.test/yard", "headers": {}, "body": examples::PING}, "attempts": [],
-    })))
 }
 
 const STATES: &[(&str, DeliveryState)] =

@@ -1,20 +1,19 @@
-use branchyard_http_common::{ApiResponse, Endpoint, RequestContext, Served, tagged};
+use branchyard_http_common::{ApiResponse, Endpoint, RequestContext, Served, section};
 
 use super::HandlerResult;
 use branchyard_http_common::methods::get;
-use branchyard_openapi::{Credential, Example, Success};
-use serde_json::json;
+use branchyard_openapi::{Credential, Success};
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "Document",
+        "/openapi.json",
         vec![
-            get("/openapi.json", "getOpenapiDocument", "The OpenAPI document of this API", get_openapi_document)
+            get("", "getOpenapiDocument", "The OpenAPI document of this API", get_openapi_document)
                 .credential(Credential::Optional)
-                .sends(200, Success::Document)
-                .describe("This document.")
-                .example(|| Example::of(json!({"openapi": "3.1.0"}))),
+                .responds(200, Success::Document, "", &[])
+                .describe("This document."),
         ],
     )
 }

@@ -1,35 +1,31 @@
 use branchyard_domain::access::{Participate, Read};
 use branchyard_domain::entities::DatabaseLocator;
 use branchyard_domain::values::OwnerName;
-use branchyard_http_common::{Endpoint, FieldText as _, RequestBody, RequestContext, bound, page, tagged};
+use branchyard_http_common::{Endpoint, FieldText as _, RequestBody, RequestContext, bound, page, section};
 
 use super::{HandlerResult, accepted, long_page_of, urls};
 use crate::convert;
-use crate::openapi::examples;
 use branchyard_http_common::methods::{get, post};
-use branchyard_openapi::{Credential, Example, Success, list_of, one};
+use branchyard_openapi::{Credential, Success};
 use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "Database",
+        "/databases/{owner}/{database}/forks",
         vec![
-            get("/databases/{owner}/{database}/forks", "listForks", "Direct forks the caller sees", list_forks)
+            get("", "listForks", "Direct forks the caller sees", list_forks)
                 .credential(Credential::Optional)
                 .query(&["page_token", "long_page_size"])
-                .sends(200, Success::List("DatabaseRef"))
-                .fails("DL", &[])
-                .example(|| Example::of(list_of(json!({"owner": "bob", "name": "rivers"})))),
-            post("/databases/{owner}/{database}/forks", "createFork", "Fork a database", create_fork)
+                .responds(200, Success::List("DatabaseRef"), "DL", &[]),
+            post("", "createFork", "Fork a database", create_fork)
                 .json(&CREATE_FORK)
-                .sends(202, Success::One("OperationRef"))
-                .fails("DBK", &[403, 422])
+                .responds(202, Success::One("OperationRef"), "DBK", &[403, 422])
                 .describe(
                     "Runs as an operation; the fork appears when it has succeeded. It keeps name, description, \
                  visibility, branches, tags and default branch of the source.",
-                )
-                .example(|| Example::with(json!({"owner": "bob"}), one(examples::accepted()))),
+                ),
         ],
     )
 }
@@ -52,7 +48,8 @@ pub(crate) async fn list_forks(call: RequestContext) -> HandlerResult {
 }
 
 const CREATE_FORK: RequestBody<String> =
-    RequestBody::closed("CreateForkRequest", |fields| fields.schema(OwnerName::schema).required_string("owner"));
+    RequestBody::closed("CreateForkRequest", |fields| fields.schema(OwnerName::schema).required_string("owner"))
+        .example(|| json!({"owner": "bob"}));
 
 /// Handles `POST …/forks`.
 pub(crate) async fn create_fork(call: RequestContext) -> HandlerResult {

@@ -4,67 +4,46 @@ use branchyard_domain::entities::{LogEntry, LogPosition, TableSchema};
 use branchyard_domain::errors::ReadError;
 use branchyard_domain::values::CommitHash;
 use branchyard_http_common::{
-    ApiError, Endpoint, HandlerError, PageRequest, RequestContext, RowKey, bound, page, tagged,
+    ApiError, Endpoint, HandlerError, PageRequest, RequestContext, RowKey, bound, page, section,
 };
 use branchyard_problem_details::{ErrorCode, Problem};
 
 use super::rows::{self, DiffKey, WalkedRow};
 use super::{HandlerResult, page_of};
-use crate::openapi::examples;
 use crate::wire;
 use branchyard_http_common::methods::get;
-use branchyard_openapi::{Credential, Example, Success, list_of};
-use serde_json::json;
+use branchyard_openapi::{Credential, Success};
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "Database",
+        "/databases/{owner}/{database}",
         vec![
-            get("/databases/{owner}/{database}/commits", "listCommits", "Commits reachable from a ref", list_commits)
+            get("/commits", "listCommits", "Commits reachable from a ref", list_commits)
                 .credential(Credential::Optional)
                 .query(&["ref", "page_token", "page_size"])
-                .sends(200, Success::List("Commit"))
-                .fails("DL", &[])
+                .responds(200, Success::List("Commit"), "DL", &[])
                 .describe(
                     "Children before parents, then newest first. All pages show the history of the commit that `ref` \
                  named on the first.",
-                )
-                .example(list_commits_example),
-            get("/databases/{owner}/{database}/diff", "listDiff", "Rows that differ between two refs", list_diff)
+                ),
+            get("/diff", "listDiff", "Rows that differ between two refs", list_diff)
                 .credential(Credential::Optional)
                 .query(&["from", "to", "table", "merge_base", "page_token", "page_size"])
-                .sends(200, Success::List("RowDiff"))
-                .fails("DL", &[422])
-                .describe("All pages compare the commits that the refs named on the first.")
-                .example(|| Example::of(list_of(examples::row_diff()))),
-            get(
-                "/databases/{owner}/{database}/diff/tables",
-                "listDiffTables",
-                "Tables that differ between two refs",
-                list_diff_tables,
-            )
-            .credential(Credential::Optional)
-            .query(&["from", "to", "table", "merge_base", "page_token", "page_size"])
-            .sends(200, Success::List("TableDiff"))
-            .fails("DL", &[422])
-            .describe("All pages compare the commits that the refs named on the first.")
-            .example(|| Example::of(list_of(examples::table_diff()))),
-            get("/databases/{owner}/{database}/schema", "listSchema", "Tables and views at a ref", list_schema)
+                .responds(200, Success::List("RowDiff"), "DL", &[422])
+                .describe("All pages compare the commits that the refs named on the first."),
+            get("/diff/tables", "listDiffTables", "Tables that differ between two refs", list_diff_tables)
+                .credential(Credential::Optional)
+                .query(&["from", "to", "table", "merge_base", "page_token", "page_size"])
+                .responds(200, Success::List("TableDiff"), "DL", &[422])
+                .describe("All pages compare the commits that the refs named on the first."),
+            get("/schema", "listSchema", "Tables and views at a ref", list_schema)
                 .credential(Credential::Optional)
                 .query(&["ref", "table", "page_token", "page_size"])
-                .sends(200, Success::List("TableSchema"))
-                .fails("DL", &[])
-                .example(|| Example::of(list_of(examples::table_schema()))),
+                .responds(200, Success::List("TableSchema"), "DL", &[]),
         ],
     )
-}
-
-fn list_commits_example() -> Example {
-    Example::of(list_of(json!({
-        "sha": examples::NEXT, "parents": [examples::HEAD], "message": "Run SQL query: update gauges set level = 2",
-        "author": {"name": "Ada", "email": "ada@example.test"}, "committed_at": examples::AT,
-    })))
 }
 
 /// Parses a commit that a page token pins.

@@ -7,113 +7,73 @@ use branchyard_domain::usecases::{EditHook, HookView, NewHook, SecretHook};
 use branchyard_domain::values::HookId;
 use branchyard_http_common::{
     ApiResponse, Endpoint, Fields, HandlerError, NO_FIELDS, RequestBody, RequestContext, SecretsShown, Words, bound,
-    etag_of, page, tagged,
+    etag_of, page, section,
 };
 
 use super::{HandlerResult, page_of, unchanged, urls};
 use crate::openapi::examples;
 use crate::{convert, wire};
 use branchyard_http_common::methods::{delete, get, patch, post};
-use branchyard_openapi::{Example, Success, list_of, one};
+use branchyard_openapi::{Success, one};
 use serde_json::{Value, json};
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "Hooks",
+        "/databases/{owner}/{database}/hooks",
         vec![
-            get("/databases/{owner}/{database}/hooks", "listHooks", "Hooks of a database, oldest first", list_hooks)
+            get("", "listHooks", "Hooks of a database, oldest first", list_hooks)
                 .query(&["page_token", "page_size"])
-                .sends(200, Success::List("Hook"))
-                .fails("DLP", &[])
-                .example(|| Example::of(list_of(examples::hook()))),
-            post(
-                "/databases/{owner}/{database}/hooks",
-                "createHook",
-                "Register a hook; its secret is shown once",
-                create_hook,
-            )
-            .json(&CREATE_HOOK)
-            .sends(201, Success::One("Hook"))
-            .fails("DBKP", &[422])
-            .describe(
-                "`secret` is in this answer and nowhere else; deliveries are signed with it (Standard Webhooks). \
+                .responds(200, Success::List("Hook"), "DLP", &[]),
+            post("", "createHook", "Register a hook; its secret is shown once", create_hook)
+                .json(&CREATE_HOOK)
+                .responds(201, Success::One("Hook"), "DBKP", &[422])
+                .describe(
+                    "`secret` is in this answer and nowhere else; deliveries are signed with it (Standard Webhooks). \
                  A repeat under the same `Idempotency-Key` omits it. Addresses in private networks are refused \
                  unless the operator opened them.",
-            )
-            .example(create_hook_example),
-            get("/databases/{owner}/{database}/hooks/{hook_id}", "getHook", "A hook", get_hook)
-                .sends(200, Success::One("Hook"))
-                .fails("DP", &[])
-                .example(|| Example::of(one(examples::hook()))),
-            patch(
-                "/databases/{owner}/{database}/hooks/{hook_id}",
-                "updateHook",
-                "Change a hook, switch it off or on",
-                update_hook,
-            )
-            .json(&UPDATE_HOOK)
-            .sends(200, Success::One("Hook"))
-            .fails("DBPM", &[422])
-            .describe(
-                "`active: false` gives up what is on its way; `active: true` also forgets why the server had \
+                )
+                .shows(|| one(examples::fresh_hook())),
+            get("/{hook_id}", "getHook", "A hook", get_hook).responds(200, Success::One("Hook"), "DP", &[]),
+            patch("/{hook_id}", "updateHook", "Change a hook, switch it off or on", update_hook)
+                .json(&UPDATE_HOOK)
+                .responds(200, Success::One("Hook"), "DBPM", &[422])
+                .describe(
+                    "`active: false` gives up what is on its way; `active: true` also forgets why the server had \
                  switched it off.",
-            )
-            .example(update_hook_example),
-            delete(
-                "/databases/{owner}/{database}/hooks/{hook_id}",
-                "deleteHook",
-                "Delete a hook and its deliveries",
-                delete_hook,
-            )
-            .sends(200, Success::One("Hook"))
-            .fails("DPM", &[])
-            .example(|| Example::of(one(examples::hook()))),
+                )
+                .shows(update_hook_shows),
+            delete("/{hook_id}", "deleteHook", "Delete a hook and its deliveries", delete_hook).responds(
+                200,
+                Success::One("Hook"),
+                "DPM",
+                &[],
+            ),
+            post("/{hook_id}/ping", "pingHook", "Send a trial event to a hook", ping_hook)
+                .responds(201, Success::One("Delivery"), "DBKP", &[])
+                .describe("One attempt, also to a hook that is off. It has no consequences for the hook.")
+                .shows(|| one(examples::pending_delivery())),
             post(
-                "/databases/{owner}/{database}/hooks/{hook_id}/ping",
-                "pingHook",
-                "Send a trial event to a hook",
-                ping_hook,
-            )
-            .sends(201, Success::One("Delivery"))
-            .fails("DBKP", &[])
-            .describe("One attempt, also to a hook that is off. It has no consequences for the hook.")
-            .example(ping_hook_example),
-            post(
-                "/databases/{owner}/{database}/hooks/{hook_id}/rotate-secret",
+                "/{hook_id}/rotate-secret",
                 "rotateHookSecret",
                 "Give a hook a new secret; it is shown once",
                 rotate_hook_secret,
             )
-            .sends(200, Success::One("Hook"))
-            .fails("DBKP", &[])
+            .responds(200, Success::One("Hook"), "DBKP", &[])
             .describe(
                 "For 24 h deliveries carry signatures by both secrets. Rotating again in that time drops the \
                  older one.",
             )
-            .example(|| Example::of(one(examples::fresh_hook()))),
+            .shows(|| one(examples::fresh_hook())),
         ],
     )
 }
 
-fn create_hook_example() -> Example {
-    Example::with(
-        json!({"url": "https://ci.example.test/yard", "events": ["on_push", "on_branch"]}),
-        one(examples::fresh_hook()),
-    )
-}
-
-fn update_hook_example() -> Example {
+fn update_hook_shows() -> Value {
     let mut off = examples::hook();
     off["active"] = false.into();
-    Example::with(json!({"active": false}), one(off))
-}
-
-fn ping_hook_example() -> Example {
-    Example::of(one(json!({
-        "id": examples::DELIVERY, "event_name": "ping", "status": "pending", "created_at": examples::AT, "attempt_count": 0, "next_attempt_at": examples::AT,
-        "request": {"url": "https://ci.example.test/yard", "headers": {}, "body": examples::PING}, "attempts": [],
-    })))
+    one(off)
 }
 
 const EVENTS: Words<HookEvent> = Words::component(
@@ -182,7 +142,8 @@ fn with_secret(status: u16, made: &SecretHook, shown: SecretsShown) -> ApiRespon
 }
 
 const CREATE_HOOK: RequestBody<(String, BTreeSet<HookEvent>, bool)> =
-    RequestBody::closed("CreateHookRequest", new_hook);
+    RequestBody::closed("CreateHookRequest", new_hook)
+        .example(|| json!({"url": "https://ci.example.test/yard", "events": ["on_push", "on_branch"]}));
 
 fn new_hook(fields: &Fields<'_>) -> Option<(String, BTreeSet<HookEvent>, bool)> {
     let url = fields.schema(address_schema).required_string("url");
@@ -219,7 +180,8 @@ pub(crate) async fn update_hook(call: RequestContext) -> HandlerResult {
     Ok(ApiResponse::resource(200, &wire::Hook::from(&view)))
 }
 
-const UPDATE_HOOK: RequestBody<(Option<String>, EditHook)> = RequestBody::patch("UpdateHookRequest", edit_hook);
+const UPDATE_HOOK: RequestBody<(Option<String>, EditHook)> =
+    RequestBody::patch("UpdateHookRequest", edit_hook).example(|| json!({"active": false}));
 
 /// Reads the changes. The URL is returned separately, because it still has to be checked against the egress policy.
 fn edit_hook(fields: &Fields<'_>) -> Option<(Option<String>, EditHook)> {

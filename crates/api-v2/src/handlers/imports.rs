@@ -8,22 +8,23 @@ use branchyard_domain::usecases::{CompletedPart, NewImport, NewUpload, OpenedUpl
 use branchyard_domain::values::{LongText, RefName, Timestamp, UploadId};
 use branchyard_http_common::{
     ApiError, ApiResponse, AppState, Endpoint, FieldText as _, Fields, HandlerError, Pumped, RequestBody,
-    RequestContext, Urls, Words, tagged, uncounted, upload_channel,
+    RequestContext, Urls, Words, section, uncounted, upload_channel,
 };
 use branchyard_problem_details::{ErrorCode, Problem};
 use futures_util::future::join;
 
 use super::{HandlerResult, accepted, urls};
-use crate::openapi::{MD5_PATTERN, examples};
+use crate::openapi::MD5_PATTERN;
 use crate::wire;
 use branchyard_http_common::methods::{post, put};
-use branchyard_openapi::{Credential, Example, Success, one};
+use branchyard_openapi::{Credential, Success};
 use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "Database",
+        "",
         vec![
             post(
                 "/databases/{owner}/{database}/imports/uploads",
@@ -32,22 +33,18 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 create_import_upload,
             )
             .json(&CREATE_IMPORT_UPLOAD)
-            .sends(201, Success::One("ImportUpload"))
-            .fails("DBKP", &[])
+            .responds(201, Success::One("ImportUpload"), "DBKP", &[])
             .describe(
                 "Announces a file and answers an address for each part. The session lives one hour, the addresses \
                  ten minutes; both hold secrets.",
-            )
-            .example(create_import_upload_example),
+            ),
             post("/databases/{owner}/{database}/imports", "createImport", "Import an uploaded file", create_import)
                 .json(&CREATE_IMPORT)
-                .sends(202, Success::One("OperationRef"))
-                .fails("DBKP", &[409])
+                .responds(202, Success::One("OperationRef"), "DBKP", &[409])
                 .describe(
                     "Runs as an operation: all of the file becomes one commit, or nothing changes. `file_parts_md5` \
                  is the base64 of the MD5 over the concatenated base64 texts of the MD5s of the parts, in order.",
-                )
-                .example(create_import_example),
+                ),
             put(
                 "/uploads/{upload_id}/{part_number}",
                 "putImportPart",
@@ -58,38 +55,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .credential(Credential::Ignored)
             .query(&["expires", "signature"])
             .bytes()
-            .sends(200, Success::Nothing)
-            .fails("", &[400, 403, 409, 413])
+            .responds(200, Success::Nothing, "", &[400, 403, 409, 413])
             .describe(
                 "Send the raw bytes to the address exactly as it was given. It is the credential: `Authorization` \
                  is not looked at, and the request does not count against rate limits. A later complete upload of \
                  a part replaces the earlier one; one that is cut short changes nothing.",
             ),
         ],
-    )
-}
-
-fn create_import_upload_example() -> Example {
-    Example::with(
-        json!({"content_length": 16, "num_parts": 1, "file_type": "csv"}),
-        one(json!({
-            "token": "up_9f3c", "contents_key": "imports/0199c3a9-0000-7000-8000-000000000001",
-            "parts": [{"part_number": 1, "url":
-                "https://yard.example/api/v2/uploads/0199c3a9-0000-7000-8000-000000000001/1?expires=1788524400&signature=x0f"}],
-            "http_method": "PUT", "headers": {},
-        })),
-    )
-}
-
-fn create_import_example() -> Example {
-    Example::with(
-        json!({
-            "branch_name": "main", "table_name": "people", "file_name": "people.csv", "file_size": 16, "file_type": "csv",
-            "import_operation": "create", "token": "up_9f3c", "contents_key": "imports/0199c3a9-0000-7000-8000-000000000001",
-            "completed_parts": [{"part_number": 1, "etag": "\"0b13d5cd7d263ccb7c6425a348112f13\""}],
-            "file_parts_md5": "pIX9YH40aFyNTQB/HPa4iw==", "primary_keys": ["id"], "commit_message": "Import people",
-        }),
-        one(examples::accepted()),
     )
 }
 
@@ -129,7 +101,8 @@ const CREATE_IMPORT_UPLOAD: RequestBody<NewUpload> = RequestBody::closed("Create
         .required_int("num_parts", &(1..=u64::MAX));
     let file_type = fields.required_choice("file_type", &FILE_TYPES);
     Some(NewUpload { content_length: content_length?, num_parts: num_parts?, file_type: file_type? })
-});
+})
+.example(|| json!({"content_length": 16, "num_parts": 1, "file_type": "csv"}));
 
 /// Handles `POST …/imports/uploads`.
 pub(crate) async fn create_import_upload(call: RequestContext) -> HandlerResult {
@@ -202,7 +175,12 @@ pub(crate) async fn create_import(call: RequestContext) -> HandlerResult {
     call.effect(key, move |hub, once| hub.imports().start(&access, wanted, once), started).await
 }
 
-const CREATE_IMPORT: RequestBody<NewImport> = RequestBody::closed("CreateImportRequest", new_import);
+const CREATE_IMPORT: RequestBody<NewImport> = RequestBody::closed("CreateImportRequest", new_import).example(|| json!({
+            "branch_name": "main", "table_name": "people", "file_name": "people.csv", "file_size": 16, "file_type": "csv",
+            "import_operation": "create", "token": "up_9f3c", "contents_key": "imports/0199c3a9-0000-7000-8000-000000000001",
+            "completed_parts": [{"part_number": 1, "etag": "\"0b13d5cd7d263ccb7c6425a348112f13\""}],
+            "file_parts_md5": "pIX9YH40aFyNTQB/HPa4iw==", "primary_keys": ["id"], "commit_message": "Import people",
+        }));
 
 fn new_import(fields: &Fields<'_>) -> Option<NewImport> {
     // Lists the required fields in the published order, which differs from the order in which fields are read and errors are

@@ -1,56 +1,31 @@
 use branchyard_domain::access::{Belong, Own};
 use branchyard_domain::entities::{Member, MemberRole};
-use branchyard_http_common::{ApiResponse, Endpoint, RequestBody, RequestContext, Words, bound, page, tagged};
+use branchyard_http_common::{ApiResponse, Endpoint, RequestBody, RequestContext, Words, bound, page, section};
 
 use super::{HandlerResult, page_of};
-use crate::openapi::examples;
 use crate::wire;
 use branchyard_http_common::methods::{delete, get, put};
-use branchyard_openapi::{Example, Success, list_of, one};
+use branchyard_openapi::Success;
 use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "Organization",
+        "/organizations/{organization}/members",
         vec![
-            get(
-                "/organizations/{organization}/members",
-                "listOrganizationMembers",
-                "Members, by name; for members",
-                list_organization_members,
-            )
-            .query(&["page_token", "page_size"])
-            .sends(200, Success::List("Member"))
-            .fails("LP", &[404])
-            .example(|| Example::of(list_of(examples::person("member")))),
-            put(
-                "/organizations/{organization}/members/{username}",
-                "putOrganizationMember",
-                "Add a member or change a role",
-                put_organization_member,
-            )
-            .json(&PUT_ORGANIZATION_MEMBER)
-            .sends(200, Success::One("Member"))
-            .fails("BP", &[404, 422])
-            .describe("The last owner of an organization can be neither demoted nor removed (422).")
-            .example(put_organization_member_example),
-            delete(
-                "/organizations/{organization}/members/{username}",
-                "removeOrganizationMember",
-                "Remove a member, or leave",
-                remove_organization_member,
-            )
-            .sends(200, Success::One("Member"))
-            .fails("P", &[404, 422])
-            .describe("The last owner of an organization can be neither demoted nor removed (422).")
-            .example(|| Example::of(one(examples::person("member")))),
+            get("", "listOrganizationMembers", "Members, by name; for members", list_organization_members)
+                .query(&["page_token", "page_size"])
+                .responds(200, Success::List("Member"), "LP", &[404]),
+            put("/{username}", "putOrganizationMember", "Add a member or change a role", put_organization_member)
+                .json(&PUT_ORGANIZATION_MEMBER)
+                .responds(200, Success::One("Member"), "BP", &[404, 422])
+                .describe("The last owner of an organization can be neither demoted nor removed (422)."),
+            delete("/{username}", "removeOrganizationMember", "Remove a member, or leave", remove_organization_member)
+                .responds(200, Success::One("Member"), "P", &[404, 422])
+                .describe("The last owner of an organization can be neither demoted nor removed (422)."),
         ],
     )
-}
-
-fn put_organization_member_example() -> Example {
-    Example::with(json!({"role": "member"}), one(examples::person("member")))
 }
 
 const MEMBER_ROLES: Words<MemberRole> =
@@ -72,7 +47,8 @@ pub(crate) async fn list_organization_members(call: RequestContext) -> HandlerRe
 }
 
 const PUT_ORGANIZATION_MEMBER: RequestBody<MemberRole> =
-    RequestBody::closed("PutOrganizationMemberRequest", |fields| fields.required_choice("role", &MEMBER_ROLES));
+    RequestBody::closed("PutOrganizationMemberRequest", |fields| fields.required_choice("role", &MEMBER_ROLES))
+        .example(|| json!({"role": "member"}));
 
 /// Handles `PUT /organizations/{organization}/members/{username}`.
 pub(crate) async fn put_organization_member(call: RequestContext) -> HandlerResult {

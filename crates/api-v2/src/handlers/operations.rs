@@ -7,7 +7,7 @@ use branchyard_domain::entities::{Operation, OperationKind, OperationStatus};
 use branchyard_domain::errors::OperationError;
 use branchyard_domain::ports::{OperationFilter, OperationState};
 use branchyard_domain::values::OperationId;
-use branchyard_http_common::{ApiResponse, Endpoint, HandlerError, NO_FIELDS, RequestContext, bound, page, tagged};
+use branchyard_http_common::{ApiResponse, Endpoint, HandlerError, NO_FIELDS, RequestContext, bound, page, section};
 
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
@@ -16,13 +16,14 @@ use super::{HandlerResult, page_of, urls};
 use crate::openapi::examples;
 use crate::{convert, prefer};
 use branchyard_http_common::methods::{get, post};
-use branchyard_openapi::{Credential, Example, Success, list_of, one};
-use serde_json::json;
+use branchyard_openapi::{Credential, Success, one};
+use serde_json::{Value, json};
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "Operations",
+        "",
         vec![
             get(
                 "/databases/{owner}/{database}/operations",
@@ -32,38 +33,33 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             )
             .credential(Credential::Optional)
             .query(&["status", "type", "page_token", "page_size"])
-            .sends(200, Success::List("Operation"))
-            .fails("DL", &[])
-            .example(|| Example::of(list_of(examples::operation()))),
+            .responds(200, Success::List("Operation"), "DL", &[]),
             get("/operations/{operation_id:.+}", "getOperation", "An operation", get_operation)
                 .headers(&["Prefer"])
-                .sends(200, Success::One("Operation"))
-                .fails("", &[404])
+                .responds(200, Success::One("Operation"), "", &[404])
                 .describe(
                     "Ask with `Prefer: wait=20` until `status` is `succeeded` or `failed`; or without, at once, then \
                  after 1 s doubling to 10 s.",
-                )
-                .example(|| Example::of(one(examples::operation()))),
+                ),
             post(
                 "/operations/{operation_id:.+}/cancel",
                 "cancelOperation",
                 "Cancel a queued operation",
                 cancel_operation,
             )
-            .sends(200, Success::One("Operation"))
-            .fails("BK", &[403, 404, 409])
+            .responds(200, Success::One("Operation"), "BK", &[403, 404, 409])
             .describe("Only while it is `queued`.")
-            .example(cancel_operation_example),
+            .shows(cancel_operation_shows),
         ],
     )
 }
 
-fn cancel_operation_example() -> Example {
-    Example::of(one(json!({
+fn cancel_operation_shows() -> Value {
+    one(json!({
         "id": examples::OPERATION, "type": "import", "status": "failed", "created_at": examples::AT, "finished_at": examples::LATER, "created_by": "ada",
         "cancelable": false,
         "error": {"status": 409, "code": "CANCELED", "title": "Canceled", "detail": "canceled by ada"},
-    })))
+    }))
 }
 
 /// Polling interval of a waiting request. Only the server that runs an operation is notified of its end, so a request on

@@ -2,80 +2,50 @@ use branchyard_domain::access::{Own, Visit};
 use branchyard_domain::usecases::{EditOrganization, NewOrganization, OrganizationView};
 use branchyard_domain::values::{Description, DisplayName, OwnerName};
 use branchyard_http_common::{
-    ApiResponse, Endpoint, Fields, RequestBody, RequestContext, Urls, bound, page, segment, tagged,
+    ApiResponse, Endpoint, Fields, RequestBody, RequestContext, Urls, bound, page, section, segment,
 };
 
 use super::{HandlerResult, ROLES, page_of, unchanged, urls};
-use crate::openapi::examples;
 use crate::wire;
 use branchyard_http_common::methods::{delete, get, patch, post};
-use branchyard_openapi::{Credential, Example, Success, list_of, one};
+use branchyard_openapi::{Credential, Success};
 use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    let mut all = tagged(
+    let mut all = section(
         "User",
+        "/user/organizations",
         vec![
-            get(
-                "/user/organizations",
-                "listUserOrganizations",
-                "Organizations of the caller, by name",
-                list_user_organizations,
-            )
-            .query(&["page_token", "page_size"])
-            .sends(200, Success::List("Organization"))
-            .fails("L", &[])
-            .example(|| Example::of(list_of(examples::organization()))),
+            get("", "listUserOrganizations", "Organizations of the caller, by name", list_user_organizations)
+                .query(&["page_token", "page_size"])
+                .responds(200, Success::List("Organization"), "L", &[]),
         ],
     );
-    all.extend(tagged(
+    all.extend(section(
         "Organization",
+        "/organizations",
         vec![
-            post(
-                "/organizations",
-                "createOrganization",
-                "Create an organization owned by the caller",
-                create_organization,
-            )
-            .json(&CREATE_ORGANIZATION)
-            .sends(201, Success::One("Organization"))
-            .fails("BK", &[409])
-            .example(create_organization_example),
-            get("/organizations/{organization}", "getOrganization", "An organization", get_organization)
+            post("", "createOrganization", "Create an organization owned by the caller", create_organization)
+                .json(&CREATE_ORGANIZATION)
+                .responds(201, Success::One("Organization"), "BK", &[409]),
+            get("/{organization}", "getOrganization", "An organization", get_organization)
                 .credential(Credential::Optional)
-                .sends(200, Success::One("Organization"))
-                .fails("", &[404])
-                .example(|| Example::of(one(examples::organization()))),
-            patch("/organizations/{organization}", "updateOrganization", "Change an organization", update_organization)
+                .responds(200, Success::One("Organization"), "", &[404]),
+            patch("/{organization}", "updateOrganization", "Change an organization", update_organization)
                 .json(&UPDATE_ORGANIZATION)
-                .sends(200, Success::One("Organization"))
-                .fails("BPM", &[404])
-                .example(update_organization_example),
+                .responds(200, Success::One("Organization"), "BPM", &[404]),
             delete(
-                "/organizations/{organization}",
+                "/{organization}",
                 "deleteOrganization",
                 "Delete an organization that owns no databases",
                 delete_organization,
             )
-            .sends(200, Success::One("Organization"))
-            .fails("PM", &[404, 409])
-            .describe("Refused with 409 while it owns databases.")
-            .example(|| Example::of(one(examples::organization()))),
+            .responds(200, Success::One("Organization"), "PM", &[404, 409])
+            .describe("Refused with 409 while it owns databases."),
         ],
     ));
     all
-}
-
-fn create_organization_example() -> Example {
-    Example::with(
-        json!({"name": "hydro", "display_name": "Hydro Lab", "base_role": "write"}),
-        one(examples::organization()),
-    )
-}
-
-fn update_organization_example() -> Example {
-    Example::with(json!({"display_name": "Hydro Lab"}), one(examples::organization()))
 }
 
 fn shown(view: &OrganizationView) -> wire::Organization {
@@ -108,7 +78,8 @@ fn address(view: &OrganizationView, urls: &Urls) -> String {
 }
 
 const CREATE_ORGANIZATION: RequestBody<NewOrganization> =
-    RequestBody::closed("CreateOrganizationRequest", new_organization);
+    RequestBody::closed("CreateOrganizationRequest", new_organization)
+        .example(|| json!({"name": "hydro", "display_name": "Hydro Lab", "base_role": "write"}));
 
 fn new_organization(fields: &Fields<'_>) -> Option<NewOrganization> {
     let name = fields.doc("Unique over users and organizations, in any letter case.").required::<OwnerName>("name");
@@ -139,7 +110,7 @@ pub(crate) async fn update_organization(call: RequestContext) -> HandlerResult {
 }
 
 const UPDATE_ORGANIZATION: RequestBody<EditOrganization> =
-    RequestBody::patch("UpdateOrganizationRequest", edit_organization);
+    RequestBody::patch("UpdateOrganizationRequest", edit_organization).example(|| json!({"display_name": "Hydro Lab"}));
 
 fn edit_organization(fields: &Fields<'_>) -> Option<EditOrganization> {
     let display_name = fields.clearable::<DisplayName>("display_name");

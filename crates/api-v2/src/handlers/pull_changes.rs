@@ -5,78 +5,49 @@ use branchyard_domain::errors::PullError;
 use branchyard_domain::usecases::PullEdges;
 use branchyard_domain::values::CommitHash;
 use branchyard_http_common::{
-    ApiError, Endpoint, HandlerError, PageRequest, RequestContext, RowKey, bound, page, tagged,
+    ApiError, Endpoint, HandlerError, PageRequest, RequestContext, RowKey, bound, page, section,
 };
 use serde::{Deserialize, Serialize};
 
 use super::pulls::number_of;
 use super::rows::{self, DiffKey, WalkedRow};
 use super::{HandlerResult, page_of};
-use crate::openapi::examples;
 use crate::wire;
 use branchyard_http_common::methods::get;
-use branchyard_openapi::{Credential, Example, Success, list_of};
-use serde_json::json;
+use branchyard_openapi::{Credential, Success};
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "Database",
+        "/databases/{owner}/{database}/pulls/{pull_number}",
         vec![
-            get(
-                "/databases/{owner}/{database}/pulls/{pull_number}/diff",
-                "listPullDiff",
-                "Rows a pull request changes",
-                list_pull_diff,
-            )
-            .credential(Credential::Optional)
-            .query(&["table", "page_token", "page_size"])
-            .sends(200, Success::List("RowDiff"))
-            .fails("DL", &[422])
-            .describe(
-                "From the merge base of both branches to the head of `from_branch`; for a closed pull request, as \
+            get("/diff", "listPullDiff", "Rows a pull request changes", list_pull_diff)
+                .credential(Credential::Optional)
+                .query(&["table", "page_token", "page_size"])
+                .responds(200, Success::List("RowDiff"), "DL", &[422])
+                .describe(
+                    "From the merge base of both branches to the head of `from_branch`; for a closed pull request, as \
                  it was closed; for a merged one, what the merge took in. 503 while the source is being fetched.",
-            )
-            .example(|| Example::of(list_of(examples::row_diff()))),
-            get(
-                "/databases/{owner}/{database}/pulls/{pull_number}/diff/tables",
-                "listPullDiffTables",
-                "Tables a pull request changes",
-                list_pull_diff_tables,
-            )
-            .credential(Credential::Optional)
-            .query(&["table", "page_token", "page_size"])
-            .sends(200, Success::List("TableDiff"))
-            .fails("DL", &[422])
-            .describe(
-                "From the merge base of both branches to the head of `from_branch`; for a closed pull request, as \
+                ),
+            get("/diff/tables", "listPullDiffTables", "Tables a pull request changes", list_pull_diff_tables)
+                .credential(Credential::Optional)
+                .query(&["table", "page_token", "page_size"])
+                .responds(200, Success::List("TableDiff"), "DL", &[422])
+                .describe(
+                    "From the merge base of both branches to the head of `from_branch`; for a closed pull request, as \
                  it was closed; for a merged one, what the merge took in. 503 while the source is being fetched.",
-            )
-            .example(|| Example::of(list_of(examples::table_diff()))),
-            get(
-                "/databases/{owner}/{database}/pulls/{pull_number}/conflicts",
-                "listPullConflicts",
-                "Conflicts of a trial merge",
-                list_pull_conflicts,
-            )
-            .credential(Credential::Optional)
-            .query(&["table", "page_token", "page_size"])
-            .sends(200, Success::List("Conflict"))
-            .fails("DL", &[422])
-            .describe(
-                "Empty when the pull request merges cleanly, or is merged. 503 also while the source is being \
+                ),
+            get("/conflicts", "listPullConflicts", "Conflicts of a trial merge", list_pull_conflicts)
+                .credential(Credential::Optional)
+                .query(&["table", "page_token", "page_size"])
+                .responds(200, Success::List("Conflict"), "DL", &[422])
+                .describe(
+                    "Empty when the pull request merges cleanly, or is merged. 503 also while the source is being \
                  fetched, and when the trial merge takes longer than 60 s.",
-            )
-            .example(list_pull_conflicts_example),
+                ),
         ],
     )
-}
-
-fn list_pull_conflicts_example() -> Example {
-    Example::of(list_of(json!({
-        "table": "gauges", "kind": "row", "primary_key": {"id": "4"}, "base": {"id": "4", "level": "1.5"},
-        "ours": {"id": "4", "level": "1.6"}, "theirs": null,
-    })))
 }
 
 /// A list request for the rows, tables or conflicts of a pull request.

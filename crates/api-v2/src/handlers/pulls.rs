@@ -8,7 +8,7 @@ use branchyard_domain::usecases::{EditPull, IdempotencyRecord, MergePull, NewPul
 use branchyard_domain::values::{CommentId, LongText, PullNumber, Timestamp, Title};
 use branchyard_http_common::{
     ApiError, ApiResponse, Endpoint, Fields, HandlerError, NO_FIELDS, NOT_BLANK_PATTERN, RequestBody, RequestContext,
-    Services, Words, bound, page, tagged,
+    Services, Words, bound, page, section,
 };
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
@@ -16,138 +16,76 @@ use super::{HandlerResult, accepted, long_page_of, page_of, unchanged, urls};
 use crate::openapi::examples;
 use crate::{convert, wire};
 use branchyard_http_common::methods::{get, patch, post};
-use branchyard_openapi::{Credential, Example, Success, list_of, one};
-use serde_json::json;
+use branchyard_openapi::{Credential, Success, one};
+use serde_json::{Value, json};
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "Database",
+        "/databases/{owner}/{database}/pulls",
         vec![
-            get("/databases/{owner}/{database}/pulls", "listPulls", "Pull requests, newest first", list_pulls)
+            get("", "listPulls", "Pull requests, newest first", list_pulls)
                 .credential(Credential::Optional)
                 .query(&["state", "page_token", "page_size"])
-                .sends(200, Success::List("PullSummary"))
-                .fails("DL", &[])
-                .example(|| Example::of(list_of(examples::pull_summary()))),
-            post("/databases/{owner}/{database}/pulls", "createPull", "Open a pull request", create_pull)
+                .responds(200, Success::List("PullSummary"), "DL", &[]),
+            post("", "createPull", "Open a pull request", create_pull)
                 .json(&CREATE_PULL)
-                .sends(201, Success::One("Pull"))
-                .fails("DBK", &[403, 409, 422])
+                .responds(201, Success::One("Pull"), "DBK", &[403, 409, 422])
                 .describe(
                     "Unknown fields of the body are ignored, also inside both branches. The source may be in any \
                  database of the same fork network that the caller can read; one that is not public needs the \
                  write role and, where the base is public, `publish: true`. While the source's commits are being \
                  fetched, diff, tables and conflicts are 503.",
-                )
-                .example(create_pull_example),
-            get("/databases/{owner}/{database}/pulls/{pull_number}", "getPull", "A pull request", get_pull)
+                ),
+            get("/{pull_number}", "getPull", "A pull request", get_pull)
                 .credential(Credential::Optional)
-                .sends(200, Success::One("Pull"))
-                .fails("D", &[400])
-                .example(get_pull_example),
-            patch(
-                "/databases/{owner}/{database}/pulls/{pull_number}",
-                "updatePull",
-                "Edit, close or reopen a pull request",
-                update_pull,
-            )
-            .json(&UPDATE_PULL)
-            .sends(200, Success::One("Pull"))
-            .fails("DBPM", &[409, 422])
-            .describe(
-                "A `state` equal to the present one changes nothing. The state of a merged pull request is final.",
-            )
-            .example(update_pull_example),
-            post(
-                "/databases/{owner}/{database}/pulls/{pull_number}/withdraw",
-                "withdrawPull",
-                "Take back what a pull request shows",
-                withdraw_pull,
-            )
-            .sends(200, Success::One("WithdrawnPull"))
-            .fails("ABKP", &[404, 422])
-            .describe(
-                "For administrators of the source database, also where the base is hidden from them. The \
+                .responds(200, Success::One("Pull"), "D", &[400])
+                .shows(get_pull_shows),
+            patch("/{pull_number}", "updatePull", "Edit, close or reopen a pull request", update_pull)
+                .json(&UPDATE_PULL)
+                .responds(200, Success::One("Pull"), "DBPM", &[409, 422])
+                .describe(
+                    "A `state` equal to the present one changes nothing. The state of a merged pull request is final.",
+                )
+                .shows(update_pull_shows),
+            post("/{pull_number}/withdraw", "withdrawPull", "Take back what a pull request shows", withdraw_pull)
+                .responds(200, Success::One("WithdrawnPull"), "ABKP", &[404, 422])
+                .describe(
+                    "For administrators of the source database, also where the base is hidden from them. The \
                  difference is gone at once for everybody; an open pull request is closed.",
-            )
-            .example(withdraw_pull_example),
-            get(
-                "/databases/{owner}/{database}/pulls/{pull_number}/comments",
-                "listPullComments",
-                "Comments, oldest first",
-                list_pull_comments,
-            )
-            .credential(Credential::Optional)
-            .query(&["page_token", "long_page_size"])
-            .sends(200, Success::List("PullComment"))
-            .fails("DL", &[])
-            .example(|| Example::of(list_of(examples::comment()))),
-            post(
-                "/databases/{owner}/{database}/pulls/{pull_number}/comments",
-                "createPullComment",
-                "Comment on a pull request",
-                create_pull_comment,
-            )
-            .json(&CREATE_PULL_COMMENT)
-            .sends(201, Success::One("PullComment"))
-            .fails("DBK", &[])
-            .example(create_pull_comment_example),
-            post(
-                "/databases/{owner}/{database}/pulls/{pull_number}/merge",
-                "mergePull",
-                "Merge a pull request",
-                merge_pull,
-            )
-            .optional_json(&MERGE_PULL)
-            .sends(202, Success::One("OperationRef"))
-            .fails("DBKP", &[422])
-            .describe(
-                "Runs as an operation: merges the head `from_branch` has when it runs, and sets the pull request \
+                ),
+            get("/{pull_number}/comments", "listPullComments", "Comments, oldest first", list_pull_comments)
+                .credential(Credential::Optional)
+                .query(&["page_token", "long_page_size"])
+                .responds(200, Success::List("PullComment"), "DL", &[]),
+            post("/{pull_number}/comments", "createPullComment", "Comment on a pull request", create_pull_comment)
+                .json(&CREATE_PULL_COMMENT)
+                .responds(201, Success::One("PullComment"), "DBK", &[]),
+            post("/{pull_number}/merge", "mergePull", "Merge a pull request", merge_pull)
+                .optional_json(&MERGE_PULL)
+                .responds(202, Success::One("OperationRef"), "DBKP", &[422])
+                .describe(
+                    "Runs as an operation: merges the head `from_branch` has when it runs, and sets the pull request \
                  to `merged`, all or nothing. Conflicts that `resolve` does not settle fail it with \
                  `MERGE_CONFLICT`.",
-            )
-            .example(merge_pull_example),
+                ),
         ],
     )
 }
 
-fn create_pull_example() -> Example {
-    Example::with(
-        json!({"title": "Fix gauges", "from_branch": examples::branch_of("bob", "work"), "to_branch": examples::branch_of("ada", "main")}),
-        one(examples::pull()),
-    )
-}
-
-fn get_pull_example() -> Example {
+fn get_pull_shows() -> Value {
     let mut brings = examples::pull();
     brings["brings"] = json!(["trigger"]);
-    Example::of(one(brings))
+    one(brings)
 }
 
-fn update_pull_example() -> Example {
+fn update_pull_shows() -> Value {
     let mut closed = examples::pull();
     closed["state"] = "closed".into();
     closed["closed_at"] = examples::LATER.into();
     closed["brings"] = json!([]);
-    Example::with(json!({"state": "closed"}), one(closed))
-}
-
-fn withdraw_pull_example() -> Example {
-    let mut closed = examples::pull_summary();
-    closed["state"] = "closed".into();
-    closed["closed_at"] = examples::LATER.into();
-    closed["from_branch"] = examples::branch_of("bob", "work");
-    closed["to_branch"] = examples::branch_of("ada", "main");
-    Example::of(one(closed))
-}
-
-fn create_pull_comment_example() -> Example {
-    Example::with(json!({"body": "Looks right."}), one(examples::comment()))
-}
-
-fn merge_pull_example() -> Example {
-    Example::with(json!({"resolve": {"gauges": "theirs"}}), one(examples::accepted()))
+    one(closed)
 }
 
 /// Parses the pull request number of a path. Callers first check that the database is visible, because that 404 precedes this 400.
@@ -200,7 +138,7 @@ pub(crate) async fn create_pull(call: RequestContext) -> HandlerResult {
     call.effect(key, open, created).await
 }
 
-const CREATE_PULL: RequestBody<NewPull> = RequestBody::open("CreatePullRequest", new_pull);
+const CREATE_PULL: RequestBody<NewPull> = RequestBody::open("CreatePullRequest", new_pull).example(|| json!({"title": "Fix gauges", "from_branch": examples::branch_of("bob", "work"), "to_branch": examples::branch_of("ada", "main")}));
 
 fn new_pull(fields: &Fields<'_>) -> Option<NewPull> {
     fields.describe_object(|| json!({"description": "Unknown fields are ignored, also inside the branches."}));
@@ -278,7 +216,8 @@ fn is_merged(number: PullNumber) -> Problem {
 const WANTED_STATES: Words<WantedState> =
     Words::component("WantedPullState", &[("open", WantedState::Open), ("closed", WantedState::Closed)]);
 
-const UPDATE_PULL: RequestBody<EditPull> = RequestBody::patch("UpdatePullRequest", edit_pull);
+const UPDATE_PULL: RequestBody<EditPull> =
+    RequestBody::patch("UpdatePullRequest", edit_pull).example(|| json!({"state": "closed"}));
 
 fn edit_pull(fields: &Fields<'_>) -> Option<EditPull> {
     let title = fields.optional::<Title>("title");
@@ -350,7 +289,8 @@ const CREATE_PULL_COMMENT: RequestBody<LongText> = RequestBody::closed("CreatePu
         json!({"minLength": 1, "maxLength": LongText::MAX, "pattern": NOT_BLANK_PATTERN, "description": text})
     };
     fields.schema(rules).required_as("body", comment_text)
-});
+})
+.example(|| json!({"body": "Looks right."}));
 
 fn comment_text(text: &str) -> Result<LongText, String> {
     if text.trim().is_empty() {
@@ -374,7 +314,8 @@ pub(crate) async fn merge_pull(call: RequestContext) -> HandlerResult {
 
 const SIDES: Words<Side> = Words::component("Side", &[("ours", Side::Ours), ("theirs", Side::Theirs)]);
 
-const MERGE_PULL: RequestBody<MergePull> = RequestBody::closed("MergePullRequest", merge_how);
+const MERGE_PULL: RequestBody<MergePull> =
+    RequestBody::closed("MergePullRequest", merge_how).example(|| json!({"resolve": {"gauges": "theirs"}}));
 
 fn merge_how(fields: &Fields<'_>) -> Option<MergePull> {
     let message = fields.optional::<LongText>("message");

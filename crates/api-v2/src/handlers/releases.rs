@@ -2,72 +2,46 @@ use branchyard_domain::access::{Read, Write};
 use branchyard_domain::entities::Release;
 use branchyard_domain::usecases::{EditRelease, NewRelease};
 use branchyard_domain::values::{CommitHash, LongText, RefName, Timestamp, Title};
-use branchyard_http_common::{ApiResponse, Endpoint, Fields, RequestBody, RequestContext, bound, page, tagged};
+use branchyard_http_common::{ApiResponse, Endpoint, Fields, RequestBody, RequestContext, bound, page, section};
 
 use super::{HandlerResult, page_of, unchanged, urls};
 use crate::openapi::examples;
 use crate::wire;
 use branchyard_http_common::methods::{delete, get, patch, post};
-use branchyard_openapi::{Credential, Example, Success, list_of, one};
+use branchyard_openapi::{Credential, Success};
 use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "Database",
+        "/databases/{owner}/{database}/releases",
         vec![
-            get("/databases/{owner}/{database}/releases", "listReleases", "Releases, newest first", list_releases)
+            get("", "listReleases", "Releases, newest first", list_releases)
                 .credential(Credential::Optional)
                 .query(&["page_token", "page_size"])
-                .sends(200, Success::List("Release"))
-                .fails("DL", &[])
-                .example(|| Example::of(list_of(examples::release()))),
-            post("/databases/{owner}/{database}/releases", "createRelease", "Publish a release", create_release)
+                .responds(200, Success::List("Release"), "DL", &[]),
+            post("", "createRelease", "Publish a release", create_release)
                 .json(&CREATE_RELEASE)
-                .sends(201, Success::One("Release"))
-                .fails("DBKP", &[409])
+                .responds(201, Success::One("Release"), "DBKP", &[409])
                 .describe(
                     "One release per tag. With `create_tag_if_not_exists` the tag is made at `commit_sha` when it is \
                  missing.",
-                )
-                .example(create_release_example),
-            get("/databases/{owner}/{database}/releases/{tag:.+}", "getRelease", "The release of a tag", get_release)
+                ),
+            get("/{tag:.+}", "getRelease", "The release of a tag", get_release)
                 .credential(Credential::Optional)
-                .sends(200, Success::One("Release"))
-                .fails("D", &[])
-                .example(|| Example::of(one(examples::release()))),
-            patch(
-                "/databases/{owner}/{database}/releases/{tag:.+}",
-                "updateRelease",
-                "Change title or notes of a release",
-                update_release,
-            )
-            .json(&UPDATE_RELEASE)
-            .sends(200, Success::One("Release"))
-            .fails("DBPM", &[])
-            .example(update_release_example),
-            delete(
-                "/databases/{owner}/{database}/releases/{tag:.+}",
-                "deleteRelease",
-                "Delete a release; its tag stays",
-                delete_release,
-            )
-            .sends(200, Success::One("Release"))
-            .fails("DPM", &[])
-            .example(|| Example::of(one(examples::release()))),
+                .responds(200, Success::One("Release"), "D", &[]),
+            patch("/{tag:.+}", "updateRelease", "Change title or notes of a release", update_release)
+                .json(&UPDATE_RELEASE)
+                .responds(200, Success::One("Release"), "DBPM", &[]),
+            delete("/{tag:.+}", "deleteRelease", "Delete a release; its tag stays", delete_release).responds(
+                200,
+                Success::One("Release"),
+                "DPM",
+                &[],
+            ),
         ],
     )
-}
-
-fn create_release_example() -> Example {
-    Example::with(
-        json!({"tag": "v1", "title": "Version 1", "commit_sha": examples::HEAD, "create_tag_if_not_exists": true}),
-        one(examples::release()),
-    )
-}
-
-fn update_release_example() -> Example {
-    Example::with(json!({"title": "Version 1"}), one(examples::release()))
 }
 
 /// Handles `GET …/releases`.
@@ -100,7 +74,9 @@ pub(crate) async fn create_release(call: RequestContext) -> HandlerResult {
     call.effect(key, move |hub, once| hub.releases().create(&access, wanted, once), created).await
 }
 
-const CREATE_RELEASE: RequestBody<NewRelease> = RequestBody::closed("CreateReleaseRequest", new_release);
+const CREATE_RELEASE: RequestBody<NewRelease> = RequestBody::closed("CreateReleaseRequest", new_release).example(
+    || json!({"tag": "v1", "title": "Version 1", "commit_sha": examples::HEAD, "create_tag_if_not_exists": true}),
+);
 
 fn new_release(fields: &Fields<'_>) -> Option<NewRelease> {
     let tag = fields.doc("The tag the release is of.").required::<RefName>("tag");
@@ -134,7 +110,8 @@ pub(crate) async fn update_release(call: RequestContext) -> HandlerResult {
     Ok(ApiResponse::resource(200, &wire::Release::from(&release)))
 }
 
-const UPDATE_RELEASE: RequestBody<EditRelease> = RequestBody::patch("UpdateReleaseRequest", edit_release);
+const UPDATE_RELEASE: RequestBody<EditRelease> =
+    RequestBody::patch("UpdateReleaseRequest", edit_release).example(|| json!({"title": "Version 1"}));
 
 fn edit_release(fields: &Fields<'_>) -> Option<EditRelease> {
     let title = fields.optional::<Title>("title");

@@ -13,79 +13,54 @@ use branchyard_domain::values::{CommitHash, LongText, RefName};
 use branchyard_http_common::{
     AnonymousBodies, ApiError, ApiResponse, AppState, Coding, CollectLimits, ConcurrencyPermit, DatabasePath, Ending,
     Endpoint, Fields, First, HandlerError, IfNoneMatch, JsonRows, Query, RequestBody, RequestContext, RowShape,
-    TaggedCoding, Waiting, download_channel, tagged,
+    TaggedCoding, Waiting, download_channel, section,
 };
 use branchyard_problem_details::{ErrorCode, Problem};
 
 use super::{HandlerResult, accepted, too_large, urls};
-use crate::openapi::examples;
 use crate::stream::{StreamFormat, StreamSink};
 use crate::{convert, wire};
 use branchyard_http_common::methods::{get, post};
-use branchyard_openapi::{Credential, Example, Success, one};
+use branchyard_openapi::{Credential, Success};
 use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "Database",
+        "/databases/{owner}/{database}",
         vec![
-            get("/databases/{owner}/{database}/sql", "runSqlReadQuery", "Run a SQL read", run_sql_read_query)
+            get("/sql", "runSqlReadQuery", "Run a SQL read", run_sql_read_query)
                 .credential(Credential::Optional)
                 .query(&["sql_q", "ref", "limit", "timeout_ms"])
-                .sends(200, Success::One("QueryResult"))
-                .fails("DL", &[422])
                 .anonymous_bodies(AnonymousBodies::Whole)
+                .responds(200, Success::One("QueryResult"), "DL", &[422])
                 .describe(
                     "Runs one statement at exactly one commit, the one `ref` names when the read starts. A statement \
                  that fails is answered 200 with `status` `error` or `timeout`. With `Accept: text/csv` or \
                  `application/x-ndjson` the whole result is streamed, without row limit; a CSV read that fails \
                  before its first byte is answered 422.",
-                )
-                .example(|| Example::of(one(examples::result()))),
-            post("/databases/{owner}/{database}/sql", "runSqlReadQueryPost", "Run a SQL read", run_sql_read_query_post)
+                ),
+            post("/sql", "runSqlReadQueryPost", "Run a SQL read", run_sql_read_query_post)
                 .credential(Credential::Optional)
                 .json(&SQL_READ)
-                .sends(200, Success::One("QueryResult"))
-                .fails("DB", &[422])
                 .anonymous_bodies(AnonymousBodies::Whole)
+                .responds(200, Success::One("QueryResult"), "DB", &[422])
                 .describe(
                     "Runs one statement at exactly one commit, the one `ref` names when the read starts. A statement \
                  that fails is answered 200 with `status` `error` or `timeout`. With `Accept: text/csv` or \
                  `application/x-ndjson` the whole result is streamed, without row limit; a CSV read that fails \
                  before its first byte is answered 422.",
-                )
-                .example(run_sql_read_query_post_example),
-            post(
-                "/databases/{owner}/{database}/sql-writes",
-                "runSqlWriteQuery",
-                "Run SQL statements as one commit",
-                run_sql_write_query,
-            )
-            .json(&SQL_WRITE)
-            .sends(202, Success::One("OperationRef"))
-            .fails("DBKP", &[])
-            .describe(
-                "Runs as an operation: the statements run on `to_branch` as one commit by the caller; then, if \
+                ),
+            post("/sql-writes", "runSqlWriteQuery", "Run SQL statements as one commit", run_sql_write_query)
+                .json(&SQL_WRITE)
+                .responds(202, Success::One("OperationRef"), "DBKP", &[])
+                .describe(
+                    "Runs as an operation: the statements run on `to_branch` as one commit by the caller; then, if \
                  `from_branch` is another branch, it is merged into `to_branch`. All or nothing. `to_branch` is \
                  created from the head of `from_branch` when it is missing.",
-            )
-            .example(run_sql_write_query_example),
+                ),
         ],
-    )
-}
-
-fn run_sql_read_query_post_example() -> Example {
-    Example::with(
-        json!({"ref": "main", "q": "select id, name from people", "limit": 10, "timeout_ms": 2_500}),
-        one(examples::result()),
-    )
-}
-
-fn run_sql_write_query_example() -> Example {
-    Example::with(
-        json!({"from_branch": "main", "to_branch": "feature/fix", "q": "update gauges set level = 2 where id = 4"}),
-        one(examples::accepted()),
     )
 }
 
@@ -132,7 +107,8 @@ const SQL_READ: RequestBody<ReadRequest> = RequestBody::closed("SqlReadRequest",
     let timeout_ms =
         fields.doc("Milliseconds; 30,000 when absent, never more than 60,000.").optional_int("timeout_ms", &COUNTS);
     Some(ReadRequest { q: q?, at, limit, timeout_ms })
-});
+})
+.example(|| json!({"ref": "main", "q": "select id, name from people", "limit": 10, "timeout_ms": 2_500}));
 
 /// Handles `POST …/sql`.
 pub(crate) async fn run_sql_read_query_post(call: RequestContext) -> Answered {
@@ -351,7 +327,9 @@ pub(crate) async fn run_sql_write_query(call: RequestContext) -> HandlerResult {
     call.effect(key, move |hub, once| hub.operations().sql_write(&access, wanted, once), written).await
 }
 
-const SQL_WRITE: RequestBody<SqlWrite> = RequestBody::closed("SqlWriteRequest", sql_write);
+const SQL_WRITE: RequestBody<SqlWrite> = RequestBody::closed("SqlWriteRequest", sql_write).example(
+    || json!({"from_branch": "main", "to_branch": "feature/fix", "q": "update gauges set level = 2 where id = 4"}),
+);
 
 fn sql_write(fields: &Fields<'_>) -> Option<SqlWrite> {
     let from_branch = fields.doc("An existing branch.").required_text("from_branch");

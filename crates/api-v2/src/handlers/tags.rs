@@ -2,48 +2,44 @@ use branchyard_domain::access::{Read, Write};
 use branchyard_domain::entities::Tag;
 use branchyard_domain::usecases::NewTag;
 use branchyard_domain::values::{LongText, RefName};
-use branchyard_http_common::{ApiResponse, Endpoint, Fields, RequestBody, RequestContext, bound, page, tagged};
+use branchyard_http_common::{ApiResponse, Endpoint, Fields, RequestBody, RequestContext, bound, page, section};
 
 use super::{HandlerResult, page_of, revision, unchanged, urls};
 use crate::openapi::examples;
 use crate::wire;
 use branchyard_http_common::methods::{delete, get, post};
-use branchyard_openapi::{Credential, Example, Success, list_of, one};
+use branchyard_openapi::{Credential, Success};
 use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "Database",
+        "/databases/{owner}/{database}/tags",
         vec![
-            get("/databases/{owner}/{database}/tags", "listTags", "Tags, by name", list_tags)
+            get("", "listTags", "Tags, by name", list_tags)
                 .credential(Credential::Optional)
                 .query(&["page_token", "page_size"])
-                .sends(200, Success::List("Tag"))
-                .fails("DL", &[])
-                .example(|| Example::of(list_of(examples::tag()))),
-            post("/databases/{owner}/{database}/tags", "createTag", "Create a tag", create_tag)
-                .json(&CREATE_TAG)
-                .sends(201, Success::One("Tag"))
-                .fails("DBKP", &[409])
-                .example(create_tag_example),
-            get("/databases/{owner}/{database}/tags/{tag:.+}", "getTag", "A tag", get_tag)
-                .credential(Credential::Optional)
-                .sends(200, Success::One("Tag"))
-                .fails("D", &[])
-                .example(|| Example::of(one(examples::tag()))),
-            delete("/databases/{owner}/{database}/tags/{tag:.+}", "deleteTag", "Delete a tag", delete_tag)
-                .sends(200, Success::One("Tag"))
-                .fails("DPM", &[409])
-                .example(|| Example::of(one(examples::tag()))),
+                .responds(200, Success::List("Tag"), "DL", &[]),
+            post("", "createTag", "Create a tag", create_tag).json(&CREATE_TAG).responds(
+                201,
+                Success::One("Tag"),
+                "DBKP",
+                &[409],
+            ),
+            get("/{tag:.+}", "getTag", "A tag", get_tag).credential(Credential::Optional).responds(
+                200,
+                Success::One("Tag"),
+                "D",
+                &[],
+            ),
+            delete("/{tag:.+}", "deleteTag", "Delete a tag", delete_tag).responds(
+                200,
+                Success::One("Tag"),
+                "DPM",
+                &[409],
+            ),
         ],
-    )
-}
-
-fn create_tag_example() -> Example {
-    Example::with(
-        json!({"name": "v1", "from": {"commit": examples::HEAD}, "message": "First cut"}),
-        one(examples::tag()),
     )
 }
 
@@ -70,7 +66,8 @@ pub(crate) async fn create_tag(call: RequestContext) -> HandlerResult {
     call.effect(key, move |hub, once| hub.tags().create(&access, wanted, once), created).await
 }
 
-const CREATE_TAG: RequestBody<NewTag> = RequestBody::closed("CreateTagRequest", new_tag);
+const CREATE_TAG: RequestBody<NewTag> = RequestBody::closed("CreateTagRequest", new_tag)
+    .example(|| json!({"name": "v1", "from": {"commit": examples::HEAD}, "message": "First cut"}));
 
 fn new_tag(fields: &Fields<'_>) -> Option<NewTag> {
     let name = fields.doc("At most 200 bytes, under git's rules for refs.").required::<RefName>("name");

@@ -3,50 +3,37 @@ use branchyard_domain::errors::TokenError;
 use branchyard_domain::usecases::MintedToken;
 use branchyard_domain::values::{Timestamp, TokenExpiry, TokenId, TokenName};
 use branchyard_http_common::{
-    ApiResponse, Endpoint, Fields, RequestBody, RequestContext, SecretsShown, Words, bound, page, tagged,
+    ApiResponse, Endpoint, Fields, RequestBody, RequestContext, SecretsShown, Words, bound, page, section,
 };
 
 use super::{HandlerResult, page_of};
 use crate::convert;
 use crate::openapi::examples;
 use branchyard_http_common::methods::{delete, get, post};
-use branchyard_openapi::{Example, Success, list_of, one};
+use branchyard_openapi::{Success, one};
 use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "User",
+        "/user/tokens",
         vec![
-            get("/user/tokens", "listUserTokens", "Tokens of the caller, newest first", list_user_tokens)
+            get("", "listUserTokens", "Tokens of the caller, newest first", list_user_tokens)
                 .query(&["page_token", "page_size"])
-                .sends(200, Success::List("Token"))
-                .fails("L", &[])
-                .example(|| Example::of(list_of(examples::used_token()))),
-            post("/user/tokens", "createUserToken", "Make a token; it is shown once", create_user_token)
+                .responds(200, Success::List("Token"), "L", &[]),
+            post("", "createUserToken", "Make a token; it is shown once", create_user_token)
                 .json(&CREATE_USER_TOKEN)
-                .sends(201, Success::One("Token"))
-                .fails("BK", &[422])
+                .responds(201, Success::One("Token"), "BK", &[422])
                 .describe(
                     "`token` is in this answer and nowhere else; a repeat under the same `Idempotency-Key` omits it.",
                 )
-                .example(create_user_token_example),
-            delete(
-                "/user/tokens/{token_id}",
-                "deleteUserToken",
-                "Delete a token; it stops working at once",
-                delete_user_token,
-            )
-            .sends(200, Success::One("Token"))
-            .fails("", &[404])
-            .describe("A token may delete itself.")
-            .example(|| Example::of(one(examples::used_token()))),
+                .shows(|| one(examples::new_token())),
+            delete("/{token_id}", "deleteUserToken", "Delete a token; it stops working at once", delete_user_token)
+                .responds(200, Success::One("Token"), "", &[404])
+                .describe("A token may delete itself."),
         ],
     )
-}
-
-fn create_user_token_example() -> Example {
-    Example::with(json!({"name": "ci", "expires_in": "90d"}), one(examples::new_token()))
 }
 
 /// Handles `GET /user/tokens`.
@@ -98,7 +85,7 @@ const LIFETIMES: Words<TokenExpiry> = Words::component(
 .doc("How long a token lives; `1y` is 365 days.");
 
 const CREATE_USER_TOKEN: RequestBody<(TokenName, TokenExpiry)> =
-    RequestBody::closed("CreateUserTokenRequest", new_token);
+    RequestBody::closed("CreateUserTokenRequest", new_token).example(|| json!({"name": "ci", "expires_in": "90d"}));
 
 fn new_token(fields: &Fields<'_>) -> Option<(TokenName, TokenExpiry)> {
     let name = fields.required::<TokenName>("name");

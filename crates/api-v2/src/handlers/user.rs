@@ -1,23 +1,16 @@
-use branchyard_http_common::{ApiResponse, Endpoint, RequestContext, tagged};
+use branchyard_http_common::{ApiResponse, Endpoint, RequestContext, section};
 
 use super::HandlerResult;
 use crate::wire;
 use branchyard_http_common::methods::get;
-use branchyard_openapi::{Example, Success, one};
-use serde_json::json;
+use branchyard_openapi::Success;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    tagged(
+    section(
         "User",
-        vec![get("/user", "getCurrentUser", "The caller", get_current_user).sends(200, Success::One("User")).example(
-            || {
-                Example::of(one(json!({
-                    "username": "ada", "display_name": "Ada",
-                    "email_addresses": [{"address": "ada@example.test", "is_primary": true, "is_verified": true}],
-                })))
-            },
-        )],
+        "/user",
+        vec![get("", "getCurrentUser", "The caller", get_current_user).responds(200, Success::One("User"), "", &[])],
     )
 }
 

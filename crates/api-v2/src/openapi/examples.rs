@@ -17,6 +17,83 @@ pub(crate) const DELIVERY: &str = "0199c3a8-0000-7000-8000-000000000002";
 pub(crate) const PING: &str = "{\"event_name\":\"ping\",\"repository\":{\"name\":\"rivers\",\"owner\":\"ada\"},\"hook_id\":\"0199c3a8-0000-7000-8000-000000000001\"}";
 pub(crate) const OPERATION: &str = "databases/ada/rivers/operations/0199c3a7-1111-7222-8333-444455556666";
 
+/// Returns the example of a schema.
+pub(super) fn object(name: &str) -> Value {
+    match name {
+        "Branch" => branch("feature/x", false),
+        "Collaborator" => person("write"),
+        "Database" => database(),
+        "DeliverySummary" => json!({
+            "id": DELIVERY, "event_name": "push", "status": "delivered", "created_at": AT, "attempt_count": 1, "finished_at": LATER,
+        }),
+        "Delivery" => json!({
+            "id": DELIVERY, "event_name": "ping", "status": "failed", "created_at": AT, "attempt_count": 1, "finished_at": LATER,
+            "request": {
+                "url": "https://ci.example.test/yard", "body": PING,
+                "headers": {
+                    "content-type": "application/json", "webhook-id": DELIVERY, "webhook-timestamp": "1788523200",
+                    "webhook-signature": "v1,lmw5r8BXitG8EHo1znWcr4ix5eirKBa+44eqy2elaWo=",
+                },
+            },
+            "attempts": [{
+                "id": "0199c3a8-0000-7000-8000-000000000003", "started_at": AT, "duration_ms": 41, "response_status": 500,
+                "response_headers": {"content-type": "text/plain"}, "response_body": "oops",
+            }],
+        }),
+        "DatabaseRef" => json!({"owner": "bob", "name": "rivers"}),
+        "OperationRef" => accepted(),
+        "Commit" => json!({
+            "sha": NEXT, "parents": [HEAD], "message": "Run SQL query: update gauges set level = 2",
+            "author": {"name": "Ada", "email": "ada@example.test"}, "committed_at": AT,
+        }),
+        "RowDiff" => row_diff(),
+        "TableDiff" => table_diff(),
+        "TableSchema" => table_schema(),
+        "Hook" => hook(),
+        "ImportUpload" => json!({
+            "token": "up_9f3c", "contents_key": "imports/0199c3a9-0000-7000-8000-000000000001",
+            "parts": [{"part_number": 1, "url":
+                "https://yard.example/api/v2/uploads/0199c3a9-0000-7000-8000-000000000001/1?expires=1788524400&signature=x0f"}],
+            "http_method": "PUT", "headers": {},
+        }),
+        "Member" => person("member"),
+        "Operation" => operation(),
+        "Organization" => organization(),
+        "Conflict" => json!({
+            "table": "gauges", "kind": "row", "primary_key": {"id": "4"}, "base": {"id": "4", "level": "1.5"},
+            "ours": {"id": "4", "level": "1.6"}, "theirs": null,
+        }),
+        "PullSummary" => pull_summary(),
+        "Pull" => pull(),
+        "WithdrawnPull" => {
+            let mut closed = pull_summary();
+            closed["state"] = "closed".into();
+            closed["closed_at"] = LATER.into();
+            closed["from_branch"] = branch_of("bob", "work");
+            closed["to_branch"] = branch_of("ada", "main");
+            closed
+        }
+        "PullComment" => comment(),
+        "Release" => release(),
+        "QueryResult" => result(),
+        "Tag" => tag(),
+        "Token" => used_token(),
+        "User" => json!({
+            "username": "ada", "display_name": "Ada",
+            "email_addresses": [{"address": "ada@example.test", "is_primary": true, "is_verified": true}],
+        }),
+        _ => Value::Null,
+    }
+}
+
+/// Returns a delivery that waits for its first attempt.
+pub(crate) fn pending_delivery() -> Value {
+    json!({
+        "id": DELIVERY, "event_name": "ping", "status": "pending", "created_at": AT, "attempt_count": 0, "next_attempt_at": AT,
+        "request": {"url": "https://ci.example.test/yard", "headers": {}, "body": PING}, "attempts": [],
+    })
+}
+
 pub(crate) fn new_token() -> Value {
     json!({
         "id": "0199c3a2-5b7e-7c41-9d1f-2f4f6a8b9c0d", "name": "ci", "created_at": AT,

@@ -65,7 +65,7 @@ fn success(docs: &EndpointDocs) -> Value {
         return json!({"description": "Done.", "headers": headers::of(&["ETag!"])});
     };
     let mut content = json!({"application/json": {"schema": schema}});
-    if let Some(example) = docs.example().success {
+    if let Some(example) = docs.success_example(examples::object) {
         content["application/json"]["example"] = example;
     }
     if is_sql_read(docs) {
