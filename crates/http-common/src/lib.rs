@@ -107,7 +107,7 @@ pub use request_context::{DatabasePath, RequestContext, SecretsShown, path_segme
 pub use request_id::RequestId;
 pub use request_policy::{BodyTypes, Credentials, RequestPolicy};
 pub use results::Results;
-pub use routes::{Endpoint, Route, mount, section};
+pub use routes::{Endpoint, Errors, Route, mount, section};
 pub use served_document::Served;
 /// Constructors of [`Endpoint`], one per HTTP method. Each declares an endpoint for both the router and the OpenAPI document.
 pub mod methods {

@@ -123,14 +123,17 @@ impl Endpoint {
         self.change(|operation| operation.body = Body::Bytes)
     }
 
-    /// Declares the responses: status and `data` of a successful one, letters of the contract's error sets, and HTTP statuses of
-    /// errors beyond those sets.
+    /// Declares the responses: status and `data` of a successful one, and the errors.
     #[must_use]
-    pub fn responds(self, status: u16, data: Success, sets: &'static str, errors: &'static [u16]) -> Self {
-        self.change(|operation| {
-            (operation.status, operation.data) = (status, data);
-            (operation.error_sets, operation.errors) = (sets, errors);
-        })
+    pub fn responds(self, status: u16, data: Success, errors: impl Into<Errors>) -> Self {
+        self.refuses(errors).change(|operation| (operation.status, operation.data) = (status, data))
+    }
+
+    /// Declares the errors of an endpoint without a successful response.
+    #[must_use]
+    pub fn refuses(self, errors: impl Into<Errors>) -> Self {
+        let Errors { sets, statuses } = errors.into();
+        self.change(|operation| (operation.error_sets, operation.errors) = (sets, statuses))
     }
 
     /// Sets the description, in Markdown. It holds what a client cannot infer from the rest of the document.
@@ -150,6 +153,31 @@ impl Endpoint {
     pub fn anonymous_bodies(mut self, bodies: AnonymousBodies) -> Self {
         self.anonymous_bodies = Some(bodies);
         self
+    }
+}
+
+/// The errors of an endpoint: letters of the contract's error sets (v2 §1.7), and HTTP statuses beyond those sets.
+#[derive(Debug, Clone, Copy)]
+pub struct Errors {
+    sets: &'static str,
+    statuses: &'static [u16],
+}
+
+impl From<&'static str> for Errors {
+    fn from(sets: &'static str) -> Self {
+        Self { sets, statuses: &[] }
+    }
+}
+
+impl<const N: usize> From<&'static [u16; N]> for Errors {
+    fn from(statuses: &'static [u16; N]) -> Self {
+        Self { sets: "", statuses }
+    }
+}
+
+impl<const N: usize> From<(&'static str, &'static [u16; N])> for Errors {
+    fn from((sets, statuses): (&'static str, &'static [u16; N])) -> Self {
+        Self { sets, statuses }
     }
 }
 

@@ -18,23 +18,20 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get("", "listBackups", "Complete and verified backups", list_backups).responds(
                 200,
                 Success::List("Backup"),
-                "",
                 &[404],
             ),
             post("", "createBackup", "Make a backup", create_backup).responds(
                 202,
                 Success::One("OperationRef"),
-                "",
                 &[400, 403, 404, 409, 413, 415, 422],
             ),
             delete("/{backup_id}", "deleteBackup", "Remove a backup", delete_backup).responds(
                 200,
                 Success::One("Backup"),
-                "",
                 &[403, 404, 409],
             ),
             get("/{backup_id}/databases/{database}", "downloadBackup", "The file of a database", download_backup)
-                .responds(200, Success::File, "", &[403, 404]),
+                .responds(200, Success::File, &[403, 404]),
         ],
     )
 }

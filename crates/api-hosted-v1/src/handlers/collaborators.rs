@@ -17,14 +17,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get("", "listCollaborators", "People with a role of their own", list_collaborators).responds(
                 200,
                 Success::List("Collaborator"),
-                "",
                 &[403, 404],
             ),
             put("/{username}", "putCollaborator", "Add a collaborator or change a role", put_collaborator)
                 .json(&PUT_COLLABORATOR)
-                .responds(200, Success::One("Collaborator"), "", &[400, 403, 404, 413, 415, 422]),
+                .responds(200, Success::One("Collaborator"), &[400, 403, 404, 413, 415, 422]),
             delete("/{username}", "removeCollaborator", "Remove a collaborator, or leave", remove_collaborator)
-                .responds(200, Success::One("Collaborator"), "", &[403, 404]),
+                .responds(200, Success::One("Collaborator"), &[403, 404]),
         ],
     )
 }

@@ -14,16 +14,10 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         "Settings",
         "/deployments/{owner}/{deployment}/config",
         vec![
-            get("", "getConfig", "All settings", get_config).responds(
-                200,
-                Success::One("DeploymentConfig"),
-                "",
-                &[404],
-            ),
+            get("", "getConfig", "All settings", get_config).responds(200, Success::One("DeploymentConfig"), &[404]),
             patch("", "updateConfig", "Change settings, all or none", update_config).json(&UPDATE_CONFIG).responds(
                 200,
                 Success::One("DeploymentConfig"),
-                "",
                 &[400, 403, 404, 412, 413, 415, 422],
             ),
         ],

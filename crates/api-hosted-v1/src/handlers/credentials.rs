@@ -3,7 +3,6 @@ use branchyard_http_common::{ApiResponse, Endpoint, HandlerError, RequestContext
 
 use super::{HandlerResult, unsupported};
 use branchyard_http_common::methods::{delete, get, post};
-use branchyard_openapi::Success;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
@@ -11,23 +10,19 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         "Settings",
         "/deployments/{owner}/{deployment}/dolt-credentials",
         vec![
-            get("", "getDoltCredentials", "Credentials for another hub; there are none", none_of_them).responds(
-                200,
-                Success::Nothing,
-                "",
-                &[403, 404],
-            ),
+            get("", "getDoltCredentials", "Credentials for another hub; there are none", none_of_them)
+                .refuses(&[403, 404]),
             post("", "createDoltCredentials", "Make credentials for another hub; not offered", create_credentials)
-                .responds(202, Success::Nothing, "", &[400, 403, 404, 413, 415, 422]),
+                .refuses(&[400, 403, 404, 413, 415, 422]),
             delete("", "deleteDoltCredentials", "Remove credentials for another hub; there are none", none_of_them)
-                .responds(202, Success::Nothing, "", &[403, 404]),
+                .refuses(&[403, 404]),
             post(
                 "/reroll",
                 "rerollDoltCredentials",
                 "Exchange credentials for another hub; there are none",
                 none_of_them,
             )
-            .responds(202, Success::Nothing, "", &[400, 403, 404, 413, 415]),
+            .refuses(&[400, 403, 404, 413, 415]),
         ],
     )
 }

@@ -20,14 +20,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get("", "listDatabases", "Databases of a deployment", list_databases).responds(
                 200,
                 Success::List("DeploymentDatabase"),
-                "",
                 &[404, 409, 422],
             ),
             post("", "addDatabase", "Add a database, empty or as a clone", create_database)
                 .json(&ADD_DATABASE)
-                .responds(201, Success::One("DeploymentDatabase"), "", &[400, 403, 404, 409, 413, 415, 422]),
+                .responds(201, Success::One("DeploymentDatabase"), &[400, 403, 404, 409, 413, 415, 422]),
             delete("/{database}", "dropDatabase", "Take a database away with all that is in it", drop_database)
-                .responds(200, Success::One("DeploymentDatabase"), "", &[403, 404, 409, 422]),
+                .responds(200, Success::One("DeploymentDatabase"), &[403, 404, 409, 422]),
         ],
     )
 }

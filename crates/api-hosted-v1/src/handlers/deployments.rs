@@ -26,10 +26,10 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         vec![
             get("/deployment-options", "getDeploymentOptions", "What deployments can be made of", get_options)
                 .query(&["cloud", "zone", "instance_type_id"])
-                .responds(200, Success::One("DeploymentOptions"), "", &[400, 422]),
+                .responds(200, Success::One("DeploymentOptions"), &[400, 422]),
             post("/deployments", "createDeployment", "Create a deployment; incurs cost", create_deployment)
                 .json(&CREATE_DEPLOYMENT)
-                .responds(202, Success::One("Deployment"), "", &[400, 403, 404, 409, 413, 415, 422]),
+                .responds(202, Success::One("Deployment"), &[400, 403, 404, 409, 413, 415, 422]),
             get(
                 "/deployments/{owner}",
                 "listDeployments",
@@ -37,30 +37,29 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 list_deployments,
             )
             .query(&["state", "page_token", "page_size"])
-            .responds(200, Success::List("DeploymentSummary"), "", &[400, 404]),
+            .responds(200, Success::List("DeploymentSummary"), &[400, 404]),
             get("/deployments/{owner}/{deployment}", "getDeployment", "A deployment", get_deployment).responds(
                 200,
                 Success::One("Deployment"),
-                "",
                 &[404],
             ),
             patch("/deployments/{owner}/{deployment}", "updateDeployment", "Change a deployment", update_deployment)
                 .json(&UPDATE_DEPLOYMENT)
-                .responds(200, Success::One("Deployment"), "", &[400, 403, 404, 412, 413, 415]),
+                .responds(200, Success::One("Deployment"), &[400, 403, 404, 412, 413, 415]),
             delete(
                 "/deployments/{owner}/{deployment}",
                 "deleteDeployment",
                 "Delete a stopped deployment with its backups",
                 delete_deployment,
             )
-            .responds(202, Success::One("OperationRef"), "", &[403, 404, 409]),
+            .responds(202, Success::One("OperationRef"), &[403, 404, 409]),
             post(
                 "/deployments/{owner}/{deployment}/disable",
                 "disableDeployment",
                 "Shut a deployment down; its data becomes a backup, and cost ends",
                 disable_deployment,
             )
-            .responds(202, Success::One("DeploymentState"), "", &[400, 403, 404, 409, 413, 415, 422]),
+            .responds(202, Success::One("DeploymentState"), &[400, 403, 404, 409, 413, 415, 422]),
             patch(
                 "/deployments/{owner}/{deployment}/expose",
                 "exposeService",
@@ -68,17 +67,17 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 expose_service,
             )
             .json(&EXPOSE_SERVICE)
-            .responds(202, Success::One("ExposeState"), "", &[400, 403, 404, 413, 415, 422]),
+            .responds(202, Success::One("ExposeState"), &[400, 403, 404, 413, 415, 422]),
             get("/deployments/{owner}/{deployment}/cost", "getDeploymentCost", "What a deployment cost", get_cost)
                 .query(&["start_time", "end_time"])
-                .responds(200, Success::One("Cost"), "", &[400, 404]),
+                .responds(200, Success::One("Cost"), &[400, 404]),
             get(
                 "/deployments/{owner}/{deployment}/database-version",
                 "getDatabaseVersion",
                 "The engine that runs, and those that could",
                 get_versions,
             )
-            .responds(200, Success::One("DatabaseVersions"), "", &[404]),
+            .responds(200, Success::One("DatabaseVersions"), &[404]),
             post(
                 "/deployments/{owner}/{deployment}/database-version",
                 "updateDatabaseVersion",
@@ -86,7 +85,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 update_version,
             )
             .json(&UPDATE_VERSION)
-            .responds(202, Success::Nothing, "", &[400, 403, 404, 409, 413, 415, 422]),
+            .refuses(&[400, 403, 404, 409, 413, 415, 422]),
         ],
     )
 }

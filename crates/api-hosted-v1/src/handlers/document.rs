@@ -14,7 +14,6 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         vec![get("", "getOpenapiDocument", "This document", get_openapi_document).responds(
             200,
             Success::Document,
-            "",
             &[],
         )],
     )

@@ -21,29 +21,28 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get("/instances", "listInstances", "Instances that are not stopped", list_instances).responds(
                 200,
                 Success::List("DeploymentInstance"),
-                "",
                 &[404],
             ),
             post("/instances", "createInstance", "Start a stopped deployment again; incurs cost", create_instance)
                 .json(&CREATE_INSTANCE)
-                .responds(202, Success::One("DeploymentInstance"), "", &[400, 403, 404, 409, 413, 415, 422]),
+                .responds(202, Success::One("DeploymentInstance"), &[400, 403, 404, 409, 413, 415, 422]),
             delete(
                 "/instances/{instance_id}",
                 "deleteInstance",
                 "Take an instance away; with the primary the deployment shuts down",
                 delete_instance,
             )
-            .responds(202, Success::One("InstanceState"), "", &[403, 404, 409, 422]),
+            .responds(202, Success::One("InstanceState"), &[403, 404, 409, 422]),
             post(
                 "/instances/{instance_id}/reboot",
                 "rebootInstance",
                 "Drain an instance and start it again",
                 reboot_instance,
             )
-            .responds(202, Success::One("OperationRef"), "", &[400, 403, 404, 409, 413, 415, 422]),
+            .responds(202, Success::One("OperationRef"), &[400, 403, 404, 409, 413, 415, 422]),
             post("/change-primary", "changePrimary", "Make a replica the primary; not offered yet", change_primary)
                 .json(&CHANGE_PRIMARY)
-                .responds(202, Success::Nothing, "", &[400, 403, 404, 409, 413, 415, 422]),
+                .refuses(&[400, 403, 404, 409, 413, 415, 422]),
         ],
     )
 }

@@ -19,7 +19,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         vec![
             get("", "listLogs", "What an instance wrote", list_logs)
                 .query(&["of_instance", "lines", "start_time", "end_time", "page_token", "prev_page_token"])
-                .responds(200, Success::List("LogLine"), "", &[400, 404])
+                .responds(200, Success::List("LogLine"), &[400, 404])
                 .shows(|| json!({"data": [examples::object("LogLine")], "meta": {"prev_page_token": "cE9n"}})),
         ],
     )

@@ -23,11 +23,10 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 list_operations,
             )
             .query(&["status", "type", "page_token", "page_size"])
-            .responds(200, Success::List("Operation"), "", &[400, 404]),
+            .responds(200, Success::List("Operation"), &[400, 404]),
             get("/operations/{operation_id}", "getOperation", "An operation", get_operation).responds(
                 200,
                 Success::One("Operation"),
-                "",
                 &[404],
             ),
         ],

@@ -16,46 +16,21 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         vec![
             get("", "listPulls", "Pulls of a database; there are none yet", list_pulls)
                 .query(&["of_database", "pull_state", "query"])
-                .responds(200, Success::List("Pull"), "", &[400, 404])
+                .responds(200, Success::List("Pull"), &[400, 404])
                 .shows(|| json!({"data": [], "meta": {}})),
-            post("", "createPull", "Open a pull; not offered yet", create_pull).responds(
-                201,
-                Success::Nothing,
-                "",
-                &[400, 403, 404, 413, 415, 422],
-            ),
-            get("/{pull_id}", "getPull", "A pull; there are none yet", no_pull).responds(
-                200,
-                Success::Nothing,
-                "",
-                &[404],
-            ),
-            patch("/{pull_id}", "updatePull", "Change a pull; there are none yet", no_pull).responds(
-                200,
-                Success::Nothing,
-                "",
-                &[400, 403, 404, 413, 415],
-            ),
-            get("/{pull_id}/comments", "listPullComments", "Comments on a pull; there are none yet", no_pull).responds(
-                200,
-                Success::Nothing,
-                "",
-                &[404],
-            ),
+            post("", "createPull", "Open a pull; not offered yet", create_pull)
+                .refuses(&[400, 403, 404, 413, 415, 422]),
+            get("/{pull_id}", "getPull", "A pull; there are none yet", no_pull).refuses(&[404]),
+            patch("/{pull_id}", "updatePull", "Change a pull; there are none yet", no_pull)
+                .refuses(&[400, 403, 404, 413, 415]),
+            get("/{pull_id}/comments", "listPullComments", "Comments on a pull; there are none yet", no_pull)
+                .refuses(&[404]),
             post("/{pull_id}/comments", "createPullComment", "Comment on a pull; there are none yet", no_pull)
-                .responds(201, Success::Nothing, "", &[400, 403, 404, 413, 415]),
-            get("/{pull_id}/logs", "listPullLogs", "What happened to a pull; there are none yet", no_pull).responds(
-                200,
-                Success::Nothing,
-                "",
-                &[404],
-            ),
-            post("/{pull_id}/merge", "mergePull", "Merge a pull; there are none yet", no_pull).responds(
-                202,
-                Success::Nothing,
-                "",
-                &[400, 403, 404, 413, 415],
-            ),
+                .refuses(&[400, 403, 404, 413, 415]),
+            get("/{pull_id}/logs", "listPullLogs", "What happened to a pull; there are none yet", no_pull)
+                .refuses(&[404]),
+            post("/{pull_id}/merge", "mergePull", "Merge a pull; there are none yet", no_pull)
+                .refuses(&[400, 403, 404, 413, 415]),
         ],
     )
 }

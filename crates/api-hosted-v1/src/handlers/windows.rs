@@ -16,12 +16,11 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get("", "listServiceWindows", "When healthy instances may be restarted unasked", list_windows).responds(
                 200,
                 Success::List("ServiceWindow"),
-                "",
                 &[404],
             ),
             put("", "updateServiceWindows", "Own service windows; not offered yet", put_windows)
                 .json(&SERVICE_WINDOWS)
-                .responds(200, Success::Nothing, "", &[400, 403, 404, 413, 415, 422]),
+                .refuses(&[400, 403, 404, 413, 415, 422]),
         ],
     )
 }

@@ -17,13 +17,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         vec![
             get("", "listCollaborators", "Collaborators, by name", list_collaborators)
                 .query(&["page_token", "page_size"])
-                .responds(200, Success::List("Collaborator"), "DLP", &[]),
+                .responds(200, Success::List("Collaborator"), "DLP"),
             put("/{username}", "putCollaborator", "Add a collaborator or change a role", put_collaborator)
                 .json(&PUT_COLLABORATOR)
-                .responds(200, Success::One("Collaborator"), "DBP", &[422])
+                .responds(200, Success::One("Collaborator"), ("DBP", &[422]))
                 .describe("The owner of the database cannot be a collaborator (422)."),
             delete("/{username}", "removeCollaborator", "Remove a collaborator, or leave", remove_collaborator)
-                .responds(200, Success::One("Collaborator"), "DP", &[]),
+                .responds(200, Success::One("Collaborator"), "DP"),
         ],
     )
 }

@@ -20,12 +20,12 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         vec![
             get("", "listHookDeliveries", "Deliveries to a hook, newest first", list_hook_deliveries)
                 .query(&["delivery_status", "page_token", "page_size"])
-                .responds(200, Success::List("DeliverySummary"), "DLP", &[]),
+                .responds(200, Success::List("DeliverySummary"), "DLP"),
             get("/{delivery_id}", "getHookDelivery", "What was sent to a hook and what it answered", get_hook_delivery)
-                .responds(200, Success::One("Delivery"), "DP", &[])
+                .responds(200, Success::One("Delivery"), "DP")
                 .describe("Finished deliveries are kept for 30 days."),
             post("/{delivery_id}/redeliver", "redeliver", "Send a delivery again", redeliver)
-                .responds(200, Success::One("Delivery"), "DBKP", &[])
+                .responds(200, Success::One("Delivery"), "DBKP")
                 .describe(
                     "The same id and body, a new run of attempts, also to a hook that is off. 409 while it is \
                  `pending`.",

@@ -12,7 +12,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         vec![
             get("", "getOpenapiDocument", "The OpenAPI document of this API", get_openapi_document)
                 .credential(Credential::Optional)
-                .responds(200, Success::Document, "", &[])
+                .responds(200, Success::Document, &[])
                 .describe("This document."),
         ],
     )

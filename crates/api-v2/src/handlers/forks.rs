@@ -18,10 +18,10 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get("", "listForks", "Direct forks the caller sees", list_forks)
                 .credential(Credential::Optional)
                 .query(&["page_token", "long_page_size"])
-                .responds(200, Success::List("DatabaseRef"), "DL", &[]),
+                .responds(200, Success::List("DatabaseRef"), "DL"),
             post("", "createFork", "Fork a database", create_fork)
                 .json(&CREATE_FORK)
-                .responds(202, Success::One("OperationRef"), "DBK", &[403, 422])
+                .responds(202, Success::One("OperationRef"), ("DBK", &[403, 422]))
                 .describe(
                     "Runs as an operation; the fork appears when it has succeeded. It keeps name, description, \
                  visibility, branches, tags and default branch of the source.",

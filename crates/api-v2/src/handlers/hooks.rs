@@ -25,20 +25,20 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         vec![
             get("", "listHooks", "Hooks of a database, oldest first", list_hooks)
                 .query(&["page_token", "page_size"])
-                .responds(200, Success::List("Hook"), "DLP", &[]),
+                .responds(200, Success::List("Hook"), "DLP"),
             post("", "createHook", "Register a hook; its secret is shown once", create_hook)
                 .json(&CREATE_HOOK)
-                .responds(201, Success::One("Hook"), "DBKP", &[422])
+                .responds(201, Success::One("Hook"), ("DBKP", &[422]))
                 .describe(
                     "`secret` is in this answer and nowhere else; deliveries are signed with it (Standard Webhooks). \
                  A repeat under the same `Idempotency-Key` omits it. Addresses in private networks are refused \
                  unless the operator opened them.",
                 )
                 .shows(|| one(examples::fresh_hook())),
-            get("/{hook_id}", "getHook", "A hook", get_hook).responds(200, Success::One("Hook"), "DP", &[]),
+            get("/{hook_id}", "getHook", "A hook", get_hook).responds(200, Success::One("Hook"), "DP"),
             patch("/{hook_id}", "updateHook", "Change a hook, switch it off or on", update_hook)
                 .json(&UPDATE_HOOK)
-                .responds(200, Success::One("Hook"), "DBPM", &[422])
+                .responds(200, Success::One("Hook"), ("DBPM", &[422]))
                 .describe(
                     "`active: false` gives up what is on its way; `active: true` also forgets why the server had \
                  switched it off.",
@@ -48,10 +48,9 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 200,
                 Success::One("Hook"),
                 "DPM",
-                &[],
             ),
             post("/{hook_id}/ping", "pingHook", "Send a trial event to a hook", ping_hook)
-                .responds(201, Success::One("Delivery"), "DBKP", &[])
+                .responds(201, Success::One("Delivery"), "DBKP")
                 .describe("One attempt, also to a hook that is off. It has no consequences for the hook.")
                 .shows(|| one(examples::pending_delivery())),
             post(
@@ -60,7 +59,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 "Give a hook a new secret; it is shown once",
                 rotate_hook_secret,
             )
-            .responds(200, Success::One("Hook"), "DBKP", &[])
+            .responds(200, Success::One("Hook"), "DBKP")
             .describe(
                 "For 24 h deliveries carry signatures by both secrets. Rotating again in that time drops the \
                  older one.",

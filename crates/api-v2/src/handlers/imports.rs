@@ -33,14 +33,14 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 create_import_upload,
             )
             .json(&CREATE_IMPORT_UPLOAD)
-            .responds(201, Success::One("ImportUpload"), "DBKP", &[])
+            .responds(201, Success::One("ImportUpload"), "DBKP")
             .describe(
                 "Announces a file and answers an address for each part. The session lives one hour, the addresses \
                  ten minutes; both hold secrets.",
             ),
             post("/databases/{owner}/{database}/imports", "createImport", "Import an uploaded file", create_import)
                 .json(&CREATE_IMPORT)
-                .responds(202, Success::One("OperationRef"), "DBKP", &[409])
+                .responds(202, Success::One("OperationRef"), ("DBKP", &[409]))
                 .describe(
                     "Runs as an operation: all of the file becomes one commit, or nothing changes. `file_parts_md5` \
                  is the base64 of the MD5 over the concatenated base64 texts of the MD5s of the parts, in order.",
@@ -55,7 +55,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .credential(Credential::Ignored)
             .query(&["expires", "signature"])
             .bytes()
-            .responds(200, Success::Nothing, "", &[400, 403, 409, 413])
+            .responds(200, Success::Nothing, &[400, 403, 409, 413])
             .describe(
                 "Send the raw bytes to the address exactly as it was given. It is the credential: `Authorization` \
                  is not looked at, and the request does not count against rate limits. A later complete upload of \

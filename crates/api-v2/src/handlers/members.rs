@@ -16,13 +16,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         vec![
             get("", "listOrganizationMembers", "Members, by name; for members", list_organization_members)
                 .query(&["page_token", "page_size"])
-                .responds(200, Success::List("Member"), "LP", &[404]),
+                .responds(200, Success::List("Member"), ("LP", &[404])),
             put("/{username}", "putOrganizationMember", "Add a member or change a role", put_organization_member)
                 .json(&PUT_ORGANIZATION_MEMBER)
-                .responds(200, Success::One("Member"), "BP", &[404, 422])
+                .responds(200, Success::One("Member"), ("BP", &[404, 422]))
                 .describe("The last owner of an organization can be neither demoted nor removed (422)."),
             delete("/{username}", "removeOrganizationMember", "Remove a member, or leave", remove_organization_member)
-                .responds(200, Success::One("Member"), "P", &[404, 422])
+                .responds(200, Success::One("Member"), ("P", &[404, 422]))
                 .describe("The last owner of an organization can be neither demoted nor removed (422)."),
         ],
     )

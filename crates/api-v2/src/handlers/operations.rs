@@ -33,10 +33,10 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             )
             .credential(Credential::Optional)
             .query(&["status", "type", "page_token", "page_size"])
-            .responds(200, Success::List("Operation"), "DL", &[]),
+            .responds(200, Success::List("Operation"), "DL"),
             get("/operations/{operation_id:.+}", "getOperation", "An operation", get_operation)
                 .headers(&["Prefer"])
-                .responds(200, Success::One("Operation"), "", &[404])
+                .responds(200, Success::One("Operation"), &[404])
                 .describe(
                     "Ask with `Prefer: wait=20` until `status` is `succeeded` or `failed`; or without, at once, then \
                  after 1 s doubling to 10 s.",
@@ -47,7 +47,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 "Cancel a queued operation",
                 cancel_operation,
             )
-            .responds(200, Success::One("Operation"), "BK", &[403, 404, 409])
+            .responds(200, Success::One("Operation"), ("BK", &[403, 404, 409]))
             .describe("Only while it is `queued`.")
             .shows(cancel_operation_shows),
         ],

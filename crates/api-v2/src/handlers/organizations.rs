@@ -19,7 +19,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         vec![
             get("", "listUserOrganizations", "Organizations of the caller, by name", list_user_organizations)
                 .query(&["page_token", "page_size"])
-                .responds(200, Success::List("Organization"), "L", &[]),
+                .responds(200, Success::List("Organization"), "L"),
         ],
     );
     all.extend(section(
@@ -28,20 +28,20 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         vec![
             post("", "createOrganization", "Create an organization owned by the caller", create_organization)
                 .json(&CREATE_ORGANIZATION)
-                .responds(201, Success::One("Organization"), "BK", &[409]),
+                .responds(201, Success::One("Organization"), ("BK", &[409])),
             get("/{organization}", "getOrganization", "An organization", get_organization)
                 .credential(Credential::Optional)
-                .responds(200, Success::One("Organization"), "", &[404]),
+                .responds(200, Success::One("Organization"), &[404]),
             patch("/{organization}", "updateOrganization", "Change an organization", update_organization)
                 .json(&UPDATE_ORGANIZATION)
-                .responds(200, Success::One("Organization"), "BPM", &[404]),
+                .responds(200, Success::One("Organization"), ("BPM", &[404])),
             delete(
                 "/{organization}",
                 "deleteOrganization",
                 "Delete an organization that owns no databases",
                 delete_organization,
             )
-            .responds(200, Success::One("Organization"), "PM", &[404, 409])
+            .responds(200, Success::One("Organization"), ("PM", &[404, 409]))
             .describe("Refused with 409 while it owns databases."),
         ],
     ));

@@ -25,7 +25,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get("/diff", "listPullDiff", "Rows a pull request changes", list_pull_diff)
                 .credential(Credential::Optional)
                 .query(&["table", "page_token", "page_size"])
-                .responds(200, Success::List("RowDiff"), "DL", &[422])
+                .responds(200, Success::List("RowDiff"), ("DL", &[422]))
                 .describe(
                     "From the merge base of both branches to the head of `from_branch`; for a closed pull request, as \
                  it was closed; for a merged one, what the merge took in. 503 while the source is being fetched.",
@@ -33,7 +33,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get("/diff/tables", "listPullDiffTables", "Tables a pull request changes", list_pull_diff_tables)
                 .credential(Credential::Optional)
                 .query(&["table", "page_token", "page_size"])
-                .responds(200, Success::List("TableDiff"), "DL", &[422])
+                .responds(200, Success::List("TableDiff"), ("DL", &[422]))
                 .describe(
                     "From the merge base of both branches to the head of `from_branch`; for a closed pull request, as \
                  it was closed; for a merged one, what the merge took in. 503 while the source is being fetched.",
@@ -41,7 +41,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get("/conflicts", "listPullConflicts", "Conflicts of a trial merge", list_pull_conflicts)
                 .credential(Credential::Optional)
                 .query(&["table", "page_token", "page_size"])
-                .responds(200, Success::List("Conflict"), "DL", &[422])
+                .responds(200, Success::List("Conflict"), ("DL", &[422]))
                 .describe(
                     "Empty when the pull request merges cleanly, or is merged. 503 also while the source is being \
                  fetched, and when the trial merge takes longer than 60 s.",

@@ -28,10 +28,10 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get("", "listPulls", "Pull requests, newest first", list_pulls)
                 .credential(Credential::Optional)
                 .query(&["state", "page_token", "page_size"])
-                .responds(200, Success::List("PullSummary"), "DL", &[]),
+                .responds(200, Success::List("PullSummary"), "DL"),
             post("", "createPull", "Open a pull request", create_pull)
                 .json(&CREATE_PULL)
-                .responds(201, Success::One("Pull"), "DBK", &[403, 409, 422])
+                .responds(201, Success::One("Pull"), ("DBK", &[403, 409, 422]))
                 .describe(
                     "Unknown fields of the body are ignored, also inside both branches. The source may be in any \
                  database of the same fork network that the caller can read; one that is not public needs the \
@@ -40,17 +40,17 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 ),
             get("/{pull_number}", "getPull", "A pull request", get_pull)
                 .credential(Credential::Optional)
-                .responds(200, Success::One("Pull"), "D", &[400])
+                .responds(200, Success::One("Pull"), ("D", &[400]))
                 .shows(get_pull_shows),
             patch("/{pull_number}", "updatePull", "Edit, close or reopen a pull request", update_pull)
                 .json(&UPDATE_PULL)
-                .responds(200, Success::One("Pull"), "DBPM", &[409, 422])
+                .responds(200, Success::One("Pull"), ("DBPM", &[409, 422]))
                 .describe(
                     "A `state` equal to the present one changes nothing. The state of a merged pull request is final.",
                 )
                 .shows(update_pull_shows),
             post("/{pull_number}/withdraw", "withdrawPull", "Take back what a pull request shows", withdraw_pull)
-                .responds(200, Success::One("WithdrawnPull"), "ABKP", &[404, 422])
+                .responds(200, Success::One("WithdrawnPull"), ("ABKP", &[404, 422]))
                 .describe(
                     "For administrators of the source database, also where the base is hidden from them. The \
                  difference is gone at once for everybody; an open pull request is closed.",
@@ -58,13 +58,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get("/{pull_number}/comments", "listPullComments", "Comments, oldest first", list_pull_comments)
                 .credential(Credential::Optional)
                 .query(&["page_token", "long_page_size"])
-                .responds(200, Success::List("PullComment"), "DL", &[]),
+                .responds(200, Success::List("PullComment"), "DL"),
             post("/{pull_number}/comments", "createPullComment", "Comment on a pull request", create_pull_comment)
                 .json(&CREATE_PULL_COMMENT)
-                .responds(201, Success::One("PullComment"), "DBK", &[]),
+                .responds(201, Success::One("PullComment"), "DBK"),
             post("/{pull_number}/merge", "mergePull", "Merge a pull request", merge_pull)
                 .optional_json(&MERGE_PULL)
-                .responds(202, Success::One("OperationRef"), "DBKP", &[422])
+                .responds(202, Success::One("OperationRef"), ("DBKP", &[422]))
                 .describe(
                     "Runs as an operation: merges the head `from_branch` has when it runs, and sets the pull request \
                  to `merged`, all or nothing. Conflicts that `resolve` does not settle fail it with \

@@ -20,25 +20,24 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get("", "listReleases", "Releases, newest first", list_releases)
                 .credential(Credential::Optional)
                 .query(&["page_token", "page_size"])
-                .responds(200, Success::List("Release"), "DL", &[]),
+                .responds(200, Success::List("Release"), "DL"),
             post("", "createRelease", "Publish a release", create_release)
                 .json(&CREATE_RELEASE)
-                .responds(201, Success::One("Release"), "DBKP", &[409])
+                .responds(201, Success::One("Release"), ("DBKP", &[409]))
                 .describe(
                     "One release per tag. With `create_tag_if_not_exists` the tag is made at `commit_sha` when it is \
                  missing.",
                 ),
             get("/{tag:.+}", "getRelease", "The release of a tag", get_release)
                 .credential(Credential::Optional)
-                .responds(200, Success::One("Release"), "D", &[]),
+                .responds(200, Success::One("Release"), "D"),
             patch("/{tag:.+}", "updateRelease", "Change title or notes of a release", update_release)
                 .json(&UPDATE_RELEASE)
-                .responds(200, Success::One("Release"), "DBPM", &[]),
+                .responds(200, Success::One("Release"), "DBPM"),
             delete("/{tag:.+}", "deleteRelease", "Delete a release; its tag stays", delete_release).responds(
                 200,
                 Success::One("Release"),
                 "DPM",
-                &[],
             ),
         ],
     )

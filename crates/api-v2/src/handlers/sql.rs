@@ -34,7 +34,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 .credential(Credential::Optional)
                 .query(&["sql_q", "ref", "limit", "timeout_ms"])
                 .anonymous_bodies(AnonymousBodies::Whole)
-                .responds(200, Success::One("QueryResult"), "DL", &[422])
+                .responds(200, Success::One("QueryResult"), ("DL", &[422]))
                 .describe(
                     "Runs one statement at exactly one commit, the one `ref` names when the read starts. A statement \
                  that fails is answered 200 with `status` `error` or `timeout`. With `Accept: text/csv` or \
@@ -45,7 +45,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 .credential(Credential::Optional)
                 .json(&SQL_READ)
                 .anonymous_bodies(AnonymousBodies::Whole)
-                .responds(200, Success::One("QueryResult"), "DB", &[422])
+                .responds(200, Success::One("QueryResult"), ("DB", &[422]))
                 .describe(
                     "Runs one statement at exactly one commit, the one `ref` names when the read starts. A statement \
                  that fails is answered 200 with `status` `error` or `timeout`. With `Accept: text/csv` or \
@@ -54,7 +54,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 ),
             post("/sql-writes", "runSqlWriteQuery", "Run SQL statements as one commit", run_sql_write_query)
                 .json(&SQL_WRITE)
-                .responds(202, Success::One("OperationRef"), "DBKP", &[])
+                .responds(202, Success::One("OperationRef"), "DBKP")
                 .describe(
                     "Runs as an operation: the statements run on `to_branch` as one commit by the caller; then, if \
                  `from_branch` is another branch, it is merged into `to_branch`. All or nothing. `to_branch` is \

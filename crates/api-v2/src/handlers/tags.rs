@@ -20,24 +20,21 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get("", "listTags", "Tags, by name", list_tags)
                 .credential(Credential::Optional)
                 .query(&["page_token", "page_size"])
-                .responds(200, Success::List("Tag"), "DL", &[]),
+                .responds(200, Success::List("Tag"), "DL"),
             post("", "createTag", "Create a tag", create_tag).json(&CREATE_TAG).responds(
                 201,
                 Success::One("Tag"),
-                "DBKP",
-                &[409],
+                ("DBKP", &[409]),
             ),
             get("/{tag:.+}", "getTag", "A tag", get_tag).credential(Credential::Optional).responds(
                 200,
                 Success::One("Tag"),
                 "D",
-                &[],
             ),
             delete("/{tag:.+}", "deleteTag", "Delete a tag", delete_tag).responds(
                 200,
                 Success::One("Tag"),
-                "DPM",
-                &[409],
+                ("DPM", &[409]),
             ),
         ],
     )

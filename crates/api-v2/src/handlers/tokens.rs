@@ -21,16 +21,16 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         vec![
             get("", "listUserTokens", "Tokens of the caller, newest first", list_user_tokens)
                 .query(&["page_token", "page_size"])
-                .responds(200, Success::List("Token"), "L", &[]),
+                .responds(200, Success::List("Token"), "L"),
             post("", "createUserToken", "Make a token; it is shown once", create_user_token)
                 .json(&CREATE_USER_TOKEN)
-                .responds(201, Success::One("Token"), "BK", &[422])
+                .responds(201, Success::One("Token"), ("BK", &[422]))
                 .describe(
                     "`token` is in this answer and nowhere else; a repeat under the same `Idempotency-Key` omits it.",
                 )
                 .shows(|| one(examples::new_token())),
             delete("/{token_id}", "deleteUserToken", "Delete a token; it stops working at once", delete_user_token)
-                .responds(200, Success::One("Token"), "", &[404])
+                .responds(200, Success::One("Token"), &[404])
                 .describe("A token may delete itself."),
         ],
     )

@@ -10,7 +10,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     section(
         "User",
         "/user",
-        vec![get("", "getCurrentUser", "The caller", get_current_user).responds(200, Success::One("User"), "", &[])],
+        vec![get("", "getCurrentUser", "The caller", get_current_user).responds(200, Success::One("User"), &[])],
     )
 }
 
