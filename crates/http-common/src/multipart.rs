@@ -1,4 +1,7 @@
 //! A streaming reader for `multipart/form-data` bodies (RFC 7578, RFC 2046 §5.1).
+//!
+//! Own code, because imports read a body synchronously on a pool thread, and the maintained readers (`multer`, `actix-multipart`)
+//! are asynchronous.
 
 use std::io::{self, Read};
 
