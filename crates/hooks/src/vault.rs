@@ -5,6 +5,7 @@ use branchyard_domain::ports::Vault;
 use branchyard_domain::values::HookId;
 use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
+use data_encoding::HEXLOWER;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
@@ -28,7 +29,7 @@ impl ServerVault {
     pub fn from_secret(secret: &[u8; 32]) -> Self {
         let key = derive(secret, "branchyard hook secrets v1");
         let id = derive(secret, "branchyard hook secrets v1 id");
-        Self { key, key_id: id.iter().take(8).map(|byte| format!("{byte:02x}")).collect() }
+        Self { key, key_id: HEXLOWER.encode(&id[..8]) }
     }
 }
 

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
+use data_encoding::HEXLOWER;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
@@ -85,7 +86,7 @@ impl ServerKeys {
             chunks.push(text.as_bytes());
         }
         let digest = mac_of(&self.tags, &chunks);
-        format!("\"{}\"", crate::api_response::hex(digest.get(..16).unwrap_or_default()))
+        format!("\"{}\"", HEXLOWER.encode(&digest[..16]))
     }
 }
 
