@@ -103,7 +103,7 @@ pub use paging::{Listed, Page, PageRequest, bound, cut, open_token, page, token}
 pub use query::Query;
 pub use rate::{Attempts, Guesses, SignInLimits};
 pub use request_body::{NO_FIELDS, RequestBody};
-pub use request_context::{DatabasePath, RequestContext, SecretsShown, path_segment, sent_parameter};
+pub use request_context::{DatabasePath, RequestContext, SecretsShown, path_segment, sent_parameter, sent_parameters};
 pub use request_id::RequestId;
 pub use request_policy::{BodyTypes, Credentials, RequestPolicy};
 pub use results::Results;
