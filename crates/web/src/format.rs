@@ -45,7 +45,8 @@ fn exact(at: Timestamp) -> (String, String) {
     (time.format("%Y-%m-%dT%H:%M:%SZ").to_string(), time.format("%-d %B %Y, %H:%M UTC").to_string())
 }
 
-/// Formats the distance of a time from `now` in its largest unit.
+/// Formats the distance of a time from `now` in its largest unit. The words and the rounding are those of our pages, as no library
+/// has them.
 pub(crate) fn distance(at: Timestamp, now: Timestamp) -> String {
     let seconds = (now.as_micros() - at.as_micros()) / 1_000_000;
     let (past, seconds) = (seconds >= 0, seconds.unsigned_abs());
