@@ -26,12 +26,10 @@ pub struct ApiResponse {
     coding: Option<Coding>,
 }
 
-/// Returns the JSON of a value. Serializing our wire types cannot fail, because their maps have string keys.
-pub(crate) fn to_json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).unwrap_or_else(|error| {
-        tracing::error!(%error, "a wire type did not serialize");
-        "null".to_owned()
-    })
+/// Returns the JSON of a value.
+#[expect(clippy::expect_used, reason = "wire types always serialize: their maps have string keys")]
+pub fn to_json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("a wire type serializes")
 }
 
 /// Returns a strong entity tag of a resource: a hash of its JSON.

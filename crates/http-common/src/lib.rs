@@ -75,7 +75,7 @@ pub use branchyard_executor::{BodyRoom, CallerKey, ConcurrencyPermit, PoolError}
 
 pub use answer_budget::{NoEffect, with_room};
 pub use api_error::{ApiError, pointer_of};
-pub use api_response::{ApiResponse, etag_of};
+pub use api_response::{ApiResponse, etag_of, to_json};
 pub use archive::send_archive;
 pub use body::{AnonymousBodies, ReadBody};
 pub use body_clock::{BodyClock, TooSlow};
