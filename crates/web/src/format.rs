@@ -4,7 +4,7 @@ use std::fmt;
 
 use askama::filters::{Escaper, Html};
 use branchyard_domain::values::{CommitHash, Timestamp};
-use chrono::DateTime;
+use chrono::{DateTime, Utc};
 
 /// HTML that needs no escaping.
 #[derive(Debug, Clone, Default)]
@@ -39,9 +39,14 @@ pub(crate) fn when(at: Timestamp, now: Timestamp) -> Markup {
     Markup(format!("<time datetime=\"{}\" title=\"{}\">{}</time>", exact.0, exact.1, distance(at, now)))
 }
 
+/// Returns a time in UTC. A time outside of the years of chrono, about ±262,000, becomes the last of them.
+pub(crate) fn utc(at: Timestamp) -> DateTime<Utc> {
+    DateTime::from_timestamp_micros(at.as_micros()).unwrap_or(DateTime::<Utc>::MAX_UTC)
+}
+
 /// Returns the time in RFC 3339 and in words, both in UTC.
 fn exact(at: Timestamp) -> (String, String) {
-    let time = DateTime::from_timestamp_micros(at.as_micros()).unwrap_or_default();
+    let time = utc(at);
     (time.format("%Y-%m-%dT%H:%M:%SZ").to_string(), time.format("%-d %B %Y, %H:%M UTC").to_string())
 }
 
