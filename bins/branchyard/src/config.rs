@@ -365,8 +365,7 @@ impl Config {
     pub fn domain_limits(&self) -> anyhow::Result<Limits> {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Ok(Limits {
-            // `validate` has already checked this value.
-            sign_up: self.web.sign_up().unwrap_or_default(),
+            sign_up: self.web.sign_up()?,
             session_seconds: self.web.session_ttl.as_seconds(),
             invitation_seconds: self.web.invitation_ttl.as_seconds(),
             tokens_per_user: self.tokens.max_per_user,

@@ -10,6 +10,7 @@ use branchyard_auth::{PlainPassword, PlainToken, TokenExpiry};
 use branchyard_domain::Hub;
 use branchyard_domain::errors::PeopleError;
 use branchyard_domain::values::OwnerName;
+use data_encoding::HEXLOWER;
 
 use crate::commands::print;
 use crate::compose::{Environment, Pending};
@@ -66,7 +67,7 @@ fn password(hub: &Hub) -> anyhow::Result<String> {
     let user = hub.people().find_user(&OwnerName::parse(story::OWNER)?)?;
     let mut random = [0; 8];
     hub.random(&mut random);
-    let text: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    let text = HEXLOWER.encode(&random);
     let hash = PlainPassword::new(text.clone())?.hash_from(&mut |buffer| hub.random(buffer))?;
     hub.sessions().reset_password(&user, &hash)?;
     Ok(text)

@@ -204,7 +204,13 @@ fn operate(deployments: &Deployments, stop: &AtomicBool, taken: &TakenDeployment
     while !stop.load(Ordering::Relaxed) {
         let seen = deployments.supervisor().signals();
         let mut progress = false;
-        for id in deployments.supervisor().busy().unwrap_or_default() {
+        let busy = deployments.supervisor().busy().unwrap_or_else(|error| {
+            let error = &error as &dyn std::error::Error;
+            tracing::error!(error, "the deployments to operate on could not be listed");
+            thread::sleep(AGAIN);
+            Vec::new()
+        });
+        for id in busy {
             let Some(hold) = DeploymentClaim::take(taken, id) else { continue };
             match panic::catch_unwind(AssertUnwindSafe(|| deployments.supervisor().operate(hold.id))) {
                 Ok(Ok(done)) => progress |= done,

@@ -17,7 +17,8 @@ pub(crate) use words::{ROLES, STATES, run_state};
 use branchyard_deployments::values::Usd;
 
 /// Converts an amount in US dollars to a JSON number with eight decimals.
+#[expect(clippy::expect_used, reason = "digits, a point and digits are a number")]
 fn number(amount: Usd) -> f64 {
     let (whole, decimals) = amount.rounded_to_8();
-    format!("{whole}.{decimals:08}").parse().unwrap_or_default()
+    format!("{whole}.{decimals:08}").parse().expect("a decimal number")
 }

@@ -16,7 +16,7 @@ operation, or the deployment until its `state` settles.";
 
 /// Returns the OpenAPI 3.1 document of this API as pretty-printed JSON, with the server `http://localhost`.
 pub fn openapi() -> String {
-    serde_json::to_string_pretty(&document("http://localhost")).unwrap_or_default()
+    format!("{:#}", document("http://localhost"))
 }
 
 /// Returns the document for a server at `base_url`.

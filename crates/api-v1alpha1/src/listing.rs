@@ -4,7 +4,9 @@ use actix_web::HttpResponse;
 use actix_web::http::header;
 use branchyard_domain::Hub;
 use branchyard_domain::ports::CancellationToken;
-use branchyard_http_common::{ApiError, Ending, First, HandlerError, RequestContext, RowOut as _, download_channel};
+use branchyard_http_common::{
+    ApiError, Ending, First, HandlerError, RequestContext, RowOut as _, download_channel, to_json,
+};
 use branchyard_problem_details::Problem;
 use serde::Serialize;
 
@@ -25,7 +27,7 @@ pub(crate) async fn whole<T, W>(
 where
     W: Serialize,
 {
-    let head = serde_json::to_string(head).unwrap_or_default();
+    let head = to_json(head);
     let canceled = CancellationToken::default();
     let (mut writer, download) = download_channel::<()>(call.state.config.sql.stream_stall, &canceled);
     let running = call.spawn(&call.state.reads, move |hub| -> Result<(), ApiError> {

@@ -20,7 +20,7 @@ started under. Unknown parameters and fields are ignored; the first of several p
 
 /// Returns the OpenAPI 3.1 document of this API as formatted JSON, for a server at `http://localhost`.
 pub fn openapi() -> String {
-    serde_json::to_string_pretty(&document("http://localhost")).unwrap_or_default()
+    format!("{:#}", document("http://localhost"))
 }
 
 /// Returns the document for a server reached at `public_url`.

@@ -20,7 +20,7 @@ names the methods of a route. Unknown query parameters are ignored; a known one 
 
 /// Returns the OpenAPI 3.1 document of this API as pretty-printed JSON, with the server `http://localhost`.
 pub fn openapi() -> String {
-    serde_json::to_string_pretty(&document("http://localhost")).unwrap_or_default()
+    format!("{:#}", document("http://localhost"))
 }
 
 /// Returns the document for a server at `public_url`.

@@ -140,7 +140,7 @@ fn commit_all_raw(
     author: &Signature,
     flags: &[&str],
 ) -> rusqlite::Result<String> {
-    let (message, date, author) = (message_argument(message), date_argument(author.at), author_argument(author));
+    let (message, date, author) = (message_argument(message), date_argument(author.at)?, author_argument(author));
     let arguments = ["-A", "-m", &message, "--date", &date, "--author", &author];
     let arguments: Vec<&str> = flags.iter().copied().chain(arguments).collect();
     let marks = vec!["?"; arguments.len()].join(", ");
@@ -187,9 +187,10 @@ fn author_argument(author: &Signature) -> String {
     format!("{name} <{email}>")
 }
 
-fn date_argument(at: Timestamp) -> String {
-    let at = DateTime::from_timestamp(at.as_seconds(), 0).unwrap_or_default();
-    at.format("%Y-%m-%dT%H:%M:%SZ").to_string()
+fn date_argument(at: Timestamp) -> rusqlite::Result<String> {
+    let at = DateTime::from_timestamp(at.as_seconds(), 0)
+        .ok_or_else(|| rusqlite::Error::ToSqlConversionFailure("the time of the commit is out of range".into()))?;
+    Ok(at.format("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
 
 pub(crate) fn parse(hash: &str) -> Result<CommitHash, EngineError> {

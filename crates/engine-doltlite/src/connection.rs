@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use branchyard_domain::ports::{CancellationToken, EngineError, SessionRequest, SqlPower};
 use branchyard_domain::values::CommitHash;
 use parking_lot::{Mutex, MutexGuard};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::{OpenFlags, Params, Row};
 
 use crate::guard::{self, Entered, Guard, GuardMode, StatementEffects};
@@ -299,9 +300,8 @@ impl Connection {
 
 /// Percent-encodes a path for a URI.
 fn in_uri(path: &Path) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte);
-    let escaped = |byte: &u8| if plain(*byte) { char::from(*byte).to_string() } else { format!("%{byte:02X}") };
-    path.as_os_str().as_encoded_bytes().iter().map(escaped).collect()
+    const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+    percent_encode(path.as_os_str().as_encoded_bytes(), ESCAPED).to_string()
 }
 
 /// A time limit in force.

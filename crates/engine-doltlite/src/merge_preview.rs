@@ -267,7 +267,10 @@ pub(crate) fn conflicts(engine: &DoltliteEngine, question: &ConflictQuery) -> Re
         return Err(EngineError::Busy);
     };
     let found = try_merge(engine, &place, &copy, pair, &base, std::slice::from_ref(question))?;
-    Ok(found.first().and_then(|window| window.answer(question)).unwrap_or_default())
+    found.first().and_then(|window| window.answer(question)).ok_or_else(|| EngineError::Fault {
+        context: "list conflicts".to_owned(),
+        source: "the list does not cover the query".into(),
+    })
 }
 
 /// Returns `true` if callers get no trial merges of this database until [`prepare`] has made them: its file is too long

@@ -110,9 +110,10 @@ const fn words(action: PullAction) -> (&'static str, &'static str) {
     }
 }
 
-/// Serializes a payload. Structs of texts always serialize.
+/// Serializes a payload.
+#[expect(clippy::expect_used, reason = "structs of texts always serialize")]
 fn json(payload: &impl Serialize) -> String {
-    serde_json::to_string(payload).unwrap_or_default()
+    serde_json::to_string(payload).expect("a payload serializes")
 }
 
 #[cfg(test)]

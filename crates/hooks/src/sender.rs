@@ -252,7 +252,8 @@ fn judge(policy: &AddressPolicy, name: &str, addresses: &[IpAddr]) -> Result<(),
     Ok(())
 }
 
-/// Escapes the characters in path and query that browsers accept but that no URI may contain (RFC 3986 §2).
+/// Escapes the characters in path and query that browsers accept but that no URI may contain (RFC 3986 §2). The crate
+/// `percent-encoding` cannot leave `%` unchanged where it begins an escape.
 fn escaped(mut url: Url) -> Url {
     let path = escape(url.path());
     url.set_path(&path);

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use branchyard_domain::entities::HookSecret;
+use data_encoding::HEXLOWER;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
@@ -16,7 +17,7 @@ pub fn webhook_signature(secrets: &[HookSecret], id: &str, timestamp: i64, body:
     let sign = |secret: &HookSecret| {
         let key = STANDARD.decode(secret.expose().strip_prefix(PREFIX)?).ok()?;
         let parts = [id.as_bytes(), b".", timestamp.as_bytes(), b".", body];
-        Some(format!("v1,{}", STANDARD.encode(mac(&key, &parts)?)))
+        Some(format!("v1,{}", STANDARD.encode(mac(&key, &parts))))
     };
     secrets.iter().filter_map(sign).collect::<Vec<_>>().join(" ")
 }
@@ -24,20 +25,22 @@ pub fn webhook_signature(secrets: &[HookSecret], id: &str, timestamp: i64, body:
 /// Returns the value of `X-Hub-Signature-256`, which is keyed with the text of the secret. The signature covers neither
 /// the id nor the timestamp.
 pub fn hub_signature(secret: &HookSecret, body: &[u8]) -> String {
-    let digest = mac(secret.expose().as_bytes(), &[body]).unwrap_or_default();
-    format!("sha256={}", digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+    let digest = mac(secret.expose().as_bytes(), &[body]);
+    format!("sha256={}", HEXLOWER.encode(&digest))
 }
 
-/// Returns the HMAC-SHA256 of the parts. HMAC accepts keys of any length, so the result is never `None`.
-fn mac(key: &[u8], parts: &[&[u8]]) -> Option<Vec<u8>> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
+/// Returns the HMAC-SHA256 of the parts.
+#[expect(clippy::expect_used, reason = "HMAC accepts keys of any length (RFC 2104 §2)")]
+fn mac(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("a key of any length");
     parts.iter().for_each(|part| mac.update(part));
-    Some(mac.finalize().into_bytes().to_vec())
+    mac.finalize().into_bytes().into()
 }
 
 #[cfg(test)]
 mod tests {
     use branchyard_domain::entities::HookSecret;
+    use data_encoding::HEXLOWER;
     use sha2::{Digest as _, Sha256};
 
     use super::{hub_signature, webhook_signature};
@@ -53,7 +56,7 @@ mod tests {
 
     #[test]
     fn the_vector_of_the_contract() {
-        let digest: String = Sha256::digest(BODY).iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = HEXLOWER.encode(&Sha256::digest(BODY));
         assert_eq!(digest, "e17842cb9b7867c47093c48d2f5ee36c7e4b509001d53ece5025ae22e7ba080b");
         let [current, previous] = secrets();
         assert_eq!(

@@ -5,6 +5,7 @@ use branchyard_domain::ports::Vault;
 use branchyard_domain::values::HookId;
 use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
+use data_encoding::HEXLOWER;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
@@ -28,7 +29,7 @@ impl ServerVault {
     pub fn from_secret(secret: &[u8; 32]) -> Self {
         let key = derive(secret, "branchyard hook secrets v1");
         let id = derive(secret, "branchyard hook secrets v1 id");
-        Self { key, key_id: id.iter().take(8).map(|byte| format!("{byte:02x}")).collect() }
+        Self { key, key_id: HEXLOWER.encode(&id[..8]) }
     }
 }
 
@@ -42,13 +43,13 @@ fn derive(secret: &[u8; 32], label: &str) -> [u8; 32] {
 }
 
 impl Vault for ServerVault {
+    #[expect(clippy::expect_used, reason = "the cipher refuses only texts of more than 256 GiB")]
     fn seal(&self, hook: HookId, secret: &HookSecret, nonce: [u8; NONCE_BYTES]) -> Sealed {
         let cipher = XChaCha20Poly1305::new(Key::from_slice(&self.key));
         let hook = hook.as_uuid();
         let payload = Payload { msg: secret.expose().as_bytes(), aad: hook.as_bytes() };
         let mut bytes = nonce.to_vec();
-        // Encryption fails only for texts of gigabytes. Only the nonce is stored then, and opening it fails.
-        bytes.extend(cipher.encrypt(XNonce::from_slice(&nonce), payload).unwrap_or_default());
+        bytes.extend(cipher.encrypt(XNonce::from_slice(&nonce), payload).expect("a secret that fits into memory"));
         Sealed { key_id: self.key_id.clone(), bytes }
     }
 

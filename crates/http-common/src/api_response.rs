@@ -4,6 +4,7 @@ use actix_web::body::BoxBody;
 use actix_web::http::{StatusCode, header};
 use actix_web::{HttpRequest, HttpResponse, Responder};
 use bytestring::ByteString;
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -25,12 +26,10 @@ pub struct ApiResponse {
     coding: Option<Coding>,
 }
 
-/// Returns the JSON of a value. Serializing our wire types cannot fail, because their maps have string keys.
-pub(crate) fn to_json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).unwrap_or_else(|error| {
-        tracing::error!(%error, "a wire type did not serialize");
-        "null".to_owned()
-    })
+/// Returns the JSON of a value.
+#[expect(clippy::expect_used, reason = "wire types always serialize: their maps have string keys")]
+pub fn to_json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("a wire type serializes")
 }
 
 /// Returns a strong entity tag of a resource: a hash of its JSON.
@@ -40,14 +39,7 @@ pub fn etag_of(data: &impl Serialize) -> String {
 
 fn etag_of_json(json: &str) -> String {
     let digest = Sha256::digest(json.as_bytes());
-    format!("\"{}\"", hex(digest.get(..16).unwrap_or_default()))
-}
-
-/// Returns the bytes as lowercase hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: [char; 16] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
-    let digits = |byte: &u8| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
-    bytes.iter().flat_map(digits).collect()
+    format!("\"{}\"", HEXLOWER.encode(&digest[..16]))
 }
 
 impl ApiResponse {

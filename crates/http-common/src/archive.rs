@@ -18,7 +18,8 @@ use crate::csv::{csv_header, csv_row};
 use crate::download::{DownloadWriter, Ending};
 use crate::row_out::RowOut;
 
-/// Returns the file name of a table. Percent-encodes control characters and everything that could leave the archive's folder.
+/// Returns the file name of a table. Percent-encodes control characters and everything that could leave the archive's folder. The
+/// crate `percent-encoding` would also encode letters outside of ASCII.
 fn file_name(table: &str) -> String {
     let mut name = String::new();
     for (at, letter) in table.char_indices() {

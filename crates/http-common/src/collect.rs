@@ -125,7 +125,7 @@ impl JsonRows {
         self.rows.push(b']');
         CollectedJsonRows {
             columns: self.columns.into_iter().zip(self.kinds).collect(),
-            rows: raw(String::from_utf8(self.rows).unwrap_or_default()),
+            rows: raw(self.rows),
             cut: self.cut.then(|| format!("only the first {} rows are returned", self.count)),
             replaced: self.replaced,
         }
@@ -173,11 +173,10 @@ fn keys(columns: &[Column]) -> Vec<(String, usize)> {
     keys
 }
 
-fn raw(json: String) -> Box<RawValue> {
-    RawValue::from_string(json).unwrap_or_else(|error| {
-        tracing::error!(%error, "rows were not JSON");
-        RawValue::NULL.to_owned()
-    })
+#[expect(clippy::expect_used, reason = "`JsonRows` writes only JSON")]
+fn raw(json: Vec<u8>) -> Box<RawValue> {
+    let json = String::from_utf8(json).expect("rows are UTF-8");
+    RawValue::from_string(json).expect("rows are JSON")
 }
 
 impl RowSink for JsonRows {

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
+use data_encoding::HEXLOWER;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
@@ -37,12 +38,12 @@ impl ServerKeys {
     }
 
     /// Encrypts and authenticates a text. The result opens only with the same `bound`.
+    #[expect(clippy::expect_used, reason = "the cipher refuses only texts of more than 256 GiB")]
     pub(crate) fn seal(&self, nonce: [u8; NONCE_BYTES], bound: &str, text: &[u8]) -> String {
         let cipher = XChaCha20Poly1305::new(Key::from_slice(&self.pages));
         let payload = Payload { msg: text, aad: bound.as_bytes() };
         let mut sealed = nonce.to_vec();
-        // Encryption fails only for texts of several gigabytes. The token then holds only the nonce and does not open.
-        sealed.extend(cipher.encrypt(XNonce::from_slice(&nonce), payload).unwrap_or_default());
+        sealed.extend(cipher.encrypt(XNonce::from_slice(&nonce), payload).expect("a text that fits into memory"));
         URL_SAFE_NO_PAD.encode(sealed)
     }
 
@@ -62,7 +63,7 @@ impl ServerKeys {
     /// Returns `true` if the signature is that of the address. Compares in constant time.
     pub(crate) fn part_signed(&self, text: &str, signature: &str) -> bool {
         let Ok(signature) = URL_SAFE_NO_PAD.decode(signature) else { return false };
-        mac(&self.parts, &[text.as_bytes()]).is_some_and(|mac| mac.verify_slice(&signature).is_ok())
+        mac(&self.parts, &[text.as_bytes()]).verify_slice(&signature).is_ok()
     }
 
     /// Returns the token for forms of the holder of `secret`, for example of a session (protection against CSRF).
@@ -73,7 +74,7 @@ impl ServerKeys {
     /// Returns `true` if the token is that of the holder of `secret`. Compares in constant time.
     pub fn is_form_token(&self, secret: &str, token: &str) -> bool {
         let Ok(token) = URL_SAFE_NO_PAD.decode(token) else { return false };
-        mac(&self.forms, &[secret.as_bytes()]).is_some_and(|mac| mac.verify_slice(&token).is_ok())
+        mac(&self.forms, &[secret.as_bytes()]).verify_slice(&token).is_ok()
     }
 
     /// Returns an entity tag over these texts that only this server can produce.
@@ -85,21 +86,21 @@ impl ServerKeys {
             chunks.push(text.as_bytes());
         }
         let digest = mac_of(&self.tags, &chunks);
-        format!("\"{}\"", crate::api_response::hex(digest.get(..16).unwrap_or_default()))
+        format!("\"{}\"", HEXLOWER.encode(&digest[..16]))
     }
 }
 
-fn mac(key: &[u8; 32], chunks: &[&[u8]]) -> Option<Hmac<Sha256>> {
-    let mut mac = <Hmac<Sha256> as Mac>::new_from_slice(key).ok()?;
+#[expect(clippy::expect_used, reason = "HMAC accepts keys of any length (RFC 2104 §2)")]
+fn mac(key: &[u8; 32], chunks: &[&[u8]]) -> Hmac<Sha256> {
+    let mut mac = <Hmac<Sha256> as Mac>::new_from_slice(key).expect("a key of any length");
     for chunk in chunks {
         mac.update(chunk);
     }
-    Some(mac)
+    mac
 }
 
 fn mac_of(key: &[u8; 32], chunks: &[&[u8]]) -> [u8; 32] {
-    // HMAC accepts keys of any length, so the default is never used.
-    mac(key, chunks).map(|mac| mac.finalize().into_bytes().into()).unwrap_or_default()
+    mac(key, chunks).finalize().into_bytes().into()
 }
 
 #[cfg(test)]

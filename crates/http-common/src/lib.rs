@@ -75,7 +75,7 @@ pub use branchyard_executor::{BodyRoom, CallerKey, ConcurrencyPermit, PoolError}
 
 pub use answer_budget::{NoEffect, with_room};
 pub use api_error::{ApiError, pointer_of};
-pub use api_response::{ApiResponse, etag_of};
+pub use api_response::{ApiResponse, etag_of, to_json};
 pub use archive::send_archive;
 pub use body::{AnonymousBodies, ReadBody};
 pub use body_clock::{BodyClock, TooSlow};
@@ -103,7 +103,7 @@ pub use paging::{Listed, Page, PageRequest, bound, cut, open_token, page, token}
 pub use query::Query;
 pub use rate::{Guesses, SignInAttempts, SignInLimits};
 pub use request_body::{NO_FIELDS, RequestBody};
-pub use request_context::{DatabasePath, RequestContext, SecretsShown, path_segment, sent_parameter};
+pub use request_context::{DatabasePath, RequestContext, SecretsShown, path_segment, sent_parameter, sent_parameters};
 pub use request_id::RequestId;
 pub use request_policy::{BodyTypes, Credentials, RequestPolicy};
 pub use results::Results;

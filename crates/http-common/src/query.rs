@@ -26,10 +26,15 @@ pub(crate) enum Repeats {
     First,
 }
 
-/// Decodes a part of a query string; returns `None` if it is not UTF-8.
-fn decode(text: &str) -> Option<String> {
-    let spaced = text.replace('+', " ");
-    percent_decode(spaced.as_bytes()).decode_utf8().ok().map(std::borrow::Cow::into_owned)
+/// Splits a query string into names and values, and decodes them. The value is `None` if the pair has no `=`.
+///
+/// Our own because `form_urlencoded` replaces invalid UTF-8, which is an error of the API, and takes `a` for `a=`.
+pub(crate) fn pairs(text: &str) -> impl Iterator<Item = (Vec<u8>, Option<Vec<u8>>)> {
+    let decode = |text: &str| percent_decode(text.replace('+', " ").as_bytes()).collect();
+    text.split('&').filter(|pair| !pair.is_empty()).map(move |pair| match pair.split_once('=') {
+        Some((name, value)) => (decode(name), Some(decode(value))),
+        None => (decode(pair), None),
+    })
 }
 
 impl Query<'_> {
@@ -39,9 +44,9 @@ impl Query<'_> {
         read: impl FnOnce(&Query<'_>) -> Option<T>,
     ) -> Result<T, Problem> {
         let faults = ValidationErrors::default();
-        let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (decode(name).unwrap_or_default(), decode(value))
+        // No parameter has a name that is not UTF-8.
+        let pairs = pairs(text).filter_map(|(name, value)| {
+            Some((String::from_utf8(name).ok()?, String::from_utf8(value.unwrap_or_default()).ok()))
         });
         let query = Query { pairs: pairs.collect(), faults: &faults, repeats };
         let value = read(&query);

@@ -29,7 +29,7 @@ use crate::handler_error::HandlerError;
 use crate::idempotency::{self, ClaimedKey};
 use crate::json::Json;
 use crate::paging::PageRequest;
-use crate::query::{Query, Repeats};
+use crate::query::{Query, Repeats, pairs};
 use crate::request_body::RequestBody;
 use crate::request_id::RequestId;
 use crate::request_policy::RequestPolicy;
@@ -97,6 +97,14 @@ pub fn path_segment(request: &HttpRequest, name: &str) -> String {
 pub fn sent_parameter(request: &HttpRequest, name: &str) -> Option<String> {
     let read = Query::read(request.query_string(), Repeats::First, |query| Some(query.optional(name)?.to_owned()));
     read.ok()
+}
+
+/// Returns the values of a query parameter in their order, with invalid UTF-8 replaced. A pair without `=` has no value.
+pub fn sent_parameters(request: &HttpRequest, name: &str) -> Vec<String> {
+    pairs(request.query_string())
+        .filter(|(key, _)| String::from_utf8_lossy(key) == name)
+        .filter_map(|(_, value)| Some(String::from_utf8_lossy(&value?).into_owned()))
+        .collect()
 }
 
 impl RequestContext {

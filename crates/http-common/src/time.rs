@@ -1,31 +1,24 @@
 //! Times in requests and responses.
 
 use branchyard_domain::values::Timestamp;
+use chrono::{DateTime, Datelike as _, SecondsFormat, TimeDelta};
 
-/// Formats a time according to RFC 3339 in UTC with milliseconds: `2026-09-04T12:00:00.000Z`.
+/// Formats a time according to RFC 3339 in UTC with milliseconds: `2026-09-04T12:00:00.000Z`. RFC 3339 ends with the year 9999. Later
+/// years have more digits.
 pub fn rfc3339(at: Timestamp) -> String {
-    let micros = at.as_micros();
-    let seconds = micros.div_euclid(1_000_000);
-    let millis = micros.rem_euclid(1_000_000) / 1_000;
-    let (year, month, day) = civil(seconds.div_euclid(86_400));
-    let of_day = seconds.rem_euclid(86_400);
-    let (hour, minute, second) = (of_day / 3_600, of_day / 60 % 60, of_day % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+    match DateTime::from_timestamp_micros(at.as_micros()) {
+        Some(time) if (0..=9_999).contains(&time.year()) => time.to_rfc3339_opts(SecondsFormat::Millis, true),
+        _ => beyond_rfc3339(at),
+    }
 }
 
-/// Converts days since 1970-01-01 to year, month and day of the Gregorian calendar. Years are counted from March 1 in eras of 400
-/// years, so that the leap day comes last.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (year, month, day)
+/// Formats a time of any year. chrono ends with the year 262,142, and a [`Timestamp`] with the year 294,247. The Gregorian calendar
+/// repeats every 400 years, so the month and the day are those of a time between 1970 and 2370.
+fn beyond_rfc3339(at: Timestamp) -> String {
+    const CYCLE_MICROS: i64 = 146_097 * 86_400 * 1_000_000;
+    let time = DateTime::UNIX_EPOCH + TimeDelta::microseconds(at.as_micros().rem_euclid(CYCLE_MICROS));
+    let year = i64::from(time.year()) + 400 * at.as_micros().div_euclid(CYCLE_MICROS);
+    format!("{year:04}{}", time.format("-%m-%dT%H:%M:%S%.3fZ"))
 }
 
 /// Parses the seconds since the epoch of a signed URL. Accepts digits only.
@@ -38,8 +31,11 @@ pub fn parse_http_seconds(text: &str) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use super::rfc3339;
     use branchyard_domain::values::Timestamp;
+    use chrono::DateTime;
+    use proptest::prelude::*;
+
+    use super::{beyond_rfc3339, rfc3339};
 
     #[track_caller]
     fn check(micros: i64, expected: &str) {
@@ -55,5 +51,25 @@ mod tests {
         check(951_782_400_000_000, "2000-02-29T00:00:00.000Z");
         check(4_107_542_399_999_999, "2100-02-28T23:59:59.999Z");
         check(4_107_542_400_000_000, "2100-03-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn years_outside_of_the_format() {
+        check(i64::MAX, "294247-01-10T04:00:54.775Z");
+        check(i64::MIN, "-290308-12-21T19:59:05.224Z");
+        check(253_402_300_799_999_999, "9999-12-31T23:59:59.999Z");
+        check(253_402_300_800_000_000, "10000-01-01T00:00:00.000Z");
+        check(-62_167_219_200_000_000, "0000-01-01T00:00:00.000Z");
+        check(-62_167_219_200_000_001, "-001-12-31T23:59:59.999Z");
+    }
+
+    proptest! {
+        #[test]
+        fn another_reader_finds_the_same_time(micros in -62_167_219_200_000_000_i64..253_402_300_800_000_000) {
+            let at = Timestamp::from_micros(micros);
+            let read = DateTime::parse_from_rfc3339(&rfc3339(at)).unwrap();
+            prop_assert_eq!(read.timestamp_millis(), micros.div_euclid(1_000));
+            prop_assert_eq!(beyond_rfc3339(at), rfc3339(at));
+        }
     }
 }

@@ -1,20 +1,17 @@
 //! Dates and times as ISO 8601 text.
 
+use chrono::{DateTime, Datelike as _, Days};
+
 pub(crate) const NANOS_PER_DAY: i128 = 86_400_000_000_000;
 
 /// Returns the date `days` days after 1970-01-01 in the proleptic Gregorian calendar, such as `2026-09-04`. Years outside 0
 /// to 9999 have a sign and at least five digits.
 pub(crate) fn date(days: i64) -> String {
-    // Eras of 400 years are counted from 0000-03-01, so that the leap day is the last day of a year.
-    let days = i128::from(days) + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + i128::from(month <= 2);
+    // A file may hold years that chrono does not have. The calendar repeats every 400 years.
+    const CYCLE_DAYS: i64 = 146_097;
+    let date = DateTime::UNIX_EPOCH.date_naive() + Days::new(days.rem_euclid(CYCLE_DAYS).unsigned_abs());
+    let (month, day) = (date.month(), date.day());
+    let year = i64::from(date.year()) + 400 * days.div_euclid(CYCLE_DAYS);
     if (0..=9_999).contains(&year) {
         format!("{year:04}-{month:02}-{day:02}")
     } else {
@@ -22,7 +19,8 @@ pub(crate) fn date(days: i64) -> String {
     }
 }
 
-/// Returns a time of day, such as `12:30:00`, with only as many fractional digits as necessary.
+/// Returns a time of day, such as `12:30:00`, with only as many fractional digits as necessary. chrono has no time of 24 hours or
+/// more, which a file may hold.
 pub(crate) fn time(nanos: i128) -> String {
     let (seconds, fraction) = (nanos.div_euclid(1_000_000_000), nanos.rem_euclid(1_000_000_000));
     let time = format!("{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60);
@@ -55,6 +53,10 @@ mod tests {
             (-719_529, "-00001-12-31"),
             (2_932_896, "9999-12-31"),
             (2_932_897, "+10000-01-01"),
+            (i32::MIN.into(), "-5877641-06-23"),
+            (i32::MAX.into(), "+5881580-07-11"),
+            (i64::MIN, "-25252734927764585-06-07"),
+            (i64::MAX, "+25252734927768524-07-27"),
         ] {
             assert_eq!(date(days), text);
         }
@@ -64,6 +66,7 @@ mod tests {
     fn times() {
         assert_eq!(time(0), "00:00:00");
         assert_eq!(time(45_000_500_000_000), "12:30:00.5");
+        assert_eq!(time(90_000_000_000_000), "25:00:00");
         assert_eq!(timestamp(1_788_525_000_000_000_000), "2026-09-04T12:30:00");
         assert_eq!(timestamp(-1), "1969-12-31T23:59:59.999999999");
     }

@@ -25,7 +25,7 @@ impl Schemas {
         let mut found: Vec<(String, RefOr<Schema>)> = vec![(T::name().into_owned(), T::schema())];
         T::schemas(&mut found);
         for (name, schema) in found {
-            let mut json = serde_json::to_value(schema).unwrap_or_default();
+            let mut json = json!(schema);
             refine(&name, &mut json);
             self.0.insert(name, json);
         }

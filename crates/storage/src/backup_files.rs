@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use branchyard_deployments::ports::BackupFile;
 use branchyard_deployments::values::{BackupId, DeploymentId};
 use branchyard_domain::ports::{BlobsError, ReadSeek};
+use data_encoding::HEXLOWER;
 
 use crate::blobs::{failed, sync_folder};
 
@@ -29,8 +30,7 @@ impl BackupFolder {
     /// Returns the path of a file. The name of the database is encoded in hexadecimal, because a name that a user chose
     /// must not become part of a path.
     fn path(&self, file: &BackupFile) -> PathBuf {
-        let name: String = file.database.key().bytes().map(|byte| format!("{byte:02x}")).collect();
-        self.folder(file.deployment, file.backup).join(name)
+        self.folder(file.deployment, file.backup).join(HEXLOWER.encode(file.database.key().as_bytes()))
     }
 
     pub(crate) fn put(&self, file: &BackupFile, bytes: &mut dyn Read) -> Result<u64, BlobsError> {

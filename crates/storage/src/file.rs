@@ -8,6 +8,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
 use crate::error::OpenError;
 
 /// An empty database of one page, written by stock SQLite.
@@ -93,16 +95,8 @@ fn put_in_place(temporary: &Path, path: &Path) -> std::io::Result<()> {
 
 /// Returns the URI with which SQLite opens exactly this file and never creates it.
 pub(crate) fn uri(path: &str) -> String {
-    let mut uri = String::with_capacity(path.len() + 16);
-    uri.push_str("file:");
-    for byte in path.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' | b'~' => uri.push(char::from(byte)),
-            _ => uri.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    uri.push_str("?mode=rw");
-    uri
+    const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+    format!("file:{}?mode=rw", utf8_percent_encode(path, ESCAPED))
 }
 
 #[cfg(test)]

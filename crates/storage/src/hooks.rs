@@ -150,12 +150,12 @@ pub(crate) fn due(
         HookHealth::Well(slow) => free.filter(hooks::failing_since.is_null()).filter(hooks::id.ne_all(ids(slow))),
         HookHealth::Slow(slow) => free.filter(hooks::failing_since.is_null()).filter(hooks::id.eq_any(ids(slow))),
     };
-    let rows: Vec<(Option<i64>, HookRow)> = wanted
+    let rows: Vec<(i64, HookRow)> = wanted
         .order((hooks::due_at, hooks::id))
         .limit(limit(most))
-        .select((hooks::due_at, HookRow::as_select()))
+        .select((hooks::due_at.assume_not_null(), HookRow::as_select()))
         .load(conn)?;
-    all(rows, |(due, row)| Ok((due.unwrap_or_default(), hook(row)?)))
+    all(rows, |(due, row)| Ok((due, hook(row)?)))
 }
 
 /// Returns those of the given hooks whose lease `holder` has, with the end of the lease.

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use data_encoding::HEXLOWER;
 use diesel::connection::{SimpleConnection, TransactionManager};
 use diesel::migration::{Migration, MigrationConnection, MigrationSource, MigrationVersion};
 use diesel::prelude::*;
@@ -69,7 +70,7 @@ fn version(name: &str) -> String {
 }
 
 fn hash(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    HEXLOWER.encode(&Sha256::digest(text.as_bytes()))
 }
 
 /// Returns the hash of each known version, for the engine of the connection.

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use actix_web::http::header;
 use actix_web::{HttpResponse, web};
+use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 
 use crate::error_page::PageError;
@@ -16,8 +17,7 @@ struct Asset {
 
 impl Asset {
     fn new(stem: &str, extension: &str, media_type: &'static str, text: &'static str) -> Self {
-        let digest: [u8; 32] = Sha256::digest(text).into();
-        let hash: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let hash = HEXLOWER.encode(&Sha256::digest(text)[..8]);
         Self { path: format!("/static/{stem}.{hash}.{extension}"), media_type, text }
     }
 }

@@ -5,9 +5,8 @@ use std::fmt::Write as _;
 use branchyard_deployments::MetricData;
 use branchyard_deployments::ports::Series;
 use branchyard_domain::values::Timestamp;
-use chrono::DateTime;
 
-use crate::format::{self, Markup};
+use crate::format::{self, Markup, utc};
 
 /// The size of the drawing in its own units. The style sheet scales it.
 const WIDTH: f64 = 640.0;
@@ -135,8 +134,7 @@ fn path(points: &[(i64, f64)], axes: &Axes, gap: i64) -> String {
 }
 
 fn clock(at: i64, seconds: i64) -> String {
-    let time = DateTime::from_timestamp(at, 0).unwrap_or_default();
-    time.format(if seconds <= 2 * 86_400 { "%H:%M" } else { "%-d %b" }).to_string()
+    utc(Timestamp::from_seconds(at)).format(if seconds <= 2 * 86_400 { "%H:%M" } else { "%-d %b" }).to_string()
 }
 
 impl Plot {

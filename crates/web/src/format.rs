@@ -4,7 +4,7 @@ use std::fmt;
 
 use askama::filters::{Escaper, Html};
 use branchyard_domain::values::{CommitHash, Timestamp};
-use chrono::DateTime;
+use chrono::{DateTime, Utc};
 
 /// HTML that needs no escaping.
 #[derive(Debug, Clone, Default)]
@@ -39,13 +39,19 @@ pub(crate) fn when(at: Timestamp, now: Timestamp) -> Markup {
     Markup(format!("<time datetime=\"{}\" title=\"{}\">{}</time>", exact.0, exact.1, distance(at, now)))
 }
 
+/// Returns a time in UTC. A time outside of the years of chrono, about ±262,000, becomes the last of them.
+pub(crate) fn utc(at: Timestamp) -> DateTime<Utc> {
+    DateTime::from_timestamp_micros(at.as_micros()).unwrap_or(DateTime::<Utc>::MAX_UTC)
+}
+
 /// Returns the time in RFC 3339 and in words, both in UTC.
 fn exact(at: Timestamp) -> (String, String) {
-    let time = DateTime::from_timestamp_micros(at.as_micros()).unwrap_or_default();
+    let time = utc(at);
     (time.format("%Y-%m-%dT%H:%M:%SZ").to_string(), time.format("%-d %B %Y, %H:%M UTC").to_string())
 }
 
-/// Formats the distance of a time from `now` in its largest unit.
+/// Formats the distance of a time from `now` in its largest unit. The words and the rounding are those of our pages, as no library
+/// has them.
 pub(crate) fn distance(at: Timestamp, now: Timestamp) -> String {
     let seconds = (now.as_micros() - at.as_micros()) / 1_000_000;
     let (past, seconds) = (seconds >= 0, seconds.unsigned_abs());

@@ -144,10 +144,7 @@ impl PageContext {
 
     /// Returns all parameters of the query with this name, including empty ones.
     pub(crate) fn parameters(&self, name: &str) -> Vec<String> {
-        let decode =
-            |text: &str| percent_encoding::percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
-        let pairs = self.request.query_string().split('&').filter_map(|pair| pair.split_once('='));
-        pairs.filter(|(key, _)| decode(key) == name).map(|(_, value)| decode(value)).collect()
+        branchyard_http_common::sent_parameters(&self.request, name)
     }
 
     /// Returns the data of the page layout.

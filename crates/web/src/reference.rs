@@ -54,9 +54,10 @@ impl Reference {
     }
 
     /// Returns the content of the page. It is rendered on first use.
+    #[expect(clippy::expect_used, reason = "the document is our own JSON")]
     pub(crate) fn made(&self) -> &ReferenceDocument {
         self.made.get_or_init(|| {
-            let document: Value = serde_json::from_str(&(self.openapi)()).unwrap_or_default();
+            let document: Value = serde_json::from_str(&(self.openapi)()).expect("an OpenAPI document is JSON");
             let (contents, operations) = DocumentReader { document: &document, origin: &self.origin }.all();
             let info = &document["info"];
             ReferenceDocument {

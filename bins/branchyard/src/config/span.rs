@@ -1,4 +1,5 @@
-//! Durations in human-readable form.
+//! Durations in human-readable form. The parser is our own because the settings know four units, while `humantime` accepts many
+//! more and prints a day as `1day`.
 
 use std::fmt;
 use std::time::Duration;

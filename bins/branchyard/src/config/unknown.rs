@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::bail;
 use figment::Figment;
 use figment::value::{Dict, Value};
+use strsim::levenshtein;
 
 /// Keys without a default value. The serialized defaults do not contain them.
 const WITHOUT_DEFAULT: &[&str] = &[
@@ -72,25 +73,10 @@ fn nearest<'a>(key: &str, known: &'a BTreeSet<String>) -> Option<&'a str> {
     let near = known
         .iter()
         .filter(|other| other.chars().count().abs_diff(letters) <= EDITS)
-        .map(|other| (edits(key, other), other))
+        .map(|other| (levenshtein(key, other), other))
         .min()
         .filter(|(edits, _)| *edits <= EDITS);
     near.map(|(_, other)| other).or(same_name).map(String::as_str)
-}
-
-/// Returns the Levenshtein distance: the number of characters to insert, remove, or replace.
-fn edits(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (at, letter) in from.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
-        for (column, other) in to.iter().enumerate() {
-            let change = diagonal + usize::from(letter != *other);
-            diagonal = row[column + 1];
-            row[column + 1] = change.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[to.len()]
 }
 
 #[cfg(test)]
@@ -98,12 +84,13 @@ mod tests {
     use std::collections::BTreeSet;
     use std::time::Instant;
 
-    use super::{edits, nearest};
+    use super::nearest;
 
     #[test]
-    fn distances() {
-        for (from, to, distance) in [("", "abc", 3), ("abc", "abc", 0), ("row_kap", "row_cap", 1), ("ab", "ba", 2)] {
-            assert_eq!(edits(from, to), distance, "{from} {to}");
+    fn the_nearest_key_within_a_few_edits_is_suggested() {
+        let known = BTreeSet::from(["sql.row_cap".to_owned(), "sql.rows".to_owned(), "web.listen".to_owned()]);
+        for (key, meant) in [("sql.row_kap", Some("sql.row_cap")), ("listen", Some("web.listen")), ("abc", None)] {
+            assert_eq!(nearest(key, &known), meant, "{key}");
         }
     }
 

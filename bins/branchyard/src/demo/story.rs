@@ -13,6 +13,7 @@ use branchyard_domain::usecases::{
     CompletedPart, MergePull, NewDatabase, NewImport, NewPull, NewRelease, NewUpload, NewUser, SqlWrite,
 };
 use branchyard_domain::values::{DatabaseName, Description, LongText, OwnerName, RefName, Title};
+use data_encoding::HEXLOWER;
 use md5::{Digest as _, Md5};
 
 use super::data::{DemoTable, TABLES};
@@ -145,7 +146,7 @@ impl StoryWriter<'_> {
             file_size: size,
             file_type: FileType::Csv,
             mode: ImportMode::Create,
-            parts: vec![CompletedPart { number: 1, etag: md5.iter().map(|byte| format!("{byte:02x}")).collect() }],
+            parts: vec![CompletedPart { number: 1, etag: HEXLOWER.encode(&md5) }],
             checksum: STANDARD.encode(Md5::digest(STANDARD.encode(md5))),
             primary_keys: table.key.iter().map(|key| (*key).to_owned()).collect(),
             message: None,

@@ -1,5 +1,6 @@
 use branchyard_domain::values::Timestamp;
 use branchyard_http_common::{ApiResponse, Endpoint, RequestContext, section};
+use branchyard_problem_details::Problem;
 use chrono::{DateTime, Datelike as _, Months, NaiveDate, Utc};
 
 use super::HandlerResult;
@@ -49,7 +50,7 @@ pub(crate) async fn get_usage(call: RequestContext) -> HandlerResult {
         Some(month)
     })?;
     let now = call.state.services.now();
-    let first = asked.or_else(|| month_of(now)).unwrap_or_default();
+    let first = asked.or_else(|| month_of(now)).ok_or_else(Problem::internal)?;
     let next = first.checked_add_months(Months::new(1)).unwrap_or(first);
     let (from, to) = (start_of(first), start_of(next));
     let usage = call.read(move |hub| hub.deployments().usage(&user, from, to)).await?;

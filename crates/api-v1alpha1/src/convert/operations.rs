@@ -3,7 +3,7 @@
 use branchyard_domain::entities::{
     DatabaseLocator, FailureKind, Operation, OperationFailure, OperationStatus, Outcome, PullEnds, Work,
 };
-use branchyard_http_common::rfc3339;
+use branchyard_http_common::{rfc3339, to_json};
 use serde::Serialize;
 
 use crate::{names, wire};
@@ -249,7 +249,7 @@ pub(crate) fn user_operation(operation: &Operation) -> wire::UserOperation {
             OperationStatus::Failed(_) => wire::OperationStatus::Failure,
         },
         error: error_of(operation),
-        metadata: serde_json::to_string(&metadata(operation)).unwrap_or_default(),
+        metadata: to_json(&metadata(operation)),
         created_at: rfc3339(operation.created_at),
         updated_at: rfc3339(updated_at),
     }

@@ -11,6 +11,7 @@ use branchyard_http_common::{
     RequestContext, Urls, Words, section, uncounted, upload_channel,
 };
 use branchyard_problem_details::{ErrorCode, Problem};
+use data_encoding::HEXLOWER;
 use futures_util::future::join;
 
 use super::{HandlerResult, accepted, urls};
@@ -154,8 +155,7 @@ pub(crate) async fn put_part(
         return Err(Problem::new(ErrorCode::ValidationFailed, detail).into());
     }
     let md5 = stored?.map_err(|refusal| HandlerError::of(refusal, &request))?;
-    let hex: String = md5.iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(HttpResponse::Ok().insert_header((header::ETAG, format!("\"{hex}\""))).finish())
+    Ok(HttpResponse::Ok().insert_header((header::ETAG, format!("\"{}\"", HEXLOWER.encode(&md5)))).finish())
 }
 
 fn content_md5(request: &HttpRequest) -> Result<Option<[u8; 16]>, HandlerError> {

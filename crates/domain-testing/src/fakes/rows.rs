@@ -2,6 +2,7 @@
 
 use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{Column, RowSink, ValueRef};
+use data_encoding::HEXLOWER;
 use std::ops::ControlFlow;
 
 /// The collected columns and rows of a read.
@@ -34,7 +35,7 @@ fn text(cell: &Cell) -> String {
         Cell::Integer(number) => number.to_string(),
         Cell::Real(number) => format!("{number:?}"),
         Cell::Text(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-        Cell::Blob(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+        Cell::Blob(bytes) => HEXLOWER.encode(bytes),
     }
 }
 

@@ -7,6 +7,7 @@ use std::io::Read as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
@@ -258,8 +259,7 @@ pub fn backups(stage: &dyn Stage) {
         let mut bytes = Vec::new();
         blobs.open_backup(&file(one)).unwrap().read_to_end(&mut bytes).unwrap();
         assert_eq!(u64::try_from(bytes.len()).unwrap(), one.size_bytes);
-        let hash: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(hash, one.sha256);
+        assert_eq!(HEXLOWER.encode(&Sha256::digest(&bytes)), one.sha256);
         assert_eq!(one.heads.len(), 1);
         assert_eq!(one.heads[0].0.as_str(), "main");
     }

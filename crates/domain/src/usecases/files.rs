@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 
+use data_encoding::HEXLOWER;
+
 use super::imports::{self, CountedPart, PartRefusal};
 use super::operations::{enqueue_as, fresh_id, save_queued};
 use super::{CompletedPart, Imports, Inner, NewImport};
@@ -153,7 +155,7 @@ fn request(
         file_size: session.content_length,
         file_type,
         mode: mode.unwrap_or(ImportMode::Create),
-        parts: etags.map(|p| CompletedPart { number: p.number.into(), etag: imports::hex(&p.md5) }).collect(),
+        parts: etags.map(|p| CompletedPart { number: p.number.into(), etag: HEXLOWER.encode(&p.md5) }).collect(),
         checksum: imports::checksum(&session.parts),
         primary_keys,
         message: None,

@@ -7,6 +7,7 @@ use std::io::{self, Read};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use data_encoding::HEXLOWER;
 use md5::{Digest as _, Md5};
 use sha2::Sha256;
 
@@ -363,7 +364,7 @@ fn check_parts(wanted: &NewImport, session: &Upload, wrong: &mut Vec<(&'static s
         let arrived = session.parts.iter().find(|arrived| u64::from(arrived.number) == part.number);
         match arrived {
             None => wrong.push(("completed_parts", format!("part {} has not arrived", part.number))),
-            Some(arrived) if hex(&arrived.md5) != part.etag.trim_matches('"') => {
+            Some(arrived) if HEXLOWER.encode(&arrived.md5) != part.etag.trim_matches('"') => {
                 wrong.push(("completed_parts", format!("the ETag of part {} does not match", part.number)));
             }
             Some(_) => {}
@@ -385,10 +386,6 @@ pub(super) fn checksum(parts: &[UploadPart]) -> String {
     parts.sort_unstable_by_key(|part| part.number);
     let texts: String = parts.iter().map(|part| STANDARD.encode(part.md5)).collect();
     STANDARD.encode(Md5::digest(texts.as_bytes()))
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 pub(super) enum PartRefusal {

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
+use data_encoding::HEXLOWER;
+
 use super::deadline::{FileDeadline, TimedFile};
 use super::imports::{self, Imports};
 use super::{CompletedPart, NewImport, StoredFile};
@@ -199,7 +201,7 @@ impl Imports<'_> {
             file_size: session.content_length,
             file_type: session.file_type,
             mode,
-            parts: parts.map(|p| CompletedPart { number: p.number.into(), etag: imports::hex(&p.md5) }).collect(),
+            parts: parts.map(|p| CompletedPart { number: p.number.into(), etag: HEXLOWER.encode(&p.md5) }).collect(),
             checksum: imports::checksum(&session.parts),
             primary_keys,
             message,

@@ -15,6 +15,7 @@ use branchyard_domain::ports::{
 };
 use branchyard_domain::usecases::{CompletedPart, Limits, NewImport, NewUpload, OpenedUpload};
 use branchyard_domain_testing::fakes::PlainFormats;
+use data_encoding::HEXLOWER;
 use md5::{Digest as _, Md5};
 use parking_lot::Mutex;
 
@@ -41,7 +42,7 @@ fn wanted(opened: &OpenedUpload, file: &str) -> NewImport {
         file_size: u64::try_from(file.len()).unwrap(),
         file_type: FileType::Csv,
         mode: ImportMode::Update,
-        parts: vec![CompletedPart { number: 1, etag: md5.iter().map(|byte| format!("{byte:02x}")).collect() }],
+        parts: vec![CompletedPart { number: 1, etag: HEXLOWER.encode(&md5) }],
         checksum: STANDARD.encode(Md5::digest(STANDARD.encode(md5).as_bytes())),
         primary_keys: Vec::new(),
         message: None,

@@ -9,6 +9,7 @@ use std::ffi::{CStr, c_char};
 use rusqlite::ffi;
 
 /// Returns the text that the engine converts a double to.
+#[expect(clippy::expect_used, reason = "the engine ends the text with a zero")]
 pub(super) fn text(x: f64) -> String {
     let mut buffer = [0_u8; 64];
     let length = i32::try_from(buffer.len()).unwrap_or(0);
@@ -16,5 +17,5 @@ pub(super) fn text(x: f64) -> String {
     unsafe {
         ffi::sqlite3_snprintf(length, buffer.as_mut_ptr().cast::<c_char>(), c"%!.17g".as_ptr(), x);
     }
-    CStr::from_bytes_until_nul(&buffer).unwrap_or_default().to_string_lossy().into_owned()
+    CStr::from_bytes_until_nul(&buffer).expect("a final zero").to_string_lossy().into_owned()
 }

@@ -101,6 +101,8 @@ pub(super) fn utf8_read(bytes: &[u8], at: &mut usize) -> u32 {
     }
 }
 
+/// Implements `unhex(X, Y)` as the engine does: it skips the characters of Y between bytes, and a NUL ends X. A
+/// library for hexadecimal has neither rule.
 fn unhex(context: &Context<'_>) -> rusqlite::Result<Option<Vec<u8>>> {
     let (Some(hex), Some(passed)) = (text(context.get_raw(0)), text(context.get_raw(1))) else { return Ok(None) };
     // The set takes more memory than the text it is built from.

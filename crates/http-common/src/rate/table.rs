@@ -1,4 +1,5 @@
-//! Fixed-window request counters per caller, in bounded memory.
+//! Fixed-window request counters per caller, in bounded memory. The table is our own because those of `governor` grow with the
+//! number of callers.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;

@@ -1,5 +1,6 @@
 //! Conversion of the fields of a row to values.
 
+use data_encoding::HEXLOWER;
 use parquet::basic::{LogicalType, TimeUnit};
 use parquet::record::Field;
 use parquet::schema::types::Type;
@@ -161,7 +162,7 @@ fn write(
             text.push('}');
         }
         Field::Str(string) => quote(string, text),
-        Field::Bytes(bytes) => quote(&hex(bytes.data()), text),
+        Field::Bytes(bytes) => quote(&HEXLOWER.encode(bytes.data()), text),
         Field::Bool(truth) => text.push_str(if *truth { "true" } else { "false" }),
         flat => match scalar(flat, meaning.unwrap_or(&FieldMeaning::default())) {
             CellValue::Text(string) if matches!(flat, Field::ULong(_)) => text.push_str(&string),
@@ -180,17 +181,8 @@ fn as_text(value: &CellValue) -> String {
         CellValue::Integer(number) => number.to_string(),
         CellValue::Real(number) => number::shown(*number),
         CellValue::Text(text) => text.clone(),
-        CellValue::Blob(bytes) => hex(bytes),
+        CellValue::Blob(bytes) => HEXLOWER.encode(bytes),
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a `String` cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 fn separate(at: usize, text: &mut String) {

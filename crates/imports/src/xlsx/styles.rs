@@ -134,7 +134,7 @@ pub(super) fn value(number: f64, shown: NumberStyle, since_1904: bool) -> CellVa
     })
 }
 
-/// Returns an ISO 8601 duration such as `PT26H30M0S`.
+/// Returns an ISO 8601 duration such as `PT26H30M0S`. chrono prints durations in seconds only.
 fn duration(days: f64) -> String {
     let millis = number::exact_integer((days * MILLIS_PER_DAY).round()).unwrap_or_default();
     let (hours, minutes) = (millis / 3_600_000, millis / 60_000 % 60);

@@ -60,7 +60,7 @@ impl BatonKey {
         bytes.extend_from_slice(baton.database.as_uuid().as_bytes());
         bytes.extend_from_slice(&baton.issued_at.as_micros().to_be_bytes());
         bytes.push(u8::from(baton.clean));
-        let mac = self.mac(&bytes).map(|mac| mac.finalize().into_bytes()).unwrap_or_default();
+        let mac = self.mac(&bytes).finalize().into_bytes();
         bytes.extend_from_slice(&mac);
         URL_SAFE_NO_PAD.encode(bytes)
     }
@@ -69,7 +69,7 @@ impl BatonKey {
     pub(crate) fn open(&self, text: &str) -> Option<Baton> {
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         let (body, mac) = bytes.split_at_checked(BODY)?;
-        self.mac(body)?.verify_slice(mac).ok()?;
+        self.mac(body).verify_slice(mac).ok()?;
         let [1, rest @ ..] = body else { return None };
         let (stream, rest) = rest.split_first_chunk::<16>()?;
         let (sequence, rest) = rest.split_first_chunk::<8>()?;
@@ -86,11 +86,11 @@ impl BatonKey {
         })
     }
 
-    fn mac(&self, bytes: &[u8]) -> Option<Hmac<Sha256>> {
-        // HMAC accepts a key of any length.
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).ok()?;
+    #[expect(clippy::expect_used, reason = "HMAC accepts keys of any length (RFC 2104 §2)")]
+    fn mac(&self, bytes: &[u8]) -> Hmac<Sha256> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("a key of any length");
         mac.update(bytes);
-        Some(mac)
+        mac
     }
 }
 

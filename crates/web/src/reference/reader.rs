@@ -28,7 +28,7 @@ fn table(head: &[&str], rows: &str) -> String {
 fn pretty(value: &Value) -> String {
     let shown = match value {
         Value::String(text) => text.clone(),
-        other => serde_json::to_string_pretty(other).unwrap_or_default(),
+        other => format!("{other:#}"),
     };
     format!("<pre tabindex=\"0\"><code>{}</code></pre>", escaped(&shown))
 }

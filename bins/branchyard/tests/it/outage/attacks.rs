@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use data_encoding::HEXLOWER;
 use md5::{Digest as _, Md5};
 use serde_json::{Value, json};
 
@@ -378,11 +379,10 @@ fn imports(caller: &mut Caller) {
         return;
     }
     let md5 = Md5::digest(file.as_bytes());
-    let etag: String = md5.iter().map(|byte| format!("{byte:02x}")).collect();
     let body = json!({
         "branch_name": "main", "table_name": "t", "file_name": format!("t.{kind}"), "file_size": file.len(),
         "file_type": kind, "import_operation": "overwrite", "token": session["token"],
-        "contents_key": session["contents_key"], "completed_parts": [{"part_number": 1, "etag": etag}],
+        "contents_key": session["contents_key"], "completed_parts": [{"part_number": 1, "etag": HEXLOWER.encode(&md5)}],
         "file_parts_md5": STANDARD.encode(Md5::digest(STANDARD.encode(md5))), "primary_keys": [],
     });
     let request = caller.json("POST", &format!("/api/v2/databases/{database}/imports"), &body);

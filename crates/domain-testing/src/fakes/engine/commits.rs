@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 
 use super::Result;
@@ -119,8 +120,7 @@ impl CommitGraph {
 
 /// Creates a hash from the first 20 bytes of a digest.
 fn named(digest: &[u8]) -> CommitHash {
-    let digits: String = digest.iter().take(20).map(|byte| format!("{byte:02x}")).collect();
-    match CommitHash::parse(&digits) {
+    match CommitHash::parse(&HEXLOWER.encode(&digest[..20])) {
         Ok(hash) => hash,
         Err(error) => unreachable!("{error}"),
     }

@@ -1,13 +1,12 @@
 //! `/deployments/{owner}/{deployment}/settings/config`: the configuration of a deployment.
 
-use std::fmt::Write as _;
-
 use askama::Template;
 use branchyard_deployments::SettingView;
 use branchyard_deployments::access::{Manage, Observe};
 use branchyard_deployments::errors::DeploymentError;
 use branchyard_deployments::values::{Applied, Rule, Setting};
 use branchyard_domain::errors::PortError;
+use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 
 use super::{DeploymentSettingsSection, sections};
@@ -67,11 +66,7 @@ fn seen(views: &[SettingView]) -> String {
     for view in views {
         digest.update(format!("{}={}\0{}\0", view.setting.key(), view.value, view.is_overridden));
     }
-    let mut hex = String::new();
-    for byte in digest.finalize().iter().take(12) {
-        let _ = write!(hex, "{byte:02x}");
-    }
-    hex
+    HEXLOWER.encode(&digest.finalize()[..12])
 }
 
 #[derive(Template)]

@@ -20,7 +20,7 @@ struct CostRow {
     is_open: bool,
 }
 
-/// Formats a duration in hours, minutes and seconds.
+/// Formats a duration in hours, minutes and seconds. Libraries sum up hours to days, but compute is paid by the hour.
 fn duration(millis: i64) -> String {
     let seconds = millis.max(0) / 1_000;
     format!(

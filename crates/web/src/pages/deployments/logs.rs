@@ -6,9 +6,10 @@ use branchyard_deployments::access::Observe;
 use branchyard_deployments::errors::DeploymentError;
 use branchyard_deployments::ports::{OutputPosition, Towards};
 use branchyard_domain::values::Timestamp;
-use chrono::{DateTime, NaiveDateTime};
+use chrono::NaiveDateTime;
 
 use crate::deployment::{self, DeploymentFrame, DeploymentTab};
+use crate::format::utc;
 use crate::forms::Filled;
 use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
@@ -65,8 +66,7 @@ fn class(text: &str) -> &'static str {
 }
 
 fn exact(at: Timestamp) -> String {
-    let time = DateTime::from_timestamp_micros(at.as_micros()).unwrap_or_default();
-    time.format("%Y-%m-%d %H:%M:%S%.3f").to_string()
+    utc(at).format("%Y-%m-%d %H:%M:%S%.3f").to_string()
 }
 
 /// `GET …/logs?instance=…&from=…&until=…&older=…&newer=…`

@@ -7,11 +7,11 @@ use branchyard_deployments::entities::RunState;
 use branchyard_deployments::errors::DeploymentError;
 use branchyard_deployments::ports::Metric;
 use branchyard_domain::values::Timestamp;
-use chrono::DateTime;
 
 use crate::chart::{Plot, amount};
 use crate::deployment::{self, DeploymentFrame, DeploymentTab};
 use crate::error_page::PageError;
+use crate::format::utc;
 use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
 use crate::paths;
@@ -142,6 +142,5 @@ pub(crate) async fn show_one(visit: PageContext) -> PageResult {
 }
 
 fn exact(at: Timestamp) -> String {
-    let time = DateTime::from_timestamp_micros(at.as_micros()).unwrap_or_default();
-    time.format("%Y-%m-%d %H:%M:%S").to_string()
+    utc(at).format("%Y-%m-%d %H:%M:%S").to_string()
 }

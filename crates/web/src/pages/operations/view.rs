@@ -159,7 +159,7 @@ fn results(outcome: &Outcome, frame: &DatabaseFrame) -> (Vec<OperationLink>, Opt
     (links, outcome.rows_affected.map(|rows| format::counted(rows, "row changed", "rows changed")))
 }
 
-/// Formats a duration in microseconds.
+/// Formats a duration in microseconds with the precision of a page. Libraries print all digits.
 fn span(micros: i64) -> String {
     let millis = micros.max(0) / 1_000;
     match millis {

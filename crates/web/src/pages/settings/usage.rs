@@ -4,10 +4,11 @@ use askama::Template;
 use branchyard_deployments::OwnerUsage;
 use branchyard_deployments::entities::RunState;
 use branchyard_domain::values::Timestamp;
-use chrono::{DateTime, Datelike as _, Months, NaiveDate};
+use chrono::{Datelike as _, Months, NaiveDate};
 
 use super::{SettingsNav, sections};
 use crate::deployment;
+use crate::format::utc;
 use crate::layout::LayoutContext;
 use crate::money;
 use crate::page_context::{PageContext, PageResult};
@@ -25,9 +26,9 @@ fn moment(day: NaiveDate) -> Timestamp {
 
 impl Month {
     /// Returns the month that contains a time.
+    #[expect(clippy::expect_used, reason = "every month has a first day")]
     pub(crate) fn at(time: Timestamp) -> Self {
-        let time = DateTime::from_timestamp_micros(time.as_micros()).unwrap_or_default();
-        Self(time.date_naive().with_day(1).unwrap_or_default())
+        Self(utc(time).date_naive().with_day(1).expect("a first day"))
     }
 
     fn parse(text: &str) -> Option<Self> {
