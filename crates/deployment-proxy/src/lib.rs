@@ -8,6 +8,8 @@ mod forward;
 mod headers;
 mod refusals;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use actix_web::http::StatusCode;
@@ -33,42 +35,34 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// The proxy of a server. Created once and mounted in every worker.
 #[derive(Clone)]
 pub struct DeploymentProxy {
+    /// One HTTP client per worker, because a connection belongs to the runtime that opened it.
+    clients: Arc<[reqwest::Client]>,
+    /// The number of times that the proxy was mounted.
+    mounted: Arc<AtomicUsize>,
     /// Counts of rejected credentials, shared by all workers.
     guesses: Data<Guesses>,
 }
 
 impl DeploymentProxy {
-    /// Returns a proxy.
+    /// Creates the proxy of a server with this number of workers.
     ///
     /// # Errors
-    /// Returns an error if no HTTP client can be created, for example because there is no source of randomness.
-    pub fn new() -> reqwest::Result<Self> {
-        client()?;
-        Ok(Self { guesses: Data::new(Guesses::new(REJECTED, 1)) })
+    /// Returns an error if the HTTP clients cannot be created, for example because there is no source of randomness.
+    pub fn new(workers: usize) -> reqwest::Result<Self> {
+        let clients = (0..workers.max(1)).map(|_| client()).collect::<Result<_, _>>()?;
+        Ok(Self { clients, mounted: Arc::default(), guesses: Data::new(Guesses::new(REJECTED, 1)) })
     }
 
     /// Mounts the proxy. It has to be mounted before the API, whose scope would match these paths too.
     pub fn configure(&self, config: &mut web::ServiceConfig) {
         let path = format!("{}/deployments/{{owner}}/{{deployment}}/sql{{tail:(?:/.*)?}}", HostedAddresses::BASE);
-        match client() {
-            Ok(client) => {
-                let resource = web::resource(path).app_data(Data::new(client)).app_data(self.guesses.clone());
-                config.service(resource.to(pass));
-            }
-            // Unlikely, because `new` created a client when the server started.
-            Err(error) => {
-                tracing::error!(
-                    error = &error as &dyn std::error::Error,
-                    "cannot build the HTTP client of the gateway"
-                );
-                let busy = || async { unavailable("the server cannot reach deployments just now; try again") };
-                config.service(web::resource(path).to(busy));
-            }
-        }
+        // A worker that replaces a failed one shares the client of another worker.
+        let turn = self.mounted.fetch_add(1, Ordering::Relaxed) % self.clients.len();
+        let client = Data::new(self.clients[turn].clone());
+        config.service(web::resource(path).app_data(client).app_data(self.guesses.clone()).to(pass));
     }
 }
 
-/// Creates an HTTP client for one worker. Its connections belong to the worker's runtime.
 fn client() -> reqwest::Result<reqwest::Client> {
     reqwest::Client::builder().connect_timeout(CONNECT).pool_idle_timeout(IDLE).no_proxy().build()
 }
