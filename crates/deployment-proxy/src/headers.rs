@@ -1,6 +1,7 @@
 //! Which headers pass from one connection to the other.
 
-/// Headers that belong to one connection, not to the message.
+/// Headers that belong to one connection, not to the message (RFC 9110 §7.6.1 and §11.7). `Trailer` is among them because
+/// trailers are not passed on, `Content-Length` because the framing of each connection is its own.
 const HOP_BY_HOP: &[&str] = &[
     "connection",
     "content-length",
@@ -8,7 +9,9 @@ const HOP_BY_HOP: &[&str] = &[
     "host",
     "keep-alive",
     "proxy-authenticate",
+    "proxy-authentication-info",
     "proxy-authorization",
+    "proxy-connection",
     "te",
     "trailer",
     "transfer-encoding",
@@ -31,13 +34,13 @@ pub(crate) fn is_end_to_end(name: &str, nominated: &[String]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_end_to_end, nominated_headers};
+    use super::{HOP_BY_HOP, is_end_to_end, nominated_headers};
 
     #[test]
-    fn headers_that_the_connection_nominates_are_not_passed_on() {
+    fn headers_of_the_connection_are_not_passed_on() {
         let sent: [&[u8]; 2] = [b"close, X-Trace", b"  Keep-Alive ,authorization,"];
         let nominated = nominated_headers(sent.into_iter());
-        for name in ["x-trace", "close", "connection", "transfer-encoding", "keep-alive"] {
+        for name in ["x-trace", "close"].iter().chain(HOP_BY_HOP) {
             assert!(!is_end_to_end(name, &nominated), "{name}");
         }
         for name in ["content-type", "x-request-id", "authorization"] {
