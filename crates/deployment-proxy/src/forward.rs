@@ -1,7 +1,5 @@
 //! One request to an instance, and its response.
 
-use std::net::SocketAddr;
-
 use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::web::Payload;
@@ -9,24 +7,27 @@ use actix_web::{HttpRequest, HttpResponse};
 use branchyard_http_common::BodyTimeouts;
 use futures_util::{StreamExt as _, stream};
 
+use crate::admission::AdmittedRequest;
 use crate::body::passed_body;
 use crate::headers::{is_end_to_end, nominated_headers};
 use crate::refusals::{refuse, unavailable};
 
+/// Forwards a request. Its permit is held until the response has been sent or dropped.
 pub(crate) async fn forward(
     request: &HttpRequest,
     payload: Payload,
-    address: SocketAddr,
+    admitted: AdmittedRequest,
     client: &reqwest::Client,
     patience: &BodyTimeouts,
 ) -> HttpResponse {
+    let AdmittedRequest { instance, permit } = admitted;
     let tail = request.match_info().get("tail").filter(|tail| !tail.is_empty()).unwrap_or("/");
     let query = request.query_string();
     let query = if query.is_empty() { String::new() } else { format!("?{query}") };
     let Ok(method) = reqwest::Method::from_bytes(request.method().as_str().as_bytes()) else {
         return refuse(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", "unknown method");
     };
-    let mut passed = client.request(method, format!("http://{address}{tail}{query}"));
+    let mut passed = client.request(method, format!("http://{instance}{tail}{query}"));
     let nominated = nominated_headers(request.headers().get_all(header::CONNECTION).map(HeaderValue::as_bytes));
     for (name, value) in request.headers() {
         if is_end_to_end(name.as_str(), &nominated) {
@@ -58,9 +59,12 @@ pub(crate) async fn forward(
         }
     }
     // Streamed as the instance produces it. If the instance's response breaks off, this one does too.
-    let pieces = stream::try_unfold(answer, |mut answer| async move {
+    let pieces = stream::try_unfold((answer, permit), |(mut answer, permit)| async move {
         let piece = answer.chunk().await.map_err(std::io::Error::other)?;
-        Ok::<_, std::io::Error>(piece.map(|piece| (piece, answer)))
+        Ok::<_, std::io::Error>(piece.map(|piece| (piece, (answer, permit))))
     });
     response.streaming(pieces.boxed_local())
 }
+
+#[cfg(test)]
+mod tests;

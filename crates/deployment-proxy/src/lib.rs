@@ -6,31 +6,34 @@ mod admission;
 mod body;
 mod forward;
 mod headers;
+mod in_progress;
 mod refusals;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use actix_web::http::StatusCode;
-use actix_web::http::header::{self, HeaderName, HeaderValue};
+use actix_web::http::header::{HeaderName, HeaderValue};
 use actix_web::web::{Data, Payload};
 use actix_web::{HttpRequest, HttpResponse, web};
-use branchyard_auth::HashedToken;
-use branchyard_http_common::{AppState, Guesses, HostedAddresses, RequestId, path_segment};
+use branchyard_http_common::{AppState, HostedAddresses, RequestId};
 
-use crate::admission::{Refused, admit, token};
+use crate::admission::Admission;
 use crate::forward::forward;
-use crate::refusals::{preflight, refuse, unauthenticated, unavailable};
+use crate::refusals::preflight;
 
-/// Maximum number of rejected credentials per address and second; an instance has the same limit.
-const REJECTED: u32 = 10;
 const REQUEST_ID: &str = "x-request-id";
 /// Idle time of a pooled connection. Shorter than the instance's own, because a streamed body cannot be sent again on a
 /// new connection.
 const IDLE: Duration = Duration::from_secs(30);
 /// Time limit for connecting to an instance on this machine.
 const CONNECT: Duration = Duration::from_secs(5);
+/// Maximum time in which an instance may send nothing. A request arrives within 5 minutes, a step of a cursor takes at most 50
+/// (`listener_read_timeout_millis` and ten times `query_timeout_millis` at their maximum). An instance that hangs is killed by
+/// its supervisor long before; this limit ends the requests to one that answers its supervisor only.
+const SILENCE: Duration = Duration::from_secs(3_600);
+/// Maximum number of idle connections of all workers to one instance. A worker may keep one in any case.
+const IDLE_CONNECTIONS: usize = 32;
 
 /// The proxy of a server. Created once and mounted in every worker.
 #[derive(Clone)]
@@ -39,8 +42,7 @@ pub struct DeploymentProxy {
     clients: Arc<[reqwest::Client]>,
     /// The number of times that the proxy was mounted.
     mounted: Arc<AtomicUsize>,
-    /// Counts of rejected credentials, shared by all workers.
-    guesses: Data<Guesses>,
+    admission: Data<Admission>,
 }
 
 impl DeploymentProxy {
@@ -49,8 +51,10 @@ impl DeploymentProxy {
     /// # Errors
     /// Returns an error if the HTTP clients cannot be created, for example because there is no source of randomness.
     pub fn new(workers: usize) -> reqwest::Result<Self> {
-        let clients = (0..workers.max(1)).map(|_| client()).collect::<Result<_, _>>()?;
-        Ok(Self { clients, mounted: Arc::default(), guesses: Data::new(Guesses::new(REJECTED, 1)) })
+        let workers = workers.max(1);
+        let idle = (IDLE_CONNECTIONS / workers).max(1);
+        let clients = (0..workers).map(|_| client(SILENCE, idle)).collect::<Result<_, _>>()?;
+        Ok(Self { clients, mounted: Arc::default(), admission: Data::new(Admission::default()) })
     }
 
     /// Mounts the proxy. It has to be mounted before the API, whose scope would match these paths too.
@@ -59,24 +63,31 @@ impl DeploymentProxy {
         // A worker that replaces a failed one shares the client of another worker.
         let turn = self.mounted.fetch_add(1, Ordering::Relaxed) % self.clients.len();
         let client = Data::new(self.clients[turn].clone());
-        config.service(web::resource(path).app_data(client).app_data(self.guesses.clone()).to(pass));
+        config.service(web::resource(path).app_data(client).app_data(self.admission.clone()).to(pass));
     }
 }
 
-fn client() -> reqwest::Result<reqwest::Client> {
-    reqwest::Client::builder().connect_timeout(CONNECT).pool_idle_timeout(IDLE).no_proxy().build()
+/// Creates the HTTP client of a worker, which keeps `idle` unused connections to an instance.
+fn client(silence: Duration, idle: usize) -> reqwest::Result<reqwest::Client> {
+    let client = reqwest::Client::builder().connect_timeout(CONNECT).read_timeout(silence);
+    // A redirection is the client's to follow: the server would follow it to addresses that the client may not reach.
+    let client = client.redirect(reqwest::redirect::Policy::none());
+    client.pool_idle_timeout(IDLE).pool_max_idle_per_host(idle).no_proxy().build()
 }
 
 async fn pass(
     request: HttpRequest,
     payload: Payload,
     state: Data<AppState>,
-    guesses: Data<Guesses>,
+    admission: Data<Admission>,
     client: Data<reqwest::Client>,
 ) -> HttpResponse {
     let mut response = match preflight(&request) {
         Some(response) => response,
-        None => answer(&request, payload, &state, &guesses, &client).await,
+        None => match admission.admit(&request, &state).await {
+            Ok(admitted) => forward(&request, payload, admitted, &client, &state.config.patience).await,
+            Err(refused) => refused,
+        },
     };
     if !response.headers().contains_key(REQUEST_ID) {
         let id = RequestId::of(request.headers(), &state.hub);
@@ -85,48 +96,4 @@ async fn pass(
         }
     }
     response
-}
-
-async fn answer(
-    request: &HttpRequest,
-    payload: Payload,
-    state: &AppState,
-    guesses: &Guesses,
-    client: &reqwest::Client,
-) -> HttpResponse {
-    let (owner, name) = (path_segment(request, "owner"), path_segment(request, "deployment"));
-    if !request.headers().contains_key(header::AUTHORIZATION) {
-        return unauthenticated(false);
-    }
-    let (from, now) = (state.client_address(request), state.hub.now());
-    let hash = token(request).map(|token| token.hash());
-    // Checked before any look-up, so that guessing costs the server nothing once an address has used up its quota.
-    if guesses.wait(from, hash.as_ref().map(HashedToken::as_bytes), now).is_some() {
-        let text = "too many credentials of this address were rejected; try again in a second";
-        return refuse(StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED", text);
-    }
-    let Some(hash) = hash else {
-        guesses.reject(from, now);
-        return unauthenticated(true);
-    };
-    let (services, known) = (state.hub.clone(), *hash.as_bytes());
-    let admitted = web::block(move || admit(&services, &hash, &owner, &name)).await;
-    if matches!(admitted, Ok(Ok(_))) {
-        guesses.accept(known);
-    }
-    let address = match admitted {
-        Ok(Ok(address)) => address,
-        Ok(Err(Refused::BadToken)) => {
-            guesses.reject(from, now);
-            return unauthenticated(true);
-        }
-        Ok(Err(Refused::NoDeployment(text))) => return refuse(StatusCode::NOT_FOUND, "NOT_FOUND", &text),
-        Ok(Err(Refused::NotStarted(text))) => return unavailable(&text),
-        Ok(Err(Refused::Port(fault))) => {
-            tracing::error!(error = &fault as &dyn std::error::Error, "the gateway cannot read the metadata store");
-            return unavailable("the server cannot do this just now; try again");
-        }
-        Err(_) => return unavailable("the server is busy"),
-    };
-    forward(request, payload, address, client, &state.config.patience).await
 }

@@ -18,6 +18,10 @@ pub(crate) fn unavailable(message: &str) -> HttpResponse {
     refuse(StatusCode::SERVICE_UNAVAILABLE, "SERVICE_UNAVAILABLE", message)
 }
 
+pub(crate) fn rate_limited(message: &str) -> HttpResponse {
+    refuse(StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED", message)
+}
+
 /// Returns a response with status 401. `sent` means that the request had a credential.
 pub(crate) fn unauthenticated(sent: bool) -> HttpResponse {
     let mut response = refuse(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", "this needs a live token");
