@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use super::resource_usage::ResourceUsage;
+
 /// Number of histogram buckets. The upper bounds grow by a quarter from 10 µs on, so a quantile is off by at most a
 /// quarter.
 const BUCKETS: usize = 80;
@@ -116,7 +118,7 @@ impl Counters {
             }
             latency.since_sample = [0; BUCKETS];
         }
-        let process = super::procfs::read();
+        let process = ResourceUsage::read();
         if let Some(resident) = process.resident_bytes {
             set("Resident", count(resident));
         }
