@@ -37,9 +37,8 @@ fn main() -> ExitCode {
 mod tests {
     /// Returns the resident memory of the process in KiB.
     fn resident_kib() -> u64 {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
-        line.trim().trim_end_matches(" kB").parse().unwrap_or_default()
+        let memory = procfs::process::Process::myself().and_then(|process| process.statm());
+        memory.map_or(0, |memory| memory.resident * procfs::page_size() / 1024)
     }
 
     #[test]

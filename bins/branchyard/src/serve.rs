@@ -147,9 +147,11 @@ impl Running {
                 Some(metrics)
             }
         };
-        let proxy = hosted.gateway.then(DeploymentProxy::new).transpose();
-        let proxy = proxy.context("cannot build the HTTP client for deployments")?;
-        let shared = ServerParts { state: state.clone(), alpha, hosted, metrics: Arc::clone(&measured), proxy };
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let proxy = hosted.gateway.then(|| DeploymentProxy::new(threads)).transpose();
+        let proxy = proxy.context("cannot build the HTTP clients for deployments")?;
+        let shared =
+            ServerParts { state: state.clone(), alpha, hosted, metrics: Arc::clone(&measured), threads, proxy };
         let per_address = config.http.max_connections_per_address;
         let proxies = state.config.proxies.clone();
         let limits = ConnectionLimits::new(patience, per_address, proxies, Arc::clone(&measured));
@@ -268,6 +270,8 @@ struct ServerParts {
     alpha: branchyard_api_v1alpha1::LegacySettings,
     hosted: branchyard_api_hosted_v1::Settings,
     metrics: Arc<Metrics>,
+    /// Number of threads that serve requests.
+    threads: usize,
     /// The proxy of deployments; `None` if the gateway is disabled.
     proxy: Option<DeploymentProxy>,
 }
@@ -278,9 +282,8 @@ fn listen(
     patience: ProgressTimeouts,
     limits: ConnectionLimits,
 ) -> std::io::Result<Server> {
-    let ServerParts { state, alpha, hosted, metrics, proxy } = shared;
+    let ServerParts { state, alpha, hosted, metrics, threads, proxy } = shared;
     let metrics = web::Data::new(metrics);
-    let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let references = web::Data::new(references(&state.config.public_url, &hosted.base_url));
     let server = HttpServer::new(move || {
         App::new()
@@ -304,8 +307,8 @@ fn listen(
             .configure(branchyard_web::configure)
     });
     let server = server
-        .workers(workers)
-        .max_connections(connections::room(workers))
+        .workers(threads)
+        .max_connections(connections::room(threads))
         .keep_alive(connections::KEEP_ALIVE)
         // A client that closes its sending side counts as gone, so that its requests are canceled (SQL reads above all).
         .h1_allow_half_closed(false)

@@ -2,191 +2,92 @@
 //! responses pass unchanged and streamed; the instance enforces its own limits on bodies. Responses that the proxy
 //! generates have the format that SQL clients know, not that of the API.
 
-use std::cell::Cell;
-use std::fmt;
-use std::pin::Pin;
-use std::rc::Rc;
-use std::task::{Context, Poll};
+mod admission;
+mod body;
+mod forward;
+mod headers;
+mod in_progress;
+mod refusals;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use actix_web::http::header::{self, HeaderName, HeaderValue};
-use actix_web::http::{Method, StatusCode};
-use actix_web::web::{Bytes, Data, Payload};
+use actix_web::http::header::{HeaderName, HeaderValue};
+use actix_web::web::{Data, Payload};
 use actix_web::{HttpRequest, HttpResponse, web};
-use branchyard_auth::{HashedToken, PlainToken};
-use branchyard_deployments::access::Observe;
-use branchyard_deployments::errors::DeploymentError;
-use branchyard_domain::access::Caller;
-use branchyard_domain::errors::PortError;
-use branchyard_http_common::{
-    AppState, BodyClock, BodyTimeouts, Guesses, HostedAddresses, RequestId, Services, path_segment,
-};
-use futures_util::{StreamExt as _, stream};
-use http_body::{Body, Frame, SizeHint};
-use tokio::sync::mpsc;
-use tokio::time::Instant;
+use branchyard_http_common::{AppState, HostedAddresses, RequestId};
 
-/// Maximum number of buffered pieces of a request body.
-const PIECES: usize = 2;
-/// Maximum number of rejected credentials per address and second; an instance has the same limit.
-const REJECTED: u32 = 10;
+use crate::admission::Admission;
+use crate::forward::forward;
+use crate::refusals::preflight;
+
 const REQUEST_ID: &str = "x-request-id";
 /// Idle time of a pooled connection. Shorter than the instance's own, because a streamed body cannot be sent again on a
 /// new connection.
 const IDLE: Duration = Duration::from_secs(30);
 /// Time limit for connecting to an instance on this machine.
 const CONNECT: Duration = Duration::from_secs(5);
-
-/// Headers that belong to one connection, not to the message.
-const HOP_BY_HOP: &[&str] = &[
-    "connection",
-    "content-length",
-    "expect",
-    "host",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
+/// Maximum time in which an instance may send nothing. A request arrives within 5 minutes, a step of a cursor takes at most 50
+/// (`listener_read_timeout_millis` and ten times `query_timeout_millis` at their maximum). An instance that hangs is killed by
+/// its supervisor long before; this limit ends the requests to one that answers its supervisor only.
+const SILENCE: Duration = Duration::from_secs(3_600);
+/// Maximum number of idle connections of all workers to one instance. A worker may keep one in any case.
+const IDLE_CONNECTIONS: usize = 32;
 
 /// The proxy of a server. Created once and mounted in every worker.
 #[derive(Clone)]
 pub struct DeploymentProxy {
-    /// Counts of rejected credentials, shared by all workers.
-    guesses: Data<Guesses>,
+    /// One HTTP client per worker, because a connection belongs to the runtime that opened it.
+    clients: Arc<[reqwest::Client]>,
+    /// The number of times that the proxy was mounted.
+    mounted: Arc<AtomicUsize>,
+    admission: Data<Admission>,
 }
 
 impl DeploymentProxy {
-    /// Returns a proxy.
+    /// Creates the proxy of a server with this number of workers.
     ///
     /// # Errors
-    /// Returns an error if no HTTP client can be created, for example because there is no source of randomness.
-    pub fn new() -> reqwest::Result<Self> {
-        client()?;
-        Ok(Self { guesses: Data::new(Guesses::new(REJECTED, 1)) })
+    /// Returns an error if the HTTP clients cannot be created, for example because there is no source of randomness.
+    pub fn new(workers: usize) -> reqwest::Result<Self> {
+        let workers = workers.max(1);
+        let idle = (IDLE_CONNECTIONS / workers).max(1);
+        let clients = (0..workers).map(|_| client(SILENCE, idle)).collect::<Result<_, _>>()?;
+        Ok(Self { clients, mounted: Arc::default(), admission: Data::new(Admission::default()) })
     }
 
     /// Mounts the proxy. It has to be mounted before the API, whose scope would match these paths too.
     pub fn configure(&self, config: &mut web::ServiceConfig) {
         let path = format!("{}/deployments/{{owner}}/{{deployment}}/sql{{tail:(?:/.*)?}}", HostedAddresses::BASE);
-        match client() {
-            Ok(client) => {
-                let resource = web::resource(path).app_data(Data::new(client)).app_data(self.guesses.clone());
-                config.service(resource.to(pass));
-            }
-            // Unlikely, because `new` created a client when the server started.
-            Err(error) => {
-                tracing::error!(
-                    error = &error as &dyn std::error::Error,
-                    "cannot build the HTTP client of the gateway"
-                );
-                let busy = || async { unavailable("the server cannot reach deployments just now; try again") };
-                config.service(web::resource(path).to(busy));
-            }
-        }
+        // A worker that replaces a failed one shares the client of another worker.
+        let turn = self.mounted.fetch_add(1, Ordering::Relaxed) % self.clients.len();
+        let client = Data::new(self.clients[turn].clone());
+        config.service(web::resource(path).app_data(client).app_data(self.admission.clone()).to(pass));
     }
 }
 
-/// Creates an HTTP client for one worker. Its connections belong to the worker's runtime.
-fn client() -> reqwest::Result<reqwest::Client> {
-    reqwest::Client::builder().connect_timeout(CONNECT).pool_idle_timeout(IDLE).no_proxy().build()
-}
-
-/// Returns a response generated by the proxy.
-fn refuse(status: StatusCode, code: &str, message: &str) -> HttpResponse {
-    let mut response = HttpResponse::build(status);
-    if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
-        response.insert_header((header::RETRY_AFTER, "1"));
-    }
-    let body = serde_json::json!({"message": message, "code": code}).to_string();
-    response.insert_header((header::CONTENT_TYPE, "application/json")).body(body)
-}
-
-fn unavailable(message: &str) -> HttpResponse {
-    refuse(StatusCode::SERVICE_UNAVAILABLE, "SERVICE_UNAVAILABLE", message)
-}
-
-/// Returns the bearer token of a request that has exactly one `Authorization` header.
-fn token(request: &HttpRequest) -> Option<PlainToken> {
-    let mut values = request.headers().get_all(header::AUTHORIZATION);
-    let (value, None) = (values.next()?.to_str().ok()?, values.next()) else { return None };
-    let (scheme, token) = value.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| PlainToken::parse(token.trim()).ok()).flatten()
-}
-
-/// Returns a response with status 401. `sent` means that the request had a credential.
-fn unauthenticated(sent: bool) -> HttpResponse {
-    let mut response = refuse(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", "this needs a live token");
-    let why = if sent { r#"Bearer realm="branchyard", error="invalid_token""# } else { r#"Bearer realm="branchyard""# };
-    response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(why));
-    response
-}
-
-/// Answers a CORS preflight request. The request has no credential, so the response does not depend on the deployment
-/// or on its existence. Whether a page may read a response is decided by the headers that the instance sets on it.
-fn preflight(request: &HttpRequest) -> Option<HttpResponse> {
-    let headers = request.headers();
-    let asks = request.method() == Method::OPTIONS && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
-    let origin = headers.get(header::ORIGIN).filter(|_| asks)?;
-    let mut response = HttpResponse::NoContent();
-    response.insert_header((header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone()));
-    response.insert_header((header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST"));
-    response.insert_header((header::ACCESS_CONTROL_ALLOW_HEADERS, "Authorization, Content-Type, X-Request-Id"));
-    response.insert_header((header::ACCESS_CONTROL_MAX_AGE, "600"));
-    response.insert_header((header::VARY, "Origin"));
-    Some(response.finish())
-}
-
-/// Returns the lowercase names that `Connection` headers nominate: they belong to the connection as well (RFC 9110
-/// §7.6.1).
-fn nominated_headers<'a>(connection: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
-    let values = connection.map(|value| String::from_utf8_lossy(value).to_ascii_lowercase());
-    values.flat_map(|value| value.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>()).collect()
-}
-
-/// Returns `true` if a header with this lowercase name is part of the message. The `Authorization` header always is,
-/// even if the client nominates it: without it, the instance would respond to another caller.
-fn is_end_to_end(name: &str, nominated: &[String]) -> bool {
-    let belongs_to_connection = HOP_BY_HOP.contains(&name) || nominated.iter().any(|known| known == name);
-    name == "authorization" || !belongs_to_connection
-}
-
-/// The reason why a request is not forwarded.
-enum Refused {
-    BadToken,
-    NoDeployment(String),
-    NotStarted(String),
-    Port(PortError),
-}
-
-fn admit(services: &Services, token: &HashedToken, owner: &str, name: &str) -> Result<std::net::SocketAddr, Refused> {
-    let user = match services.tokens().check(token) {
-        Ok(found) => found.map(|(_, user)| user).ok_or(Refused::BadToken)?,
-        Err(fault) => return Err(Refused::Port(fault)),
-    };
-    let refused = |error: DeploymentError| match error {
-        DeploymentError::Port(fault) => Refused::Port(fault),
-        DeploymentError::Conflict(text) => Refused::NotStarted(text),
-        other => Refused::NoDeployment(other.to_string()),
-    };
-    let caller = Caller::User(user);
-    let access = services.deployments().access::<Observe>(&caller, owner, name).map_err(refused)?;
-    services.deployments().address(&access).map_err(refused)
+/// Creates the HTTP client of a worker, which keeps `idle` unused connections to an instance.
+fn client(silence: Duration, idle: usize) -> reqwest::Result<reqwest::Client> {
+    let client = reqwest::Client::builder().connect_timeout(CONNECT).read_timeout(silence);
+    // A redirection is the client's to follow: the server would follow it to addresses that the client may not reach.
+    let client = client.redirect(reqwest::redirect::Policy::none());
+    client.pool_idle_timeout(IDLE).pool_max_idle_per_host(idle).no_proxy().build()
 }
 
 async fn pass(
     request: HttpRequest,
     payload: Payload,
     state: Data<AppState>,
-    guesses: Data<Guesses>,
+    admission: Data<Admission>,
     client: Data<reqwest::Client>,
 ) -> HttpResponse {
     let mut response = match preflight(&request) {
         Some(response) => response,
-        None => answer(&request, payload, &state, &guesses, &client).await,
+        None => match admission.admit(&request, &state).await {
+            Ok(admitted) => forward(&request, payload, admitted, &client, &state.config.patience).await,
+            Err(refused) => refused,
+        },
     };
     if !response.headers().contains_key(REQUEST_ID) {
         let id = RequestId::of(request.headers(), &state.services);
@@ -195,205 +96,4 @@ async fn pass(
         }
     }
     response
-}
-
-async fn answer(
-    request: &HttpRequest,
-    payload: Payload,
-    state: &AppState,
-    guesses: &Guesses,
-    client: &reqwest::Client,
-) -> HttpResponse {
-    let (owner, name) = (path_segment(request, "owner"), path_segment(request, "deployment"));
-    if !request.headers().contains_key(header::AUTHORIZATION) {
-        return unauthenticated(false);
-    }
-    let (from, now) = (state.client_address(request), state.services.now());
-    let hash = token(request).map(|token| token.hash());
-    // Checked before any look-up, so that guessing costs the server nothing once an address has used up its quota.
-    if guesses.wait(from, hash.as_ref().map(HashedToken::as_bytes), now).is_some() {
-        let text = "too many credentials of this address were rejected; try again in a second";
-        return refuse(StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED", text);
-    }
-    let Some(hash) = hash else {
-        guesses.reject(from, now);
-        return unauthenticated(true);
-    };
-    let (services, known) = (state.services.clone(), *hash.as_bytes());
-    let admitted = web::block(move || admit(&services, &hash, &owner, &name)).await;
-    if matches!(admitted, Ok(Ok(_))) {
-        guesses.accept(known);
-    }
-    let address = match admitted {
-        Ok(Ok(address)) => address,
-        Ok(Err(Refused::BadToken)) => {
-            guesses.reject(from, now);
-            return unauthenticated(true);
-        }
-        Ok(Err(Refused::NoDeployment(text))) => return refuse(StatusCode::NOT_FOUND, "NOT_FOUND", &text),
-        Ok(Err(Refused::NotStarted(text))) => return unavailable(&text),
-        Ok(Err(Refused::Port(fault))) => {
-            tracing::error!(error = &fault as &dyn std::error::Error, "the gateway cannot read the metadata store");
-            return unavailable("the server cannot do this just now; try again");
-        }
-        Err(_) => return unavailable("the server is busy"),
-    };
-    forward(request, payload, address, client, &state.config.patience).await
-}
-
-/// The reason why a body did not arrive completely.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Broken {
-    CutShort,
-    TooSlow,
-}
-
-impl fmt::Display for Broken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::CutShort => "the body was cut short",
-            Self::TooSlow => "the body came too slowly",
-        })
-    }
-}
-
-impl std::error::Error for Broken {}
-
-/// A body on its way from the client to the instance.
-struct PassedBody {
-    pieces: mpsc::Receiver<Result<Bytes, Broken>>,
-    /// Remaining bytes, if the client declared the length.
-    left: Option<u64>,
-}
-
-impl Body for PassedBody {
-    type Data = Bytes;
-    type Error = Broken;
-
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
-        let piece = std::task::ready!(self.pieces.poll_recv(context));
-        if let (Some(left), Some(Ok(piece))) = (&mut self.left, &piece) {
-            *left = left.saturating_sub(u64::try_from(piece.len()).unwrap_or(u64::MAX));
-        }
-        Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.left == Some(0)
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.left.map_or_else(SizeHint::default, SizeHint::with_exact)
-    }
-}
-
-/// Returns the body of a request as a stream, and a cell that receives the reason if the body breaks off. Returns
-/// `None` if the request has no body.
-fn passed_body(
-    request: &HttpRequest,
-    payload: Payload,
-    patience: &BodyTimeouts,
-) -> Option<(reqwest::Body, Rc<Cell<Option<Broken>>>)> {
-    let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    if declared.unwrap_or(0) == 0 && !request.headers().contains_key(header::TRANSFER_ENCODING) {
-        return None;
-    }
-    let (sender, pieces) = mpsc::channel(PIECES);
-    let broken: Rc<Cell<Option<Broken>>> = Rc::default();
-    actix_web::rt::spawn(pump(payload, sender, BodyClock::streamed(patience), Rc::clone(&broken)));
-    Some((reqwest::Body::wrap(PassedBody { pieces, left: declared }), broken))
-}
-
-/// Forwards a body until it ends, breaks off, or the instance stops reading.
-async fn pump(
-    mut payload: Payload,
-    pieces: mpsc::Sender<Result<Bytes, Broken>>,
-    mut pace: BodyClock,
-    broken: Rc<Cell<Option<Broken>>>,
-) {
-    let why = loop {
-        let piece = match pace.next(&mut payload).await {
-            Ok(Some(Ok(piece))) => piece,
-            Ok(Some(Err(_))) => break Broken::CutShort,
-            Ok(None) => return,
-            Err(_) => break Broken::TooSlow,
-        };
-        let handed = Instant::now();
-        if pieces.send(Ok(piece)).await.is_err() {
-            return;
-        }
-        pace.exclude(handed.elapsed());
-    };
-    broken.set(Some(why));
-    // Without the error, the instance would take the partial body for the whole.
-    let _ = pieces.send(Err(why)).await;
-}
-
-async fn forward(
-    request: &HttpRequest,
-    payload: Payload,
-    address: std::net::SocketAddr,
-    client: &reqwest::Client,
-    patience: &BodyTimeouts,
-) -> HttpResponse {
-    let tail = request.match_info().get("tail").filter(|tail| !tail.is_empty()).unwrap_or("/");
-    let query = request.query_string();
-    let query = if query.is_empty() { String::new() } else { format!("?{query}") };
-    let Ok(method) = reqwest::Method::from_bytes(request.method().as_str().as_bytes()) else {
-        return refuse(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", "unknown method");
-    };
-    let mut passed = client.request(method, format!("http://{address}{tail}{query}"));
-    let nominated = nominated_headers(request.headers().get_all(header::CONNECTION).map(HeaderValue::as_bytes));
-    for (name, value) in request.headers() {
-        if is_end_to_end(name.as_str(), &nominated) {
-            passed = passed.header(name.as_str(), value.as_bytes());
-        }
-    }
-    let mut broken = None;
-    if let Some((body, why)) = passed_body(request, payload, patience) {
-        passed = passed.body(body);
-        broken = Some(why);
-    }
-    let answer = match passed.send().await {
-        Ok(answer) => answer,
-        Err(error) => {
-            if let Some(why) = broken.and_then(|broken| broken.get()) {
-                return refuse(StatusCode::BAD_REQUEST, "PROTOCOL_ERROR", &why.to_string());
-            }
-            tracing::debug!(%error, "an instance did not answer");
-            return unavailable("the instance does not answer just now; try again");
-        }
-    };
-    let status = StatusCode::from_u16(answer.status().as_u16()).unwrap_or(StatusCode::BAD_GATEWAY);
-    let mut response = HttpResponse::build(status);
-    let connection = answer.headers().get_all(reqwest::header::CONNECTION).iter();
-    let nominated = nominated_headers(connection.map(reqwest::header::HeaderValue::as_bytes));
-    for (name, value) in answer.headers() {
-        if is_end_to_end(name.as_str(), &nominated) {
-            response.append_header((name.as_str(), value.as_bytes()));
-        }
-    }
-    // Streamed as the instance produces it. If the instance's response breaks off, this one does too.
-    let pieces = stream::try_unfold(answer, |mut answer| async move {
-        let piece = answer.chunk().await.map_err(std::io::Error::other)?;
-        Ok::<_, std::io::Error>(piece.map(|piece| (piece, answer)))
-    });
-    response.streaming(pieces.boxed_local())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{is_end_to_end, nominated_headers};
-
-    #[test]
-    fn headers_that_the_connection_nominates_are_not_passed_on() {
-        let sent: [&[u8]; 2] = [b"close, X-Trace", b"  Keep-Alive ,authorization,"];
-        let nominated = nominated_headers(sent.into_iter());
-        for name in ["x-trace", "close", "connection", "transfer-encoding", "keep-alive"] {
-            assert!(!is_end_to_end(name, &nominated), "{name}");
-        }
-        for name in ["content-type", "x-request-id", "authorization"] {
-            assert!(is_end_to_end(name, &nominated), "{name}");
-        }
-    }
 }

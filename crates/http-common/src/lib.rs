@@ -71,7 +71,7 @@ mod validation_errors;
 mod words;
 
 // Types of the executor that occur in public signatures of this crate.
-pub use branchyard_executor::{BodyRoom, CallerKey, ConcurrencyPermit, PoolError};
+pub use branchyard_executor::{BodyRoom, CallerKey, ConcurrencyLimiter, ConcurrencyPermit, PoolError};
 
 pub use answer_budget::{NoEffect, with_room};
 pub use api_error::{ApiError, pointer_of};

@@ -10,7 +10,7 @@ mod http;
 mod keep;
 pub(crate) mod log;
 mod pipeline;
-mod procfs;
+mod resource_usage;
 mod resources;
 mod slots;
 mod state;

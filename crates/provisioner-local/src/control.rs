@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use branchyard_deployments::ports::{Authorized, SqlCaller};
 use branchyard_domain::ports::SqlPower;
 use branchyard_domain::values::{AccountId, Timestamp};
+use data_encoding::HEXLOWER;
 use hmac::{Hmac, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
@@ -59,7 +60,7 @@ pub(crate) fn proof(secret: &[u8; 32], side: ControlSide, nonce: &str) -> String
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else { return String::new() };
     mac.update(word);
     mac.update(nonce.as_bytes());
-    crate::spec::hex(&mac.finalize().into_bytes())
+    HEXLOWER.encode(&mac.finalize().into_bytes())
 }
 
 /// Returns `true` if the proof of a side is correct. Compares in constant time.

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use branchyard_deployments::ports::InstanceSpec;
 use branchyard_deployments::values::{InstanceId, Setting, Settings};
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use rand::RngCore as _;
 use serde::{Deserialize, Serialize};
 
@@ -27,26 +28,12 @@ impl Secret {
     pub(crate) fn fresh() -> Self {
         let mut bytes = [0; SECRET];
         rand::rng().fill_bytes(&mut bytes);
-        Self(hex(&bytes))
+        Self(HEXLOWER.encode(&bytes))
     }
 
     pub(crate) fn bytes(&self) -> Option<[u8; SECRET]> {
-        unhex(&self.0)?.try_into().ok()
+        HEXLOWER_PERMISSIVE.decode(self.0.as_bytes()).ok()?.try_into().ok()
     }
-}
-
-/// Formats bytes as lower-case hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Parses hexadecimal digits.
-pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes();
-    if !digits.len().is_multiple_of(2) || !digits.iter().all(u8::is_ascii_hexdigit) {
-        return None;
-    }
-    digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
 /// The content of the file.
@@ -117,12 +104,15 @@ mod tests {
     #[test]
     fn secrets_are_hex_and_do_not_print() {
         let secret = Secret::fresh();
-        assert_eq!(secret.bytes().map(|bytes| hex(&bytes)), Some(secret.0.clone()));
+        assert_eq!(secret.bytes().map(|bytes| HEXLOWER.encode(&bytes)), Some(secret.0.clone()));
         assert_ne!(secret.0, Secret::fresh().0);
         assert!(!format!("{secret:?}").contains(&secret.0));
-        assert_eq!(unhex("0g"), None);
-        assert_eq!(unhex("abc"), None);
-        assert_eq!(unhex("00ff"), Some(vec![0, 255]));
+        let bytes = |text: &str| Secret(text.to_owned()).bytes();
+        assert_eq!(bytes(&"fF".repeat(SECRET)), Some([255; SECRET]));
+        for wrong in ["0g".repeat(SECRET), "0".repeat(2 * SECRET - 1), "00".repeat(SECRET - 1), "00".repeat(SECRET + 1)]
+        {
+            assert_eq!(bytes(&wrong), None, "{wrong}");
+        }
     }
 
     #[test]

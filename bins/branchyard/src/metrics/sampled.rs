@@ -118,8 +118,9 @@ impl Sampled {
                 self.operations.get_or_create(&[("state", word.to_owned())]).set(f64::NAN);
             }
         }
-        self.memory.set(resident_bytes().unwrap_or(f64::NAN));
-        self.open_files.set(std::fs::read_dir("/proc/self/fd").map_or(f64::NAN, |files| float(files.count())));
+        let (memory, files) = memory_and_files();
+        self.memory.set(memory.map_or(f64::NAN, whole));
+        self.open_files.set(files.map_or(f64::NAN, float));
     }
 
     fn take_backlogs(&self, state: &AppState) -> Result<(), PortError> {
@@ -153,10 +154,16 @@ fn float(count: usize) -> f64 {
     whole(u64::try_from(count).unwrap_or(u64::MAX))
 }
 
-/// Returns the resident memory of the process in bytes, or `None` if `/proc` does not report it (it does on Linux only).
-fn resident_bytes() -> Option<f64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(whole(kib * 1024))
+/// Returns the resident memory of the process in bytes and the number of its open files.
+#[cfg(target_os = "linux")]
+fn memory_and_files() -> (Option<u64>, Option<usize>) {
+    let Ok(process) = procfs::process::Process::myself() else { return (None, None) };
+    let memory = process.statm().ok().map(|memory| memory.resident * procfs::page_size());
+    (memory, process.fd_count().ok())
+}
+
+/// Returns no values, because they are unknown on this system.
+#[cfg(not(target_os = "linux"))]
+fn memory_and_files() -> (Option<u64>, Option<usize>) {
+    (None, None)
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use branchyard_deployments::values::ServedName;
 use branchyard_domain::values::DatabaseId;
+use data_encoding::HEXLOWER;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixListener;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -21,7 +22,7 @@ use crate::control::{
     Welcome, proof, proves, to_line,
 };
 use crate::folder::SOCKET;
-use crate::spec::{self, Secret, hex};
+use crate::spec::{self, Secret};
 
 /// Maximum number of messages waiting to be written.
 const WAITING: usize = 1024;
@@ -77,7 +78,7 @@ async fn line(reader: &mut BufReader<OwnedReadHalf>) -> Option<Vec<u8>> {
 async fn greet(child: &Child, reader: &mut BufReader<OwnedReadHalf>, writer: &mut OwnedWriteHalf) -> Option<()> {
     let secret = child.spec.secret.bytes()?;
     let hello: Hello = serde_json::from_slice(&line(reader).await?).ok()?;
-    let nonce = hex(&Secret::fresh().bytes()?);
+    let nonce = HEXLOWER.encode(&Secret::fresh().bytes()?);
     let welcome = Welcome {
         nonce: nonce.clone(),
         proof: proof(&secret, ControlSide::Process, &hello.nonce),
@@ -138,7 +139,7 @@ async fn converse(child: Arc<Child>, mut reader: BufReader<OwnedReadHalf>, mut w
                 waiting.retain(|_, answer| !answer.is_closed());
                 waiting.insert(next, question.answer);
                 let address = question.address.map(|address| address.to_string());
-                let verify = FromProcess::Verify { id: next, token: hex(&question.token), address };
+                let verify = FromProcess::Verify { id: next, token: HEXLOWER.encode(&question.token), address };
                 if writer.write_all(&to_line(&verify)).await.is_err() {
                     break;
                 }

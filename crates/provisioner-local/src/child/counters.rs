@@ -1,11 +1,17 @@
 //! Counters of a process, and the samples and Prometheus metrics made from them.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode_registry;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+
+use super::resource_usage::ResourceUsage;
 
 /// Number of histogram buckets. The upper bounds grow by a quarter from 10 µs on, so a quantile is off by at most a
 /// quarter.
@@ -63,6 +69,11 @@ fn bound_millis(at: usize) -> f64 {
     (0..at).fold(FIRST_MICROS, |bound, _| bound * GROWTH) / 1000.0
 }
 
+/// Returns the upper bound of a bucket in seconds, in whole microseconds.
+fn bound_seconds(at: usize) -> f64 {
+    (bound_millis(at) * 1e3).round() / 1e6
+}
+
 fn count(n: u64) -> f64 {
     // Counts stay far below 2^53.
     n as f64
@@ -116,7 +127,7 @@ impl Counters {
             }
             latency.since_sample = [0; BUCKETS];
         }
-        let process = super::procfs::read();
+        let process = ResourceUsage::read();
         if let Some(resident) = process.resident_bytes {
             set("Resident", count(resident));
         }
@@ -147,36 +158,59 @@ impl Counters {
         sample
     }
 
-    /// Returns the metrics in the Prometheus text format.
+    /// Returns the metrics in the Prometheus text format, version 0.0.4.
     pub(crate) fn prometheus(&self, streams: usize) -> String {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(self.exposed(streams)));
         let mut text = String::new();
-        let mut say = |name: &str, kind: &str, help: &str, value: f64| {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
-        };
-        let total = |counter: &AtomicU64| count(counter.load(Ordering::Relaxed));
-        say("branchyard_reads_total", "counter", "Statements that read.", total(&self.reads));
-        say("branchyard_writes_total", "counter", "Statements that wrote.", total(&self.writes));
-        say("branchyard_errors_total", "counter", "Statements that failed.", total(&self.errors));
-        say("branchyard_received_bytes_total", "counter", "Bytes of requests.", total(&self.received));
-        say("branchyard_sent_bytes_total", "counter", "Bytes of answers.", total(&self.sent));
-        say("branchyard_streams", "gauge", "Open streams.", count(u64::try_from(streams).unwrap_or(0)));
-        let connections = count(u64::try_from(self.connections.load(Ordering::Relaxed)).unwrap_or(0));
-        say("branchyard_connections", "gauge", "Open connections.", connections);
-        say("branchyard_disk_used_bytes", "gauge", "Bytes on the volume.", total(&self.disk_used));
-        let latency = self.latency.lock();
-        let name = "branchyard_statement_seconds";
-        let _ = writeln!(text, "# HELP {name} Time of statements.\n# TYPE {name} histogram");
-        let mut seen = 0;
-        for (at, n) in latency.all.iter().enumerate() {
-            seen += n;
-            if *n > 0 {
-                let _ = writeln!(text, "{name}_bucket{{le=\"{:.6}\"}} {seen}", bound_millis(at) / 1000.0);
-            }
-        }
-        let _ =
-            writeln!(text, "{name}_bucket{{le=\"+Inf\"}} {seen}\n{name}_sum {}\n{name}_count {seen}", latency.seconds);
+        // Writing to a string cannot fail.
+        let _ = encode_registry(&mut text, &registry);
         text
+    }
+
+    fn exposed(&self, streams: usize) -> ExposedMetrics {
+        let total = |counter: &AtomicU64| i64::try_from(counter.load(Ordering::Relaxed)).unwrap_or(i64::MAX);
+        let (counter, gauge) = (MetricType::Counter, MetricType::Gauge);
+        let streams = i64::try_from(streams).unwrap_or(i64::MAX);
+        let connections = self.connections.load(Ordering::Relaxed).max(0);
+        let values = vec![
+            ("branchyard_reads_total", counter, "Statements that read.", total(&self.reads)),
+            ("branchyard_writes_total", counter, "Statements that wrote.", total(&self.writes)),
+            ("branchyard_errors_total", counter, "Statements that failed.", total(&self.errors)),
+            ("branchyard_received_bytes_total", counter, "Bytes of requests.", total(&self.received)),
+            ("branchyard_sent_bytes_total", counter, "Bytes of answers.", total(&self.sent)),
+            ("branchyard_streams", gauge, "Open streams.", streams),
+            ("branchyard_connections", gauge, "Open connections.", connections),
+            ("branchyard_disk_used_bytes", gauge, "Bytes on the volume.", total(&self.disk_used)),
+        ];
+        let latency = self.latency.lock();
+        let filled = latency.all.iter().enumerate().filter(|(_, n)| **n > 0);
+        let buckets = filled.map(|(at, n)| (bound_seconds(at), *n)).chain([(f64::INFINITY, 0)]).collect();
+        ExposedMetrics { values, buckets, seconds: latency.seconds }
+    }
+}
+
+/// The values of one scrape.
+#[derive(Debug)]
+struct ExposedMetrics {
+    /// Name, type, help and value.
+    values: Vec<(&'static str, MetricType, &'static str, i64)>,
+    /// Upper bounds in seconds and counts of the histogram of statements.
+    buckets: Vec<(f64, u64)>,
+    seconds: f64,
+}
+
+impl Collector for ExposedMetrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
+        for (name, kind, help, value) in &self.values {
+            // In this version of the format a counter is declared by the name of its sample. `encode_counter` would append a suffix
+            // to the declared name, as OpenMetrics does.
+            encoder.encode_descriptor(name, help, None, *kind)?.encode_gauge(value)?;
+        }
+        let (name, help) = ("branchyard_statement_seconds", "Time of statements.");
+        let count = self.buckets.iter().map(|(_, n)| n).sum();
+        let mut histogram = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        histogram.encode_histogram::<NoLabelSet>(self.seconds, count, &self.buckets, None)
     }
 }
 
@@ -200,9 +234,38 @@ mod tests {
         let again = counters.sample(0, 1, 10, 20);
         assert_eq!(again["Reads"], 0.0);
         assert!(!again.contains_key("P50"));
+    }
+
+    #[test]
+    fn metrics_are_exposed_in_the_text_format() {
+        let counters = Counters::default();
+        counters.reads.fetch_add(7, Ordering::Relaxed);
+        for micros in [9, 10, 11, 500_000, u64::MAX] {
+            counters.took(Duration::from_micros(micros));
+        }
         let text = counters.prometheus(2);
-        assert!(
-            text.contains("branchyard_reads_total 7\n") && text.contains("branchyard_statement_seconds_count 100\n")
+        let about = |name: &str| text.lines().filter(|line| line.contains(name)).collect::<Vec<_>>();
+        assert_eq!(
+            about("branchyard_reads"),
+            [
+                "# HELP branchyard_reads_total Statements that read.",
+                "# TYPE branchyard_reads_total counter",
+                "branchyard_reads_total 7",
+            ]
         );
+        assert_eq!(about("branchyard_streams ").last(), Some(&"branchyard_streams 2"));
+        assert_eq!(
+            about("branchyard_statement_seconds_"),
+            [
+                "branchyard_statement_seconds_sum 18446744073710.05",
+                "branchyard_statement_seconds_count 5",
+                r#"branchyard_statement_seconds_bucket{le="0.00001"} 2"#,
+                r#"branchyard_statement_seconds_bucket{le="0.000013"} 3"#,
+                r#"branchyard_statement_seconds_bucket{le="0.560519"} 4"#,
+                r#"branchyard_statement_seconds_bucket{le="452.783954"} 5"#,
+                r#"branchyard_statement_seconds_bucket{le="+Inf"} 5"#,
+            ]
+        );
+        assert!(text.lines().filter(|line| line.starts_with('#')).count() == 18 && text.ends_with('\n'), "{text}");
     }
 }

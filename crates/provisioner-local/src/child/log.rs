@@ -1,5 +1,8 @@
 //! The log of an instance: files limited in line length, size, number and age. Anything that resembles a token is
 //! masked.
+//!
+//! Readers refer to a line by the number of its file and an offset. No rotation crate keeps both: `file-rotate` and
+//! `rolling-file` rename the current file once it is full, and `tracing-appender` does not limit the size of a file.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

@@ -12,6 +12,7 @@ use std::time::Duration;
 use branchyard_auth::HashedToken;
 use branchyard_deployments::ports::{Authorizer, ProvisionError};
 use branchyard_deployments::values::InstanceId;
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use parking_lot::Mutex;
 
 use super::{
@@ -19,7 +20,7 @@ use super::{
     Welcome, proof, proves, to_line,
 };
 use crate::folder::{InstanceFolder, RUN, SOCKET};
-use crate::spec::{Secret, hex, unhex};
+use crate::spec::Secret;
 
 const GREETING: Duration = Duration::from_secs(5);
 /// Maximum number of caller checks waiting for the store.
@@ -65,7 +66,7 @@ impl Channel {
         let key = secret.bytes().ok_or_else(foreign)?;
         let mut socket = folder.open()?.sub(RUN)?.connect(SOCKET)?;
         socket.set_read_timeout(Some(GREETING))?;
-        let nonce = hex(&Secret::fresh().bytes().ok_or_else(foreign)?);
+        let nonce = HEXLOWER.encode(&Secret::fresh().bytes().ok_or_else(foreign)?);
         socket.write_all(&to_line(&Hello { nonce: nonce.clone() }))?;
         let mut reader = BufReader::new(socket.try_clone()?);
         let welcome: Welcome = serde_json::from_slice(&line(&mut reader)?).map_err(io::Error::other)?;
@@ -130,7 +131,8 @@ impl Channel {
 
     fn check(&self, checks: &Checks, checking: &mpsc::Receiver<ProofCheck>) {
         for check in checking {
-            let token = unhex(&check.token).and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+            let token = HEXLOWER_PERMISSIVE.decode(check.token.as_bytes()).ok();
+            let token = token.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
             let address: Option<IpAddr> = check.address.and_then(|address| address.parse().ok());
             let outcome = match token {
                 None => CallerOutcome::BadToken,

@@ -8,6 +8,7 @@ use branchyard_deployments::ports::{BackupFile, CopiedDatabase, DatabaseSeed, In
 use branchyard_deployments::values::{BackupId, ServedName};
 use branchyard_domain::ports::{EngineError, SessionEngine};
 use branchyard_domain::values::{CommitHash, DatabaseId, RefName};
+use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 
 use super::staging::Staging;
@@ -15,7 +16,6 @@ use super::{LocalProcess, unavailable};
 use crate::child::databases::{self, NamedDatabase};
 use crate::confined_dir::ConfinedDir;
 use crate::folder;
-use crate::spec::hex;
 
 const GIB: u64 = 1 << 30;
 
@@ -130,7 +130,7 @@ fn hash(path: &Path) -> io::Result<String> {
     loop {
         let read = file.read(&mut buffer)?;
         if read == 0 {
-            return Ok(hex(&hasher.finalize()));
+            return Ok(HEXLOWER.encode(&hasher.finalize()));
         }
         hasher.update(&buffer[..read]);
     }
@@ -256,7 +256,7 @@ fn copy_all(
         let mut bytes = Hashed { from: copy, hasher: Sha256::new() };
         let file = BackupFile { deployment: spec.deployment, backup, database: name.clone() };
         on.blobs.put_backup(&file, &mut bytes).map_err(|error| unavailable("keep a backup", error))?;
-        let sha256 = hex(&bytes.hasher.finalize());
+        let sha256 = HEXLOWER.encode(&bytes.hasher.finalize());
         checking.drop_served(id).map_err(engine_error("remove the copy"))?;
         staging.dir().remove("copy").map_err(io_error("remove the copy"))?;
         copied.push(CopiedDatabase { name, size_bytes, sha256, heads });

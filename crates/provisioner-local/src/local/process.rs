@@ -1,6 +1,5 @@
 //! Handles on processes, and the resources of the machine.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -64,18 +63,29 @@ impl ProcessHandle {
 
 /// Returns the start time of a process in clock ticks since boot, as text. Only compared for equality. Returns an empty
 /// string if the time is unknown.
+#[cfg(target_os = "linux")]
 pub(super) fn started(process: u32) -> String {
-    // Field 22. Field 2, the name in parentheses, may contain any character.
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    let field = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(19).map(str::to_owned));
-    field.unwrap_or_default()
+    let process = i32::try_from(process).ok().and_then(|process| procfs::process::Process::new(process).ok());
+    process.and_then(|process| process.stat().ok()).map(|stat| stat.starttime.to_string()).unwrap_or_default()
+}
+
+/// Returns an empty string, because the start time of a process is unknown on this system.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn started(_process: u32) -> String {
+    String::new()
 }
 
 /// Returns the memory of this machine in bytes.
+#[cfg(target_os = "linux")]
 pub(super) fn memory_bytes() -> Option<u64> {
-    let info = fs::read_to_string("/proc/meminfo").ok()?;
-    let kib = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?.trim().strip_suffix("kB")?.trim();
-    kib.parse::<u64>().ok().map(|kib| kib << 10)
+    use procfs::Current as _;
+    procfs::Meminfo::current().ok().map(|memory| memory.mem_total)
+}
+
+/// Returns `None`, because the memory of the machine is unknown on this system.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn memory_bytes() -> Option<u64> {
+    None
 }
 
 /// Returns the size in bytes of the file system that contains a path.

@@ -15,6 +15,7 @@ use branchyard_domain::entities::Signature;
 use branchyard_domain::ports::{BranchHead, SessionError, SessionRequest, SqlSession};
 use branchyard_domain::values::{CommitHash, Timestamp};
 use branchyard_domain_testing::fakes::{FixedClock, MemoryBlobs, SeededIds};
+use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
@@ -245,7 +246,7 @@ fn a_backup_holds_what_was_checked_whatever_is_swapped_meanwhile() {
     assert_eq!(scene.kept().as_deref(), Some(DATA));
     assert_eq!(
         (copied[0].size_bytes, copied[0].sha256.as_str()),
-        (22, crate::spec::hex(&Sha256::digest(DATA)).as_str())
+        (22, HEXLOWER.encode(&Sha256::digest(DATA)).as_str())
     );
     scene.is_unharmed();
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::harness::GatewayHarness;
+use crate::process::{Server, branchyard, succeed};
 
 #[test]
 fn guessing_is_limited_by_address_and_those_who_were_let_in_go_on() {
@@ -129,10 +130,10 @@ fn answer(mut stream: TcpStream) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
+#[cfg(target_os = "linux")]
 fn resident_kib(server: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{server}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+    let server = procfs::process::Process::new(i32::try_from(server).unwrap()).unwrap();
+    server.statm().unwrap().resident * procfs::page_size() / 1024
 }
 
 #[test]
@@ -247,5 +248,114 @@ fn a_client_that_asks_before_it_sends_is_refused_without_its_body() {
     asked.write_all(body.as_bytes()).unwrap();
     let passed = answer(asked);
     assert!(passed.starts_with("HTTP/1.1 200"), "{passed}");
+    yard.server.terminate();
+}
+
+/// The bounds of the gateway: requests in progress of one caller and in all.
+const OF_CALLER: usize = 128;
+const IN_ALL: usize = 256;
+
+/// Begins as many requests as a caller may have in progress, and one more, which is refused. Returns the others.
+fn fill(yard: &GatewayHarness, url: &str) -> Vec<TcpStream> {
+    // A long beginning earns the body the time in which its rest has to arrive.
+    let part = vec![b' '; 128 << 10];
+    let declared = format!("content-length: {}", part.len() + 1);
+    let mut held: Vec<_> = (0..=OF_CALLER).map(|_| begin(yard, url, &declared, &part)).collect();
+    let began = Instant::now();
+    loop {
+        let answered = |stream: &TcpStream| {
+            stream.set_nonblocking(true).unwrap();
+            let answered = stream.peek(&mut [0]).is_ok();
+            stream.set_nonblocking(false).unwrap();
+            answered
+        };
+        if let Some(at) = held.iter().position(answered) {
+            let refused = answer(held.swap_remove(at));
+            assert!(refused.starts_with("HTTP/1.1 429") && refused.contains("RATE_LIMITED"), "{refused}");
+            assert_eq!(held.iter().filter(|stream| answered(stream)).count(), 0);
+            return held;
+        }
+        assert!(began.elapsed() < Duration::from_secs(300), "none is refused");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn requests_in_progress_are_bounded_by_caller_and_in_all_and_make_room_when_they_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = branchyard();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(dir.path());
+    command
+        .env("BRANCHYARD_HOSTED__PORT_RANGE", "21400-21999")
+        .env("BRANCHYARD_HTTP__MAX_CONNECTIONS_PER_ADDRESS", "0");
+    let server = Server::start_as(&mut command);
+    let mut tokens = ["ada", "bob", "eve"].map(|user| {
+        succeed(dir.path(), &["user", "create", user, "--email", &format!("{user}@example.test")]);
+        succeed(dir.path(), &["token", "create", "--user", user, "--name", "t", "--expires", "30d"])
+    });
+    let mut yard = GatewayHarness { server, http: reqwest::blocking::Client::new(), token: tokens[0].clone() };
+    let started = yard.create(&json!({}));
+    let url = format!("{}v2/pipeline", started["url"].as_str().unwrap());
+    for user in ["bob", "eve"] {
+        let role = json!({"role": "reader"});
+        let (status, _) = yard.api("PUT", &format!("/deployments/ada/gauges/collaborators/{user}"), Some(&role));
+        assert!(matches!(status, 200 | 201), "{status}");
+    }
+    let patient = json!({"overrides": {"listener_read_timeout_millis": "300000"}});
+    assert_eq!(yard.api("PATCH", "/deployments/ada/gauges/config", Some(&patient)).0, 200);
+    let ask = |yard: &GatewayHarness| {
+        let answer = yard.send("POST", &url, Some(&json!({"requests": []})));
+        let retry_after = answer.headers().get("retry-after").map(|value| value.to_str().unwrap().to_owned());
+        (answer.status().as_u16(), retry_after, answer.json::<Value>().unwrap()["code"].clone())
+    };
+    let until_admitted = |yard: &GatewayHarness| {
+        let began = Instant::now();
+        while ask(yard).0 != 200 {
+            assert!(began.elapsed() < Duration::from_secs(300));
+            thread::sleep(Duration::from_millis(20));
+        }
+    };
+
+    let mut of_ada = fill(&yard, &url);
+    let full = (429, Some("1".to_owned()), json!("RATE_LIMITED"));
+    assert_eq!(ask(&yard), full);
+    std::mem::swap(&mut yard.token, &mut tokens[1]);
+    let of_bob = fill(&yard, &url);
+    assert_eq!(ask(&yard), full);
+    assert_eq!(of_ada.len() + of_bob.len(), IN_ALL);
+    std::mem::swap(&mut yard.token, &mut tokens[2]);
+    assert_eq!(ask(&yard), (503, Some("1".to_owned()), json!("SERVICE_UNAVAILABLE")));
+    // The API does not share the bound.
+    assert_eq!(yard.api("GET", "/deployments/ada/gauges", None).0, 200);
+
+    // A client that goes away makes room for all; one that sends its rest is answered.
+    drop(of_ada.pop());
+    until_admitted(&yard);
+    let mut rest = of_ada.pop().unwrap();
+    rest.write_all(b" ").unwrap();
+    let answered = answer(rest);
+    assert!(answered.starts_with("HTTP/1.1 400") && answered.contains("PROTOCOL_ERROR"), "{answered}");
+    drop((of_ada, of_bob));
+    yard.token.clone_from(&tokens[1]);
+    until_admitted(&yard);
+    yard.server.terminate();
+}
+
+#[test]
+fn a_client_cannot_take_its_credential_off_the_way() {
+    let dir = tempfile::tempdir().unwrap();
+    let yard = GatewayHarness::start(dir.path());
+    let started = yard.create(&json!({}));
+    let url = format!("{}v2/pipeline", started["url"].as_str().unwrap());
+    let pipeline = json!({"requests": [{"type": "execute", "stmt": {"sql": "select 1"}}]}).to_string();
+    let headers = format!(
+        "connection: close, authorization, X-Request-Id, content-type\r\nx-request-id: mine\r\n\
+         content-type: application/json\r\ncontent-length: {}",
+        pipeline.len()
+    );
+    let passed = answer(begin(&yard, &url, &headers, pipeline.as_bytes()));
+    assert!(passed.starts_with("HTTP/1.1 200") && passed.contains("\"type\":\"ok\""), "{passed}");
+    // The id was for the server only, so the instance makes one of its own.
+    assert!(!passed.contains("mine") && passed.contains("x-request-id: req_"), "{passed}");
     yard.server.terminate();
 }
