@@ -92,16 +92,16 @@ pub enum PeopleError {
     #[error("no user '{0}'")]
     NoSuchUser(String),
     /// The user already has this email address.
-    #[error("this address is yours already")]
+    #[error("you already have this address")]
     EmailKnown,
     /// The user has reached the limit of email addresses.
-    #[error("a user may have {0} addresses; remove one first")]
+    #[error("a user can have at most {0} addresses; remove one first")]
     TooManyEmails(usize),
     /// The user does not have this email address.
-    #[error("this is none of your addresses")]
+    #[error("this address is not one of yours")]
     NoSuchEmail,
     /// The address is the primary one, which commits carry.
-    #[error("commits carry this address; choose another one for them first")]
+    #[error("your commits carry this address; choose another commit email first")]
     PrimaryEmail,
     /// A port failed.
     #[error(transparent)]
@@ -112,7 +112,7 @@ pub enum PeopleError {
 #[derive(Debug, thiserror::Error)]
 pub enum SignInError {
     /// The user does not exist, has no password, or has another password. The error does not reveal which.
-    #[error("the name or the password is wrong")]
+    #[error("wrong user name or password")]
     Wrong,
     /// A port failed.
     #[error(transparent)]
@@ -123,19 +123,19 @@ pub enum SignInError {
 #[derive(Debug, thiserror::Error)]
 pub enum SignUpError {
     /// Sign-up is disabled.
-    #[error("nobody can sign up on this server")]
+    #[error("sign-up is closed on this server")]
     Closed,
     /// Sign-up requires an invitation.
-    #[error("signing up needs an invitation")]
+    #[error("sign-up requires an invitation")]
     InvitationNeeded,
     /// The invitation is unknown, used, withdrawn or expired.
-    #[error("the invitation is not open any more; ask for another one")]
+    #[error("the invitation is no longer valid; ask for a new one")]
     NoSuchInvitation,
     /// Only server administrators may invite.
-    #[error("only administrators of the server may invite")]
+    #[error("only server administrators can invite users")]
     NotYours,
     /// The limit of open invitations is reached.
-    #[error("{0} invitations are open; take some back first")]
+    #[error("{0} invitations are already pending; revoke some first")]
     TooManyInvitations(usize),
     /// The name is not available.
     #[error(transparent)]
@@ -155,13 +155,13 @@ pub enum OrganizationError {
     #[error("no such organization")]
     NoSuchOrganization,
     /// The caller's role is too low. Holds the name of the required standing.
-    #[error("only {0} of the organization may do this")]
+    #[error("only {0} of the organization can do this")]
     Denied(&'static str),
     /// The user is not a member.
     #[error("no member '{0}'")]
     NoSuchMember(String),
     /// The last owner cannot be removed or demoted.
-    #[error("the organization would have no owner; make somebody else an owner first")]
+    #[error("the organization would have no owner; make another member an owner first")]
     NoOwnerLeft,
     /// The organization owns databases, possibly including some that the caller does not expect.
     #[error("the organization owns {0} databases; delete them first")]
@@ -187,7 +187,7 @@ pub enum CollaboratorError {
     #[error("no collaborator '{0}'")]
     NoSuchCollaborator(String),
     /// The user owns the database and needs no role on it.
-    #[error("{0} owns the database and has every right on it")]
+    #[error("{0} owns the database and already has full access")]
     IsOwner(String),
     /// Access to the database failed.
     #[error(transparent)]
@@ -221,10 +221,10 @@ pub enum DatabaseError {
     #[error("you may not create databases for '{0}'")]
     MayNotCreateFor(String),
     /// The owner has a database of this name.
-    #[error("'{0}' exists already")]
+    #[error("'{0}' already exists")]
     NameTaken(String),
     /// The owner has reached the limit of databases.
-    #[error("the owner has {0} databases, as many as are allowed")]
+    #[error("the owner has reached the limit of {0} databases")]
     TooMany(u64),
     /// The new default branch does not exist.
     #[error("no branch '{0}'")]
@@ -261,10 +261,10 @@ pub enum RefError {
     #[error("no tag '{0}'")]
     NoSuchTag(String),
     /// A branch of this name exists.
-    #[error("branch '{0}' exists already")]
+    #[error("branch '{0}' already exists")]
     BranchExists(String),
     /// A tag of this name exists.
-    #[error("tag '{0}' exists already")]
+    #[error("tag '{0}' already exists")]
     TagExists(String),
     /// The default branch cannot be deleted.
     #[error("'{0}' is the default branch; make another branch the default first")]
@@ -290,10 +290,10 @@ pub enum RefError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PullStateError {
     /// The pull request is merged, which is a final state.
-    #[error("the pull is merged; its state is final")]
+    #[error("the pull request is merged; its state is final")]
     Merged,
     /// The pull request is closed. Only open pull requests can be merged.
-    #[error("the pull is closed; reopen it first")]
+    #[error("the pull request is closed; reopen it first")]
     Closed,
 }
 
@@ -310,7 +310,7 @@ pub enum PullError {
     #[error("to_branch must be a branch of {0}")]
     OtherTarget(String),
     /// Source and base belong to different fork networks.
-    #[error("{0} is not of the same fork network")]
+    #[error("{0} is not in the same fork network")]
     OtherNetwork(String),
     /// Source and target are the same branch.
     #[error("the two branches are the same")]
@@ -326,36 +326,38 @@ pub enum PullError {
         is_source: bool,
     },
     /// An open pull request has the same source and target.
-    #[error("pull {0} is open with the same branches")]
+    #[error("pull request {0} is already open for these branches")]
     Duplicate(PullNumber),
     /// The state of the pull request does not allow the transition.
     #[error(transparent)]
     State(#[from] PullStateError),
     /// An operation that merges the pull request is queued or running.
-    #[error("operation {0} is merging this pull")]
+    #[error("operation {0} is merging this pull request")]
     Merging(OperationId),
     /// A branch no longer exists.
-    #[error("branch '{0}' does not exist any more")]
+    #[error("branch '{0}' no longer exists")]
     BranchGone(RefName),
     /// The source database no longer exists, or the branches have no common history.
     #[error("{0}")]
     BranchMissing(String),
     /// Only the author or a writer of the database may change the pull request.
-    #[error("only the author of the pull or a writer of the database may change it")]
+    #[error("only the author or a user with write access can change this pull request")]
     NotYours,
     /// The source is another database that is not public, and the caller has no write role on it.
     #[error(
-        "the source database is not public: this pull needs the write role on it, because it shows the branch to every reader of the base"
+        "the source database is not public: this pull request requires the write role on it, because every reader of \
+         the base can see the branch"
     )]
     SourceDenied,
     /// The source is another database that is not public, the base is public, and the caller did not consent to
     /// publishing.
     #[error(
-        "the source database is not public and the base is: the pull makes the branch visible to everybody; send publish: true to agree"
+        "the source database is not public, but the base is: this pull request makes the branch visible to everyone; \
+         send publish: true to agree"
     )]
     NeedsPublish,
     /// Only an administrator of the source database may withdraw the pull request.
-    #[error("withdrawing a pull needs the admin role on its source database")]
+    #[error("withdrawing a pull request requires the admin role on its source database")]
     NotSourceAdmin,
     /// The pull request shows no content.
     #[error(transparent)]
@@ -367,10 +369,10 @@ pub enum PullError {
     #[error("too many previews are being prepared; try again in a minute")]
     TooManyPreviews,
     /// Neither side has this table.
-    #[error("no table '{0}' in this pull")]
+    #[error("no table '{0}' in this pull request")]
     NoSuchTable(String),
     /// The pull request changed since the caller read it.
-    #[error("the pull changed since it was read")]
+    #[error("the pull request changed since it was read")]
     Changed,
     /// The two sides cannot be merged for a reason other than conflicts.
     #[error("the branches cannot be merged: {0}")]
@@ -393,15 +395,18 @@ pub enum PullError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotShown {
     /// An administrator of the source database withdrew the pull request.
-    #[error("the pull was withdrawn by an administrator of its source database; what it showed is hidden")]
+    #[error("the pull request was withdrawn by an administrator of its source database; its changes are hidden")]
     Withdrawn,
     /// The pull request was closed together with its source.
     #[error(
-        "what the pull showed is hidden, because its source database was deleted or is private; open a new pull to show the branch"
+        "the changes of this pull request are hidden, because its source database was deleted or is private; open a \
+         new pull request to show the branch"
     )]
     HiddenWithSource,
     /// The pull request was closed by a server version that did not store heads.
-    #[error("the pull was closed before the server stored what pulls show; open a new pull to see the difference")]
+    #[error(
+        "the pull request was closed before the server stored its heads; open a new pull request to see the changes"
+    )]
     NoHeads,
 }
 
@@ -415,10 +420,10 @@ pub enum ReleaseError {
     #[error("no commit '{0}'")]
     NoSuchCommit(String),
     /// The tag does not exist.
-    #[error("no tag '{0}'; create it first, or ask for it to be created")]
+    #[error("no tag '{0}'; create it first, or together with the release")]
     NoSuchTag(String),
     /// The tag already has a release.
-    #[error("tag '{0}' has a release already")]
+    #[error("tag '{0}' already has a release")]
     Exists(String),
     /// The tag refers to another commit.
     #[error("tag '{0}' points to another commit")]
@@ -461,13 +466,13 @@ pub enum OperationError {
     #[error("no such operation")]
     NoSuchOperation,
     /// The caller may read the operation but not cancel it.
-    #[error("only its creator or a writer of the database may cancel an operation")]
+    #[error("only the creator or a user with write access can cancel this operation")]
     Denied,
     /// Users may list only the operations they created.
-    #[error("only the user who started them may list operations of all databases")]
+    #[error("you can list only your own operations across all databases")]
     NotYours,
     /// The operation is no longer queued. Only queued operations can be canceled.
-    #[error("the operation is not queued any more")]
+    #[error("the operation is no longer queued")]
     NotQueued,
     /// The queue of operations is full.
     #[error("{0} operations are waiting on this database; try again when some have finished")]
@@ -479,10 +484,10 @@ pub enum OperationError {
     #[error("you may not create databases for '{0}'")]
     MayNotCreateFor(String),
     /// The name of the fork is taken, or an unsettled operation creates it.
-    #[error("'{0}' exists already or is being created")]
+    #[error("'{0}' already exists or is being created")]
     NameTaken(String),
     /// The new owner has reached the limit of databases.
-    #[error("the owner has {0} databases, as many as are allowed")]
+    #[error("the owner has reached the limit of {0} databases")]
     TooManyDatabases(u64),
     /// Access to the database failed.
     #[error(transparent)]
@@ -499,7 +504,7 @@ pub enum ImportError {
     #[error("the request has invalid fields")]
     Fields(Vec<(&'static str, String)>),
     /// The file is larger than allowed.
-    #[error("a file may have {limit} bytes, this one has {size}")]
+    #[error("a file can have at most {limit} bytes; this one has {size}")]
     TooLarge {
         /// Announced size in bytes.
         size: u64,
@@ -560,7 +565,7 @@ pub enum HookError {
     #[error(transparent)]
     Address(#[from] AddressError),
     /// The database has reached the limit of hooks.
-    #[error("the database has {0} hooks, as many as are allowed; delete one first")]
+    #[error("the database has reached the limit of {0} hooks; delete one first")]
     TooMany(u64),
     /// The delivery is already pending.
     #[error("the delivery is still pending; wait until it is delivered or has failed")]

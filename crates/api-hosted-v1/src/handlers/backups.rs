@@ -22,7 +22,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             )
             .sends(200, Success::List("Backup"))
             .fails("", &[404]),
-            post("/deployments/{owner}/{deployment}/backups", "createBackup", "Make a backup", create_backup)
+            post("/deployments/{owner}/{deployment}/backups", "createBackup", "Create a backup", create_backup)
                 .sends(202, Success::One("OperationRef"))
                 .fails("", &[400, 403, 404, 409, 413, 415, 422]),
             delete(

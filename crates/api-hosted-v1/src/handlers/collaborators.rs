@@ -17,7 +17,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get(
                 "/deployments/{owner}/{deployment}/collaborators",
                 "listCollaborators",
-                "People with a role of their own",
+                "Collaborators, by name",
                 list_collaborators,
             )
             .sends(200, Success::List("Collaborator"))

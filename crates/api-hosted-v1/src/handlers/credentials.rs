@@ -21,7 +21,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             post(
                 "/deployments/{owner}/{deployment}/dolt-credentials",
                 "createDoltCredentials",
-                "Make credentials for another hub; not offered",
+                "Create credentials for another hub; not offered",
                 create_credentials,
             )
             .sends(202, Success::Nothing)
@@ -37,7 +37,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             post(
                 "/deployments/{owner}/{deployment}/dolt-credentials/reroll",
                 "rerollDoltCredentials",
-                "Exchange credentials for another hub; there are none",
+                "Replace credentials for another hub; there are none",
                 none_of_them,
             )
             .sends(202, Success::Nothing)

@@ -37,7 +37,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             delete(
                 "/deployments/{owner}/{deployment}/databases/{database}",
                 "dropDatabase",
-                "Take a database away with all that is in it",
+                "Delete a database with all of its data",
                 drop_database,
             )
             .sends(200, Success::One("DeploymentDatabase"))
@@ -64,7 +64,7 @@ pub(crate) async fn list_databases(call: RequestContext, settings: Data<Settings
 
 const ADD_DATABASE: RequestBody<(ServedName, Option<DeploymentSource>)> =
     RequestBody::closed("AddDatabaseRequest", |fields| {
-        fields.describe_object(|| json!({"description": "A database to be."}));
+        fields.describe_object(|| json!({"description": "A database to add."}));
         let name = fields.schema(served_name).required_as("name", ServedName::parse);
         let from = source(fields);
         Some((name?, from?))

@@ -38,7 +38,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             delete(
                 "/deployments/{owner}/{deployment}/instances/{instance_id}",
                 "deleteInstance",
-                "Take an instance away; with the primary the deployment shuts down",
+                "Remove an instance; removing the primary shuts the deployment down",
                 delete_instance,
             )
             .sends(202, Success::One("InstanceState"))
@@ -46,7 +46,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             post(
                 "/deployments/{owner}/{deployment}/instances/{instance_id}/reboot",
                 "rebootInstance",
-                "Drain an instance and start it again",
+                "Reboot an instance after draining it",
                 reboot_instance,
             )
             .sends(202, Success::One("OperationRef"))
@@ -54,7 +54,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             post(
                 "/deployments/{owner}/{deployment}/change-primary",
                 "changePrimary",
-                "Make a replica the primary; not offered yet",
+                "Promote a replica to primary; not offered yet",
                 change_primary,
             )
             .json(&CHANGE_PRIMARY)
@@ -99,7 +99,7 @@ pub(crate) async fn create_instance(call: RequestContext) -> HandlerResult {
 const CREATE_INSTANCE: RequestBody<NewInstance> = RequestBody::open("CreateInstanceRequest", new_instance);
 
 fn new_instance(fields: &Fields<'_>) -> Option<NewInstance> {
-    fields.describe_object(|| json!({"description": "An instance to be: a stopped deployment starts again."}));
+    fields.describe_object(|| json!({"description": "The instance with which a stopped deployment starts again."}));
     let instance_type = fields.required_string("instance_type_id");
     let volume_type = fields.required_string("volume_type_id");
     let volume_gb = fields
@@ -107,7 +107,7 @@ fn new_instance(fields: &Fields<'_>) -> Option<NewInstance> {
         .required_int("volume_size_gb", &(1..=2_147_483_647))
         .and_then(|size| u32::try_from(size).ok());
     let backup = fields
-        .doc("The backup to begin with; empty when not said.")
+        .doc("The backup to start from. Default: start empty.")
         .schema(|| json!({"pattern": r"^\d{8}T\d{6}\.\d{3}$"}))
         .optional_as("backup_id", BackupId::parse);
     Some(NewInstance { instance_type: instance_type?, volume_type: volume_type?, volume_gb: volume_gb?, backup })

@@ -14,7 +14,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     tagged(
         "Observation",
         vec![
-            get("/deployments/{owner}/{deployment}/logs", "listLogs", "What an instance wrote", list_logs)
+            get("/deployments/{owner}/{deployment}/logs", "listLogs", "Log lines of an instance", list_logs)
                 .query(&["of_instance", "lines", "start_time", "end_time", "page_token", "prev_page_token"])
                 .sends(200, Success::List("LogLine"))
                 .fails("", &[400, 404]),

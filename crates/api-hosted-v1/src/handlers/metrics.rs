@@ -13,13 +13,18 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     tagged(
         "Observation",
         vec![
-            get("/deployments/{owner}/{deployment}/metrics", "listMetrics", "Metrics there are", list_metrics)
+            get("/deployments/{owner}/{deployment}/metrics", "listMetrics", "Available metrics", list_metrics)
                 .sends(200, Success::List("Metric"))
                 .fails("", &[404]),
-            get("/deployments/{owner}/{deployment}/metrics/{metric}", "getMetric", "A metric over time", get_metric)
-                .query(&["of_instance", "start_time", "end_time"])
-                .sends(200, Success::One("MetricData"))
-                .fails("", &[400, 404]),
+            get(
+                "/deployments/{owner}/{deployment}/metrics/{metric}",
+                "getMetric",
+                "Values of a metric over time",
+                get_metric,
+            )
+            .query(&["of_instance", "start_time", "end_time"])
+            .sends(200, Success::One("MetricData"))
+            .fails("", &[400, 404]),
         ],
     )
 }

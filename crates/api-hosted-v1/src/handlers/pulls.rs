@@ -15,22 +15,32 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get(
                 "/deployments/{owner}/{deployment}/pulls",
                 "listPulls",
-                "Pulls of a database; there are none yet",
+                "Pull requests of a database; there are none yet",
                 list_pulls,
             )
             .query(&["of_database", "pull_state", "query"])
             .sends(200, Success::List("Pull"))
             .fails("", &[400, 404]),
-            post("/deployments/{owner}/{deployment}/pulls", "createPull", "Open a pull; not offered yet", create_pull)
-                .sends(201, Success::Nothing)
-                .fails("", &[400, 403, 404, 413, 415, 422]),
-            get("/deployments/{owner}/{deployment}/pulls/{pull_id}", "getPull", "A pull; there are none yet", no_pull)
-                .sends(200, Success::Nothing)
-                .fails("", &[404]),
+            post(
+                "/deployments/{owner}/{deployment}/pulls",
+                "createPull",
+                "Open a pull request; not offered yet",
+                create_pull,
+            )
+            .sends(201, Success::Nothing)
+            .fails("", &[400, 403, 404, 413, 415, 422]),
+            get(
+                "/deployments/{owner}/{deployment}/pulls/{pull_id}",
+                "getPull",
+                "A pull request; there are none yet",
+                no_pull,
+            )
+            .sends(200, Success::Nothing)
+            .fails("", &[404]),
             patch(
                 "/deployments/{owner}/{deployment}/pulls/{pull_id}",
                 "updatePull",
-                "Change a pull; there are none yet",
+                "Change a pull request; there are none yet",
                 no_pull,
             )
             .sends(200, Success::Nothing)
@@ -38,7 +48,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get(
                 "/deployments/{owner}/{deployment}/pulls/{pull_id}/comments",
                 "listPullComments",
-                "Comments on a pull; there are none yet",
+                "Comments on a pull request; there are none yet",
                 no_pull,
             )
             .sends(200, Success::Nothing)
@@ -46,7 +56,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             post(
                 "/deployments/{owner}/{deployment}/pulls/{pull_id}/comments",
                 "createPullComment",
-                "Comment on a pull; there are none yet",
+                "Comment on a pull request; there are none yet",
                 no_pull,
             )
             .sends(201, Success::Nothing)
@@ -54,7 +64,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get(
                 "/deployments/{owner}/{deployment}/pulls/{pull_id}/logs",
                 "listPullLogs",
-                "What happened to a pull; there are none yet",
+                "Log of a pull request; there are none yet",
                 no_pull,
             )
             .sends(200, Success::Nothing)
@@ -62,7 +72,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             post(
                 "/deployments/{owner}/{deployment}/pulls/{pull_id}/merge",
                 "mergePull",
-                "Merge a pull; there are none yet",
+                "Merge a pull request; there are none yet",
                 no_pull,
             )
             .sends(202, Success::Nothing)
@@ -89,12 +99,12 @@ pub(crate) async fn list_pulls(call: RequestContext) -> HandlerResult {
 /// Handles `POST …/pulls`.
 pub(crate) async fn create_pull(call: RequestContext) -> HandlerResult {
     call.deployment::<Observe>().await?;
-    Err(unsupported("pulls inside a deployment"))
+    Err(unsupported("pull requests inside a deployment"))
 }
 
 /// Handles all routes below a pull request. Responds with 404, because deployments do not support pull requests yet.
 pub(crate) async fn no_pull(call: RequestContext) -> Result<ApiResponse, HandlerError> {
     call.deployment::<Observe>().await?;
     let id = call.segment("pull_id");
-    Err(Problem::new(ErrorCode::NotFound, format!("no pull {id} in the deployment")).into())
+    Err(Problem::new(ErrorCode::NotFound, format!("no pull request {id} in the deployment")).into())
 }

@@ -12,7 +12,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     tagged(
         "User",
         vec![
-            get("/user", "getUser", "The user the token stands for", get_user).sends(200, Success::One("User")),
+            get("/user", "getUser", "The user that the token belongs to", get_user).sends(200, Success::One("User")),
             get("/user/usage", "getUsage", "Cost of all owners the caller administers, by month", get_usage)
                 .query(&["month"])
                 .sends(200, Success::One("Usage"))

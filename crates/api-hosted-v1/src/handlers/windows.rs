@@ -16,7 +16,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get(
                 "/deployments/{owner}/{deployment}/service-windows",
                 "listServiceWindows",
-                "When healthy instances may be restarted unasked",
+                "Service windows, in which healthy instances may be restarted",
                 list_windows,
             )
             .sends(200, Success::List("ServiceWindow"))
@@ -24,7 +24,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             put(
                 "/deployments/{owner}/{deployment}/service-windows",
                 "updateServiceWindows",
-                "Own service windows; not offered yet",
+                "Set service windows; not offered yet",
                 put_windows,
             )
             .json(&SERVICE_WINDOWS)
@@ -54,9 +54,9 @@ pub(crate) async fn list_windows(call: RequestContext) -> HandlerResult {
 /// The body of the published API. The server does not support custom service windows, so the body is only described in the
 /// OpenAPI document and never parsed.
 const SERVICE_WINDOWS: RequestBody<()> = RequestBody::closed("UpdateServiceWindowsRequest", |fields| {
-    fields.describe_object(|| json!({"description": "Own service windows, instead of the default one."}));
+    fields.describe_object(|| json!({"description": "Service windows that replace the default one."}));
     fields.component("ServiceWindowRequest").schema(|| json!({"maxItems": 7})).required_objects("windows", |window| {
-        window.describe_object(|| json!({"description": "A time in the week."}));
+        window.describe_object(|| json!({"description": "A weekly period."}));
         window.required_string("day_of_week");
         window.schema(|| json!({"format": "int32"})).required_int("start_hour_utc", &(0..=22));
         window.schema(|| json!({"format": "int32"})).required_int("end_hour_utc", &(1..=23));

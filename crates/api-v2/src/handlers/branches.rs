@@ -40,7 +40,10 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             )
             .sends(200, Success::One("Branch"))
             .fails("DPM", &[409, 422])
-            .describe("Open pull requests from or to it stay open, and cannot be merged until it exists again.")
+            .describe(
+                "Open pull requests from or into the branch stay open, and cannot be merged until the branch exists \
+             again.",
+            )
             .example(|| Example::of(one(examples::branch("feature/x", false)))),
         ],
     )

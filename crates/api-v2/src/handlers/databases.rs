@@ -19,7 +19,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     tagged(
         "Database",
         vec![
-            get("/databases", "listDatabases", "Databases the caller sees", list_databases)
+            get("/databases", "listDatabases", "Databases that the caller can see", list_databases)
                 .credential(Credential::Optional)
                 .query(&["of_owner", "q", "visibility", "page_token", "page_size"])
                 .sends(200, Success::List("Database"))
@@ -46,16 +46,15 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .sends(200, Success::One("Database"))
             .fails("DBPM", &[422])
             .describe(
-                "`description` is cleared by `null` or an empty text. A new visibility holds at once; forks keep \
-                 theirs.",
+                "`null` or an empty text clears `description`. A new visibility takes effect at once; forks keep theirs.",
             )
             .example(update_database_example),
             delete("/databases/{owner}/{database}", "deleteDatabase", "Delete a database", delete_database)
                 .sends(200, Success::One("Database"))
                 .fails("DPM", &[])
                 .describe(
-                    "From then on the database and everything below it answer 404, and the name is free. Forks stay. \
-                 Its queued and running operations end as `CANCELED`.",
+                    "From then on, the database and everything below it are answered 404, and its name is free. Forks \
+                     are kept. Queued and running operations of the database end as `CANCELED`.",
                 )
                 .example(|| Example::of(one(examples::database()))),
         ],

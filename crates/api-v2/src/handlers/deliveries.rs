@@ -31,7 +31,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get(
                 "/databases/{owner}/{database}/hooks/{hook_id}/deliveries/{delivery_id}",
                 "getHookDelivery",
-                "What was sent to a hook and what it answered",
+                "A delivery with its attempts",
                 get_hook_delivery,
             )
             .sends(200, Success::One("Delivery"))
@@ -47,8 +47,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .sends(200, Success::One("Delivery"))
             .fails("DBKP", &[])
             .describe(
-                "The same id and body, a new run of attempts, also to a hook that is off. 409 while it is \
-                 `pending`.",
+                "Starts a new run of attempts with the same id and body, also if the hook is inactive. 409 while the \
+                 delivery is `pending`.",
             )
             .example(redeliver_example),
         ],

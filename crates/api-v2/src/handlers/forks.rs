@@ -15,7 +15,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     tagged(
         "Database",
         vec![
-            get("/databases/{owner}/{database}/forks", "listForks", "Direct forks the caller sees", list_forks)
+            get("/databases/{owner}/{database}/forks", "listForks", "Direct forks that the caller can see", list_forks)
                 .credential(Credential::Optional)
                 .query(&["page_token", "long_page_size"])
                 .sends(200, Success::List("DatabaseRef"))
@@ -26,8 +26,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 .sends(202, Success::One("OperationRef"))
                 .fails("DBK", &[403, 422])
                 .describe(
-                    "Runs as an operation; the fork appears when it has succeeded. It keeps name, description, \
-                 visibility, branches, tags and default branch of the source.",
+                    "Runs as an operation; the fork exists once the operation has succeeded. The fork keeps the name, \
+                     description, visibility, branches, tags and default branch of the source.",
                 )
                 .example(|| Example::with(json!({"owner": "bob"}), one(examples::accepted()))),
         ],

@@ -37,9 +37,9 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .sends(201, Success::One("Hook"))
             .fails("DBKP", &[422])
             .describe(
-                "`secret` is in this answer and nowhere else; deliveries are signed with it (Standard Webhooks). \
-                 A repeat under the same `Idempotency-Key` omits it. Addresses in private networks are refused \
-                 unless the operator opened them.",
+                "Only this answer contains `secret`, which signs deliveries (Standard Webhooks). A repeat with the \
+                 same `Idempotency-Key` omits the secret. Addresses in private networks are refused unless the \
+                 operator allows them.",
             )
             .example(create_hook_example),
             get("/databases/{owner}/{database}/hooks/{hook_id}", "getHook", "A hook", get_hook)
@@ -56,8 +56,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .sends(200, Success::One("Hook"))
             .fails("DBPM", &[422])
             .describe(
-                "`active: false` gives up what is on its way; `active: true` also forgets why the server had \
-                 switched it off.",
+                "`active: false` abandons pending deliveries. `active: true` also clears the reason for which the \
+                 server switched the hook off.",
             )
             .example(update_hook_example),
             delete(
@@ -72,24 +72,24 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             post(
                 "/databases/{owner}/{database}/hooks/{hook_id}/ping",
                 "pingHook",
-                "Send a trial event to a hook",
+                "Send a ping to a hook",
                 ping_hook,
             )
             .sends(201, Success::One("Delivery"))
             .fails("DBKP", &[])
-            .describe("One attempt, also to a hook that is off. It has no consequences for the hook.")
+            .describe("Makes one attempt, also if the hook is inactive. The result does not affect the state of the hook.")
             .example(ping_hook_example),
             post(
                 "/databases/{owner}/{database}/hooks/{hook_id}/rotate-secret",
                 "rotateHookSecret",
-                "Give a hook a new secret; it is shown once",
+                "Rotate the secret of a hook; the new one is shown once",
                 rotate_hook_secret,
             )
             .sends(200, Success::One("Hook"))
             .fails("DBKP", &[])
             .describe(
-                "For 24 h deliveries carry signatures by both secrets. Rotating again in that time drops the \
-                 older one.",
+                "For 24 hours, deliveries carry signatures by both secrets. Rotating again within that time drops the \
+                 older secret.",
             )
             .example(|| Example::of(one(examples::fresh_hook()))),
         ],
@@ -123,7 +123,7 @@ const EVENTS: Words<HookEvent> = Words::component(
 
 /// Returns the rules of a webhook's URL, as a JSON schema.
 fn address_schema() -> Value {
-    let text = "`https`, or `http` where the operator opened a network; no user name, no fragment; kept in its normalized form.";
+    let text = "An `https` URL, or an `http` URL if the operator allows its network. It has no user name and no fragment, and is stored in normalized form.";
     json!({"minLength": 1, "maxLength": 2048, "format": "uri", "description": text})
 }
 
@@ -186,9 +186,9 @@ const CREATE_HOOK: RequestBody<(String, BTreeSet<HookEvent>, bool)> =
 
 fn new_hook(fields: &Fields<'_>) -> Option<(String, BTreeSet<HookEvent>, bool)> {
     let url = fields.schema(address_schema).required_string("url");
-    let chosen = fields.doc("`[\"on_push\"]` when absent.").optional_choices("events", &EVENTS);
+    let chosen = fields.doc("Default: `[\"on_push\"]`.").optional_choices("events", &EVENTS);
     let events = if fields.has("events") { chosen } else { Some(BTreeSet::from([HookEvent::Push])) };
-    let active = fields.doc("`true` when absent.").optional_bool("active").unwrap_or(true);
+    let active = fields.doc("Default: `true`.").optional_bool("active").unwrap_or(true);
     Some((url?, events?, active))
 }
 

@@ -17,7 +17,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get(
                 "/organizations/{organization}/members",
                 "listOrganizationMembers",
-                "Members, by name; for members",
+                "Members, by name; visible to members only",
                 list_organization_members,
             )
             .query(&["page_token", "page_size"])

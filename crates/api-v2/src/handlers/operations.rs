@@ -40,8 +40,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 .sends(200, Success::One("Operation"))
                 .fails("", &[404])
                 .describe(
-                    "Ask with `Prefer: wait=20` until `status` is `succeeded` or `failed`; or without, at once, then \
-                 after 1 s doubling to 10 s.",
+                    "Repeat the request with `Prefer: wait=20` until `status` is `succeeded` or `failed`. Without the \
+                     header, poll at once, then after 1 s, doubling to 10 s.",
                 )
                 .example(|| Example::of(one(examples::operation()))),
             post(
@@ -52,7 +52,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             )
             .sends(200, Success::One("Operation"))
             .fails("BK", &[403, 404, 409])
-            .describe("Only while it is `queued`.")
+            .describe("Possible only while the operation is `queued`.")
             .example(cancel_operation_example),
         ],
     )

@@ -34,8 +34,9 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .sends(200, Success::List("RowDiff"))
             .fails("DL", &[422])
             .describe(
-                "From the merge base of both branches to the head of `from_branch`; for a closed pull request, as \
-                 it was closed; for a merged one, what the merge took in. 503 while the source is being fetched.",
+                "Compares the merge base of both branches with the head of `from_branch`: for a closed pull request, \
+                 the heads at which it was closed; for a merged one, the commits that the merge took. 503 while the \
+                 source is being fetched.",
             )
             .example(|| Example::of(list_of(examples::row_diff()))),
             get(
@@ -49,8 +50,9 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .sends(200, Success::List("TableDiff"))
             .fails("DL", &[422])
             .describe(
-                "From the merge base of both branches to the head of `from_branch`; for a closed pull request, as \
-                 it was closed; for a merged one, what the merge took in. 503 while the source is being fetched.",
+                "Compares the merge base of both branches with the head of `from_branch`: for a closed pull request, \
+                 the heads at which it was closed; for a merged one, the commits that the merge took. 503 while the \
+                 source is being fetched.",
             )
             .example(|| Example::of(list_of(examples::table_diff()))),
             get(
@@ -64,8 +66,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .sends(200, Success::List("Conflict"))
             .fails("DL", &[422])
             .describe(
-                "Empty when the pull request merges cleanly, or is merged. 503 also while the source is being \
-                 fetched, and when the trial merge takes longer than 60 s.",
+                "Empty if the pull request merges cleanly or is already merged. Also answered 503 while the source is \
+                 being fetched, and if the trial merge takes longer than 60 s.",
             )
             .example(list_pull_conflicts_example),
         ],

@@ -36,9 +36,9 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 .fails("DBK", &[403, 409, 422])
                 .describe(
                     "Unknown fields of the body are ignored, also inside both branches. The source may be in any \
-                 database of the same fork network that the caller can read; one that is not public needs the \
-                 write role and, where the base is public, `publish: true`. While the source's commits are being \
-                 fetched, diff, tables and conflicts are 503.",
+                     database of the same fork network that the caller can read. A source that is not public requires \
+                     the write role and, if the base is public, `publish: true`. While the commits of the source are \
+                     being fetched, the diff, tables and conflicts are answered 503.",
                 )
                 .example(create_pull_example),
             get("/databases/{owner}/{database}/pulls/{pull_number}", "getPull", "A pull request", get_pull)
@@ -56,20 +56,20 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .sends(200, Success::One("Pull"))
             .fails("DBPM", &[409, 422])
             .describe(
-                "A `state` equal to the present one changes nothing. The state of a merged pull request is final.",
+                "A `state` equal to the current one changes nothing. The state of a merged pull request is final.",
             )
             .example(update_pull_example),
             post(
                 "/databases/{owner}/{database}/pulls/{pull_number}/withdraw",
                 "withdrawPull",
-                "Take back what a pull request shows",
+                "Withdraw a pull request and hide its changes",
                 withdraw_pull,
             )
             .sends(200, Success::One("WithdrawnPull"))
             .fails("ABKP", &[404, 422])
             .describe(
-                "For administrators of the source database, also where the base is hidden from them. The \
-                 difference is gone at once for everybody; an open pull request is closed.",
+                "Requires the admin role on the source database, also if the base is hidden from the caller. The \
+                 changes are hidden from all callers at once. An open pull request is closed.",
             )
             .example(withdraw_pull_example),
             get(
@@ -103,9 +103,9 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .sends(202, Success::One("OperationRef"))
             .fails("DBKP", &[422])
             .describe(
-                "Runs as an operation: merges the head `from_branch` has when it runs, and sets the pull request \
-                 to `merged`, all or nothing. Conflicts that `resolve` does not settle fail it with \
-                 `MERGE_CONFLICT`.",
+                "Runs as an operation: merges the head that `from_branch` has when the operation runs, and sets the \
+                 pull request to `merged`, all or nothing. Conflicts that `resolve` does not resolve fail the \
+                 operation with `MERGE_CONFLICT`.",
             )
             .example(merge_pull_example),
         ],
@@ -208,7 +208,8 @@ fn new_pull(fields: &Fields<'_>) -> Option<NewPull> {
     let description = fields.optional::<LongText>("description");
     let from = fields.component("BranchRef").required_object("from_branch", branch_ref);
     let to = fields.component("BranchRef").required_object("to_branch", branch_ref);
-    let publish = fields.doc("The caller agrees that everybody may see the source branch.").optional_bool("publish");
+    let publish =
+        fields.doc("Consent of the caller to making the source branch visible to everyone.").optional_bool("publish");
     let publish = publish.unwrap_or(false);
     let ((from_database, from_branch), (to_database, to_branch)) = (from?, to?);
     Some(NewPull { title: title?, description, from_database, from_branch, to_database, to_branch, publish })
@@ -272,7 +273,7 @@ pub(crate) async fn update_pull(call: RequestContext) -> HandlerResult {
 
 fn is_merged(number: PullNumber) -> Problem {
     Problem::new(ErrorCode::ValidationFailed, format!("pull {number} is merged; its state is final"))
-        .with_error(FieldError::at_pointer("/state", "the pull is merged"))
+        .with_error(FieldError::at_pointer("/state", "the pull request is merged"))
 }
 
 const WANTED_STATES: Words<WantedState> =
@@ -285,10 +286,10 @@ fn edit_pull(fields: &Fields<'_>) -> Option<EditPull> {
     let description = fields.clearable::<LongText>("description");
     let state = fields.optional_choice("state", &WANTED_STATES);
     let publish = fields
-        .doc("Beside `state` `open` only: the caller agrees that everybody may see the source branch.")
+        .doc("Only with the `state` `open`: consent of the caller to making the source branch visible to everyone.")
         .optional_bool("publish");
     if fields.has("publish") && state != Some(WantedState::Open) {
-        fields.fault("publish", "may stand beside state: open only");
+        fields.fault("publish", "is allowed only with state: open");
     }
     Some(EditPull { title, description, state, publish: publish.unwrap_or(false) })
 }
@@ -378,6 +379,6 @@ const MERGE_PULL: RequestBody<MergePull> = RequestBody::closed("MergePullRequest
 
 fn merge_how(fields: &Fields<'_>) -> Option<MergePull> {
     let message = fields.optional::<LongText>("message");
-    let resolve = fields.doc("The side that wins in each table with conflicts.").word_map("resolve", &SIDES);
+    let resolve = fields.doc("The side to keep in each table with conflicts.").word_map("resolve", &SIDES);
     Some(MergePull { message, resolve: resolve? })
 }

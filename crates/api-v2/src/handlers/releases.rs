@@ -27,8 +27,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 .sends(201, Success::One("Release"))
                 .fails("DBKP", &[409])
                 .describe(
-                    "One release per tag. With `create_tag_if_not_exists` the tag is made at `commit_sha` when it is \
-                 missing.",
+                    "A tag has at most one release. With `create_tag_if_not_exists`, a missing tag is created at \
+                     `commit_sha`.",
                 )
                 .example(create_release_example),
             get("/databases/{owner}/{database}/releases/{tag:.+}", "getRelease", "The release of a tag", get_release)
@@ -49,7 +49,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             delete(
                 "/databases/{owner}/{database}/releases/{tag:.+}",
                 "deleteRelease",
-                "Delete a release; its tag stays",
+                "Delete a release and keep its tag",
                 delete_release,
             )
             .sends(200, Success::One("Release"))
@@ -103,7 +103,7 @@ pub(crate) async fn create_release(call: RequestContext) -> HandlerResult {
 const CREATE_RELEASE: RequestBody<NewRelease> = RequestBody::closed("CreateReleaseRequest", new_release);
 
 fn new_release(fields: &Fields<'_>) -> Option<NewRelease> {
-    let tag = fields.doc("The tag the release is of.").required::<RefName>("tag");
+    let tag = fields.doc("The tag of the release.").required::<RefName>("tag");
     let title = fields.required::<Title>("title");
     let commit = fields.required::<CommitHash>("commit_sha");
     let description = fields.optional::<LongText>("description");

@@ -23,18 +23,16 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 .sends(200, Success::List("Token"))
                 .fails("L", &[])
                 .example(|| Example::of(list_of(examples::used_token()))),
-            post("/user/tokens", "createUserToken", "Make a token; it is shown once", create_user_token)
+            post("/user/tokens", "createUserToken", "Create a token; it is shown once", create_user_token)
                 .json(&CREATE_USER_TOKEN)
                 .sends(201, Success::One("Token"))
                 .fails("BK", &[422])
-                .describe(
-                    "`token` is in this answer and nowhere else; a repeat under the same `Idempotency-Key` omits it.",
-                )
+                .describe("Only this answer contains `token`. A repeat with the same `Idempotency-Key` omits it.")
                 .example(create_user_token_example),
             delete(
                 "/user/tokens/{token_id}",
                 "deleteUserToken",
-                "Delete a token; it stops working at once",
+                "Delete a token, which stops working at once",
                 delete_user_token,
             )
             .sends(200, Success::One("Token"))
@@ -95,7 +93,7 @@ const LIFETIMES: Words<TokenExpiry> = Words::component(
         (TokenExpiry::Year1.as_str(), TokenExpiry::Year1),
     ],
 )
-.doc("How long a token lives; `1y` is 365 days.");
+.doc("The lifetime of a token. `1y` is 365 days.");
 
 const CREATE_USER_TOKEN: RequestBody<(TokenName, TokenExpiry)> =
     RequestBody::closed("CreateUserTokenRequest", new_token);
