@@ -39,12 +39,11 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
         match path.extension().and_then(|ext| ext.to_str()) {
             Some("rs") => {
                 findings.extend(source::check(&name, &text));
-                // The docs of wire types are published: they are the descriptions of the OpenAPI documents.
-                if !name.contains("/src/wire/") {
-                    findings.extend(words::source(&name, &text));
-                }
+                findings.extend(words::source(&name, &text));
                 lengths.push((text.lines().count(), name.into_owned()));
             }
+            Some("html") => findings.extend(words::template(&name, &text)),
+            Some("json") if name.contains("/openapi/") => findings.extend(words::document(&name, &text)),
             Some("md") => {
                 findings.extend(links::check(root, &path, &text));
                 if path.starts_with("docs") {

@@ -248,7 +248,7 @@ fn enter(request: &ServiceRequest) -> Result<Option<AddressPermit>, Box<HttpResp
     // A proxy's own requests, such as health probes, name no client.
     let client = state.client_address(request.request()).filter(|client| !state.config.proxies.trust(*client));
     let Some(client) = client else { return Ok(None) };
-    let detail = "too many requests of this address are under way; wait for one to finish";
+    let detail = "too many requests of this address are in progress; wait for one to finish";
     forwarded.enter(client).map(Some).ok_or_else(|| Box::new(rate_limited(state, request.request(), detail)))
 }
 

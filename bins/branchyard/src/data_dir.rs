@@ -13,7 +13,7 @@ pub struct DataDir(PathBuf);
 
 /// An exclusive lock on the data folder, held while the server runs.
 #[derive(Debug)]
-pub struct DataDirLock(#[expect(dead_code, reason = "dropping it gives the lock back")] File);
+pub struct DataDirLock(#[expect(dead_code, reason = "dropping it releases the lock")] File);
 
 impl DataDir {
     /// Opens the data folder, creating it if missing.
@@ -138,7 +138,7 @@ impl DataDir {
             Ok(bytes) => {
                 let wrong = || {
                     format!(
-                        "{} does not hold 32 bytes; restore it, or delete it to make a new one and rotate the secrets of all hooks",
+                        "{} does not hold 32 bytes; restore it, or delete it to create a new one and rotate the secrets of all hooks",
                         path.display()
                     )
                 };

@@ -78,7 +78,7 @@ impl Manifest {
             serde_json::from_slice(&text).with_context(|| format!("cannot read {}", path.display()))?;
         if manifest.branchyard_backup != FORMAT {
             bail!(
-                "the backup has format {}; restore it with the program that made it ({})",
+                "the backup has format {}; restore it with the program that created it ({})",
                 manifest.branchyard_backup,
                 manifest.program
             );

@@ -87,10 +87,10 @@ fn time(query: &Query<'_>, name: &str) -> Option<Timestamp> {
 /// Reads the hub database that a deployment starts from. Returns `Some(None)` if it is absent, and `None` if it is invalid.
 fn source(fields: &Fields<'_>) -> Option<Option<DeploymentSource>> {
     fields.component("FromDatabase").optional_object("from_database", |fields| {
-        fields.describe_object(|| json!({"description": "A hub database to begin with."}));
+        fields.describe_object(|| json!({"description": "A database of the hub to start with."}));
         let owner = fields.required_string("owner");
         let name = fields.required_string("name");
-        let reference = fields.doc("A branch, tag or commit; the default branch when not said.").optional_string("ref");
+        let reference = fields.doc("A branch, tag or commit. Default: the default branch.").optional_string("ref");
         Some(DeploymentSource { owner: owner?, name: name?, reference })
     })
 }

@@ -10,9 +10,9 @@ use serde_json::Value;
 use crate::routes::operations;
 
 const INTRODUCTION: &str = "Deployments: databases served to ordinary libSQL clients by a supervised process, at a metered cost. \
-Compatible with Hosted Dolt API v1.\n\nEvery endpoint needs a credential. Every success has its result in `data`; lists have `meta`. Every other answer is \
-a problem document: branch on its `code`. Repeat a POST with the same `Idempotency-Key` and it takes effect once. What takes time answers 202: poll the \
-operation, or the deployment until its `state` settles.";
+Compatible with Hosted Dolt API v1.\n\nEvery endpoint requires a credential. Every successful answer has its result in `data`; lists also have `meta`. \
+Every other answer is a problem document with a stable `code`. A POST that is repeated with the same `Idempotency-Key` takes effect once. Work that takes \
+time is answered 202: poll the operation, or the deployment until its `state` settles.";
 
 /// Returns the OpenAPI 3.1 document of this API as pretty-printed JSON, with the server `http://localhost`.
 pub fn openapi() -> String {

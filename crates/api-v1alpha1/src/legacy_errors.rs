@@ -95,9 +95,9 @@ impl From<LegacyError<ReleaseError>> for ApiError {
 }
 
 /// The error text for a pull request that would make a private branch public.
-const PUBLISH: &str = "the source database is not public and the base is: open or reopen this pull request with API v2 (POST \
-    /api/v2/databases/{owner}/{database}/pulls with publish: true) or on the page /{owner}/{database}/pulls/new, which asks whether everybody may \
-    see the branch";
+const PUBLISH: &str = "the source database is not public, but the base is: open or reopen this pull request with API v2 (POST \
+    /api/v2/databases/{owner}/{database}/pulls with publish: true) or on the page /{owner}/{database}/pulls/new, which asks for consent to make the \
+    branch visible to everyone";
 
 impl From<LegacyError<PullError>> for ApiError {
     fn from(LegacyError(error): LegacyError<PullError>) -> Self {
@@ -142,7 +142,9 @@ impl From<LegacyError<ImportError>> for ApiError {
                     .into_iter()
                     .map(|(name, text)| FieldError::at_pointer(format!("/{}", upload_field(name)), text))
                     .collect();
-                Problem::new(ErrorCode::ValidationFailed, "the file cannot be imported so").with_errors(faults).into()
+                Problem::new(ErrorCode::ValidationFailed, "the file cannot be imported with these settings")
+                    .with_errors(faults)
+                    .into()
             }
             ImportError::NoSuchBranch(name) => absent("branch", &name),
             ImportError::PartCutShort(_) => field("file", "was cut short").into(),

@@ -13,10 +13,10 @@ use branchyard_openapi::{OpenApi, path_parameters};
 use operations::{Auth, BodyDocs, Docs, OPERATIONS};
 use serde_json::{Map, Value, json};
 
-const INTRODUCTION: &str = "Versioned SQL databases, as programs written for DoltHub's v1alpha1 know them. Deprecated: every answer names the URL of the same \
-request in API v2 in `Link: rel=\"successor-version\"`. Frozen: fields may be added, none is renamed, removed or retyped.\n\n\
-Every endpoint refuses with 400 in a shape of its own; a SQL failure of a read is HTTP 200. Writes, forks, merges and uploads are polled by the name they were \
-started under. Unknown parameters and fields are ignored; the first of several parameters of one name counts.";
+const INTRODUCTION: &str = "Versioned SQL databases for programs written for DoltHub's v1alpha1. Deprecated: every answer names the URL of the same request in \
+API v2 in `Link: rel=\"successor-version\"`. Frozen: fields may be added; none is renamed, removed or retyped.\n\n\
+Errors are answered 400, and each endpoint has its own error body; a read whose SQL fails is answered 200. Poll writes, forks, merges and uploads by the name \
+under which they were started. Unknown parameters and fields are ignored; if a parameter occurs several times, the first one counts.";
 
 /// Returns the OpenAPI 3.1 document of this API as formatted JSON, for a server at `http://localhost`.
 pub fn openapi() -> String {

@@ -35,7 +35,7 @@ impl FromRequest for LegacyRequest {
 /// Whether an endpoint sends 401 or 404. Elsewhere these become 400, like most errors. 413, 415, 429, 500 and 503 are always sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Statuses {
-    /// Neither 401 nor 404.
+    /// The endpoint sends neither 401 nor 404.
     Flat,
     /// 401 for a missing or invalid credential.
     User,

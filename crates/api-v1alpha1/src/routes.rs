@@ -26,9 +26,9 @@ pub fn configure(config: &mut web::ServiceConfig) {
     config.service(scope(crate::CSV, csv(), Vec::new()));
 }
 
-/// The layer of all versions, and around it what this one adds to every answer.
+/// Returns the scope of `base`: the layer that all versions share, inside the layer that adds the deprecation headers.
 fn scope(base: &str, endpoints: Vec<Route>, first: Vec<Route>) -> impl actix_web::dev::HttpServiceFactory + 'static {
-    // A refusal repeats what the body says, also to a caller without a credential.
+    // Error bodies repeat fields of the request body, also for callers without a credential.
     let mut scope: Scope = web::scope(base).app_data(MANNERS).app_data(AnonymousBodies::Short);
     for endpoint in first.into_iter().chain(endpoints) {
         scope = scope.service(endpoint.into_resource());
@@ -51,8 +51,8 @@ pub fn routes() -> Vec<(&'static str, String)> {
     api.chain(csv().into_iter().flat_map(|endpoint| of(crate::CSV, endpoint))).collect()
 }
 
-/// Returns the documented forms of a path. A path that ends in a rest has one form for each meaning of the rest. Variants with a
-/// trailing slash have none.
+/// Returns the documented forms of a path. A path that ends in `{rest}` has one form for each meaning of the rest. Variants
+/// with a trailing slash have none.
 fn spelled(path: &str) -> Vec<String> {
     if path.ends_with('/') {
         return Vec::new();

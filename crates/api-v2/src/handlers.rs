@@ -103,7 +103,7 @@ pub(crate) fn revision(from: &Fields<'_>) -> Option<Revision> {
             of
         };
         let either = json!([only("branch", "commit"), only("commit", "branch")]);
-        json!({"description": "Where something starts: exactly one of both.", "oneOf": either})
+        json!({"description": "The starting point: exactly one of both.", "oneOf": either})
     });
     let branch =
         from.schema(|| json!({"minLength": 1, "description": "An existing branch."})).optional_string("branch");

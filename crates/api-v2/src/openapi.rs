@@ -14,9 +14,10 @@ use crate::routes::operations;
 pub(crate) use constraints::MD5_PATTERN;
 
 const INTRODUCTION: &str = "Versioned SQL databases: branches, pull requests, releases, imports, SQL. Compatible with DoltHub API v2.\n\n\
-Every success has its result in `data`; lists have `meta.next_page_token` while there is more. Every other answer is a problem document: \
-branch on its `code`. Repeat a POST with the same `Idempotency-Key` and it takes effect once. `HEAD` works wherever `GET` does, and `OPTIONS` \
-names the methods of a route. Unknown query parameters are ignored; a known one given twice is refused. Send `X-Request-Id` to find a request in the server's log.";
+Every successful answer has its result in `data`; lists also have `meta.next_page_token` while more items follow. Every other answer is a problem document \
+with a stable `code`. A POST that is repeated with the same `Idempotency-Key` takes effect once. `HEAD` works wherever `GET` does, and `OPTIONS` lists the \
+methods of a route. Unknown query parameters are ignored; a known parameter that occurs twice is refused. Send `X-Request-Id` to find a request in the \
+server's log.";
 
 /// Returns the OpenAPI 3.1 document of this API as pretty-printed JSON, with the server `http://localhost`.
 pub fn openapi() -> String {

@@ -6,7 +6,7 @@ use branchyard_domain::ports::{BlobsError, EngineError, MetadataError};
 use crate::ports::ProvisionError;
 use crate::values::Usd;
 
-/// What a caller chooses of a deployment or an instance. Adapters know how their API spells it.
+/// A property of a deployment or an instance that a caller chooses. Adapters know the name of its field in their API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeploymentField {
     /// The cloud.
@@ -58,12 +58,12 @@ pub enum DeploymentError {
     #[error("no such operation")]
     NoSuchOperation,
     /// The owner already has a deployment of this name, or the deployment already has a database of this name.
-    #[error("'{0}' exists already")]
+    #[error("'{0}' already exists")]
     NameTaken(String),
     /// A field is well-formed, but its value is not acceptable.
     #[error("{why}")]
     Field {
-        /// What the value is of.
+        /// The property that the value belongs to.
         field: DeploymentField,
         /// Explanation for the caller.
         why: String,
@@ -71,13 +71,13 @@ pub enum DeploymentError {
     /// A field breaks a rule that depends on the state of the deployment.
     #[error("{why}")]
     BadField {
-        /// What the value is of.
+        /// The property that the value belongs to.
         field: DeploymentField,
         /// Explanation for the caller.
         why: String,
     },
     /// Settings that do not exist, or that cannot have the requested value: the key and an explanation of each.
-    #[error("{} of the settings cannot be as given", .0.len())]
+    #[error("{} of the settings are invalid", .0.len())]
     Settings(Vec<(String, String)>),
     /// The request is well-formed but not possible. The text explains why.
     #[error("{0}")]
@@ -89,7 +89,9 @@ pub enum DeploymentError {
     #[error("{0}")]
     Unsupported(String),
     /// The instance would exceed the spending limit of the owner. All amounts are per month.
-    #[error("the owner may spend {limit} USD a month; {committed} are committed, and this would add {requested}")]
+    #[error(
+        "the monthly limit of the owner is {limit} USD: {committed} USD are committed, and this would add {requested} USD"
+    )]
     Spending {
         /// Spending limit of the owner.
         limit: Usd,
@@ -116,7 +118,7 @@ impl From<ProvisionError> for DeploymentError {
     fn from(error: ProvisionError) -> Self {
         match error {
             ProvisionError::Refused(why) => Self::Unprocessable(why),
-            ProvisionError::Gone => Self::Conflict("the instance is not running just now; try again".to_owned()),
+            ProvisionError::Gone => Self::Conflict("the instance is not running at the moment; try again".to_owned()),
             unavailable @ ProvisionError::Unavailable { .. } => Self::Port(unavailable.into()),
         }
     }

@@ -53,8 +53,7 @@ pub(crate) fn too_large(memory: &MemoryBudget, error: EngineError) -> EngineErro
     match (memory.exceeded(), error) {
         (_, error @ EngineError::CannotMerge(_)) | (None, error) => error,
         (Some(bytes), _) => EngineError::CannotMerge(format!(
-            "the merge takes more memory than the {} MiB of a statement; merge the changes in smaller steps, or take out generated columns, \
-             checks and indexes whose expressions take so much",
+            "the merge takes more memory than the {} MiB of a statement; merge the changes in smaller steps, or remove generated columns, checks and indexes with expressions that need this much",
             bytes >> 20
         )),
     }

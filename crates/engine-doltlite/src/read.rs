@@ -150,7 +150,7 @@ pub(crate) fn not_too_complex(sql: &str) -> Result<(), SqlFailure> {
     }
     if complexity::paths(sql) > complexity::MAX_PATHS {
         let text = format!(
-            "a JSON function is called with more than {} paths; use several calls, in each other or side by side",
+            "a JSON function is called with more than {} paths; use several calls, nested or side by side",
             complexity::MAX_PATHS
         );
         return Err(SqlFailure::Engine(text));

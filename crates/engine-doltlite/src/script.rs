@@ -139,7 +139,7 @@ fn check_table(connection: &Connection, job: &ScriptJob<'_>) -> Result<(), Engin
     let fault = |error| errors::fault("look at what a script did", error);
     let Some((table, mode)) = job.target else { return Ok(()) };
     let Some((table, kind)) = schema::find(connection, table).map_err(fault)? else {
-        let detail = format!("the script leaves no table '{table}' behind");
+        let detail = format!("the script does not create the table '{table}'");
         return Err(EngineError::Import(FormatError::File(detail)));
     };
     if kind == TableKind::Table && matches!(mode, ImportMode::Overwrite | ImportMode::Replace) {

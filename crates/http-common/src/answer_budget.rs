@@ -74,11 +74,11 @@ fn has_no_effect(request: &HttpRequest) -> bool {
 fn no_room(why: NoRoom) -> Problem {
     match why {
         NoRoom::Share => {
-            let detail = "too many bytes of answers to you are under way; take them first, or ask for less at a time";
+            let detail = "too many bytes of answers to you are in progress; read them first, or request less at a time";
             Problem::new(ErrorCode::RateLimited, detail).retry_after(1)
         }
         NoRoom::Budget => {
-            let detail = "too many bytes of answers are under way just now; try again";
+            let detail = "too many bytes of answers are in progress; try again";
             Problem::new(ErrorCode::ServiceUnavailable, detail).retry_after(1)
         }
     }
@@ -122,7 +122,7 @@ impl MessageBody for LongAnswer {
 
     fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
         Poll::Ready(match &mut *self.rest.borrow_mut() {
-            None => Some(Err(io::Error::other("the answer was broken off: others needed its room"))),
+            None => Some(Err(io::Error::other("the answer was cut off to make room for other callers"))),
             Some(rest) if rest.is_empty() => None,
             Some(rest) => Some(Ok(rest.split_to(rest.len().min(PIECE)))),
         })

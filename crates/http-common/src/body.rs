@@ -125,11 +125,11 @@ fn too_slow(_: TooSlow, patience: &BodyTimeouts) -> Problem {
 fn no_room(why: NoRoom) -> Problem {
     match why {
         NoRoom::Share => {
-            let detail = "too many bytes of your requests are under way; wait for one to finish";
+            let detail = "too many bytes of your requests are in progress; wait for one to finish";
             Problem::new(ErrorCode::RateLimited, detail).retry_after(1)
         }
         NoRoom::Budget => {
-            let detail = "the server takes no more bytes of requests just now; try again";
+            let detail = "the server has no memory for more request bodies at the moment; try again";
             Problem::new(ErrorCode::ServiceUnavailable, detail).retry_after(1)
         }
     }

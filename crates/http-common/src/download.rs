@@ -143,7 +143,7 @@ impl<T> Download<T> {
     /// Returns the body from its beginning as a stream for a response. A truncated or lost body ends in an error, which aborts the
     /// connection.
     pub fn stream(self, begun: Bytes) -> impl Stream<Item = io::Result<Bytes>> {
-        let broken = || Err(io::Error::other("the body was broken off"));
+        let broken = || Err(io::Error::other("the body was cut off"));
         unfold((Some(begun), Some(self)), move |(begun, download)| async move {
             let mut download = download?;
             if let Some(bytes) = begun {

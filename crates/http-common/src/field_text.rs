@@ -61,7 +61,7 @@ field_texts! {
     Description: {"maxLength": Description::MAX, "description": "At most 4,096 bytes."};
     LongText: {"maxLength": LongText::MAX, "description": "At most 65,536 bytes."};
     OwnerName: {"minLength": 3, "maxLength": 32, "pattern": NAME_PATTERN, "description": "User or organization."};
-    DatabaseName: {"minLength": 1, "maxLength": 64, "pattern": NAME_PATTERN, "description": "Unique per owner, in any letter case."};
+    DatabaseName: {"minLength": 1, "maxLength": 64, "pattern": NAME_PATTERN, "description": "Unique per owner, regardless of letter case."};
     RefName: {"minLength": 1, "maxLength": RefName::MAX_BYTES, "pattern": REF_PATTERN};
     CommitHash: {"pattern": ANY_CASE_HASH_PATTERN, "description": "40 hex digits."};
 }

@@ -277,7 +277,7 @@ impl<'a> Fields<'a> {
         self.parsed(name, text, parse)
     }
 
-    /// Records a field whose schema is made of that of a set of words.
+    /// Records a field whose schema contains the schema of a set of words.
     fn record_words<T>(&self, name: &str, required: bool, words: &Words<T>, of: impl FnOnce(Value) -> Value) {
         if let Some(schema) = &self.schema {
             let word = schema.words(words.name(), words.schema());

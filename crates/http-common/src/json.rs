@@ -69,7 +69,7 @@ fn check_members(members: &[(String, Json)], pointer: &str, faults: &ValidationE
             faults.add(FieldError::at_pointer(&place, "has a NUL character in its name"));
         }
         if !seen.insert(name.as_str()) {
-            faults.add(FieldError::at_pointer(&place, "is there more than once"));
+            faults.add(FieldError::at_pointer(&place, "occurs more than once"));
         }
         value.check(&place, faults);
     }

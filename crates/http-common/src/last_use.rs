@@ -58,9 +58,9 @@ pub(crate) fn note(state: &AppState, token: &Token, address: String, user_agent:
         match state.writes.run(user, move || services.tokens().touch(id, &last_use)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "the last use of a token was not noted")
+                tracing::warn!(error = &error as &dyn std::error::Error, "cannot record the last use of a token")
             }
-            Err(error) => tracing::debug!(%error, "the last use of a token was not noted"),
+            Err(error) => tracing::debug!(%error, "cannot record the last use of a token"),
         }
     });
 }

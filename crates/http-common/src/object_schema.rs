@@ -81,7 +81,7 @@ impl ObjectSchema {
 
     /// Records a field of a PATCH that `null` clears.
     pub(crate) fn clearable_field(&self, name: &str, schema: Value) {
-        self.next.borrow_mut().doc.get_or_insert("`\"\"` and `null` clear.");
+        self.next.borrow_mut().doc.get_or_insert("`\"\"` and `null` clear the description.");
         self.insert(name, false, true, schema);
     }
 

@@ -26,7 +26,7 @@ impl Shared {
     /// # Errors
     /// 403 if the URL is not valid or has expired.
     pub fn part_of(&self, upload: &str, number: &str, query: &str) -> Result<(UploadId, u32), HandlerError> {
-        let refused = || Problem::new(ErrorCode::PermissionDenied, "the address of the part is wrong or has expired");
+        let refused = || Problem::new(ErrorCode::PermissionDenied, "the URL of the part is wrong or has expired");
         let read = Query::read(query, Repeats::Refused, |query| {
             Some((parse_http_seconds(query.optional("expires")?)?, query.optional("signature")?.to_owned()))
         });

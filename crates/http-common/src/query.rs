@@ -64,7 +64,7 @@ impl Query<'_> {
         let mut found = self.pairs.iter().filter(|(key, _)| key == name);
         let (_, value) = found.next()?;
         if self.repeats == Repeats::Refused && found.next().is_some() {
-            self.fault(name, "is there more than once");
+            self.fault(name, "occurs more than once");
             return None;
         }
         match value.as_deref() {

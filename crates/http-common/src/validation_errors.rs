@@ -28,7 +28,7 @@ impl ValidationErrors {
 }
 
 fn summary(faults: &[FieldError]) -> String {
-    let Some(first) = faults.first() else { return "the request breaks the rules of its form".to_owned() };
+    let Some(first) = faults.first() else { return "the request is malformed".to_owned() };
     let place =
         first.pointer().map(|pointer| pointer.trim_start_matches('/')).or(first.parameter()).unwrap_or_default();
     let text = if place.is_empty() { first.detail().to_owned() } else { format!("{place}: {}", first.detail()) };

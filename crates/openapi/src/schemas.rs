@@ -96,7 +96,7 @@ pub fn drop_null(property: &mut Value) {
 /// Returns the schema of the codes of problem documents.
 pub fn error_code() -> Value {
     let names: Vec<&str> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
-    json!({"type": "string", "enum": names, "description": "Open to additions: treat an unknown code by its status."})
+    json!({"type": "string", "enum": names, "description": "More codes may be added. Treat an unknown code according to its status."})
 }
 
 /// Sorts the members of all objects by name. Without sorting, the order would depend on the features of `serde_json` in the

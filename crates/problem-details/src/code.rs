@@ -110,13 +110,13 @@ impl ErrorCode {
                 suffix: "validation-failed",
                 retry_after: None,
                 explanation: Explanation {
-                    meaning: "The request breaks the rules of its form: the JSON is malformed, a field or parameter is unknown, \
-                              missing, of the wrong type or outside its rules, or a page token is not one this server gave out.",
-                    client: "Read `errors`: each entry names the field (`pointer`) or parameter (`parameter`) and what is wrong \
-                             with it. Correct the request; repeating it unchanged fails again. Start a listing over when its \
-                             page token is refused.",
-                    operator: "Nothing, as a rule. Many of these from one client after an upgrade suggest a client that was \
-                               written for another version of the API.",
+                    meaning: "The request is malformed: the JSON is invalid, a field or parameter is unknown, missing, of the wrong \
+                              type or out of range, or this server did not issue the page token.",
+                    client: "Read `errors`: each entry names the field (`pointer`) or parameter (`parameter`) and the error. Correct \
+                             the request; repeating it unchanged fails again. If a page token is refused, start the listing \
+                             again.",
+                    operator: "Usually nothing. If one client causes many of these after an upgrade, the client was probably written \
+                               for another version of the API.",
                 },
             },
             Self::Unauthenticated => CodeRow {
@@ -126,11 +126,11 @@ impl ErrorCode {
                 suffix: "unauthenticated",
                 retry_after: None,
                 explanation: Explanation {
-                    meaning: "The endpoint requires a credential and none was sent, or the one that was sent is malformed, \
-                              unknown, expired or revoked. A bad credential is refused on every endpoint, public ones included.",
-                    client: "Send `Authorization: Bearer <token>` with a live token. Create a new token when the old one has \
-                             expired. To read public data anonymously, leave the header out.",
-                    operator: "Nothing, as a rule. Rejected credentials count against the quota of the address they came from.",
+                    meaning: "The endpoint requires a credential and none was sent, or the credential is malformed, unknown, expired or \
+                              revoked. An invalid credential is refused on every endpoint, also on public ones.",
+                    client: "Send `Authorization: Bearer <token>` with a valid token. Create a new token if the old one has expired. \
+                             To read public data anonymously, omit the header.",
+                    operator: "Usually nothing. Rejected credentials count against the quota of the address they came from.",
                 },
             },
             Self::PermissionDenied => CodeRow {
@@ -140,13 +140,13 @@ impl ErrorCode {
                 suffix: "permission-denied",
                 retry_after: None,
                 explanation: Explanation {
-                    meaning: "You can see the target, but your role does not allow this action; or you may not create anything \
-                              for the owner you named, whether that owner exists or not; or the address of an upload part is \
+                    meaning: "You can see the target, but your role does not allow this action; or you may not create \
+                              anything for the named owner, whether that owner exists or not; or the URL of an upload part is \
                               wrong or has expired.",
                     client: "Ask an admin of the database, or an owner of the organization, for a higher role. For an upload, \
-                             ask for new part addresses.",
-                    operator: "Nothing, as a rule. If all part addresses are refused, compare the clocks of the nodes and check \
-                               that they share one signing secret.",
+                             open a new session.",
+                    operator: "Usually nothing. If all URLs of parts are refused, compare the clocks of the servers and check that they \
+                               have the same `server.key`.",
                 },
             },
             Self::NotFound => CodeRow {
@@ -156,12 +156,11 @@ impl ErrorCode {
                 suffix: "not-found",
                 retry_after: None,
                 explanation: Explanation {
-                    meaning: "There is no such route, or the resource does not exist or is not visible to you: the answer is the \
-                              same, so that it reveals nothing. Also for a branch, tag, commit or table that the request names \
-                              and that does not exist.",
+                    meaning: "The route or resource does not exist, or you cannot see it. Both get the same answer, which reveals \
+                              nothing. Also returned if a branch, tag, commit or table that the request names does not exist.",
                     client: "Check the spelling of owner, database and reference. If the database is private, send the token of \
                              someone who has a role on it.",
-                    operator: "If a user insists that a database exists, look at who has a role on it; if it was renamed or \
+                    operator: "If a user reports that an existing database is missing, check which users have a role on it. If it was \
                                deleted, the request log shows when.",
                 },
             },
@@ -174,8 +173,8 @@ impl ErrorCode {
                 explanation: Explanation {
                     meaning: "The route exists, but not with this method.",
                     client: "Use one of the methods in the `Allow` header of the answer.",
-                    operator: "Check that no proxy in front of the server rewrites methods or turns a POST into a GET while it \
-                               follows a redirect.",
+                    operator: "Check that no proxy in front of the server rewrites methods, or turns a POST into a GET when it follows \
+                               a redirect.",
                 },
             },
             Self::Conflict => CodeRow {
@@ -185,13 +184,13 @@ impl ErrorCode {
                 suffix: "conflict",
                 retry_after: None,
                 explanation: Explanation {
-                    meaning: "Something else is in the way: the name is taken, an open pull request for the same branches exists, \
-                              a running operation holds the state, or the first request with the same `Idempotency-Key` is \
-                              still being answered.",
-                    client: "Choose another name or use what exists. With a `Retry-After` header, repeat the same request after \
-                             that many seconds. When an operation is in the way, wait until it has finished.",
-                    operator: "Nothing, as a rule. If an operation stays in the way for long, look at the operations of that \
-                               database.",
+                    meaning: "The request conflicts with the current state: the name is taken, an open pull request for the same \
+                              branches exists, an operation is running, or the first request with the same `Idempotency-Key` is \
+                              still in progress.",
+                    client: "Choose another name, or use the existing resource. If there is a `Retry-After` header, repeat the same \
+                             request after that many seconds. If an operation is running, wait until it has ended.",
+                    operator: "Usually nothing. If an operation blocks others for a long time, check the operations of that \
+                     database.",
                 },
             },
             Self::Canceled => CodeRow {
@@ -203,7 +202,7 @@ impl ErrorCode {
                 explanation: Explanation {
                     meaning: "The operation was canceled while it was queued, or its database was deleted. It has changed \
                               nothing. This code appears only in the `error` of an operation.",
-                    client: "Send the request again, with a new idempotency key, if the work is still wanted.",
+                    client: "To do the work after all, send the request again with a new idempotency key.",
                     operator: "Nothing.",
                 },
             },
@@ -214,11 +213,11 @@ impl ErrorCode {
                 suffix: "precondition-failed",
                 retry_after: None,
                 explanation: Explanation {
-                    meaning: "The resource is no longer the one your `If-Match` header names: somebody changed it after you read \
-                              it. Nothing was changed by this request.",
-                    client: "Read the resource again, look at what changed, and repeat the request with the new `ETag` if it \
-                             still makes sense.",
-                    operator: "Nothing, as a rule. Check that no proxy changes `ETag` or `If-Match`.",
+                    meaning: "The resource no longer matches your `If-Match` header: it changed after you read it. This request changed \
+                              nothing.",
+                    client: "Read the resource again, check what changed, and repeat the request with the new `ETag` if it still makes \
+                             sense.",
+                    operator: "Usually nothing. Check that no proxy changes `ETag` or `If-Match`.",
                 },
             },
             Self::PayloadTooLarge => CodeRow {
@@ -228,9 +227,9 @@ impl ErrorCode {
                 suffix: "payload-too-large",
                 retry_after: None,
                 explanation: Explanation {
-                    meaning: "The body of the request, a part of an upload or a whole file is above its limit.",
+                    meaning: "The request body, a part of an upload or a whole file exceeds its limit.",
                     client: "Send less: split the request, or use an import for large data.",
-                    operator: "The limits are in the configuration under `limits`. A proxy with a lower limit of its own answers \
+                    operator: "The limits are in the configuration under `http`, `sql` and `imports`. A proxy with a lower limit answers \
                                with its own page instead of this document.",
                 },
             },
@@ -241,8 +240,8 @@ impl ErrorCode {
                 suffix: "unsupported-media-type",
                 retry_after: None,
                 explanation: Explanation {
-                    meaning: "The request has a body whose `Content-Type` is missing or is not the one the endpoint takes.",
-                    client: "Send `Content-Type: application/json` with a JSON body, or no body where every field is optional.",
+                    meaning: "The `Content-Type` of the request body is missing, or the endpoint does not accept it.",
+                    client: "Send `Content-Type: application/json` with a JSON body, or no body if every field is optional.",
                     operator: "Check that no proxy removes or rewrites `Content-Type`.",
                 },
             },
@@ -253,11 +252,11 @@ impl ErrorCode {
                 suffix: "unprocessable",
                 retry_after: None,
                 explanation: Explanation {
-                    meaning: "The request is well-formed, but the present state of the resource forbids it: for example the \
-                              default branch cannot be deleted, a merged pull request cannot be merged again, a fork's name is \
-                              taken.",
-                    client: "Read `detail`, change the state that is in the way or ask for something else.",
-                    operator: "Nothing, as a rule. Limits on how many of a thing may exist are in the configuration under `limits`.",
+                    meaning: "The request is well-formed, but the current state of the resource does not allow it. For example, the \
+                              default branch cannot be deleted, and a merged pull request cannot be merged again.",
+                    client: "Read `detail`, then change the state of the resource or send a different request.",
+                    operator: "Usually nothing. Limits on the number of databases, tokens and hooks are in the configuration under \
+                               `limits`, `tokens` and `hooks`.",
                 },
             },
             Self::MergeConflict => CodeRow {
@@ -270,8 +269,8 @@ impl ErrorCode {
                     meaning: "Both sides of a merge changed the same rows or the same schema in different ways. `detail` names the \
                               tables and the number of conflicts in each. Neither branch was changed. This code appears only in \
                               the `error` of an operation.",
-                    client: "Look at the conflicts of the pull request, make the two sides agree by writing to the source \
-                             branch, and merge again.",
+                    client: "Read the conflicts of the pull request. Choose a side for each table with `resolve`, or write to the \
+                             source branch until both sides agree; then merge again.",
                     operator: "Nothing.",
                 },
             },
@@ -282,10 +281,10 @@ impl ErrorCode {
                 suffix: "idempotency-key-reused",
                 retry_after: None,
                 explanation: Explanation {
-                    meaning: "The `Idempotency-Key` was already used with another request. This request had no effect.",
-                    client: "Make a new key for every new request, a random UUID for example; send the old key again only with \
-                             the very same body.",
-                    operator: "Nothing, as a rule. It points to a client that reuses keys.",
+                    meaning: "The `Idempotency-Key` was already used for a different request. This request had no effect.",
+                    client: "Use a new key for every new request, for example a random UUID. Send a key again only with exactly the \
+                             same request.",
+                    operator: "Usually nothing. A client reuses keys.",
                 },
             },
             Self::OperationFailed => CodeRow {
@@ -295,12 +294,12 @@ impl ErrorCode {
                 suffix: "operation-failed",
                 retry_after: None,
                 explanation: Explanation {
-                    meaning: "The content of the request made the operation fail: an SQL statement was refused, a file has bad \
-                              rows, or the work ran into its time limit. Nothing was changed. This code appears only in the \
+                    meaning: "The operation failed because of the content of the request: a SQL statement was refused, a file has \
+                              invalid rows, or the time limit was exceeded. Nothing was changed. This code appears only in the \
                               `error` of an operation.",
-                    client: "Read `detail` and `errors`, which name the lines and columns of an import file; correct the \
-                             statement or the file and send it again. Split work that takes too long.",
-                    operator: "Nothing, as a rule. Time and size limits are in the configuration under `limits`.",
+                    client: "Read `detail` and `errors`, which name lines and columns of an imported file. Correct the statement or the \
+                             file and send it again. Split work that takes too long.",
+                    operator: "Usually nothing. Time and size limits are in the configuration under `sql` and `imports`.",
                 },
             },
             Self::Unsupported => CodeRow {
@@ -310,9 +309,9 @@ impl ErrorCode {
                 suffix: "unsupported",
                 retry_after: None,
                 explanation: Explanation {
-                    meaning: "The zone, or this server, does not offer what was asked for. The detail names the feature.",
-                    client: "Leave the feature out of the request, or use another zone.",
-                    operator: "`hosted.enabled` and the catalogue in the configuration say what is offered.",
+                    meaning: "The zone or this server does not offer a requested feature. `detail` names it.",
+                    client: "Omit the feature from the request, or use another zone.",
+                    operator: "`hosted.enabled` and `hosted.catalogue` in the configuration determine what is offered.",
                 },
             },
             Self::SpendingLimitExceeded => CodeRow {
@@ -322,9 +321,9 @@ impl ErrorCode {
                 suffix: "spending-limit-exceeded",
                 retry_after: None,
                 explanation: Explanation {
-                    meaning: "What runs for the owner and what was asked for would together cost more in a month than the owner \
-                              may spend: `committed_usd` and `requested_usd` exceed `limit_usd`. Nothing that runs is stopped.",
-                    client: "Choose a smaller instance or volume, or disable a deployment that is not needed.",
+                    meaning: "The running deployments of the owner and the requested one would together cost more than the monthly \
+                              limit: `committed_usd` plus `requested_usd` exceeds `limit_usd`. Running deployments are not stopped.",
+                    client: "Choose a smaller instance or volume, or shut down a deployment that is not needed.",
                     operator: "The limits are `hosted.spending` in the configuration.",
                 },
             },
@@ -335,10 +334,11 @@ impl ErrorCode {
                 suffix: "capacity-exceeded",
                 retry_after: None,
                 explanation: Explanation {
-                    meaning: "The zone has no room for another instance of this size, or the owner has as many deployments as are \
-                              allowed. The detail names what is used up.",
-                    client: "Choose a smaller size, or disable a deployment that is not needed.",
-                    operator: "`capacity` in `hosted.catalogue`, `hosted.max_deployments_per_owner` and `hosted.port_range` bound it.",
+                    meaning: "The zone has no capacity for another instance of this size, or the owner has reached the maximum number \
+                              of deployments. `detail` names the limit.",
+                    client: "Choose a smaller size, or shut down a deployment that is not needed.",
+                    operator: "The limits are `capacity` in `hosted.catalogue`, `hosted.max_deployments_per_owner` and \
+                     `hosted.port_range`.",
                 },
             },
             Self::RateLimited => CodeRow {
@@ -348,12 +348,12 @@ impl ErrorCode {
                 suffix: "rate-limited",
                 retry_after: Some(1),
                 explanation: Explanation {
-                    meaning: "The quota of the user or address is used up, the caller has too many requests running at once, or \
-                              the operation queue of the database is full.",
-                    client: "Wait the seconds in `Retry-After`, then repeat the request, with the same `Idempotency-Key` if it \
-                             had one. The `RateLimit` header shows what is left. Signed-in callers have a larger quota.",
-                    operator: "Quotas are in the configuration. If all anonymous callers share one address, the server does not \
-                               know its proxy: configure which proxies it may believe.",
+                    meaning: "The quota of the user or address is used up, the caller has too many requests in progress, or the \
+                              operation queue of the database is full.",
+                    client: "Wait for the seconds in `Retry-After`, then repeat the request with the same `Idempotency-Key`, if any. \
+                             The `RateLimit` header shows the remaining quota. Signed-in callers have a quota of their own.",
+                    operator: "Quotas are in the configuration under `rate_limit`. If all anonymous callers seem to have one address, \
+                               list your reverse proxy in `http.trusted_proxies`.",
                 },
             },
             Self::Internal => CodeRow {
@@ -363,10 +363,10 @@ impl ErrorCode {
                 suffix: "internal",
                 retry_after: None,
                 explanation: Explanation {
-                    meaning: "A fault of the server. The answer says nothing about the cause on purpose.",
-                    client: "Repeat the request once; if it fails again, tell the operator the `request_id`. Repeat a POST only \
-                             with the same `Idempotency-Key`.",
-                    operator: "Search the log for the `request_id`: the cause stands there. `branchyard doctor` checks the data.",
+                    meaning: "The server failed. The answer deliberately does not reveal the cause.",
+                    client: "Repeat the request once, a POST only with the same `Idempotency-Key`. If it fails again, report the \
+                             `request_id` to the operator.",
+                    operator: "Search the log for the `request_id` to find the cause. `branchyard doctor` checks the data.",
                 },
             },
             Self::ServiceUnavailable => CodeRow {
@@ -376,11 +376,11 @@ impl ErrorCode {
                 suffix: "service-unavailable",
                 retry_after: Some(1),
                 explanation: Explanation {
-                    meaning: "The server cannot answer just now: it is overloaded, shutting down, under maintenance, or its \
-                              storage is full.",
-                    client: "Wait the seconds in `Retry-After`, then repeat the request, with the same `Idempotency-Key` if it \
-                             had one.",
-                    operator: "Look at `/readyz`, the queue metrics and the free space of the data folder.",
+                    meaning: "The server temporarily cannot answer: it is overloaded, shutting down or under maintenance, or its storage \
+                              is full.",
+                    client: "Wait for the seconds in `Retry-After`, then repeat the request with the same `Idempotency-Key`, \
+                     if any.",
+                    operator: "Check `/readyz`, the metrics of queues, and the free space of the data folder.",
                 },
             },
         }

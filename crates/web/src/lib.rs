@@ -1,25 +1,25 @@
 //! The web pages of Branchyard. They are rendered on the server and work without JavaScript.
 //!
-//! A page is a thin adapter: it takes a `visit::PageContext` (the caller and the request), gets an access value from the domain, runs use
-//! cases on a pool, and fills a template. Product rules, permission checks and SQL live elsewhere. Pages load nothing from other
-//! servers, and contain no inline scripts or styles: the policy in `layout` blocks them.
+//! A page is a thin adapter: it takes a `page_context::PageContext` (the caller and the request), gets an access value from the
+//! domain, runs use cases on a pool, and fills a template. Product rules, permission checks and SQL live elsewhere. Pages load
+//! nothing from other servers, and contain no inline scripts or styles: the policy in `layout` blocks them.
 //!
 //! | module | purpose |
 //! |---|---|
 //! | `pages/<page>.rs`, `templates/<page>.html` | one page each; the routes are in `pages.rs` |
-//! | `visit` | the extractor of pages that are read |
+//! | `page_context` | the extractor of pages that are read |
 //! | `forms`, `csrf` | the extractor of submitted forms, and the protection against cross-site request forgery |
 //! | `session` | cookies |
 //! | `layout` | the layout of all pages, and the headers of every response |
 //! | `database` | the frame of the pages of one database: tabs, access, selected ref |
-//! | `deployment`, `money`, `plot` | the frame of the pages of one deployment, amounts of money, charts |
-//! | `rows`, `looking`, `found`, `place`, `links`, `diagram` | cells, filters, pages of rows, their positions, links between rows, schema diagrams |
+//! | `deployment`, `money`, `chart` | the frame of the pages of one deployment, amounts of money, charts |
+//! | `rows`, `table_query`, `table_page`, `row_cursor`, `links`, `diagram` | cells, filters, pages of rows, their positions, links between rows, schema diagrams |
 //! | `error_page` | error pages |
 //! | `assets` | the style sheet, the script and the icon, under content-hashed names |
 //! | `format`, `markdown`, `prose`, `paths` | times and sizes, users' Markdown, our own texts, paths of pages |
 //! | `reference` | API references, rendered from OpenAPI documents |
 //! | `changes`, `log`, `graph` | differences between commits, commits between refs, commit graphs |
-//! | `news` | recent activity |
+//! | `activity_feed` | recent activity |
 //! | `settled` | waits briefly for operations |
 //!
 //! # How to add a page
@@ -31,7 +31,7 @@
 //!    handler:
 //!
 //!    ```ignore
-//!    pub(crate) async fn show(visit: Visit) -> Answer {
+//!    pub(crate) async fn show(visit: PageContext) -> PageResult {
 //!        let (access, frame) = database::open::<Read>(&visit, Tab::Branches).await?;
 //!        let tags = visit.read(move |hub| hub.tags().list(&access, None, 100)).await?;
 //!        visit.page(|shell| TagsPage { shell, frame, tags })

@@ -113,9 +113,9 @@ impl PageContext {
             {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "the use of a session was not noted")
+                    tracing::warn!(error = &error as &dyn std::error::Error, "cannot record the use of a session")
                 }
-                Err(error) => tracing::debug!(%error, "the use of a session was not noted"),
+                Err(error) => tracing::debug!(%error, "cannot record the use of a session"),
             }
         });
     }
@@ -174,7 +174,7 @@ impl PageContext {
             response.append_header((header::SET_COOKIE, CookieKind::Notice.clear(&self.state)));
         }
         let html = fill(shell).render().map_err(|error| {
-            tracing::error!(%error, "a page was not rendered");
+            tracing::error!(%error, "cannot render a page");
             Problem::internal()
         })?;
         Ok(response.content_type("text/html; charset=utf-8").body(html))

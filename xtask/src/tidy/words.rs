@@ -1,4 +1,5 @@
-//! Words and openings that comments and the pages in `docs` must not use. They hide which role acts, or what a function does.
+//! Words and openings that comments, the pages in `docs`, the templates of the pages and the descriptions of the OpenAPI
+//! documents must not use. They hide which role acts, or what a function does.
 //!
 //! Code in backticks, fenced blocks and the targets of links are not checked.
 
@@ -13,15 +14,21 @@ const ROLE: &str = "name the role: the caller, an administrator, the worker, the
 const FACT: &str =
     "state what happens: the server answers 403, the caller receives an error, the method returns `false`";
 
+const FIX: &str = "write fix";
+
 /// Words that are refused wherever they stand, each with the habit to follow.
 const WORDS: &[(&str, &str)] = &[
     ("somebody", ROLE),
     ("nobody", ROLE),
     ("anybody", ROLE),
+    ("everybody", ROLE),
     ("whoever", ROLE),
     ("stranger", ROLE),
     ("strangers", ROLE),
     ("told", FACT),
+    ("mend", FIX),
+    ("mends", FIX),
+    ("mended", FIX),
 ];
 
 /// Verbs that may not begin a sentence, or a clause after `;` or `:`.
@@ -52,6 +59,32 @@ pub(super) fn page(file: &str, text: &str) -> Vec<Finding> {
     let mut prose = Prose::default();
     for (index, line) in text.lines().enumerate() {
         prose.line(index + 1, line);
+    }
+    prose.findings(file)
+}
+
+/// Returns the findings in a template of a page. Each text between two characters of its markup is a paragraph.
+pub(super) fn template(file: &str, text: &str) -> Vec<Finding> {
+    let mut prose = Prose::default();
+    for (index, line) in text.lines().enumerate() {
+        for part in line.split(['<', '>', '{', '}', '"']) {
+            prose.line(index + 1, part);
+            prose.end();
+        }
+    }
+    prose.findings(file)
+}
+
+/// Returns the findings in the descriptions and summaries of an OpenAPI document, which has one value per line.
+pub(super) fn document(file: &str, text: &str) -> Vec<Finding> {
+    let mut prose = Prose::default();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        let value = ["\"description\": ", "\"summary\": "].iter().find_map(|name| line.strip_prefix(name));
+        for part in value.unwrap_or_default().split("\\n") {
+            prose.line(index + 1, part.trim_matches(['"', ',']));
+            prose.end();
+        }
     }
     prose.findings(file)
 }
@@ -264,6 +297,18 @@ mod tests {
         for text in ["The worker gives up.", "`Gives` is a name.", "`next` gives a row.", "A row, which tells it."] {
             assert_eq!(on_page(text), Vec::<String>::new(), "{text}");
         }
+    }
+
+    #[test]
+    fn templates_and_documents_are_checked() {
+        let text = "<p class=\"a\">{% if b %}Ask nobody.{% endif %}</p>\n{% call c::field(d, \"Gives e\") %}\n<p>{{ told }}</p>\n";
+        let found: Vec<String> = template("a.html", text).iter().map(ToString::to_string).collect();
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert!(found[0].starts_with("a.html:1: ") && found[1].starts_with("a.html:2: "), "{found:?}");
+        let text = "{\n  \"description\": \"One.\\n\\nGives b.\",\n  \"summary\": \"For somebody\",\n  \"name\": \"told\"\n}\n";
+        let found: Vec<String> = document("a.json", text).iter().map(ToString::to_string).collect();
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].starts_with("a.json:2: ") && found[1].starts_with("a.json:3: "), "{found:?}");
     }
 
     #[test]

@@ -64,7 +64,7 @@ impl V1alpha1 {
             let fit = (url.starts_with("https://") || url.starts_with("http://"))
                 && url.bytes().all(|byte| matches!(byte, b'!'..=b'~') && !matches!(byte, b'<' | b'>'));
             if !fit {
-                bail!("configuration: v1alpha1.deprecation_url is '{url}'; write the address of a page");
+                bail!("configuration: v1alpha1.deprecation_url is '{url}'; write the URL of a page");
             }
         }
         Ok(LegacySettings {

@@ -59,11 +59,11 @@ impl HookMetrics {
         registry.register("hook_attempts", "Attempts to deliver", made.attempts.clone());
         registry.register("hook_deliveries", "Deliveries that ended", made.deliveries.clone());
         registry.register("hooks_disabled", "Hooks that the server switched off", made.disabled.clone());
-        let (name, help) = ("hook_attempt_duration", "Time an attempt took");
+        let (name, help) = ("hook_attempt_duration", "Duration of attempts");
         registry.register_with_unit(name, help, Unit::Seconds, made.duration.clone());
         let (name, help) = ("hook_delivery_lag", "Time from an event to the first attempt of a delivery");
         registry.register_with_unit(name, help, Unit::Seconds, made.lag.clone());
-        registry.register("hook_attempts_in_flight", "Hooks to which attempts are under way", made.in_flight.clone());
+        registry.register("hook_attempts_in_flight", "Hooks with an attempt in progress", made.in_flight.clone());
         made
     }
 

@@ -30,7 +30,7 @@ impl OperationMetrics {
         registry.register("operation_runs", "Runs of operations that ended", made.runs.clone());
         registry.register_with_unit(
             "operation_run_duration",
-            "Time a run of an operation took",
+            "Duration of runs of operations",
             Unit::Seconds,
             made.duration.clone(),
         );

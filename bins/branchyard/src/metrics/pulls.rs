@@ -26,8 +26,8 @@ impl PullMetrics {
         for kind in KINDS {
             drop(made.duration.get_or_create(&[("kind", kind.to_owned())]));
         }
-        registry.register("pull_jobs", "Jobs for pulls that ended", made.jobs.clone());
-        let (name, help) = ("pull_job_duration", "Time a job for a pull took");
+        registry.register("pull_jobs", "Jobs for pull requests that ended", made.jobs.clone());
+        let (name, help) = ("pull_job_duration", "Duration of jobs for pull requests");
         registry.register_with_unit(name, help, Unit::Seconds, made.duration.clone());
         made
     }

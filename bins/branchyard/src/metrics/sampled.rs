@@ -57,19 +57,23 @@ impl Sampled {
         let ours = registry.sub_registry_with_prefix("branchyard");
         ours.register("build", "What runs", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         ours.register_with_unit("uptime", "Time since the server started", Unit::Seconds, made.uptime.clone());
-        ours.register("pool_places", "Places for calls, by what they do now", made.pool_places.clone());
-        ours.register("pool_queued", "Calls that wait for a place", made.pool_queued.clone());
-        ours.register("pool_refused", "Calls turned away for want of a place", made.pool_refused.clone());
-        let (name, help) = ("http_bodies_in_flight", "Bodies of requests in memory");
+        ours.register("pool_places", "Slots for calls, by state", made.pool_places.clone());
+        ours.register("pool_queued", "Calls that wait for a slot", made.pool_queued.clone());
+        ours.register("pool_refused", "Calls refused for lack of a slot", made.pool_refused.clone());
+        let (name, help) = ("http_bodies_in_flight", "Request bodies in memory");
         ours.register_with_unit(name, help, Unit::Bytes, made.bodies.clone());
         let (name, help) = ("http_answers_in_flight", "Long answers in memory");
         ours.register_with_unit(name, help, Unit::Bytes, made.answers.clone());
         ours.register("operations", "Operations that are not settled", made.operations.clone());
-        ours.register("pull_fetches_due", "Pulls whose commits wait to be fetched", made.pull_fetches_due.clone());
+        ours.register(
+            "pull_fetches_due",
+            "Pull requests whose commits are due to be fetched",
+            made.pull_fetches_due.clone(),
+        );
         let (name, help) = ("pull_fetch_oldest_due", "How long the oldest of them has been due");
         ours.register_with_unit(name, help, Unit::Seconds, made.oldest_fetch_due.clone());
-        ours.register("pull_trial_merges_waiting", "Trial merges to be made", made.trial_merges.clone());
-        ours.register("hook_outbox_rows", "Events whose deliveries are to be made", made.outbox_rows.clone());
+        ours.register("pull_trial_merges_waiting", "Trial merges that wait for a thread", made.trial_merges.clone());
+        ours.register("hook_outbox_rows", "Events whose deliveries are not created yet", made.outbox_rows.clone());
         ours.register("hook_deliveries_due", "Deliveries due or being attempted", made.deliveries_due.clone());
         let (name, help) = ("hook_oldest_due", "How long the oldest of them has been due");
         ours.register_with_unit(name, help, Unit::Seconds, made.oldest_due.clone());

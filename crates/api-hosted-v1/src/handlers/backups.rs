@@ -20,7 +20,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 Success::List("Backup"),
                 &[404],
             ),
-            post("", "createBackup", "Make a backup", create_backup).responds(
+            post("", "createBackup", "Create a backup", create_backup).responds(
                 202,
                 Success::One("OperationRef"),
                 &[400, 403, 404, 409, 413, 415, 422],

@@ -14,7 +14,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         "Collaborators",
         "/deployments/{owner}/{deployment}/collaborators",
         vec![
-            get("", "listCollaborators", "People with a role of their own", list_collaborators).responds(
+            get("", "listCollaborators", "Collaborators, by name", list_collaborators).responds(
                 200,
                 Success::List("Collaborator"),
                 &[403, 404],

@@ -54,7 +54,7 @@ const UPDATE_CONFIG: RequestBody<Vec<(String, Option<String>)>> = RequestBody::o
 /// Reads the changed settings. `None` restores the default of a key.
 fn overrides(fields: &Fields<'_>) -> Option<Vec<(String, Option<String>)>> {
     fields.describe_object(
-        || json!({"description": "Settings to change; null takes the default again, keys left out stay."}),
+        || json!({"description": "Settings to change. Null restores the default; absent keys stay unchanged."}),
     );
     let value = fields.required_json("overrides", || {
         json!({"type": "object", "additionalProperties": {"type": ["string", "null"]}, "propertyNames": {"type": "string"}})

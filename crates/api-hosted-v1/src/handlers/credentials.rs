@@ -12,14 +12,14 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         vec![
             get("", "getDoltCredentials", "Credentials for another hub; there are none", none_of_them)
                 .refuses(&[403, 404]),
-            post("", "createDoltCredentials", "Make credentials for another hub; not offered", create_credentials)
+            post("", "createDoltCredentials", "Create credentials for another hub; not offered", create_credentials)
                 .refuses(&[400, 403, 404, 413, 415, 422]),
             delete("", "deleteDoltCredentials", "Remove credentials for another hub; there are none", none_of_them)
                 .refuses(&[403, 404]),
             post(
                 "/reroll",
                 "rerollDoltCredentials",
-                "Exchange credentials for another hub; there are none",
+                "Replace credentials for another hub; there are none",
                 none_of_them,
             )
             .refuses(&[400, 403, 404, 413, 415]),

@@ -25,8 +25,11 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             post("", "addDatabase", "Add a database, empty or as a clone", create_database)
                 .json(&ADD_DATABASE)
                 .responds(201, Success::One("DeploymentDatabase"), &[400, 403, 404, 409, 413, 415, 422]),
-            delete("/{database}", "dropDatabase", "Take a database away with all that is in it", drop_database)
-                .responds(200, Success::One("DeploymentDatabase"), &[403, 404, 409, 422]),
+            delete("/{database}", "dropDatabase", "Delete a database with all of its data", drop_database).responds(
+                200,
+                Success::One("DeploymentDatabase"),
+                &[403, 404, 409, 422],
+            ),
         ],
     )
 }
@@ -45,7 +48,7 @@ pub(crate) async fn list_databases(call: RequestContext, settings: Data<Settings
 
 const ADD_DATABASE: RequestBody<(ServedName, Option<DeploymentSource>)> =
     RequestBody::closed("AddDatabaseRequest", |fields| {
-        fields.describe_object(|| json!({"description": "A database to be."}));
+        fields.describe_object(|| json!({"description": "A database to add."}));
         let name = fields.schema(served_name).required_as("name", ServedName::parse);
         let from = source(fields);
         Some((name?, from?))

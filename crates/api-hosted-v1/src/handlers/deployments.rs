@@ -24,7 +24,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         "Deployments",
         "",
         vec![
-            get("/deployment-options", "getDeploymentOptions", "What deployments can be made of", get_options)
+            get("/deployment-options", "getDeploymentOptions", "Options for new deployments", get_options)
                 .query(&["cloud", "zone", "instance_type_id"])
                 .responds(200, Success::One("DeploymentOptions"), &[400, 422]),
             post("/deployments", "createDeployment", "Create a deployment; incurs cost", create_deployment)
@@ -33,7 +33,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get(
                 "/deployments/{owner}",
                 "listDeployments",
-                "Deployments of an owner that the caller has a role on",
+                "Deployments of an owner on which the caller has a role",
                 list_deployments,
             )
             .query(&["state", "page_token", "page_size"])
@@ -56,7 +56,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             post(
                 "/deployments/{owner}/{deployment}/disable",
                 "disableDeployment",
-                "Shut a deployment down; its data becomes a backup, and cost ends",
+                "Shut a deployment down; creates a final backup and stops all charges",
                 disable_deployment,
             )
             .responds(202, Success::One("DeploymentState"), &[400, 403, 404, 409, 413, 415, 422]),
@@ -68,20 +68,20 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             )
             .json(&EXPOSE_SERVICE)
             .responds(202, Success::One("ExposeState"), &[400, 403, 404, 413, 415, 422]),
-            get("/deployments/{owner}/{deployment}/cost", "getDeploymentCost", "What a deployment cost", get_cost)
+            get("/deployments/{owner}/{deployment}/cost", "getDeploymentCost", "Cost of a deployment", get_cost)
                 .query(&["start_time", "end_time"])
                 .responds(200, Success::One("Cost"), &[400, 404]),
             get(
                 "/deployments/{owner}/{deployment}/database-version",
                 "getDatabaseVersion",
-                "The engine that runs, and those that could",
+                "The running engine version and the available ones",
                 get_versions,
             )
             .responds(200, Success::One("DatabaseVersions"), &[404]),
             post(
                 "/deployments/{owner}/{deployment}/database-version",
                 "updateDatabaseVersion",
-                "Run another engine; not offered yet",
+                "Change the engine version; not offered yet",
                 update_version,
             )
             .json(&UPDATE_VERSION)
@@ -141,7 +141,7 @@ const CREATE_DEPLOYMENT: RequestBody<NewDeployment> = RequestBody::open("CreateD
     });
 
 fn new_deployment(fields: &Fields<'_>) -> Option<NewDeployment> {
-    fields.describe_object(|| json!({"description": "A deployment to be."}));
+    fields.describe_object(|| json!({"description": "A deployment to create."}));
     let owner = fields.required_string("owner");
     let name = fields.schema(|| json!({"pattern": "^[-a-zA-Z0-9_]{3,32}$"})).required_as("name", DeploymentName::parse);
     let cloud = fields.required_string("cloud");
@@ -153,7 +153,7 @@ fn new_deployment(fields: &Fields<'_>) -> Option<NewDeployment> {
         .required_int("volume_size_gb", &VOLUME)
         .and_then(|size| u32::try_from(size).ok());
     let cluster = fields
-        .doc("`dolt`; `doltgres` and `mysql_with_dolt_replicas` are known and refused.")
+        .doc("`dolt`. `doltgres` and `mysql_with_dolt_replicas` are refused as unsupported.")
         .optional_choice("cluster_type", &CLUSTERS);
     let replicas = fields
         .schema(|| json!({"format": "int32", "maximum": null}))

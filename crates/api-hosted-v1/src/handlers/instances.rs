@@ -29,18 +29,18 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             delete(
                 "/instances/{instance_id}",
                 "deleteInstance",
-                "Take an instance away; with the primary the deployment shuts down",
+                "Remove an instance; removing the primary shuts the deployment down",
                 delete_instance,
             )
             .responds(202, Success::One("InstanceState"), &[403, 404, 409, 422]),
             post(
                 "/instances/{instance_id}/reboot",
                 "rebootInstance",
-                "Drain an instance and start it again",
+                "Reboot an instance after draining it",
                 reboot_instance,
             )
             .responds(202, Success::One("OperationRef"), &[400, 403, 404, 409, 413, 415, 422]),
-            post("/change-primary", "changePrimary", "Make a replica the primary; not offered yet", change_primary)
+            post("/change-primary", "changePrimary", "Promote a replica to primary; not offered yet", change_primary)
                 .json(&CHANGE_PRIMARY)
                 .refuses(&[400, 403, 404, 409, 413, 415, 422]),
         ],
@@ -76,7 +76,7 @@ const CREATE_INSTANCE: RequestBody<NewInstance> =
     });
 
 fn new_instance(fields: &Fields<'_>) -> Option<NewInstance> {
-    fields.describe_object(|| json!({"description": "An instance to be: a stopped deployment starts again."}));
+    fields.describe_object(|| json!({"description": "The instance with which a stopped deployment starts again."}));
     let instance_type = fields.required_string("instance_type_id");
     let volume_type = fields.required_string("volume_type_id");
     let volume_gb = fields
@@ -84,7 +84,7 @@ fn new_instance(fields: &Fields<'_>) -> Option<NewInstance> {
         .required_int("volume_size_gb", &(1..=2_147_483_647))
         .and_then(|size| u32::try_from(size).ok());
     let backup = fields
-        .doc("The backup to begin with; empty when not said.")
+        .doc("The backup to start from. Default: start empty.")
         .schema(|| json!({"pattern": r"^\d{8}T\d{6}\.\d{3}$"}))
         .optional_as("backup_id", BackupId::parse);
     Some(NewInstance { instance_type: instance_type?, volume_type: volume_type?, volume_gb: volume_gb?, backup })

@@ -17,7 +17,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         "Observation",
         "/deployments/{owner}/{deployment}/logs",
         vec![
-            get("", "listLogs", "What an instance wrote", list_logs)
+            get("", "listLogs", "Log lines of an instance", list_logs)
                 .query(&["of_instance", "lines", "start_time", "end_time", "page_token", "prev_page_token"])
                 .responds(200, Success::List("LogLine"), &[400, 404])
                 .shows(|| json!({"data": [examples::object("LogLine")], "meta": {"prev_page_token": "cE9n"}})),

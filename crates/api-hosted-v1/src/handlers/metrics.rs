@@ -14,8 +14,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         "Observation",
         "/deployments/{owner}/{deployment}/metrics",
         vec![
-            get("", "listMetrics", "Metrics there are", list_metrics).responds(200, Success::List("Metric"), &[404]),
-            get("/{metric}", "getMetric", "A metric over time", get_metric)
+            get("", "listMetrics", "Available metrics", list_metrics).responds(200, Success::List("Metric"), &[404]),
+            get("/{metric}", "getMetric", "Values of a metric over time", get_metric)
                 .query(&["of_instance", "start_time", "end_time"])
                 .responds(200, Success::One("MetricData"), &[400, 404]),
         ],

@@ -14,22 +14,22 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         "Pulls",
         "/deployments/{owner}/{deployment}/pulls",
         vec![
-            get("", "listPulls", "Pulls of a database; there are none yet", list_pulls)
+            get("", "listPulls", "Pull requests of a database; there are none yet", list_pulls)
                 .query(&["of_database", "pull_state", "query"])
                 .responds(200, Success::List("Pull"), &[400, 404])
                 .shows(|| json!({"data": [], "meta": {}})),
-            post("", "createPull", "Open a pull; not offered yet", create_pull)
+            post("", "createPull", "Open a pull request; not offered yet", create_pull)
                 .refuses(&[400, 403, 404, 413, 415, 422]),
-            get("/{pull_id}", "getPull", "A pull; there are none yet", no_pull).refuses(&[404]),
-            patch("/{pull_id}", "updatePull", "Change a pull; there are none yet", no_pull)
+            get("/{pull_id}", "getPull", "A pull request; there are none yet", no_pull).refuses(&[404]),
+            patch("/{pull_id}", "updatePull", "Change a pull request; there are none yet", no_pull)
                 .refuses(&[400, 403, 404, 413, 415]),
-            get("/{pull_id}/comments", "listPullComments", "Comments on a pull; there are none yet", no_pull)
+            get("/{pull_id}/comments", "listPullComments", "Comments on a pull request; there are none yet", no_pull)
                 .refuses(&[404]),
-            post("/{pull_id}/comments", "createPullComment", "Comment on a pull; there are none yet", no_pull)
+            post("/{pull_id}/comments", "createPullComment", "Comment on a pull request; there are none yet", no_pull)
                 .refuses(&[400, 403, 404, 413, 415]),
-            get("/{pull_id}/logs", "listPullLogs", "What happened to a pull; there are none yet", no_pull)
+            get("/{pull_id}/logs", "listPullLogs", "Log of a pull request; there are none yet", no_pull)
                 .refuses(&[404]),
-            post("/{pull_id}/merge", "mergePull", "Merge a pull; there are none yet", no_pull)
+            post("/{pull_id}/merge", "mergePull", "Merge a pull request; there are none yet", no_pull)
                 .refuses(&[400, 403, 404, 413, 415]),
         ],
     )
@@ -53,12 +53,12 @@ pub(crate) async fn list_pulls(call: RequestContext) -> HandlerResult {
 /// Handles `POST …/pulls`.
 pub(crate) async fn create_pull(call: RequestContext) -> HandlerResult {
     call.deployment::<Observe>().await?;
-    Err(unsupported("pulls inside a deployment"))
+    Err(unsupported("pull requests inside a deployment"))
 }
 
 /// Handles all routes below a pull request. Responds with 404, because deployments do not support pull requests yet.
 pub(crate) async fn no_pull(call: RequestContext) -> Result<ApiResponse, HandlerError> {
     call.deployment::<Observe>().await?;
     let id = call.segment("pull_id");
-    Err(Problem::new(ErrorCode::NotFound, format!("no pull {id} in the deployment")).into())
+    Err(Problem::new(ErrorCode::NotFound, format!("no pull request {id} in the deployment")).into())
 }

@@ -14,7 +14,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         "User",
         "/user",
         vec![
-            get("", "getUser", "The user the token stands for", get_user).responds(200, Success::One("User"), &[]),
+            get("", "getUser", "The user that the token belongs to", get_user).responds(200, Success::One("User"), &[]),
             get("/usage", "getUsage", "Cost of all owners the caller administers, by month", get_usage)
                 .query(&["month"])
                 .responds(200, Success::One("Usage"), &[400]),

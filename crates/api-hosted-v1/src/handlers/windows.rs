@@ -13,12 +13,9 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         "Settings",
         "/deployments/{owner}/{deployment}/service-windows",
         vec![
-            get("", "listServiceWindows", "When healthy instances may be restarted unasked", list_windows).responds(
-                200,
-                Success::List("ServiceWindow"),
-                &[404],
-            ),
-            put("", "updateServiceWindows", "Own service windows; not offered yet", put_windows)
+            get("", "listServiceWindows", "Service windows, in which healthy instances may be restarted", list_windows)
+                .responds(200, Success::List("ServiceWindow"), &[404]),
+            put("", "updateServiceWindows", "Set service windows; not offered yet", put_windows)
                 .json(&SERVICE_WINDOWS)
                 .refuses(&[400, 403, 404, 413, 415, 422]),
         ],
@@ -40,9 +37,9 @@ pub(crate) async fn list_windows(call: RequestContext) -> HandlerResult {
 /// The body of the published API. The server does not support custom service windows, so the body is only described in the
 /// OpenAPI document and never parsed.
 const SERVICE_WINDOWS: RequestBody<()> = RequestBody::closed("UpdateServiceWindowsRequest", |fields| {
-    fields.describe_object(|| json!({"description": "Own service windows, instead of the default one."}));
+    fields.describe_object(|| json!({"description": "Service windows that replace the default one."}));
     fields.component("ServiceWindowRequest").schema(|| json!({"maxItems": 7})).required_objects("windows", |window| {
-        window.describe_object(|| json!({"description": "A time in the week."}));
+        window.describe_object(|| json!({"description": "A weekly period."}));
         window.required_string("day_of_week");
         window.schema(|| json!({"format": "int32"})).required_int("start_hour_utc", &(0..=22));
         window.schema(|| json!({"format": "int32"})).required_int("end_hour_utc", &(1..=23));

@@ -137,7 +137,7 @@ fn problem() -> Value {
 fn meta() -> Value {
     json!({"type": "object", "properties": {
         "next_page_token": {"type": "string", "description": "Absent on the last page."},
-        "prev_page_token": {"type": "string", "description": "Of logs: what comes after this page, now or later."},
+        "prev_page_token": {"type": "string", "description": "For logs: token for the lines after this page, now or later."},
     }})
 }
 
@@ -149,7 +149,7 @@ fn parameters() -> Value {
     let path = |name: &str, about: &str| parameter(name, "path", true, &text, about);
     let query = |name: &str, schema: &Value, about: &str| parameter(name, "query", false, schema, about);
     json!({
-        "of_instance": query("instance_id", &text, "Of this instance; of the primary when absent."),
+        "of_instance": query("instance_id", &text, "The instance. Default: the primary."),
         "owner": path("owner", "A user or organization, in any letter case."),
         "deployment": path("deployment", "Name of the deployment, in any letter case."),
         "instance_id": path("instance_id", "The `id` of an instance."),
@@ -157,40 +157,40 @@ fn parameters() -> Value {
         "database": path("database", "Name of a database of the deployment, in any letter case."),
         "metric": path("metric", "The `id` of a metric."),
         "username": path("username", "Name of a user, in any letter case."),
-        "pull_id": path("pull_id", "The `id` of a pull."),
+        "pull_id": path("pull_id", "The `id` of a pull request."),
         "operation_id": path("operation_id", "The `id` of an operation."),
         "cloud": parameter("cloud", "query", true, &text, "The id of a cloud."),
-        "zone": query("zone", &text, "The id of a zone of it."),
+        "zone": query("zone", &text, "The id of a zone of the cloud."),
         "instance_type_id": query("instance_type_id", &text, "The id of an instance type; needs `zone`."),
-        "month": query("month", &json!({"type": "string", "pattern": r"^\d{4}-\d{2}$"}), "The month; the current one when absent."),
-        "state": query("state", &words(&["starting", "started", "stopping", "stopped"]), "Only such deployments."),
-        "pull_state": query("state", &words(&["open", "closed", "merged"]), "Only such pulls."),
-        "query": query("query", &text, "A part of the title or the creator."),
+        "month": query("month", &json!({"type": "string", "pattern": r"^\d{4}-\d{2}$"}), "The month. Default: the current month."),
+        "state": query("state", &words(&["starting", "started", "stopping", "stopped"]), "Only deployments in this state."),
+        "pull_state": query("state", &words(&["open", "closed", "merged"]), "Only pull requests in this state."),
+        "query": query("query", &text, "Part of the title or of the creator's name."),
         "of_database": parameter("database", "query", true, &text, "The database."),
-        "status": query("status", &words(&["queued", "running", "succeeded", "failed"]), "Only such operations."),
-        "type": query("type", &text, "Only such operations."),
-        "lines": query("lines", &json!({"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}), "Lines at most."),
-        "start_time": query("start_time", &time, "From when on."),
-        "end_time": query("end_time", &time, "Until when; now when absent."),
-        "page_token": query("page_token", &text, "`next_page_token` of the page before; absent or empty = the first page. Keep the filters."),
-        "prev_page_token": query("prev_page_token", &text, "`prev_page_token` of a page: what comes after it."),
-        "page_size": query("page_size", &json!({"type": "integer", "minimum": 1, "default": 30}), "Items at most; above 100 means 100."),
-        "Idempotency-Key": parameter("Idempotency-Key", "header", false, &json!({"type": "string", "minLength": 1, "maxLength": 257}), "Makes repeating the request harmless for 24 h."),
-        "If-Match": parameter("If-Match", "header", false, &text, "Change it only if it still has this ETag."),
+        "status": query("status", &words(&["queued", "running", "succeeded", "failed"]), "Only operations in this state."),
+        "type": query("type", &text, "Only operations of this type."),
+        "lines": query("lines", &json!({"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}), "Maximum number of lines."),
+        "start_time": query("start_time", &time, "Start of the period."),
+        "end_time": query("end_time", &time, "End of the period. Default: now."),
+        "page_token": query("page_token", &text, "`next_page_token` of the previous page. If absent or empty, the first page is returned. Keep the filters unchanged."),
+        "prev_page_token": query("prev_page_token", &text, "`prev_page_token` of a page. Returns the lines after that page."),
+        "page_size": query("page_size", &json!({"type": "integer", "minimum": 1, "default": 30}), "Maximum number of items. Values above 100 count as 100."),
+        "Idempotency-Key": parameter("Idempotency-Key", "header", false, &json!({"type": "string", "minLength": 1, "maxLength": 257}), "For 24 hours, repeating the request with the same key has no further effect."),
+        "If-Match": parameter("If-Match", "header", false, &text, "Make the change only if the resource still has this ETag."),
     })
 }
 
 fn headers() -> Value {
     let text = |description: &str| json!({"description": description, "schema": {"type": "string"}});
     json!({
-        "X-Request-Id": text("The request's own, where it fits, else a new one."),
-        "Cache-Control": text("`no-store` on secrets, else `private, no-cache`."),
-        "Vary": text("What of the request the answer depends on."),
-        "RateLimit": text("Requests left and seconds to reset, when limits are on."),
-        "RateLimit-Policy": text("Quota and window in seconds, when limits are on."),
+        "X-Request-Id": text("The id from the request if it has the right form; otherwise a new one."),
+        "Cache-Control": text("`no-store` for answers with secrets; otherwise `private, no-cache`."),
+        "Vary": text("The request headers that the answer depends on."),
+        "RateLimit": text("Requests left and seconds until the reset, if rate limits are enabled."),
+        "RateLimit-Policy": text("Quota and window in seconds, if rate limits are enabled."),
         "ETag": text("Strong entity tag. Send it as `If-None-Match` or `If-Match`."),
-        "Location": text("Absolute address of what was created."),
-        "Retry-After": json!({"description": "Whole seconds to wait before the next try.", "schema": {"type": "integer", "minimum": 0}}),
+        "Location": text("Absolute URL of the created resource."),
+        "Retry-After": json!({"description": "Whole seconds to wait before the next attempt.", "schema": {"type": "integer", "minimum": 0}}),
         "WWW-Authenticate": text("How to authenticate, and what was wrong with the credential."),
         "Allow": text("The methods of the route."),
         "Idempotent-Replayed": json!({"description": "This is the saved answer of the idempotency key.", "schema": {"type": "string", "const": "true"}}),

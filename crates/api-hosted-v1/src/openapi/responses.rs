@@ -55,7 +55,7 @@ pub(super) fn of(docs: &EndpointDocs) -> Value {
         }
         if docs.method == "get" && matches!(docs.data, Success::One(_) | Success::File | Success::Document) {
             let unmodified =
-                json!({"description": "The client has it already.", "headers": headers(&["ETag", "Retry-After"])});
+                json!({"description": "The client's copy is current.", "headers": headers(&["ETag", "Retry-After"])});
             responses.insert("304".to_owned(), unmodified);
         }
     }

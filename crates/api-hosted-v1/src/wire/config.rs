@@ -19,15 +19,15 @@ pub(crate) struct DeploymentConfig {
     pub(crate) settings: Vec<DeploymentSetting>,
 }
 
-/// The engine that runs, and those that could.
+/// The running engine version and the available ones.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DatabaseVersions {
-    /// Empty until first started.
+    /// Empty until the first start.
     pub(crate) current: String,
     pub(crate) available: Vec<String>,
 }
 
-/// A time in the week in which healthy instances may be restarted unasked.
+/// A weekly period in which healthy instances may be restarted.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ServiceWindow {
     pub(crate) id: &'static str,

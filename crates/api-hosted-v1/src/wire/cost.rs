@@ -1,7 +1,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Use of one instance, kind and price.
+/// Metered use of one instance, of one kind and at one price.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct CostItem {
     pub(crate) instance_id: String,
@@ -13,11 +13,11 @@ pub(crate) struct CostItem {
     pub(crate) milliseconds: i64,
     pub(crate) amount_usd: String,
     pub(crate) first_at: String,
-    /// Whether it goes on.
+    /// Whether the use continues.
     pub(crate) open: bool,
 }
 
-/// What a deployment cost in a range of time.
+/// The cost of a deployment in a period.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Cost {
     pub(crate) currency: &'static str,
@@ -28,7 +28,7 @@ pub(crate) struct Cost {
     pub(crate) items: Vec<CostItem>,
 }
 
-/// What one deployment cost in a month.
+/// The cost of one deployment in a month.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DeploymentUsage {
     pub(crate) name: String,
@@ -36,21 +36,21 @@ pub(crate) struct DeploymentUsage {
     pub(crate) amount_usd: String,
 }
 
-/// What an owner's deployments cost in a month.
+/// The cost of an owner's deployments in a month.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct OwnerUsage {
     pub(crate) owner: String,
     pub(crate) amount_usd: String,
-    /// What a month of what runs now costs.
+    /// Monthly cost of the deployments that run now.
     pub(crate) committed_monthly_usd: String,
-    /// Absent where spending is not limited.
+    /// Absent if spending is not limited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) spending_limit_usd: Option<String>,
-    /// Deleted ones included.
+    /// Includes deleted deployments.
     pub(crate) deployments: Vec<DeploymentUsage>,
 }
 
-/// A month of all owners that the caller administers.
+/// The cost of all owners that the caller administers, in a month.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Usage {
     pub(crate) month: String,

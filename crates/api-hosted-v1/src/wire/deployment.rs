@@ -1,7 +1,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// A deployment as lists show it.
+/// A deployment in a list.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DeploymentSummary {
     pub(crate) owner: String,
@@ -14,7 +14,7 @@ pub(crate) struct DeploymentSummary {
     pub(crate) volume_type_name: String,
     pub(crate) volume_size_gb: u32,
     pub(crate) replicas: u32,
-    /// Absent until first started.
+    /// Absent until the first start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) database_version: Option<String>,
     pub(crate) hourly_cost_usd: f64,
@@ -26,7 +26,7 @@ pub(crate) struct DeploymentSummary {
     pub(crate) health: &'static str,
 }
 
-/// The hub database a deployment began as a clone of.
+/// The database of the hub that the deployment was cloned from.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DeploymentOrigin {
     pub(crate) owner: String,
@@ -49,7 +49,7 @@ pub(crate) struct Deployment {
     pub(crate) volume_type_name: String,
     pub(crate) volume_size_gb: u32,
     pub(crate) replicas: u32,
-    /// Absent until first started.
+    /// Absent until the first start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) database_version: Option<String>,
     pub(crate) hourly_cost_usd: f64,
@@ -69,17 +69,17 @@ pub(crate) struct Deployment {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) disabled_by: Option<String>,
     pub(crate) id: String,
-    /// What a client is given; empty until started.
+    /// URL for clients. Empty until started.
     pub(crate) url: String,
-    /// The instance's own listener; empty until started.
+    /// URL of the instance's own listener. Empty until started.
     pub(crate) direct_url: String,
     pub(crate) protocol: &'static str,
-    /// The first is the default one.
+    /// The first database is the default one.
     pub(crate) databases: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) origin: Option<DeploymentOrigin>,
     pub(crate) health: &'static str,
-    /// What last went wrong.
+    /// The last error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) last_error: Option<String>,
 }
@@ -92,7 +92,7 @@ pub(crate) struct DeploymentState {
     pub(crate) state: &'static str,
 }
 
-/// What was asked of a service.
+/// The requested state of a service.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ExposeState {
     pub(crate) owner: String,
@@ -101,7 +101,7 @@ pub(crate) struct ExposeState {
     pub(crate) requested: bool,
 }
 
-/// A user with a role of their own on a deployment.
+/// A user who was given a role on a deployment.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Collaborator {
     pub(crate) username: String,

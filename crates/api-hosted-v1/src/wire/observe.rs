@@ -1,31 +1,31 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// A line an instance wrote.
+/// A log line of an instance.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct LogLine {
     pub(crate) time: String,
     pub(crate) text: String,
 }
 
-/// A metric there is.
+/// An available metric.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Metric {
     pub(crate) id: &'static str,
     pub(crate) display_name: &'static str,
 }
 
-/// One number over time.
+/// One series of values.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct MetricSeries {
     pub(crate) name: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) unit: Option<&'static str>,
-    /// One per timestamp; null = not measured.
+    /// One value per timestamp; null if not measured.
     pub(crate) values: Vec<Option<f64>>,
 }
 
-/// A metric over time.
+/// Values of a metric over time.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct MetricData {
     pub(crate) metric: &'static str,

@@ -5,11 +5,11 @@ use utoipa::ToSchema;
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct OperationRef {
     pub(crate) id: String,
-    /// Absolute.
+    /// Absolute URL.
     pub(crate) href: String,
 }
 
-/// Why an operation failed.
+/// The reason why an operation failed.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct OperationError {
     /// `EXPIRED`, `FAILED` or `INTERNAL`.
@@ -25,7 +25,7 @@ pub(crate) struct OperationDeployment {
     pub(crate) name: String,
 }
 
-/// What an operation brought.
+/// The result of an operation.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct OperationResult {
     pub(crate) backup_id: String,

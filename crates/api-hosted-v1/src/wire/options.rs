@@ -1,7 +1,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// A size of instances.
+/// A size of an instance.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct InstanceType {
     pub(crate) id: String,
@@ -13,7 +13,7 @@ pub(crate) struct InstanceType {
     pub(crate) max_replicas: u32,
 }
 
-/// A kind of volumes.
+/// A type of volume.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct StorageOption {
     pub(crate) id: String,
@@ -24,15 +24,15 @@ pub(crate) struct StorageOption {
     pub(crate) monthly_cost_usd_per_gb: f64,
 }
 
-/// What can be had, as far as it is determined.
+/// The available options for the choices made so far.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DeploymentOptions {
     pub(crate) cloud: String,
     pub(crate) zones: Vec<String>,
-    /// Once the zone is said.
+    /// Present if `zone` is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) instance_types: Option<Vec<InstanceType>>,
-    /// Once the instance type is said.
+    /// Present if `instance_type_id` is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) storage_options: Option<Vec<StorageOption>>,
 }

@@ -1,7 +1,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// An address of a user.
+/// An email address of a user.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct EmailAddress {
     pub(crate) address: String,
@@ -9,7 +9,7 @@ pub(crate) struct EmailAddress {
     pub(crate) is_primary: bool,
 }
 
-/// The user a token stands for.
+/// The user that a token belongs to.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct User {
     pub(crate) username: String,

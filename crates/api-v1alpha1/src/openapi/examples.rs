@@ -70,19 +70,19 @@ fn reads(id: &str) -> ExampleExchange {
         ("success", "All rows.", result("Success", "", &schema, &rows)),
         (
             "row_limit",
-            "There are more rows, or more bytes, than are sent.",
+            "The result has more rows or bytes than are sent.",
             result("RowLimit", "only the first 1000 rows are returned", &schema, &rows),
         ),
         (
             "timeout",
-            "The time was over.",
+            "The time limit was exceeded.",
             result("Timeout", "query error: query timed out after 55000 ms", &none, &none),
         ),
         ("query_error", "The statement failed.", read("Error", syntax, "selct 1")),
     ];
     if id == "read" {
         let absent = merged(read("Error", "branch not found: fix-8", q), json!({"commit_ref": "fix-8"}));
-        answers.push(("branch_not_found", "No such ref.", absent));
+        answers.push(("branch_not_found", "Unknown ref.", absent));
     }
     several(answers)
 }
@@ -102,13 +102,13 @@ fn write_polls() -> ExampleExchange {
         merged(merged(pending(true), same), json!({"res_details": details(status, message, to)}))
     };
     several(vec![
-        ("pending", "It waits or runs.", pending(false)),
+        ("pending", "Queued or running.", pending(false)),
         (
             "done",
-            "A commit landed.",
+            "A commit was made.",
             over("Success", "Query OK, 1 row affected. Rows matched: 1  Changed: 1  Warnings: 0.", AFTER),
         ),
-        ("failed", "A failed write is no error of HTTP.", over("Error", "query error: table not found: treez", "")),
+        ("failed", "A failed write is not an HTTP error.", over("Error", "query error: table not found: treez", "")),
     ])
 }
 
@@ -125,9 +125,9 @@ fn job_polls(name: &str, pull_id: &str) -> ExampleExchange {
     let text = "merge conflict: 1 conflict in tree";
     let failed = json!({"message": text, "res_details": details("Error", text, "")});
     several(vec![
-        ("pending", "It waits or runs.", poll("Success", "Pending", false, so_far)),
-        ("completed", "It is done.", merged(poll("Success", "Completed", true, pull_id), completed)),
-        ("failed", "It failed.", merged(poll("Error", "Failed", true, so_far), failed)),
+        ("pending", "Queued or running.", poll("Success", "Pending", false, so_far)),
+        ("completed", "Done.", merged(poll("Success", "Completed", true, pull_id), completed)),
+        ("failed", "Failed.", merged(poll("Error", "Failed", true, so_far), failed)),
     ])
 }
 
@@ -139,8 +139,8 @@ fn fork_polls() -> ExampleExchange {
         })
     };
     several(vec![
-        ("pending", "It waits or runs.", poll("Pending", false, "", "")),
-        ("done", "The fork is there.", poll("Success", true, "bo", "trees")),
+        ("pending", "Queued or running.", poll("Pending", false, "", "")),
+        ("done", "The fork exists.", poll("Success", true, "bo", "trees")),
     ])
 }
 

@@ -81,7 +81,7 @@ operations! {
     }
     "/api/v1alpha1/fork" {
         post "forkDatabase" "Fork" "Fork a database named in the body" Required [] Json("ForkNamedRequest") => One("ForkStarted"), "ForkError";
-        get "pollFork" "Fork" "How a fork stands" Optional ["operationName"] BodyDocs::None => One("ForkPoll"), "ForkPollError";
+        get "pollFork" "Fork" "Status of a fork" Optional ["operationName"] BodyDocs::None => One("ForkPoll"), "ForkPollError";
     }
     "/api/v1alpha1/{owner}/{database}" {
         get "readDefault" "SQL" "Run a read at the default branch" Optional ["q"] BodyDocs::None => Either("ReadResult", "ReadError"), "ReadError";
@@ -93,10 +93,10 @@ operations! {
         post "write" "SQL" "Run a write, or merge a branch" Required ["write_q"] Optional("WriteRequest") => One("WriteStarted"), "WriteStarted";
     }
     "/api/v1alpha1/{owner}/{database}/write" {
-        get "pollWrite" "SQL" "How a write stands" Optional ["operationName"] BodyDocs::None => Either("WritePending", "WriteDone"), "WritePollError";
+        get "pollWrite" "SQL" "Status of a write" Optional ["operationName"] BodyDocs::None => Either("WritePending", "WriteDone"), "WritePollError";
     }
     "/api/v1alpha1/{owner}/{database}/forks" {
-        get "listForks" "Fork" "Direct forks the caller sees, with parent and root" Optional [] BodyDocs::None => One("Forks"), "DatabaseError";
+        get "listForks" "Fork" "Direct forks that the caller can see, with parent and root" Optional [] BodyDocs::None => One("Forks"), "DatabaseError";
         post "createFork" "Fork" "Fork a database" Required [] Json("ForkRequest") => One("ForkStarted"), "ForkError";
     }
     "/api/v1alpha1/{owner}/{database}/branches" {
@@ -112,7 +112,7 @@ operations! {
     }
     "/api/v1alpha1/{owner}/{database}/releases" {
         get "listReleases" "Release" "All releases, newest first" Optional [] BodyDocs::None => One("Releases"), "DatabaseError";
-        post "createRelease" "Release" "Publish a release, and its tag when missing" Required [] Json("NewTagRequest") => One("NewTag"), "NewTagError";
+        post "createRelease" "Release" "Publish a release, and create a missing tag" Required [] Json("NewTagRequest") => One("NewTag"), "NewTagError";
     }
     "/api/v1alpha1/{owner}/{database}/pulls" {
         get "listPulls" "Pull" "Pull requests, newest first" Optional ["filterByState", "filterByReviewStatus", "query", "pageToken"] BodyDocs::None => One("Pulls"), "DatabaseError";
@@ -127,11 +127,11 @@ operations! {
     }
     "/api/v1alpha1/{owner}/{database}/pulls/{pull_id}/merge" {
         post "mergePull" "Pull" "Merge a pull request" Required [] Optional("MergeRequest") => One("MergeStarted"), "PullError";
-        get "pollMerge" "Pull" "How a merge stands" Optional ["operationName"] BodyDocs::None => One("JobPoll"), "PollError";
+        get "pollMerge" "Pull" "Status of a merge" Optional ["operationName"] BodyDocs::None => One("JobPoll"), "PollError";
     }
     "/api/v1alpha1/{owner}/{database}/upload" {
         post "upload" "Upload" "Import a file" Required [] Form("UploadForm") => One("UploadStarted"), "UploadError";
-        get "pollUpload" "Upload" "How an import stands" Optional ["operationName"] BodyDocs::None => One("JobPoll"), "PollError";
+        get "pollUpload" "Upload" "Status of an import" Optional ["operationName"] BodyDocs::None => One("JobPoll"), "PollError";
     }
     "/api/v1alpha1/{owner}/{database}/jobs" {
         get "listJobs" "Upload" "Imports and merges, newest first" Optional ["pageToken"] BodyDocs::None => One("Jobs"), "DatabaseError";

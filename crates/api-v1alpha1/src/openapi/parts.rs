@@ -43,7 +43,7 @@ fn schemas() -> Value {
         "Problem".to_owned(),
         json!({
             "type": "object",
-            "description": "RFC 9457; only where no route of this API answered.",
+            "description": "Problem document (RFC 9457); only if no route of this API matched.",
             "required": ["type", "title", "status", "detail", "instance", "code", "request_id"],
             "properties": {
                 "type": text, "title": text, "status": {"type": "integer"}, "detail": text, "instance": text,
@@ -104,22 +104,22 @@ fn header_components() -> Value {
         header
     };
     json!({
-        "X-Request-Id": always(text("The request's own, where it fits `[A-Za-z0-9._:-]{1,128}`, else a new one.")),
+        "X-Request-Id": always(text("The id from the request if it matches `[A-Za-z0-9._:-]{1,128}`; otherwise a new one.")),
         "Deprecation": always(json!({
-            "description": "Since when this API is deprecated (RFC 9745).",
+            "description": "The time since which this API is deprecated (RFC 9745).",
             "schema": {"type": "string", "pattern": "^@-?[0-9]+$"},
         })),
-        "Sunset": text("When this API will go (RFC 8594), where that is known."),
-        "Link": text("`rel=\"successor-version\"`: the same in API v2; `rel=\"deprecation\"`: a page about it."),
-        "RateLimit": text("Requests left and seconds to reset, when limits are on."),
-        "RateLimit-Policy": text("Quota and window in seconds, when limits are on."),
+        "Sunset": text("The time at which this API will be removed (RFC 8594), if known."),
+        "Link": text("`rel=\"successor-version\"`: the same request in API v2; `rel=\"deprecation\"`: a page about the deprecation."),
+        "RateLimit": text("Requests left and seconds until the reset, if rate limits are enabled."),
+        "RateLimit-Policy": text("Quota and window in seconds, if rate limits are enabled."),
         "Retry-After": json!({
-            "description": "Whole seconds to wait before the next try.",
+            "description": "Whole seconds to wait before the next attempt.",
             "schema": {"type": "integer", "minimum": 0},
         }),
         "WWW-Authenticate": text("How to authenticate, and what was wrong with the credential."),
         "Allow": text("The methods of the route."),
-        "Cache-Control": text("`no-store` on polls, and where the request carried a credential."),
+        "Cache-Control": text("`no-store` for the status of operations, and if the request had a credential."),
         "Content-Disposition": text("The name of the file."),
     })
 }
@@ -138,20 +138,20 @@ fn parameters() -> Value {
         "owner": parameter("owner", "path", &name(3, 32), "A user or organization, in any letter case."),
         "database": parameter("database", "path", &name(1, 64), "Name of the database, in any letter case."),
         "username": path("username", "The caller."),
-        "ref": path("ref", "A branch, tag, commit or expression; the whole rest of the path. A `/` in it is sent raw or as `%2F`."),
+        "ref": path("ref", "A branch, tag, commit or expression: the whole rest of the path. Send a `/` as it is or as `%2F`."),
         "table": path("table", "Name of a table."),
-        "branch": path("branch", "Name of a branch. A `/` in it is sent raw or as `%2F`."),
-        "from_branch": path("from_branch", "An existing branch. A `/` in it is sent as `%2F`."),
-        "to_branch": path("to_branch", "The branch to write to; created from `from_branch` when missing. A `/` in it is sent as `%2F`."),
+        "branch": path("branch", "Name of a branch. Send a `/` in the name as `%2F` or as it is."),
+        "from_branch": path("from_branch", "An existing branch. Send a `/` in the name as `%2F`."),
+        "to_branch": path("to_branch", "The branch to write to, created from `from_branch` if missing. Send a `/` in the name as `%2F`."),
         "pull_id": parameter("pull_id", "path", &json!({"type": "string", "pattern": "^[1-9][0-9]*$"}), "Number of the pull request."),
-        "q": query("q", &json!({"type": "string", "maxLength": 32_768}), "A read statement; `SHOW TABLES;` when absent or blank."),
-        "write_q": query("q", &json!({"type": "string", "maxLength": 32_768}), "Statements; before `query` of the body. Without either, `from_branch` is merged into `to_branch`."),
-        "operationName": query("operationName", &json!({"type": "string", "pattern": meanings::OPERATION}), "The name an operation was started under, in any of its spellings."),
-        "operationType": query("operationType", &words(&["SqlWrite", "Import", "Merge", "Fork", "SqlRead", "Migrate"]), "Only such operations."),
-        "pageToken": query("pageToken", &text, "`next_page_token` of the page before; absent or empty = the first page."),
-        "filterByState": query("filterByState", &words(&["Open", "Closed", "Merged"]), "Only such pull requests."),
-        "filterByReviewStatus": query("filterByReviewStatus", &words(&["Approved", "AssignedReviewer", "Rejected", "Reviewed"]), "There are no reviews, so nothing is found."),
-        "query": query("query", &json!({"type": "string", "maxLength": 20_000}), "A part of the title or the description, in any letter case; at most 20,000 bytes."),
+        "q": query("q", &json!({"type": "string", "maxLength": 32_768}), "A read statement. Default if absent or blank: `SHOW TABLES;`."),
+        "write_q": query("q", &json!({"type": "string", "maxLength": 32_768}), "The statements; takes precedence over `query` in the body. Without either, `from_branch` is merged into `to_branch`."),
+        "operationName": query("operationName", &json!({"type": "string", "pattern": meanings::OPERATION}), "The name under which an operation was started, in any spelling."),
+        "operationType": query("operationType", &words(&["SqlWrite", "Import", "Merge", "Fork", "SqlRead", "Migrate"]), "Only operations of this type."),
+        "pageToken": query("pageToken", &text, "`next_page_token` of the previous page. If absent or empty, the first page is returned."),
+        "filterByState": query("filterByState", &words(&["Open", "Closed", "Merged"]), "Only pull requests in this state."),
+        "filterByReviewStatus": query("filterByReviewStatus", &words(&["Approved", "AssignedReviewer", "Rejected", "Reviewed"]), "There are no reviews, so the list is empty."),
+        "query": query("query", &json!({"type": "string", "maxLength": 20_000}), "Part of the title or description, in any letter case; at most 20,000 bytes."),
         "include_bom": query("include_bom", &words(&["0", "1"]), "`1` puts a byte order mark first."),
     })
 }

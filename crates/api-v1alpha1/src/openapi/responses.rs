@@ -27,14 +27,14 @@ pub(super) fn of(docs: &Docs) -> Value {
 
 fn told(status: &str) -> (&'static str, &'static [&'static str]) {
     match status {
-        "401" => ("No credential, or a bad one.", &["WWW-Authenticate"]),
+        "401" => ("Missing or invalid credential.", &["WWW-Authenticate"]),
         "404" => ("No such database, ref or table.", &[]),
         "413" => ("Too large.", &[]),
-        "415" => ("Not a type that is read.", &[]),
-        "429" => ("Too many requests, or too many operations wait.", &["Retry-After"]),
-        "500" => ("A fault of the server.", &[]),
-        "503" => ("Overloaded, or shutting down.", &["Retry-After"]),
-        _ => ("Refused; the message says why. Clients may rely on the beginnings of these texts.", &[]),
+        "415" => ("Unsupported media type.", &[]),
+        "429" => ("Too many requests or queued operations.", &["Retry-After"]),
+        "500" => ("Server error.", &[]),
+        "503" => ("Overloaded or shutting down.", &["Retry-After"]),
+        _ => ("Refused; `message` gives the reason. Clients may rely on the beginnings of these texts.", &[]),
     }
 }
 
@@ -68,7 +68,7 @@ fn success(docs: &Docs) -> Value {
     {
         content.remove("application/json");
     }
-    let text = if docs.id.starts_with("poll") { "How it stands." } else { "Done, or under way." };
+    let text = if docs.id.starts_with("poll") { "The current status." } else { "Done or in progress." };
     json!({"description": text, "headers": headers(&own), "content": content})
 }
 

@@ -142,9 +142,9 @@ async fn a_pull_that_would_publish_its_source_is_refused_and_names_where_to_agre
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         world.send(LegacyHarness::request(Some(&token), "POST", path).set_json(body)).await
     };
-    let text = "the source database is not public and the base is: open or reopen this pull request with API v2 (POST \
-        /api/v2/databases/{owner}/{database}/pulls with publish: true) or on the page /{owner}/{database}/pulls/new, which asks whether \
-        everybody may see the branch";
+    let text = "the source database is not public, but the base is: open or reopen this pull request with API v2 (POST \
+        /api/v2/databases/{owner}/{database}/pulls with publish: true) or on the page /{owner}/{database}/pulls/new, which asks for \
+        consent to make the branch visible to everyone";
     for more in [json!({}), json!({"publish": true})] {
         let answer = ask(more).await;
         assert!((400..500).contains(&answer.status), "{}", answer.status);

@@ -16,43 +16,14 @@ use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    section(
-        "Database",
-        "/databases",
-        vec![
-            get("", "listDatabases", "Databases the caller sees", list_databases)
-                .credential(Credential::Optional)
-                .query(&["of_owner", "q", "visibility", "page_token", "page_size"])
-                .responds(200, Success::List("Database"), "L")
-                .shows(|| json!({"data": [examples::database()], "meta": {"next_page_token": "Yy1kZ0x"}})),
-            post("", "createDatabase", "Create a database", create_database)
-                .json(&CREATE_DATABASE)
-                .responds(201, Success::One("Database"), ("BK", &[403, 409, 422]))
-                .describe("The database starts with one branch that holds one empty commit by the caller."),
-            get("/{owner}/{database}", "getDatabase", "A database", get_database)
-                .credential(Credential::Optional)
-                .responds(200, Success::One("Database"), "D"),
-            patch(
-                "/{owner}/{database}",
-                "updateDatabase",
-                "Change description, visibility or default branch",
-                update_database,
-            )
-            .json(&UPDATE_DATABASE)
-            .responds(200, Success::One("Database"), ("DBPM", &[422]))
-            .describe(
-                "`description` is cleared by `null` or an empty text. A new visibility holds at once; forks keep \
-                 theirs.",
-            )
-            .shows(|| one(examples::public_database())),
-            delete("/{owner}/{database}", "deleteDatabase", "Delete a database", delete_database)
-                .responds(200, Success::One("Database"), "DPM")
-                .describe(
-                    "From then on the database and everything below it answer 404, and the name is free. Forks stay. \
-                 Its queued and running operations end as `CANCELED`.",
-                ),
-        ],
-    )
+    section("Database", "/databases", vec![
+get("", "listDatabases", "Databases that the caller can see", list_databases).credential(Credential::Optional).query(&["of_owner", "q", "visibility", "page_token", "page_size"]).responds(200, Success::List("Database"), "L").shows(|| json!({"data": [examples::database()], "meta": {"next_page_token": "Yy1kZ0x"}})),
+post("", "createDatabase", "Create a database", create_database).json(&CREATE_DATABASE).responds(201, Success::One("Database"), ("BK", &[403, 409, 422])).describe("The database starts with one branch that holds one empty commit by the caller."),
+get("/{owner}/{database}", "getDatabase", "A database", get_database).credential(Credential::Optional).responds(200, Success::One("Database"), "D"),
+patch("/{owner}/{database}", "updateDatabase", "Change description, visibility or default branch", update_database).json(&UPDATE_DATABASE).responds(200, Success::One("Database"), ("DBPM", &[422])).describe("`null` or an empty text clears `description`. A new visibility takes effect at once; forks keep theirs.").shows(|| one(examples::public_database())),
+delete("/{owner}/{database}", "deleteDatabase", "Delete a database", delete_database).responds(200, Success::One("Database"), "DPM").describe("From then on, the database and everything below it are answered 404, and its name is free. Forks \
+                     are kept. Queued and running operations of the database end as `CANCELED`."),
+])
 }
 
 const VISIBILITIES: Words<Visibility> =

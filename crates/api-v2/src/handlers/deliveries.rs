@@ -14,25 +14,12 @@ use branchyard_openapi::{Success, one};
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    section(
-        "Hooks",
-        "/databases/{owner}/{database}/hooks/{hook_id}/deliveries",
-        vec![
-            get("", "listHookDeliveries", "Deliveries to a hook, newest first", list_hook_deliveries)
-                .query(&["delivery_status", "page_token", "page_size"])
-                .responds(200, Success::List("DeliverySummary"), "DLP"),
-            get("/{delivery_id}", "getHookDelivery", "What was sent to a hook and what it answered", get_hook_delivery)
-                .responds(200, Success::One("Delivery"), "DP")
-                .describe("Finished deliveries are kept for 30 days."),
-            post("/{delivery_id}/redeliver", "redeliver", "Send a delivery again", redeliver)
-                .responds(200, Success::One("Delivery"), "DBKP")
-                .describe(
-                    "The same id and body, a new run of attempts, also to a hook that is off. 409 while it is \
-                 `pending`.",
-                )
-                .shows(|| one(examples::pending_delivery())),
-        ],
-    )
+    section("Hooks", "/databases/{owner}/{database}/hooks/{hook_id}/deliveries", vec![
+get("", "listHookDeliveries", "Deliveries to a hook, newest first", list_hook_deliveries).query(&["delivery_status", "page_token", "page_size"]).responds(200, Success::List("DeliverySummary"), "DLP"),
+get("/{delivery_id}", "getHookDelivery", "A delivery with its attempts", get_hook_delivery).responds(200, Success::One("Delivery"), "DP").describe("Finished deliveries are kept for 30 days."),
+post("/{delivery_id}/redeliver", "redeliver", "Send a delivery again", redeliver).responds(200, Success::One("Delivery"), "DBKP").describe("Starts a new run of attempts with the same id and body, also if the hook is inactive. 409 while the \
+                 delivery is `pending`.").shows(|| one(examples::pending_delivery())),
+])
 }
 
 const STATES: &[(&str, DeliveryState)] =

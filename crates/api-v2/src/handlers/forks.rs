@@ -15,7 +15,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         "Database",
         "/databases/{owner}/{database}/forks",
         vec![
-            get("", "listForks", "Direct forks the caller sees", list_forks)
+            get("", "listForks", "Direct forks that the caller can see", list_forks)
                 .credential(Credential::Optional)
                 .query(&["page_token", "long_page_size"])
                 .responds(200, Success::List("DatabaseRef"), "DL"),
@@ -23,8 +23,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 .json(&CREATE_FORK)
                 .responds(202, Success::One("OperationRef"), ("DBK", &[403, 422]))
                 .describe(
-                    "Runs as an operation; the fork appears when it has succeeded. It keeps name, description, \
-                 visibility, branches, tags and default branch of the source.",
+                    "Runs as an operation; the fork exists once the operation has succeeded. The fork keeps the name, \
+                     description, visibility, branches, tags and default branch of the source.",
                 ),
         ],
     )

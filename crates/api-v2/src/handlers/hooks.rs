@@ -19,54 +19,19 @@ use serde_json::{Value, json};
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    section(
-        "Hooks",
-        "/databases/{owner}/{database}/hooks",
-        vec![
-            get("", "listHooks", "Hooks of a database, oldest first", list_hooks)
-                .query(&["page_token", "page_size"])
-                .responds(200, Success::List("Hook"), "DLP"),
-            post("", "createHook", "Register a hook; its secret is shown once", create_hook)
-                .json(&CREATE_HOOK)
-                .responds(201, Success::One("Hook"), ("DBKP", &[422]))
-                .describe(
-                    "`secret` is in this answer and nowhere else; deliveries are signed with it (Standard Webhooks). \
-                 A repeat under the same `Idempotency-Key` omits it. Addresses in private networks are refused \
-                 unless the operator opened them.",
-                )
-                .shows(|| one(examples::fresh_hook())),
-            get("/{hook_id}", "getHook", "A hook", get_hook).responds(200, Success::One("Hook"), "DP"),
-            patch("/{hook_id}", "updateHook", "Change a hook, switch it off or on", update_hook)
-                .json(&UPDATE_HOOK)
-                .responds(200, Success::One("Hook"), ("DBPM", &[422]))
-                .describe(
-                    "`active: false` gives up what is on its way; `active: true` also forgets why the server had \
-                 switched it off.",
-                )
-                .shows(update_hook_shows),
-            delete("/{hook_id}", "deleteHook", "Delete a hook and its deliveries", delete_hook).responds(
-                200,
-                Success::One("Hook"),
-                "DPM",
-            ),
-            post("/{hook_id}/ping", "pingHook", "Send a trial event to a hook", ping_hook)
-                .responds(201, Success::One("Delivery"), "DBKP")
-                .describe("One attempt, also to a hook that is off. It has no consequences for the hook.")
-                .shows(|| one(examples::pending_delivery())),
-            post(
-                "/{hook_id}/rotate-secret",
-                "rotateHookSecret",
-                "Give a hook a new secret; it is shown once",
-                rotate_hook_secret,
-            )
-            .responds(200, Success::One("Hook"), "DBKP")
-            .describe(
-                "For 24 h deliveries carry signatures by both secrets. Rotating again in that time drops the \
-                 older one.",
-            )
-            .shows(|| one(examples::fresh_hook())),
-        ],
-    )
+    section("Hooks", "/databases/{owner}/{database}/hooks", vec![
+get("", "listHooks", "Hooks of a database, oldest first", list_hooks).query(&["page_token", "page_size"]).responds(200, Success::List("Hook"), "DLP"),
+post("", "createHook", "Register a hook; its secret is shown once", create_hook).json(&CREATE_HOOK).responds(201, Success::One("Hook"), ("DBKP", &[422])).describe("Only this answer contains `secret`, which signs deliveries (Standard Webhooks). A repeat with the \
+                 same `Idempotency-Key` omits the secret. Addresses in private networks are refused unless the \
+                 operator allows them.").shows(|| one(examples::fresh_hook())),
+get("/{hook_id}", "getHook", "A hook", get_hook).responds(200, Success::One("Hook"), "DP"),
+patch("/{hook_id}", "updateHook", "Change a hook, switch it off or on", update_hook).json(&UPDATE_HOOK).responds(200, Success::One("Hook"), ("DBPM", &[422])).describe("`active: false` abandons pending deliveries. `active: true` also clears the reason for which the \
+                 server switched the hook off.").shows(update_hook_shows),
+delete("/{hook_id}", "deleteHook", "Delete a hook and its deliveries", delete_hook).responds(200, Success::One("Hook"), "DPM"),
+post("/{hook_id}/ping", "pingHook", "Send a ping to a hook", ping_hook).responds(201, Success::One("Delivery"), "DBKP").describe("Makes one attempt, also if the hook is inactive. The result does not affect the state of the hook.").shows(|| one(examples::pending_delivery())),
+post("/{hook_id}/rotate-secret", "rotateHookSecret", "Rotate the secret of a hook; the new one is shown once", rotate_hook_secret).responds(200, Success::One("Hook"), "DBKP").describe("For 24 hours, deliveries carry signatures by both secrets. Rotating again within that time drops the \
+                 older secret.").shows(|| one(examples::fresh_hook())),
+])
 }
 
 fn update_hook_shows() -> Value {
@@ -82,7 +47,7 @@ const EVENTS: Words<HookEvent> = Words::component(
 
 /// Returns the rules of a webhook's URL, as a JSON schema.
 fn address_schema() -> Value {
-    let text = "`https`, or `http` where the operator opened a network; no user name, no fragment; kept in its normalized form.";
+    let text = "An `https` URL, or an `http` URL if the operator allows its network. It has no user name and no fragment, and is stored in normalized form.";
     json!({"minLength": 1, "maxLength": 2048, "format": "uri", "description": text})
 }
 
@@ -146,9 +111,9 @@ const CREATE_HOOK: RequestBody<(String, BTreeSet<HookEvent>, bool)> =
 
 fn new_hook(fields: &Fields<'_>) -> Option<(String, BTreeSet<HookEvent>, bool)> {
     let url = fields.schema(address_schema).required_string("url");
-    let chosen = fields.doc("`[\"on_push\"]` when absent.").optional_choices("events", &EVENTS);
+    let chosen = fields.doc("Default: `[\"on_push\"]`.").optional_choices("events", &EVENTS);
     let events = if fields.has("events") { chosen } else { Some(BTreeSet::from([HookEvent::Push])) };
-    let active = fields.doc("`true` when absent.").optional_bool("active").unwrap_or(true);
+    let active = fields.doc("Default: `true`.").optional_bool("active").unwrap_or(true);
     Some((url?, events?, active))
 }
 

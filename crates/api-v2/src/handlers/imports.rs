@@ -36,32 +36,27 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .json(&CREATE_IMPORT_UPLOAD)
             .responds(201, Success::One("ImportUpload"), "DBKP")
             .describe(
-                "Announces a file and answers an address for each part. The session lives one hour, the addresses \
-                 ten minutes; both hold secrets.",
+                "Announces a file and returns a URL for each part. The session is valid for one hour, the URLs for \
+                 ten minutes. Both contain secrets.",
             ),
             post("/databases/{owner}/{database}/imports", "createImport", "Import an uploaded file", create_import)
                 .json(&CREATE_IMPORT)
                 .responds(202, Success::One("OperationRef"), ("DBKP", &[409]))
                 .describe(
-                    "Runs as an operation: all of the file becomes one commit, or nothing changes. `file_parts_md5` \
-                 is the base64 of the MD5 over the concatenated base64 texts of the MD5s of the parts, in order.",
+                    "Runs as an operation: the whole file becomes one commit, or nothing changes. `file_parts_md5` is \
+                     the base64-encoded MD5 of the concatenated base64-encoded MD5s of the parts, in order.",
                 ),
-            put(
-                "/uploads/{upload_id}/{part_number}",
-                "putImportPart",
-                "Upload a part to the address a session gave",
-                put_part,
-            )
-            .headers(&["Content-MD5"])
-            .credential(Credential::Ignored)
-            .query(&["expires", "signature"])
-            .bytes()
-            .responds(200, Success::Nothing, &[400, 403, 409, 413])
-            .describe(
-                "Send the raw bytes to the address exactly as it was given. It is the credential: `Authorization` \
-                 is not looked at, and the request does not count against rate limits. A later complete upload of \
-                 a part replaces the earlier one; one that is cut short changes nothing.",
-            ),
+            put("/uploads/{upload_id}/{part_number}", "putImportPart", "Upload a part to a URL of a session", put_part)
+                .headers(&["Content-MD5"])
+                .credential(Credential::Ignored)
+                .query(&["expires", "signature"])
+                .bytes()
+                .responds(200, Success::Nothing, &[400, 403, 409, 413])
+                .describe(
+                    "Send the raw bytes to the URL exactly as the session returned it. The URL is the credential: \
+                 `Authorization` is ignored, and the request does not count against rate limits. A later complete \
+                 upload of a part replaces the earlier one; an upload that is cut short changes nothing.",
+                ),
         ],
     )
 }
@@ -191,12 +186,12 @@ fn new_import(fields: &Fields<'_>) -> Option<NewImport> {
             "completed_parts", "file_parts_md5", "primary_keys",
         ]})
     });
-    let secret = fields.doc("As the session gave it.").required_string("token");
-    let contents_key = fields.doc("As the session gave it.").required_string("contents_key");
+    let secret = fields.doc("As the session returned it.").required_string("token");
+    let contents_key = fields.doc("As the session returned it.").required_string("contents_key");
     let branch =
         fields.schema(|| json!({"minLength": 1, "description": "An existing branch."})).required_string("branch_name");
     let table = fields
-        .doc("Not beginning with `sqlite_` or `dolt_`; may be empty for `sql`.")
+        .doc("Does not begin with `sqlite_` or `dolt_`. May be empty for `sql`.")
         .schema(|| json!({"maxLength": 128}))
         .required_string("table_name");
     let file_name = fields
@@ -213,19 +208,19 @@ fn new_import(fields: &Fields<'_>) -> Option<NewImport> {
         .required_objects("completed_parts", |part| {
             let number = part.required_int("part_number", &(1..=u64::MAX));
             let etag = part
-                .schema(|| json!({"minLength": 1, "description": "`ETag` of the part, with or without its quotes."}))
+                .schema(|| json!({"minLength": 1, "description": "`ETag` of the part, with or without quotes."}))
                 .required_string("etag");
             Some(CompletedPart { number: number?, etag: etag? })
         });
     let checksum = fields
-        .doc("Base64 of the MD5 of the parts' MD5s, each as base64 text, in order.")
+        .doc("Base64-encoded MD5 of the concatenated base64-encoded MD5s of the parts, in order.")
         .schema(|| json!({"pattern": MD5_PATTERN}))
         .required_string("file_parts_md5");
     let primary_keys = fields.doc("Key columns; may be empty, never null.").required_strings("primary_keys");
     let message = fields.schema(LongText::schema).optional_string("commit_message");
     let pull_branch = fields
         .schema(RefName::schema)
-        .doc("The data lands on this branch, and a pull request to `branch_name` is opened.")
+        .doc("The data is committed to this branch, and a pull request into `branch_name` is opened.")
         .optional_string("pull_request_branch_name");
     let column_map = fields.doc("New names for columns of the file.").string_map("column_map");
     Some(NewImport {

@@ -14,7 +14,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         "Organization",
         "/organizations/{organization}/members",
         vec![
-            get("", "listOrganizationMembers", "Members, by name; for members", list_organization_members)
+            get("", "listOrganizationMembers", "Members, by name; visible to members only", list_organization_members)
                 .query(&["page_token", "page_size"])
                 .responds(200, Success::List("Member"), ("LP", &[404])),
             put("/{username}", "putOrganizationMember", "Add a member or change a role", put_organization_member)

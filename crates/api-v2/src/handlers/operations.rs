@@ -38,8 +38,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 .headers(&["Prefer"])
                 .responds(200, Success::One("Operation"), &[404])
                 .describe(
-                    "Ask with `Prefer: wait=20` until `status` is `succeeded` or `failed`; or without, at once, then \
-                 after 1 s doubling to 10 s.",
+                    "Repeat the request with `Prefer: wait=20` until `status` is `succeeded` or `failed`. Without the \
+                     header, poll at once, then after 1 s, doubling to 10 s.",
                 ),
             post(
                 "/operations/{operation_id:.+}/cancel",
@@ -48,7 +48,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 cancel_operation,
             )
             .responds(200, Success::One("Operation"), ("BK", &[403, 404, 409]))
-            .describe("Only while it is `queued`.")
+            .describe("Possible only while the operation is `queued`.")
             .shows(cancel_operation_shows),
         ],
     )

@@ -42,7 +42,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 delete_organization,
             )
             .responds(200, Success::One("Organization"), ("PM", &[404, 409]))
-            .describe("Refused with 409 while it owns databases."),
+            .describe("Answered 409 while the organization owns databases."),
         ],
     ));
     all
@@ -82,10 +82,11 @@ const CREATE_ORGANIZATION: RequestBody<NewOrganization> =
         .example(|| json!({"name": "hydro", "display_name": "Hydro Lab", "base_role": "write"}));
 
 fn new_organization(fields: &Fields<'_>) -> Option<NewOrganization> {
-    let name = fields.doc("Unique over users and organizations, in any letter case.").required::<OwnerName>("name");
+    let name =
+        fields.doc("Unique among users and organizations, regardless of letter case.").required::<OwnerName>("name");
     let display_name = fields.optional::<DisplayName>("display_name");
     let description = fields.optional::<Description>("description");
-    let base_role = fields.doc("`write` when absent.").optional_choice("base_role", &ROLES);
+    let base_role = fields.doc("Default: `write`.").optional_choice("base_role", &ROLES);
     Some(NewOrganization { name: name?, display_name, description, base_role })
 }
 

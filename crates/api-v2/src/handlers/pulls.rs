@@ -21,57 +21,22 @@ use serde_json::{Value, json};
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    section(
-        "Database",
-        "/databases/{owner}/{database}/pulls",
-        vec![
-            get("", "listPulls", "Pull requests, newest first", list_pulls)
-                .credential(Credential::Optional)
-                .query(&["state", "page_token", "page_size"])
-                .responds(200, Success::List("PullSummary"), "DL"),
-            post("", "createPull", "Open a pull request", create_pull)
-                .json(&CREATE_PULL)
-                .responds(201, Success::One("Pull"), ("DBK", &[403, 409, 422]))
-                .describe(
-                    "Unknown fields of the body are ignored, also inside both branches. The source may be in any \
-                 database of the same fork network that the caller can read; one that is not public needs the \
-                 write role and, where the base is public, `publish: true`. While the source's commits are being \
-                 fetched, diff, tables and conflicts are 503.",
-                ),
-            get("/{pull_number}", "getPull", "A pull request", get_pull)
-                .credential(Credential::Optional)
-                .responds(200, Success::One("Pull"), ("D", &[400]))
-                .shows(get_pull_shows),
-            patch("/{pull_number}", "updatePull", "Edit, close or reopen a pull request", update_pull)
-                .json(&UPDATE_PULL)
-                .responds(200, Success::One("Pull"), ("DBPM", &[409, 422]))
-                .describe(
-                    "A `state` equal to the present one changes nothing. The state of a merged pull request is final.",
-                )
-                .shows(update_pull_shows),
-            post("/{pull_number}/withdraw", "withdrawPull", "Take back what a pull request shows", withdraw_pull)
-                .responds(200, Success::One("WithdrawnPull"), ("ABKP", &[404, 422]))
-                .describe(
-                    "For administrators of the source database, also where the base is hidden from them. The \
-                 difference is gone at once for everybody; an open pull request is closed.",
-                ),
-            get("/{pull_number}/comments", "listPullComments", "Comments, oldest first", list_pull_comments)
-                .credential(Credential::Optional)
-                .query(&["page_token", "long_page_size"])
-                .responds(200, Success::List("PullComment"), "DL"),
-            post("/{pull_number}/comments", "createPullComment", "Comment on a pull request", create_pull_comment)
-                .json(&CREATE_PULL_COMMENT)
-                .responds(201, Success::One("PullComment"), "DBK"),
-            post("/{pull_number}/merge", "mergePull", "Merge a pull request", merge_pull)
-                .optional_json(&MERGE_PULL)
-                .responds(202, Success::One("OperationRef"), ("DBKP", &[422]))
-                .describe(
-                    "Runs as an operation: merges the head `from_branch` has when it runs, and sets the pull request \
-                 to `merged`, all or nothing. Conflicts that `resolve` does not settle fail it with \
-                 `MERGE_CONFLICT`.",
-                ),
-        ],
-    )
+    section("Database", "/databases/{owner}/{database}/pulls", vec![
+get("", "listPulls", "Pull requests, newest first", list_pulls).credential(Credential::Optional).query(&["state", "page_token", "page_size"]).responds(200, Success::List("PullSummary"), "DL"),
+post("", "createPull", "Open a pull request", create_pull).json(&CREATE_PULL).responds(201, Success::One("Pull"), ("DBK", &[403, 409, 422])).describe("Unknown fields of the body are ignored, also inside both branches. The source may be in any \
+                     database of the same fork network that the caller can read. A source that is not public requires \
+                     the write role and, if the base is public, `publish: true`. While the commits of the source are \
+                     being fetched, the diff, tables and conflicts are answered 503."),
+get("/{pull_number}", "getPull", "A pull request", get_pull).credential(Credential::Optional).responds(200, Success::One("Pull"), ("D", &[400])).shows(get_pull_shows),
+patch("/{pull_number}", "updatePull", "Edit, close or reopen a pull request", update_pull).json(&UPDATE_PULL).responds(200, Success::One("Pull"), ("DBPM", &[409, 422])).describe("A `state` equal to the current one changes nothing. The state of a merged pull request is final.").shows(update_pull_shows),
+post("/{pull_number}/withdraw", "withdrawPull", "Withdraw a pull request and hide its changes", withdraw_pull).responds(200, Success::One("WithdrawnPull"), ("ABKP", &[404, 422])).describe("Requires the admin role on the source database, also if the base is hidden from the caller. The \
+                 changes are hidden from all callers at once. An open pull request is closed."),
+get("/{pull_number}/comments", "listPullComments", "Comments, oldest first", list_pull_comments).credential(Credential::Optional).query(&["page_token", "long_page_size"]).responds(200, Success::List("PullComment"), "DL"),
+post("/{pull_number}/comments", "createPullComment", "Comment on a pull request", create_pull_comment).json(&CREATE_PULL_COMMENT).responds(201, Success::One("PullComment"), "DBK"),
+post("/{pull_number}/merge", "mergePull", "Merge a pull request", merge_pull).optional_json(&MERGE_PULL).responds(202, Success::One("OperationRef"), ("DBKP", &[422])).describe("Runs as an operation: merges the head that `from_branch` has when the operation runs, and sets the \
+                 pull request to `merged`, all or nothing. Conflicts that `resolve` does not resolve fail the \
+                 operation with `MERGE_CONFLICT`."),
+])
 }
 
 fn get_pull_shows() -> Value {
@@ -146,7 +111,8 @@ fn new_pull(fields: &Fields<'_>) -> Option<NewPull> {
     let description = fields.optional::<LongText>("description");
     let from = fields.component("BranchRef").required_object("from_branch", branch_ref);
     let to = fields.component("BranchRef").required_object("to_branch", branch_ref);
-    let publish = fields.doc("The caller agrees that everybody may see the source branch.").optional_bool("publish");
+    let publish =
+        fields.doc("Consent of the caller to making the source branch visible to everyone.").optional_bool("publish");
     let publish = publish.unwrap_or(false);
     let ((from_database, from_branch), (to_database, to_branch)) = (from?, to?);
     Some(NewPull { title: title?, description, from_database, from_branch, to_database, to_branch, publish })
@@ -210,7 +176,7 @@ pub(crate) async fn update_pull(call: RequestContext) -> HandlerResult {
 
 fn is_merged(number: PullNumber) -> Problem {
     Problem::new(ErrorCode::ValidationFailed, format!("pull {number} is merged; its state is final"))
-        .with_error(FieldError::at_pointer("/state", "the pull is merged"))
+        .with_error(FieldError::at_pointer("/state", "the pull request is merged"))
 }
 
 const WANTED_STATES: Words<WantedState> =
@@ -224,10 +190,10 @@ fn edit_pull(fields: &Fields<'_>) -> Option<EditPull> {
     let description = fields.clearable::<LongText>("description");
     let state = fields.optional_choice("state", &WANTED_STATES);
     let publish = fields
-        .doc("Beside `state` `open` only: the caller agrees that everybody may see the source branch.")
+        .doc("Only with the `state` `open`: consent of the caller to making the source branch visible to everyone.")
         .optional_bool("publish");
     if fields.has("publish") && state != Some(WantedState::Open) {
-        fields.fault("publish", "may stand beside state: open only");
+        fields.fault("publish", "is allowed only with state: open");
     }
     Some(EditPull { title, description, state, publish: publish.unwrap_or(false) })
 }
@@ -319,6 +285,6 @@ const MERGE_PULL: RequestBody<MergePull> =
 
 fn merge_how(fields: &Fields<'_>) -> Option<MergePull> {
     let message = fields.optional::<LongText>("message");
-    let resolve = fields.doc("The side that wins in each table with conflicts.").word_map("resolve", &SIDES);
+    let resolve = fields.doc("The side to keep in each table with conflicts.").word_map("resolve", &SIDES);
     Some(MergePull { message, resolve: resolve? })
 }

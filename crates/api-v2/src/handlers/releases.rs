@@ -25,8 +25,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 .json(&CREATE_RELEASE)
                 .responds(201, Success::One("Release"), ("DBKP", &[409]))
                 .describe(
-                    "One release per tag. With `create_tag_if_not_exists` the tag is made at `commit_sha` when it is \
-                 missing.",
+                    "A tag has at most one release. With `create_tag_if_not_exists`, a missing tag is created at \
+                     `commit_sha`.",
                 ),
             get("/{tag:.+}", "getRelease", "The release of a tag", get_release)
                 .credential(Credential::Optional)
@@ -34,7 +34,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             patch("/{tag:.+}", "updateRelease", "Change title or notes of a release", update_release)
                 .json(&UPDATE_RELEASE)
                 .responds(200, Success::One("Release"), "DBPM"),
-            delete("/{tag:.+}", "deleteRelease", "Delete a release; its tag stays", delete_release).responds(
+            delete("/{tag:.+}", "deleteRelease", "Delete a release and keep its tag", delete_release).responds(
                 200,
                 Success::One("Release"),
                 "DPM",
@@ -78,7 +78,7 @@ const CREATE_RELEASE: RequestBody<NewRelease> = RequestBody::closed("CreateRelea
 );
 
 fn new_release(fields: &Fields<'_>) -> Option<NewRelease> {
-    let tag = fields.doc("The tag the release is of.").required::<RefName>("tag");
+    let tag = fields.doc("The tag of the release.").required::<RefName>("tag");
     let title = fields.required::<Title>("title");
     let commit = fields.required::<CommitHash>("commit_sha");
     let description = fields.optional::<LongText>("description");

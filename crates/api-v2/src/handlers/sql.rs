@@ -26,42 +26,19 @@ use serde_json::json;
 
 /// Declares the endpoints of this file.
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    section(
-        "Database",
-        "/databases/{owner}/{database}",
-        vec![
-            get("/sql", "runSqlReadQuery", "Run a SQL read", run_sql_read_query)
-                .credential(Credential::Optional)
-                .query(&["sql_q", "ref", "limit", "timeout_ms"])
-                .anonymous_bodies(AnonymousBodies::Whole)
-                .responds(200, Success::One("QueryResult"), ("DL", &[422]))
-                .describe(
-                    "Runs one statement at exactly one commit, the one `ref` names when the read starts. A statement \
-                 that fails is answered 200 with `status` `error` or `timeout`. With `Accept: text/csv` or \
-                 `application/x-ndjson` the whole result is streamed, without row limit; a CSV read that fails \
-                 before its first byte is answered 422.",
-                ),
-            post("/sql", "runSqlReadQueryPost", "Run a SQL read", run_sql_read_query_post)
-                .credential(Credential::Optional)
-                .json(&SQL_READ)
-                .anonymous_bodies(AnonymousBodies::Whole)
-                .responds(200, Success::One("QueryResult"), ("DB", &[422]))
-                .describe(
-                    "Runs one statement at exactly one commit, the one `ref` names when the read starts. A statement \
-                 that fails is answered 200 with `status` `error` or `timeout`. With `Accept: text/csv` or \
-                 `application/x-ndjson` the whole result is streamed, without row limit; a CSV read that fails \
-                 before its first byte is answered 422.",
-                ),
-            post("/sql-writes", "runSqlWriteQuery", "Run SQL statements as one commit", run_sql_write_query)
-                .json(&SQL_WRITE)
-                .responds(202, Success::One("OperationRef"), "DBKP")
-                .describe(
-                    "Runs as an operation: the statements run on `to_branch` as one commit by the caller; then, if \
-                 `from_branch` is another branch, it is merged into `to_branch`. All or nothing. `to_branch` is \
-                 created from the head of `from_branch` when it is missing.",
-                ),
-        ],
-    )
+    section("Database", "/databases/{owner}/{database}", vec![
+get("/sql", "runSqlReadQuery", "Run a SQL read", run_sql_read_query).credential(Credential::Optional).query(&["sql_q", "ref", "limit", "timeout_ms"]).anonymous_bodies(AnonymousBodies::Whole).responds(200, Success::One("QueryResult"), ("DL", &[422])).describe("Runs one statement at exactly one commit: the commit that `ref` names when the read starts. A \
+                     statement that fails is answered 200 with `status` `error` or `timeout`. With `Accept: text/csv` \
+                     or `application/x-ndjson` the whole result is streamed, without a row limit; a CSV read that \
+                     fails before its first byte is answered 422."),
+post("/sql", "runSqlReadQueryPost", "Run a SQL read", run_sql_read_query_post).credential(Credential::Optional).json(&SQL_READ).anonymous_bodies(AnonymousBodies::Whole).responds(200, Success::One("QueryResult"), ("DB", &[422])).describe("Runs one statement at exactly one commit: the commit that `ref` names when the read starts. A \
+                     statement that fails is answered 200 with `status` `error` or `timeout`. With `Accept: text/csv` \
+                     or `application/x-ndjson` the whole result is streamed, without a row limit; a CSV read that \
+                     fails before its first byte is answered 422."),
+post("/sql-writes", "runSqlWriteQuery", "Run SQL statements as one commit", run_sql_write_query).json(&SQL_WRITE).responds(202, Success::One("OperationRef"), "DBKP").describe("Runs as an operation, all or nothing: the statements run on `to_branch` and become one commit by the \
+                 caller. Then `from_branch`, if it is another branch, is merged into `to_branch`. A missing \
+                 `to_branch` is created from the head of `from_branch`."),
+])
 }
 
 /// The range of counts in a body. Values above the configured cap are reduced to the cap.
@@ -95,17 +72,20 @@ fn asked_by_query(query: &Query<'_>, max_bytes: usize) -> Option<ReadRequest> {
 }
 
 const SQL_READ: RequestBody<ReadRequest> = RequestBody::closed("SqlReadRequest", |fields| {
-    let q = fields.schema(|| json!({"maxLength": 1_048_576, "description": "SQL; at most 1 MiB."})).required_text("q");
+    let q = fields
+        .schema(|| json!({"maxLength": 1_048_576, "description": "The statement, at most 1 MiB."}))
+        .required_text("q");
     let rules =
-        || json!({"minLength": 1, "description": "A branch, tag, commit or expression; absent = the default branch."});
+        || json!({"minLength": 1, "description": "A branch, tag, commit or expression. Default: the default branch."});
     let at = fields.schema(rules).optional_as("ref", |text| match text {
         "" => Err("must not be empty"),
         text => Ok(text.to_owned()),
     });
     let limit =
-        fields.doc("Rows at most; 1,000 when absent, never more than 10,000 in JSON.").optional_int("limit", &COUNTS);
-    let timeout_ms =
-        fields.doc("Milliseconds; 30,000 when absent, never more than 60,000.").optional_int("timeout_ms", &COUNTS);
+        fields.doc("Maximum number of rows. Default 1,000; in JSON at most 10,000.").optional_int("limit", &COUNTS);
+    let timeout_ms = fields
+        .doc("Maximum run time in milliseconds. Default 30,000; at most 60,000.")
+        .optional_int("timeout_ms", &COUNTS);
     Some(ReadRequest { q: q?, at, limit, timeout_ms })
 })
 .example(|| json!({"ref": "main", "q": "select id, name from people", "limit": 10, "timeout_ms": 2_500}));
@@ -334,10 +314,11 @@ const SQL_WRITE: RequestBody<SqlWrite> = RequestBody::closed("SqlWriteRequest", 
 fn sql_write(fields: &Fields<'_>) -> Option<SqlWrite> {
     let from_branch = fields.doc("An existing branch.").required_text("from_branch");
     let to_branch = fields
-        .doc("Created from the head of `from_branch` when it is missing; may be the same.")
+        .doc("Created from the head of `from_branch` if missing. May be the same branch.")
         .required::<RefName>("to_branch");
-    let statements =
-        fields.schema(|| json!({"maxLength": 1_048_576, "description": "SQL; at most 1 MiB."})).required_text("q");
+    let statements = fields
+        .schema(|| json!({"maxLength": 1_048_576, "description": "The statement, at most 1 MiB."}))
+        .required_text("q");
     let message = fields.optional::<LongText>("commit_message");
     Some(SqlWrite {
         from_branch: from_branch?,

@@ -69,7 +69,7 @@ const CREATE_TAG: RequestBody<NewTag> = RequestBody::closed("CreateTagRequest", 
 fn new_tag(fields: &Fields<'_>) -> Option<NewTag> {
     let name = fields.doc("At most 200 bytes, under git's rules for refs.").required::<RefName>("name");
     let from = fields.component("RevisionRef").required_object("from", revision);
-    let message = fields.doc("Makes it an annotated tag.").optional::<LongText>("message");
+    let message = fields.doc("Makes the tag an annotated tag.").optional::<LongText>("message");
     Some(NewTag { name: name?, from: from?, message })
 }
 

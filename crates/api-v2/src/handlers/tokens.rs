@@ -22,14 +22,12 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get("", "listUserTokens", "Tokens of the caller, newest first", list_user_tokens)
                 .query(&["page_token", "page_size"])
                 .responds(200, Success::List("Token"), "L"),
-            post("", "createUserToken", "Make a token; it is shown once", create_user_token)
+            post("", "createUserToken", "Create a token; it is shown once", create_user_token)
                 .json(&CREATE_USER_TOKEN)
                 .responds(201, Success::One("Token"), ("BK", &[422]))
-                .describe(
-                    "`token` is in this answer and nowhere else; a repeat under the same `Idempotency-Key` omits it.",
-                )
+                .describe("Only this answer contains `token`. A repeat with the same `Idempotency-Key` omits it.")
                 .shows(|| one(examples::new_token())),
-            delete("/{token_id}", "deleteUserToken", "Delete a token; it stops working at once", delete_user_token)
+            delete("/{token_id}", "deleteUserToken", "Delete a token, which stops working at once", delete_user_token)
                 .responds(200, Success::One("Token"), &[404])
                 .describe("A token may delete itself."),
         ],
@@ -82,7 +80,7 @@ const LIFETIMES: Words<TokenExpiry> = Words::component(
         (TokenExpiry::Year1.as_str(), TokenExpiry::Year1),
     ],
 )
-.doc("How long a token lives; `1y` is 365 days.");
+.doc("The lifetime of a token. `1y` is 365 days.");
 
 const CREATE_USER_TOKEN: RequestBody<(TokenName, TokenExpiry)> =
     RequestBody::closed("CreateUserTokenRequest", new_token).example(|| json!({"name": "ci", "expires_in": "90d"}));

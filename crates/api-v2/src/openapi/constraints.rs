@@ -54,7 +54,7 @@ fn by_name(field: &str) -> Option<Value> {
         "parents" => json!({"items": {"type": "string", "pattern": HASH_PATTERN}}),
         "page_token" | "next_page_token" => json!({"maxLength": 4096}),
         "pull_number" | "pull_id" => json!({"minimum": 1}),
-        "truncated_columns" => json!({"description": "Columns whose cells were cut at 64 KiB."}),
+        "truncated_columns" => json!({"description": "Columns whose cells were truncated at 64 KiB."}),
         _ => return None,
     })
 }
@@ -62,10 +62,10 @@ fn by_name(field: &str) -> Option<Value> {
 fn of_field(schema: &str, field: &str) -> Option<Value> {
     Some(match (schema, field) {
         ("Database" | "DatabaseRef", "name") => {
-            json!({"minLength": 1, "maxLength": 64, "pattern": NAME_PATTERN, "description": "Unique per owner, in any letter case."})
+            json!({"minLength": 1, "maxLength": 64, "pattern": NAME_PATTERN, "description": "Unique per owner, regardless of letter case."})
         }
         ("Organization", "name") => {
-            json!({"minLength": 3, "maxLength": 32, "pattern": NAME_PATTERN, "description": "Unique over users and organizations, in any letter case."})
+            json!({"minLength": 3, "maxLength": 32, "pattern": NAME_PATTERN, "description": "Unique among users and organizations, regardless of letter case."})
         }
         ("Token", "name") => json!({"minLength": 1, "maxLength": 100}),
         ("Token", "token") => {
@@ -73,47 +73,49 @@ fn of_field(schema: &str, field: &str) -> Option<Value> {
         }
         ("Token", "expired") => json!({"description": "Expired tokens stay listed until they are deleted."}),
         ("BranchRef", "branch_name") => json!({"minLength": 1, "maxLength": 200}),
-        ("OperationRef", "href") => json!({"format": "uri", "description": "Address to poll."}),
+        ("OperationRef", "href") => json!({"format": "uri", "description": "URL to poll."}),
         ("OperationRef" | "Operation", "id") => json!({"description": "Opaque."}),
         ("Operation", "created_by") => json!({"description": "User name."}),
-        ("Operation", "cancelable") => json!({"description": "True exactly while `queued`."}),
+        ("Operation", "cancelable") => json!({"description": "`true` while `queued`, and otherwise `false`."}),
         ("OperationError", "status") => json!({"minimum": 400, "maximum": 599}),
         ("OperationResult", "commit_sha") => json!({"description": "Head of the branch that was written to."}),
         ("OperationResult", "pull_id") => json!({"description": "Number of the pull request."}),
-        ("ImportUpload", "token") => json!({"description": "Secret; good for one import."}),
+        ("ImportUpload", "token") => json!({"description": "A secret, valid for one import."}),
         ("ImportUpload", "http_method") => json!({"const": "PUT"}),
-        ("ImportUpload", "headers") => json!({"description": "To send with each part."}),
+        ("ImportUpload", "headers") => json!({"description": "Headers to send with each part."}),
         ("ImportUploadPart", "url") => {
-            json!({"format": "uri", "description": "The credential for this part: a secret."})
+            json!({"format": "uri", "description": "The credential for this part, a secret."})
         }
-        ("QueryResult", "rows") => json!({"description": "Cells as text or null; a BLOB is the text `\"<binary>\"`."}),
+        ("QueryResult", "rows") => {
+            json!({"description": "Cells are texts or null. A BLOB is the text `\"<binary>\"`."})
+        }
         ("QueryResult", "message") => json!({"description": "Present unless `status` is `success`."}),
         ("Hook", "url") => {
-            json!({"minLength": 1, "maxLength": 2048, "format": "uri", "description": "`https`, or `http` where the operator opened a network; no user name, no fragment; kept in its normalized form."})
+            json!({"minLength": 1, "maxLength": 2048, "format": "uri", "description": "An `https` URL, or an `http` URL if the operator allows its network. It has no user name and no fragment, and is stored in normalized form."})
         }
         ("Hook", "events") => json!({"minItems": 1, "uniqueItems": true}),
         ("Hook", "secret") => {
-            json!({"pattern": "^whsec_[A-Za-z0-9+/]{43}=$", "description": "Only in the answers that make it."})
+            json!({"pattern": "^whsec_[A-Za-z0-9+/]{43}=$", "description": "Only in the answers that create it."})
         }
-        ("Delivery" | "DeliverySummary", "attempt_count") => json!({"description": "Over all runs."}),
+        ("Delivery" | "DeliverySummary", "attempt_count") => json!({"description": "Attempts of all runs."}),
         ("DeliveryRequest", "url" | "body") => json!({"pattern": NO_NUL_PATTERN}),
         ("DeliveryRequest", "headers") => json!({"description": "Empty before the first attempt."}),
-        ("DeliveryAttempt", "id") => json!({"description": "The `X-Branchyard-Delivery` its receiver saw."}),
+        ("DeliveryAttempt", "id") => json!({"description": "The `X-Branchyard-Delivery` that the receiver saw."}),
         ("DeliveryAttempt", "response_headers") => json!({"description": "The first 8 KiB."}),
         ("DeliveryAttempt", "response_body") => {
-            json!({"description": "The first 16 KiB; what is not UTF-8 is replaced."})
+            json!({"description": "The first 16 KiB. Bytes that are not UTF-8 are replaced."})
         }
         ("TableDiff", "rows_added" | "rows_removed" | "rows_modified") => {
-            json!({"description": "Absent, all three, when counting takes longer than 30 s."})
+            json!({"description": "All three counts are absent if counting takes longer than 30 s."})
         }
         ("TableDiff", "objects") => {
-            json!({"description": "Indexes and triggers of the table that differ, and the view itself; absent when none does. A table with only such changes is listed as `modified`."})
+            json!({"description": "Changed indexes and triggers of the table, and the view itself. Absent if there are none. A table with only such changes is listed as `modified`."})
         }
         ("ObjectDiff", "from" | "to") => {
-            json!({"description": "The statement; absent on the side without the object, and where the statements of the table exceed 2,097,152 bytes."})
+            json!({"description": "The statement. Absent on the side without the object, and if the statements of the table exceed 2,097,152 bytes."})
         }
         ("Pull", "brings") => {
-            json!({"uniqueItems": true, "description": "Kinds of objects with code of their own that the pull adds or changes; absent while the source's commits are being fetched."})
+            json!({"uniqueItems": true, "description": "Kinds of objects with code that the pull request adds or changes. Absent while the commits of the source are being fetched."})
         }
         _ => return None,
     })

@@ -31,25 +31,25 @@ pub(super) fn components() -> Value {
         header["required"] = true.into();
         header
     };
-    let seconds = json!({"description": "Whole seconds to wait before the next try.", "schema": {"type": "integer", "minimum": 0}});
+    let seconds = json!({"description": "Whole seconds to wait before the next attempt.", "schema": {"type": "integer", "minimum": 0}});
     let etag = json!({
         "description": "Strong entity tag; changes whenever the JSON for this caller changes. Send it as `If-None-Match` or `If-Match`.",
         "schema": {"type": "string", "pattern": "^\"[^\"]+\"$"},
     });
     let location =
-        json!({"description": "Absolute address of what was created.", "schema": {"type": "string", "format": "uri"}});
+        json!({"description": "Absolute URL of the created resource.", "schema": {"type": "string", "format": "uri"}});
     json!({
         "X-Request-Id": always(json!({
-            "description": "The request's own, where it fits `[A-Za-z0-9._:-]{1,128}`, else a new one.",
+            "description": "The id from the request if it matches `[A-Za-z0-9._:-]{1,128}`; otherwise a new one.",
             "schema": {"type": "string", "minLength": 1, "maxLength": 128},
         })),
         "Cache-Control": always(json!({
-            "description": "`no-store` on secrets, else `private, no-cache` with a credential and `public, no-cache` without.",
+            "description": "`no-store` for answers with secrets; otherwise `private, no-cache` with a credential and `public, no-cache` without one.",
             "schema": {"type": "string", "enum": ["no-store", "private, no-cache", "public, no-cache"]},
         })),
-        "Vary": always(text("What of the request the answer depends on.")),
-        "RateLimit": text("Requests left and seconds to reset, when limits are on: `\"user\";r=4999;t=3600`."),
-        "RateLimit-Policy": text("Quota and window in seconds, when limits are on: `\"user\";q=5000;w=3600`."),
+        "Vary": always(text("The request headers that the answer depends on.")),
+        "RateLimit": text("Requests left and seconds until the reset, if rate limits are enabled: `\"user\";r=4999;t=3600`."),
+        "RateLimit-Policy": text("Quota and window in seconds, if rate limits are enabled: `\"user\";q=5000;w=3600`."),
         "ETag": etag.clone(),
         "Required-ETag": always(etag),
         "Location": location.clone(),

@@ -37,7 +37,7 @@ pub(super) fn of(docs: &EndpointDocs) -> Value {
     }
     if may_be_unmodified(docs) {
         let unmodified =
-            json!({"description": "The client has it already.", "headers": headers::of(&["ETag!", "Retry-After"])});
+            json!({"description": "The client's copy is current.", "headers": headers::of(&["ETag!", "Retry-After"])});
         responses.insert("304".to_owned(), unmodified);
     }
     for status in statuses(docs) {
@@ -72,8 +72,9 @@ fn success(docs: &EndpointDocs) -> Value {
         let of =
             |text: &str, example: &str| json!({"schema": {"type": "string", "description": text}, "example": example});
         content["application/x-ndjson"] =
-            of("A line with the columns, a line per row, a line that says how it ended.", examples::NDJSON);
-        content["text/csv"] = of("RFC 4180 with LF. A result that breaks off breaks the connection.", examples::CSV);
+            of("One line with the columns, one line per row, and a last line with the outcome.", examples::NDJSON);
+        content["text/csv"] =
+            of("RFC 4180 with LF line ends. If the result breaks off, the connection is closed early.", examples::CSV);
     }
     json!({"description": docs.summary, "headers": headers::of(&own_headers(docs)), "content": content})
 }

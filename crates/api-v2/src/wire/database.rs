@@ -3,7 +3,7 @@ use utoipa::ToSchema;
 
 use super::{Role, Visibility};
 
-/// Names a database. Carries exactly these keys, for ever.
+/// A reference to a database. It will always have exactly these keys.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DatabaseRef {
     pub(crate) owner: String,
@@ -18,7 +18,7 @@ pub(crate) struct Database {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) description: Option<String>,
     pub(crate) visibility: Visibility,
-    /// Forks, direct and indirect, in the whole network.
+    /// Number of forks in the whole network, direct and indirect.
     pub(crate) fork_network_count: u64,
     pub(crate) star_count: i64,
     pub(crate) size_bytes: i64,

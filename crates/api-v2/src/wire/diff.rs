@@ -19,7 +19,7 @@ impl Serialize for Row {
     }
 }
 
-/// Who made a commit.
+/// The author of a commit.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct CommitAuthor {
     pub(crate) name: String,
@@ -36,7 +36,7 @@ pub(crate) struct Commit {
     pub(crate) committed_at: String,
 }
 
-/// A table that differs.
+/// A changed table.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TableDiff {
     pub(crate) table: String,
@@ -64,7 +64,7 @@ pub(crate) struct ObjectDiff {
     pub(crate) to: Option<String>,
 }
 
-/// A row that differs.
+/// A changed row.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(crate) struct RowDiff {
     pub(crate) table: String,
@@ -74,19 +74,19 @@ pub(crate) struct RowDiff {
     pub(crate) from: Option<Row>,
     #[schema(required)]
     pub(crate) to: Option<Row>,
-    /// Columns whose cells are cut.
+    /// Columns with truncated cells.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) truncated_columns: Vec<String>,
 }
 
-/// Something a trial merge could not settle.
+/// A conflict that a trial merge found.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Conflict {
     pub(crate) table: String,
     pub(crate) kind: ConflictKind,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) primary_key: Option<Row>,
-    /// For conflicts of rows: `null` where the row does not exist on that side.
+    /// For conflicts of rows, `null` if the row does not exist on that side.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) base: Option<Option<Row>>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use super::{AttemptError, DeliveryStatus, DisabledReason, EventName, HookEvent};
 
-/// How the newest delivery of a hook stands.
+/// The newest delivery of a hook.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct LastDelivery {
     pub(crate) id: String,
@@ -14,14 +14,14 @@ pub(crate) struct LastDelivery {
     pub(crate) finished_at: Option<String>,
 }
 
-/// An address that is told what happens to a database.
+/// A URL that is notified of events in a database.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Hook {
     pub(crate) id: String,
     pub(crate) url: String,
     pub(crate) events: Vec<HookEvent>,
     pub(crate) active: bool,
-    /// Why the server switched it off.
+    /// The reason why the server switched the hook off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) disabled_reason: Option<DisabledReason>,
     pub(crate) created_at: String,
@@ -32,7 +32,7 @@ pub(crate) struct Hook {
     pub(crate) secret: Option<String>,
 }
 
-/// A delivery as lists show it.
+/// A delivery in a list.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DeliverySummary {
     pub(crate) id: String,
@@ -40,15 +40,15 @@ pub(crate) struct DeliverySummary {
     pub(crate) status: DeliveryStatus,
     pub(crate) created_at: String,
     pub(crate) attempt_count: u32,
-    /// While `pending`.
+    /// Present while `pending`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) next_attempt_at: Option<String>,
-    /// When `delivered` or `failed`.
+    /// Present if `delivered` or `failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) finished_at: Option<String>,
 }
 
-/// What the last attempt sent.
+/// The request of the last attempt.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DeliveryRequest {
     pub(crate) url: String,
@@ -72,7 +72,7 @@ pub(crate) struct DeliveryAttempt {
     pub(crate) error: Option<AttemptError>,
 }
 
-/// An event on its way to one hook.
+/// The delivery of one event to one hook.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Delivery {
     #[serde(flatten)]

@@ -3,14 +3,14 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Where one part goes. Carries exactly these keys, for ever.
+/// The URL for one part. It will always have exactly these keys.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ImportUploadPart {
     pub(crate) part_number: u32,
     pub(crate) url: String,
 }
 
-/// An upload session. Carries exactly these keys, for ever.
+/// An upload session. It will always have exactly these keys.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ImportUpload {
     pub(crate) token: String,

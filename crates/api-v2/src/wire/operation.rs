@@ -3,14 +3,14 @@ use utoipa::ToSchema;
 
 use super::{DatabaseRef, OperationStatus, OperationType};
 
-/// Where to follow accepted work.
+/// A reference to accepted work.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct OperationRef {
     pub(crate) id: String,
     pub(crate) href: String,
 }
 
-/// A place in an imported file, and what is wrong there.
+/// An error in an imported file, with its place.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RowError {
     pub(crate) line: u64,
@@ -19,10 +19,10 @@ pub(crate) struct RowError {
     pub(crate) detail: String,
 }
 
-/// Why an operation failed.
+/// The reason why an operation failed.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct OperationError {
-    /// The HTTP status that a request would have been answered with.
+    /// The HTTP status that a synchronous request would have been answered with.
     pub(crate) status: u16,
     pub(crate) code: &'static str,
     pub(crate) title: &'static str,
@@ -31,7 +31,7 @@ pub(crate) struct OperationError {
     pub(crate) errors: Vec<RowError>,
 }
 
-/// What an operation brought.
+/// The result of an operation.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct OperationResult {
     #[serde(skip_serializing_if = "Option::is_none")]

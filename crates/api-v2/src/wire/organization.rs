@@ -14,7 +14,7 @@ pub(crate) struct Organization {
     /// The role of members on every database of the organization.
     pub(crate) base_role: Role,
     pub(crate) created_at: String,
-    /// The caller's role; absent for those who are no members.
+    /// The role of the caller. Absent if the caller is not a member.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) viewer_role: Option<MemberRole>,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Member {
     pub(crate) added_at: String,
 }
 
-/// A user with a role of their own on a database.
+/// A user who was given a role on a database.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Collaborator {
     pub(crate) username: String,

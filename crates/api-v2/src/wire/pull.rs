@@ -3,14 +3,14 @@ use utoipa::ToSchema;
 
 use super::{DatabaseRef, PullBrings, PullState};
 
-/// Names a branch of a database. Carries exactly these keys, for ever.
+/// A reference to a branch of a database. It will always have exactly these keys.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct BranchRef {
     pub(crate) database: DatabaseRef,
     pub(crate) branch_name: String,
 }
 
-/// A pull request as lists show it.
+/// A pull request in a list.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct PullSummary {
     pub(crate) pull_number: i64,
@@ -46,7 +46,7 @@ pub(crate) struct Pull {
     pub(crate) to_commit_sha: Option<String>,
 }
 
-/// A pull request that was withdrawn, with its number and state only where the caller does not see its base.
+/// A withdrawn pull request. If its base is hidden from the caller, only the number and state are present.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct WithdrawnPull {
     pub(crate) pull_number: i64,
@@ -69,7 +69,7 @@ pub(crate) struct WithdrawnPull {
     pub(crate) closed_at: Option<String>,
 }
 
-/// A remark on a pull request.
+/// A comment on a pull request.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct PullComment {
     pub(crate) comment_id: String,

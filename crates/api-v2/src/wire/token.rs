@@ -1,7 +1,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Where a token was last used from.
+/// The last use of a token.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TokenUse {
     pub(crate) address: String,
@@ -17,12 +17,12 @@ pub(crate) struct Token {
     pub(crate) expires_at: String,
     /// Expired tokens stay listed until they are deleted.
     pub(crate) expired: bool,
-    /// At most 30 s behind; absent until first used.
+    /// Up to 30 s behind. Absent until the token is first used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) last_used_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) last_used_from: Option<TokenUse>,
-    /// The token itself, in the answer that made it and never again.
+    /// The token itself, only in the answer that created it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) token: Option<String>,
 }

@@ -1,7 +1,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// An address of a user.
+/// An email address of a user.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct EmailAddress {
     pub(crate) address: String,
@@ -9,7 +9,7 @@ pub(crate) struct EmailAddress {
     pub(crate) is_verified: bool,
 }
 
-/// A person.
+/// A user.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct User {
     pub(crate) username: String,

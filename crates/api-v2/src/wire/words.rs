@@ -3,7 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Who sees a database without a role of their own.
+/// The callers that can see a database without a role on it.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Visibility {
@@ -28,7 +28,7 @@ pub(crate) enum MemberRole {
     Member,
 }
 
-/// Where a pull request stands.
+/// The state of a pull request.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum PullState {
@@ -37,7 +37,7 @@ pub(crate) enum PullState {
     Merged,
 }
 
-/// What kind of work an operation is. `dolt_ci` is reserved by the published API and never produced.
+/// The kind of an operation. `dolt_ci` is reserved by the published API and never used.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OperationType {
@@ -49,7 +49,7 @@ pub(crate) enum OperationType {
     DoltCi,
 }
 
-/// Where an operation stands.
+/// The status of an operation.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum OperationStatus {
@@ -59,7 +59,7 @@ pub(crate) enum OperationStatus {
     Failed,
 }
 
-/// How a SQL read ended.
+/// The outcome of a SQL read.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum QueryStatus {
@@ -71,7 +71,7 @@ pub(crate) enum QueryStatus {
     NotWorkspace,
 }
 
-/// What happened to a row.
+/// The change of a row.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum RowChange {
@@ -80,7 +80,7 @@ pub(crate) enum RowChange {
     Modified,
 }
 
-/// What happened to a table.
+/// The change of a table.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum TableChange {
@@ -89,7 +89,7 @@ pub(crate) enum TableChange {
     Modified,
 }
 
-/// What kind of thing two sides disagree on.
+/// The kind of object that the two sides disagree on.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ConflictKind {
@@ -115,7 +115,7 @@ pub(crate) enum ObjectKind {
     View,
 }
 
-/// An object with code of its own.
+/// A kind of object with code.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum PullBrings {
@@ -134,7 +134,7 @@ pub(crate) enum HookEvent {
     Branch,
 }
 
-/// Why the server switched a hook off: the receiver answered 410, or failed for days.
+/// The reason why the server switched a hook off: the receiver answered 410, or all attempts failed for days.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum DisabledReason {
@@ -152,7 +152,7 @@ pub(crate) enum EventName {
     Ping,
 }
 
-/// Where a delivery stands.
+/// The status of a delivery.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum DeliveryStatus {
@@ -161,7 +161,7 @@ pub(crate) enum DeliveryStatus {
     Failed,
 }
 
-/// Why an attempt failed, unless its status says so.
+/// The reason why an attempt failed, unless its status shows it.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum AttemptError {

@@ -74,7 +74,7 @@ pub struct StorageOption {
     pub monthly_cost_per_gb: Usd,
 }
 
-/// Everything that deployments can be made of.
+/// The clouds, sizes and volumes that deployments can use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Catalogue {
     /// Clouds, in display order.

@@ -77,7 +77,7 @@ impl Deployments {
         let backup = named(tx.as_mut(), &deployment, id)?;
         let is_needed = deployment.state != RunState::Started || running_from(tx.as_mut(), &deployment, backup.id)?;
         if is_needed && tx.backups().list(deployment.id)?.len() == 1 {
-            let text = "this is the only backup of a deployment that does not run; delete the deployment instead";
+            let text = "this is the only backup of a deployment that is not running; delete the deployment instead";
             return Err(DeploymentError::Conflict(text.to_owned()));
         }
         tx.backups().remove(deployment.id, backup.id)?;

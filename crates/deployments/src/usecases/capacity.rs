@@ -44,10 +44,7 @@ pub(super) fn choose(inner: &DeploymentsInner, wanted: &CapacityRequest<'_>) -> 
     })?;
     let option = kind.storage.iter().find(|id| *id == wanted.volume_type).and_then(|id| catalogue.storage_option(id));
     let option = option.ok_or_else(|| {
-        refused(
-            DeploymentField::VolumeType,
-            format!("{} does not go with a volume type '{}'", kind.id, wanted.volume_type),
-        )
+        refused(DeploymentField::VolumeType, format!("{} cannot use the volume type '{}'", kind.id, wanted.volume_type))
     })?;
     if !(option.min_size_gb..=option.max_size_gb).contains(&wanted.volume_gb) {
         let (least, most) = (option.min_size_gb, option.max_size_gb);
@@ -95,7 +92,9 @@ pub(super) fn admit(
     }
     let most = inner.settings.per_owner;
     if most > 0 && tx.deployments().count_active(owner.id)? >= most {
-        return Err(DeploymentError::Capacity(format!("the owner has {most} deployments running, as many as allowed")));
+        return Err(DeploymentError::Capacity(format!(
+            "the owner has reached the limit of {most} running deployments"
+        )));
     }
     let in_zone: Vec<&Instance> =
         active.iter().filter(|(_, _, zone)| zone == wanted.zone).map(|(instance, ..)| instance).collect();

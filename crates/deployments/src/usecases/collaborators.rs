@@ -43,12 +43,12 @@ impl Deployments {
         let mut tx = self.0.ports.store.write_deployments()?;
         let deployment = live(tx.as_mut(), access)?;
         if deployment.owner_id == user.id {
-            let text = format!("{} owns the deployment and has every right on it", user.name);
+            let text = format!("{} owns the deployment and already has full access", user.name);
             return Err(DeploymentError::Unprocessable(text));
         }
         let added = tx.deployment_collaborators().put(deployment.id, user.id, role, self.0.now())?;
         if added && tx.deployment_collaborators().list(deployment.id)?.len() > MOST {
-            let text = format!("the deployment has {MOST} collaborators, as many as are allowed");
+            let text = format!("the deployment has reached the limit of {MOST} collaborators");
             return Err(DeploymentError::Unprocessable(text));
         }
         let found = tx.deployment_collaborators().get(deployment.id, user.id)?;

@@ -217,7 +217,7 @@ impl Deployments {
 pub(super) fn too_small() -> DeploymentError {
     DeploymentError::Field {
         field: DeploymentField::VolumeSize,
-        why: "the volume is smaller than what it is to hold".to_owned(),
+        why: "the volume is smaller than the data to clone".to_owned(),
     }
 }
 

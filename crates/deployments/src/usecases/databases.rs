@@ -32,7 +32,11 @@ fn position(deployment: &Deployment, name: &str) -> Option<usize> {
 fn running(deployment: &Deployment, instance: &Instance) -> Result<InstanceHandle, DeploymentError> {
     let handle = instance.handle.clone().filter(|_| deployment.state == RunState::Started);
     let locator = &deployment.locator;
-    handle.ok_or_else(|| DeploymentError::Conflict(format!("{locator} is not started; its databases stay as they are")))
+    handle.ok_or_else(|| {
+        DeploymentError::Conflict(format!(
+            "{locator} is not started; databases can be added and deleted only while it runs"
+        ))
+    })
 }
 
 impl Deployments {
@@ -86,7 +90,7 @@ impl Deployments {
             }
             let handle = running(deployment, instance)?;
             if deployment.databases.len() >= MOST {
-                let text = format!("the deployment has {MOST} databases, as many as are allowed");
+                let text = format!("the deployment has reached the limit of {MOST} databases");
                 return Err(DeploymentError::Unprocessable(text));
             }
             match &source {
@@ -153,7 +157,7 @@ impl Deployments {
         let instance = primary(tx.as_mut(), deployment.id)?;
         let handle = running(&deployment, &instance)?;
         if place == 0 {
-            let text = format!("{} is the default database; it goes with the deployment", seen.name);
+            let text = format!("{} is the default database; it is deleted with the deployment", seen.name);
             return Err(DeploymentError::Unprocessable(text));
         }
         deployment.databases.remove(place);

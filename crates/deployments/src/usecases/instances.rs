@@ -147,7 +147,7 @@ impl Deployments {
         let mut deployment = live(tx.as_mut(), access)?;
         let mut instance = of_deployment(tx.as_mut(), &deployment, id)?;
         if instance.state == RunState::Stopped {
-            return Err(DeploymentError::Unprocessable("the instance is stopped already".to_owned()));
+            return Err(DeploymentError::Unprocessable("the instance is already stopped".to_owned()));
         }
         if deployment.state != RunState::Started {
             return Err(not_settled(&deployment));
@@ -197,7 +197,7 @@ impl Deployments {
         let mut tx = self.0.ports.store.write_deployments()?;
         let mut deployment = live(tx.as_mut(), access)?;
         if matches!(deployment.state, RunState::Stopping | RunState::Stopped) {
-            let text = format!("{} is stopping or stopped already", deployment.locator);
+            let text = format!("{} is already stopping or stopped", deployment.locator);
             return Err(DeploymentError::Unprocessable(text));
         }
         let mut instance = primary(tx.as_mut(), deployment.id)?;

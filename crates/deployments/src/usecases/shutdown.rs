@@ -30,7 +30,7 @@ pub(super) fn begin(
 ) -> Result<(), PortError> {
     for mut operation in tx.deployment_operations().pending(deployment.id)? {
         if operation.progress == DeploymentProgress::Queued {
-            let text = "the deployment was shut down before this began";
+            let text = "the deployment was shut down before this operation began";
             let failure = DeploymentFailure::new(DeploymentFailureKind::Failed, "DISABLED", text);
             operation.progress = DeploymentProgress::Failed(failure);
             operation.updated_at = Some(now);

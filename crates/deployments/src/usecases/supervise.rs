@@ -24,8 +24,7 @@ use branchyard_domain::errors::PortError;
 const DRAIN: Duration = Duration::from_secs(20);
 
 /// The last error of a deployment that a restore stopped.
-const LEFT_BEHIND: &str =
-    "the server was restored from a backup, which holds no volumes; start it again from a backup of its own";
+const LEFT_BEHIND: &str = "the server was restored from a backup, which contains no volumes; start the deployment again from one of its own backups";
 
 /// The time of the next step of a deployment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

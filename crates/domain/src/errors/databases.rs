@@ -27,10 +27,10 @@ pub enum DatabaseError {
     #[error("you may not create databases for '{0}'")]
     MayNotCreateFor(String),
     /// The owner has a database of this name.
-    #[error("'{0}' exists already")]
+    #[error("'{0}' already exists")]
     NameTaken(String),
     /// The owner has reached the limit of databases.
-    #[error("the owner has {0} databases, as many as are allowed")]
+    #[error("the owner has reached the limit of {0} databases")]
     TooMany(u64),
     /// The new default branch does not exist.
     #[error("no branch '{0}'")]
@@ -67,10 +67,10 @@ pub enum RefError {
     #[error("no tag '{0}'")]
     NoSuchTag(String),
     /// A branch of this name exists.
-    #[error("branch '{0}' exists already")]
+    #[error("branch '{0}' already exists")]
     BranchExists(String),
     /// A tag of this name exists.
-    #[error("tag '{0}' exists already")]
+    #[error("tag '{0}' already exists")]
     TagExists(String),
     /// The default branch cannot be deleted.
     #[error("'{0}' is the default branch; make another branch the default first")]
@@ -102,10 +102,10 @@ pub enum ReleaseError {
     #[error("no commit '{0}'")]
     NoSuchCommit(String),
     /// The tag does not exist.
-    #[error("no tag '{0}'; create it first, or ask for it to be created")]
+    #[error("no tag '{0}'; create it first, or together with the release")]
     NoSuchTag(String),
     /// The tag already has a release.
-    #[error("tag '{0}' has a release already")]
+    #[error("tag '{0}' already has a release")]
     Exists(String),
     /// The tag refers to another commit.
     #[error("tag '{0}' points to another commit")]

@@ -17,7 +17,7 @@ pub enum HookError {
     #[error(transparent)]
     Address(#[from] AddressError),
     /// The database has reached the limit of hooks.
-    #[error("the database has {0} hooks, as many as are allowed; delete one first")]
+    #[error("the database has reached the limit of {0} hooks; delete one first")]
     TooMany(u64),
     /// The delivery is already pending.
     #[error("the delivery is still pending; wait until it is delivered or has failed")]

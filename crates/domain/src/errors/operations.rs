@@ -10,13 +10,13 @@ pub enum OperationError {
     #[error("no such operation")]
     NoSuchOperation,
     /// The caller may read the operation but not cancel it.
-    #[error("only its creator or a writer of the database may cancel an operation")]
+    #[error("only the creator or a user with write access can cancel this operation")]
     Denied,
     /// Users may list only the operations they created.
-    #[error("only the user who started them may list operations of all databases")]
+    #[error("you can list only your own operations across all databases")]
     NotYours,
     /// The operation is no longer queued. Only queued operations can be canceled.
-    #[error("the operation is not queued any more")]
+    #[error("the operation is no longer queued")]
     NotQueued,
     /// The queue of operations is full.
     #[error("{0} operations are waiting on this database; try again when some have finished")]
@@ -28,10 +28,10 @@ pub enum OperationError {
     #[error("you may not create databases for '{0}'")]
     MayNotCreateFor(String),
     /// The name of the fork is taken, or an unsettled operation creates it.
-    #[error("'{0}' exists already or is being created")]
+    #[error("'{0}' already exists or is being created")]
     NameTaken(String),
     /// The new owner has reached the limit of databases.
-    #[error("the owner has {0} databases, as many as are allowed")]
+    #[error("the owner has reached the limit of {0} databases")]
     TooManyDatabases(u64),
     /// Access to the database failed.
     #[error(transparent)]
@@ -48,7 +48,7 @@ pub enum ImportError {
     #[error("the request has invalid fields")]
     Fields(Vec<(&'static str, String)>),
     /// The file is larger than allowed.
-    #[error("a file may have {limit} bytes, this one has {size}")]
+    #[error("a file can have at most {limit} bytes; this one has {size}")]
     TooLarge {
         /// Announced size in bytes.
         size: u64,

@@ -17,16 +17,16 @@ pub enum PeopleError {
     #[error("no user '{0}'")]
     NoSuchUser(String),
     /// The user already has this email address.
-    #[error("this address is yours already")]
+    #[error("you already have this address")]
     EmailKnown,
     /// The user has reached the limit of email addresses.
-    #[error("a user may have {0} addresses; remove one first")]
+    #[error("a user can have at most {0} addresses; remove one first")]
     TooManyEmails(usize),
     /// The user does not have this email address.
-    #[error("this is none of your addresses")]
+    #[error("this address is not one of yours")]
     NoSuchEmail,
     /// The address is the primary one, which commits carry.
-    #[error("commits carry this address; choose another one for them first")]
+    #[error("your commits carry this address; choose another commit email first")]
     PrimaryEmail,
     /// A port failed.
     #[error(transparent)]
@@ -37,7 +37,7 @@ pub enum PeopleError {
 #[derive(Debug, thiserror::Error)]
 pub enum SignInError {
     /// The user does not exist, has no password, or has another password. The error does not reveal which.
-    #[error("the name or the password is wrong")]
+    #[error("wrong user name or password")]
     Wrong,
     /// A port failed.
     #[error(transparent)]
@@ -48,19 +48,19 @@ pub enum SignInError {
 #[derive(Debug, thiserror::Error)]
 pub enum SignUpError {
     /// Sign-up is disabled.
-    #[error("nobody can sign up on this server")]
+    #[error("sign-up is closed on this server")]
     Closed,
     /// Sign-up requires an invitation.
-    #[error("signing up needs an invitation")]
+    #[error("sign-up requires an invitation")]
     InvitationNeeded,
     /// The invitation is unknown, used, withdrawn or expired.
-    #[error("the invitation is not open any more; ask for another one")]
+    #[error("the invitation is no longer valid; ask for a new one")]
     NoSuchInvitation,
     /// Only server administrators may invite.
-    #[error("only administrators of the server may invite")]
+    #[error("only server administrators can invite users")]
     NotYours,
     /// The limit of open invitations is reached.
-    #[error("{0} invitations are open; take some back first")]
+    #[error("{0} invitations are already pending; revoke some first")]
     TooManyInvitations(usize),
     /// The name is not available.
     #[error(transparent)]
@@ -80,13 +80,13 @@ pub enum OrganizationError {
     #[error("no such organization")]
     NoSuchOrganization,
     /// The caller's role is too low. Holds the name of the required standing.
-    #[error("only {0} of the organization may do this")]
+    #[error("only {0} of the organization can do this")]
     Denied(&'static str),
     /// The user is not a member.
     #[error("no member '{0}'")]
     NoSuchMember(String),
     /// The last owner cannot be removed or demoted.
-    #[error("the organization would have no owner; make somebody else an owner first")]
+    #[error("the organization would have no owner; make another member an owner first")]
     NoOwnerLeft,
     /// The organization owns databases, possibly including some that the caller does not expect.
     #[error("the organization owns {0} databases; delete them first")]
@@ -112,7 +112,7 @@ pub enum CollaboratorError {
     #[error("no collaborator '{0}'")]
     NoSuchCollaborator(String),
     /// The user owns the database and needs no role on it.
-    #[error("{0} owns the database and has every right on it")]
+    #[error("{0} owns the database and already has full access")]
     IsOwner(String),
     /// Access to the database failed.
     #[error(transparent)]

@@ -8,10 +8,10 @@ use crate::values::{OperationId, PullNumber, RefName};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PullStateError {
     /// The pull request is merged, which is a final state.
-    #[error("the pull is merged; its state is final")]
+    #[error("the pull request is merged; its state is final")]
     Merged,
     /// The pull request is closed. Only open pull requests can be merged.
-    #[error("the pull is closed; reopen it first")]
+    #[error("the pull request is closed; reopen it first")]
     Closed,
 }
 
@@ -28,7 +28,7 @@ pub enum PullError {
     #[error("to_branch must be a branch of {0}")]
     OtherTarget(String),
     /// Source and base belong to different fork networks.
-    #[error("{0} is not of the same fork network")]
+    #[error("{0} is not in the same fork network")]
     OtherNetwork(String),
     /// Source and target are the same branch.
     #[error("the two branches are the same")]
@@ -44,36 +44,38 @@ pub enum PullError {
         is_source: bool,
     },
     /// An open pull request has the same source and target.
-    #[error("pull {0} is open with the same branches")]
+    #[error("pull request {0} is already open for these branches")]
     Duplicate(PullNumber),
     /// The state of the pull request does not allow the transition.
     #[error(transparent)]
     State(#[from] PullStateError),
     /// An operation that merges the pull request is queued or running.
-    #[error("operation {0} is merging this pull")]
+    #[error("operation {0} is merging this pull request")]
     Merging(OperationId),
     /// A branch no longer exists.
-    #[error("branch '{0}' does not exist any more")]
+    #[error("branch '{0}' no longer exists")]
     BranchGone(RefName),
     /// The source database no longer exists, or the branches have no common history.
     #[error("{0}")]
     BranchMissing(String),
     /// Only the author or a writer of the database may change the pull request.
-    #[error("only the author of the pull or a writer of the database may change it")]
+    #[error("only the author or a user with write access can change this pull request")]
     NotYours,
     /// The source is another database that is not public, and the caller has no write role on it.
     #[error(
-        "the source database is not public: this pull needs the write role on it, because it shows the branch to every reader of the base"
+        "the source database is not public: this pull request requires the write role on it, because every reader of \
+         the base can see the branch"
     )]
     SourceDenied,
     /// The source is another database that is not public, the base is public, and the caller did not consent to
     /// publishing.
     #[error(
-        "the source database is not public and the base is: the pull makes the branch visible to everybody; send publish: true to agree"
+        "the source database is not public, but the base is: this pull request makes the branch visible to everyone; \
+         send publish: true to agree"
     )]
     NeedsPublish,
     /// Only an administrator of the source database may withdraw the pull request.
-    #[error("withdrawing a pull needs the admin role on its source database")]
+    #[error("withdrawing a pull request requires the admin role on its source database")]
     NotSourceAdmin,
     /// The pull request shows no content.
     #[error(transparent)]
@@ -85,10 +87,10 @@ pub enum PullError {
     #[error("too many previews are being prepared; try again in a minute")]
     TooManyPreviews,
     /// Neither side has this table.
-    #[error("no table '{0}' in this pull")]
+    #[error("no table '{0}' in this pull request")]
     NoSuchTable(String),
     /// The pull request changed since the caller read it.
-    #[error("the pull changed since it was read")]
+    #[error("the pull request changed since it was read")]
     Changed,
     /// The two sides cannot be merged for a reason other than conflicts.
     #[error("the branches cannot be merged: {0}")]
@@ -111,14 +113,17 @@ pub enum PullError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotShown {
     /// An administrator of the source database withdrew the pull request.
-    #[error("the pull was withdrawn by an administrator of its source database; what it showed is hidden")]
+    #[error("the pull request was withdrawn by an administrator of its source database; its changes are hidden")]
     Withdrawn,
     /// The pull request was closed together with its source.
     #[error(
-        "what the pull showed is hidden, because its source database was deleted or is private; open a new pull to show the branch"
+        "the changes of this pull request are hidden, because its source database was deleted or is private; open a \
+         new pull request to show the branch"
     )]
     HiddenWithSource,
     /// The pull request was closed by a server version that did not store heads.
-    #[error("the pull was closed before the server stored what pulls show; open a new pull to see the difference")]
+    #[error(
+        "the pull request was closed before the server stored its heads; open a new pull request to see the changes"
+    )]
     NoHeads,
 }

@@ -32,7 +32,7 @@ pub enum AddressError {
     #[error("{0} of your addresses are being looked up; wait until one of them is registered or refused")]
     TooManyLookups(usize),
     /// The server has reached its limit of concurrent name look-ups.
-    #[error("the server cannot look up the name of this address just now; try again")]
+    #[error("the server cannot resolve this host name at the moment; try again")]
     Busy,
 }
 

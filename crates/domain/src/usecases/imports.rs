@@ -357,7 +357,7 @@ fn check_parts(wanted: &NewImport, session: &Upload, wrong: &mut Vec<(&'static s
     let mut named = wanted.parts.iter().map(|part| part.number).collect::<Vec<_>>();
     named.sort_unstable();
     if named != (1..=u64::from(session.num_parts)).collect::<Vec<_>>() {
-        wrong.push(("completed_parts", format!("must name each part from 1 to {} once", session.num_parts)));
+        wrong.push(("completed_parts", format!("must list each part from 1 to {} once", session.num_parts)));
         return;
     }
     for part in &wanted.parts {

@@ -154,10 +154,7 @@ impl LeasedRun<'_> {
         let database = find_live(tx, self.operation.database_id)?;
         let database = database.ok_or_else(|| failed(FailureKind::Canceled, "its database was deleted"))?;
         let denied = || {
-            failed(
-                FailureKind::PermissionDenied,
-                format!("{} may not do this any more", self.operation.created_by_name),
-            )
+            failed(FailureKind::PermissionDenied, format!("{} may no longer do this", self.operation.created_by_name))
         };
         let user = tx.users().get(self.operation.created_by)?.ok_or_else(denied)?;
         match role_of(tx, Some(user.id), &database)? {
@@ -309,7 +306,7 @@ fn blame(error: EngineError, several: bool) -> RunError {
             RunError::Failed(OperationFailure { kind: FailureKind::Content, detail, rows })
         }
         EngineError::NoSuchTable(table) => failed(FailureKind::NotFound, format!("table not found: {table}")),
-        EngineError::TableExists(table) => failed(FailureKind::Conflict, format!("table '{table}' exists already")),
+        EngineError::TableExists(table) => failed(FailureKind::Conflict, format!("table '{table}' already exists")),
         EngineError::CannotMerge(why) => failed(FailureKind::MergeConflict, why),
         EngineError::TimedOut(ms) => failed(FailureKind::Content, format!("timed out after {ms} ms")),
         other => RunError::Port(PortError::Engine(other)),
@@ -331,8 +328,8 @@ fn conflict(tables: &[(String, u64)], resolve: &BTreeMap<String, Side>) -> RunEr
     let mut detail = parts.join(", ");
     if !in_vain.is_empty() {
         detail.push_str(&format!(
-            "; choosing a side settles conflicts of rows, views and triggers, not those of a table's definition or of constraints (in {}): \
-             change one of the branches so that both agree there, then merge again",
+            "; a side can be chosen for conflicts of rows, views and triggers, not for conflicts of a table's definition or of constraints (in {}): \
+             change one of the branches until both agree there, then merge again",
             in_vain.join(", ")
         ));
     }

@@ -52,7 +52,7 @@ impl<'a> Sessions<'a> {
     /// too.
     ///
     /// # Errors
-    /// [`SignInError::Wrong`], which does not reveal whether the name or the password is wrong.
+    /// [`SignInError::Wrong`], which does not reveal which of the two is wrong.
     pub fn sign_in(&self, name: &str, password: &str, from: Client) -> Result<OpenedSession, SignInError> {
         let Ok(password) = PlainPassword::new(password.to_owned()) else { return Err(SignInError::Wrong) };
         let user = match OwnerName::parse(name) {

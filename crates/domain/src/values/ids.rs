@@ -90,7 +90,7 @@ impl PullNumber {
     /// [`Invalid`] if the number is below 1.
     pub fn new(number: i64) -> Result<Self, Invalid> {
         if number < 1 {
-            return Err(Invalid::new("a pull number starts at 1"));
+            return Err(Invalid::new("pull request numbers start at 1"));
         }
         Ok(Self(number))
     }
@@ -102,7 +102,7 @@ impl PullNumber {
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         if !digits || text.starts_with('0') {
-            return Err(Invalid::new(format!("'{text}' is not a pull number")));
+            return Err(Invalid::new(format!("'{text}' is not a pull request number")));
         }
         Ok(Self(text.parse().unwrap_or(i64::MAX)))
     }

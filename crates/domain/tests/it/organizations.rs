@@ -42,8 +42,8 @@ fn anyone_sees_it_members_see_members_owners_change_it() {
         ]
     };
     let sign_in = "this needs a credential";
-    let member = "only a member of the organization may do this";
-    let owner = "only an owner of the organization may do this";
+    let member = "only a member of the organization can do this";
+    let owner = "only an owner of the organization can do this";
     assert_eq!(row(&Caller::Anonymous), ["may", sign_in, sign_in]);
     assert_eq!(row(&cleo), ["may", member, owner]);
     assert_eq!(row(&world.ben), ["may", "may", owner]);

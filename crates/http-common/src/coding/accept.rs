@@ -8,7 +8,7 @@ use super::Coding;
 const OURS: [(&[&str], Coding); 3] =
     [(&["zstd"], Coding::Zstd), (&["br"], Coding::Brotli), (&["gzip", "x-gzip"], Coding::Gzip)];
 
-/// Returns the supported coding that the client prefers, or identity if it accepts none of ours. No request is refused because of
+/// Returns the supported coding that the client prefers, or identity if the client accepts none of them. No request is refused because of
 /// its codings.
 pub(super) fn best(headers: &HeaderMap) -> Coding {
     let values = headers.get_all(header::ACCEPT_ENCODING).filter_map(|value| value.to_str().ok());

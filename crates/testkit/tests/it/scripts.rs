@@ -32,7 +32,7 @@ fn the_operation_prepares_the_table() {
     let overwritten = run("people", "overwrite", files::SCRIPT);
     assert_eq!(overwritten["status"], "succeeded", "{overwritten}");
     let left = run("other", "create", "create table another (a)");
-    assert_eq!(left["error"]["detail"], "the script leaves no table 'other' behind");
+    assert_eq!(left["error"]["detail"], "the script does not create the table 'other'");
     let any = run("", "create", "create table another (a); delete from pets");
     assert_eq!(any["status"], "succeeded", "{any}");
     assert_eq!(ada.read("ada/d", "main", "show tables"), json!([["another"], ["people"], ["pets"]]));

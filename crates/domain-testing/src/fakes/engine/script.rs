@@ -24,7 +24,7 @@ pub(super) fn run(before: &Snapshot, job: &ScriptJob<'_>, script: &mut dyn Read)
     })?;
     match job.target {
         Some((table, _)) if after.find(table).is_none() => {
-            Err(EngineError::Import(FormatError::File(format!("the script leaves no table '{table}' behind"))))
+            Err(EngineError::Import(FormatError::File(format!("the script does not create the table '{table}'"))))
         }
         _ => Ok(after),
     }

@@ -47,10 +47,7 @@ fn copy_of(fork: DatabaseId, attempt: u32) -> DatabaseId {
 fn new_owner(tx: &mut dyn Transaction, user: &User, id: AccountId, name: &OwnerName) -> Result<NewOwner, RunError> {
     let found = may_create_for(tx, user, name.as_str())?.filter(|found| found.id == id);
     found.ok_or_else(|| {
-        failed(
-            FailureKind::PermissionDenied,
-            format!("{} may not create databases for the new owner any more", user.name),
-        )
+        failed(FailureKind::PermissionDenied, format!("{} may no longer create databases for the new owner", user.name))
     })
 }
 
@@ -62,7 +59,7 @@ fn settle(run: &LeasedRun<'_>, owner_id: AccountId, owner: &OwnerName, fork_id: 
     let (source, user) = run.begin(tx.as_mut(), Role::Read)?;
     let owner = new_owner(tx.as_mut(), &user, owner_id, owner)?;
     if let Err(limit) = has_room(inner, tx.as_mut(), owner.id)? {
-        let text = format!("the new owner has {limit} databases, as many as are allowed");
+        let text = format!("the new owner has reached the limit of {limit} databases");
         return Err(failed(FailureKind::Unprocessable, text));
     }
     let fork = Database {
@@ -83,7 +80,7 @@ fn settle(run: &LeasedRun<'_>, owner_id: AccountId, owner: &OwnerName, fork_id: 
     };
     match tx.databases().add(&fork) {
         Err(MetadataError::Taken) => {
-            return Err(failed(FailureKind::Unprocessable, "a database of that name already exists by now"));
+            return Err(failed(FailureKind::Unprocessable, "a database of that name already exists"));
         }
         other => other?,
     }

@@ -146,7 +146,7 @@ fn plan(
     }
     let target = match (request.mode, existing) {
         (ImportMode::Create, Some(table)) => {
-            return Err(failed(FailureKind::Conflict, format!("table '{}' exists already", table.name)));
+            return Err(failed(FailureKind::Conflict, format!("table '{}' already exists", table.name)));
         }
         (ImportMode::Create | ImportMode::Overwrite, _) => {
             let wanted = match request.primary_keys.as_slice() {
@@ -245,7 +245,7 @@ fn open_pull(
     let first_line: String = request.message.lines().next().unwrap_or_default().chars().take(256).collect();
     let title = Title::parse(first_line).or_else(|_| Title::parse("Import"));
     let title = title.map_err(|error| failed(FailureKind::Content, error.to_string()))?;
-    let missing = |name: &RefName| failed(FailureKind::NotFound, format!("branch '{name}' does not exist any more"));
+    let missing = |name: &RefName| failed(FailureKind::NotFound, format!("branch '{name}' no longer exists"));
     let source = tx.branches().get(database.id, &from)?.ok_or_else(|| missing(&from))?;
     let target = tx.branches().get(database.id, &request.branch)?.ok_or_else(|| missing(&request.branch))?;
     let branches = (&source, &target);

@@ -20,7 +20,7 @@ pub(super) fn run(
     let (database, user) = run.begin(tx.as_mut(), Role::Write)?;
     let pull = tx.pulls().get(database.id, number)?.ok_or_else(|| failed(FailureKind::NotFound, "no such pull"))?;
     if pull.state != PullState::Open {
-        return Err(failed(FailureKind::Unprocessable, "the pull is not open any more"));
+        return Err(failed(FailureKind::Unprocessable, "the pull request is no longer open"));
     }
     let (ours, theirs) = pulls::heads(tx.as_mut(), &pull).map_err(pull_failure)?;
     tx.discard();

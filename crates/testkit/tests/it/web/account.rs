@@ -194,12 +194,12 @@ fn addresses_come_go_and_one_is_in_commits() {
         browser.submit(&page, here, &[("email", text)])
     };
     add(&ada, "<b>@x").expect(422).shows("an email address is name@host").shows("value=\"&#60;b&#62;@x\"");
-    add(&ada, "ADA@example.test").expect(422).shows("yours already");
+    add(&ada, "ADA@example.test").expect(422).shows("You already have this address");
     let done = add(&ada, "work@example.test").expect(303);
     let page = ada.follow(&done).expect(200).shows("Email address added.").shows("work@example.test");
     ada.forge(here, &[("email".to_owned(), "x@y.test".to_owned())], &[]).expect(403);
 
-    ada.submit(&page, &remove, &[("email", "ada@example.test")]).expect(409).shows("Commits carry this address");
+    ada.submit(&page, &remove, &[("email", "ada@example.test")]).expect(409).shows("commits carry this address");
     ada.submit(&page, &choose, &[("email", "bob@example.test")]).expect(404);
     ada.submit(&page, &choose, &[("email", "work@example.test")]).expect(303);
     let page = ada.get("/settings/profile").expect(200);
@@ -212,5 +212,5 @@ fn addresses_come_go_and_one_is_in_commits() {
     for number in 1..10 {
         add(&bob, &format!("b{number}@example.test")).expect(303);
     }
-    add(&bob, "b10@example.test").expect(422).shows("A user may have 10 addresses; remove one first");
+    add(&bob, "b10@example.test").expect(422).shows("A user can have at most 10 addresses; remove one first");
 }

@@ -34,7 +34,7 @@ fn a_new_database_says_what_to_do_and_tables_show_with_their_rows() {
     let first = ada.follow(&done.expect(303)).expect(200);
     first.shows("No tables yet").shows("Initialize database").shows("href=\"/ada/rivers/settings\"");
     let twice = [("owner", "ada"), ("name", "Rivers"), ("visibility", "public")];
-    ada.submit(&page, "/new", &twice).expect(422).shows("exists already");
+    ada.submit(&page, "/new", &twice).expect(422).shows("already exists");
     let others = [("owner", "bob"), ("name", "rivers"), ("visibility", "public")];
     ada.submit(&page, "/new", &others).expect(422).shows("you may not create databases");
 

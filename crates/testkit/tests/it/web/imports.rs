@@ -120,7 +120,7 @@ fn a_script_sends_parts_and_lands_on_the_same_page() {
         told(ada.forge(open, &fields("a.bin", &size), &[]).expect(422))["error"].as_str().unwrap().contains("format")
     );
     ada.forge(open, &fields("a.csv", "0"), &[]).expect(422);
-    ada.forge(open, &fields("a.csv", "99999999999999"), &[]).expect(422).shows("A file may have");
+    ada.forge(open, &fields("a.csv", "99999999999999"), &[]).expect(422).shows("A file can have at most");
     let session = told(ada.forge(open, &fields("a.csv", &size), &[]).expect(201));
     let (part, next) = (session["parts"][0].as_str().unwrap(), session["next"].as_str().unwrap());
     assert_eq!(session["parts"].as_array().unwrap().len(), 1);

@@ -19,7 +19,7 @@ fn a_fork_is_followed_to_its_end_and_drawn() {
     let drawn = ada.get(form).expect(200).shows("aria-label=\"Fork network\"").shows("href=\"/bob/rivers\"");
     assert!(drawn.text.contains("<text") && drawn.text.contains("aria-current=\"true\""));
     bob.get("/bob/rivers/forks").expect(200).shows("href=\"/ada/rivers\"").shows("No forks yet");
-    bob.submit(&page, form, &[("owner", "bob")]).expect(422).shows("exists already");
+    bob.submit(&page, form, &[("owner", "bob")]).expect(422).shows("already exists");
     bob.submit(&page, form, &[("owner", "ada")]).expect(403).shows("You may not create databases");
     Browser::at(&server).get(form).expect(200).shows("Sign in to fork this database");
 }
@@ -68,7 +68,7 @@ fn operations_say_what_they_did_and_why_they_failed() {
     }
     let token = page.hidden_fields("/settings/theme");
     let late = ada.forge(&format!("{path}/cancel"), &token, &[]).expect(422);
-    late.shows("The operation is not queued any more");
+    late.shows("The operation is no longer queued");
     Browser::at(&server).get(&path).expect(200);
     let bob = sign_up(&server, "bob");
     let token = bob.get(&path).expect(200).hidden_fields("/settings/theme");

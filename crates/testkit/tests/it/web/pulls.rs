@@ -133,7 +133,7 @@ fn a_pull_is_discussed_edited_closed_and_reopened() {
     browser.submit(&page, &format!("{pull}/merge"), &[]).expect(303);
     wait_for(&browser, &pull, "id=\"end\"");
     let late = browser.submit(&page, &state, &[("state", "closed")]).expect(303);
-    browser.follow(&late).expect(200).shows("Nothing was changed: the pull is merged");
+    browser.follow(&late).expect(200).shows("Nothing was changed: the pull request is merged");
     for missing in ["/99", "/0", "/x", "/1/nothing"] {
         browser.get(&format!("{PULLS}{missing}")).expect(404);
     }
@@ -160,7 +160,7 @@ fn a_pull_comes_from_a_fork_and_what_does_not_fit_is_said() {
         ("from=main&to=main", "The two branches are the same"),
         ("from=nope&to=main", "No branch"),
         ("source=ben/nothere&from=main&to=main", "The source database doesn't exist"),
-        ("source=ben/lakes&from=main&to=main", "is not of the same fork network"),
+        ("source=ben/lakes&from=main&to=main", "is not in the same fork network"),
     ] {
         new(query).expect(200).shows("id=\"refused\"").shows(&escaped(text));
     }

@@ -12,7 +12,7 @@ fn branches_are_made_from_any_ref_and_deleted_after_a_question() {
     let form = "/ada/rivers/branches";
     let done = ada.submit(&page, form, &[("name", "draft/one"), ("from", "main")]);
     ada.follow(&done.expect(303)).expect(200).shows("Branch draft/one created.").shows(">draft/one<");
-    ada.submit(&page, form, &[("name", "draft/one"), ("from", "main")]).expect(422).shows("exists already");
+    ada.submit(&page, form, &[("name", "draft/one"), ("from", "main")]).expect(422).shows("already exists");
     ada.submit(&page, form, &[("name", "a..b"), ("from", "main")]).expect(422).shows("holds no &#39;..&#39;");
     let nowhere = ada.submit(&page, form, &[("name", "two"), ("from", "nope")]).expect(422);
     nowhere.shows("No branch, tag or commit &#39;nope&#39;").shows("value=\"two\"");
@@ -56,7 +56,7 @@ fn tags_keep_what_a_release_stands_on() {
     let fields = [("name", "v1"), ("from", "main"), ("message", "<b>first</b>")];
     let done = ada.submit(&page, "/ada/rivers/tags", &fields).expect(303);
     ada.follow(&done).expect(200).shows("&#60;b&#62;first&#60;/b&#62;");
-    ada.submit(&page, "/ada/rivers/tags", &fields).expect(422).shows("exists already");
+    ada.submit(&page, "/ada/rivers/tags", &fields).expect(422).shows("already exists");
 
     let new = "/ada/rivers/releases/new";
     let page = ada.get(&format!("{new}?tag=v1")).expect(200).shows("value=\"v1\"");
@@ -66,7 +66,7 @@ fn tags_keep_what_a_release_stands_on() {
     let shown = ada.follow(&done).expect(200);
     let shown = shown.shows("<h1>News</h1>").shows("<strong>rivers</strong>").shows("&#60;i&#62;One&#60;/i&#62;");
     assert!(!shown.text.contains("<script>alert"), "{}", shown.text);
-    ada.submit(&page, new, &fields).expect(422).shows("has a release already");
+    ada.submit(&page, new, &fields).expect(422).shows("already has a release");
     ada.submit(&page, new, &[("tag", "v2"), ("from", "main"), ("title", " ")]).expect(422).shows("must not be blank");
 
     let tag = "/ada/rivers/tags/v1/delete";

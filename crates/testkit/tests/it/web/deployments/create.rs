@@ -82,9 +82,9 @@ fn what_cannot_be_is_said_beside_its_field_and_what_was_typed_stays() {
     assert_eq!(page.value_of("from"), "bob/hidden");
     let dear = [("name", "gauges"), ("instance_type_id", "local.large"), ("volume_size_gb", "100")];
     press(ada, "review", &dear).expect(200).shows("This exceeds the limit").shows("$210.00");
-    at_last(&dear).expect(422).shows("may spend 100.000000000 USD a month");
+    at_last(&dear).expect(422).shows("monthly limit of the owner is 100.000000000 USD");
     create(ada, &[("name", "gauges")]);
-    at_last(&[("name", "gauges")]).expect(422).shows("exists already");
+    at_last(&[("name", "gauges")]).expect(422).shows("already exists");
     // For another owner, the response does not depend on whether that account exists.
     for owner in ["bob", "nobody-at-all"] {
         at_last(&[("name", "gauges"), ("owner", owner)]).expect(403);

@@ -53,7 +53,7 @@ fn it_is_shut_down_started_from_its_backup_and_deleted() {
     ada.submit(&question, &shutdown, &[]).expect(303);
     let page = ada.settled(GAUGES).shows(">Stopped<").shows("Shut down").shows("Start deployment");
     assert!(!page.text.contains("id=\"connect\""), "nothing to connect to");
-    ada.submit(&question, &shutdown, &[]).expect(422).shows("stopping or stopped already");
+    ada.submit(&question, &shutdown, &[]).expect(422).shows("already stopping or stopped");
     ada.get(&format!("{GAUGES}/metrics")).expect(200).shows("No metrics");
     ada.get(&format!("{GAUGES}/databases")).expect(200).shows("Available once started");
     let backups =

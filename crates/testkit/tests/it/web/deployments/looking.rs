@@ -38,7 +38,7 @@ fn databases_are_added_cloned_and_deleted() {
     // Without a name, a clone gets the name of its source.
     ada.submit(&page, &path, &[("name", ""), ("from", "ada/rivers"), ("ref", "main")]).expect(303);
     let page = ada.get(&path).expect(200).shows("/sql/db/more/").shows("/sql/db/rivers/");
-    ada.submit(&page, &path, &[("name", "MORE")]).expect(422).shows("exists already");
+    ada.submit(&page, &path, &[("name", "MORE")]).expect(422).shows("already exists");
     ada.submit(&page, &path, &[("name", "")]).expect(422).shows("id=\"name-error\"");
     ada.submit(&page, &path, &[("name", "x"), ("from", "bob/hidden")]).expect(422).shows("that you can read");
     let refused = ada.submit(&page, &path, &[("name", "<img src=x>"), ("from", "\"><svg>/y")]).expect(422);
@@ -49,7 +49,7 @@ fn databases_are_added_cloned_and_deleted() {
     ada.get(&delete).expect(404);
     let of_default = format!("{path}/gauges/delete");
     let question = ada.get(&of_default).expect(200);
-    ada.submit(&question, &of_default, &[]).expect(422).shows("goes with the deployment");
+    ada.submit(&question, &of_default, &[]).expect(422).shows("is deleted with the deployment");
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn roles_decide_what_is_shown_and_what_is_done() {
     let path = format!("{GAUGES}/settings/collaborators");
     let page = ada.get(&path).expect(200).shows("No collaborators yet");
     ada.submit(&page, &path, &[("username", "nobody-at-all"), ("role", "reader")]).expect(422);
-    ada.submit(&page, &path, &[("username", "ada"), ("role", "reader")]).expect(422).shows("has every right on it");
+    ada.submit(&page, &path, &[("username", "ada"), ("role", "reader")]).expect(422).shows("already has full access");
     ada.submit(&page, &path, &[("username", "bob"), ("role", "king")]).expect(422).shows("id=\"role-error\"");
     ada.submit(&page, &path, &[("username", "bob"), ("role", "reader")]).expect(303);
 

@@ -12,14 +12,14 @@ use crate::format::{self, Markup};
 pub(crate) struct HookItem {
     pub(crate) url: String,
     pub(crate) href: String,
-    /// How it is, in a word, and as a class of the style sheet.
+    /// The state in a word, and as a class of the style sheet.
     pub(crate) state: &'static str,
     pub(crate) class: &'static str,
-    /// What that means, where a word is not enough.
+    /// Explanation of the state, if a word is not enough.
     pub(crate) why: Option<&'static str>,
     pub(crate) events: String,
     pub(crate) created: Markup,
-    /// Until when the secret before this one signs too.
+    /// Time until which deliveries are also signed with the previous secret.
     pub(crate) previous_until: Option<Markup>,
     pub(crate) last: Option<DeliveryItem>,
 }
@@ -73,7 +73,7 @@ pub(crate) struct DeliveryItem {
     pub(crate) is_pending: bool,
     pub(crate) created: Markup,
     pub(crate) attempts: String,
-    /// When it is tried next.
+    /// Time of the next attempt.
     pub(crate) next_attempt: Option<Markup>,
 }
 
