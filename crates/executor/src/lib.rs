@@ -13,5 +13,5 @@ mod threads;
 pub use body_budget::{BodyBudget, BodyRoom, NoRoom};
 pub use caller_key::{CallerKey, address_group};
 pub use concurrency_limiter::{ConcurrencyLimiter, ConcurrencyPermit};
-pub use pool::{Pool, PoolError, PoolLoad, PoolPermit, RunningCall};
+pub use pool::{Pool, PoolError, PoolLoad};
 pub use slow_queries::{ScheduledCall, SlowQueryLimits, SlowQueryScheduler, idle};

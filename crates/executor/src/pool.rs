@@ -17,15 +17,15 @@ pub enum PoolError {
     /// The queue is full, or no thread could be started.
     #[error("the queue is full")]
     Full,
-    /// No place became free within the maximum wait.
-    #[error("no place got free in time")]
+    /// No slot became free within the maximum wait.
+    #[error("no slot got free in time")]
     TooLong,
     /// The call panicked.
     #[error("the call was lost")]
     Lost,
 }
 
-/// A fixed number of places for blocking calls, with a bounded queue. When a place becomes free, the queued caller with the fewest
+/// A fixed number of slots for blocking calls, with a bounded queue. When a slot becomes free, the queued caller with the fewest
 /// calls under way is next. A caller with many calls therefore does not delay the others.
 #[derive(Clone)]
 pub struct Pool {
@@ -36,7 +36,7 @@ pub struct Pool {
 
 struct SharedPool {
     size: usize,
-    queue: usize,
+    queue_length: usize,
     state: Mutex<PoolState>,
 }
 
@@ -44,21 +44,21 @@ struct PoolState {
     free: usize,
     /// Permits left for calls that compute.
     permits: usize,
-    /// Calls that wait for a place, in order of arrival.
+    /// Calls that wait for a slot, in order of arrival.
     waiting: VecDeque<Waiter>,
-    /// Calls that hold a place and wait for a permit. They precede new calls.
+    /// Calls that hold a slot and wait for a permit. They precede new calls.
     resuming: VecDeque<mpsc::Sender<()>>,
-    under_way: HashMap<CallerKey, usize>,
+    in_progress: HashMap<CallerKey, usize>,
     refused: u64,
 }
 
 struct Waiter {
     caller: CallerKey,
-    tell: oneshot::Sender<(PoolPermit, RunningCall)>,
+    sender: oneshot::Sender<(PoolSlot, RunningCall)>,
 }
 
-/// The resources of a short call: a place, and a permit to compute while the call does not wait for its client.
-pub struct PoolPermit {
+/// The resources of a short call: a slot, and a permit to compute while the call does not wait for its client.
+pub struct PoolSlot {
     shared: Arc<SharedPool>,
     has_permit: bool,
 }
@@ -69,11 +69,11 @@ pub struct RunningCall {
     caller: CallerKey,
 }
 
-impl PoolPermit {
+impl PoolSlot {
     /// Releases the permit, so that another call can compute.
     pub fn pause(&mut self) {
         if std::mem::take(&mut self.has_permit) {
-            self.shared.give_back(|state| state.permits += 1);
+            self.shared.release(|state| state.permits += 1);
         }
     }
 
@@ -83,17 +83,17 @@ impl PoolPermit {
         if self.has_permit {
             return;
         }
-        let (tell, told) = mpsc::channel();
-        self.shared.give_back(|state| state.resuming.push_back(tell));
+        let (sender, receiver) = mpsc::channel();
+        self.shared.release(|state| state.resuming.push_back(sender));
         // The sender stays in the queue until it is used, so receiving does not fail while the pool exists.
-        self.has_permit = told.recv().is_ok();
+        self.has_permit = receiver.recv().is_ok();
     }
 }
 
-impl Drop for PoolPermit {
+impl Drop for PoolSlot {
     fn drop(&mut self) {
         let permits = usize::from(self.has_permit);
-        self.shared.give_back(|state| {
+        self.shared.release(|state| {
             state.free += 1;
             state.permits += permits;
         });
@@ -103,46 +103,46 @@ impl Drop for PoolPermit {
 impl Drop for RunningCall {
     fn drop(&mut self) {
         let mut state = self.shared.state.lock();
-        if let Some(count) = state.under_way.get_mut(&self.caller) {
+        if let Some(count) = state.in_progress.get_mut(&self.caller) {
             *count -= 1;
             if *count == 0 {
-                state.under_way.remove(&self.caller);
+                state.in_progress.remove(&self.caller);
             }
         }
     }
 }
 
 impl SharedPool {
-    /// Changes the state, and passes free places and permits to waiting calls.
-    fn give_back(self: &Arc<Self>, change: impl FnOnce(&mut PoolState)) {
+    /// Changes the state, and passes free slots and permits to waiting calls.
+    fn release(self: &Arc<Self>, change: impl FnOnce(&mut PoolState)) {
         let mut state = self.state.lock();
         change(&mut state);
         let mut granted = Vec::new();
         while state.permits > 0 {
-            if let Some(tell) = state.resuming.pop_front() {
+            if let Some(sender) = state.resuming.pop_front() {
                 state.permits -= 1;
                 // The receiver blocks in `resume` until this message arrives, so sending does not fail.
-                let _ = tell.send(());
+                let _ = sender.send(());
             } else if let Some(next) = state.take_next() {
-                let place = self.enter(&mut state, next.caller);
-                granted.push((next.tell, place));
+                let admitted = self.enter(&mut state, next.caller);
+                granted.push((next.sender, admitted));
             } else {
                 break;
             }
         }
         drop(state);
-        for (tell, place) in granted {
-            // If the call has stopped waiting, dropping the place passes it to the next call.
-            drop(tell.send(place));
+        for (sender, admitted) in granted {
+            // If the call has stopped waiting, dropping the slot passes it to the next call.
+            drop(sender.send(admitted));
         }
     }
 
-    fn enter(self: &Arc<Self>, state: &mut PoolState, caller: CallerKey) -> (PoolPermit, RunningCall) {
+    fn enter(self: &Arc<Self>, state: &mut PoolState, caller: CallerKey) -> (PoolSlot, RunningCall) {
         state.free -= 1;
         state.permits -= 1;
-        *state.under_way.entry(caller).or_default() += 1;
-        let place = PoolPermit { shared: Arc::clone(self), has_permit: true };
-        (place, RunningCall { shared: Arc::clone(self), caller })
+        *state.in_progress.entry(caller).or_default() += 1;
+        let slot = PoolSlot { shared: Arc::clone(self), has_permit: true };
+        (slot, RunningCall { shared: Arc::clone(self), caller })
     }
 }
 
@@ -151,8 +151,8 @@ impl PoolState {
         if self.free == 0 {
             return None;
         }
-        let load = |waiting: &Waiter| self.under_way.get(&waiting.caller).copied().unwrap_or_default();
-        let waiting = self.waiting.iter().enumerate().filter(|(_, waiting)| !waiting.tell.is_closed());
+        let load = |waiting: &Waiter| self.in_progress.get(&waiting.caller).copied().unwrap_or_default();
+        let waiting = self.waiting.iter().enumerate().filter(|(_, waiting)| !waiting.sender.is_closed());
         let (next, _) = waiting.min_by_key(|(_, waiting)| load(waiting))?;
         self.waiting.remove(next)
     }
@@ -178,9 +178,9 @@ impl PoolState {
 /// The current load of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolLoad {
-    /// Number of places.
+    /// Number of slots.
     pub size: usize,
-    /// Places in use.
+    /// Slots in use.
     pub busy: usize,
     /// Calls in the queue.
     pub queued: usize,
@@ -189,25 +189,25 @@ pub struct PoolLoad {
 }
 
 impl Pool {
-    /// Creates a pool of `size` places and a queue of `queue` calls, each of which waits for at most `wait`.
-    pub fn new(size: usize, queue: usize, wait: Duration) -> Self {
+    /// Creates a pool of `size` slots and a queue of `queue_length` calls, each of which waits for at most `wait`.
+    pub fn new(size: usize, queue_length: usize, wait: Duration) -> Self {
         let size = size.max(1);
         let state = PoolState {
             free: size,
             permits: size,
             waiting: VecDeque::new(),
             resuming: VecDeque::new(),
-            under_way: HashMap::new(),
+            in_progress: HashMap::new(),
             refused: 0,
         };
         Self {
             threads: Threads::default(),
-            shared: Arc::new(SharedPool { size, queue, state: Mutex::new(state) }),
+            shared: Arc::new(SharedPool { size, queue_length, state: Mutex::new(state) }),
             wait,
         }
     }
 
-    /// Limits the number of calls that compute at the same time. The other calls with a place wait for their clients.
+    /// Limits the number of calls that compute at the same time. The other calls with a slot wait for their clients.
     #[must_use]
     pub fn computing(self, most: usize) -> Self {
         self.shared.state.lock().permits = most.max(1);
@@ -220,7 +220,7 @@ impl Pool {
         PoolLoad {
             size: self.shared.size,
             busy: self.shared.size - state.free,
-            queued: state.waiting.iter().filter(|waiting| !waiting.tell.is_closed()).count(),
+            queued: state.waiting.iter().filter(|waiting| !waiting.sender.is_closed()).count(),
             refused: state.refused,
         }
     }
@@ -239,41 +239,41 @@ impl Pool {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        let (place, under_way) = self.place(caller).await?;
-        let (tell, told) = oneshot::channel();
+        let (slot, running) = self.admit(caller).await?;
+        let (sender, receiver) = oneshot::channel();
         let work = move || {
-            let _under_way = under_way;
-            slow_queries::run(place, work)
+            let _running = running;
+            slow_queries::run(slot, work)
         };
         // Sending fails if the caller no longer waits.
-        if !self.threads.run(move || drop(tell.send(work()))) {
+        if !self.threads.run(move || drop(sender.send(work()))) {
             self.shared.state.lock().refused += 1;
             return Err(PoolError::Full);
         }
-        told.await.map_err(|_| PoolError::Lost)
+        receiver.await.map_err(|_| PoolError::Lost)
     }
 
-    /// Waits for a place and a permit to compute.
+    /// Waits for a slot and a permit to compute.
     ///
     /// # Errors
     /// [`PoolError::Full`], [`PoolError::TooLong`].
-    pub async fn place(&self, caller: CallerKey) -> Result<(PoolPermit, RunningCall), PoolError> {
-        let told = {
+    pub async fn admit(&self, caller: CallerKey) -> Result<(PoolSlot, RunningCall), PoolError> {
+        let receiver = {
             let mut state = self.shared.state.lock();
             if state.free > 0 && state.permits > 0 {
                 return Ok(self.shared.enter(&mut state, caller));
             }
-            state.waiting.retain(|waiting| !waiting.tell.is_closed());
-            if state.waiting.len() >= self.shared.queue && !state.make_room(caller) {
+            state.waiting.retain(|waiting| !waiting.sender.is_closed());
+            if state.waiting.len() >= self.shared.queue_length && !state.make_room(caller) {
                 state.refused += 1;
                 return Err(PoolError::Full);
             }
-            let (tell, told) = oneshot::channel();
-            state.waiting.push_back(Waiter { caller, tell });
-            told
+            let (sender, receiver) = oneshot::channel();
+            state.waiting.push_back(Waiter { caller, sender });
+            receiver
         };
-        match tokio::time::timeout(self.wait, told).await {
-            Ok(Ok(place)) => Ok(place),
+        match tokio::time::timeout(self.wait, receiver).await {
+            Ok(Ok(admitted)) => Ok(admitted),
             // The refusal was counted in `make_room`.
             Ok(Err(_)) => Err(PoolError::Full),
             Err(_) => {
@@ -300,7 +300,7 @@ mod tests {
     #[tokio::test]
     async fn a_full_queue_refuses_at_once_and_waiting_ends() {
         let pool = Pool::new(1, 1, Duration::from_millis(30));
-        let held = pool.place(ONE).await.unwrap();
+        let held = pool.admit(ONE).await.unwrap();
         assert_eq!(pool.load(), PoolLoad { size: 1, busy: 1, queued: 0, refused: 0 });
         let (first, second) = tokio::join!(pool.run(ONE, || 1), pool.run(ONE, || 2));
         assert_eq!(first, Err(PoolError::TooLong));
@@ -324,9 +324,9 @@ mod tests {
         let others = async {
             idle.notified().await;
             assert_eq!(pool.run(ONE, || 1).await, Ok(1));
-            let second = pool.place(ONE).await.unwrap();
+            let second = pool.admit(ONE).await.unwrap();
             assert_eq!(pool.load(), PoolLoad { size: 2, busy: 2, queued: 0, refused: 0 });
-            assert_eq!(pool.run(ONE, || 2).await, Err(PoolError::TooLong), "both places are taken");
+            assert_eq!(pool.run(ONE, || 2).await, Err(PoolError::TooLong), "both slots are taken");
             goes_on.notify_one();
             tokio::time::sleep(Duration::from_millis(60)).await;
             assert_eq!(pool.load().busy, 2, "it waits until the other one has computed");
@@ -340,7 +340,7 @@ mod tests {
     #[tokio::test]
     async fn those_past_the_ones_that_compute_wait_in_the_queue() {
         let pool = Pool::new(2, 1, Duration::from_millis(30)).computing(1);
-        let _held = pool.place(ONE).await.unwrap();
+        let _held = pool.admit(ONE).await.unwrap();
         let (first, second) = tokio::join!(pool.run(ONE, || 1), pool.run(ONE, || 2));
         assert_eq!((first, second), (Err(PoolError::TooLong), Err(PoolError::Full)));
         assert_eq!(pool.load(), PoolLoad { size: 2, busy: 1, queued: 0, refused: 2 });
@@ -349,14 +349,14 @@ mod tests {
     #[tokio::test]
     async fn the_caller_with_the_fewest_calls_under_way_is_next() {
         let pool = Pool::new(2, 8, Duration::from_secs(10));
-        let held = [pool.place(ONE).await.unwrap(), pool.place(ONE).await.unwrap()];
+        let held = [pool.admit(ONE).await.unwrap(), pool.admit(ONE).await.unwrap()];
         let order = std::cell::RefCell::new(Vec::new());
         let enter = |caller| {
             let (pool, order) = (&pool, &order);
             async move {
-                let place = pool.place(caller).await.unwrap();
+                let admitted = pool.admit(caller).await.unwrap();
                 order.borrow_mut().push(caller);
-                drop(place);
+                drop(admitted);
             }
         };
         let leave = async {
@@ -368,13 +368,13 @@ mod tests {
         };
         tokio::join!(enter(ONE), enter(ONE), enter(TWO), leave);
         assert_eq!(*order.borrow(), [TWO, ONE, ONE]);
-        assert!(pool.shared.state.lock().under_way.is_empty());
+        assert!(pool.shared.state.lock().in_progress.is_empty());
     }
 
     #[tokio::test]
     async fn who_fills_the_queue_makes_room_for_others() {
         let pool = Pool::new(1, 2, Duration::from_secs(10));
-        let held = pool.place(ONE).await.unwrap();
+        let held = pool.admit(ONE).await.unwrap();
         let ended =
             tokio::join!(pool.run(ONE, || 1), pool.run(ONE, || 2), pool.run(TWO, || 3), pool.run(ONE, || 4), async {
                 drop(held);
@@ -389,10 +389,10 @@ mod tests {
     #[tokio::test]
     async fn a_place_that_nobody_waits_for_any_more_is_the_next_ones() {
         let pool = Pool::new(1, 8, Duration::from_millis(30));
-        let held = pool.place(ONE).await.unwrap();
-        assert_eq!(pool.place(TWO).await.err(), Some(PoolError::TooLong));
+        let held = pool.admit(ONE).await.unwrap();
+        assert_eq!(pool.admit(TWO).await.err(), Some(PoolError::TooLong));
         assert_eq!(pool.load().queued, 0);
-        let (entered, ()) = tokio::join!(pool.place(ONE), async { drop(held) });
+        let (entered, ()) = tokio::join!(pool.admit(ONE), async { drop(held) });
         assert!(entered.is_ok());
     }
 

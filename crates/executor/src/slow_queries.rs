@@ -1,15 +1,15 @@
 //! Scheduling of calls that compute for a long time, apart from short calls. The number of slow calls that compute at the same time
 //! is limited, even if nothing else runs.
 //!
-//! Every call starts as a short call, with the place that its [`Pool`](crate::Pool) assigned. While it computes, the engine calls
+//! Every call starts as a short call, with the slot that its [`Pool`](crate::Pool) assigned. While it computes, the engine calls
 //! [`SlowQueryScheduler::go_on`] on its thread at intervals. Once the call, or all calls with statements of the same shape
-//! together, have used a certain processor time, the call becomes slow. It releases its place, lowers the priority of its thread
+//! together, have used a certain processor time, the call becomes slow. It releases its slot, lowers the priority of its thread
 //! and shares the processor with the other slow calls in turns. A statement whose shape was slow recently is slow from the start
 //! ([`SlowQueryScheduler::begin`]), so that a retry costs nothing. Calls that wait for their first turn precede calls that have had
 //! one.
 //!
 //! A call inside an operation that cannot be interrupted does not reach `go_on`. Its watcher makes it a slow call
-//! ([`ScheduledCall::make_long`]). A call that waits for memory makes itself slow ([`SlowQueryScheduler::pause`]).
+//! ([`ScheduledCall::make_slow`]). A call that waits for memory makes itself slow ([`SlowQueryScheduler::pause`]).
 //!
 //! A slow call that waits for its client computes nothing and delays no other call. A call is refused when there are too many slow
 //! calls or when its first turn would come too late: the server is overloaded.
@@ -26,7 +26,7 @@ use parking_lot::{Condvar, Mutex};
 use quick_cache::sync::Cache;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::pool::PoolPermit;
+use crate::pool::PoolSlot;
 use crate::threads::{self, ThreadOfCall};
 
 /// Interval at which a waiting call checks for cancellation.
@@ -41,13 +41,13 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 pub struct SlowQueryLimits {
     /// Processor time after which a call is slow. Calls with statements of the same shape use it up together. Otherwise a crowd of
     /// them would share the processor until the first has used up the time on its own.
-    pub after: Duration,
+    pub slow_after: Duration,
     /// Maximum number of slow calls that compute at the same time.
-    pub places: usize,
+    pub max_computing: usize,
     /// Maximum number of slow calls, including those that wait for their turn or their client.
-    pub calls: usize,
+    pub max_calls: usize,
     /// Maximum wait for a first turn.
-    pub wait: Duration,
+    pub max_wait: Duration,
     /// Length of a turn while other slow calls wait.
     pub turn: Duration,
 }
@@ -56,10 +56,10 @@ impl Default for SlowQueryLimits {
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self {
-            after: Duration::from_millis(50),
-            places: cores,
-            calls: 64,
-            wait: Duration::from_secs(5),
+            slow_after: Duration::from_millis(50),
+            max_computing: cores,
+            max_calls: 64,
+            max_wait: Duration::from_secs(5),
             turn: Duration::from_millis(500),
         }
     }
@@ -67,16 +67,16 @@ impl Default for SlowQueryLimits {
 
 /// The scheduler of slow calls. Clones share their state.
 #[derive(Clone)]
-pub struct SlowQueryScheduler(Arc<Lane>);
+pub struct SlowQueryScheduler(Arc<SharedScheduler>);
 
-struct Lane {
-    sizes: SlowQueryLimits,
+struct SharedScheduler {
+    limits: SlowQueryLimits,
     state: Mutex<SchedulerState>,
     changed: Condvar,
     /// Shapes of slow statements, and when each was last found slow.
-    known: Cache<u64, Instant>,
+    known_slow: Cache<u64, Instant>,
     /// Processor time of running short calls by the shape of their statements.
-    under_way: Mutex<HashMap<u64, Duration>>,
+    short_times: Mutex<HashMap<u64, Duration>>,
 }
 
 #[derive(Default)]
@@ -118,7 +118,7 @@ thread_local! {
 
 /// The call that runs on this thread.
 struct ThreadCall {
-    place: Arc<SharedPlace>,
+    permit: Arc<SharedPermit>,
     /// Processor time of the thread when the call began.
     began: Duration,
     shape: Option<u64>,
@@ -127,7 +127,7 @@ struct ThreadCall {
 
 /// The processor time of a short call, added to that of all short calls with the same shape.
 struct CountedTime {
-    lane: SlowQueryScheduler,
+    scheduler: SlowQueryScheduler,
     shape: u64,
     used: Duration,
 }
@@ -135,8 +135,8 @@ struct CountedTime {
 impl CountedTime {
     /// Adds the time used since the last count, and returns the time of all calls with this shape.
     fn count(&mut self, used: Duration) -> Duration {
-        let mut under_way = self.lane.under_way();
-        let together = under_way.entry(self.shape).or_default();
+        let mut short_times = self.scheduler.short_times();
+        let together = short_times.entry(self.shape).or_default();
         *together += used.saturating_sub(self.used);
         self.used = used;
         *together
@@ -145,44 +145,44 @@ impl CountedTime {
 
 impl Drop for CountedTime {
     fn drop(&mut self) {
-        let mut under_way = self.lane.under_way();
-        if let Some(together) = under_way.get_mut(&self.shape) {
+        let mut short_times = self.scheduler.short_times();
+        if let Some(together) = short_times.get_mut(&self.shape) {
             *together = together.saturating_sub(self.used);
             if together.is_zero() {
-                under_way.remove(&self.shape);
+                short_times.remove(&self.shape);
             }
         }
     }
 }
 
 /// The permit of a call, which another thread may replace.
-struct SharedPlace {
-    place: Mutex<PermitState>,
+struct SharedPermit {
+    state: Mutex<CallPermit>,
     thread: ThreadOfCall,
 }
 
-enum PermitState {
-    Short(PoolPermit),
-    Long(SlowPermit),
+enum CallPermit {
+    Short(PoolSlot),
+    Slow(SlowPermit),
     /// The call has ended.
-    None,
+    Ended,
 }
 
-impl SharedPlace {
-    /// Releases the permit. Afterwards, [`ScheduledCall::make_long`] does not touch the thread, which may already run another call.
+impl SharedPermit {
+    /// Releases the permit. Afterwards, [`ScheduledCall::make_slow`] does not touch the thread, which may already run another call.
     fn end(&self) {
-        let mut place = self.place.lock();
-        if matches!(*place, PermitState::Long(_)) {
-            threads::has_lowered_priority();
+        let mut permit = self.state.lock();
+        if matches!(*permit, CallPermit::Slow(_)) {
+            threads::mark_as_lowered();
         }
-        *place = PermitState::None;
+        *permit = CallPermit::Ended;
     }
 }
 
 /// A handle with which another thread makes a call slow.
 pub struct ScheduledCall {
-    lane: SlowQueryScheduler,
-    place: Arc<SharedPlace>,
+    scheduler: SlowQueryScheduler,
+    permit: Arc<SharedPermit>,
 }
 
 impl fmt::Debug for ScheduledCall {
@@ -192,17 +192,17 @@ impl fmt::Debug for ScheduledCall {
 }
 
 impl ScheduledCall {
-    /// Makes a short call slow and grants it a turn at once. Its place becomes free for the next call. Does nothing if there are
+    /// Makes a short call slow and grants it a turn at once. Its slot becomes free for the next call. Does nothing if there are
     /// too many slow calls. For a call that cannot reach [`SlowQueryScheduler::go_on`]. Does not block.
-    pub fn make_long(&self) {
+    pub fn make_slow(&self) {
         // A locked permit means that the call is waiting and does not compute.
-        let Some(mut place) = self.place.place.try_lock() else { return };
-        if let PermitState::Short(_) = *place
-            && let Some(stay) = self.lane.join(Joining::AtOnce)
+        let Some(mut permit) = self.permit.state.try_lock() else { return };
+        if let CallPermit::Short(_) = *permit
+            && let Some(slow) = self.scheduler.join(Joining::AtOnce)
         {
-            *place = PermitState::Long(stay);
+            *permit = CallPermit::Slow(slow);
             // While the permit is locked, the thread still runs this call.
-            threads::lower_priority_of(self.place.thread);
+            threads::lower_priority_of(self.permit.thread);
         }
     }
 }
@@ -216,7 +216,7 @@ fn computed() -> Duration {
 
 /// The permit of a slow call.
 struct SlowPermit {
-    lane: SlowQueryScheduler,
+    scheduler: SlowQueryScheduler,
     /// Present until the first turn begins or is given up.
     first: Option<FirstTurn>,
     turn_began: Option<Instant>,
@@ -241,19 +241,19 @@ struct FirstTurn {
     since: Instant,
 }
 
-/// Runs a call that holds a place.
-pub(crate) fn run<T>(place: PoolPermit, work: impl FnOnce() -> T) -> T {
+/// Runs a call that holds a slot.
+pub(crate) fn run<T>(slot: PoolSlot, work: impl FnOnce() -> T) -> T {
     /// Ends the call even if it panics, because the thread lives on.
     struct Left;
     impl Drop for Left {
         fn drop(&mut self) {
             if let Some(call) = CALL.take() {
-                call.place.end();
+                call.permit.end();
             }
         }
     }
-    let place = Arc::new(SharedPlace { place: Mutex::new(PermitState::Short(place)), thread: ThreadOfCall::current() });
-    CALL.set(Some(ThreadCall { place, began: computed(), shape: None, counted: None }));
+    let permit = Arc::new(SharedPermit { state: Mutex::new(CallPermit::Short(slot)), thread: ThreadOfCall::current() });
+    CALL.set(Some(ThreadCall { permit, began: computed(), shape: None, counted: None }));
     let _left = Left;
     work()
 }
@@ -261,30 +261,30 @@ pub(crate) fn run<T>(place: PoolPermit, work: impl FnOnce() -> T) -> T {
 /// Runs `wait`, which waits for a client, while other calls may compute. Afterwards, blocks a short call until it may compute
 /// again. A slow call ends its turn and waits for another one in its next [`SlowQueryScheduler::go_on`].
 pub fn idle<T>(wait: impl FnOnce() -> T) -> T {
-    let place = CALL.with_borrow(|call| call.as_ref().map(|call| Arc::clone(&call.place)));
-    let Some(place) = place else { return wait() };
-    match &mut *place.place.lock() {
-        PermitState::Short(place) => place.pause(),
-        PermitState::Long(stay) => stay.end_turn(),
-        PermitState::None => {}
+    let permit = CALL.with_borrow(|call| call.as_ref().map(|call| Arc::clone(&call.permit)));
+    let Some(permit) = permit else { return wait() };
+    match &mut *permit.state.lock() {
+        CallPermit::Short(slot) => slot.pause(),
+        CallPermit::Slow(slow) => slow.end_turn(),
+        CallPermit::Ended => {}
     }
     let result = wait();
-    if let PermitState::Short(place) = &mut *place.place.lock() {
-        place.resume();
+    if let CallPermit::Short(slot) = &mut *permit.state.lock() {
+        slot.resume();
     }
     result
 }
 
 impl SlowQueryScheduler {
     /// Creates a scheduler with these limits.
-    pub fn new(sizes: SlowQueryLimits) -> Self {
-        let known = Cache::new(SHAPES);
-        Self(Arc::new(Lane {
-            sizes,
+    pub fn new(limits: SlowQueryLimits) -> Self {
+        let known_slow = Cache::new(SHAPES);
+        Self(Arc::new(SharedScheduler {
+            limits,
             state: Mutex::default(),
             changed: Condvar::new(),
-            known,
-            under_way: Mutex::default(),
+            known_slow,
+            short_times: Mutex::default(),
         }))
     }
 
@@ -302,27 +302,27 @@ impl SlowQueryScheduler {
     /// the call. Returns [`ControlFlow::Break`] if the call is refused or canceled. Calls outside a pool always continue.
     pub fn go_on(&self, canceled: &CancellationToken) -> ControlFlow<()> {
         let Some(mut call) = CALL.take() else { return ControlFlow::Continue(()) };
-        let is_short = matches!(*call.place.place.lock(), PermitState::Short(_));
-        let is_long = !is_short || self.has_become_long(&mut call);
-        let flow = if is_long { self.take_turn(&mut call, canceled) } else { ControlFlow::Continue(()) };
+        let is_short = matches!(*call.permit.state.lock(), CallPermit::Short(_));
+        let is_slow = !is_short || self.has_become_slow(&mut call);
+        let flow = if is_slow { self.take_turn(&mut call, canceled) } else { ControlFlow::Continue(()) };
         CALL.set(Some(call));
         flow
     }
 
     /// Prepares a call for a wait for resources that slow calls hold. Call it on the thread of the call before the wait. A short
-    /// call becomes slow and releases its place; a slow call ends its turn. The call has its next turn when it asks for one.
+    /// call becomes slow and releases its slot; a slow call ends its turn. The call has its next turn when it asks for one.
     /// Returns [`ControlFlow::Break`] if there are too many slow calls.
     pub fn pause(&self) -> ControlFlow<()> {
-        let place = CALL.with_borrow(|call| call.as_ref().map(|call| Arc::clone(&call.place)));
-        let Some(place) = place else { return ControlFlow::Continue(()) };
-        let mut place = place.place.lock();
-        match &mut *place {
-            PermitState::Long(stay) => stay.end_turn(),
-            PermitState::None => {}
-            PermitState::Short(_) => {
-                let Some(stay) = self.join(Joining::Later) else { return ControlFlow::Break(()) };
+        let permit = CALL.with_borrow(|call| call.as_ref().map(|call| Arc::clone(&call.permit)));
+        let Some(permit) = permit else { return ControlFlow::Continue(()) };
+        let mut permit = permit.state.lock();
+        match &mut *permit {
+            CallPermit::Slow(slow) => slow.end_turn(),
+            CallPermit::Ended => {}
+            CallPermit::Short(_) => {
+                let Some(slow) = self.join(Joining::Later) else { return ControlFlow::Break(()) };
                 threads::lower_priority();
-                *place = PermitState::Long(stay);
+                *permit = CallPermit::Slow(slow);
             }
         }
         ControlFlow::Continue(())
@@ -330,62 +330,62 @@ impl SlowQueryScheduler {
 
     /// Returns a handle to the call of this thread, or `None` if the thread runs no call of a pool.
     pub fn call(&self) -> Option<ScheduledCall> {
-        let place = CALL.with_borrow(|call| call.as_ref().map(|call| Arc::clone(&call.place)))?;
-        Some(ScheduledCall { lane: self.clone(), place })
+        let permit = CALL.with_borrow(|call| call.as_ref().map(|call| Arc::clone(&call.permit)))?;
+        Some(ScheduledCall { scheduler: self.clone(), permit })
     }
 
     fn knows(&self, shape: u64) -> bool {
-        self.0.known.get(&shape).is_some_and(|at| at.elapsed() < REMEMBERED)
+        self.0.known_slow.get(&shape).is_some_and(|at| at.elapsed() < REMEMBERED)
     }
 
-    fn has_become_long(&self, call: &mut ThreadCall) -> bool {
+    fn has_become_slow(&self, call: &mut ThreadCall) -> bool {
         let used = computed().saturating_sub(call.began);
-        let Some(shape) = call.shape else { return used >= self.0.sizes.after };
-        let fresh = || CountedTime { lane: self.clone(), shape, used: Duration::ZERO };
-        if call.counted.get_or_insert_with(fresh).count(used) >= self.0.sizes.after {
-            self.0.known.insert(shape, Instant::now());
+        let Some(shape) = call.shape else { return used >= self.0.limits.slow_after };
+        let fresh = || CountedTime { scheduler: self.clone(), shape, used: Duration::ZERO };
+        if call.counted.get_or_insert_with(fresh).count(used) >= self.0.limits.slow_after {
+            self.0.known_slow.insert(shape, Instant::now());
             return true;
         }
         self.knows(shape)
     }
 
-    fn under_way(&self) -> parking_lot::MutexGuard<'_, HashMap<u64, Duration>> {
-        self.0.under_way.lock()
+    fn short_times(&self) -> parking_lot::MutexGuard<'_, HashMap<u64, Duration>> {
+        self.0.short_times.lock()
     }
 
     fn take_turn(&self, call: &mut ThreadCall, canceled: &CancellationToken) -> ControlFlow<()> {
-        let mut place = call.place.place.lock();
+        let mut permit = call.permit.state.lock();
         call.counted = None;
-        if let PermitState::Short(_) = *place {
-            let Some(stay) = self.join(Joining::InTurn) else { return ControlFlow::Break(()) };
-            // From here on, short calls precede this one at the processor, and its place is free for the next call.
+        if let CallPermit::Short(_) = *permit {
+            let Some(slow) = self.join(Joining::InTurn) else { return ControlFlow::Break(()) };
+            // From here on, short calls precede this one at the processor, and its slot is free for the next call.
             threads::lower_priority();
-            *place = PermitState::Long(stay);
+            *permit = CallPermit::Slow(slow);
         }
-        match &mut *place {
-            PermitState::Long(stay) => stay.take_turn(canceled),
-            PermitState::Short(_) | PermitState::None => ControlFlow::Continue(()),
+        match &mut *permit {
+            CallPermit::Slow(slow) => slow.take_turn(canceled),
+            CallPermit::Short(_) | CallPermit::Ended => ControlFlow::Continue(()),
         }
     }
 
     /// Adds a slow call. Returns `None` if there are too many slow calls, or if the first turn would come too late.
     fn join(&self, joining: Joining) -> Option<SlowPermit> {
-        let SlowQueryLimits { places, calls, wait, turn, .. } = self.0.sizes;
+        let SlowQueryLimits { max_computing, max_calls, max_wait, turn, .. } = self.0.limits;
         let mut state = self.0.state.lock();
         if joining != Joining::InTurn {
-            if state.calls >= calls {
+            if state.calls >= max_calls {
                 return None;
             }
             state.calls += 1;
             let computes = joining == Joining::AtOnce;
             state.computing += usize::from(computes);
-            return Some(SlowPermit { lane: self.clone(), first: None, turn_began: computes.then(Instant::now) });
+            return Some(SlowPermit { scheduler: self.clone(), first: None, turn_began: computes.then(Instant::now) });
         }
         // The calls that compute now may each have a whole turn left.
-        let turns = u32::try_from((state.computing + state.first.len()) / places.max(1)).unwrap_or(u32::MAX);
+        let turns = u32::try_from((state.computing + state.first.len()) / max_computing.max(1)).unwrap_or(u32::MAX);
         // Turns end a little late. A turn that is due at the very end of the wait would come after it.
-        let too_late = turns > 0 && turn.max(state.pace).saturating_mul(turns) >= wait;
-        if state.calls >= calls || too_late {
+        let too_late = turns > 0 && turn.max(state.pace).saturating_mul(turns) >= max_wait;
+        if state.calls >= max_calls || too_late {
             return None;
         }
         state.calls += 1;
@@ -393,13 +393,13 @@ impl SlowQueryScheduler {
         state.first.push_back(ticket);
         drop(state);
         Some(SlowPermit {
-            lane: self.clone(),
+            scheduler: self.clone(),
             first: Some(FirstTurn { ticket, turns, since: Instant::now() }),
             turn_began: None,
         })
     }
 
-    fn free_place(&self) {
+    fn end_turn(&self) {
         self.0.state.lock().computing -= 1;
         self.0.changed.notify_all();
     }
@@ -409,10 +409,10 @@ impl SlowPermit {
     /// Continues the current turn, or waits for one.
     fn take_turn(&mut self, canceled: &CancellationToken) -> ControlFlow<()> {
         if let Some(began) = self.turn_began {
-            let state = self.lane.0.state.lock();
+            let state = self.scheduler.0.state.lock();
             let others_wait = !(state.first.is_empty() && state.again.is_empty());
             drop(state);
-            if !others_wait || began.elapsed() < self.lane.0.sizes.turn {
+            if !others_wait || began.elapsed() < self.scheduler.0.limits.turn {
                 return ControlFlow::Continue(());
             }
             self.end_turn();
@@ -421,11 +421,11 @@ impl SlowPermit {
     }
 
     fn wait_for_turn(&mut self, canceled: &CancellationToken) -> ControlFlow<()> {
-        let lane = &self.lane.0;
-        let mut state = self.lane.0.state.lock();
+        let scheduler = &self.scheduler.0;
+        let mut state = self.scheduler.0.state.lock();
         // Only a call without a first turn is refused. A call that may have begun its response continues.
         let first = self.first.take();
-        let until = first.as_ref().map(|first| first.since + lane.sizes.wait);
+        let until = first.as_ref().map(|first| first.since + scheduler.limits.max_wait);
         let ticket = if let Some(first) = &first {
             first.ticket
         } else {
@@ -434,7 +434,7 @@ impl SlowPermit {
             ticket
         };
         let flow = loop {
-            if state.computing < lane.sizes.places && state.is_next(ticket) {
+            if state.computing < scheduler.limits.max_computing && state.is_next(ticket) {
                 state.computing += 1;
                 self.turn_began = Some(Instant::now());
                 break ControlFlow::Continue(());
@@ -442,24 +442,24 @@ impl SlowPermit {
             if canceled.is_canceled() || until.is_some_and(|until| Instant::now() >= until) {
                 break ControlFlow::Break(());
             }
-            lane.changed.wait_for(&mut state, LOOK);
+            scheduler.changed.wait_for(&mut state, LOOK);
         };
         state.first.retain(|waiting| *waiting != ticket);
         state.again.retain(|waiting| *waiting != ticket);
         if let Some(FirstTurn { turns, since, .. }) = first
             && !canceled.is_canceled()
         {
-            state.waited(turns, since.elapsed(), lane.sizes.wait);
+            state.waited(turns, since.elapsed(), scheduler.limits.max_wait);
         }
         drop(state);
-        // The ticket that is first now may also find a place.
-        lane.changed.notify_all();
+        // The ticket that is first now may also have its turn.
+        scheduler.changed.notify_all();
         flow
     }
 
     fn end_turn(&mut self) {
         if self.turn_began.take().is_some() {
-            self.lane.free_place();
+            self.scheduler.end_turn();
         }
     }
 }
@@ -467,7 +467,7 @@ impl SlowPermit {
 impl Drop for SlowPermit {
     fn drop(&mut self) {
         self.end_turn();
-        let mut state = self.lane.0.state.lock();
+        let mut state = self.scheduler.0.state.lock();
         state.calls -= 1;
         if let Some(first) = &self.first {
             state.first.retain(|waiting| *waiting != first.ticket);

@@ -14,7 +14,7 @@ const IDLE: Duration = Duration::from_secs(10);
 /// Increment of the `nice` value, which Linux keeps per thread. The scheduler then grants the thread a third of the processor time
 /// of a normal one, and lets a thread that wakes up preempt it. On an idle machine the thread loses nothing.
 #[cfg(target_os = "linux")]
-const GIVEN_WAY: i32 = 5;
+const NICE_INCREMENT: i32 = 5;
 
 type ThreadJob = Box<dyn FnOnce() + Send>;
 
@@ -40,29 +40,29 @@ struct ThreadsState {
 
 impl ThreadsState {
     /// Returns `true` if a thread is available for each queued job.
-    fn has_a_thread_for_each(&self) -> bool {
+    fn has_a_thread_for_each_job(&self) -> bool {
         self.jobs.len() <= self.waiting + self.starting
     }
 }
 
 thread_local! {
-    static HAS_GIVEN_WAY: Cell<bool> = const { Cell::new(false) };
+    static IS_LOWERED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Lowers the priority of this thread for the rest of its life. Has an effect only on Linux.
 pub(crate) fn lower_priority() {
-    if HAS_GIVEN_WAY.replace(true) {
+    if IS_LOWERED.replace(true) {
         return;
     }
     #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::nice(GIVEN_WAY) {
+    if let Err(error) = rustix::process::nice(NICE_INCREMENT) {
         tracing::debug!(%error, "a thread keeps its priority");
     }
 }
 
 /// Marks this thread, whose priority [`lower_priority_of`] has lowered, to end after its job.
-pub(crate) fn has_lowered_priority() {
-    HAS_GIVEN_WAY.set(true);
+pub(crate) fn mark_as_lowered() {
+    IS_LOWERED.set(true);
 }
 
 /// Identifies a thread to [`lower_priority_of`].
@@ -88,7 +88,7 @@ pub(crate) fn lower_priority_of(thread: ThreadOfCall) {
     {
         use rustix::process::{getpriority_process, setpriority_process};
 
-        let lower = |priority: i32| setpriority_process(Some(thread.id), priority.saturating_add(GIVEN_WAY));
+        let lower = |priority: i32| setpriority_process(Some(thread.id), priority.saturating_add(NICE_INCREMENT));
         if let Err(error) = getpriority_process(Some(thread.id)).and_then(lower) {
             tracing::debug!(%error, "a thread keeps its priority");
         }
@@ -101,7 +101,7 @@ impl Threads {
     pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) -> bool {
         let mut state = self.0.state.lock();
         state.jobs.push_back(Box::new(job));
-        if state.has_a_thread_for_each() {
+        if state.has_a_thread_for_each_job() {
             drop(state);
             self.0.changed.notify_one();
             return true;
@@ -110,8 +110,8 @@ impl Threads {
         state.starting += 1;
         drop(state);
         let shared = Arc::clone(&self.0);
-        let begun = std::thread::Builder::new().name("call".to_owned()).spawn(move || shared.work());
-        begun.is_ok() || self.0.is_left_to_others()
+        let started = std::thread::Builder::new().name("call".to_owned()).spawn(move || shared.work());
+        started.is_ok() || self.0.leaves_job_to_others()
     }
 
     /// Returns `true` if no job is running or queued.
@@ -124,7 +124,7 @@ impl Threads {
 impl SharedThreads {
     /// Handles the failure to start a thread for the newest job. The job stays queued for the other threads. If there are none, all
     /// queued jobs are dropped and the result is `false`.
-    fn is_left_to_others(&self) -> bool {
+    fn leaves_job_to_others(&self) -> bool {
         let mut state = self.state.lock();
         state.threads -= 1;
         state.starting -= 1;
@@ -146,7 +146,7 @@ impl SharedThreads {
     fn next_job(&self, mut state: MutexGuard<'_, ThreadsState>) -> Option<ThreadJob> {
         loop {
             // A thread with lowered priority takes a job only if no other thread is available.
-            let mut is_over = HAS_GIVEN_WAY.get() && state.has_a_thread_for_each();
+            let mut is_over = IS_LOWERED.get() && state.has_a_thread_for_each_job();
             if !is_over {
                 if let Some(job) = state.jobs.pop_front() {
                     return Some(job);
@@ -172,12 +172,12 @@ mod tests {
     use std::time::{Duration, Instant};
 
     fn run(threads: &Threads, job: impl FnOnce() + Send + 'static) -> ThreadId {
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         assert!(threads.run(move || {
-            tell.send(std::thread::current().id()).unwrap();
+            sender.send(std::thread::current().id()).unwrap();
             job();
         }));
-        told.recv().unwrap()
+        receiver.recv().unwrap()
     }
 
     /// Waits until all threads are idle, and returns their number.
@@ -225,12 +225,12 @@ mod tests {
     fn a_thread_that_gave_way_does_not_take_what_comes_as_it_ends() {
         let threads = Threads::default();
         for _ in 0..200 {
-            let (tell, told) = mpsc::channel();
+            let (sender, receiver) = mpsc::channel();
             assert!(threads.run(move || {
                 lower_priority();
-                tell.send(std::thread::current().id()).unwrap();
+                sender.send(std::thread::current().id()).unwrap();
             }));
-            let has_lowered_priority = told.recv().unwrap();
+            let has_lowered_priority = receiver.recv().unwrap();
             assert_ne!(run(&threads, || {}), has_lowered_priority);
         }
     }
@@ -240,17 +240,17 @@ mod tests {
     fn only_the_thread_that_gave_way_has_a_lower_priority() {
         let threads = Threads::default();
         let priority = || rustix::process::getpriority_process(None).unwrap();
-        let (tell, told) = mpsc::channel();
-        let both = tell.clone();
+        let (sender, receiver) = mpsc::channel();
+        let both = sender.clone();
         run(&threads, move || {
             let before = priority();
             lower_priority();
             both.send((before, priority())).unwrap();
         });
-        let (before, after) = told.recv().unwrap();
-        assert_eq!(after, (before + super::GIVEN_WAY).min(19));
-        run(&threads, move || tell.send((before, priority())).unwrap());
-        assert_eq!(told.recv().unwrap(), (before, before));
+        let (before, after) = receiver.recv().unwrap();
+        assert_eq!(after, (before + super::NICE_INCREMENT).min(19));
+        run(&threads, move || sender.send((before, priority())).unwrap());
+        assert_eq!(receiver.recv().unwrap(), (before, before));
         assert_eq!(priority(), before);
     }
 }
