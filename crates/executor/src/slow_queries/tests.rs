@@ -7,7 +7,7 @@ use std::time::Duration;
 use branchyard_domain::ports::CancellationToken;
 use tokio::runtime::{Builder, Runtime};
 
-use super::{Joining, SlowQueryLimits, SlowQueryScheduler, idle, run};
+use super::{SlowQueryLimits, SlowQueryScheduler, idle, run};
 use crate::caller_key::CallerKey;
 use crate::pool::{Pool, PoolSlot};
 
@@ -25,13 +25,13 @@ fn scheduler(computing: usize, calls: usize) -> SlowQueryScheduler {
 }
 
 fn is_empty(scheduler: &SlowQueryScheduler) -> bool {
-    let state = scheduler.0.state.lock();
+    let state = scheduler.0.turns.state();
     state.calls == 0 && state.computing == 0 && state.first.is_empty() && state.again.is_empty()
 }
 
 /// Returns the number of slow calls and of those that compute.
 fn counts(scheduler: &SlowQueryScheduler) -> (usize, usize) {
-    let state = scheduler.0.state.lock();
+    let state = scheduler.0.turns.state();
     (state.calls, state.computing)
 }
 
@@ -101,7 +101,7 @@ fn long_calls_take_turns_and_one_that_waits_for_its_client_holds_up_nobody() {
                 call(|| {
                     entered.send(scheduler.go_on(&CancellationToken::default())).unwrap();
                     // This call keeps its turn only until the first one asks again.
-                    while scheduler.0.state.lock().again.is_empty() {
+                    while scheduler.0.turns.state().again.is_empty() {
                         thread::yield_now();
                     }
                     thread::sleep(Duration::from_millis(2));
@@ -135,8 +135,8 @@ fn a_call_is_short_until_it_has_computed_for_so_long() {
 }
 
 fn compute(time: Duration) {
-    let began = super::computed();
-    while super::computed() - began < time {
+    let began = super::call::computed();
+    while super::call::computed() - began < time {
         std::hint::spin_loop();
     }
 }
@@ -157,7 +157,7 @@ fn calls_with_statements_alike_become_long_ones_together() {
                 begun.wait();
                 go_on.wait();
                 assert_eq!(scheduler.go_on(&not_canceled), ControlFlow::Continue(()));
-                assert_eq!(scheduler.0.state.lock().calls, 2, "the like of it has become a long one");
+                assert_eq!(scheduler.0.turns.state().calls, 2, "the like of it has become a long one");
                 seen.wait();
             });
         });
@@ -165,14 +165,14 @@ fn calls_with_statements_alike_become_long_ones_together() {
         call(|| {
             _ = scheduler.begin(SLOW, &not_canceled);
             compute(after / 2);
-            assert_eq!(scheduler.0.state.lock().calls, 0);
+            assert_eq!(scheduler.0.turns.state().calls, 0);
             assert_eq!(scheduler.go_on(&not_canceled), ControlFlow::Continue(()));
-            assert_eq!(scheduler.0.state.lock().calls, 1);
+            assert_eq!(scheduler.0.turns.state().calls, 1);
             go_on.wait();
             seen.wait();
         });
     });
-    assert!(is_empty(&scheduler) && scheduler.short_times().is_empty());
+    assert!(is_empty(&scheduler) && scheduler.0.shapes.count_nothing());
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_statement_like_one_that_took_long_is_a_long_one_from_its_beginning() {
     assert_eq!(begin(SLOW), ControlFlow::Continue(()));
     call(|| {
         assert_eq!(scheduler.begin(SLOW, &not_canceled), ControlFlow::Continue(()));
-        assert_eq!(scheduler.0.state.lock().calls, 0, "nothing is known about it");
+        assert_eq!(scheduler.0.turns.state().calls, 0, "nothing is known about it");
         assert_eq!(scheduler.go_on(&not_canceled), ControlFlow::Continue(()));
         let (slow, other) =
             thread::scope(|scope| (scope.spawn(|| begin(SLOW)).join(), scope.spawn(|| begin(OTHER)).join()));
@@ -206,12 +206,12 @@ fn who_would_wait_too_long_for_a_first_turn_is_refused_at_once() {
             turn,
         });
         let canceled = CancellationToken::default();
-        let computing = [scheduler.join(Joining::InTurn), scheduler.join(Joining::InTurn)].map(|slow| {
+        let computing = [scheduler.0.turns.join_queue(), scheduler.0.turns.join_queue()].map(|slow| {
             let mut slow = slow.expect("a turn is free");
             assert_eq!(slow.take_turn(&canceled), ControlFlow::Continue(()));
             slow
         });
-        let waiting: Vec<_> = std::iter::from_fn(|| scheduler.join(Joining::InTurn)).take(64).collect();
+        let waiting: Vec<_> = std::iter::from_fn(|| scheduler.0.turns.join_queue()).take(64).collect();
         let let_in = waiting.len();
         drop((computing, waiting));
         assert!(is_empty(&scheduler));
@@ -234,11 +234,11 @@ fn turns_that_last_longer_than_they_should_let_in_fewer() {
         turn,
     });
     let let_in = || {
-        let waiting: Vec<_> = std::iter::from_fn(|| scheduler.join(Joining::InTurn)).take(64).collect();
+        let waiting: Vec<_> = std::iter::from_fn(|| scheduler.0.turns.join_queue()).take(64).collect();
         waiting.len()
     };
     assert_eq!(let_in(), 20, "one for whom a turn is free, and those who wait less than 2 s");
-    let waited = |time| (0..20).for_each(|_| scheduler.0.state.lock().waited(2, time, wait));
+    let waited = |time| (0..20).for_each(|_| scheduler.0.turns.state().record_wait(2, time, wait));
     waited(Duration::from_millis(1_100));
     assert_eq!(let_in(), 4, "a turn takes more than half a second");
     waited(Duration::from_secs(60));
@@ -250,7 +250,7 @@ fn turns_that_last_longer_than_they_should_let_in_fewer() {
 #[test]
 fn who_is_new_comes_before_who_had_a_turn() {
     let scheduler = scheduler(1, 8);
-    let mut state = scheduler.0.state.lock();
+    let mut state = scheduler.0.turns.state();
     state.again.push_back(1);
     assert!(state.is_next(1));
     state.first.push_back(2);
@@ -284,7 +284,7 @@ fn a_call_that_does_not_ask_is_made_a_long_one() {
         run_beside(|| {
             let other = scheduler.call().unwrap();
             other.make_slow();
-            assert_eq!(scheduler.0.state.lock().calls, 1, "there are as many as there may be");
+            assert_eq!(scheduler.0.turns.state().calls, 1, "there are as many as there may be");
         });
         call.make_slow();
         assert_eq!(scheduler.go_on(&CancellationToken::default()), ControlFlow::Continue(()), "it has its turn");
@@ -310,9 +310,9 @@ fn a_call_that_waits_for_memory_leaves_its_place_and_asks_for_a_turn_afterwards(
         assert_eq!(counts(&scheduler), (1, 0));
         run_beside(|| assert_eq!(scheduler.pause(), ControlFlow::Break(()), "too many wait"));
         assert_eq!(scheduler.go_on(&CancellationToken::default()), ControlFlow::Continue(()));
-        assert_eq!(scheduler.0.state.lock().computing, 1);
+        assert_eq!(scheduler.0.turns.state().computing, 1);
         assert_eq!(scheduler.pause(), ControlFlow::Continue(()), "it ends its turn");
-        assert_eq!(scheduler.0.state.lock().computing, 0);
+        assert_eq!(scheduler.0.turns.state().computing, 0);
     });
     assert!(is_empty(&scheduler));
     assert_eq!(scheduler.pause(), ControlFlow::Continue(()), "what did not come through a pool may wait");
