@@ -7,6 +7,7 @@ mod body_budget;
 mod caller_key;
 mod concurrency_limiter;
 mod pool;
+mod priority;
 mod slow_queries;
 mod threads;
 

@@ -29,7 +29,7 @@ use self::call::{CallPermit, ThreadCall};
 pub use self::call::{ScheduledCall, idle};
 use self::shapes::{CountedTime, Shapes};
 use self::turns::Turns;
-use crate::threads;
+use crate::priority;
 
 /// Limits of slow calls.
 #[derive(Debug, Clone)]
@@ -111,7 +111,7 @@ impl SlowQueryScheduler {
             CallPermit::Ended => {}
             CallPermit::Short(_) => {
                 let Some(slow) = self.0.turns.join_paused() else { return ControlFlow::Break(()) };
-                threads::lower_priority();
+                priority::lower();
                 *permit = CallPermit::Slow(slow);
             }
         }
@@ -142,7 +142,7 @@ impl SlowQueryScheduler {
         if let CallPermit::Short(_) = *permit {
             let Some(slow) = self.0.turns.join_queue() else { return ControlFlow::Break(()) };
             // From here on, short calls precede this one at the processor, and its slot is free for the next call.
-            threads::lower_priority();
+            priority::lower();
             *permit = CallPermit::Slow(slow);
         }
         match &mut *permit {

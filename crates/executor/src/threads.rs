@@ -1,7 +1,6 @@
 //! Threads for blocking calls. They are separate from the runtime's threads, so that a thread can end: a thread that has lowered
 //! its priority cannot raise it again without a privilege.
 
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -9,12 +8,10 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use crate::priority;
+
 /// Maximum time that a thread waits for its next job before it ends.
 const IDLE: Duration = Duration::from_secs(10);
-/// Increment of the `nice` value, which Linux keeps per thread. The scheduler then grants the thread a third of the processor time
-/// of a normal one, and lets a thread that wakes up preempt it. On an idle machine the thread loses nothing.
-#[cfg(target_os = "linux")]
-const NICE_INCREMENT: i32 = 5;
 
 type ThreadJob = Box<dyn FnOnce() + Send>;
 
@@ -42,56 +39,6 @@ impl ThreadsState {
     /// Returns `true` if a thread is available for each queued job.
     fn has_a_thread_for_each_job(&self) -> bool {
         self.jobs.len() <= self.waiting + self.starting
-    }
-}
-
-thread_local! {
-    static IS_LOWERED: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Lowers the priority of this thread for the rest of its life. Has an effect only on Linux.
-pub(crate) fn lower_priority() {
-    if IS_LOWERED.replace(true) {
-        return;
-    }
-    #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::nice(NICE_INCREMENT) {
-        tracing::debug!(%error, "a thread keeps its priority");
-    }
-}
-
-/// Marks this thread, whose priority [`lower_priority_of`] has lowered, to end after its job.
-pub(crate) fn mark_as_lowered() {
-    IS_LOWERED.set(true);
-}
-
-/// Identifies a thread to [`lower_priority_of`].
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ThreadOfCall {
-    #[cfg(target_os = "linux")]
-    id: rustix::process::Pid,
-}
-
-impl ThreadOfCall {
-    pub(crate) fn current() -> Self {
-        Self {
-            #[cfg(target_os = "linux")]
-            id: rustix::thread::gettid(),
-        }
-    }
-}
-
-/// Lowers the priority of another thread. The caller must ensure that the thread does not end meanwhile.
-#[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "there is no such priority"))]
-pub(crate) fn lower_priority_of(thread: ThreadOfCall) {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::process::{getpriority_process, setpriority_process};
-
-        let lower = |priority: i32| setpriority_process(Some(thread.id), priority.saturating_add(NICE_INCREMENT));
-        if let Err(error) = getpriority_process(Some(thread.id)).and_then(lower) {
-            tracing::debug!(%error, "a thread keeps its priority");
-        }
     }
 }
 
@@ -146,7 +93,7 @@ impl SharedThreads {
     fn next_job(&self, mut state: MutexGuard<'_, ThreadsState>) -> Option<ThreadJob> {
         loop {
             // A thread with lowered priority takes a job only if no other thread is available.
-            let mut is_over = IS_LOWERED.get() && state.has_a_thread_for_each_job();
+            let mut is_over = priority::is_lowered() && state.has_a_thread_for_each_job();
             if !is_over {
                 if let Some(job) = state.jobs.pop_front() {
                     return Some(job);
@@ -166,7 +113,8 @@ impl SharedThreads {
 
 #[cfg(test)]
 mod tests {
-    use super::{Threads, lower_priority};
+    use super::Threads;
+    use crate::priority;
     use std::sync::mpsc;
     use std::thread::ThreadId;
     use std::time::{Duration, Instant};
@@ -216,7 +164,7 @@ mod tests {
     #[test]
     fn a_thread_that_gave_way_ends_and_the_next_job_has_a_fresh_one() {
         let threads = Threads::default();
-        let first = run(&threads, lower_priority);
+        let first = run(&threads, priority::lower);
         assert_eq!(settle(&threads), 0);
         assert_ne!(run(&threads, || {}), first);
     }
@@ -227,7 +175,7 @@ mod tests {
         for _ in 0..200 {
             let (sender, receiver) = mpsc::channel();
             assert!(threads.run(move || {
-                lower_priority();
+                priority::lower();
                 sender.send(std::thread::current().id()).unwrap();
             }));
             let has_lowered_priority = receiver.recv().unwrap();
@@ -239,18 +187,18 @@ mod tests {
     #[test]
     fn only_the_thread_that_gave_way_has_a_lower_priority() {
         let threads = Threads::default();
-        let priority = || rustix::process::getpriority_process(None).unwrap();
+        let nice = || rustix::process::getpriority_process(None).unwrap();
         let (sender, receiver) = mpsc::channel();
         let both = sender.clone();
         run(&threads, move || {
-            let before = priority();
-            lower_priority();
-            both.send((before, priority())).unwrap();
+            let before = nice();
+            priority::lower();
+            both.send((before, nice())).unwrap();
         });
         let (before, after) = receiver.recv().unwrap();
-        assert_eq!(after, (before + super::NICE_INCREMENT).min(19));
-        run(&threads, move || sender.send((before, priority())).unwrap());
+        assert_eq!(after, (before + priority::NICE_INCREMENT).min(19));
+        run(&threads, move || sender.send((before, nice())).unwrap());
         assert_eq!(receiver.recv().unwrap(), (before, before));
-        assert_eq!(priority(), before);
+        assert_eq!(nice(), before);
     }
 }

@@ -12,7 +12,7 @@ use super::SlowQueryScheduler;
 use super::shapes::CountedTime;
 use super::turns::SlowPermit;
 use crate::pool::PoolSlot;
-use crate::threads::{self, ThreadOfCall};
+use crate::priority::{self, ThreadOfCall};
 
 thread_local! {
     static CALL: RefCell<Option<ThreadCall>> = const { RefCell::new(None) };
@@ -67,7 +67,7 @@ impl SharedPermit {
     fn end(&self) {
         let mut permit = self.state.lock();
         if matches!(*permit, CallPermit::Slow(_)) {
-            threads::mark_as_lowered();
+            priority::mark_as_lowered();
         }
         *permit = CallPermit::Ended;
     }
@@ -96,7 +96,7 @@ impl ScheduledCall {
         {
             *permit = CallPermit::Slow(slow);
             // While the permit is locked, the thread still runs this call.
-            threads::lower_priority_of(self.permit.thread);
+            priority::lower_of(self.permit.thread);
         }
     }
 }
