@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::caller_key::CallerKey;
+use crate::sync::{Mutex, MutexGuard, timeout};
 
 /// Maximum time that a body waits for room over all its waits. Without this bound, bodies that wait for each other again and again
 /// would hold their room for a long time.
@@ -164,8 +164,9 @@ impl BodyRoom {
             freed.as_mut().enable();
             let Err(full) = self.budget.try_grow(self.id, bytes) else { return Ok(()) };
             tokio::select! {
+                biased;
                 () = self.evicted.notified() => return Err(NoRoom::Budget),
-                waited = tokio::time::timeout_at(until, freed) => waited.map_err(|_| full)?,
+                waited = timeout(until.duration_since(Instant::now()), freed) => waited.map_err(|_| full)?,
             }
         }
     }
@@ -190,6 +191,8 @@ impl Drop for BodyRoom {
     }
 }
 
+#[cfg(test)]
+mod models;
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;

@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::caller_key::CallerKey;
+use crate::sync::Mutex;
 
 /// Limits the concurrent calls of each caller. Stores only callers with running calls.
 #[derive(Clone)]
@@ -67,5 +66,31 @@ mod tests {
         assert!(limiter.take(CallerKey::Address(1)).is_some());
         drop(second);
         assert!(limiter.running.lock().is_empty());
+    }
+}
+
+#[cfg(test)]
+mod models {
+    use std::sync::Arc;
+
+    use super::ConcurrencyLimiter;
+    use crate::caller_key::CallerKey;
+    use crate::model::{self, Occupancy, Timers};
+
+    #[test]
+    fn no_more_calls_run_than_the_limit_and_no_permit_is_lost() {
+        model::check(Timers::Never, || {
+            let (limiter, running) = (ConcurrencyLimiter::new(2), Occupancy::at_most(2));
+            let call = || {
+                let (limiter, running) = (limiter.clone(), Arc::clone(&running));
+                Box::new(move || {
+                    if let Some(_permit) = limiter.take(CallerKey::Address(1)) {
+                        running.visit();
+                    }
+                }) as Box<dyn FnOnce() + Send>
+            };
+            model::run_together(vec![call(), call(), call()]);
+            assert!(limiter.running.lock().is_empty());
+        });
     }
 }

@@ -6,9 +6,12 @@
 mod body_budget;
 mod caller_key;
 mod concurrency_limiter;
+#[cfg(test)]
+mod model;
 mod pool;
 mod priority;
 mod slow_queries;
+mod sync;
 mod threads;
 
 pub use body_budget::{BodyBudget, BodyRoom, NoRoom};

@@ -1,14 +1,14 @@
 //! Bounded pools for blocking calls, so that the server's workers never block.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::caller_key::CallerKey;
 use crate::slow_queries;
+use crate::sync::{Condvar, Mutex, timeout};
 use crate::threads::Threads;
 
 /// The reason why a call did not run or has no result.
@@ -47,7 +47,7 @@ struct PoolState {
     /// Calls that wait for a slot, in order of arrival.
     waiting: VecDeque<Waiter>,
     /// Calls that hold a slot and wait for a permit. They precede new calls.
-    resuming: VecDeque<mpsc::Sender<()>>,
+    resuming: VecDeque<Arc<Grant>>,
     in_progress: HashMap<CallerKey, usize>,
     refused: u64,
 }
@@ -61,6 +61,13 @@ struct Waiter {
 pub struct PoolSlot {
     shared: Arc<SharedPool>,
     has_permit: bool,
+}
+
+/// A permit on its way to a call that waits in [`PoolSlot::resume`].
+#[derive(Default)]
+struct Grant {
+    is_given: Mutex<bool>,
+    changed: Condvar,
 }
 
 /// A running call, short or slow, which counts toward its caller's load until it is dropped.
@@ -83,10 +90,24 @@ impl PoolSlot {
         if self.has_permit {
             return;
         }
-        let (sender, receiver) = mpsc::channel();
-        self.shared.release(|state| state.resuming.push_back(sender));
-        // The sender stays in the queue until it is used, so receiving does not fail while the pool exists.
-        self.has_permit = receiver.recv().is_ok();
+        let grant = Arc::new(Grant::default());
+        self.shared.release(|state| state.resuming.push_back(Arc::clone(&grant)));
+        grant.wait();
+        self.has_permit = true;
+    }
+}
+
+impl Grant {
+    fn give(&self) {
+        *self.is_given.lock() = true;
+        self.changed.notify_one();
+    }
+
+    fn wait(&self) {
+        let mut is_given = self.is_given.lock();
+        while !*is_given {
+            self.changed.wait(&mut is_given);
+        }
     }
 }
 
@@ -119,10 +140,9 @@ impl SharedPool {
         change(&mut state);
         let mut granted = Vec::new();
         while state.permits > 0 {
-            if let Some(sender) = state.resuming.pop_front() {
+            if let Some(grant) = state.resuming.pop_front() {
                 state.permits -= 1;
-                // The receiver blocks in `resume` until this message arrives, so sending does not fail.
-                let _ = sender.send(());
+                grant.give();
             } else if let Some(next) = state.take_next() {
                 let admitted = self.enter(&mut state, next.caller);
                 granted.push((next.sender, admitted));
@@ -272,7 +292,7 @@ impl Pool {
             state.waiting.push_back(Waiter { caller, sender });
             receiver
         };
-        match tokio::time::timeout(self.wait, receiver).await {
+        match timeout(self.wait, receiver).await {
             Ok(Ok(admitted)) => Ok(admitted),
             // The refusal was counted in `make_room`.
             Ok(Err(_)) => Err(PoolError::Full),
@@ -284,6 +304,8 @@ impl Pool {
     }
 }
 
+#[cfg(test)]
+mod models;
 #[cfg(test)]
 mod tests {
     use super::{Pool, PoolError, PoolLoad};

@@ -153,4 +153,6 @@ impl SlowQueryScheduler {
 }
 
 #[cfg(test)]
+mod models;
+#[cfg(test)]
 mod tests;

@@ -6,9 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
-
 use crate::priority;
+use crate::sync::{self, Condvar, Mutex, MutexGuard};
 
 /// Maximum time that a thread waits for its next job before it ends.
 const IDLE: Duration = Duration::from_secs(10);
@@ -57,8 +56,7 @@ impl Threads {
         state.starting += 1;
         drop(state);
         let shared = Arc::clone(&self.0);
-        let started = std::thread::Builder::new().name("call".to_owned()).spawn(move || shared.work());
-        started.is_ok() || self.0.leaves_job_to_others()
+        sync::spawn(move || shared.work()) || self.0.leaves_job_to_others()
     }
 
     /// Returns `true` if no job is running or queued.
@@ -111,6 +109,8 @@ impl SharedThreads {
     }
 }
 
+#[cfg(test)]
+mod models;
 #[cfg(test)]
 mod tests {
     use super::Threads;
@@ -196,7 +196,7 @@ mod tests {
             both.send((before, nice())).unwrap();
         });
         let (before, after) = receiver.recv().unwrap();
-        assert_eq!(after, (before + priority::NICE_INCREMENT).min(19));
+        assert_eq!(after, (before + crate::sync::NICE_INCREMENT).min(19));
         run(&threads, move || sender.send((before, nice())).unwrap());
         assert_eq!(receiver.recv().unwrap(), (before, before));
         assert_eq!(nice(), before);

@@ -5,14 +5,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::SlowQueryScheduler;
 use super::shapes::CountedTime;
 use super::turns::SlowPermit;
 use crate::pool::PoolSlot;
-use crate::priority::{self, ThreadOfCall};
+use crate::priority;
+use crate::sync::{Mutex, OsThread, thread_local};
 
 thread_local! {
     static CALL: RefCell<Option<ThreadCall>> = const { RefCell::new(None) };
@@ -30,7 +30,7 @@ pub(super) struct ThreadCall {
 /// The permit of a call, which another thread may replace.
 pub(super) struct SharedPermit {
     pub(super) state: Mutex<CallPermit>,
-    thread: ThreadOfCall,
+    thread: OsThread,
 }
 
 /// What a call holds, by its state.
@@ -96,7 +96,7 @@ impl ScheduledCall {
         {
             *permit = CallPermit::Slow(slow);
             // While the permit is locked, the thread still runs this call.
-            priority::lower_of(self.permit.thread);
+            self.permit.thread.lower();
         }
     }
 }
@@ -119,7 +119,7 @@ pub(crate) fn run<T>(slot: PoolSlot, work: impl FnOnce() -> T) -> T {
             }
         }
     }
-    let permit = Arc::new(SharedPermit { state: Mutex::new(CallPermit::Short(slot)), thread: ThreadOfCall::current() });
+    let permit = Arc::new(SharedPermit { state: Mutex::new(CallPermit::Short(slot)), thread: OsThread::current() });
     CALL.set(Some(ThreadCall { permit, began: computed(), shape: None, counted: None }));
     let _end = End;
     work()

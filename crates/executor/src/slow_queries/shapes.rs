@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use quick_cache::sync::Cache;
+
+use crate::sync::Mutex;
 
 /// Maximum number of remembered shapes of slow statements.
 const SHAPES: usize = 1_024;

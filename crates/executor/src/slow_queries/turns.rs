@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use branchyard_domain::ports::CancellationToken;
-use parking_lot::{Condvar, Mutex};
 
 use super::SlowQueryLimits;
+use crate::sync::{Condvar, Mutex};
 
 /// Interval at which a waiting call checks for cancellation.
 const CANCELLATION_CHECK: Duration = Duration::from_millis(50);
@@ -120,7 +120,7 @@ impl Turns {
     }
 
     #[cfg(test)]
-    pub(super) fn state(&self) -> parking_lot::MutexGuard<'_, TurnsState> {
+    pub(super) fn state(&self) -> crate::sync::MutexGuard<'_, TurnsState> {
         self.0.state.lock()
     }
 }
