@@ -77,6 +77,11 @@ pub struct RunningCall {
 }
 
 impl PoolSlot {
+    /// Returns `true` if the call holds a permit to compute.
+    pub(crate) fn computes(&self) -> bool {
+        self.has_permit
+    }
+
     /// Releases the permit, so that another call can compute.
     pub fn pause(&mut self) {
         if std::mem::take(&mut self.has_permit) {

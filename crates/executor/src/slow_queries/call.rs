@@ -86,12 +86,15 @@ impl fmt::Debug for ScheduledCall {
 }
 
 impl ScheduledCall {
-    /// Makes a short call slow and grants it a turn at once. Its slot becomes free for the next call. Does nothing if there are
-    /// too many slow calls. For a call that cannot reach [`SlowQueryScheduler::go_on`]. Does not block.
+    /// Makes a short call that computes slow and grants it a turn at once. Its slot becomes free for the next call. Does nothing if
+    /// the call waits for its client, or if there are too many slow calls. For a call that cannot reach
+    /// [`SlowQueryScheduler::go_on`]. Does not block.
     pub fn make_slow(&self) {
-        // A locked permit means that the call is waiting and does not compute.
+        // A locked permit means that the call waits for a permit or a turn. A call that waits for its client must not get a turn
+        // either: other slow calls would wait as long as the client does.
         let Some(mut permit) = self.permit.state.try_lock() else { return };
-        if let CallPermit::Short(_) = *permit
+        if let CallPermit::Short(slot) = &*permit
+            && slot.computes()
             && let Some(slow) = self.scheduler.0.turns.join_computing()
         {
             *permit = CallPermit::Slow(slow);

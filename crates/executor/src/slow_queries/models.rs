@@ -164,3 +164,21 @@ fn a_watchdog_never_touches_the_next_call_of_a_thread() {
         assert_is_unused(&scheduler);
     });
 }
+
+#[test]
+fn a_call_that_a_watchdog_makes_slow_while_it_waits_for_its_client_holds_up_no_other() {
+    model::check(Timers::Never, || {
+        let scheduler = scheduler(1);
+        let watchdog = call(|| {
+            let watched = scheduler.call().unwrap();
+            let watchdog = thread::spawn(move || watched.make_slow());
+            let other = scheduler.clone();
+            // The client of this call waits for the other one.
+            let other = thread::spawn(move || call(|| other.go_on(&CancellationToken::default())));
+            idle(|| assert_eq!(other.join().unwrap(), GOES_ON));
+            watchdog
+        });
+        watchdog.join().unwrap();
+        assert_is_unused(&scheduler);
+    });
+}
