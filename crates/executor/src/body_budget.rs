@@ -102,6 +102,8 @@ impl BodyBudget {
         while ledger.used + bytes > self.total {
             let victim = ledger.largest_arriving(held).ok_or(NoRoom::Budget)?;
             ledger.evict(victim);
+            // Eviction may free more than this body needs.
+            self.freed.notify_waiters();
         }
         ledger.used += bytes;
         *ledger.callers.entry(caller).or_default() += bytes;

@@ -71,3 +71,25 @@ fn bytes_come_back_when_waits_end_and_bodies_are_dropped_at_any_time() {
         assert_is_unused(&budget);
     });
 }
+
+#[test]
+fn bytes_of_an_evicted_body_serve_a_body_that_waits() {
+    model::check(Timers::Never, || {
+        let budget = BodyBudget::new(100, 100);
+        let (waits, evicted) = (budget.open(caller(1)), budget.open(caller(2)));
+        block_on(waits.grow(50)).unwrap();
+        block_on(evicted.grow(50)).unwrap();
+        let waits = thread::spawn(move || {
+            let grown = block_on(waits.grow(10));
+            (waits, grown)
+        });
+        // Evicts one of the two, whose room nothing drops yet.
+        let small = budget.open(caller(3));
+        block_on(small.grow(20)).unwrap();
+        let (waits, grown) = waits.join().unwrap();
+        assert_eq!(grown, Ok(()));
+        block_on(evicted.evicted());
+        drop((waits, evicted, small));
+        assert_is_unused(&budget);
+    });
+}
