@@ -1,6 +1,7 @@
 //! Bounded pools for blocking calls, so that the server's workers never block.
 
 use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -195,7 +196,6 @@ impl PoolState {
         if count <= own + 1 {
             return false;
         }
-        self.refused += 1;
         last.and_then(|last| self.waiting.remove(last)).is_some()
     }
 }
@@ -270,12 +270,13 @@ impl Pool {
             let _running = running;
             slow_queries::run(slot, work)
         };
-        // Sending fails if the caller no longer waits.
-        if !self.threads.run(move || drop(sender.send(work()))) {
-            self.shared.state.lock().refused += 1;
-            return Err(PoolError::Full);
-        }
-        receiver.await.map_err(|_| PoolError::Lost)
+        self.threads.run(move || {
+            let ended = catch_unwind(AssertUnwindSafe(work)).map_err(|_| PoolError::Lost);
+            // Sending fails if the caller no longer waits.
+            drop(sender.send(ended));
+        });
+        // The sender is dropped without a result if no thread could be started, and only then.
+        receiver.await.unwrap_or_else(|_| Err(self.refuse(PoolError::Full)))
     }
 
     /// Waits for a slot and a permit to compute.
@@ -299,13 +300,16 @@ impl Pool {
         };
         match timeout(self.wait, receiver).await {
             Ok(Ok(admitted)) => Ok(admitted),
-            // The refusal was counted in `make_room`.
-            Ok(Err(_)) => Err(PoolError::Full),
-            Err(_) => {
-                self.shared.state.lock().refused += 1;
-                Err(PoolError::TooLong)
-            }
+            // The call made room for another one.
+            Ok(Err(_)) => Err(self.refuse(PoolError::Full)),
+            Err(_) => Err(self.refuse(PoolError::TooLong)),
         }
+    }
+
+    /// Counts a refusal.
+    fn refuse(&self, why: PoolError) -> PoolError {
+        self.shared.state.lock().refused += 1;
+        why
     }
 }
 

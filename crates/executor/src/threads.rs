@@ -42,21 +42,23 @@ impl ThreadsState {
 }
 
 impl Threads {
-    /// Runs a job on one of the threads. A panic of the job reaches only the panic hook. Returns `false` if there is no thread for
-    /// the job and none can be started.
-    pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) -> bool {
+    /// Runs a job on one of the threads. A panic of the job reaches only the panic hook. If there is no thread and none can be
+    /// started, the job is dropped.
+    pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
         let mut state = self.0.state.lock();
         state.jobs.push_back(Box::new(job));
         if state.has_a_thread_for_each_job() {
             drop(state);
             self.0.changed.notify_one();
-            return true;
+            return;
         }
         state.threads += 1;
         state.starting += 1;
         drop(state);
         let shared = Arc::clone(&self.0);
-        sync::spawn(move || shared.work()) || self.0.leaves_job_to_others()
+        if !sync::spawn(move || shared.work()) {
+            self.0.record_failed_start();
+        }
     }
 
     /// Returns `true` if no job is running or queued.
@@ -67,15 +69,14 @@ impl Threads {
 }
 
 impl SharedThreads {
-    /// Handles the failure to start a thread for the newest job. The job stays queued for the other threads. If there are none, all
-    /// queued jobs are dropped and the result is `false`.
-    fn leaves_job_to_others(&self) -> bool {
+    /// Handles the failure to start a thread. Jobs stay queued for the other threads. If there are none, all queued jobs are dropped.
+    fn record_failed_start(&self) {
         let mut state = self.state.lock();
         state.threads -= 1;
         state.starting -= 1;
-        let lost = if state.threads > 0 { VecDeque::new() } else { std::mem::take(&mut state.jobs) };
+        let dropped = if state.threads > 0 { VecDeque::new() } else { std::mem::take(&mut state.jobs) };
         drop(state);
-        lost.is_empty()
+        drop(dropped);
     }
 
     fn work(&self) {
@@ -121,10 +122,10 @@ mod tests {
 
     fn run(threads: &Threads, job: impl FnOnce() + Send + 'static) -> ThreadId {
         let (sender, receiver) = mpsc::channel();
-        assert!(threads.run(move || {
+        threads.run(move || {
             sender.send(std::thread::current().id()).unwrap();
             job();
-        }));
+        });
         receiver.recv().unwrap()
     }
 
@@ -174,10 +175,10 @@ mod tests {
         let threads = Threads::default();
         for _ in 0..200 {
             let (sender, receiver) = mpsc::channel();
-            assert!(threads.run(move || {
+            threads.run(move || {
                 priority::lower();
                 sender.send(std::thread::current().id()).unwrap();
-            }));
+            });
             let has_lowered_priority = receiver.recv().unwrap();
             assert_ne!(run(&threads, || {}), has_lowered_priority);
         }

@@ -1,5 +1,6 @@
 //! Models of the pool, with few callers in every order that the model checker tries.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use shuttle::thread;
 use super::{Pool, PoolError};
 use crate::caller_key::CallerKey;
 use crate::model::{self, Occupancy, Timers};
+use crate::priority;
 use crate::slow_queries;
 
 const ONE: CallerKey = CallerKey::Address(1);
@@ -113,18 +115,49 @@ fn the_caller_with_the_fewest_calls_in_progress_is_next_whatever_the_order_of_ar
 }
 
 #[test]
-fn where_threads_fail_to_start_each_call_still_ends() {
+fn where_threads_fail_to_start_each_call_runs_or_is_refused() {
     model::check(Timers::Never, || {
         model::let_spawns_fail();
-        let pool = Pool::new(2, 2, WAIT);
+        let pool = Pool::new(3, 0, WAIT);
         let call = || {
             let pool = pool.clone();
             Box::new(move || {
-                let served = block_on(pool.run(ONE, thread::yield_now));
-                assert!(matches!(served, Ok(()) | Err(PoolError::Full | PoolError::Lost)), "{served:?}");
+                let has_run = Arc::new(AtomicBool::new(false));
+                let ran = Arc::clone(&has_run);
+                let served = block_on(pool.run(ONE, move || {
+                    ran.store(true, Ordering::Relaxed);
+                    priority::lower();
+                }));
+                assert!(matches!(served, Ok(()) | Err(PoolError::Full)), "{served:?}");
+                assert_eq!(has_run.load(Ordering::Relaxed), served.is_ok(), "a refused call does not run");
             }) as Box<dyn FnOnce() + Send>
         };
         model::run_together(vec![call(), call(), call()]);
-        assert_is_unused(&pool, 2);
+        assert_is_unused(&pool, 3);
+    });
+}
+
+#[test]
+fn each_refusal_is_counted_once() {
+    model::check(Timers::AnyTime, || {
+        let pool = Pool::new(1, 2, WAIT);
+        let refused = Arc::new(AtomicU64::new(0));
+        let held = block_on(pool.admit(ONE)).unwrap();
+        let call = |caller| {
+            let (pool, refused) = (pool.clone(), Arc::clone(&refused));
+            thread::spawn(move || {
+                if block_on(pool.admit(caller)).is_err() {
+                    refused.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        };
+        let calls = [call(ONE), call(ONE), call(TWO)];
+        thread::yield_now();
+        drop(held);
+        for call in calls {
+            call.join().unwrap();
+        }
+        assert_eq!(pool.load().refused, refused.load(Ordering::Relaxed));
+        assert_is_unused(&pool, 1);
     });
 }
