@@ -28,7 +28,7 @@ pub enum NoRoom {
     Budget,
 }
 
-/// A memory budget.
+/// A memory budget in bytes, for the bodies of all callers.
 pub struct BodyBudget {
     total: usize,
     share: usize,
@@ -147,6 +147,10 @@ impl Ledger {
 
 impl BodyRoom {
     /// Reserves more bytes. Waits for free memory, but at most one second over all calls for this body.
+    ///
+    /// # Errors
+    /// [`NoRoom::Share`] if the caller's other bodies are in the way, [`NoRoom::Budget`] if those of other callers are, or if this
+    /// body was evicted.
     pub async fn grow(&self, bytes: usize) -> Result<(), NoRoom> {
         let begun = Instant::now();
         let grown = self.grow_until(begun + self.wait_left(), bytes).await;
@@ -178,7 +182,10 @@ impl BodyRoom {
         self.evicted.notified().await;
     }
 
-    /// Protects the reservation from eviction, because the body has fully arrived. Fails if the body was evicted before.
+    /// Protects the reservation from eviction, because the body has fully arrived.
+    ///
+    /// # Errors
+    /// [`NoRoom::Budget`] if the body was evicted before.
     pub fn arrived(&self) -> Result<(), NoRoom> {
         let mut ledger = self.budget.ledger();
         ledger.bodies.get_mut(&self.id).ok_or(NoRoom::Budget)?.is_arriving = false;

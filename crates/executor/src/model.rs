@@ -2,7 +2,7 @@
 //! schedules; the seed is fixed, so that each run tries the same ones. A schedule in which all threads wait is a failure.
 //!
 //! `BRANCHYARD_MODEL_SCHEDULES` sets the number of schedules of each kind that a model tries, and `BRANCHYARD_MODEL_SEED` the seed. A
-//! failure prints its schedule, which `shuttle::replay` runs again.
+//! failure prints its schedule. With the schedule in `BRANCHYARD_MODEL_REPLAY`, a model runs only that one.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -15,7 +15,7 @@ use std::task::Poll;
 
 use shuttle::current::TaskId;
 use shuttle::rand::Rng;
-use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+use shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler, Scheduler};
 use shuttle::{Config, Runner};
 
 /// Schedules of each kind that a model tries.
@@ -41,6 +41,9 @@ std::thread_local! {
 
 /// Runs a model with schedules chosen at random, and with schedules that let threads run by priority.
 pub(crate) fn check(timers: Timers, model: impl Fn() + Send + Sync + Clone + 'static) {
+    if let Ok(schedule) = std::env::var("BRANCHYARD_MODEL_REPLAY") {
+        return run(ReplayScheduler::new_from_encoded(schedule.trim()), timers, model);
+    }
     let schedules = number("BRANCHYARD_MODEL_SCHEDULES").unwrap_or(SCHEDULES);
     let seed = number("BRANCHYARD_MODEL_SEED").unwrap_or(1);
     run(RandomScheduler::new_from_seed(seed, schedules), timers, model.clone());

@@ -27,7 +27,7 @@ pub enum PoolError {
 }
 
 /// A fixed number of slots for blocking calls, with a bounded queue. When a slot becomes free, the queued caller with the fewest
-/// calls under way is next. A caller with many calls therefore does not delay the others.
+/// calls in progress is next. A caller with many calls therefore does not delay the others.
 #[derive(Clone)]
 pub struct Pool {
     threads: Threads,
@@ -59,7 +59,7 @@ struct Waiter {
 }
 
 /// The resources of a short call: a slot, and a permit to compute while the call does not wait for its client.
-pub struct PoolSlot {
+pub(crate) struct PoolSlot {
     shared: Arc<SharedPool>,
     has_permit: bool,
 }
@@ -72,7 +72,7 @@ struct Grant {
 }
 
 /// A running call, short or slow, which counts toward its caller's load until it is dropped.
-pub struct RunningCall {
+pub(crate) struct RunningCall {
     shared: Arc<SharedPool>,
     caller: CallerKey,
 }
@@ -84,7 +84,7 @@ impl PoolSlot {
     }
 
     /// Releases the permit, so that another call can compute.
-    pub fn pause(&mut self) {
+    pub(crate) fn pause(&mut self) {
         if std::mem::take(&mut self.has_permit) {
             self.shared.release(|state| state.permits += 1);
         }
@@ -92,7 +92,7 @@ impl PoolSlot {
 
     /// Takes a permit again. Blocks without a time limit, because the calls that hold permits are short: each soon ends, pauses or
     /// becomes slow.
-    pub fn resume(&mut self) {
+    pub(crate) fn resume(&mut self) {
         if self.has_permit {
             return;
         }
@@ -214,7 +214,7 @@ pub struct PoolLoad {
 }
 
 impl Pool {
-    /// Creates a pool of `size` slots and a queue of `queue_length` calls, each of which waits for at most `wait`.
+    /// Creates a pool of `size` slots, at least one, and a queue of `queue_length` calls, each of which waits for at most `wait`.
     pub fn new(size: usize, queue_length: usize, wait: Duration) -> Self {
         let size = size.max(1);
         let state = PoolState {
@@ -232,7 +232,8 @@ impl Pool {
         }
     }
 
-    /// Limits the number of calls that compute at the same time. The other calls with a slot wait for their clients.
+    /// Limits the number of calls that compute at the same time, at least one. The other calls with a slot wait for their clients.
+    /// Without this limit, every slot has a permit to compute.
     #[must_use]
     pub fn computing(self, most: usize) -> Self {
         self.shared.state.lock().permits = most.max(1);
@@ -255,10 +256,11 @@ impl Pool {
         self.threads.are_idle()
     }
 
-    /// Runs a blocking call. The call continues if the returned future is dropped.
+    /// Waits for a slot and a permit, and runs a blocking call. If the returned future is dropped, a call that has started continues,
+    /// and a call that waits is removed from the queue.
     ///
     /// # Errors
-    /// [`PoolError`].
+    /// [`PoolError::Full`] or [`PoolError::TooLong`] if the call has not run, [`PoolError::Lost`] if it panicked.
     pub async fn run<T, F>(&self, caller: CallerKey, work: F) -> Result<T, PoolError>
     where
         T: Send + 'static,
@@ -279,11 +281,12 @@ impl Pool {
         receiver.await.unwrap_or_else(|_| Err(self.refuse(PoolError::Full)))
     }
 
-    /// Waits for a slot and a permit to compute.
+    /// Waits for a slot and a permit to compute. A call that ends releases its slot first and then stops to count as in progress, so
+    /// that among callers with as many calls, its caller is not next.
     ///
     /// # Errors
     /// [`PoolError::Full`], [`PoolError::TooLong`].
-    pub async fn admit(&self, caller: CallerKey) -> Result<(PoolSlot, RunningCall), PoolError> {
+    pub(crate) async fn admit(&self, caller: CallerKey) -> Result<(PoolSlot, RunningCall), PoolError> {
         let receiver = {
             let mut state = self.shared.state.lock();
             if state.free > 0 && state.permits > 0 {
