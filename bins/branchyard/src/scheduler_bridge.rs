@@ -34,6 +34,6 @@ struct BridgedCall(ScheduledCall);
 
 impl WatchedCall for BridgedCall {
     fn is_silent(&self) {
-        self.0.make_long();
+        self.0.make_slow();
     }
 }

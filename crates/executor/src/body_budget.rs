@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::caller_key::CallerKey;
+use crate::sync::{Mutex, MutexGuard, timeout};
 
 /// Maximum time that a body waits for room over all its waits. Without this bound, bodies that wait for each other again and again
 /// would hold their room for a long time.
@@ -28,11 +28,11 @@ pub enum NoRoom {
     Budget,
 }
 
-/// A memory budget.
+/// A memory budget in bytes, for the bodies of all callers.
 pub struct BodyBudget {
     total: usize,
     share: usize,
-    books: Mutex<Ledger>,
+    ledger: Mutex<Ledger>,
     freed: Notify,
 }
 
@@ -40,12 +40,12 @@ pub struct BodyBudget {
 struct Ledger {
     used: usize,
     next: u64,
-    owners: HashMap<CallerKey, usize>,
+    callers: HashMap<CallerKey, usize>,
     bodies: HashMap<u64, HeldBody>,
 }
 
 struct HeldBody {
-    owner: CallerKey,
+    caller: CallerKey,
     bytes: usize,
     is_arriving: bool,
     evicted: Arc<Notify>,
@@ -64,12 +64,12 @@ impl BodyBudget {
     /// body, if that is more.
     pub fn new(total: usize, largest: usize) -> Arc<Self> {
         let share = (total / 4).max(largest).min(total);
-        Arc::new(Self { total, share, books: Mutex::default(), freed: Notify::new() })
+        Arc::new(Self { total, share, ledger: Mutex::default(), freed: Notify::new() })
     }
 
     /// Returns the number of bytes reserved by all bodies.
     pub fn used(&self) -> usize {
-        self.books().used
+        self.ledger().used
     }
 
     /// Returns the maximum number of bytes for one caller.
@@ -78,34 +78,36 @@ impl BodyBudget {
     }
 
     /// Opens an empty reservation for a body.
-    pub fn open(self: &Arc<Self>, owner: CallerKey) -> BodyRoom {
+    pub fn open(self: &Arc<Self>, caller: CallerKey) -> BodyRoom {
         let evicted = Arc::new(Notify::new());
-        let mut books = self.books();
-        let id = books.next;
-        books.next += 1;
-        books.bodies.insert(id, HeldBody { owner, bytes: 0, is_arriving: true, evicted: Arc::clone(&evicted) });
+        let mut ledger = self.ledger();
+        let id = ledger.next;
+        ledger.next += 1;
+        ledger.bodies.insert(id, HeldBody { caller, bytes: 0, is_arriving: true, evicted: Arc::clone(&evicted) });
         BodyRoom { budget: Arc::clone(self), id, evicted, waited_micros: AtomicU64::new(0) }
     }
 
-    fn books(&self) -> MutexGuard<'_, Ledger> {
-        self.books.lock()
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock()
     }
 
     fn try_grow(&self, id: u64, bytes: usize) -> Result<(), NoRoom> {
-        let mut books = self.books();
-        let Some(body) = books.bodies.get(&id) else { return Err(NoRoom::Budget) };
-        let owner = body.owner;
-        let held = books.held(owner) + bytes;
+        let mut ledger = self.ledger();
+        let Some(body) = ledger.bodies.get(&id) else { return Err(NoRoom::Budget) };
+        let caller = body.caller;
+        let held = ledger.held(caller) + bytes;
         if held > self.share {
             return Err(NoRoom::Share);
         }
-        while books.used + bytes > self.total {
-            let victim = books.largest_arriving(held).ok_or(NoRoom::Budget)?;
-            books.evict(victim);
+        while ledger.used + bytes > self.total {
+            let victim = ledger.largest_arriving(held).ok_or(NoRoom::Budget)?;
+            ledger.evict(victim);
+            // Eviction may free more than this body needs.
+            self.freed.notify_waiters();
         }
-        books.used += bytes;
-        *books.owners.entry(owner).or_default() += bytes;
-        if let Some(body) = books.bodies.get_mut(&id) {
+        ledger.used += bytes;
+        *ledger.callers.entry(caller).or_default() += bytes;
+        if let Some(body) = ledger.bodies.get_mut(&id) {
             body.bytes += bytes;
         }
         Ok(())
@@ -113,14 +115,14 @@ impl BodyBudget {
 }
 
 impl Ledger {
-    fn held(&self, owner: CallerKey) -> usize {
-        self.owners.get(&owner).copied().unwrap_or_default()
+    fn held(&self, caller: CallerKey) -> usize {
+        self.callers.get(&caller).copied().unwrap_or_default()
     }
 
-    /// Returns the largest body that has not fully arrived, of the owner that holds the most, if that is more than `least` bytes.
+    /// Returns the largest body that has not fully arrived, of the caller that holds the most, if that is more than `least` bytes.
     fn largest_arriving(&self, least: usize) -> Option<u64> {
         let arriving = self.bodies.iter().filter(|(_, body)| body.is_arriving && body.bytes > 0);
-        let ranked = arriving.map(|(id, body)| (self.held(body.owner), body.bytes, *id));
+        let ranked = arriving.map(|(id, body)| (self.held(body.caller), body.bytes, *id));
         ranked.max().filter(|(held, ..)| *held > least).map(|(.., id)| id)
     }
 
@@ -133,10 +135,10 @@ impl Ledger {
     fn close(&mut self, id: u64) -> Option<HeldBody> {
         let body = self.bodies.remove(&id)?;
         self.used -= body.bytes;
-        if let Some(held) = self.owners.get_mut(&body.owner) {
+        if let Some(held) = self.callers.get_mut(&body.caller) {
             *held -= body.bytes;
             if *held == 0 {
-                self.owners.remove(&body.owner);
+                self.callers.remove(&body.caller);
             }
         }
         Some(body)
@@ -145,6 +147,10 @@ impl Ledger {
 
 impl BodyRoom {
     /// Reserves more bytes. Waits for free memory, but at most one second over all calls for this body.
+    ///
+    /// # Errors
+    /// [`NoRoom::Share`] if the caller's other bodies are in the way, [`NoRoom::Budget`] if those of other callers are, or if this
+    /// body was evicted.
     pub async fn grow(&self, bytes: usize) -> Result<(), NoRoom> {
         let begun = Instant::now();
         let grown = self.grow_until(begun + self.wait_left(), bytes).await;
@@ -164,8 +170,9 @@ impl BodyRoom {
             freed.as_mut().enable();
             let Err(full) = self.budget.try_grow(self.id, bytes) else { return Ok(()) };
             tokio::select! {
+                biased;
                 () = self.evicted.notified() => return Err(NoRoom::Budget),
-                waited = tokio::time::timeout_at(until, freed) => waited.map_err(|_| full)?,
+                waited = timeout(until.duration_since(Instant::now()), freed) => waited.map_err(|_| full)?,
             }
         }
     }
@@ -175,21 +182,26 @@ impl BodyRoom {
         self.evicted.notified().await;
     }
 
-    /// Protects the reservation from eviction, because the body has fully arrived. Fails if the body was evicted before.
+    /// Protects the reservation from eviction, because the body has fully arrived.
+    ///
+    /// # Errors
+    /// [`NoRoom::Budget`] if the body was evicted before.
     pub fn arrived(&self) -> Result<(), NoRoom> {
-        let mut books = self.budget.books();
-        books.bodies.get_mut(&self.id).ok_or(NoRoom::Budget)?.is_arriving = false;
+        let mut ledger = self.budget.ledger();
+        ledger.bodies.get_mut(&self.id).ok_or(NoRoom::Budget)?.is_arriving = false;
         Ok(())
     }
 }
 
 impl Drop for BodyRoom {
     fn drop(&mut self) {
-        self.budget.books().close(self.id);
+        self.budget.ledger().close(self.id);
         self.budget.freed.notify_waiters();
     }
 }
 
+#[cfg(test)]
+mod models;
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -230,7 +242,7 @@ mod tests {
         assert_eq!(two.grow(60).await, Ok(()));
         drop(two);
         assert_eq!(budget.used(), 0);
-        assert!(budget.books().owners.is_empty() && budget.books().bodies.is_empty());
+        assert!(budget.ledger().callers.is_empty() && budget.ledger().bodies.is_empty());
     }
 
     #[tokio::test]
@@ -242,7 +254,7 @@ mod tests {
         }
         let small = budget.open(caller(9));
         assert_eq!(small.grow(50).await, Ok(()), "one of the large ones makes room");
-        assert_eq!((budget.used(), budget.books().bodies.len()), (350, 4));
+        assert_eq!((budget.used(), budget.ledger().bodies.len()), (350, 4));
         let gone = large.iter().filter(|room| room.arrived() == Err(NoRoom::Budget)).count();
         assert_eq!(gone, 1);
         // The other bodies have arrived and cannot be evicted.

@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::caller_key::CallerKey;
+use crate::sync::Mutex;
 
 /// Limits the concurrent calls of each caller. Stores only callers with running calls.
 #[derive(Clone)]
@@ -16,7 +15,7 @@ pub struct ConcurrencyLimiter {
 
 /// A permit for one running call. Dropping it releases the permit.
 pub struct ConcurrencyPermit {
-    slots: ConcurrencyLimiter,
+    limiter: ConcurrencyLimiter,
     caller: CallerKey,
 }
 
@@ -34,13 +33,13 @@ impl ConcurrencyLimiter {
             return None;
         }
         running.insert(caller, count + 1);
-        Some(ConcurrencyPermit { slots: self.clone(), caller })
+        Some(ConcurrencyPermit { limiter: self.clone(), caller })
     }
 }
 
 impl Drop for ConcurrencyPermit {
     fn drop(&mut self) {
-        let mut running = self.slots.running.lock();
+        let mut running = self.limiter.running.lock();
         if let Some(count) = running.get_mut(&self.caller) {
             *count -= 1;
             if *count == 0 {
@@ -57,15 +56,41 @@ mod tests {
 
     #[test]
     fn places_are_per_caller_and_come_back() {
-        let slots = ConcurrencyLimiter::new(2);
-        let first = slots.take(CallerKey::Address(1));
-        let second = slots.take(CallerKey::Address(1));
+        let limiter = ConcurrencyLimiter::new(2);
+        let first = limiter.take(CallerKey::Address(1));
+        let second = limiter.take(CallerKey::Address(1));
         assert!(first.is_some() && second.is_some());
-        assert!(slots.take(CallerKey::Address(1)).is_none());
-        assert!(slots.take(CallerKey::Address(2)).is_some());
+        assert!(limiter.take(CallerKey::Address(1)).is_none());
+        assert!(limiter.take(CallerKey::Address(2)).is_some());
         drop(first);
-        assert!(slots.take(CallerKey::Address(1)).is_some());
+        assert!(limiter.take(CallerKey::Address(1)).is_some());
         drop(second);
-        assert!(slots.running.lock().is_empty());
+        assert!(limiter.running.lock().is_empty());
+    }
+}
+
+#[cfg(test)]
+mod models {
+    use std::sync::Arc;
+
+    use super::ConcurrencyLimiter;
+    use crate::caller_key::CallerKey;
+    use crate::model::{self, Occupancy, Timers};
+
+    #[test]
+    fn no_more_calls_run_than_the_limit_and_no_permit_is_lost() {
+        model::check(Timers::Never, || {
+            let (limiter, running) = (ConcurrencyLimiter::new(2), Occupancy::at_most(2));
+            let call = || {
+                let (limiter, running) = (limiter.clone(), Arc::clone(&running));
+                Box::new(move || {
+                    if let Some(_permit) = limiter.take(CallerKey::Address(1)) {
+                        running.visit();
+                    }
+                }) as Box<dyn FnOnce() + Send>
+            };
+            model::run_together(vec![call(), call(), call()]);
+            assert!(limiter.running.lock().is_empty());
+        });
     }
 }

@@ -1,14 +1,15 @@
 //! Bounded pools for blocking calls, so that the server's workers never block.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, mpsc};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::caller_key::CallerKey;
 use crate::slow_queries;
+use crate::sync::{Condvar, Mutex, timeout};
 use crate::threads::Threads;
 
 /// The reason why a call did not run or has no result.
@@ -17,16 +18,16 @@ pub enum PoolError {
     /// The queue is full, or no thread could be started.
     #[error("the queue is full")]
     Full,
-    /// No place became free within the maximum wait.
-    #[error("no place got free in time")]
+    /// No slot became free within the maximum wait.
+    #[error("no slot got free in time")]
     TooLong,
     /// The call panicked.
     #[error("the call was lost")]
     Lost,
 }
 
-/// A fixed number of places for blocking calls, with a bounded queue. When a place becomes free, the queued caller with the fewest
-/// calls under way is next. A caller with many calls therefore does not delay the others.
+/// A fixed number of slots for blocking calls, with a bounded queue. When a slot becomes free, the queued caller with the fewest
+/// calls in progress is next. A caller with many calls therefore does not delay the others.
 #[derive(Clone)]
 pub struct Pool {
     threads: Threads,
@@ -36,7 +37,7 @@ pub struct Pool {
 
 struct SharedPool {
     size: usize,
-    queue: usize,
+    queue_length: usize,
     state: Mutex<PoolState>,
 }
 
@@ -44,56 +45,82 @@ struct PoolState {
     free: usize,
     /// Permits left for calls that compute.
     permits: usize,
-    /// Calls that wait for a place, in order of arrival.
+    /// Calls that wait for a slot, in order of arrival.
     waiting: VecDeque<Waiter>,
-    /// Calls that hold a place and wait for a permit. They precede new calls.
-    resuming: VecDeque<mpsc::Sender<()>>,
-    under_way: HashMap<CallerKey, usize>,
+    /// Calls that hold a slot and wait for a permit. They precede new calls.
+    resuming: VecDeque<Arc<Grant>>,
+    in_progress: HashMap<CallerKey, usize>,
     refused: u64,
 }
 
 struct Waiter {
     caller: CallerKey,
-    tell: oneshot::Sender<(PoolPermit, RunningCall)>,
+    sender: oneshot::Sender<(PoolSlot, RunningCall)>,
 }
 
-/// The resources of a short call: a place, and a permit to compute while the call does not wait for its client.
-pub struct PoolPermit {
+/// The resources of a short call: a slot, and a permit to compute while the call does not wait for its client.
+pub(crate) struct PoolSlot {
     shared: Arc<SharedPool>,
     has_permit: bool,
 }
 
+/// A permit on its way to a call that waits in [`PoolSlot::resume`].
+#[derive(Default)]
+struct Grant {
+    is_given: Mutex<bool>,
+    changed: Condvar,
+}
+
 /// A running call, short or slow, which counts toward its caller's load until it is dropped.
-pub struct RunningCall {
+pub(crate) struct RunningCall {
     shared: Arc<SharedPool>,
     caller: CallerKey,
 }
 
-impl PoolPermit {
+impl PoolSlot {
+    /// Returns `true` if the call holds a permit to compute.
+    pub(crate) fn computes(&self) -> bool {
+        self.has_permit
+    }
+
     /// Releases the permit, so that another call can compute.
-    pub fn pause(&mut self) {
+    pub(crate) fn pause(&mut self) {
         if std::mem::take(&mut self.has_permit) {
-            self.shared.give_back(|state| state.permits += 1);
+            self.shared.release(|state| state.permits += 1);
         }
     }
 
     /// Takes a permit again. Blocks without a time limit, because the calls that hold permits are short: each soon ends, pauses or
     /// becomes slow.
-    pub fn resume(&mut self) {
+    pub(crate) fn resume(&mut self) {
         if self.has_permit {
             return;
         }
-        let (tell, told) = mpsc::channel();
-        self.shared.give_back(|state| state.resuming.push_back(tell));
-        // The sender stays in the queue until it is used, so receiving does not fail while the pool exists.
-        self.has_permit = told.recv().is_ok();
+        let grant = Arc::new(Grant::default());
+        self.shared.release(|state| state.resuming.push_back(Arc::clone(&grant)));
+        grant.wait();
+        self.has_permit = true;
     }
 }
 
-impl Drop for PoolPermit {
+impl Grant {
+    fn give(&self) {
+        *self.is_given.lock() = true;
+        self.changed.notify_one();
+    }
+
+    fn wait(&self) {
+        let mut is_given = self.is_given.lock();
+        while !*is_given {
+            self.changed.wait(&mut is_given);
+        }
+    }
+}
+
+impl Drop for PoolSlot {
     fn drop(&mut self) {
         let permits = usize::from(self.has_permit);
-        self.shared.give_back(|state| {
+        self.shared.release(|state| {
             state.free += 1;
             state.permits += permits;
         });
@@ -103,46 +130,45 @@ impl Drop for PoolPermit {
 impl Drop for RunningCall {
     fn drop(&mut self) {
         let mut state = self.shared.state.lock();
-        if let Some(count) = state.under_way.get_mut(&self.caller) {
+        if let Some(count) = state.in_progress.get_mut(&self.caller) {
             *count -= 1;
             if *count == 0 {
-                state.under_way.remove(&self.caller);
+                state.in_progress.remove(&self.caller);
             }
         }
     }
 }
 
 impl SharedPool {
-    /// Changes the state, and passes free places and permits to waiting calls.
-    fn give_back(self: &Arc<Self>, change: impl FnOnce(&mut PoolState)) {
+    /// Changes the state, and passes free slots and permits to waiting calls.
+    fn release(self: &Arc<Self>, change: impl FnOnce(&mut PoolState)) {
         let mut state = self.state.lock();
         change(&mut state);
         let mut granted = Vec::new();
         while state.permits > 0 {
-            if let Some(tell) = state.resuming.pop_front() {
+            if let Some(grant) = state.resuming.pop_front() {
                 state.permits -= 1;
-                // The receiver blocks in `resume` until this message arrives, so sending does not fail.
-                let _ = tell.send(());
+                grant.give();
             } else if let Some(next) = state.take_next() {
-                let place = self.enter(&mut state, next.caller);
-                granted.push((next.tell, place));
+                let admitted = self.enter(&mut state, next.caller);
+                granted.push((next.sender, admitted));
             } else {
                 break;
             }
         }
         drop(state);
-        for (tell, place) in granted {
-            // If the call has stopped waiting, dropping the place passes it to the next call.
-            drop(tell.send(place));
+        for (sender, admitted) in granted {
+            // If the call has stopped waiting, dropping the slot passes it to the next call.
+            drop(sender.send(admitted));
         }
     }
 
-    fn enter(self: &Arc<Self>, state: &mut PoolState, caller: CallerKey) -> (PoolPermit, RunningCall) {
+    fn enter(self: &Arc<Self>, state: &mut PoolState, caller: CallerKey) -> (PoolSlot, RunningCall) {
         state.free -= 1;
         state.permits -= 1;
-        *state.under_way.entry(caller).or_default() += 1;
-        let place = PoolPermit { shared: Arc::clone(self), has_permit: true };
-        (place, RunningCall { shared: Arc::clone(self), caller })
+        *state.in_progress.entry(caller).or_default() += 1;
+        let slot = PoolSlot { shared: Arc::clone(self), has_permit: true };
+        (slot, RunningCall { shared: Arc::clone(self), caller })
     }
 }
 
@@ -151,8 +177,8 @@ impl PoolState {
         if self.free == 0 {
             return None;
         }
-        let load = |waiting: &Waiter| self.under_way.get(&waiting.caller).copied().unwrap_or_default();
-        let waiting = self.waiting.iter().enumerate().filter(|(_, waiting)| !waiting.tell.is_closed());
+        let load = |waiting: &Waiter| self.in_progress.get(&waiting.caller).copied().unwrap_or_default();
+        let waiting = self.waiting.iter().enumerate().filter(|(_, waiting)| !waiting.sender.is_closed());
         let (next, _) = waiting.min_by_key(|(_, waiting)| load(waiting))?;
         self.waiting.remove(next)
     }
@@ -170,7 +196,6 @@ impl PoolState {
         if count <= own + 1 {
             return false;
         }
-        self.refused += 1;
         last.and_then(|last| self.waiting.remove(last)).is_some()
     }
 }
@@ -178,9 +203,9 @@ impl PoolState {
 /// The current load of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolLoad {
-    /// Number of places.
+    /// Number of slots.
     pub size: usize,
-    /// Places in use.
+    /// Slots in use.
     pub busy: usize,
     /// Calls in the queue.
     pub queued: usize,
@@ -189,25 +214,26 @@ pub struct PoolLoad {
 }
 
 impl Pool {
-    /// Creates a pool of `size` places and a queue of `queue` calls, each of which waits for at most `wait`.
-    pub fn new(size: usize, queue: usize, wait: Duration) -> Self {
+    /// Creates a pool of `size` slots, at least one, and a queue of `queue_length` calls, each of which waits for at most `wait`.
+    pub fn new(size: usize, queue_length: usize, wait: Duration) -> Self {
         let size = size.max(1);
         let state = PoolState {
             free: size,
             permits: size,
             waiting: VecDeque::new(),
             resuming: VecDeque::new(),
-            under_way: HashMap::new(),
+            in_progress: HashMap::new(),
             refused: 0,
         };
         Self {
             threads: Threads::default(),
-            shared: Arc::new(SharedPool { size, queue, state: Mutex::new(state) }),
+            shared: Arc::new(SharedPool { size, queue_length, state: Mutex::new(state) }),
             wait,
         }
     }
 
-    /// Limits the number of calls that compute at the same time. The other calls with a place wait for their clients.
+    /// Limits the number of calls that compute at the same time, at least one. The other calls with a slot wait for their clients.
+    /// Without this limit, every slot has a permit to compute.
     #[must_use]
     pub fn computing(self, most: usize) -> Self {
         self.shared.state.lock().permits = most.max(1);
@@ -220,7 +246,7 @@ impl Pool {
         PoolLoad {
             size: self.shared.size,
             busy: self.shared.size - state.free,
-            queued: state.waiting.iter().filter(|waiting| !waiting.tell.is_closed()).count(),
+            queued: state.waiting.iter().filter(|waiting| !waiting.sender.is_closed()).count(),
             refused: state.refused,
         }
     }
@@ -230,60 +256,68 @@ impl Pool {
         self.threads.are_idle()
     }
 
-    /// Runs a blocking call. The call continues if the returned future is dropped.
+    /// Waits for a slot and a permit, and runs a blocking call. If the returned future is dropped, a call that has started continues,
+    /// and a call that waits is removed from the queue.
     ///
     /// # Errors
-    /// [`PoolError`].
+    /// [`PoolError::Full`] or [`PoolError::TooLong`] if the call has not run, [`PoolError::Lost`] if it panicked.
     pub async fn run<T, F>(&self, caller: CallerKey, work: F) -> Result<T, PoolError>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        let (place, under_way) = self.place(caller).await?;
-        let (tell, told) = oneshot::channel();
+        let (slot, running) = self.admit(caller).await?;
+        let (sender, receiver) = oneshot::channel();
         let work = move || {
-            let _under_way = under_way;
-            slow_queries::run(place, work)
+            let _running = running;
+            slow_queries::run(slot, work)
         };
-        // Sending fails if the caller no longer waits.
-        if !self.threads.run(move || drop(tell.send(work()))) {
-            self.shared.state.lock().refused += 1;
-            return Err(PoolError::Full);
-        }
-        told.await.map_err(|_| PoolError::Lost)
+        self.threads.run(move || {
+            let ended = catch_unwind(AssertUnwindSafe(work)).map_err(|_| PoolError::Lost);
+            // Sending fails if the caller no longer waits.
+            drop(sender.send(ended));
+        });
+        // The sender is dropped without a result if no thread could be started, and only then.
+        receiver.await.unwrap_or_else(|_| Err(self.refuse(PoolError::Full)))
     }
 
-    /// Waits for a place and a permit to compute.
+    /// Waits for a slot and a permit to compute. A call that ends releases its slot first and then stops to count as in progress, so
+    /// that among callers with as many calls, its caller is not next.
     ///
     /// # Errors
     /// [`PoolError::Full`], [`PoolError::TooLong`].
-    pub async fn place(&self, caller: CallerKey) -> Result<(PoolPermit, RunningCall), PoolError> {
-        let told = {
+    pub(crate) async fn admit(&self, caller: CallerKey) -> Result<(PoolSlot, RunningCall), PoolError> {
+        let receiver = {
             let mut state = self.shared.state.lock();
             if state.free > 0 && state.permits > 0 {
                 return Ok(self.shared.enter(&mut state, caller));
             }
-            state.waiting.retain(|waiting| !waiting.tell.is_closed());
-            if state.waiting.len() >= self.shared.queue && !state.make_room(caller) {
+            state.waiting.retain(|waiting| !waiting.sender.is_closed());
+            if state.waiting.len() >= self.shared.queue_length && !state.make_room(caller) {
                 state.refused += 1;
                 return Err(PoolError::Full);
             }
-            let (tell, told) = oneshot::channel();
-            state.waiting.push_back(Waiter { caller, tell });
-            told
+            let (sender, receiver) = oneshot::channel();
+            state.waiting.push_back(Waiter { caller, sender });
+            receiver
         };
-        match tokio::time::timeout(self.wait, told).await {
-            Ok(Ok(place)) => Ok(place),
-            // The refusal was counted in `make_room`.
-            Ok(Err(_)) => Err(PoolError::Full),
-            Err(_) => {
-                self.shared.state.lock().refused += 1;
-                Err(PoolError::TooLong)
-            }
+        match timeout(self.wait, receiver).await {
+            Ok(Ok(admitted)) => Ok(admitted),
+            // The call made room for another one.
+            Ok(Err(_)) => Err(self.refuse(PoolError::Full)),
+            Err(_) => Err(self.refuse(PoolError::TooLong)),
         }
+    }
+
+    /// Counts a refusal.
+    fn refuse(&self, why: PoolError) -> PoolError {
+        self.shared.state.lock().refused += 1;
+        why
     }
 }
 
+#[cfg(test)]
+mod models;
 #[cfg(test)]
 mod tests {
     use super::{Pool, PoolError, PoolLoad};
@@ -300,7 +334,7 @@ mod tests {
     #[tokio::test]
     async fn a_full_queue_refuses_at_once_and_waiting_ends() {
         let pool = Pool::new(1, 1, Duration::from_millis(30));
-        let held = pool.place(ONE).await.unwrap();
+        let held = pool.admit(ONE).await.unwrap();
         assert_eq!(pool.load(), PoolLoad { size: 1, busy: 1, queued: 0, refused: 0 });
         let (first, second) = tokio::join!(pool.run(ONE, || 1), pool.run(ONE, || 2));
         assert_eq!(first, Err(PoolError::TooLong));
@@ -324,9 +358,9 @@ mod tests {
         let others = async {
             idle.notified().await;
             assert_eq!(pool.run(ONE, || 1).await, Ok(1));
-            let second = pool.place(ONE).await.unwrap();
+            let second = pool.admit(ONE).await.unwrap();
             assert_eq!(pool.load(), PoolLoad { size: 2, busy: 2, queued: 0, refused: 0 });
-            assert_eq!(pool.run(ONE, || 2).await, Err(PoolError::TooLong), "both places are taken");
+            assert_eq!(pool.run(ONE, || 2).await, Err(PoolError::TooLong), "both slots are taken");
             goes_on.notify_one();
             tokio::time::sleep(Duration::from_millis(60)).await;
             assert_eq!(pool.load().busy, 2, "it waits until the other one has computed");
@@ -340,7 +374,7 @@ mod tests {
     #[tokio::test]
     async fn those_past_the_ones_that_compute_wait_in_the_queue() {
         let pool = Pool::new(2, 1, Duration::from_millis(30)).computing(1);
-        let _held = pool.place(ONE).await.unwrap();
+        let _held = pool.admit(ONE).await.unwrap();
         let (first, second) = tokio::join!(pool.run(ONE, || 1), pool.run(ONE, || 2));
         assert_eq!((first, second), (Err(PoolError::TooLong), Err(PoolError::Full)));
         assert_eq!(pool.load(), PoolLoad { size: 2, busy: 1, queued: 0, refused: 2 });
@@ -349,14 +383,14 @@ mod tests {
     #[tokio::test]
     async fn the_caller_with_the_fewest_calls_under_way_is_next() {
         let pool = Pool::new(2, 8, Duration::from_secs(10));
-        let held = [pool.place(ONE).await.unwrap(), pool.place(ONE).await.unwrap()];
+        let held = [pool.admit(ONE).await.unwrap(), pool.admit(ONE).await.unwrap()];
         let order = std::cell::RefCell::new(Vec::new());
         let enter = |caller| {
             let (pool, order) = (&pool, &order);
             async move {
-                let place = pool.place(caller).await.unwrap();
+                let admitted = pool.admit(caller).await.unwrap();
                 order.borrow_mut().push(caller);
-                drop(place);
+                drop(admitted);
             }
         };
         let leave = async {
@@ -368,13 +402,13 @@ mod tests {
         };
         tokio::join!(enter(ONE), enter(ONE), enter(TWO), leave);
         assert_eq!(*order.borrow(), [TWO, ONE, ONE]);
-        assert!(pool.shared.state.lock().under_way.is_empty());
+        assert!(pool.shared.state.lock().in_progress.is_empty());
     }
 
     #[tokio::test]
     async fn who_fills_the_queue_makes_room_for_others() {
         let pool = Pool::new(1, 2, Duration::from_secs(10));
-        let held = pool.place(ONE).await.unwrap();
+        let held = pool.admit(ONE).await.unwrap();
         let ended =
             tokio::join!(pool.run(ONE, || 1), pool.run(ONE, || 2), pool.run(TWO, || 3), pool.run(ONE, || 4), async {
                 drop(held);
@@ -389,10 +423,10 @@ mod tests {
     #[tokio::test]
     async fn a_place_that_nobody_waits_for_any_more_is_the_next_ones() {
         let pool = Pool::new(1, 8, Duration::from_millis(30));
-        let held = pool.place(ONE).await.unwrap();
-        assert_eq!(pool.place(TWO).await.err(), Some(PoolError::TooLong));
+        let held = pool.admit(ONE).await.unwrap();
+        assert_eq!(pool.admit(TWO).await.err(), Some(PoolError::TooLong));
         assert_eq!(pool.load().queued, 0);
-        let (entered, ()) = tokio::join!(pool.place(ONE), async { drop(held) });
+        let (entered, ()) = tokio::join!(pool.admit(ONE), async { drop(held) });
         assert!(entered.is_ok());
     }
 

@@ -1,20 +1,16 @@
 //! Threads for blocking calls. They are separate from the runtime's threads, so that a thread can end: a thread that has lowered
 //! its priority cannot raise it again without a privilege.
 
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use crate::priority;
+use crate::sync::{self, Condvar, Mutex, MutexGuard};
 
 /// Maximum time that a thread waits for its next job before it ends.
 const IDLE: Duration = Duration::from_secs(10);
-/// Increment of the `nice` value, which Linux keeps per thread. The scheduler then grants the thread a third of the processor time
-/// of a normal one, and lets a thread that wakes up preempt it. On an idle machine the thread loses nothing.
-#[cfg(target_os = "linux")]
-const GIVEN_WAY: i32 = 5;
 
 type ThreadJob = Box<dyn FnOnce() + Send>;
 
@@ -40,78 +36,29 @@ struct ThreadsState {
 
 impl ThreadsState {
     /// Returns `true` if a thread is available for each queued job.
-    fn has_a_thread_for_each(&self) -> bool {
+    fn has_a_thread_for_each_job(&self) -> bool {
         self.jobs.len() <= self.waiting + self.starting
     }
 }
 
-thread_local! {
-    static HAS_GIVEN_WAY: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Lowers the priority of this thread for the rest of its life. Has an effect only on Linux.
-pub(crate) fn lower_priority() {
-    if HAS_GIVEN_WAY.replace(true) {
-        return;
-    }
-    #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::nice(GIVEN_WAY) {
-        tracing::debug!(%error, "a thread keeps its priority");
-    }
-}
-
-/// Marks this thread, whose priority [`lower_priority_of`] has lowered, to end after its job.
-pub(crate) fn has_lowered_priority() {
-    HAS_GIVEN_WAY.set(true);
-}
-
-/// Identifies a thread to [`lower_priority_of`].
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ThreadOfCall {
-    #[cfg(target_os = "linux")]
-    id: rustix::process::Pid,
-}
-
-impl ThreadOfCall {
-    pub(crate) fn current() -> Self {
-        Self {
-            #[cfg(target_os = "linux")]
-            id: rustix::thread::gettid(),
-        }
-    }
-}
-
-/// Lowers the priority of another thread. The caller must ensure that the thread does not end meanwhile.
-#[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "there is no such priority"))]
-pub(crate) fn lower_priority_of(thread: ThreadOfCall) {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::process::{getpriority_process, setpriority_process};
-
-        let lower = |priority: i32| setpriority_process(Some(thread.id), priority.saturating_add(GIVEN_WAY));
-        if let Err(error) = getpriority_process(Some(thread.id)).and_then(lower) {
-            tracing::debug!(%error, "a thread keeps its priority");
-        }
-    }
-}
-
 impl Threads {
-    /// Runs a job on one of the threads. A panic of the job reaches only the panic hook. Returns `false` if there is no thread for
-    /// the job and none can be started.
-    pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) -> bool {
+    /// Runs a job on one of the threads. A panic of the job reaches only the panic hook. If there is no thread and none can be
+    /// started, the job is dropped.
+    pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
         let mut state = self.0.state.lock();
         state.jobs.push_back(Box::new(job));
-        if state.has_a_thread_for_each() {
+        if state.has_a_thread_for_each_job() {
             drop(state);
             self.0.changed.notify_one();
-            return true;
+            return;
         }
         state.threads += 1;
         state.starting += 1;
         drop(state);
         let shared = Arc::clone(&self.0);
-        let begun = std::thread::Builder::new().name("call".to_owned()).spawn(move || shared.work());
-        begun.is_ok() || self.0.is_left_to_others()
+        if !sync::spawn(move || shared.work()) {
+            self.0.record_failed_start();
+        }
     }
 
     /// Returns `true` if no job is running or queued.
@@ -122,15 +69,14 @@ impl Threads {
 }
 
 impl SharedThreads {
-    /// Handles the failure to start a thread for the newest job. The job stays queued for the other threads. If there are none, all
-    /// queued jobs are dropped and the result is `false`.
-    fn is_left_to_others(&self) -> bool {
+    /// Handles the failure to start a thread. Jobs stay queued for the other threads. If there are none, all queued jobs are dropped.
+    fn record_failed_start(&self) {
         let mut state = self.state.lock();
         state.threads -= 1;
         state.starting -= 1;
-        let lost = if state.threads > 0 { VecDeque::new() } else { std::mem::take(&mut state.jobs) };
+        let dropped = if state.threads > 0 { VecDeque::new() } else { std::mem::take(&mut state.jobs) };
         drop(state);
-        lost.is_empty()
+        drop(dropped);
     }
 
     fn work(&self) {
@@ -146,7 +92,7 @@ impl SharedThreads {
     fn next_job(&self, mut state: MutexGuard<'_, ThreadsState>) -> Option<ThreadJob> {
         loop {
             // A thread with lowered priority takes a job only if no other thread is available.
-            let mut is_over = HAS_GIVEN_WAY.get() && state.has_a_thread_for_each();
+            let mut is_over = priority::is_lowered() && state.has_a_thread_for_each_job();
             if !is_over {
                 if let Some(job) = state.jobs.pop_front() {
                     return Some(job);
@@ -165,19 +111,22 @@ impl SharedThreads {
 }
 
 #[cfg(test)]
+mod models;
+#[cfg(test)]
 mod tests {
-    use super::{Threads, lower_priority};
+    use super::Threads;
+    use crate::priority;
     use std::sync::mpsc;
     use std::thread::ThreadId;
     use std::time::{Duration, Instant};
 
     fn run(threads: &Threads, job: impl FnOnce() + Send + 'static) -> ThreadId {
-        let (tell, told) = mpsc::channel();
-        assert!(threads.run(move || {
-            tell.send(std::thread::current().id()).unwrap();
+        let (sender, receiver) = mpsc::channel();
+        threads.run(move || {
+            sender.send(std::thread::current().id()).unwrap();
             job();
-        }));
-        told.recv().unwrap()
+        });
+        receiver.recv().unwrap()
     }
 
     /// Waits until all threads are idle, and returns their number.
@@ -216,7 +165,7 @@ mod tests {
     #[test]
     fn a_thread_that_gave_way_ends_and_the_next_job_has_a_fresh_one() {
         let threads = Threads::default();
-        let first = run(&threads, lower_priority);
+        let first = run(&threads, priority::lower);
         assert_eq!(settle(&threads), 0);
         assert_ne!(run(&threads, || {}), first);
     }
@@ -225,12 +174,12 @@ mod tests {
     fn a_thread_that_gave_way_does_not_take_what_comes_as_it_ends() {
         let threads = Threads::default();
         for _ in 0..200 {
-            let (tell, told) = mpsc::channel();
-            assert!(threads.run(move || {
-                lower_priority();
-                tell.send(std::thread::current().id()).unwrap();
-            }));
-            let has_lowered_priority = told.recv().unwrap();
+            let (sender, receiver) = mpsc::channel();
+            threads.run(move || {
+                priority::lower();
+                sender.send(std::thread::current().id()).unwrap();
+            });
+            let has_lowered_priority = receiver.recv().unwrap();
             assert_ne!(run(&threads, || {}), has_lowered_priority);
         }
     }
@@ -239,18 +188,18 @@ mod tests {
     #[test]
     fn only_the_thread_that_gave_way_has_a_lower_priority() {
         let threads = Threads::default();
-        let priority = || rustix::process::getpriority_process(None).unwrap();
-        let (tell, told) = mpsc::channel();
-        let both = tell.clone();
+        let nice = || rustix::process::getpriority_process(None).unwrap();
+        let (sender, receiver) = mpsc::channel();
+        let both = sender.clone();
         run(&threads, move || {
-            let before = priority();
-            lower_priority();
-            both.send((before, priority())).unwrap();
+            let before = nice();
+            priority::lower();
+            both.send((before, nice())).unwrap();
         });
-        let (before, after) = told.recv().unwrap();
-        assert_eq!(after, (before + super::GIVEN_WAY).min(19));
-        run(&threads, move || tell.send((before, priority())).unwrap());
-        assert_eq!(told.recv().unwrap(), (before, before));
-        assert_eq!(priority(), before);
+        let (before, after) = receiver.recv().unwrap();
+        assert_eq!(after, (before + crate::sync::NICE_INCREMENT).min(19));
+        run(&threads, move || sender.send((before, nice())).unwrap());
+        assert_eq!(receiver.recv().unwrap(), (before, before));
+        assert_eq!(nice(), before);
     }
 }

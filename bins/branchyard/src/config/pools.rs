@@ -41,10 +41,10 @@ impl Default for Pools {
             uploads: pools.uploads,
             queue_length: pools.queue,
             queue_wait_ms: millis(pools.wait),
-            long_after_ms: millis(long.after),
+            long_after_ms: millis(long.slow_after),
             long_places: 0,
-            long_calls: long.calls,
-            long_wait_ms: millis(long.wait),
+            long_calls: long.max_calls,
+            long_wait_ms: millis(long.max_wait),
             long_turn_ms: millis(long.turn),
         }
     }
@@ -69,10 +69,14 @@ impl Pools {
     /// Returns the limits of the slow-query scheduler.
     pub fn long(&self) -> SlowQueryLimits {
         SlowQueryLimits {
-            after: Duration::from_millis(self.long_after_ms),
-            places: if self.long_places == 0 { SlowQueryLimits::default().places } else { self.long_places },
-            calls: self.long_calls,
-            wait: Duration::from_millis(self.long_wait_ms),
+            slow_after: Duration::from_millis(self.long_after_ms),
+            max_computing: if self.long_places == 0 {
+                SlowQueryLimits::default().max_computing
+            } else {
+                self.long_places
+            },
+            max_calls: self.long_calls,
+            max_wait: Duration::from_millis(self.long_wait_ms),
             turn: Duration::from_millis(self.long_turn_ms),
         }
     }

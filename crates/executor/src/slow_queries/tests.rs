@@ -7,25 +7,31 @@ use std::time::Duration;
 use branchyard_domain::ports::CancellationToken;
 use tokio::runtime::{Builder, Runtime};
 
-use super::{Joining, SlowQueryLimits, SlowQueryScheduler, idle, run};
+use super::{SlowQueryLimits, SlowQueryScheduler, idle, run};
 use crate::caller_key::CallerKey;
-use crate::pool::{Pool, PoolPermit};
+use crate::pool::{Pool, PoolSlot};
 
 const CALLER: CallerKey = CallerKey::Address(1);
 
-fn lane(places: usize, calls: usize) -> SlowQueryScheduler {
+fn scheduler(computing: usize, calls: usize) -> SlowQueryScheduler {
     let (wait, turn) = (Duration::from_millis(60), Duration::from_millis(1));
-    SlowQueryScheduler::new(SlowQueryLimits { after: Duration::ZERO, places, calls, wait, turn })
+    SlowQueryScheduler::new(SlowQueryLimits {
+        slow_after: Duration::ZERO,
+        max_computing: computing,
+        max_calls: calls,
+        max_wait: wait,
+        turn,
+    })
 }
 
-fn is_empty(lane: &SlowQueryScheduler) -> bool {
-    let state = lane.0.state.lock();
+fn is_empty(scheduler: &SlowQueryScheduler) -> bool {
+    let state = scheduler.0.turns.state();
     state.calls == 0 && state.computing == 0 && state.first.is_empty() && state.again.is_empty()
 }
 
 /// Returns the number of slow calls and of those that compute.
-fn counts(lane: &SlowQueryScheduler) -> (usize, usize) {
-    let state = lane.0.state.lock();
+fn counts(scheduler: &SlowQueryScheduler) -> (usize, usize) {
+    let state = scheduler.0.turns.state();
     (state.calls, state.computing)
 }
 
@@ -37,98 +43,100 @@ fn pool() -> Pool {
     Pool::new(1, 0, Duration::ZERO)
 }
 
-fn place(pool: &Pool) -> PoolPermit {
-    runtime().block_on(pool.place(CALLER)).unwrap().0
+fn admit(pool: &Pool) -> PoolSlot {
+    runtime().block_on(pool.admit(CALLER)).unwrap().0
 }
 
 /// Runs `work` as a call of a pool of its own.
 fn call<T>(work: impl FnOnce() -> T) -> T {
-    run(place(&pool()), work)
+    run(admit(&pool()), work)
 }
 
 #[test]
 fn a_long_call_leaves_its_place_to_the_next() {
-    let (lane, pool) = (lane(1, 1), pool());
-    run(place(&pool), || {
+    let (scheduler, pool) = (scheduler(1, 1), pool());
+    run(admit(&pool), || {
         assert_eq!(pool.load().busy, 1);
-        assert_eq!(lane.go_on(&CancellationToken::default()), ControlFlow::Continue(()));
+        assert_eq!(scheduler.go_on(&CancellationToken::default()), ControlFlow::Continue(()));
         assert_eq!(pool.load().busy, 0);
     });
-    assert!(is_empty(&lane));
+    assert!(is_empty(&scheduler));
 }
 
 #[test]
 fn calls_past_the_limit_are_refused_at_once() {
-    let lane = lane(1, 1);
+    let scheduler = scheduler(1, 1);
     call(|| {
-        assert_eq!(lane.go_on(&CancellationToken::default()), ControlFlow::Continue(()));
-        let refused = thread::scope(|scope| scope.spawn(|| call(|| lane.go_on(&CancellationToken::default()))).join());
+        assert_eq!(scheduler.go_on(&CancellationToken::default()), ControlFlow::Continue(()));
+        let refused =
+            thread::scope(|scope| scope.spawn(|| call(|| scheduler.go_on(&CancellationToken::default()))).join());
         assert_eq!(refused.unwrap(), ControlFlow::Break(()));
     });
 }
 
 #[test]
 fn a_first_turn_that_does_not_come_in_time_is_refused_and_an_unwanted_call_ends() {
-    let lane = lane(1, 8);
+    let scheduler = scheduler(1, 8);
     call(|| {
-        assert_eq!(lane.go_on(&CancellationToken::default()), ControlFlow::Continue(()));
-        let late = thread::scope(|scope| scope.spawn(|| call(|| lane.go_on(&CancellationToken::default()))).join());
+        assert_eq!(scheduler.go_on(&CancellationToken::default()), ControlFlow::Continue(()));
+        let late =
+            thread::scope(|scope| scope.spawn(|| call(|| scheduler.go_on(&CancellationToken::default()))).join());
         assert_eq!(late.unwrap(), ControlFlow::Break(()));
         let canceled = CancellationToken::default();
         canceled.cancel();
-        let unwanted = thread::scope(|scope| scope.spawn(|| call(|| lane.go_on(&canceled))).join());
+        let unwanted = thread::scope(|scope| scope.spawn(|| call(|| scheduler.go_on(&canceled))).join());
         assert_eq!(unwanted.unwrap(), ControlFlow::Break(()));
     });
-    assert!(is_empty(&lane));
+    assert!(is_empty(&scheduler));
 }
 
 #[test]
 fn long_calls_take_turns_and_one_that_waits_for_its_client_holds_up_nobody() {
-    let lane = lane(1, 8);
+    let scheduler = scheduler(1, 8);
     let (entered, was_entered) = mpsc::channel();
     thread::scope(|scope| {
         call(|| {
-            assert_eq!(lane.go_on(&CancellationToken::default()), ControlFlow::Continue(()));
+            assert_eq!(scheduler.go_on(&CancellationToken::default()), ControlFlow::Continue(()));
             scope.spawn(|| {
                 call(|| {
-                    entered.send(lane.go_on(&CancellationToken::default())).unwrap();
+                    entered.send(scheduler.go_on(&CancellationToken::default())).unwrap();
                     // This call keeps its turn only until the first one asks again.
-                    while lane.0.state.lock().again.is_empty() {
+                    while scheduler.0.turns.state().again.is_empty() {
                         thread::yield_now();
                     }
                     thread::sleep(Duration::from_millis(2));
-                    assert_eq!(idle(|| lane.go_on(&CancellationToken::default())), ControlFlow::Continue(()));
+                    assert_eq!(idle(|| scheduler.go_on(&CancellationToken::default())), ControlFlow::Continue(()));
                 });
             });
             idle(|| assert_eq!(was_entered.recv().unwrap(), ControlFlow::Continue(())));
-            assert_eq!(lane.go_on(&CancellationToken::default()), ControlFlow::Continue(()));
+            assert_eq!(scheduler.go_on(&CancellationToken::default()), ControlFlow::Continue(()));
         });
     });
-    assert!(is_empty(&lane));
+    assert!(is_empty(&scheduler));
 }
 
 #[test]
 fn what_did_not_come_through_a_pool_goes_on() {
-    assert_eq!(lane(0, 0).go_on(&CancellationToken::default()), ControlFlow::Continue(()));
+    assert_eq!(scheduler(0, 0).go_on(&CancellationToken::default()), ControlFlow::Continue(()));
 }
 
 #[test]
 fn a_call_is_short_until_it_has_computed_for_so_long() {
-    let sizes = SlowQueryLimits { after: Duration::from_millis(20), ..SlowQueryLimits::default() };
-    let (lane, pool) = (SlowQueryScheduler::new(sizes), pool());
-    run(place(&pool), || {
+    let limits = SlowQueryLimits { slow_after: Duration::from_millis(20), ..SlowQueryLimits::default() };
+    let (scheduler, pool) = (SlowQueryScheduler::new(limits), pool());
+    run(admit(&pool), || {
         thread::sleep(Duration::from_millis(30));
-        assert_eq!(lane.go_on(&CancellationToken::default()), ControlFlow::Continue(()));
+        assert_eq!(scheduler.go_on(&CancellationToken::default()), ControlFlow::Continue(()));
         assert_eq!(pool.load().busy, 1, "it slept");
         compute(Duration::from_millis(20));
-        assert_eq!(lane.go_on(&CancellationToken::default()), ControlFlow::Continue(()));
+        assert_eq!(scheduler.go_on(&CancellationToken::default()), ControlFlow::Continue(()));
         assert_eq!(pool.load().busy, 0);
     });
 }
 
 fn compute(time: Duration) {
-    let began = super::computed();
-    while super::computed() - began < time {
+    let began = super::call::computed();
+    while super::call::computed() - began < time {
         std::hint::spin_loop();
     }
 }
@@ -137,70 +145,76 @@ fn compute(time: Duration) {
 fn calls_with_statements_alike_become_long_ones_together() {
     const SLOW: u64 = 1;
     let after = Duration::from_millis(40);
-    let lane = SlowQueryScheduler::new(SlowQueryLimits { after, ..SlowQueryLimits::default() });
+    let scheduler = SlowQueryScheduler::new(SlowQueryLimits { slow_after: after, ..SlowQueryLimits::default() });
     let not_canceled = CancellationToken::default();
     let (begun, go_on, seen) = (Barrier::new(2), Barrier::new(2), Barrier::new(2));
     thread::scope(|scope| {
         scope.spawn(|| {
             call(|| {
-                _ = lane.begin(SLOW, &not_canceled);
+                _ = scheduler.begin(SLOW, &not_canceled);
                 compute(after / 2);
-                assert_eq!(lane.go_on(&not_canceled), ControlFlow::Continue(()));
+                assert_eq!(scheduler.go_on(&not_canceled), ControlFlow::Continue(()));
                 begun.wait();
                 go_on.wait();
-                assert_eq!(lane.go_on(&not_canceled), ControlFlow::Continue(()));
-                assert_eq!(lane.0.state.lock().calls, 2, "the like of it has become a long one");
+                assert_eq!(scheduler.go_on(&not_canceled), ControlFlow::Continue(()));
+                assert_eq!(scheduler.0.turns.state().calls, 2, "the like of it has become a long one");
                 seen.wait();
             });
         });
         begun.wait();
         call(|| {
-            _ = lane.begin(SLOW, &not_canceled);
+            _ = scheduler.begin(SLOW, &not_canceled);
             compute(after / 2);
-            assert_eq!(lane.0.state.lock().calls, 0);
-            assert_eq!(lane.go_on(&not_canceled), ControlFlow::Continue(()));
-            assert_eq!(lane.0.state.lock().calls, 1);
+            assert_eq!(scheduler.0.turns.state().calls, 0);
+            assert_eq!(scheduler.go_on(&not_canceled), ControlFlow::Continue(()));
+            assert_eq!(scheduler.0.turns.state().calls, 1);
             go_on.wait();
             seen.wait();
         });
     });
-    assert!(is_empty(&lane) && lane.under_way().is_empty());
+    assert!(is_empty(&scheduler) && scheduler.0.shapes.count_nothing());
 }
 
 #[test]
 fn a_statement_like_one_that_took_long_is_a_long_one_from_its_beginning() {
     const SLOW: u64 = 1;
     const OTHER: u64 = 2;
-    let (lane, not_canceled) = (lane(1, 1), CancellationToken::default());
-    let begin = |shape| call(|| lane.begin(shape, &not_canceled));
+    let (scheduler, not_canceled) = (scheduler(1, 1), CancellationToken::default());
+    let begin = |shape| call(|| scheduler.begin(shape, &not_canceled));
     assert_eq!(begin(SLOW), ControlFlow::Continue(()));
     call(|| {
-        assert_eq!(lane.begin(SLOW, &not_canceled), ControlFlow::Continue(()));
-        assert_eq!(lane.0.state.lock().calls, 0, "nothing is known about it");
-        assert_eq!(lane.go_on(&not_canceled), ControlFlow::Continue(()));
+        assert_eq!(scheduler.begin(SLOW, &not_canceled), ControlFlow::Continue(()));
+        assert_eq!(scheduler.0.turns.state().calls, 0, "nothing is known about it");
+        assert_eq!(scheduler.go_on(&not_canceled), ControlFlow::Continue(()));
         let (slow, other) =
             thread::scope(|scope| (scope.spawn(|| begin(SLOW)).join(), scope.spawn(|| begin(OTHER)).join()));
         assert_eq!((slow.unwrap(), other.unwrap()), (ControlFlow::Break(()), ControlFlow::Continue(())));
     });
     assert_eq!(begin(SLOW), ControlFlow::Continue(()), "there is room again");
-    assert!(is_empty(&lane));
+    assert!(is_empty(&scheduler));
 }
 
 #[test]
 fn who_would_wait_too_long_for_a_first_turn_is_refused_at_once() {
     let turn = Duration::from_secs(60);
     let let_in = |wait| {
-        let lane = SlowQueryScheduler::new(SlowQueryLimits { after: Duration::ZERO, places: 2, calls: 64, wait, turn });
-        let canceled = CancellationToken::default();
-        let computing = [lane.join(Joining::InTurn), lane.join(Joining::InTurn)].map(|stay| {
-            let mut stay = stay.expect("a place is free");
-            assert_eq!(stay.take_turn(&canceled), ControlFlow::Continue(()));
-            stay
+        let scheduler = SlowQueryScheduler::new(SlowQueryLimits {
+            slow_after: Duration::ZERO,
+            max_computing: 2,
+            max_calls: 64,
+            max_wait: wait,
+            turn,
         });
-        let waiting: Vec<_> = std::iter::from_fn(|| lane.join(Joining::InTurn)).take(64).collect();
+        let canceled = CancellationToken::default();
+        let computing = [scheduler.0.turns.join_queue(), scheduler.0.turns.join_queue()].map(|slow| {
+            let mut slow = slow.expect("a turn is free");
+            assert_eq!(slow.take_turn(&canceled), ControlFlow::Continue(()));
+            slow
+        });
+        let waiting: Vec<_> = std::iter::from_fn(|| scheduler.0.turns.join_queue()).take(64).collect();
         let let_in = waiting.len();
         drop((computing, waiting));
-        assert!(is_empty(&lane));
+        assert!(is_empty(&scheduler));
         let_in
     };
     assert_eq!(let_in(Duration::ZERO), 0);
@@ -212,13 +226,19 @@ fn who_would_wait_too_long_for_a_first_turn_is_refused_at_once() {
 #[test]
 fn turns_that_last_longer_than_they_should_let_in_fewer() {
     let (wait, turn) = (Duration::from_secs(2), Duration::from_millis(100));
-    let lane = SlowQueryScheduler::new(SlowQueryLimits { after: Duration::ZERO, places: 1, calls: 64, wait, turn });
+    let scheduler = SlowQueryScheduler::new(SlowQueryLimits {
+        slow_after: Duration::ZERO,
+        max_computing: 1,
+        max_calls: 64,
+        max_wait: wait,
+        turn,
+    });
     let let_in = || {
-        let waiting: Vec<_> = std::iter::from_fn(|| lane.join(Joining::InTurn)).take(64).collect();
+        let waiting: Vec<_> = std::iter::from_fn(|| scheduler.0.turns.join_queue()).take(64).collect();
         waiting.len()
     };
-    assert_eq!(let_in(), 20, "one for whom a place is free, and those who wait less than 2 s");
-    let waited = |time| (0..20).for_each(|_| lane.0.state.lock().waited(2, time, wait));
+    assert_eq!(let_in(), 20, "one for whom a turn is free, and those who wait less than 2 s");
+    let waited = |time| (0..20).for_each(|_| scheduler.0.turns.state().record_wait(2, time, wait));
     waited(Duration::from_millis(1_100));
     assert_eq!(let_in(), 4, "a turn takes more than half a second");
     waited(Duration::from_secs(60));
@@ -229,8 +249,8 @@ fn turns_that_last_longer_than_they_should_let_in_fewer() {
 
 #[test]
 fn who_is_new_comes_before_who_had_a_turn() {
-    let lane = lane(1, 8);
-    let mut state = lane.0.state.lock();
+    let scheduler = scheduler(1, 8);
+    let mut state = scheduler.0.turns.state();
     state.again.push_back(1);
     assert!(state.is_next(1));
     state.first.push_back(2);
@@ -240,11 +260,11 @@ fn who_is_new_comes_before_who_had_a_turn() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_long_call_gives_way_to_short_ones_at_the_processor_and_the_next_call_does_not() {
-    let (lane, pool) = (lane(1, 1), pool());
+    let (scheduler, pool) = (scheduler(1, 1), pool());
     let priority = || rustix::process::getpriority_process(None).unwrap();
     let long = pool.run(CALLER, move || {
         let before = priority();
-        assert_eq!(lane.go_on(&CancellationToken::default()), ControlFlow::Continue(()));
+        assert_eq!(scheduler.go_on(&CancellationToken::default()), ControlFlow::Continue(()));
         (before, priority())
     });
     let (before, during) = runtime().block_on(long).unwrap();
@@ -254,26 +274,26 @@ fn a_long_call_gives_way_to_short_ones_at_the_processor_and_the_next_call_does_n
 
 #[test]
 fn a_call_that_does_not_ask_is_made_a_long_one() {
-    let (lane, pool) = (lane(1, 1), pool());
+    let (scheduler, pool) = (scheduler(1, 1), pool());
     let mut watched = None;
-    run(place(&pool), || {
-        let call = lane.call().unwrap();
-        call.make_long();
-        assert_eq!(pool.load().busy, 0, "its place is the next one's");
-        assert_eq!(counts(&lane), (1, 1));
+    run(admit(&pool), || {
+        let call = scheduler.call().unwrap();
+        call.make_slow();
+        assert_eq!(pool.load().busy, 0, "its slot is the next one's");
+        assert_eq!(counts(&scheduler), (1, 1));
         run_beside(|| {
-            let other = lane.call().unwrap();
-            other.make_long();
-            assert_eq!(lane.0.state.lock().calls, 1, "there are as many as there may be");
+            let other = scheduler.call().unwrap();
+            other.make_slow();
+            assert_eq!(scheduler.0.turns.state().calls, 1, "there are as many as there may be");
         });
-        call.make_long();
-        assert_eq!(lane.go_on(&CancellationToken::default()), ControlFlow::Continue(()), "it has its turn");
+        call.make_slow();
+        assert_eq!(scheduler.go_on(&CancellationToken::default()), ControlFlow::Continue(()), "it has its turn");
         watched = Some(call);
     });
-    assert!(is_empty(&lane));
-    watched.unwrap().make_long();
-    assert!(is_empty(&lane), "it has ended");
-    assert!(lane.call().is_none(), "there is no call on this thread");
+    assert!(is_empty(&scheduler));
+    watched.unwrap().make_slow();
+    assert!(is_empty(&scheduler), "it has ended");
+    assert!(scheduler.call().is_none(), "there is no call on this thread");
 }
 
 /// Runs `work` as a call on a thread of its own.
@@ -283,28 +303,28 @@ fn run_beside(work: impl FnOnce() + Send) {
 
 #[test]
 fn a_call_that_waits_for_memory_leaves_its_place_and_asks_for_a_turn_afterwards() {
-    let (lane, pool) = (lane(1, 1), pool());
-    run(place(&pool), || {
-        assert_eq!(lane.pause(), ControlFlow::Continue(()));
+    let (scheduler, pool) = (scheduler(1, 1), pool());
+    run(admit(&pool), || {
+        assert_eq!(scheduler.pause(), ControlFlow::Continue(()));
         assert_eq!(pool.load().busy, 0);
-        assert_eq!(counts(&lane), (1, 0));
-        run_beside(|| assert_eq!(lane.pause(), ControlFlow::Break(()), "too many wait"));
-        assert_eq!(lane.go_on(&CancellationToken::default()), ControlFlow::Continue(()));
-        assert_eq!(lane.0.state.lock().computing, 1);
-        assert_eq!(lane.pause(), ControlFlow::Continue(()), "it ends its turn");
-        assert_eq!(lane.0.state.lock().computing, 0);
+        assert_eq!(counts(&scheduler), (1, 0));
+        run_beside(|| assert_eq!(scheduler.pause(), ControlFlow::Break(()), "too many wait"));
+        assert_eq!(scheduler.go_on(&CancellationToken::default()), ControlFlow::Continue(()));
+        assert_eq!(scheduler.0.turns.state().computing, 1);
+        assert_eq!(scheduler.pause(), ControlFlow::Continue(()), "it ends its turn");
+        assert_eq!(scheduler.0.turns.state().computing, 0);
     });
-    assert!(is_empty(&lane));
-    assert_eq!(lane.pause(), ControlFlow::Continue(()), "what did not come through a pool may wait");
+    assert!(is_empty(&scheduler));
+    assert_eq!(scheduler.pause(), ControlFlow::Continue(()), "what did not come through a pool may wait");
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn the_thread_of_a_call_that_does_not_ask_is_pushed_aside_and_not_used_again() {
-    let (lane, pool) = (lane(1, 1), pool());
+    let (scheduler, pool) = (scheduler(1, 1), pool());
     let seen = pool.run(CALLER, move || {
-        let call = lane.call().unwrap();
-        thread::scope(|scope| scope.spawn(move || call.make_long()).join()).unwrap();
+        let call = scheduler.call().unwrap();
+        thread::scope(|scope| scope.spawn(move || call.make_slow()).join()).unwrap();
         rustix::process::getpriority_process(None).unwrap()
     });
     let priority = runtime().block_on(seen).unwrap();

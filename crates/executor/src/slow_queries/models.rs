@@ -1,0 +1,184 @@
+//! Models of the slow-query scheduler: turns, cancellation, and a watchdog that makes calls slow while they wait or end.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use branchyard_domain::ports::CancellationToken;
+use shuttle::future::block_on;
+use shuttle::sync::Barrier;
+use shuttle::thread;
+
+use super::{SlowQueryLimits, SlowQueryScheduler, idle, run};
+use crate::caller_key::CallerKey;
+use crate::model::{self, Occupancy, Timers};
+use crate::pool::Pool;
+use crate::priority;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+const SHAPE: u64 = 1;
+const GOES_ON: ControlFlow<()> = ControlFlow::Continue(());
+
+/// Creates a scheduler in which every call is slow from its first `go_on`, and ends its turn as soon as another one waits.
+fn scheduler(max_computing: usize) -> SlowQueryScheduler {
+    let (slow_after, turn) = (Duration::ZERO, Duration::ZERO);
+    SlowQueryScheduler::new(SlowQueryLimits { slow_after, max_computing, max_calls: 8, max_wait: HOUR, turn })
+}
+
+fn assert_is_unused(scheduler: &SlowQueryScheduler) {
+    let state = scheduler.0.turns.state();
+    assert_eq!((state.calls, state.computing), (0, 0));
+    assert!(state.first.is_empty() && state.again.is_empty() && scheduler.0.shapes.count_nothing());
+}
+
+/// Runs `work` as a call of a pool of its own.
+fn call<T>(work: impl FnOnce() -> T) -> T {
+    let pool = Pool::new(1, 0, Duration::ZERO);
+    let (slot, _running) = block_on(pool.admit(CallerKey::Address(1))).unwrap();
+    let result = run(slot, work);
+    assert_eq!(pool.load().busy, 0);
+    result
+}
+
+fn slow_calls_take_turns(max_computing: usize) {
+    model::check(Timers::Never, move || {
+        let (scheduler, computing) = (scheduler(max_computing), Occupancy::at_most(max_computing));
+        let slow = |pauses: bool, shape| {
+            let (scheduler, computing) = (scheduler.clone(), Arc::clone(&computing));
+            Box::new(move || {
+                let canceled = CancellationToken::default();
+                call(|| {
+                    assert_eq!(scheduler.begin(shape, &canceled), GOES_ON);
+                    if pauses {
+                        assert_eq!(scheduler.pause(), GOES_ON);
+                    }
+                    assert_eq!(scheduler.go_on(&canceled), GOES_ON);
+                    computing.visit();
+                    idle(thread::yield_now);
+                    assert_eq!(scheduler.go_on(&canceled), GOES_ON);
+                    computing.visit();
+                });
+            }) as Box<dyn FnOnce() + Send>
+        };
+        let mut calls = vec![slow(false, SHAPE), slow(false, SHAPE), slow(true, 2)];
+        // As many calls wait as compute.
+        calls.extend((1..max_computing).map(|_| slow(false, SHAPE)));
+        model::run_together(calls);
+        assert_is_unused(&scheduler);
+    });
+}
+
+#[test]
+fn one_slow_call_computes_at_a_time_and_each_has_its_turns() {
+    slow_calls_take_turns(1);
+}
+
+#[test]
+fn two_slow_calls_compute_at_a_time_and_each_has_its_turns() {
+    slow_calls_take_turns(2);
+}
+
+#[test]
+fn calls_that_wait_take_all_turns_that_become_free() {
+    model::check(Timers::Never, || {
+        let (scheduler, both_compute) = (scheduler(2), Arc::new(Barrier::new(2)));
+        let slow = |meets: bool| {
+            let (scheduler, both_compute) = (scheduler.clone(), Arc::clone(&both_compute));
+            Box::new(move || {
+                call(|| {
+                    assert_eq!(scheduler.go_on(&CancellationToken::default()), GOES_ON);
+                    if meets {
+                        both_compute.wait();
+                    }
+                });
+            }) as Box<dyn FnOnce() + Send>
+        };
+        model::run_together(vec![slow(false), slow(false), slow(true), slow(true)]);
+        assert_is_unused(&scheduler);
+    });
+}
+
+#[test]
+fn a_first_turn_without_a_wait_is_granted_or_refused() {
+    model::check(Timers::Never, || {
+        let limits =
+            SlowQueryLimits { slow_after: Duration::ZERO, max_computing: 1, max_calls: 2, ..Default::default() };
+        let scheduler = SlowQueryScheduler::new(SlowQueryLimits { max_wait: Duration::ZERO, ..limits });
+        let computing = Occupancy::at_most(1);
+        let slow = || {
+            let (scheduler, computing) = (scheduler.clone(), Arc::clone(&computing));
+            Box::new(move || {
+                call(|| {
+                    if scheduler.go_on(&CancellationToken::default()).is_continue() {
+                        computing.visit();
+                    }
+                });
+            }) as Box<dyn FnOnce() + Send>
+        };
+        model::run_together(vec![slow(), slow(), slow()]);
+        assert_is_unused(&scheduler);
+    });
+}
+
+#[test]
+fn a_canceled_call_stops_waiting_and_the_next_one_has_its_turn() {
+    model::check(Timers::AnyTime, || {
+        let (scheduler, canceled) = (scheduler(1), Arc::new(CancellationToken::default()));
+        call(|| {
+            assert_eq!(scheduler.go_on(&CancellationToken::default()), GOES_ON);
+            let (other, token) = (scheduler.clone(), Arc::clone(&canceled));
+            let waits = thread::spawn(move || call(|| other.go_on(&token)));
+            let other = scheduler.clone();
+            let next = thread::spawn(move || call(|| other.go_on(&CancellationToken::default())));
+            thread::yield_now();
+            canceled.cancel();
+            assert_eq!(waits.join().unwrap(), ControlFlow::Break(()));
+            idle(|| assert_eq!(next.join().unwrap(), GOES_ON));
+        });
+        assert_is_unused(&scheduler);
+    });
+}
+
+#[test]
+fn a_watchdog_never_touches_the_next_call_of_a_thread() {
+    model::check(Timers::Never, || {
+        let limits = SlowQueryLimits { slow_after: HOUR, max_computing: 1, max_wait: HOUR, ..Default::default() };
+        let scheduler = SlowQueryScheduler::new(limits);
+        let watchdog = call(|| {
+            let call = scheduler.call().unwrap();
+            let watchdog = thread::spawn(move || call.make_slow());
+            assert_eq!(scheduler.go_on(&CancellationToken::default()), GOES_ON);
+            watchdog
+        });
+        // The watchdog touches the thread only while it runs the watched call.
+        assert_eq!(priority::is_lowered(), model::is_lowered());
+        // A thread that knows that its priority is lowered ends. Otherwise it runs the next call.
+        if !priority::is_lowered() {
+            call(|| {
+                thread::yield_now();
+                assert!(!model::is_lowered(), "the next call runs at a lowered priority");
+            });
+        }
+        watchdog.join().unwrap();
+        assert_eq!(priority::is_lowered(), model::is_lowered());
+        assert_is_unused(&scheduler);
+    });
+}
+
+#[test]
+fn a_call_that_a_watchdog_makes_slow_while_it_waits_for_its_client_holds_up_no_other() {
+    model::check(Timers::Never, || {
+        let scheduler = scheduler(1);
+        let watchdog = call(|| {
+            let watched = scheduler.call().unwrap();
+            let watchdog = thread::spawn(move || watched.make_slow());
+            let other = scheduler.clone();
+            // The client of this call waits for the other one.
+            let other = thread::spawn(move || call(|| other.go_on(&CancellationToken::default())));
+            idle(|| assert_eq!(other.join().unwrap(), GOES_ON));
+            watchdog
+        });
+        watchdog.join().unwrap();
+        assert_is_unused(&scheduler);
+    });
+}
