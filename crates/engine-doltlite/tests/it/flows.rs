@@ -9,6 +9,7 @@ use std::time::Duration;
 use branchyard_domain::entities::{Cell, Signature};
 use branchyard_domain::ports::{CancellationToken, Column, Engine, EngineError, ReadQuery, RowSink, ValueRef};
 use branchyard_domain::values::{CommitHash, Timestamp};
+use branchyard_domain_testing::Watchdog;
 use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions, Long, WatchedCall, YieldHook};
 
 use crate::support::{EngineHarness, LONG, Taken, ada, id, text};
@@ -214,10 +215,10 @@ fn a_slow_sink_costs_no_time_and_can_stop() {
 
 #[test]
 fn a_read_that_nobody_waits_for_ends() {
+    let _watchdog = Watchdog::start();
     let yard = EngineHarness::new();
     let endless = "with recursive n(x) as (select 1 union all select x + 1 from n) select sum(x) from n";
     let query = ReadQuery::new(endless, LONG);
-    let began = std::time::Instant::now();
     thread::scope(|scope| {
         scope.spawn(|| {
             thread::sleep(std::time::Duration::from_millis(100));
@@ -225,7 +226,6 @@ fn a_read_that_nobody_waits_for_ends() {
         });
         yard.engine.read(id(1), &yard.base, &query, &mut Taken::default()).unwrap_err();
     });
-    assert!(began.elapsed() < std::time::Duration::from_secs(30), "{:?}", began.elapsed());
 }
 
 /// Refuses the third call of `go_on`, and then every read of the refused shape.

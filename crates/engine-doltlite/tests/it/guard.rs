@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use branchyard_domain::ports::{Engine, EngineError, MergeOutcome, SqlFailure};
 use branchyard_domain::values::CommitHash;
+use branchyard_domain_testing::Watchdog;
 
+use crate::hostile::Computing;
 use crate::support::{EngineHarness, LONG, id, text};
 
 const T: &str = "create table t(id integer primary key, v text); insert into t values (1, 'a'), (2, 'b');
@@ -418,23 +420,20 @@ fn writes_can_do_what_the_contract_allows() {
 }
 
 const SOON: Duration = Duration::from_millis(300);
-/// Tolerance beyond `SOON`, on a machine that is busy with other work.
+/// Tolerance beyond `SOON`, for the work of an engine without optimizations.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// Takes the best of three runs, because other work on the machine may delay a single run.
+/// Checks that a statement ends by itself or by its time limit, and that neither takes much processor time. Takes the best of three runs,
+/// because other work on the machine also takes processor time from caches.
 fn ends_in_time(yard: &EngineHarness, at: &CommitHash, sql: &str) {
     let mut shortest = Duration::MAX;
     for _ in 0..3 {
-        let began = Instant::now();
-        let read = yard.try_read(at, sql, SOON);
-        let took = began.elapsed();
-        if let Ok(taken) = &read {
-            assert!(taken.rows.len() < 100, "{sql}");
+        let computing = Computing::now();
+        match yard.try_read(at, sql, SOON) {
+            Ok(taken) => assert!(taken.rows.len() < 100, "{sql}"),
+            Err(failure) => assert_eq!(failure, SqlFailure::TimedOut(300), "{sql}"),
         }
-        if took > SOON {
-            assert_eq!(read.unwrap_err(), SqlFailure::TimedOut(300), "{sql}");
-        }
-        shortest = shortest.min(took);
+        shortest = shortest.min(computing.elapsed());
         if shortest < SOON + GRACE {
             return;
         }
@@ -444,6 +443,7 @@ fn ends_in_time(yard: &EngineHarness, at: &CommitHash, sql: &str) {
 
 #[test]
 fn endless_statements_end() {
+    let _watchdog = Watchdog::start();
     let yard = EngineHarness::new();
     let at = yard.write(&yard.base, T);
     let at = yard.write(&at, "insert into wide with recursive n(x) as (select 1 union all select x + 1 from n where x < 20000) select 'k' || x, x from n");
@@ -465,13 +465,13 @@ fn endless_statements_end() {
     ] {
         ends_in_time(&yard, &at, sql);
     }
-    let began = Instant::now();
+    let computing = Computing::now();
     let sql = "with recursive n(x) as (select 10 union all select x + 1 from n) insert into t select x, 'x' from n";
     match yard.try_write(id(1), &at, sql, SOON) {
         Err(EngineError::Sql { failure: SqlFailure::TimedOut(300), statement: 1 }) => {}
         other => panic!("{other:?}"),
     }
-    assert!(began.elapsed() < SOON + GRACE);
+    assert!(computing.elapsed() < SOON + GRACE);
     assert!(matches!(yard.try_write(id(1), &at, "select 1", LONG), Ok(MergeOutcome::Head(head)) if head == at));
 }
 
@@ -503,14 +503,12 @@ fn greedy_statements_fail() {
         "(".repeat(1 << 19),
     ] {
         let short = &sql[..sql.len().min(220)];
-        let began = Instant::now();
         let failed = yard.try_read(&at, &sql, Duration::from_secs(20));
         assert!(
             matches!(failed, Err(SqlFailure::Engine(_) | SqlFailure::Syntax { .. })),
             "{short}: {:?}",
             failed.err()
         );
-        assert!(began.elapsed() < Duration::from_secs(20), "{short}");
     }
     assert_eq!(yard.read(&at, "select v from t"), [[text("a")], [text("b")]]);
     // The limit applies to one statement, and also to writes.

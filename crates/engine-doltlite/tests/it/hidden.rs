@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use branchyard_domain::ports::{Engine, EngineError, MergeOutcome, Reachability};
 use branchyard_domain::values::{CommitHash, DatabaseId};
+use branchyard_domain_testing::Watchdog;
 use parking_lot::Mutex;
 
 use crate::guard::{FUNCTIONS, MODULES};
@@ -312,14 +313,13 @@ fn connections_serve_strangers_and_us_in_turn() {
 
 #[test]
 fn what_is_read_elsewhere_ends_with_the_time_of_the_statement() {
+    let _watchdog = Watchdog::start();
     let scene = scene();
     scene.limit();
     let sql = "with recursive n(i) as (select 1 union all select i + 1 from n)
         select count(*) from n join dolt_log('HEAD') l where n.i + length(l.message) < 0";
-    let started = Instant::now();
     let failure = scene.yard.try_read(&scene.at, sql, std::time::Duration::from_millis(300)).unwrap_err();
     assert_eq!(failure.to_string(), "query error: query timed out after 300 ms");
-    assert!(started.elapsed().as_secs() < 30);
     scene.yard.read(&scene.at, "select * from dolt_log");
 }
 
@@ -327,7 +327,7 @@ fn what_is_read_elsewhere_ends_with_the_time_of_the_statement() {
 /// branchyard-engine-doltlite --release --test it -- --nocapture the_check_costs`.
 #[test]
 fn the_check_costs_little() {
-    let length = std::env::var("HISTORY_COMMITS").map_or(1_000, |commits| commits.parse().unwrap());
+    let length = std::env::var("HISTORY_COMMITS").map_or(300, |commits| commits.parse().unwrap());
     let yard = EngineHarness::new();
     let mut at = yard.write(&yard.base, "create table t(id integer primary key)");
     let mut commits = vec![at.clone()];

@@ -12,12 +12,10 @@ use branchyard_domain::ports::{
     ValueRef,
 };
 use branchyard_domain::values::CommitHash;
+use branchyard_domain_testing::Watchdog;
 use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions};
 
 use crate::support::{EngineHarness, LONG, Taken, ada, id, text};
-
-/// Far longer than any limited call takes, even on a slow and busy machine.
-pub(crate) const AMPLE: Duration = Duration::from_secs(300);
 
 fn nested(depth: usize) -> String {
     format!("select {}1{}", "(".repeat(depth), ")".repeat(depth))
@@ -46,9 +44,7 @@ fn parentheses_subqueries_and_joins_nest_a_hundred_deep() {
     // The engine allows 64 tables in a join.
     reads(&joins(63)).unwrap();
     for depth in [101, 700] {
-        let began = Instant::now();
         assert_eq!(reads(&joins(depth)).unwrap_err().to_string(), NESTED);
-        assert!(began.elapsed() < AMPLE);
     }
     // Parentheses in texts, comments and names do not count.
     reads(&format!("select '{0}', \"{0}\" from (select 1 as [{0}]) -- {0}", "(".repeat(500))).unwrap();
@@ -85,7 +81,8 @@ fn an_expression_of_nine_hundred_parts_needs_no_parentheses() {
 
 #[test]
 fn the_time_of_preparing_counts() {
-    let yard = EngineHarness::new();
+    let _watchdog = Watchdog::start();
+    let mut yard = EngineHarness::new();
     // Each view reads the previous one twice.
     let views = (1..60).map(|n| format!("create view v{n} as select a.x from v{} a, v{} b", n - 1, n - 1));
     let views: Vec<String> = ["create view v0 as select 1 as x".to_owned()].into_iter().chain(views).collect();
@@ -98,14 +95,11 @@ fn the_time_of_preparing_counts() {
         "select * from pragma_table_info('v59')",
         &format!("with {} select * from c59", names.join(", ")),
     ] {
-        let began = Instant::now();
         yard.try_read(&at, sql, soon).unwrap_err();
-        assert!(began.elapsed() < AMPLE, "{sql:.60}: {:?}", began.elapsed());
     }
-    let began = Instant::now();
+    confine(&mut yard, Duration::from_secs(1), 256 << 20);
     // The call ends, either with definitions that leave out the views, or because it takes too long.
     let _ = yard.engine.tables(id(1), &at);
-    assert!(began.elapsed() < AMPLE * 2, "{:?}", began.elapsed());
 }
 
 /// Statements with arguments of three megabytes each.
@@ -119,11 +113,10 @@ const LARGE: &[&str] = &[
 
 #[test]
 fn calls_with_large_arguments_end() {
+    let _watchdog = Watchdog::start();
     let yard = EngineHarness::new();
     for sql in LARGE {
-        let began = Instant::now();
         assert!(matches!(yard.read(&yard.base, sql)[0][0], Cell::Integer(n) if n >= 0), "{sql}");
-        assert!(began.elapsed() < AMPLE, "{sql}: {:?}", began.elapsed());
     }
 }
 
@@ -140,18 +133,15 @@ fn session(yard: &EngineHarness) -> Box<dyn branchyard_domain::ports::Session> {
 
 #[test]
 fn sessions_have_the_same_limits() {
+    let _watchdog = Watchdog::start();
     let yard = EngineHarness::new();
     let mut session = session(&yard);
     for sql in LARGE {
-        let began = Instant::now();
         session.run(sql, &Arguments::None, &bounds(LONG), &mut Taken::default()).unwrap();
-        assert!(began.elapsed() < AMPLE, "{sql}: {:?}", began.elapsed());
     }
     let like = "select printf('%.*c', 30000000, 'a') like '%' || printf('%.*c', 900, 'a') || 'b'";
-    let began = Instant::now();
     let ended = session.run(like, &Arguments::None, &bounds(Duration::from_millis(300)), &mut Taken::default());
     assert!(matches!(ended, Err(SessionError::TimedOut(300))), "{ended:?}");
-    assert!(began.elapsed() < AMPLE, "{:?}", began.elapsed());
     let mut pattern = |length: usize| {
         let sql = format!("select 'a' like '{}'", "a".repeat(length));
         session.run(&sql, &Arguments::None, &bounds(LONG), &mut Taken::default()).map(drop)
@@ -190,6 +180,7 @@ fn page() -> RowPage {
 
 #[test]
 fn what_a_diff_computes_has_the_time_of_a_statement() {
+    let _watchdog = Watchdog::start();
     let mut yard = EngineHarness::new();
     // With a key on both sides the engine compares the rows itself, and computes no generated column.
     let define = |name: &str, key: &str| format!("create table {name}(id integer {key}, a, slow as ({SLOW}))");
@@ -197,7 +188,6 @@ fn what_a_diff_computes_has_the_time_of_a_statement() {
     let both = format!("insert into t(id, a) {0}; insert into u(id, a) {0}", rows(1, 20));
     let ours = yard.write(&base, &both);
     confine(&mut yard, SHORT, 256 << 20);
-    let began = Instant::now();
     for (table, from, to) in [
         ("u", &base, &ours),
         ("u", &ours, &base),
@@ -208,13 +198,13 @@ fn what_a_diff_computes_has_the_time_of_a_statement() {
         let ended = yard.engine.changed_rows(id(1), from, to, table, &page()).map(|changed| changed.more);
         assert!(matches!(ended, Err(EngineError::TimedOut(30))), "{table}: {ended:?}");
     }
-    assert!(began.elapsed() < AMPLE, "{:?}", began.elapsed());
     confine(&mut yard, LONG, 256 << 20);
     assert_eq!(yard.engine.changed_tables(id(1), &base, &ours).unwrap()[0].change, Change::Modified);
 }
 
 #[test]
 fn what_a_merge_computes_has_the_limits_of_the_merge() {
+    let _watchdog = Watchdog::start();
     let mut yard = EngineHarness::new();
     let define = format!(
         "create table t(id integer primary key, a, slow as ({SLOW}), check ({GREEDY} > 0)); create index i on t({SLOW})"
@@ -229,10 +219,8 @@ fn what_a_merge_computes_has_the_limits_of_the_merge() {
             MergeJob { ours: &ours, theirs: &theirs, message: "Merge", author: &author, resolve: &resolve, timeout };
         yard.engine.merge(id(1), &job)
     };
-    let began = Instant::now();
     let merged = merge(&yard, SHORT);
     assert!(matches!(merged, Err(EngineError::TimedOut(30))), "{merged:?}");
-    assert!(began.elapsed() < AMPLE, "{:?}", began.elapsed());
     confine(&mut yard, LONG, 24 << 20);
     let merged = merge(&yard, LONG);
     let greedy = |reason: &str| reason.starts_with("the merge takes more memory than the 24 MiB of a statement; ");
@@ -319,6 +307,7 @@ fn statements_share_their_memory_and_wait_for_it() {
         let began = Instant::now();
         let refused = read(&yard, &at, HOLDS);
         assert!(matches!(refused, Err(EngineError::Busy)), "{refused:?}");
+        // No load on the machine makes this shorter.
         assert!(began.elapsed() >= Duration::from_secs(5), "{:?}", began.elapsed());
         let write = format!("insert into t select x, y from ({HOLDS})");
         let refused = yard.try_write(id(1), &at, &write, LONG);

@@ -1,12 +1,13 @@
 //! Sessions of deployment clients on real files.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{
     Arguments, BranchHead, CancellationToken, EngineError, Session, SessionCaller, SessionEngine, SessionError,
     SessionRequest, SqlPower, StatementBounds, StatementReport,
 };
+use branchyard_domain_testing::Watchdog;
 
 use crate::support::{EngineHarness, LONG, Taken, ada, id, text};
 
@@ -430,15 +431,14 @@ fn texts_hold_one_statement_and_sequences_any_number() {
 
 #[test]
 fn overdue_statements_are_cut_and_the_session_goes_on() {
+    let _watchdog = Watchdog::start();
     let yard = served();
     let mut session = open(&yard, SqlPower::Write);
     run(&mut *session, "create table t(a)");
     let short = StatementBounds { timeout: Duration::from_millis(100), ..bounds() };
     let endless = "with recursive c(n) as (select 1 union all select n + 1 from c) select count(*) from c";
-    let began = Instant::now();
     let cut = session.run(endless, &Arguments::None, &short, &mut Taken::default());
     assert!(matches!(cut, Err(SessionError::TimedOut(100))), "{cut:?}");
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     run(&mut *session, "begin immediate");
     run(&mut *session, "insert into t values (1)");
     let insert = "insert into t with recursive c(n) as (select 1 union all select n + 1 from c) select n from c";

@@ -11,8 +11,9 @@ use branchyard_domain::ports::{
     ScriptJob, Selection, SqlFailure, TableScan,
 };
 use branchyard_domain::values::CommitHash;
+use branchyard_domain_testing::AMPLE;
 
-use crate::limits::{AMPLE, GREEDY, SHORT, SLOW, confine, rows};
+use crate::limits::{GREEDY, SHORT, SLOW, confine, rows};
 use crate::support::{EngineHarness, LONG, Taken, ada, id};
 
 /// Runs a call that may never end if a limit does not work, and fails the test if it does not end.

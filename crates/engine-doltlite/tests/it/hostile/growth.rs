@@ -3,6 +3,9 @@
 //! Neither a progress handler nor an interrupt is checked within one call of a function, so a call whose time grows
 //! faster than its arguments can block a thread for hours. `growth.txt` has a row for every function, operator and
 //! module table that user statements may use.
+//!
+//! A default run ends a row with the first growth that is measured above the noise. `GROWTH_SIZES=all` goes on to the
+//! largest arguments of each row, which takes minutes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -122,6 +125,10 @@ fn measured(
     if first < FLOOR / 4 || first > FLOOR * 50 { Ok(first) } else { Ok(first.min(once()?)) }
 }
 
+fn all_sizes() -> bool {
+    std::env::var("GROWTH_SIZES").is_ok_and(|sizes| sizes == "all")
+}
+
 /// Returns `true` if this build of the engine has what a row is about.
 fn is_there(name: &str) -> bool {
     let plain = rusqlite::Connection::open_in_memory().unwrap();
@@ -166,6 +173,7 @@ fn tables(yard: &EngineHarness) -> CommitHash {
 fn no_call_grows_faster_than_its_arguments() {
     let yard = EngineHarness::new();
     let at = tables(&yard);
+    let all_sizes = all_sizes();
     let mut faults = Vec::new();
     for row in rows() {
         // Some allowed names are missing from this build of the engine.
@@ -192,7 +200,7 @@ fn no_call_grows_faster_than_its_arguments() {
                     faults.push(format!("{label}: four times the arguments took {growth:?} times as long, {took:?}"));
                     break;
                 }
-                if n >= row.to {
+                if n >= row.to || (growth.is_some() && !row.stops && !all_sizes) {
                     println!("{label}: {took:?}, growth {growth:?}");
                     break;
                 }
@@ -207,8 +215,11 @@ fn no_call_grows_faster_than_its_arguments() {
 /// Each path searches the whole document, and a call cannot be interrupted, so the number of paths is limited.
 #[test]
 fn a_call_with_many_paths_into_a_long_document_is_short_and_one_with_more_is_refused() {
-    const ELEMENTS: usize = 8_000_000;
     const MOST: usize = 16;
+    /// For a document of 8 million elements, the longest there can be.
+    const LIMIT: Duration = Duration::from_secs(10);
+    let part = if all_sizes() { 1 } else { 4 };
+    let elements = 8_000_000 / part;
     let yard = EngineHarness::new();
     // Each null in an array takes one byte: no other document has more elements to search.
     let document =
@@ -232,9 +243,9 @@ fn a_call_with_many_paths_into_a_long_document_is_short_and_one_with_more_is_ref
             let written = yard.try_write(id(1), &yard.base, &format!("create view v as {}", sql(paths, 100)), LONG);
             assert!(format!("{written:?}").contains("more than 16 paths"), "{name} in a view: {written:?}");
         }
-        let took = measured(&yard, &yard.base, &sql(MOST, ELEMENTS), LONG, false).unwrap();
+        let took = measured(&yard, &yard.base, &sql(MOST, elements), LONG, false).unwrap();
         println!("{name}: {took:?} with {MOST} paths");
-        assert!(took < Duration::from_secs(10), "{name}: {took:?}");
+        assert!(took * u32::try_from(part).unwrap() < LIMIT, "{name}: {took:?}");
     }
 }
 
