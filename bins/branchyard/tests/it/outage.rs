@@ -10,7 +10,6 @@ mod caller;
 mod harness;
 mod statements;
 mod victim;
-mod wire;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use branchyard::compose::Environment;
 use branchyard_auth::{HashedToken, PlainToken};
@@ -197,12 +197,10 @@ impl InstanceHarness {
         assert!(std::process::Command::new("kill").args(["-9", &id]).status().unwrap().success());
     }
 
-    /// Starts the instance again and waits until it is ready. Returns the time taken.
-    pub(crate) fn start_again(&mut self) -> Duration {
-        let began = Instant::now();
+    /// Starts the instance again and waits until it is ready.
+    pub(crate) fn start_again(&mut self) {
         self.handle = self.local.start(&self.spec).unwrap();
         self.wait_until_ready();
-        began.elapsed()
     }
 
     pub(crate) fn origin(&self) -> String {

@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use branchyard_testkit::wait_for;
 use md5::{Digest as _, Md5};
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use serde_json::{Value, json};
 
-use super::client::{Ask, Body, Client, Reply};
+use super::client::{Ask, Body, Client, PATIENCE, Reply};
 use super::expected_state::{Book, Effect, Event, Times, Token};
 
 const THREADS: u64 = 3;
@@ -226,19 +227,17 @@ fn start(scene: &TrafficHarness, path: &str, key: &str, body: &Value, effect: Ef
 
 /// Waits until an operation is settled and returns it.
 pub(super) fn settled(client: &Client, id: &str) -> Value {
-    let began = std::time::Instant::now();
-    loop {
+    wait_for(&format!("the end of operation {id}"), PATIENCE, || {
         let reply = client.get(&format!("/operations/{id}"));
         assert_eq!(reply.status, 200, "operation {id} was accepted, and is lost: {}", reply.body);
         let status = &reply.data()["status"];
         if status == "succeeded" || status == "failed" {
             // An internal error is a bug, even during a fault.
             assert_ne!(reply.data()["error"]["code"], "INTERNAL", "{}", reply.body);
-            return reply.data().clone();
+            return Ok(reply.data().clone());
         }
-        assert!(began.elapsed().as_secs() < 600, "operation {id} is never settled: {}", reply.body);
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+        Err(reply.body)
+    })
 }
 
 /// Writes through API v1alpha1, which has no idempotency keys. If the answer is lost, the row may or may not exist.

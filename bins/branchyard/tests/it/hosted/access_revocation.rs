@@ -7,7 +7,7 @@ use reqwest::blocking::Response;
 use serde_json::{Value, json};
 
 use super::harness::GatewayHarness;
-use crate::process::succeed;
+use crate::process::program;
 
 const REQUESTS: usize = 1_000;
 /// Maximum number of measurements. Measurements are repeated because other load on the machine disturbs them.
@@ -16,8 +16,7 @@ const RUNS: usize = 20;
 impl GatewayHarness {
     /// Creates another user and returns a token.
     fn user(&self, dir: &std::path::Path, name: &str) -> String {
-        succeed(dir, &["user", "create", name, "--email", &format!("{name}@example.test")]);
-        succeed(dir, &["token", "create", "--user", name, "--name", "t", "--expires", "30d"])
+        program().user(dir, name)
     }
 
     fn run_as(&self, token: &str, url: &str, sql: &str) -> Response {
@@ -94,7 +93,8 @@ fn what_is_taken_away_is_gone_with_the_next_request() {
         assert_eq!(yard.run_as(&bob, url, "select 1").status().as_u16(), 404);
     }
     // Repeats the check with a revoked token of the owner.
-    let second = succeed(dir.path(), &["token", "create", "--user", "ada", "--name", "other", "--expires", "30d"]);
+    let second =
+        program().succeed(dir.path(), &["token", "create", "--user", "ada", "--name", "other", "--expires", "30d"]);
     for url in &urls {
         assert_eq!(yard.run_as(&second, url, "select 1").status().as_u16(), 200);
     }

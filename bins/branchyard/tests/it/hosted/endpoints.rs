@@ -1,8 +1,6 @@
 //! Calls every endpoint of the hosted API on a running deployment, including the features that are answered as unsupported.
 
-use std::thread;
-use std::time::{Duration, Instant};
-
+use branchyard_testkit::{AMPLE, wait_until};
 use serde_json::{Value, json};
 
 use super::harness::{GatewayHarness, size};
@@ -90,11 +88,8 @@ fn every_endpoint_answers_as_the_contract_says() {
     let metrics = get(&at("/metrics"));
     let ids: Vec<&str> = metrics.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
     assert!(ids.contains(&"cpu") && !ids.contains(&"replication_lag"), "{ids:?}");
-    let began = Instant::now();
-    while get(&at("/metrics/mem"))["timestamps"].as_array().unwrap().is_empty() {
-        assert!(began.elapsed() < Duration::from_secs(200), "nothing is measured");
-        thread::sleep(Duration::from_millis(200));
-    }
+    let measured = || get(&at("/metrics/mem"))["timestamps"].as_array().unwrap().len();
+    wait_until("a measurement", AMPLE, || measured() > 0);
     refused("GET", &at("/metrics/nothing"), None, 404, "NOT_FOUND", "");
     assert!(yard.send("GET", &format!("{direct}metrics"), None).text().unwrap().contains("# TYPE"));
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::harness::{GatewayHarness, serve, size};
-use crate::process::succeed;
+use crate::process::program;
 
 #[test]
 fn after_a_restore_deployments_are_stopped_and_start_again_from_their_backups() {
@@ -18,10 +18,10 @@ fn after_a_restore_deployments_are_stopped_and_start_again_from_their_backups() 
     assert_eq!(status, 202, "{accepted}");
     let backup = yard.done(&accepted)["result"]["backup_id"].as_str().unwrap().to_owned();
     yard.sql(direct, "insert into t values (1)");
-    succeed(&dir, &["backup", "--to", to.to_str().unwrap()]);
+    program().succeed(&dir, &["backup", "--to", to.to_str().unwrap()]);
     yard.server.terminate();
 
-    let said = succeed(&back, &["restore", "--from", to.to_str().unwrap()]);
+    let said = program().succeed(&back, &["restore", "--from", to.to_str().unwrap()]);
     assert!(said.starts_with("stopped 1 deployments that were running"), "{said}");
     assert!(said.ends_with("restored 0 databases; everything is in order"), "{said}");
     yard.server = serve(&back);

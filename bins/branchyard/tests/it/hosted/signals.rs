@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
+use branchyard_testkit::{AMPLE, wait_for};
 use serde_json::json;
 
 use super::harness::{GatewayHarness, serve};
@@ -23,13 +24,14 @@ fn a_second_signal_cuts_the_drain_short_and_nothing_acknowledged_is_lost() {
         let body = json!({"requests": [{"type": "execute", "stmt": {"sql": sql}}, {"type": "close"}]});
         http.post(format!("{direct}v2/pipeline")).bearer_auth(token).json(&body).send()
     });
-    while !yard.send("GET", &metrics, None).text().unwrap().contains("branchyard_streams 1\n") {
-        thread::sleep(Duration::from_millis(10));
-    }
+    wait_for("the statement", AMPLE, || {
+        let text = yard.send("GET", &metrics, None).text().unwrap();
+        if text.contains("branchyard_streams 1\n") { Ok(()) } else { Err(text) }
+    });
     yard.server.signal();
     assert_eq!(yard.server.ended_within(Duration::from_secs(2)), None, "the first signal lets it go on");
     yard.server.signal();
-    let ended = yard.server.ended_within(Duration::from_secs(4)).expect("the second one does not");
+    let ended = yard.server.ended_within(AMPLE).expect("the second one does not");
     assert!(ended.success(), "{ended}");
     assert!(slow.join().unwrap().is_err(), "cut off in the middle");
 

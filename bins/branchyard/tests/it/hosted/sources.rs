@@ -4,7 +4,7 @@ use branchyard_testkit::Actor;
 use serde_json::json;
 
 use super::harness::GatewayHarness;
-use crate::process::succeed;
+use crate::process::program;
 
 #[test]
 fn clones_begin_at_a_branch_a_tag_or_a_commit_and_hidden_sources_do_not_exist() {
@@ -46,8 +46,7 @@ fn clones_begin_at_a_branch_a_tag_or_a_commit_and_hidden_sources_do_not_exist() 
 
     // A private database of another user is indistinguishable from a missing one.
     ada.patch("/databases/ada/rivers", &json!({"visibility": "private"})).expect(200);
-    succeed(dir.path(), &["user", "create", "bob", "--email", "bob@example.test"]);
-    let token = succeed(dir.path(), &["token", "create", "--user", "bob", "--name", "t", "--expires", "30d"]);
+    let token = program().user(dir.path(), "bob");
     let asked = |name: &str| {
         let mut wanted = super::harness::size();
         let more = json!({"owner": "bob", "name": "copy", "cloud": "local", "zone": "local", "from_database": {"owner": "ada", "name": name}});

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
+use branchyard_testkit::{Outcome, RawAnswer, RawConnection};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use serde_json::Value;
 
 use super::harness::{OutageHarness, account};
-use super::wire::{Outcome, RawAnswer, Wire};
 
 /// Statuses that the contracts document for these requests. 500 and 502 are not among them.
 const DOCUMENTED: &[u16] = &[200, 201, 202, 204, 304, 400, 401, 403, 404, 408, 409, 413, 422, 429, 503];
@@ -88,9 +88,9 @@ impl<'a> Caller<'a> {
     /// Sends a request and waits for its answer.
     pub(super) fn ask(&mut self, request: &[u8]) -> Option<RawAnswer> {
         let until = self.until();
-        let mut wire = self.open()?;
-        wire.send(request);
-        let outcome = wire.answer(until);
+        let mut connection = self.open()?;
+        connection.send(request);
+        let outcome = connection.answer_until(until);
         self.note(&outcome);
         match outcome {
             Outcome::Answered(answer) => Some(answer),
@@ -106,18 +106,18 @@ impl<'a> Caller<'a> {
     }
 
     /// Sends requests, possibly incomplete ones, each on its own connection.
-    pub(super) fn begin(&mut self, requests: &[Vec<u8>]) -> Vec<Wire> {
-        let mut wires: Vec<Wire> = requests.iter().filter_map(|_| self.open()).collect();
-        for (wire, request) in wires.iter_mut().zip(requests) {
-            wire.send(request);
+    pub(super) fn begin(&mut self, requests: &[Vec<u8>]) -> Vec<RawConnection> {
+        let mut connections: Vec<RawConnection> = requests.iter().filter_map(|_| self.open()).collect();
+        for (connection, request) in connections.iter_mut().zip(requests) {
+            connection.send(request);
         }
-        wires
+        connections
     }
 
     /// Reads the answers that arrive before `until`.
-    pub(super) fn end(&mut self, wires: Vec<Wire>, until: Instant) {
-        for mut wire in wires {
-            let outcome = wire.answer(until);
+    pub(super) fn end(&mut self, connections: Vec<RawConnection>, until: Instant) {
+        for mut connection in connections {
+            let outcome = connection.answer_until(until);
             self.note(&outcome);
         }
     }
@@ -126,12 +126,12 @@ impl<'a> Caller<'a> {
         std::thread::sleep(until.saturating_duration_since(Instant::now()).min(Duration::from_secs(60)));
     }
 
-    fn open(&mut self) -> Option<Wire> {
-        let wire = self.scene.wire(self.address);
-        if wire.is_err() {
+    fn open(&mut self) -> Option<RawConnection> {
+        let connection = self.scene.connect(self.address);
+        if connection.is_err() {
             self.count("not connected");
         }
-        wire.ok()
+        connection.ok()
     }
 
     fn note(&mut self, outcome: &Outcome) {
@@ -147,7 +147,7 @@ impl<'a> Caller<'a> {
                 if !DOCUMENTED.contains(&status) {
                     wrong.push(text());
                 }
-                if refused_for_now && !answer.retry_after {
+                if refused_for_now && answer.header("retry-after").is_none() {
                     wrong.push(format!("without Retry-After: {}", text()));
                 }
                 if FALSE_ALARMS.iter().any(|alarm| answer.text().contains(alarm)) {

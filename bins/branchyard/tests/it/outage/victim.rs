@@ -5,10 +5,10 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use branchyard_testkit::{Outcome, RawAnswer, RawConnection};
 use serde_json::json;
 
 use super::harness::{OutageHarness, VICTIM};
-use super::wire::{Outcome, RawAnswer, Wire};
 
 /// Timeout of a request, far above its usual duration.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -56,7 +56,7 @@ impl Times {
 struct Client<'a> {
     scene: &'a OutageHarness,
     address: Ipv4Addr,
-    wire: Option<Wire>,
+    connection: Option<RawConnection>,
     times: Times,
     number: usize,
 }
@@ -64,7 +64,7 @@ struct Client<'a> {
 impl<'a> Client<'a> {
     fn new(scene: &'a OutageHarness, last: u8) -> Self {
         let address = Ipv4Addr::new(127, 0, 0, last);
-        Self { scene, address, wire: None, times: Times::default(), number: usize::from(last) }
+        Self { scene, address, connection: None, times: Times::default(), number: usize::from(last) }
     }
 
     fn read(&mut self, kind: &'static str) {
@@ -77,7 +77,7 @@ impl<'a> Client<'a> {
             LOOK_UP => ("/api/v2/databases/vera/small".to_owned(), token),
             PAGE => (format!("/{VICTIM}/small"), String::new()),
             _ => {
-                self.wire = None;
+                self.connection = None;
                 (sql, String::new())
             }
         };
@@ -131,22 +131,22 @@ impl<'a> Client<'a> {
         is_good: impl Fn(&RawAnswer) -> bool,
     ) -> Option<RawAnswer> {
         let began = Instant::now();
-        if self.wire.is_none() {
-            match self.scene.wire(self.address) {
-                Ok(wire) => self.wire = Some(wire),
+        if self.connection.is_none() {
+            match self.scene.connect(self.address) {
+                Ok(connection) => self.connection = Some(connection),
                 Err(error) => self.times.failures.push(format!("{kind}: {error}")),
             }
         }
-        let wire = self.wire.as_mut()?;
-        wire.send(request);
-        match wire.answer(began + PATIENCE) {
+        let connection = self.connection.as_mut()?;
+        connection.send(request);
+        match connection.answer_until(began + PATIENCE) {
             Outcome::Answered(answer) if is_good(&answer) => return Some(answer),
             Outcome::Answered(answer) => {
                 let text = answer.text();
                 self.times.failures.push(format!("{kind}: {}: {text:.300}", answer.status));
             }
             other => {
-                self.wire = None;
+                self.connection = None;
                 self.times.failures.push(format!("{kind}: {other:?} after {:?}", began.elapsed()));
             }
         }

@@ -58,8 +58,23 @@ pub(super) fn run() {
     }
 }
 
+/// How often an input is tried that takes too long. Other tests of this process use processor time as well, but not each time.
+const MEASURED: usize = 3;
+
 /// Tries one input. Returns an error if the attempt panics, takes too long, or has an outcome that must not happen.
 pub(super) fn attempt(yard: &HostileHarness, target: &Target, input: &[u8]) -> Result<String, String> {
+    let (mut took, mut outcome) = measured(yard, target, input);
+    for _ in 1..MEASURED {
+        if took <= target.limit || outcome.is_err() {
+            break;
+        }
+        (took, outcome) = measured(yard, target, input);
+    }
+    if took > target.limit { Err(format!("took {took:?}: {outcome:?}")) } else { outcome }
+}
+
+/// Tries one input. Returns the processor time with the outcome.
+fn measured(yard: &HostileHarness, target: &Target, input: &[u8]) -> (Duration, Result<String, String>) {
     // Client and server both run in this process.
     let watch = Stopwatch::of_this_process();
     let outcome = catch_unwind(AssertUnwindSafe(|| (target.attempt)(yard, input))).unwrap_or_else(|panic| {
@@ -67,8 +82,7 @@ pub(super) fn attempt(yard: &HostileHarness, target: &Target, input: &[u8]) -> R
             panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
         Err(format!("panicked: {}", text.unwrap_or_default()))
     });
-    let took = watch.elapsed();
-    if took > target.limit { Err(format!("took {took:?}: {outcome:?}")) } else { outcome }
+    (watch.elapsed(), outcome)
 }
 
 /// The progress on a target.

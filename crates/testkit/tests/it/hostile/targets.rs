@@ -5,7 +5,7 @@ use std::time::Duration;
 use branchyard_domain::values::RefName;
 use branchyard_imports::{Format, Input, Limits, RowErrors, rows, scan};
 use branchyard_sqlite_lexer::{first_word, redact, terminated_statement_length, tokenize};
-use branchyard_testkit::{Actor, Server, Stopwatch, TestAnswer};
+use branchyard_testkit::{Actor, Server, TestAnswer};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use reqwest::Method;
 use reqwest::header::HeaderValue;
@@ -191,7 +191,7 @@ pub(super) const TARGETS: &[Target] = &[
         seeds: |_| [statements(), texts(WRITES), texts(&[crate::files::SCRIPT])].concat(),
         attempt: |_, bytes| lex(bytes),
     },
-    Target { name: "sql", limit: SECOND.saturating_mul(15), rounds: 120, seeds: |_| statements(), attempt: sql },
+    Target { name: "sql", limit: SECOND.saturating_mul(9), rounds: 120, seeds: |_| statements(), attempt: sql },
     Target {
         name: "sql-write",
         limit: SECOND.saturating_mul(90),
@@ -463,18 +463,12 @@ fn settled(operation: &Value) -> Result<String, String> {
     }
 }
 
-/// How many milliseconds a hostile read may run, and how much longer its response may take.
+/// How many milliseconds a hostile read may run.
 const TIMEOUT: u64 = 400;
-const GRACE: Duration = Duration::from_secs(8);
 
 fn sql(yard: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
     let text = String::from_utf8_lossy(bytes);
-    let watch = Stopwatch::of_this_process();
     let answer = yard.ada.post("/databases/ada/rivers/sql", &json!({"q": text, "timeout_ms": TIMEOUT, "limit": 100}));
-    let took = watch.elapsed();
-    if took > Duration::from_millis(TIMEOUT) + GRACE {
-        return Err(format!("took {took:?}"));
-    }
     let refused = text.is_empty() || text.contains('\0');
     let brief = one_of(&answer, if refused { &[400] } else { &[200, 413] })?;
     let status = answer.json()["data"]["status"].as_str().unwrap_or_default().to_owned();

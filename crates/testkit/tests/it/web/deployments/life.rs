@@ -1,5 +1,7 @@
 //! Backups, reboots, shutdown, start and deletion.
 
+use branchyard_testkit::{AMPLE, wait_for};
+
 use super::{DeploymentPagesHarness, GAUGES};
 
 #[test]
@@ -102,15 +104,10 @@ fn why_it_does_not_come_up_is_shown_as_text() {
     let yard = DeploymentPagesHarness::open();
     yard.books.refuse_start(Some("no room for <script>alert(1)</script>"));
     super::create(&yard.ada, &[("name", "gauges")]);
-    let began = std::time::Instant::now();
-    loop {
+    let page = wait_for("the error", AMPLE, || {
         let page = yard.ada.get(GAUGES).expect(200);
         assert!(!page.text.contains("<script>alert"), "{}", page.text);
-        if page.text.contains("Last error") {
-            page.shows("no room for &#60;script&#62;");
-            break;
-        }
-        assert!(began.elapsed() < std::time::Duration::from_secs(300), "{}", page.text);
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+        if page.text.contains("Last error") { Ok(page) } else { Err(page.text) }
+    });
+    page.shows("no room for &#60;script&#62;");
 }
