@@ -423,15 +423,17 @@ const SOON: Duration = Duration::from_millis(300);
 /// Tolerance beyond `SOON`, for the work of an engine without optimizations.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// Checks that a statement ends by itself or by its time limit, and that neither takes much processor time. Takes the best of three runs,
-/// because other work on the machine also takes processor time from caches.
+/// Checks that a statement ends, is refused or is ended by its time limit, with little processor time. Takes the best of
+/// three runs, because other work on the machine also takes processor time from caches.
 fn ends_in_time(yard: &EngineHarness, at: &CommitHash, sql: &str) {
     let mut shortest = Duration::MAX;
     for _ in 0..3 {
         let computing = Computing::now();
         match yard.try_read(at, sql, SOON) {
             Ok(taken) => assert!(taken.rows.len() < 100, "{sql}"),
-            Err(failure) => assert_eq!(failure, SqlFailure::TimedOut(300), "{sql}"),
+            Err(SqlFailure::TimedOut(300)) => {}
+            Err(SqlFailure::Engine(text)) => assert_eq!(text, "LIKE or GLOB pattern too complex", "{sql}"),
+            Err(other) => panic!("{sql}: {other:?}"),
         }
         shortest = shortest.min(computing.elapsed());
         if shortest < SOON + GRACE {

@@ -187,7 +187,7 @@ pub(super) const TARGETS: &[Target] = &[
     Target {
         name: "sql-lexer",
         limit: SECOND,
-        rounds: 600,
+        rounds: 200,
         seeds: |_| [statements(), texts(WRITES), texts(&[crate::files::SCRIPT])].concat(),
         attempt: |_, bytes| lex(bytes),
     },
