@@ -28,9 +28,9 @@ pub(crate) struct BenchHarness {
 impl BenchHarness {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let mut yard = Self { dir, token: String::new() };
-        yard.token = yard.user("bench");
-        yard
+        let mut harness = Self { dir, token: String::new() };
+        harness.token = harness.user("bench");
+        harness
     }
 
     pub(crate) fn path(&self) -> &Path {

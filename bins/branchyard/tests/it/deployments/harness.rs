@@ -172,9 +172,9 @@ impl InstanceHarness {
         local.prepare(&spec, &[empty()]).unwrap();
         let handle = local.start(&spec).unwrap();
         let http = reqwest::blocking::Client::builder().no_proxy().timeout(Duration::from_secs(300)).build().unwrap();
-        let yard = Self { dir, people, engine, local, spec, handle, writer, http, ends: true };
-        yard.wait_until_ready();
-        yard
+        let harness = Self { dir, people, engine, local, spec, handle, writer, http, ends: true };
+        harness.wait_until_ready();
+        harness
     }
 
     pub(crate) fn wait_until_ready(&self) {

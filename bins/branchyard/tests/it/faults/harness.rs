@@ -90,7 +90,7 @@ impl<'a> FaultsHarness<'a> {
         self.client.weather.seen()
     }
 
-    pub(super) fn scene(&self) -> TrafficHarness {
+    pub(super) fn traffic(&self) -> TrafficHarness {
         TrafficHarness {
             client: self.client.clone(),
             book: Arc::clone(&self.book),

@@ -30,14 +30,14 @@ fn servers_that_share_a_store_leave_each_others_deployments_alone() {
     let token = create_user(command, "ada");
     let mut one = GatewayHarness { server: first, http: Client::new(), token: token.clone() };
     let mut two = GatewayHarness { server: serve(&store, &there), http: Client::new(), token };
-    let seen = |yard: &GatewayHarness, name: &str| -> Value {
-        let (_, instances) = yard.api("GET", &format!("/deployments/ada/{name}/instances"), None);
+    let seen = |harness: &GatewayHarness, name: &str| -> Value {
+        let (_, instances) = harness.api("GET", &format!("/deployments/ada/{name}/instances"), None);
         let instance = &instances["data"][0];
         json!([instance["state"], instance["restarts"], instance["started_at"], instance["port"]])
     };
 
-    let until_started = |yard: &GatewayHarness| {
-        wait_until("the start of pumps", AMPLE, || seen(yard, "pumps")[0] == "started");
+    let until_started = |harness: &GatewayHarness| {
+        wait_until("the start of pumps", AMPLE, || seen(harness, "pumps")[0] == "started");
     };
 
     let gauges = one.create(&json!({}));

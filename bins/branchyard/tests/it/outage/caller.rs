@@ -20,7 +20,7 @@ const FALSE_ALARMS: &[&str] = &["is damaged", "\"INTERNAL\""];
 pub(super) type Tally = BTreeMap<&'static str, BTreeMap<String, usize>>;
 
 pub(super) struct Caller<'a> {
-    pub(super) scene: &'a OutageHarness,
+    pub(super) harness: &'a OutageHarness,
     address: Ipv4Addr,
     /// Number of the account; `None` if anonymous.
     pub(super) account: Option<usize>,
@@ -33,15 +33,15 @@ pub(super) struct Caller<'a> {
 }
 
 impl<'a> Caller<'a> {
-    pub(super) fn new(scene: &'a OutageHarness, number: u8, account: Option<usize>, seed: u64) -> Self {
+    pub(super) fn new(harness: &'a OutageHarness, number: u8, account: Option<usize>, seed: u64) -> Self {
         let random = StdRng::seed_from_u64(seed << 8 | u64::from(number));
         let address = Ipv4Addr::new(127, 0, 0, 10 + number);
-        Self { scene, address, account, random, attack: "", tally: Tally::new(), findings: Vec::new() }
+        Self { harness, address, account, random, attack: "", tally: Tally::new(), findings: Vec::new() }
     }
 
     /// Returns the time at which the attacker stops waiting for an answer to a request sent now.
     pub(super) fn until(&self) -> Instant {
-        Instant::now() + self.scene.size.patience
+        Instant::now() + self.harness.size.patience
     }
 
     /// Returns the account's name, or `anonymous`.
@@ -61,7 +61,7 @@ impl<'a> Caller<'a> {
     pub(super) fn head(&self, method: &str, path: &str, headers: &[&str]) -> Vec<u8> {
         let mut head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n");
         if let Some(account) = self.account {
-            head += &format!("authorization: Bearer {}\r\n", self.scene.token(Some(account)));
+            head += &format!("authorization: Bearer {}\r\n", self.harness.token(Some(account)));
         }
         for header in headers {
             head += header;
@@ -127,7 +127,7 @@ impl<'a> Caller<'a> {
     }
 
     fn open(&mut self) -> Option<RawConnection> {
-        let connection = self.scene.connect(self.address);
+        let connection = self.harness.connect(self.address);
         if connection.is_err() {
             self.count("not connected");
         }

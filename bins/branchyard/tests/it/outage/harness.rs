@@ -76,10 +76,10 @@ impl OutageHarness {
         let address = server.socket();
         let victim = program.user(data, VICTIM);
         let accounts = (0..ACCOUNTS).map(|number| program.user(data, &account(number))).collect();
-        let mut scene =
+        let mut harness =
             Self { server, address, metrics, size, victim, accounts, log, silent, deployment: String::new() };
-        scene.fill();
-        scene
+        harness.fill();
+        harness
     }
 
     /// Creates the databases, the forks, and pull requests from the forks that conflict with their base in every row.

@@ -54,7 +54,7 @@ impl Times {
 
 /// A caller with its own persistent connection.
 struct Client<'a> {
-    scene: &'a OutageHarness,
+    harness: &'a OutageHarness,
     address: Ipv4Addr,
     connection: Option<RawConnection>,
     times: Times,
@@ -62,16 +62,16 @@ struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    fn new(scene: &'a OutageHarness, last: u8) -> Self {
+    fn new(harness: &'a OutageHarness, last: u8) -> Self {
         let address = Ipv4Addr::new(127, 0, 0, last);
-        Self { scene, address, connection: None, times: Times::default(), number: usize::from(last) }
+        Self { harness, address, connection: None, times: Times::default(), number: usize::from(last) }
     }
 
     fn read(&mut self, kind: &'static str) {
         self.number += 7;
         let id = self.number % 1000 + 1;
         let sql = format!("/api/v2/databases/vera/small/sql?q=select+v+from+t+where+id+%3D+{id}");
-        let token = format!("authorization: Bearer {}\r\n", self.scene.token(None));
+        let token = format!("authorization: Bearer {}\r\n", self.harness.token(None));
         let (path, credential) = match kind {
             READ => (sql, token),
             LOOK_UP => ("/api/v2/databases/vera/small".to_owned(), token),
@@ -97,7 +97,7 @@ impl<'a> Client<'a> {
         let database = if kind == WRITE { "small" } else { "open" };
         let q = format!("insert into log values ({})", self.number);
         let body = json!({"from_branch": "main", "to_branch": "main", "q": q}).to_string();
-        let credential = format!("host: x\r\nauthorization: Bearer {}\r\n", self.scene.token(None));
+        let credential = format!("host: x\r\nauthorization: Bearer {}\r\n", self.harness.token(None));
         let head = format!(
             "POST /api/v2/databases/vera/{database}/sql-writes HTTP/1.1\r\n{credential}content-type: application/json\r\n\
              content-length: {}\r\n\r\n",
@@ -132,7 +132,7 @@ impl<'a> Client<'a> {
     ) -> Option<RawAnswer> {
         let began = Instant::now();
         if self.connection.is_none() {
-            match self.scene.connect(self.address) {
+            match self.harness.connect(self.address) {
                 Ok(connection) => self.connection = Some(connection),
                 Err(error) => self.times.failures.push(format!("{kind}: {error}")),
             }
@@ -155,7 +155,7 @@ impl<'a> Client<'a> {
 }
 
 /// Runs the callers until `stop` is set and each kind of request was answered `least` times.
-pub(super) fn run(scene: &OutageHarness, stop: &AtomicBool, least: usize) -> Times {
+pub(super) fn run(harness: &OutageHarness, stop: &AtomicBool, least: usize) -> Times {
     let mut all = Times::default();
     // The pace stays below the anonymous rate limit of 600 requests per minute and address.
     let lives: [(u8, Duration, &[&'static str]); 4] = [
@@ -169,7 +169,7 @@ pub(super) fn run(scene: &OutageHarness, stop: &AtomicBool, least: usize) -> Tim
             .iter()
             .map(|(last, pace, kinds)| {
                 scope.spawn(move || {
-                    let mut client = Client::new(scene, *last);
+                    let mut client = Client::new(harness, *last);
                     let mut rounds = 0;
                     while rounds < least || !stop.load(Ordering::Relaxed) {
                         for kind in *kinds {

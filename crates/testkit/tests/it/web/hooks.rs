@@ -9,7 +9,7 @@ use super::{database, sign_up};
 const HOOKS: &str = "/ada/rivers/settings/hooks";
 const NEW: &str = "/ada/rivers/settings/hooks/new";
 
-fn yard() -> (Server, Browser) {
+fn start() -> (Server, Browser) {
     let server = Server::start_with(|config| {
         config.web.sign_up = "open".to_owned();
         config.hooks.allowed_cidrs = vec!["127.0.0.0/8".to_owned()];
@@ -34,7 +34,7 @@ fn secret(page: &Page) -> String {
 
 #[test]
 fn the_secret_is_shown_once_and_another_one_after_a_question() {
-    let (_server, ada) = yard();
+    let (_server, ada) = start();
     let receiver = Receiver::start();
     let (made, hook) = register(&ada, &receiver.url());
     let first = secret(&made);
@@ -52,7 +52,7 @@ fn the_secret_is_shown_once_and_another_one_after_a_question() {
 
 #[test]
 fn a_ping_is_delivered_and_delivered_again() {
-    let (_server, ada) = yard();
+    let (_server, ada) = start();
     let receiver = Receiver::start();
     let (_, hook) = register(&ada, &receiver.url());
     let page = ada.get(&hook).expect(200).shows("No deliveries yet").shows(">Active<");
@@ -74,7 +74,7 @@ fn a_ping_is_delivered_and_delivered_again() {
 
 #[test]
 fn a_hook_is_edited_switched_off_and_deleted() {
-    let (server, ada) = yard();
+    let (server, ada) = start();
     let receiver = Receiver::start();
     let (_, hook) = register(&ada, &receiver.url());
     let edit = format!("{hook}/edit");
@@ -95,7 +95,7 @@ fn a_hook_is_edited_switched_off_and_deleted() {
 
 #[test]
 fn addresses_that_hooks_may_not_have_are_said_beside_the_field() {
-    let (_server, ada) = yard();
+    let (_server, ada) = start();
     let page = ada.get(NEW).expect(200);
     for bad in ["", "nonsense", "ftp://example.test/", "https://10.0.0.1/<script>"] {
         let refused = ada.submit(&page, NEW, &[("url", bad), ("push", "1")]).expect(422).shows("id=\"url-error\"");
@@ -105,7 +105,7 @@ fn addresses_that_hooks_may_not_have_are_said_beside_the_field() {
 
 #[test]
 fn a_receiver_that_is_gone_for_good_switches_the_hook_off_in_words() {
-    let (server, ada) = yard();
+    let (server, ada) = start();
     let receiver = Receiver::with(|_| Some(410));
     let (_, hook) = register(&ada, &receiver.url());
     let actor = server.actor_of("ada");
