@@ -23,6 +23,7 @@ const IDLE: Duration = Duration::from_secs(1);
 
 /// Handles of the fetch threads.
 pub(crate) struct PullFetches {
+    hub: Hub,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -38,13 +39,14 @@ impl PullFetches {
             let thread = thread::Builder::new().name(format!("pulls-{number}")).stack_size(8 << 20);
             threads.push(thread.spawn(move || work(&hub, &stop, &metrics))?);
         }
-        Ok(Self { stop, threads })
+        Ok(Self { hub: hub.clone(), stop, threads })
     }
 
     /// Stops taking new work and waits for running fetches. Returns early once `hurried` returns `true`; unfinished fetches are
     /// due again at the next start.
     pub(crate) fn stop(self, hurried: impl Fn() -> bool) {
         self.stop.store(true, Ordering::Relaxed);
+        self.hub.pulls().wake();
         for thread in self.threads {
             while !thread.is_finished() {
                 if hurried() {

@@ -51,6 +51,8 @@ impl Workers {
     /// are then in the same state as after a crash, and the next start resumes them.
     pub(crate) fn stop(self, hurried: impl Fn() -> bool) {
         self.crew.stop.store(true, Ordering::Relaxed);
+        self.crew.hub.operations().wake();
+        self.tidier.thread().unpark();
         // Reads the list again each time, because a replacement may be added while this loop waits.
         let next = || self.crew.threads().handles.pop();
         for thread in std::iter::from_fn(next).chain([self.tidier]) {
@@ -184,12 +186,11 @@ fn lower_priority_of_this_thread() -> impl Fn() + Sync {
 }
 
 fn tidy(hub: &Hub, stop: &AtomicBool) {
-    let mut since = Duration::ZERO;
+    let mut last = Instant::now();
     while !stop.load(Ordering::Relaxed) {
-        thread::sleep(Duration::from_millis(200));
-        since += Duration::from_millis(200);
-        if since >= TIDY {
-            since = Duration::ZERO;
+        thread::park_timeout(TIDY.saturating_sub(last.elapsed()));
+        if last.elapsed() >= TIDY {
+            last = Instant::now();
             if let Err(error) = hub.operations().tidy() {
                 tracing::error!(error = &error as &dyn std::error::Error, "cleanup failed");
             }

@@ -1,14 +1,17 @@
 //! The clients of a test.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::TestAnswer;
+use crate::{AMPLE, TestAnswer, wait_for};
 
 /// How long an idle connection is kept. The server keeps it longer, so no request meets a connection that the server closes.
 const IDLE: Duration = Duration::from_secs(2);
+
+/// Limit of the time that an operation takes, longer than the server's own limits.
+const OPERATION: Duration = Duration::from_secs(600);
 
 /// An HTTP client of the server under test, with or without a token. Paths are relative to `/api/v2`.
 #[derive(Debug, Clone)]
@@ -89,16 +92,14 @@ impl Actor {
 
     /// Gets a view of a pull request (its diff, tables or conflicts), retrying until the commits of its source are fetched.
     pub fn get_shown(&self, path: &str) -> TestAnswer {
-        let began = Instant::now();
-        loop {
+        wait_for("the commits of the pull request", AMPLE, || {
             let answer = self.get(path);
             if answer.status != 503 {
-                return answer;
+                return Ok(answer);
             }
             assert_eq!(answer.header("retry-after"), "1", "{}", answer.text);
-            assert!(began.elapsed() < Duration::from_secs(90), "still not fetched: {}", answer.text);
-            std::thread::sleep(Duration::from_millis(5));
-        }
+            Err(answer.text)
+        })
     }
 
     /// Sends a POST request with a JSON body.
@@ -126,15 +127,14 @@ impl Actor {
     pub fn finish(&self, accepted: &TestAnswer) -> Value {
         assert_eq!(accepted.status, 202, "{}", accepted.text);
         let href = accepted.data()["href"].as_str().unwrap().to_owned();
-        let began = Instant::now();
-        loop {
+        wait_for("the end of the operation", OPERATION, || {
             let operation = self.get(&href).expect(200).data();
             if operation["status"] == "succeeded" || operation["status"] == "failed" {
-                return operation;
+                Ok(operation)
+            } else {
+                Err(operation)
             }
-            assert!(began.elapsed() < Duration::from_secs(600), "still not settled: {operation}");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        })
     }
 
     /// Runs SQL that writes on a branch, expects it to succeed, and returns the hash of the new head.

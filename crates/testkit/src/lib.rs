@@ -13,6 +13,10 @@
 mod actor;
 mod answer;
 mod mutator;
+#[cfg(target_os = "linux")]
+mod proc;
+mod process;
+mod raw;
 mod receiver;
 mod server;
 mod stopwatch;
@@ -20,7 +24,12 @@ mod upload;
 
 pub use actor::Actor;
 pub use answer::TestAnswer;
+pub use branchyard_domain_testing::{AMPLE, wait_for, wait_until};
 pub use mutator::Mutator;
-pub use receiver::{Manner, Received, Receiver};
+#[cfg(target_os = "linux")]
+pub use proc::{open_sockets, process_status, processor_time, reset_peak_memory};
+pub use process::{Program, ServerProcess, create_user, ended_within, run_with_input, succeed};
+pub use raw::{Outcome, RawAnswer, RawConnection};
+pub use receiver::{Manner, Received, Receiver, receive};
 pub use server::Server;
 pub use stopwatch::Stopwatch;

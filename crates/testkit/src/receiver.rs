@@ -10,11 +10,15 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use serde_json::Value;
 
+use crate::AMPLE;
+
 /// A request that arrived.
 #[derive(Debug, Clone)]
 pub struct Received {
     /// When the last byte arrived.
     pub at: Instant,
+    /// The path with its query.
+    pub path: String,
     /// The headers by lower-case name.
     pub headers: BTreeMap<String, String>,
     /// The body.
@@ -56,15 +60,17 @@ impl Receiver {
 
     /// Starts a receiver that answers as `manner` decides.
     pub fn with(manner: Manner) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
         let inbox = Arc::new(Inbox::default());
-        let (shared, number) = (Arc::clone(&inbox), Arc::new(AtomicUsize::new(0)));
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let (inbox, number) = (Arc::clone(&shared), Arc::clone(&number));
-                // A sender that was killed may leave half a request, which is ignored.
-                std::thread::spawn(move || stream.ok().and_then(|stream| serve(stream, &inbox, &number, manner)));
+        let (shared, number) = (Arc::clone(&inbox), AtomicUsize::new(0));
+        let address = receive(move |mut stream, request| {
+            shared.received.lock().push(request);
+            shared.arrived.notify_all();
+            match manner(number.fetch_add(1, Ordering::SeqCst)) {
+                Some(status) => {
+                    let answer = format!("HTTP/1.1 {status} Answer\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+                    let _ = stream.write_all(answer.as_bytes());
+                }
+                None => std::thread::sleep(Duration::from_secs(60)),
             }
         });
         Self { address, inbox }
@@ -82,19 +88,34 @@ impl Receiver {
 
     /// Waits until `count` requests have arrived, and returns all that have.
     pub fn wait_for(&self, count: usize) -> Vec<Received> {
-        let patience = Duration::from_secs(300);
         let mut received = self.inbox.received.lock();
-        self.inbox.arrived.wait_while_for(&mut received, |received| received.len() < count, patience);
+        self.inbox.arrived.wait_while_for(&mut received, |received| received.len() < count, AMPLE);
         assert!(received.len() >= count, "{} of {count} requests arrived", received.len());
         received.clone()
     }
 }
 
-fn serve(stream: TcpStream, inbox: &Inbox, number: &AtomicUsize, manner: Manner) -> Option<()> {
-    let mut reader = BufReader::new(stream.try_clone().ok()?);
+/// Listens on a free port of the loopback interface, and passes each request to `answer` on a thread of its own. Returns the address.
+/// Half a request, as a sender that was killed leaves it, is ignored.
+pub fn receive(answer: impl Fn(&TcpStream, Received) + Send + Sync + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let answer = Arc::new(answer);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let answer = Arc::clone(&answer);
+            std::thread::spawn(move || read(&stream).map(|request| answer(&stream, request)));
+        }
+    });
+    address
+}
+
+fn read(stream: &TcpStream) -> Option<Received> {
+    let mut reader = BufReader::new(stream);
     let mut headers = BTreeMap::new();
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
+    let path = line.split(' ').nth(1)?.to_owned();
     loop {
         line.clear();
         if reader.read_line(&mut line).ok()? == 0 {
@@ -106,17 +127,5 @@ fn serve(stream: TcpStream, inbox: &Inbox, number: &AtomicUsize, manner: Manner)
     let length: usize = headers.get("content-length")?.parse().ok()?;
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    let received = Received { at: Instant::now(), headers, body: String::from_utf8(body).ok()? };
-    inbox.received.lock().push(received);
-    inbox.arrived.notify_all();
-    match manner(number.fetch_add(1, Ordering::SeqCst)) {
-        Some(status) => {
-            let answer = format!("HTTP/1.1 {status} Answer\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-            (&stream).write_all(answer.as_bytes()).ok()
-        }
-        None => {
-            std::thread::sleep(Duration::from_secs(60));
-            None
-        }
-    }
+    Some(Received { at: Instant::now(), path, headers, body: String::from_utf8(body).ok()? })
 }

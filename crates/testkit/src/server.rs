@@ -1,6 +1,7 @@
 //! The server under test.
 
 use branchyard_domain::ports::Durability;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -25,7 +26,7 @@ use crate::Actor;
 pub struct Server {
     running: Option<Running>,
     config: Config,
-    world: Environment,
+    environment: Environment,
     deterministic: bool,
     /// The server's temporary folder. The data folder is `data` in it, unless the configuration names another one.
     pub dir: TempDir,
@@ -47,12 +48,12 @@ impl Server {
     /// redacted, because the order of requests and the timing of workers may change them.
     pub fn deterministic() -> Self {
         let noon = Timestamp::from_micros(1_788_523_200_000_000);
-        let world = Environment {
+        let environment = Environment {
             clock: Arc::new(FixedClock::at(noon)),
             ids: Arc::new(SeededIds::new(1)),
             ..Environment::default()
         };
-        Self::start_in(world, true, |config| config.public_url = Some("https://yard.test".to_owned()))
+        Self::start_in(environment, true, |config| config.public_url = Some("https://yard.test".to_owned()))
     }
 
     /// Starts a server that resolves the host names of webhooks with `names`.
@@ -75,8 +76,8 @@ impl Server {
             made.waits(true);
             made.clone()
         };
-        let world = Environment { provisioner: Some(Arc::new(make)), ..Environment::default() };
-        let server = Self::start_in(world, false, change);
+        let environment = Environment { provisioner: Some(Arc::new(make)), ..Environment::default() };
+        let server = Self::start_in(environment, false, change);
         let books = kept.get().expect("the server has a provisioner");
         (server, Arc::clone(books))
     }
@@ -86,8 +87,8 @@ impl Server {
     pub fn over(data: &Path, public_url: &str, now: Timestamp) -> Self {
         let make = |blobs| -> Arc<dyn Provisioner> { Arc::new(MemoryProvisioner::new(blobs)) };
         let clock = Arc::new(FixedClock::at(now));
-        let world = Environment { clock, provisioner: Some(Arc::new(make)), ..Environment::default() };
-        Self::start_in(world, false, |config| {
+        let environment = Environment { clock, provisioner: Some(Arc::new(make)), ..Environment::default() };
+        Self::start_in(environment, false, |config| {
             config.data_dir = data.to_owned();
             config.public_url = Some(public_url.to_owned());
             config.hooks.allowed_cidrs = vec!["127.0.0.0/8".to_owned()];
@@ -107,15 +108,15 @@ impl Server {
         tx.commit(Durability::Synced).unwrap();
     }
 
-    fn start_in(world: Environment, deterministic: bool, change: impl FnOnce(&mut Config)) -> Self {
+    fn start_in(environment: Environment, deterministic: bool, change: impl FnOnce(&mut Config)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut config =
             Config { data_dir: dir.path().join("data"), listen: "127.0.0.1:0".to_owned(), ..Config::default() };
         config.rate_limit.enabled = false;
         config.web.sign_ins_per_address = 0;
         change(&mut config);
-        let running = Running::start(&config, &world, Pending::Migrate).expect("the server starts");
-        Self { running: Some(running), config, world, deterministic, dir }
+        let running = Running::start(&config, &environment, Pending::Migrate).expect("the server starts");
+        Self { running: Some(running), config, environment, deterministic, dir }
     }
 
     /// Restarts the server on the same folder, at another port. Actors continue with [`Server::again`].
@@ -123,7 +124,7 @@ impl Server {
         if let Some(running) = self.running.take() {
             running.stop().expect("the server stops cleanly");
         }
-        let running = Running::start(&self.config, &self.world, Pending::Migrate);
+        let running = Running::start(&self.config, &self.environment, Pending::Migrate);
         self.running = Some(running.expect("the server starts"));
     }
 
@@ -146,6 +147,11 @@ impl Server {
         self.running().address()
     }
 
+    /// Returns the address that the server listens on.
+    pub fn socket(&self) -> SocketAddr {
+        self.address().strip_prefix("http://").unwrap().parse().unwrap()
+    }
+
     /// Returns the URL of the metrics, if the server serves them.
     pub fn metrics_address(&self) -> Option<String> {
         self.running().metrics_address()
@@ -156,6 +162,13 @@ impl Server {
         let address = self.metrics_address().expect("metrics.listen is set");
         let client = reqwest::blocking::Client::builder().no_proxy().build().unwrap();
         client.get(address).send().unwrap().error_for_status().unwrap().text().unwrap()
+    }
+
+    /// Scrapes one series, by its name with labels. `metrics.listen` must be set.
+    pub fn metric(&self, series: &str) -> f64 {
+        let metrics = self.metrics();
+        let value = metrics.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("no {series} in {metrics}")).parse().unwrap()
     }
 
     /// Returns the deployments of the server.

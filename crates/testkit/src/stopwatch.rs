@@ -2,9 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-/// Ticks of processor time per second, as Linux reports them in `/proc`.
-const TICKS: u64 = 100;
-
 /// Measures processes: the elapsed time, but at most the processor time that they used meanwhile. On a busy machine, the elapsed time
 /// also contains the time in which other processes ran. A process that only waits is not noticed.
 #[derive(Debug)]
@@ -34,14 +31,7 @@ impl Stopwatch {
 
 #[cfg(target_os = "linux")]
 fn processor_time(processes: &[u32]) -> Duration {
-    let ticks = |process: &u32| {
-        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-        // The process name before these fields may contain anything.
-        let mut fields =
-            stat.rsplit(") ").next().unwrap().split(' ').skip(11).map(|field| field.parse::<u64>().unwrap());
-        fields.next().unwrap() + fields.next().unwrap()
-    };
-    Duration::from_millis(processes.iter().map(ticks).sum::<u64>() * 1_000 / TICKS)
+    processes.iter().map(|process| crate::proc::processor_time(*process)).sum()
 }
 
 /// Returns the elapsed time, because the processor time is not known on this system.

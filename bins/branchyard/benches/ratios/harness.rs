@@ -1,12 +1,13 @@
 //! A server started as in production: the real binary, with its own data folder, on a free loopback port.
 
-use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
-use branchyard_testkit::Actor;
+use branchyard_testkit::{
+    Actor, Program, ServerProcess, create_user, process_status, processor_time, reset_peak_memory, wait_for,
+};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -27,9 +28,9 @@ pub(crate) struct BenchHarness {
 impl BenchHarness {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let mut yard = Self { dir, token: String::new() };
-        yard.token = yard.user("bench");
-        yard
+        let mut harness = Self { dir, token: String::new() };
+        harness.token = harness.user("bench");
+        harness
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -38,15 +39,13 @@ impl BenchHarness {
 
     /// Creates a user and returns an API token.
     pub(crate) fn user(&self, name: &str) -> String {
-        let user = ["user", "create", name, "--email", &format!("{name}@example.test")];
-        assert!(self.command().args(user).stdout(Stdio::null()).status().unwrap().success());
-        let token = ["token", "create", "--user", name, "--name", "bench", "--expires", "30d"];
-        String::from_utf8(self.command().args(token).output().unwrap().stdout).unwrap().trim().to_owned()
+        create_user(|args| self.command(args), name)
     }
 
-    fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_branchyard"));
-        command.env("BRANCHYARD_DATA_DIR", self.dir.path()).env("RUST_LOG", "error");
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Program::at(env!("CARGO_BIN_EXE_branchyard")).on(self.dir.path(), args);
+        // Benches choose their limits, and see errors of the server.
+        command.env_remove("BRANCHYARD_RATE_LIMIT__ENABLED").env("RUST_LOG", "error");
         command
     }
 
@@ -63,29 +62,19 @@ impl BenchHarness {
 
     /// Starts the server with additional settings.
     pub(crate) fn start_with(&self, settings: &[(&str, &str)]) -> Server {
-        let mut command = self.command();
+        let mut command = self.command(&["serve", "--listen", "127.0.0.1:0"]);
         for (key, value) in settings {
             command.env(format!("BRANCHYARD_{key}"), value);
         }
-        let mut child = command.args(["serve", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on http://").unwrap().parse().unwrap();
-        Server { child, address }
+        let process = ServerProcess::try_start(&mut command).unwrap_or_else(|error| panic!("no server: {error}"));
+        Server { address: process.socket(), process }
     }
 }
 
 /// A server process that is killed when the value is dropped.
 pub(crate) struct Server {
-    child: Child,
+    process: ServerProcess,
     pub(crate) address: SocketAddr,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 impl Server {
@@ -105,31 +94,27 @@ impl Server {
 
     /// Returns the current memory of the server, in MiB.
     pub(crate) fn memory(&self) -> f64 {
-        self.status("VmRSS:")
+        self.mib("VmRSS")
     }
 
     /// Returns the peak memory since the last call of [`Server::forget_peak`], in MiB.
     pub(crate) fn peak(&self) -> f64 {
-        self.status("VmHWM:")
+        self.mib("VmHWM")
     }
 
     /// Resets the peak memory.
     pub(crate) fn forget_peak(&self) {
-        std::fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5").unwrap();
+        reset_peak_memory(self.process.id());
     }
 
     /// Returns the processor time used so far, in seconds.
     pub(crate) fn processor_seconds(&self) -> f64 {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
-        let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
-        // The fields are in ticks; Linux reports 100 ticks per second.
-        (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) / 100.0
+        processor_time(self.process.id()).as_secs_f64()
     }
 
-    fn status(&self, key: &str) -> f64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
-        line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1024.0
+    #[expect(clippy::cast_precision_loss, reason = "a size in KiB is far below 2^53")]
+    fn mib(&self, key: &str) -> f64 {
+        process_status(self.process.id(), key) as f64 / 1024.0
     }
 }
 
@@ -183,14 +168,13 @@ impl Caller {
 
     fn follow(&mut self, href: &str) {
         let path = href.split_once("://").map_or(href, |(_, rest)| &rest[rest.find('/').unwrap()..]).to_owned();
-        let began = Instant::now();
-        loop {
+        wait_for("the end of the operation", Duration::from_secs(600), || {
             let operation = self.ask_with(Method::GET, &path, "Prefer: wait=20\r\n", "");
             match operation["data"]["status"].as_str().unwrap() {
-                "succeeded" => return,
+                "succeeded" => Ok(()),
                 "failed" => panic!("{operation}"),
-                _ => assert!(began.elapsed() < Duration::from_secs(600), "still not settled: {operation}"),
+                _ => Err(operation),
             }
-        }
+        });
     }
 }

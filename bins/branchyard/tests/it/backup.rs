@@ -4,14 +4,13 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use branchyard_testkit::Actor;
+use branchyard_testkit::{AMPLE, Actor, ServerProcess, wait_until};
 
-use crate::process::{Server, branchyard, run, succeed};
+use crate::process::program;
 
-fn yard(dir: &Path) -> (Server, Actor) {
-    let server = Server::start(dir);
-    succeed(dir, &["user", "create", "ada", "--email", "ada@example.test"]);
-    let token = succeed(dir, &["token", "create", "--user", "ada", "--name", "t", "--expires", "30d"]);
+fn start(dir: &Path) -> (ServerProcess, Actor) {
+    let server = program().start(dir);
+    let token = program().user(dir, "ada");
     let ada = Actor::new(server.origin.clone(), Some(token), "ada");
     ada.database("lakes");
     ada.database("rivers");
@@ -24,7 +23,7 @@ fn write(ada: &Actor, statements: &str) {
 }
 
 fn refused(dir: &Path, args: &[&str]) -> String {
-    let output = run(dir, args);
+    let output = program().run(dir, args);
     assert!(!output.status.success(), "{args:?}");
     String::from_utf8(output.stderr).unwrap()
 }
@@ -33,7 +32,7 @@ fn refused(dir: &Path, args: &[&str]) -> String {
 fn a_backup_taken_under_writes_is_restored_whole() {
     let home = tempfile::tempdir().unwrap();
     let (dir, to) = (home.path().join("data"), home.path().join("backup"));
-    let (server, ada) = yard(&dir);
+    let (server, ada) = start(&dir);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -45,10 +44,9 @@ fn a_backup_taken_under_writes_is_restored_whole() {
             }
         });
         // Waits until there is a row to restore.
-        while ada.read("ada/rivers", "main", "select count(*) from t") == serde_json::json!([["0"]]) {
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
-        let said = succeed(&dir, &["backup", "--to", to.to_str().unwrap()]);
+        let count = || ada.read("ada/rivers", "main", "select count(*) from t");
+        wait_until("a row", AMPLE, || count() != serde_json::json!([["0"]]));
+        let said = program().succeed(&dir, &["backup", "--to", to.to_str().unwrap()]);
         assert!(said.starts_with("2 databases, "), "{said}");
         stop.store(true, Ordering::Relaxed);
     });
@@ -58,24 +56,24 @@ fn a_backup_taken_under_writes_is_restored_whole() {
     assert!(refused(&dir, &["restore", "--from", to.to_str().unwrap()]).contains("restore into a new data folder"));
 
     let back = home.path().join("back");
-    let said = succeed(&back, &["restore", "--from", to.to_str().unwrap()]);
+    let said = program().succeed(&back, &["restore", "--from", to.to_str().unwrap()]);
     assert_eq!(said, "restored 2 databases; everything is in order");
-    let server = Server::start(&back);
+    let server = program().start(&back);
     let ada = Actor::new(server.origin.clone(), ada.token().map(str::to_owned), "ada");
     let found = ada.read("ada/rivers", "main", "select count(*), max(n) from t")[0].clone();
     let count: i64 = found[0].as_str().unwrap().parse().unwrap();
     assert!(count > 0 && found[1] == (count - 1).to_string().as_str(), "{found}");
     write(&ada, "insert into t values (1000)");
     server.terminate();
-    assert_eq!(succeed(&back, &["doctor"]), "everything is in order");
+    assert_eq!(program().succeed(&back, &["doctor"]), "everything is in order");
 }
 
 #[test]
 fn a_damaged_or_incomplete_backup_is_refused_before_anything_is_written() {
     let home = tempfile::tempdir().unwrap();
     let (dir, to) = (home.path().join("data"), home.path().join("backup"));
-    let (server, _) = yard(&dir);
-    succeed(&dir, &["backup", "--to", to.to_str().unwrap()]);
+    let (server, _) = start(&dir);
+    program().succeed(&dir, &["backup", "--to", to.to_str().unwrap()]);
     server.terminate();
     let restore = |expected: &str| {
         let back = tempfile::tempdir().unwrap();
@@ -99,21 +97,17 @@ fn a_damaged_or_incomplete_backup_is_refused_before_anything_is_written() {
 fn a_server_on_the_wrong_metadata_store_does_not_start() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("data");
-    let (server, _) = yard(&dir);
+    let (server, _) = start(&dir);
     server.terminate();
     let files = || fs::read_dir(dir.join("databases")).unwrap().count();
     let before = files();
     let wrong = home.path().join("other.sqlite");
-    succeed(&dir, &["migrate", "--metadata-url", wrong.to_str().unwrap()]);
+    program().succeed(&dir, &["migrate", "--metadata-url", wrong.to_str().unwrap()]);
     for command in [&["serve", "--listen", "127.0.0.1:0"][..], &["doctor"], &["backup", "--to", "x"]] {
-        let output = branchyard()
-            .args(command)
-            .args(["--data-dir", dir.to_str().unwrap(), "--metadata-url", wrong.to_str().unwrap()])
-            .output()
-            .unwrap();
+        let output = program().on(&dir, command).arg("--metadata-url").arg(&wrong).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && said.contains("another metadata store"), "{command:?}: {said}");
     }
     assert_eq!(files(), before);
-    assert_eq!(succeed(&dir, &["doctor"]), "everything is in order");
+    assert_eq!(program().succeed(&dir, &["doctor"]), "everything is in order");
 }

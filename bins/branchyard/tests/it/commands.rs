@@ -1,15 +1,16 @@
 //! Commands that scripts rely on.
 
-use branchyard_testkit::Actor;
+use branchyard_testkit::{Actor, run_with_input};
 
-use crate::process::{Server, branchyard, run, succeed, with_input};
+use crate::process::program;
 
 #[test]
 fn a_token_made_beside_a_running_server_works_and_only_its_hash_is_stored() {
     let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(dir.path());
-    succeed(dir.path(), &["user", "create", "ada", "--email", "ada@example.test"]);
-    let token = succeed(dir.path(), &["token", "create", "--user", "ada", "--name", "ci", "--expires", "90d"]);
+    let server = program().start(dir.path());
+    program().succeed(dir.path(), &["user", "create", "ada", "--email", "ada@example.test"]);
+    let token =
+        program().succeed(dir.path(), &["token", "create", "--user", "ada", "--name", "ci", "--expires", "90d"]);
     assert!(token.starts_with("hsat.v1.") && token.len() == 57, "{token}");
     let ada = Actor::new(server.origin.clone(), Some(token.clone()), "ada");
     assert_eq!(ada.get("/user").expect(200).data()["username"], "ada");
@@ -28,7 +29,7 @@ fn a_token_made_beside_a_running_server_works_and_only_its_hash_is_stored() {
 fn commands_refuse_in_words() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    succeed(dir, &["user", "create", "ada", "--email", "ada@example.test"]);
+    program().succeed(dir, &["user", "create", "ada", "--email", "ada@example.test"]);
     let cases: &[(&[&str], &str)] = &[
         (&["user", "create", "Ada", "--email", "a@b"], "taken"),
         (&["user", "create", "ab", "--email", "a@b"], "3 to 32"),
@@ -38,44 +39,47 @@ fn commands_refuse_in_words() {
         (&["token", "create", "--user", "nobody", "--name", "x", "--expires", "30d"], "nobody"),
     ];
     for (args, expected) in cases {
-        let output = run(dir, args);
+        let output = program().run(dir, args);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && said.contains(expected), "{args:?}: {said}");
         assert!(output.stdout.is_empty(), "{args:?}");
     }
-    let output = with_input(dir, &["user", "create", "carol", "--email", "c@d", "--password-stdin"], "short");
+    let output = run_with_input(
+        &mut program().on(dir, &["user", "create", "carol", "--email", "c@d", "--password-stdin"]),
+        "short",
+    );
     assert!(String::from_utf8_lossy(&output.stderr).contains('8'), "{output:?}");
 }
 
 #[test]
 fn a_second_server_on_the_same_folder_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let _server = Server::start(dir.path());
-    let output = run(dir.path(), &["serve", "--listen", "127.0.0.1:0"]);
+    let _server = program().start(dir.path());
+    let output = program().run(dir.path(), &["serve", "--listen", "127.0.0.1:0"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("another server"), "{output:?}");
 }
 
 #[test]
 fn healthcheck_migrate_and_doctor_answer() {
     let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(dir.path());
-    let output = branchyard().args(["healthcheck", "--url", &server.origin]).output().unwrap();
+    let server = program().start(dir.path());
+    let output = program().command().args(["healthcheck", "--url", &server.origin]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "ready\n");
-    assert_eq!(succeed(dir.path(), &["migrate", "--check"]), "the metadata store is up to date");
+    assert_eq!(program().succeed(dir.path(), &["migrate", "--check"]), "the metadata store is up to date");
     server.terminate();
-    assert_eq!(succeed(dir.path(), &["doctor"]), "everything is in order");
+    assert_eq!(program().succeed(dir.path(), &["doctor"]), "everything is in order");
 }
 
 #[test]
 fn an_operator_gives_a_user_another_password() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path();
-    succeed(dir, &["user", "create", "ada", "--email", "ada@example.test"]);
-    let reset = with_input(dir, &["user", "reset-password", "Ada"], "correct horse\n");
+    program().succeed(dir, &["user", "create", "ada", "--email", "ada@example.test"]);
+    let reset = run_with_input(&mut program().on(dir, &["user", "reset-password", "Ada"]), "correct horse\n");
     assert!(reset.status.success(), "{}", String::from_utf8_lossy(&reset.stderr));
     for (name, password, why) in [("ada", "short", "8"), ("nobody", "correct horse", "no user"), ("!", "x", "3 to 32")]
     {
-        let refused = with_input(dir, &["user", "reset-password", name], password);
+        let refused = run_with_input(&mut program().on(dir, &["user", "reset-password", name]), password);
         let told = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert!(!refused.status.success() && told.contains(why), "{name}: {told}");
     }

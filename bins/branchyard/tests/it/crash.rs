@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,7 +16,9 @@ use parking_lot::Mutex;
 use reqwest::blocking::Client;
 use serde_json::{Value, json};
 
-use crate::process::{Server, succeed};
+use branchyard_testkit::{AMPLE, wait_for, wait_until};
+
+use crate::process::program;
 
 /// Minimum number of kills. More follow until enough operations were acknowledged.
 const KILLS: usize = 50;
@@ -33,11 +35,11 @@ const ORGANIZATIONS: usize = 8;
 fn nothing_acknowledged_is_lost_and_nothing_happens_twice() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    succeed(dir, &["user", "create", "ada", "--email", "ada@example.test"]);
+    program().succeed(dir, &["user", "create", "ada", "--email", "ada@example.test"]);
     for n in 0..ORGANIZATIONS {
-        succeed(dir, &["org", "create", &format!("org-{n}"), "--owner", "ada"]);
+        program().succeed(dir, &["org", "create", &format!("org-{n}"), "--owner", "ada"]);
     }
-    let token = succeed(dir, &["token", "create", "--user", "ada", "--name", "t", "--expires", "30d"]);
+    let token = program().succeed(dir, &["token", "create", "--user", "ada", "--name", "t", "--expires", "30d"]);
     prepare(dir, &token);
     let acknowledged = Mutex::new(Vec::new());
     let serial = AtomicUsize::new(0);
@@ -49,7 +51,7 @@ fn nothing_acknowledged_is_lost_and_nothing_happens_twice() {
         seed ^= seed << 13;
         seed ^= seed >> 7;
         seed ^= seed << 17;
-        let server = Server::start(dir);
+        let server = program().start(dir);
         let origin = server.origin.clone();
         // The server is killed after this many acknowledgments and a short random delay.
         let count = || acknowledged.lock().len();
@@ -59,17 +61,13 @@ fn nothing_acknowledged_is_lost_and_nothing_happens_twice() {
             for _ in 0..3 {
                 scope.spawn(|| load(&Caller::new(&origin, &token), &serial, &acknowledged, &stop));
             }
-            let began = Instant::now();
-            while count() < until {
-                assert!(began.elapsed() < Duration::from_secs(300), "nothing is acknowledged");
-                std::thread::sleep(Duration::from_millis(1));
-            }
+            wait_until("an acknowledgment", AMPLE, || count() >= until);
             std::thread::sleep(Duration::from_millis(seed % 60));
             server.kill();
             stop.store(true, Ordering::SeqCst);
         });
     }
-    let server = Server::start(dir);
+    let server = program().start(dir);
     let caller = Caller::new(&server.origin, &token);
     let acknowledged = acknowledged.into_inner();
     let operations: Vec<Value> = acknowledged.iter().map(|(_, _, id)| caller.settled(id)).collect();
@@ -90,7 +88,7 @@ fn nothing_acknowledged_is_lost_and_nothing_happens_twice() {
     }
     assert!(counted.values().all(|times| *times == 1), "something was applied twice");
     server.terminate();
-    assert_eq!(succeed(dir, &["doctor"]), "everything is in order");
+    assert_eq!(program().succeed(dir, &["doctor"]), "everything is in order");
 }
 
 fn is_enough(acknowledged: &[(&'static str, String, String)]) -> bool {
@@ -99,7 +97,7 @@ fn is_enough(acknowledged: &[(&'static str, String, String)]) -> bool {
 }
 
 fn prepare(dir: &Path, token: &str) {
-    let server = Server::start(dir);
+    let server = program().start(dir);
     let caller = Caller::new(&server.origin, token);
     assert_eq!(
         caller.post("/databases", &json!({"owner": "ada", "name": "d", "visibility": "public"})).unwrap().0,
@@ -164,6 +162,11 @@ fn load(caller: &Caller, serial: &AtomicUsize, acknowledged: &Acknowledged, stop
     }
 }
 
+/// Returns `true` if the operation of an answer has ended.
+fn is_settled(answer: &Value) -> bool {
+    answer["data"]["status"] == "succeeded" || answer["data"]["status"] == "failed"
+}
+
 struct Caller {
     origin: String,
     token: String,
@@ -196,15 +199,11 @@ impl Caller {
     }
 
     fn settled(&self, id: &str) -> Value {
-        for _ in 0..60_000 {
+        wait_for("the end of the operation", AMPLE, || {
             let (status, answer) = self.get(&format!("/operations/{id}"));
             assert_eq!(status, 200, "acknowledged, but lost: {answer}");
-            if answer["data"]["status"] == "succeeded" || answer["data"]["status"] == "failed" {
-                return answer["data"].clone();
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("operation {id} is never settled");
+            if is_settled(&answer) { Ok(answer["data"].clone()) } else { Err(answer) }
+        })
     }
 
     /// Returns the number of rows of a read, or 0 if the table does not exist.
@@ -218,19 +217,15 @@ impl Caller {
         self.post("/databases/ada/d/branches", &branch)?;
         let q = format!("insert into marks values ('{mark}')");
         let written = self.accepted("/databases/ada/d/sql-writes", &write(mark, &q))?;
-        for _ in 0..60_000 {
-            let answer = self
-                .client
-                .get(format!("{}/api/v2/operations/{written}", self.origin))
-                .bearer_auth(&self.token)
-                .send()
-                .ok()?;
-            let status = answer.json::<Value>().ok()?["data"]["status"].clone();
-            if status == "succeeded" || status == "failed" {
-                break;
+        let operation = format!("{}/api/v2/operations/{written}", self.origin);
+        // Ends if the server is gone, too.
+        wait_for("the end of the write", AMPLE, || {
+            let answer = self.client.get(&operation).bearer_auth(&self.token).send().ok();
+            match answer.and_then(|answer| answer.json::<Value>().ok()) {
+                Some(answer) if !is_settled(&answer) => Err(answer),
+                settled => Ok(settled),
             }
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        })?;
         let place = |branch: &str| json!({"database": {"owner": "ada", "name": "d"}, "branch_name": branch});
         let body = json!({"title": mark, "from_branch": place(mark), "to_branch": place("main")});
         let (_, pull) = self.post("/databases/ada/d/pulls", &body)?;

@@ -4,13 +4,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use branchyard_testkit::Receiver;
+use branchyard_testkit::{AMPLE, Receiver, ServerProcess, wait_until};
 use reqwest::blocking::Client;
 use serde_json::{Value, json};
 
-use crate::process::{Server, branchyard, succeed};
+use crate::process::program;
 
 const WRITES: usize = 1_000;
 const KILLS: usize = 20;
@@ -20,14 +20,10 @@ const WRITERS: usize = 4;
 fn every_commit_is_told_whenever_the_server_dies() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    succeed(dir, &["user", "create", "ada", "--email", "ada@example.test"]);
-    let token = succeed(dir, &["token", "create", "--user", "ada", "--name", "t", "--expires", "30d"]);
+    let token = program().user(dir, "ada");
     let receiver = Receiver::start();
-    let start = || {
-        let mut command = branchyard();
-        command.env("BRANCHYARD_HOOKS__ALLOWED_CIDRS", "127.0.0.0/8,::1/128");
-        Server::start_as(command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(dir))
-    };
+    let start =
+        || ServerProcess::start(program().serve(dir).env("BRANCHYARD_HOOKS__ALLOWED_CIDRS", "127.0.0.0/8,::1/128"));
     let server = start();
     let caller = Caller::new(&server.origin, &token);
     caller.post("/databases", &json!({"owner": "ada", "name": "d", "visibility": "public"})).unwrap();
@@ -60,11 +56,7 @@ fn every_commit_is_told_whenever_the_server_dies() {
                     }
                 });
             }
-            let began = Instant::now();
-            while acknowledged.load(Ordering::SeqCst) < until {
-                assert!(began.elapsed() < Duration::from_secs(300), "nothing is acknowledged");
-                std::thread::sleep(Duration::from_millis(1));
-            }
+            wait_until("an acknowledgment", AMPLE, || acknowledged.load(Ordering::SeqCst) >= until);
             server.kill();
             stop.store(true, Ordering::SeqCst);
         });
@@ -74,30 +66,27 @@ fn every_commit_is_told_whenever_the_server_dies() {
     let server = start();
     let caller = Caller::new(&server.origin, &token);
     // Waits for operations that were acknowledged and not settled.
-    while caller.get("/databases/ada/d/operations?status=queued")["data"] != json!([])
-        || caller.get("/databases/ada/d/operations?status=running")["data"] != json!([])
-    {
-        std::thread::sleep(Duration::from_millis(50));
+    for status in ["queued", "running"] {
+        let path = format!("/databases/ada/d/operations?status={status}");
+        wait_until("the end of the operations", AMPLE, || caller.get(&path)["data"] == json!([]));
     }
     let commits = caller.chain();
     assert!(commits.len() > WRITES, "{} commits", commits.len());
-    let told = wait_for(&receiver, &caller, &commits);
+    let told = deliveries(&receiver, &caller, &commits);
     let repeats: usize = told.values().map(|times| times - 1).sum();
     assert!(repeats < commits.len(), "{kills} kills: {repeats} repeats of {} commits", commits.len());
     server.terminate();
 }
 
 /// Waits until no delivery is pending, then checks all received requests. Returns how often each event was received.
-fn wait_for(receiver: &Receiver, caller: &Caller, commits: &[(String, String)]) -> BTreeMap<String, usize> {
+fn deliveries(receiver: &Receiver, caller: &Caller, commits: &[(String, String)]) -> BTreeMap<String, usize> {
     let hook = caller.get("/databases/ada/d/hooks")["data"][0]["id"].as_str().unwrap().to_owned();
     let pending = format!("/databases/ada/d/hooks/{hook}/deliveries?status=pending");
-    let began = Instant::now();
     // The delivery of the last write may not exist yet when no delivery is pending, so the received requests are counted too. The
     // hook was registered after the first two commits.
-    while caller.get(&pending)["data"] != json!([]) || receiver.received().len() < commits.len() - 2 {
-        std::thread::sleep(Duration::from_millis(100));
-        assert!(began.elapsed() < Duration::from_secs(600), "deliveries are still pending");
-    }
+    wait_until("all deliveries", AMPLE, || {
+        caller.get(&pending)["data"] == json!([]) && receiver.received().len() >= commits.len() - 2
+    });
     let received = receiver.received();
     let mut times = BTreeMap::<String, usize>::new();
     let (mut bodies, mut ids) = (HashMap::<String, String>::new(), HashMap::<String, String>::new());

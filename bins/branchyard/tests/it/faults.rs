@@ -88,27 +88,27 @@ fn episode(plan: &Plan, folder: &Path, postgres: Option<&Postgres>, tally: &mut 
         StoreKind::Sqlite => None,
         StoreKind::Postgres => postgres,
     };
-    let mut yard = FaultsHarness::open(folder.to_owned(), plan, store);
-    yard.prepare();
+    let mut harness = FaultsHarness::open(folder.to_owned(), plan, store);
+    harness.prepare();
     let mut clients = traffic::Clients::new(plan.seed);
     for fault in &plan.faults {
         let began = Instant::now();
         let passed = || began.elapsed().as_secs_f32();
-        clients.work_during(&yard.scene(), || yard.strike(fault));
+        clients.work_during(&harness.traffic(), || harness.strike(fault));
         *tally.faults.entry(fault.kind.name()).or_default() += 1;
         let struck = passed();
-        yard.quiet();
+        harness.quiet();
         let quiet = passed();
-        tally.checks += check::everything(&yard);
+        tally.checks += check::everything(&harness);
         println!("  {fault}: over after {struck:.1} s, quiet after {quiet:.1} s, all is well after {:.1} s", passed());
     }
-    yard.end();
-    tally.checks += check::at_rest(&yard);
-    tally.promises += yard.book().promises();
-    for (what, times) in yard.weather() {
+    harness.end();
+    tally.checks += check::at_rest(&harness);
+    tally.promises += harness.book().promises();
+    for (what, times) in harness.weather() {
         *tally.weather.entry(what).or_default() += times;
     }
-    yard.remove();
+    harness.remove();
 }
 
 impl std::fmt::Display for Tally {

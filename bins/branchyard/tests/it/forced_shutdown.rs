@@ -2,24 +2,23 @@
 
 use std::time::Duration;
 
-use branchyard_testkit::Receiver;
+use branchyard_testkit::{Receiver, ServerProcess};
 use reqwest::blocking::Client;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::process::{Server, branchyard, succeed};
+use crate::process::program;
 
 #[test]
 fn a_second_signal_cuts_attempts_short_and_hands_them_back() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    succeed(dir, &["user", "create", "ada", "--email", "ada@example.test"]);
-    let token = succeed(dir, &["token", "create", "--user", "ada", "--name", "t", "--expires", "30d"]);
+    let token = program().user(dir, "ada");
     // The timeout of attempts is far above the timeouts of this test.
     let start = || {
-        let mut command = branchyard();
+        let mut command = program().serve(dir);
         command.env("BRANCHYARD_HOOKS__ALLOWED_CIDRS", "127.0.0.0/8").env("BRANCHYARD_HOOKS__TIMEOUT_MS", "120000");
-        Server::start_as(command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(dir))
+        ServerProcess::start(&mut command)
     };
     let mut server = start();
     let client = Client::builder().no_proxy().build().unwrap();

@@ -4,12 +4,12 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use branchyard_testkit::{Actor, Receiver, Server};
+use branchyard_testkit::{AMPLE, Actor, Receiver, Server, ServerProcess, wait_for};
 use serde_json::{Value, json};
 
-use crate::process::{self, branchyard};
+use crate::process::program;
 
 #[path = "../../../../docs/hooks/receiver.rs"]
 #[expect(clippy::expect_used, unreachable_pub, reason = "an example that people copy")]
@@ -17,7 +17,7 @@ mod receiver;
 
 const DB: &str = "/databases/ada/rivers";
 
-fn yard() -> (Server, Actor) {
+fn start() -> (Server, Actor) {
     let server = Server::start_with(|config| {
         config.hooks.allowed_cidrs = vec!["127.0.0.0/8".to_owned()];
         config.hooks.retry_delays_ms = vec![0; 50];
@@ -39,26 +39,15 @@ fn register(ada: &Actor, port: u16) -> (String, String) {
 fn ping(ada: &Actor, hook: &str) -> Value {
     let path = format!("{DB}/hooks/{hook}");
     let id = ada.post(&format!("{path}/ping"), &json!({})).expect(201).data()["id"].as_str().unwrap().to_owned();
-    until(|| {
+    wait_for("the end of the delivery", AMPLE, || {
         let delivery = ada.get(&format!("{path}/deliveries/{id}")).expect(200).data();
-        (delivery["status"] != "pending").then_some(delivery)
+        if delivery["status"] == "pending" { Err(delivery) } else { Ok(delivery) }
     })
-}
-
-fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(began.elapsed() < Duration::from_secs(300), "it does not happen");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[test]
 fn the_receiver_in_rust() {
-    let (_server, ada) = yard();
+    let (_server, ada) = start();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (hook, secret) = register(&ada, listener.local_addr().unwrap().port());
     let (tell, told) = mpsc::channel();
@@ -91,7 +80,7 @@ impl Drop for Running {
 
 #[test]
 fn the_receiver_in_python_and_the_three_examples() {
-    let (server, ada) = yard();
+    let (server, ada) = start();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let (hook, secret) = register(&ada, port);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/hooks");
@@ -105,12 +94,14 @@ fn the_receiver_in_python_and_the_three_examples() {
         .spawn()
         .unwrap();
     let _running = Running(child);
-    until(|| std::net::TcpStream::connect(("127.0.0.1", port)).ok());
+    wait_for("the receiver", AMPLE, || std::net::TcpStream::connect(("127.0.0.1", port)));
     assert_eq!(ping(&ada, &hook)["status"], "delivered");
 
     let before = ada.get(&format!("{DB}/branches/main")).expect(200).data()["head_commit_sha"].clone();
     let head = ada.write("ada/rivers", "main", "insert into t values (1)");
-    let line = until(|| std::fs::read_to_string(&log).ok().filter(|text| text.ends_with('\n')));
+    let read = || std::fs::read_to_string(&log).unwrap_or_default();
+    let line =
+        wait_for("a line of the log", AMPLE, || Some(read()).filter(|text| text.ends_with('\n')).ok_or_else(read));
     assert_eq!(line.trim(), format!("main {} {head}", before.as_str().unwrap()), "CI ran");
 
     let body = json!({"from_branch": "main", "to_branch": "fix", "q": "insert into t values (2)"});
@@ -122,9 +113,9 @@ fn the_receiver_in_python_and_the_three_examples() {
     assert_eq!(ticket["title"], "Review pull request 1 of ada: fix to main");
 
     let merged = ada.finish(&ada.post(&format!("{DB}/pulls/1/merge"), &json!({})));
-    let release = until(|| {
+    let release = wait_for("the release", AMPLE, || {
         let answer = ada.get(&format!("{DB}/releases/pull-1"));
-        (answer.status == 200).then(|| answer.data())
+        if answer.status == 200 { Ok(answer.data()) } else { Err(answer.text) }
     });
     assert_eq!(release["commit_sha"], merged["result"]["commit_sha"], "released");
 
@@ -137,14 +128,13 @@ fn the_receiver_in_python_and_the_three_examples() {
 fn the_demo_tells_a_receiver_beside_it() {
     let dir = tempfile::tempdir().unwrap();
     let receiver = Receiver::start();
-    let mut demo = branchyard();
-    demo.args(["demo", "--listen", "127.0.0.1:0", "--hook", &receiver.url(), "--data-dir"]).arg(dir.path());
-    let server = process::Server::start_as(&mut demo);
+    let mut demo = program().on(dir.path(), &["demo", "--listen", "127.0.0.1:0", "--hook", &receiver.url()]);
+    let server = ServerProcess::start(&mut demo);
     assert!(server.greeting.contains("whsec_"), "{}", server.greeting);
     assert_eq!(receiver.wait_for(1)[0].json()["event_name"], "ping");
     server.terminate();
     // The second run replaces the hook of the first, whose secret cannot be shown again.
-    let server = process::Server::start_as(&mut demo);
+    let server = ServerProcess::start(&mut demo);
     receiver.wait_for(2);
     let token = server.greeting.lines().find_map(|line| line.trim().strip_prefix("token")).unwrap().trim().to_owned();
     let demo = Actor::new(server.origin.clone(), Some(token), "demo");

@@ -10,7 +10,6 @@ mod caller;
 mod harness;
 mod statements;
 mod victim;
-mod wire;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -75,10 +74,10 @@ fn the_worst_callers_do_not_hold_up_others() {
         setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();
     }
     let dir = tempfile::tempdir().unwrap();
-    let scene = OutageHarness::start(dir.path(), size);
-    let seen = play(&scene, seed, seconds);
+    let harness = OutageHarness::start(dir.path(), size);
+    let seen = play(&harness, seed, seconds);
     report(&seen, seconds);
-    let log = scene.stop();
+    let log = harness.stop();
     let mut findings = seen.findings.clone();
     let is_fault = |line: &&str| line.contains("panicked at") || (seconds.is_some() && line.contains("ERROR"));
     let faults = log.lines().filter(is_fault);
@@ -111,26 +110,26 @@ fn late(times: &Times) -> Vec<String> {
     late.map(|(kind, what, took, limit)| format!("{kind}: {what} {took:?}, at most {limit:?}")).collect()
 }
 
-fn play(scene: &OutageHarness, seed: u64, seconds: Option<Duration>) -> Seen {
+fn play(harness: &OutageHarness, seed: u64, seconds: Option<Duration>) -> Seen {
     // Minimum number of measured requests of each kind.
     let least = if seconds.is_some() { 50 } else { 5 };
-    let calm = || victim::run(scene, &AtomicBool::new(true), least);
+    let calm = || victim::run(harness, &AtomicBool::new(true), least);
     // The first requests fill caches.
     calm();
     let before = calm();
-    let idle = scene.measures();
+    let idle = harness.measures();
     let (plan, stop) = (Plan::new(seed), AtomicBool::new(false));
     let mut tally = Tally::new();
     let mut findings = Vec::new();
     let during = thread::scope(|scope| {
-        let victims = scope.spawn(|| victim::run(scene, &stop, least));
+        let victims = scope.spawn(|| victim::run(harness, &stop, least));
         let until = seconds.map(|seconds| Instant::now() + seconds);
         let callers: Vec<_> = (0..CALLERS)
             .map(|number| {
                 let plan = &plan;
                 scope.spawn(move || {
                     let account = (number % 2 == 0).then_some(number / 2);
-                    let mut caller = Caller::new(scene, u8::try_from(number).unwrap(), account, seed);
+                    let mut caller = Caller::new(harness, u8::try_from(number).unwrap(), account, seed);
                     while let Some(attack) = plan.next(&mut caller, until) {
                         attack.run(&mut caller);
                     }
@@ -150,10 +149,10 @@ fn play(scene: &OutageHarness, seed: u64, seconds: Option<Duration>) -> Seen {
         victims.join().unwrap()
     });
     let over = Instant::now();
-    let mut end = scene.measures();
+    let mut end = harness.measures();
     while !left_behind(&idle, &end).is_empty() && over.elapsed() < CALM_AT_LAST + Duration::from_secs(1) {
         thread::sleep(Duration::from_millis(20));
-        end = scene.measures();
+        end = harness.measures();
     }
     let calm_after = over.elapsed();
     let after = calm();

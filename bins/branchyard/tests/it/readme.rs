@@ -2,14 +2,15 @@
 
 use std::process::Command;
 
-use crate::process::{Server, branchyard};
+use branchyard_testkit::ServerProcess;
+
+use crate::process::program;
 
 #[test]
 fn the_curls_of_the_readme_and_of_the_demo_work_as_written() {
     let dir = tempfile::tempdir().unwrap();
-    let mut command = branchyard();
     let server =
-        Server::start_as(command.args(["demo", "--listen", "127.0.0.1:0", "--data-dir"]).arg(dir.path().join("demo")));
+        ServerProcess::start(&mut program().on(&dir.path().join("demo"), &["demo", "--listen", "127.0.0.1:0"]));
     let token = server.greeting.split_whitespace().find(|word| word.starts_with("hsat.v1.")).unwrap().to_owned();
 
     let printed: Vec<&str> = server.greeting.lines().map(str::trim).filter(|line| line.starts_with("curl ")).collect();

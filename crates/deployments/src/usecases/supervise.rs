@@ -114,7 +114,7 @@ impl<'a> Supervisor<'a> {
 
     /// Wakes the callers of [`Supervisor::wait`].
     pub fn wake(&self) {
-        self.0.wake.one();
+        self.0.wake.all();
     }
 
     /// Does what is due for a deployment: starts, watches or stops its instance. Waits for the process for at most

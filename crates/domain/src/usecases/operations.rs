@@ -436,6 +436,11 @@ impl<'a> Operations<'a> {
         self.0.wake.wait(seen, at_most);
     }
 
+    /// Wakes the callers of [`Operations::wait`], because the server shuts down.
+    pub fn wake(&self) {
+        self.0.wake.all();
+    }
+
     /// Removes records past their retention: settled operations, activities, saved answers and abandoned uploads.
     ///
     /// # Errors

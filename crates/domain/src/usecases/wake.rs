@@ -18,6 +18,12 @@ impl Wake {
         self.signal.notify_one();
     }
 
+    /// Wakes all workers.
+    pub fn all(&self) {
+        *self.queued.lock() += 1;
+        self.signal.notify_all();
+    }
+
     /// Returns the number of signals so far. Pass a count that was read before looking for work to [`Wake::wait`], so that
     /// no signal is missed.
     pub fn count(&self) -> u64 {

@@ -2,18 +2,17 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::Scope;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use branchyard_domain::Hub;
 use branchyard_domain::access::{Caller, Write};
 use branchyard_domain::entities::{OperationStatus, Visibility};
 use branchyard_domain::usecases::{Limits, SqlWrite};
 use branchyard_domain::values::{DatabaseId, OperationId};
+use branchyard_domain_testing::{AMPLE, wait_until};
 
 use crate::harness::{DomainHarness, create, name, world_with};
 
-/// Far more time than any of these tests takes.
-const PATIENCE: Duration = Duration::from_secs(60);
 const NAMES: [&str; 4] = ["one", "two", "three", "four"];
 const WRITES: usize = 20;
 
@@ -77,14 +76,6 @@ fn is_settled(world: &DomainHarness, id: OperationId) -> bool {
     matches!(world.status(id), OperationStatus::Succeeded(_) | OperationStatus::Failed(_))
 }
 
-fn wait_until(holds: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < PATIENCE);
-        std::thread::yield_now();
-    }
-}
-
 /// Creates four databases of Ada with 20 held writes, and one of Ben.
 fn crowd(world: &DomainHarness) -> (Vec<DatabaseId>, Vec<OperationId>) {
     let databases: Vec<_> =
@@ -107,20 +98,20 @@ fn others_get_through(long_after_ms: u64, held_at_once: usize) {
         let _end = End(&crew, &world);
         crew.add(scope);
         crew.add(scope);
-        assert_eq!(world.fakes.engine.wait_for_held_writes(held_at_once, PATIENCE), held_at_once);
+        assert_eq!(world.fakes.engine.wait_for_held_writes(held_at_once, AMPLE), held_at_once);
         for n in 0..3 {
             let quick = queue(&world, &world.ben, ("ben", "own"), &format!("CREATE TABLE t{n}(id INTEGER)"));
-            wait_until(|| is_settled(&world, quick));
+            wait_until("the end of the quick write", AMPLE, || is_settled(&world, quick));
             world.outcome(quick);
         }
         assert!(held.iter().all(|id| !is_settled(&world, *id)));
         assert_eq!(
-            world.fakes.engine.wait_for_held_writes(0, PATIENCE),
+            world.fakes.engine.wait_for_held_writes(0, AMPLE),
             held_at_once,
             "half of the workers, and the long lane"
         );
         world.fakes.engine.hold_writes(&[]);
-        wait_until(|| held.iter().all(|id| is_settled(&world, *id)));
+        wait_until("the end of the held writes", AMPLE, || held.iter().all(|id| is_settled(&world, *id)));
     });
     // The writes ran in order: each table came before its rows, and each row exists.
     held.iter().for_each(|id| drop(world.outcome(*id)));
@@ -156,9 +147,9 @@ fn long_operations_of_many_creators_hold_up_no_other_one() {
         let _end = End(&crew, &world);
         crew.add(scope);
         crew.add(scope);
-        assert_eq!(world.fakes.engine.wait_for_held_writes(6, PATIENCE), 6);
+        assert_eq!(world.fakes.engine.wait_for_held_writes(6, AMPLE), 6);
         let quick = queue(&world, &world.ben, ("ben", "own"), "CREATE TABLE t(id INTEGER)");
-        wait_until(|| is_settled(&world, quick));
+        wait_until("the end of the quick write", AMPLE, || is_settled(&world, quick));
         world.outcome(quick);
     });
 }

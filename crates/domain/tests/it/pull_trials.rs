@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 use branchyard_domain::access::Participate;
 use branchyard_domain::entities::{Conflict, Pull};
@@ -10,11 +9,9 @@ use branchyard_domain::errors::{PortError, PullError};
 use branchyard_domain::ports::{Engine as _, EngineError, Metadata as _};
 use branchyard_domain::usecases::{Limits, PullEdges, Refreshed};
 use branchyard_domain::values::CommitHash;
+use branchyard_domain_testing::{AMPLE, wait_until};
 
 use crate::harness::{DomainHarness, world, world_with};
-
-/// Far more time than any of these tests takes, even on a slow and busy machine.
-const AMPLE: Duration = Duration::from_secs(60);
 
 impl DomainHarness {
     fn edges_of(&self, pull: &Pull) -> PullEdges {
@@ -128,10 +125,7 @@ fn a_fetch_keeps_its_lease_for_as_long_as_it_takes() {
         // Three times the duration of the lease.
         for _ in 0..3 {
             clock.advance_seconds(1);
-            let began = Instant::now();
-            while is_free() && began.elapsed() < AMPLE {
-                std::thread::sleep(Duration::from_millis(5));
-            }
+            wait_until("the lease", AMPLE, || !is_free());
         }
         kept.store(!is_free(), Ordering::SeqCst);
     });

@@ -15,10 +15,10 @@ fn view(name: &str, bytes: usize) -> String {
     format!("{head}{}{tail}", "x".repeat(bytes - head.len() - tail.len()))
 }
 
-fn script(yard: &EngineHarness, base: &CommitHash, text: &str) -> Result<CommitHash, EngineError> {
+fn script(harness: &EngineHarness, base: &CommitHash, text: &str) -> Result<CommitHash, EngineError> {
     let author = ada();
     let job = ScriptJob { base, target: None, statement_bytes: 16 << 20, message: "m", author: &author, timeout: LONG };
-    yard.engine.run_script(id(1), &job, &mut text.as_bytes())
+    harness.engine.run_script(id(1), &job, &mut text.as_bytes())
 }
 
 fn blamed(refused: Result<CommitHash, EngineError>) -> (u64, String) {
@@ -30,14 +30,14 @@ fn blamed(refused: Result<CommitHash, EngineError>) -> (u64, String) {
 
 #[test]
 fn scripts_may_hold_long_statements_but_no_long_definitions() {
-    let yard = EngineHarness::new();
+    let harness = EngineHarness::new();
     let long = format!("create table t(a);\ninsert into t values ('{}');\n{};", "v".repeat(3 << 20), view("v", MOST));
-    let at = script(&yard, &yard.base, &long).unwrap();
+    let at = script(&harness, &harness.base, &long).unwrap();
     // The database still works, also on other connections.
-    let at = yard.write(&at, "insert into t values (1)");
-    assert_eq!(yard.read(&at, "select count(*), (select length(a) > 1000000 from v) from t").len(), 1);
-    yard.engine.copy(id(1), id(2)).unwrap();
-    yard.write_to(id(2), &at, "insert into t values (2)");
+    let at = harness.write(&at, "insert into t values (1)");
+    assert_eq!(harness.read(&at, "select count(*), (select length(a) > 1000000 from v) from t").len(), 1);
+    harness.engine.copy(id(1), id(2)).unwrap();
+    harness.write_to(id(2), &at, "insert into t values (2)");
 
     for (statement, name) in [
         (view("w", MOST + 1), "view 'w'"),
@@ -46,34 +46,34 @@ fn scripts_may_hold_long_statements_but_no_long_definitions() {
         (format!("create index w on t(a) where a <> '{}'", "d".repeat(MOST)), "index 'w'"),
         (format!("alter table t add column b default '{}'", "d".repeat(MOST)), "table 't'"),
     ] {
-        let (line, detail) = blamed(script(&yard, &at, &format!("select 1;\n\n{statement};\nselect 2;")));
+        let (line, detail) = blamed(script(&harness, &at, &format!("select 1;\n\n{statement};\nselect 2;")));
         assert_eq!(line, 3, "{name}");
         assert_eq!(detail, format!("query error: the definition of the {name} would have more than 1048576 bytes"));
     }
-    assert_eq!(yard.write(&at, "select 1"), at);
+    assert_eq!(harness.write(&at, "select 1"), at);
 }
 
 #[test]
 fn definitions_do_not_grow_past_it_either() {
-    let yard = EngineHarness::new();
-    let at = yard.write(&yard.base, &format!("create table t(a, b default '{}')", "d".repeat(MOST / 2)));
+    let harness = EngineHarness::new();
+    let at = harness.write(&harness.base, &format!("create table t(a, b default '{}')", "d".repeat(MOST / 2)));
     let grow = format!("alter table t add column c default '{}'", "d".repeat(MOST / 2));
-    let (text, statement) = yard.write_failure(&at, &format!("select 1; {grow}"));
+    let (text, statement) = harness.write_failure(&at, &format!("select 1; {grow}"));
     assert_eq!(text, "query error: the definition of the table 't' would have more than 1048576 bytes");
     assert_eq!(statement, 2);
     let named = format!("create table u as select 1 as \"{0}a\", 2 as \"{0}b\", 3 as \"{0}c\"", "n".repeat(MOST / 4));
-    assert_eq!(yard.write(&at, "select 1"), at);
-    let quoted = yard.try_write(id(1), &at, &format!("{named}; select 1"), LONG);
+    assert_eq!(harness.write(&at, "select 1"), at);
+    let quoted = harness.try_write(id(1), &at, &format!("{named}; select 1"), LONG);
     assert!(quoted.is_ok(), "{quoted:?}");
 
     // Each side alone is short enough.
-    let base = yard.write(&yard.base, "create table t(a)");
+    let base = harness.write(&harness.base, "create table t(a)");
     let half = |column: &str| format!("alter table t add column {column} default '{}'", column.repeat(MOST * 2 / 3));
-    let (ours, theirs) = (yard.write(&base, &half("c")), yard.write(&base, &half("d")));
+    let (ours, theirs) = (harness.write(&base, &half("c")), harness.write(&base, &half("d")));
     let (author, resolve) = (ada(), std::collections::BTreeMap::new());
     let job =
         MergeJob { ours: &ours, theirs: &theirs, message: "m", author: &author, resolve: &resolve, timeout: LONG };
-    let merged = yard.engine.merge(id(1), &job);
+    let merged = harness.engine.merge(id(1), &job);
     assert!(matches!(merged, Err(EngineError::CannotMerge(_))), "{merged:?}");
-    assert_eq!(yard.write(&ours, "select 1"), ours);
+    assert_eq!(harness.write(&ours, "select 1"), ours);
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use branchyard_domain::entities::{Cell, Signature};
 use branchyard_domain::ports::{CancellationToken, Column, Engine, EngineError, ReadQuery, RowSink, ValueRef};
 use branchyard_domain::values::{CommitHash, Timestamp};
+use branchyard_domain_testing::Watchdog;
 use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions, Long, WatchedCall, YieldHook};
 
 use crate::support::{EngineHarness, LONG, Taken, ada, id, text};
@@ -17,36 +18,36 @@ const T: &str = "create table t(id integer primary key, v text); insert into t v
 
 #[test]
 fn a_new_database_has_one_empty_commit() {
-    let yard = EngineHarness::new();
-    let commit = yard.engine.commit(id(1), &yard.base).unwrap().unwrap();
+    let harness = EngineHarness::new();
+    let commit = harness.engine.commit(id(1), &harness.base).unwrap().unwrap();
     assert_eq!(commit.parents, []);
     assert_eq!(commit.message, "Create database");
     assert_eq!(commit.author, ada());
-    let log = yard.engine.log(id(1), &yard.base.clone().into(), 10).unwrap();
+    let log = harness.engine.log(id(1), &harness.base.clone().into(), 10).unwrap();
     assert_eq!(log.into_iter().map(|entry| entry.commit).collect::<Vec<_>>(), [commit]);
-    assert_eq!(yard.engine.tables(id(1), &yard.base).unwrap(), []);
-    assert_eq!(yard.engine.list().unwrap(), [id(1)]);
-    assert!(yard.engine.size_bytes(id(1)).unwrap() > 0);
-    assert_eq!(yard.engine.verify(id(1), std::slice::from_ref(&yard.base)).unwrap(), [] as [String; 0]);
+    assert_eq!(harness.engine.tables(id(1), &harness.base).unwrap(), []);
+    assert_eq!(harness.engine.list().unwrap(), [id(1)]);
+    assert!(harness.engine.size_bytes(id(1)).unwrap() > 0);
+    assert_eq!(harness.engine.verify(id(1), std::slice::from_ref(&harness.base)).unwrap(), [] as [String; 0]);
 }
 
 #[test]
 fn writes_start_from_any_commit() {
-    let yard = EngineHarness::new();
-    let first = yard.write(&yard.base, T);
-    let left = yard.write(&first, "update t set v = 'l' where id = 1");
-    let right = yard.write(&first, "update t set v = 'r' where id = 1");
-    assert_eq!(yard.read(&left, "select v from t order by id"), [[text("l")], [text("b")]]);
-    assert_eq!(yard.read(&right, "select v from t order by id"), [[text("r")], [text("b")]]);
-    assert_eq!(yard.read(&first, "select v from t order by id"), [[text("a")], [text("b")]]);
-    assert_eq!(yard.write(&left, "update t set v = v"), left);
-    assert_eq!(yard.write(&left, "select 1; insert into t values (9, 'x'); delete from t where id = 9"), left);
-    let commit = yard.engine.commit(id(1), &left).unwrap().unwrap();
+    let harness = EngineHarness::new();
+    let first = harness.write(&harness.base, T);
+    let left = harness.write(&first, "update t set v = 'l' where id = 1");
+    let right = harness.write(&first, "update t set v = 'r' where id = 1");
+    assert_eq!(harness.read(&left, "select v from t order by id"), [[text("l")], [text("b")]]);
+    assert_eq!(harness.read(&right, "select v from t order by id"), [[text("r")], [text("b")]]);
+    assert_eq!(harness.read(&first, "select v from t order by id"), [[text("a")], [text("b")]]);
+    assert_eq!(harness.write(&left, "update t set v = v"), left);
+    assert_eq!(harness.write(&left, "select 1; insert into t values (9, 'x'); delete from t where id = 9"), left);
+    let commit = harness.engine.commit(id(1), &left).unwrap().unwrap();
     assert_eq!(commit.parents.as_slice(), std::slice::from_ref(&first));
     assert_eq!(commit.message, "Run SQL query");
     assert_eq!(commit.author, ada());
 
-    let engine = &yard.engine;
+    let engine = &harness.engine;
     assert!(engine.is_ancestor(id(1), &first, &left).unwrap());
     assert!(engine.is_ancestor(id(1), &first, &left).unwrap());
     assert!(engine.is_ancestor(id(1), &left, &left).unwrap());
@@ -54,72 +55,72 @@ fn writes_start_from_any_commit() {
     assert!(!engine.is_ancestor(id(1), &left, &first).unwrap());
     assert_eq!(engine.merge_base(id(1), &left, &right).unwrap(), Some(first.clone()));
     let log = engine.log(id(1), &left.clone().into(), 10).unwrap();
-    assert_eq!(log.iter().map(|entry| &entry.commit.hash).collect::<Vec<_>>(), [&left, &first, &yard.base]);
+    assert_eq!(log.iter().map(|entry| &entry.commit.hash).collect::<Vec<_>>(), [&left, &first, &harness.base]);
     let log = engine.log(id(1), &log[0].next, 1).unwrap();
     assert_eq!(log.iter().map(|entry| &entry.commit.hash).collect::<Vec<_>>(), [&first]);
 }
 
 #[test]
 fn missing_commits_and_databases() {
-    let yard = EngineHarness::new();
+    let harness = EngineHarness::new();
     let missing = CommitHash::parse(&"1".repeat(40)).unwrap();
-    assert_eq!(yard.engine.commit(id(1), &missing).unwrap(), None);
+    assert_eq!(harness.engine.commit(id(1), &missing).unwrap(), None);
     let is_missing = |error: EngineError| matches!(error, EngineError::NoSuchCommit(hash) if hash == missing);
-    assert!(is_missing(yard.engine.log(id(1), &missing.clone().into(), 1).unwrap_err()));
-    assert!(is_missing(yard.engine.tables(id(1), &missing).unwrap_err()));
-    assert!(is_missing(yard.try_write(id(1), &missing, "select 1", LONG).unwrap_err()));
-    assert!(is_missing(yard.engine.merge_base(id(1), &missing, &yard.base).unwrap_err()));
-    assert!(is_missing(yard.engine.merge_base(id(1), &yard.base, &missing).unwrap_err()));
-    assert!(is_missing(yard.engine.is_ancestor(id(1), &yard.base, &missing).unwrap_err()));
-    assert!(!yard.engine.is_ancestor(id(1), &missing, &yard.base).unwrap());
+    assert!(is_missing(harness.engine.log(id(1), &missing.clone().into(), 1).unwrap_err()));
+    assert!(is_missing(harness.engine.tables(id(1), &missing).unwrap_err()));
+    assert!(is_missing(harness.try_write(id(1), &missing, "select 1", LONG).unwrap_err()));
+    assert!(is_missing(harness.engine.merge_base(id(1), &missing, &harness.base).unwrap_err()));
+    assert!(is_missing(harness.engine.merge_base(id(1), &harness.base, &missing).unwrap_err()));
+    assert!(is_missing(harness.engine.is_ancestor(id(1), &harness.base, &missing).unwrap_err()));
+    assert!(!harness.engine.is_ancestor(id(1), &missing, &harness.base).unwrap());
     let query = ReadQuery::new("select 1", LONG);
-    assert!(is_missing(yard.engine.read(id(1), &missing, &query, &mut Taken::default()).unwrap_err()));
-    assert!(matches!(yard.engine.commit(id(7), &missing), Err(EngineError::Damaged(_))));
+    assert!(is_missing(harness.engine.read(id(1), &missing, &query, &mut Taken::default()).unwrap_err()));
+    assert!(matches!(harness.engine.commit(id(7), &missing), Err(EngineError::Damaged(_))));
     // The failed calls created nothing.
-    assert_eq!(yard.engine.list().unwrap(), [id(1)]);
-    assert_eq!(yard.engine.verify(id(1), &[missing]).unwrap().len(), 1);
+    assert_eq!(harness.engine.list().unwrap(), [id(1)]);
+    assert_eq!(harness.engine.verify(id(1), &[missing]).unwrap().len(), 1);
 }
 
 #[test]
 fn copies_go_their_own_way_and_are_removed() {
-    let yard = EngineHarness::new();
-    let first = yard.write(&yard.base, T);
-    yard.engine.copy(id(1), id(2)).unwrap();
-    let fork = yard.write_to(id(2), &first, "insert into t values (3, 'fork')");
-    assert_eq!(yard.engine.commit(id(1), &fork).unwrap(), None);
-    let own = yard.write(&first, "insert into t values (4, 'own')");
+    let harness = EngineHarness::new();
+    let first = harness.write(&harness.base, T);
+    harness.engine.copy(id(1), id(2)).unwrap();
+    let fork = harness.write_to(id(2), &first, "insert into t values (3, 'fork')");
+    assert_eq!(harness.engine.commit(id(1), &fork).unwrap(), None);
+    let own = harness.write(&first, "insert into t values (4, 'own')");
 
-    yard.engine.fetch(id(1), id(2), &fork).unwrap();
-    yard.engine.fetch(id(1), id(2), &fork).unwrap();
-    assert_eq!(yard.read(&fork, "select v from t where id = 3"), [[text("fork")]]);
-    assert_eq!(yard.engine.merge_base(id(1), &own, &fork).unwrap(), Some(first.clone()));
-    assert!(yard.read_failure(&fork, "select * from dolt_remotes").contains("not allowed"));
+    harness.engine.fetch(id(1), id(2), &fork).unwrap();
+    harness.engine.fetch(id(1), id(2), &fork).unwrap();
+    assert_eq!(harness.read(&fork, "select v from t where id = 3"), [[text("fork")]]);
+    assert_eq!(harness.engine.merge_base(id(1), &own, &fork).unwrap(), Some(first.clone()));
+    assert!(harness.read_failure(&fork, "select * from dolt_remotes").contains("not allowed"));
     let nowhere = CommitHash::parse(&"2".repeat(40)).unwrap();
-    assert!(matches!(yard.engine.fetch(id(1), id(2), &nowhere), Err(EngineError::NoSuchCommit(_))));
+    assert!(matches!(harness.engine.fetch(id(1), id(2), &nowhere), Err(EngineError::NoSuchCommit(_))));
 
     // A commit older than the head of the source's branch.
-    let more = yard.write_to(id(2), &fork, "insert into t values (5, 'x')");
-    let other = yard.write_to(id(2), &first, "insert into t values (6, 'y')");
-    yard.engine.fetch(id(1), id(2), &more).unwrap();
-    yard.engine.fetch(id(1), id(2), &other).unwrap();
-    assert_eq!(yard.engine.verify(id(1), &[more, other, own, fork]).unwrap(), [] as [String; 0]);
+    let more = harness.write_to(id(2), &fork, "insert into t values (5, 'x')");
+    let other = harness.write_to(id(2), &first, "insert into t values (6, 'y')");
+    harness.engine.fetch(id(1), id(2), &more).unwrap();
+    harness.engine.fetch(id(1), id(2), &other).unwrap();
+    assert_eq!(harness.engine.verify(id(1), &[more, other, own, fork]).unwrap(), [] as [String; 0]);
 
-    yard.engine.remove(id(2)).unwrap();
-    yard.engine.remove(id(2)).unwrap();
-    assert_eq!(yard.engine.list().unwrap(), [id(1)]);
-    assert!(yard.engine.commit(id(2), &first).is_err());
+    harness.engine.remove(id(2)).unwrap();
+    harness.engine.remove(id(2)).unwrap();
+    assert_eq!(harness.engine.list().unwrap(), [id(1)]);
+    assert!(harness.engine.commit(id(2), &first).is_err());
     // A second copy replaces the first.
-    yard.engine.copy(id(1), id(2)).unwrap();
-    yard.engine.copy(id(1), id(2)).unwrap();
-    assert!(yard.engine.commit(id(2), &first).unwrap().is_some());
-    let created = yard.engine.create(id(2), &ada(), "Again").unwrap();
-    assert!(yard.engine.commit(id(2), &first).unwrap().is_none());
-    assert!(yard.engine.commit(id(2), &created).unwrap().is_some());
+    harness.engine.copy(id(1), id(2)).unwrap();
+    harness.engine.copy(id(1), id(2)).unwrap();
+    assert!(harness.engine.commit(id(2), &first).unwrap().is_some());
+    let created = harness.engine.create(id(2), &ada(), "Again").unwrap();
+    assert!(harness.engine.commit(id(2), &first).unwrap().is_none());
+    assert!(harness.engine.commit(id(2), &created).unwrap().is_some());
 }
 
 #[test]
 fn odd_authors_and_messages_are_kept_as_far_as_the_engine_can() {
-    let yard = EngineHarness::new();
+    let harness = EngineHarness::new();
     for (n, (name, email, at, message)) in [
         ("O'Brien <x>\n", "", -1, "two\nlines"),
         ("", "a@b", 0, ""),
@@ -130,24 +131,24 @@ fn odd_authors_and_messages_are_kept_as_far_as_the_engine_can() {
     .enumerate()
     {
         let author = Signature { name: name.into(), email: email.into(), at: Timestamp::from_seconds(at) };
-        let hash = yard.engine.create(id(n as u8 + 10), &author, message).unwrap();
-        let commit = yard.engine.commit(id(n as u8 + 10), &hash).unwrap().unwrap();
+        let hash = harness.engine.create(id(n as u8 + 10), &author, message).unwrap();
+        let commit = harness.engine.commit(id(n as u8 + 10), &hash).unwrap().unwrap();
         assert_eq!(commit.author.email, email);
         assert_eq!(commit.author.at.as_seconds(), at);
     }
     let long = "é".repeat(40_000);
-    let hash = yard.engine.create(id(20), &ada(), &long).unwrap();
-    assert_eq!(yard.engine.commit(id(20), &hash).unwrap().unwrap().message.len(), 65_534);
+    let hash = harness.engine.create(id(20), &ada(), &long).unwrap();
+    assert_eq!(harness.engine.commit(id(20), &hash).unwrap().unwrap().message.len(), 65_534);
 }
 
 #[test]
 fn columns_are_described() {
-    let yard = EngineHarness::new();
-    let at = yard.write(
-        &yard.base,
+    let harness = EngineHarness::new();
+    let at = harness.write(
+        &harness.base,
         "create table t(id integer primary key, v varchar(9), n); create view w as select v as x from t",
     );
-    let taken = yard.try_read(&at, "select id, v as other, n, id + 1, rowid from t", LONG).unwrap();
+    let taken = harness.try_read(&at, "select id, v as other, n, id + 1, rowid from t", LONG).unwrap();
     let columns: Vec<_> = taken
         .columns
         .iter()
@@ -163,22 +164,22 @@ fn columns_are_described() {
             ("id", Some("INTEGER"), true, "t"),
         ]
     );
-    let taken = yard.try_read(&at, "select x, (select max(id) from t) as m from w", LONG).unwrap();
+    let taken = harness.try_read(&at, "select x, (select max(id) from t) as m from w", LONG).unwrap();
     assert_eq!(taken.columns[0].source_table, "t");
     assert_eq!(taken.columns[1].source_table, "");
-    assert!(yard.try_read(&at, "select * from dolt_log", LONG).unwrap().rows.len() == 2);
-    assert!(yard.try_read(&at, "select value from json_each('[1]')", LONG).unwrap().rows.len() == 1);
-    assert!(yard.read(&at, "select dolt_version() is not null") == [[Cell::Integer(1)]]);
-    assert!(yard.try_read(&at, "explain query plan select * from t", LONG).is_ok());
-    assert!(yard.try_read(&at, "pragma table_info(t)", LONG).unwrap().rows.len() == 3);
+    assert!(harness.try_read(&at, "select * from dolt_log", LONG).unwrap().rows.len() == 2);
+    assert!(harness.try_read(&at, "select value from json_each('[1]')", LONG).unwrap().rows.len() == 1);
+    assert!(harness.read(&at, "select dolt_version() is not null") == [[Cell::Integer(1)]]);
+    assert!(harness.try_read(&at, "explain query plan select * from t", LONG).is_ok());
+    assert!(harness.try_read(&at, "pragma table_info(t)", LONG).unwrap().rows.len() == 3);
 }
 
 #[test]
 fn determinism() {
-    let yard = EngineHarness::new();
-    let at = yard.write(&yard.base, T);
+    let harness = EngineHarness::new();
+    let at = harness.write(&harness.base, T);
     let deterministic = |sql: &str| {
-        yard.engine.read(id(1), &at, &ReadQuery::new(sql, LONG), &mut Taken::default()).unwrap().deterministic
+        harness.engine.read(id(1), &at, &ReadQuery::new(sql, LONG), &mut Taken::default()).unwrap().deterministic
     };
     assert!(deterministic("select *, upper(v) from t"));
     assert!(deterministic("select * from dolt_log"));
@@ -204,28 +205,27 @@ impl RowSink for FirstOnly {
 
 #[test]
 fn a_slow_sink_costs_no_time_and_can_stop() {
-    let yard = EngineHarness::new();
+    let harness = EngineHarness::new();
     let mut sink = FirstOnly(0);
     let sql = "with recursive n(x) as (select 1 union all select x + 1 from n) select x from n";
     let query = ReadQuery::new(sql, std::time::Duration::from_secs(1));
-    yard.engine.read(id(1), &yard.base, &query, &mut sink).unwrap();
+    harness.engine.read(id(1), &harness.base, &query, &mut sink).unwrap();
     assert_eq!(sink.0, 2);
 }
 
 #[test]
 fn a_read_that_nobody_waits_for_ends() {
-    let yard = EngineHarness::new();
+    let _watchdog = Watchdog::start();
+    let harness = EngineHarness::new();
     let endless = "with recursive n(x) as (select 1 union all select x + 1 from n) select sum(x) from n";
     let query = ReadQuery::new(endless, LONG);
-    let began = std::time::Instant::now();
     thread::scope(|scope| {
         scope.spawn(|| {
             thread::sleep(std::time::Duration::from_millis(100));
             query.canceled.cancel();
         });
-        yard.engine.read(id(1), &yard.base, &query, &mut Taken::default()).unwrap_err();
+        harness.engine.read(id(1), &harness.base, &query, &mut Taken::default()).unwrap_err();
     });
-    assert!(began.elapsed() < std::time::Duration::from_secs(30), "{:?}", began.elapsed());
 }
 
 /// Refuses the third call of `go_on`, and then every read of the refused shape.
@@ -266,23 +266,23 @@ fn a_call_that_computes_for_long_asks_whether_it_may() {
     let strict = Arc::new(Strict::default());
     let asked = &strict.asked;
     let long = Long { every: Duration::from_millis(30), turns: strict.clone() };
-    let yard = EngineHarness::with(EngineOptions { long: Some(long), ..EngineOptions::default() });
+    let harness = EngineHarness::with(EngineOptions { long: Some(long), ..EngineOptions::default() });
 
-    yard.engine.read(id(1), &yard.base, &ReadQuery::new("select 1", LONG), &mut Taken::default()).unwrap();
+    harness.engine.read(id(1), &harness.base, &ReadQuery::new("select 1", LONG), &mut Taken::default()).unwrap();
     assert_eq!(asked.load(Ordering::Relaxed), 0);
 
     let endless = "with recursive n(x) as (select 1 union all select x + 1 from n) select sum(x) from n";
     let query = ReadQuery::new(endless, Duration::from_millis(1_900));
-    let ended = yard.engine.read(id(1), &yard.base, &query, &mut Taken::default());
+    let ended = harness.engine.read(id(1), &harness.base, &query, &mut Taken::default());
     assert!(matches!(ended, Err(EngineError::Busy)), "{ended:?}");
     assert_eq!(asked.load(Ordering::Relaxed), 3);
 
     let again =
         ReadQuery::new("with recursive n(x) as (select 2 union all select x + 3 from n)\nselect sum(x) from n", LONG);
-    let ended = yard.engine.read(id(1), &yard.base, &again, &mut Taken::default());
+    let ended = harness.engine.read(id(1), &harness.base, &again, &mut Taken::default());
     assert!(matches!(ended, Err(EngineError::Busy)), "{ended:?}");
     assert_eq!(asked.load(Ordering::Relaxed), 3, "it did not begin");
-    yard.engine.read(id(1), &yard.base, &ReadQuery::new("select 1", LONG), &mut Taken::default()).unwrap();
+    harness.engine.read(id(1), &harness.base, &ReadQuery::new("select 1", LONG), &mut Taken::default()).unwrap();
 }
 
 /// Lets every call continue but none wait for memory, and counts pauses and silences.
@@ -326,8 +326,8 @@ impl YieldHook for Counting {
 fn a_call_within_something_that_cannot_be_stopped_is_told_of() {
     let counting = Arc::new(Counting::default());
     let long = Long { every: Duration::from_millis(5), turns: counting.clone() };
-    let yard = EngineHarness::with(EngineOptions { long: Some(long), ..EngineOptions::default() });
-    let read = |sql: &str| yard.engine.read(id(1), &yard.base, &ReadQuery::new(sql, LONG), &mut Taken::default());
+    let harness = EngineHarness::with(EngineOptions { long: Some(long), ..EngineOptions::default() });
+    let read = |sql: &str| harness.engine.read(id(1), &harness.base, &ReadQuery::new(sql, LONG), &mut Taken::default());
     // Each call of a function is longer than the previous one, up to far beyond the reporting threshold on any machine.
     let is_told = (18..=26).any(|power| {
         let bytes = 1 << power;
@@ -343,7 +343,7 @@ fn a_call_that_waits_for_memory_says_so_and_may_be_refused() {
     let counting = Arc::new(Counting::default());
     let long = Long { every: Duration::from_millis(5), turns: counting.clone() };
     let options = EngineOptions { long: Some(long), total_memory: Some(64 << 20), ..EngineOptions::default() };
-    let yard = EngineHarness::with(options);
+    let harness = EngineHarness::with(options);
     let large = |rows: u32| {
         let q = format!(
             "with recursive n(x) as (select 1 union all select x + 1 from n where x < {rows})
@@ -354,12 +354,13 @@ fn a_call_that_waits_for_memory_says_so_and_may_be_refused() {
             inner.get_or_insert_with(|| {
                 let q = q.as_str();
                 thread::scope(|scope| {
-                    let read = || yard.engine.read(id(1), &yard.base, &ReadQuery::new(q, LONG), &mut Taken::default());
+                    let read =
+                        || harness.engine.read(id(1), &harness.base, &ReadQuery::new(q, LONG), &mut Taken::default());
                     scope.spawn(read).join().unwrap().map(drop)
                 })
             });
         });
-        let outer = yard.engine.read(id(1), &yard.base, &ReadQuery::new(&q, LONG), &mut during);
+        let outer = harness.engine.read(id(1), &harness.base, &ReadQuery::new(&q, LONG), &mut during);
         (outer.map(drop), inner.unwrap())
     };
     let (outer, inner) = large(40);
@@ -384,41 +385,41 @@ impl<F: FnMut()> RowSink for OnRow<F> {
 
 #[test]
 fn eight_writers_and_readers_get_along() {
-    let yard = EngineHarness::new();
-    let first = yard.write(&yard.base, T);
+    let harness = EngineHarness::new();
+    let first = harness.write(&harness.base, T);
     thread::scope(|scope| {
         for writer in 0..8 {
-            let (yard, first) = (&yard, &first);
+            let (harness, first) = (&harness, &first);
             scope.spawn(move || {
                 let mut head = first.clone();
                 for n in 0..20 {
-                    head = yard.write(&head, &format!("insert into t values ({}, 'w')", 100 + n));
+                    head = harness.write(&head, &format!("insert into t values ({}, 'w')", 100 + n));
                 }
-                assert_eq!(yard.read(&head, "select count(*) from t"), [[Cell::Integer(22)]], "{writer}");
+                assert_eq!(harness.read(&head, "select count(*) from t"), [[Cell::Integer(22)]], "{writer}");
             });
         }
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..200 {
-                    assert_eq!(yard.read(&first, "select count(*), max(v) from t"), [[Cell::Integer(2), text("b")]]);
+                    assert_eq!(harness.read(&first, "select count(*), max(v) from t"), [[Cell::Integer(2), text("b")]]);
                 }
             });
         }
     });
-    assert_eq!(yard.engine.verify(id(1), &[first]).unwrap(), [] as [String; 0]);
+    assert_eq!(harness.engine.verify(id(1), &[first]).unwrap(), [] as [String; 0]);
 }
 
 #[test]
 fn tables_are_described() {
-    let yard = EngineHarness::new();
-    let at = yard.write(
-        &yard.base,
+    let harness = EngineHarness::new();
+    let at = harness.write(
+        &harness.base,
         "create table a(x text, y int not null default 7, primary key (y, x));
          create unique index ax on a(x);
          create table \"odd \"\" name\"(id integer primary key, ax text, ay int, z references a, foreign key (ay, ax) references a(y, x));
          create view v as select * from a;",
     );
-    let tables = yard.engine.tables(id(1), &at).unwrap();
+    let tables = harness.engine.tables(id(1), &at).unwrap();
     assert_eq!(tables.iter().map(|table| table.name.as_str()).collect::<Vec<_>>(), ["a", "odd \" name", "v"]);
     assert_eq!(tables[0].primary_key, ["y", "x"]);
     assert!(tables[0].columns.iter().all(|column| !column.nullable && column.in_primary_key));
@@ -434,19 +435,19 @@ fn tables_are_described() {
 
 #[test]
 fn altering_after_changes_loses_nothing() {
-    let yard = EngineHarness::new();
-    let at = yard.write(
-        &yard.base,
+    let harness = EngineHarness::new();
+    let at = harness.write(
+        &harness.base,
         "CREATE TABLE t(a TEXT PRIMARY KEY, b); INSERT INTO t VALUES('x', 1); DELETE FROM t WHERE a = 'x';
          ALTER TABLE t ADD COLUMN c DEFAULT 5; INSERT INTO t VALUES('x', 1, NULL)",
     );
-    assert_eq!(yard.read(&at, "select c from t"), [[Cell::Null]]);
+    assert_eq!(harness.read(&at, "select c from t"), [[Cell::Null]]);
 }
 
 #[test]
 fn big_writes_leave_nothing_when_they_fail() {
-    let yard = EngineHarness::new();
-    let at = yard.write(&yard.base, T);
+    let harness = EngineHarness::new();
+    let at = harness.write(&harness.base, T);
     let rows = |from: u32| {
         format!(
             "with recursive n(x) as (select {from} union all select x + 1 from n where x < {from} + 149999)
@@ -454,13 +455,13 @@ fn big_writes_leave_nothing_when_they_fail() {
         )
     };
     let many = format!("{}{}{}", rows(1_000), rows(1_000_000), rows(2_000_000));
-    let (failure, statement) = yard.write_failure(&at, &format!("{many} alter table t add column z; nonsense"));
+    let (failure, statement) = harness.write_failure(&at, &format!("{many} alter table t add column z; nonsense"));
     assert!(failure.contains("syntax error"), "{failure}");
     assert_eq!(statement, 5);
-    assert_eq!(yard.write(&at, "select 1"), at);
-    let head = yard.write(&at, &format!("{many} create index i on t(v); create table u as select * from t"));
-    assert_eq!(yard.read(&head, "select count(*) from u"), [[Cell::Integer(450_002)]]);
-    assert_eq!(yard.engine.commit(id(1), &head).unwrap().unwrap().parents, [at]);
+    assert_eq!(harness.write(&at, "select 1"), at);
+    let head = harness.write(&at, &format!("{many} create index i on t(v); create table u as select * from t"));
+    assert_eq!(harness.read(&head, "select count(*) from u"), [[Cell::Integer(450_002)]]);
+    assert_eq!(harness.engine.commit(id(1), &head).unwrap().unwrap().parents, [at]);
 }
 
 #[test]
@@ -472,27 +473,27 @@ fn the_engine_keeps_every_promise_of_the_port() {
 
 #[test]
 fn a_file_is_backed_up_under_writes_and_put_back() {
-    let yard = EngineHarness::new();
-    let base = yard.write(&yard.base, T);
-    let to = yard.folder.path().join("copy.db");
+    let harness = EngineHarness::new();
+    let base = harness.write(&harness.base, T);
+    let to = harness.folder.path().join("copy.db");
     thread::scope(|scope| {
-        scope.spawn(|| (0..20).fold(base.clone(), |at, n| yard.write(&at, &format!("update t set v = {n}"))));
-        yard.engine.back_up(id(1), &to).unwrap();
+        scope.spawn(|| (0..20).fold(base.clone(), |at, n| harness.write(&at, &format!("update t set v = {n}"))));
+        harness.engine.back_up(id(1), &to).unwrap();
     });
-    yard.engine.remove(id(1)).unwrap();
-    assert!(matches!(yard.engine.back_up(id(1), &to.with_extension("2")), Err(EngineError::Damaged(_))));
-    yard.engine.restore(id(1), &to).unwrap();
-    assert_eq!(yard.read(&base, "select v from t order by id"), [[text("a")], [text("b")]]);
-    assert_eq!(yard.engine.verify(id(1), &[base]).unwrap(), [] as [String; 0]);
+    harness.engine.remove(id(1)).unwrap();
+    assert!(matches!(harness.engine.back_up(id(1), &to.with_extension("2")), Err(EngineError::Damaged(_))));
+    harness.engine.restore(id(1), &to).unwrap();
+    assert_eq!(harness.read(&base, "select v from t order by id"), [[text("a")], [text("b")]]);
+    assert_eq!(harness.engine.verify(id(1), &[base]).unwrap(), [] as [String; 0]);
     std::fs::write(&to, "something else").unwrap();
-    assert!(yard.engine.restore(id(2), &to).is_err());
-    assert_eq!(yard.engine.list().unwrap(), [id(1)]);
+    assert!(harness.engine.restore(id(2), &to).is_err());
+    assert_eq!(harness.engine.list().unwrap(), [id(1)]);
 }
 
 #[test]
 fn what_a_killed_process_left_is_removed_when_asked() {
-    let yard = EngineHarness::new();
-    let folder = yard.folder.path().join("databases");
+    let harness = EngineHarness::new();
+    let folder = harness.folder.path().join("databases");
     let left = folder.join("tmp/1-0.db");
     std::fs::write(&left, "half").unwrap();
     // A command opens the folder too while a server runs.
@@ -500,5 +501,5 @@ fn what_a_killed_process_left_is_removed_when_asked() {
     assert!(left.exists());
     second.clear_temporary().unwrap();
     assert!(!left.exists());
-    yard.engine.copy(id(1), id(2)).unwrap();
+    harness.engine.copy(id(1), id(2)).unwrap();
 }

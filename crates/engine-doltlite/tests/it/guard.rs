@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use branchyard_domain::ports::{Engine, EngineError, MergeOutcome, SqlFailure};
 use branchyard_domain::values::CommitHash;
+use branchyard_domain_testing::Watchdog;
 
+use crate::hostile::Computing;
 use crate::support::{EngineHarness, LONG, id, text};
 
 const T: &str = "create table t(id integer primary key, v text); insert into t values (1, 'a'), (2, 'b');
@@ -69,10 +71,10 @@ fn is_refusal(text: &str) -> bool {
 
 #[test]
 fn every_function_that_is_not_listed_is_refused() {
-    let yard = EngineHarness::new();
-    let at = yard.write(&yard.base, T);
+    let harness = EngineHarness::new();
+    let at = harness.write(&harness.base, T);
     let allowed: BTreeSet<&str> = FUNCTIONS.split_whitespace().collect();
-    let before = files(yard.folder.path());
+    let before = files(harness.folder.path());
     let mut refused = Vec::new();
     let connection = plain();
     let mut statement =
@@ -92,7 +94,7 @@ fn every_function_that_is_not_listed_is_refused() {
             [format!("select \"{name}\"({arguments})"), format!("select {}({arguments}) from t", name.to_uppercase())]
         {
             // The engine itself reserves some functions for its own use or for windows.
-            let texts = [yard.read_failure(&at, &sql), yard.write_failure(&at, &sql).0];
+            let texts = [harness.read_failure(&at, &sql), harness.write_failure(&at, &sql).0];
             for text in texts {
                 let own = text.contains("unsafe use of")
                     || text.contains("no such function")
@@ -114,41 +116,41 @@ fn every_function_that_is_not_listed_is_refused() {
     ] {
         assert!(refused.iter().any(|refused| refused == name), "{name}");
     }
-    assert_eq!(files(yard.folder.path()), before);
+    assert_eq!(files(harness.folder.path()), before);
 }
 
 #[test]
 fn every_module_that_is_not_listed_is_refused() {
-    let yard = EngineHarness::new();
-    let at = yard.write(&yard.base, T);
+    let harness = EngineHarness::new();
+    let at = harness.write(&harness.base, T);
     let allowed: BTreeSet<&str> = MODULES.split_whitespace().collect();
     let mut all = names("select lower(name) from pragma_module_list");
     all.extend(names("select 'pragma_' || name from pragma_pragma_list"));
     assert!(all.len() > 90, "{}", all.len());
     for name in all.iter().filter(|name| !allowed.contains(name.as_str())) {
         for sql in [format!("select * from {}", name.to_uppercase()), format!("select count(*) from main.[{name}]")] {
-            for failure in [yard.read_failure(&at, &sql), yard.write_failure(&at, &sql).0] {
+            for failure in [harness.read_failure(&at, &sql), harness.write_failure(&at, &sql).0] {
                 let absent = failure.contains("table not found") || failure.contains("no such");
                 assert!(is_refusal(&failure) || absent, "{sql}: {failure}");
             }
         }
         for sql in [format!("insert into {name} default values"), format!("create virtual table temp.x using {name}")] {
-            assert!(yard.try_write(id(1), &at, &sql, LONG).is_err(), "{sql}");
+            assert!(harness.try_write(id(1), &at, &sql, LONG).is_err(), "{sql}");
         }
         let sql = format!("create virtual table x using {name}");
-        assert!(yard.try_write(id(1), &at, &sql, LONG).is_err(), "{sql}");
+        assert!(harness.try_write(id(1), &at, &sql, LONG).is_err(), "{sql}");
     }
     for name in allowed.iter().filter(|name| name.starts_with("dolt_")) {
-        let _ = yard.try_read(&at, &format!("select * from {name}"), LONG);
+        let _ = harness.try_read(&at, &format!("select * from {name}"), LONG);
         let sql = format!("delete from {name}");
-        assert!(yard.try_write(id(1), &at, &sql, LONG).is_err(), "{sql}");
+        assert!(harness.try_write(id(1), &at, &sql, LONG).is_err(), "{sql}");
     }
 }
 
 #[test]
 fn every_pragma_that_is_not_listed_is_refused() {
-    let yard = EngineHarness::new();
-    let at = yard.write(&yard.base, T);
+    let harness = EngineHarness::new();
+    let at = harness.write(&harness.base, T);
     let allowed: BTreeSet<&str> = PRAGMAS.split_whitespace().collect();
     let all = names("select lower(name) from pragma_pragma_list");
     assert!(all.len() > 50);
@@ -160,21 +162,21 @@ fn every_pragma_that_is_not_listed_is_refused() {
             continue;
         }
         for sql in statements {
-            for text in [yard.read_failure(&at, &sql), yard.write_failure(&at, &sql).0] {
+            for text in [harness.read_failure(&at, &sql), harness.write_failure(&at, &sql).0] {
                 assert!(is_refusal(&text) || text.contains("unknown database"), "{sql}: {text}");
             }
         }
     }
-    assert!(yard.read_failure(&at, "pragma no_such_pragma").contains("not allowed: pragma"));
+    assert!(harness.read_failure(&at, "pragma no_such_pragma").contains("not allowed: pragma"));
 }
 
 #[test]
 fn hostile_statements() {
-    let yard = EngineHarness::new();
-    let at = yard.write(&yard.base, T);
-    let out = yard.folder.path().join("out.db").display().to_string();
-    let own = yard.folder.path().join("databases").display().to_string();
-    let before = files(yard.folder.path());
+    let harness = EngineHarness::new();
+    let at = harness.write(&harness.base, T);
+    let out = harness.folder.path().join("out.db").display().to_string();
+    let own = harness.folder.path().join("databases").display().to_string();
+    let before = files(harness.folder.path());
     for sql in [
         "attach '$OUT' as x",
         "attach database ':memory:' as x",
@@ -278,33 +280,33 @@ fn hostile_statements() {
         "select '\0'; select 1",
     ] {
         let sql = sql.replace("$OUT", &out).replace("$OWN", &own);
-        assert!(yard.try_read(&at, &sql, LONG).is_err(), "read {sql}");
-        assert!(yard.try_write(id(1), &at, &sql, LONG).is_err(), "write {sql}");
-        assert_eq!(files(yard.folder.path()), before, "{sql}");
+        assert!(harness.try_read(&at, &sql, LONG).is_err(), "read {sql}");
+        assert!(harness.try_write(id(1), &at, &sql, LONG).is_err(), "write {sql}");
+        assert_eq!(files(harness.folder.path()), before, "{sql}");
     }
-    assert_eq!(yard.read(&at, "select v from t"), [[text("a")], [text("b")]]);
-    assert_eq!(yard.write(&at, "select 1"), at);
+    assert_eq!(harness.read(&at, "select v from t"), [[text("a")], [text("b")]]);
+    assert_eq!(harness.write(&at, "select 1"), at);
 }
 
 #[test]
 fn a_name_that_is_no_text_is_refused_and_the_next_statement_runs() {
-    let yard = EngineHarness::new();
-    let at = yard.write(&yard.base, T);
+    let harness = EngineHarness::new();
+    let at = harness.write(&harness.base, T);
     for sql in ["select * from pragma_table_info(x'ff')", "select * from pragma_index_list(unhex('c328'))"] {
-        assert!(yard.try_read(&at, sql, LONG).is_err(), "{sql}");
-        assert_eq!(yard.read(&at, "select v from t"), [[text("a")], [text("b")]]);
-        assert!(yard.try_write(id(1), &at, sql, LONG).is_err(), "{sql}");
-        assert_eq!(yard.write(&at, "select 1"), at);
+        assert!(harness.try_read(&at, sql, LONG).is_err(), "{sql}");
+        assert_eq!(harness.read(&at, "select v from t"), [[text("a")], [text("b")]]);
+        assert!(harness.try_write(id(1), &at, sql, LONG).is_err(), "{sql}");
+        assert_eq!(harness.write(&at, "select 1"), at);
     }
 }
 
 #[test]
 fn a_write_whose_time_ends_before_its_first_statement_is_told_so() {
-    let yard = EngineHarness::new();
-    let at = yard.write(&yard.base, T);
+    let harness = EngineHarness::new();
+    let at = harness.write(&harness.base, T);
     // Each write moves the branch away from the previous position.
-    let ends =
-        (0..40).map(|n| yard.try_write(id(1), if n % 2 == 0 { &yard.base } else { &at }, "select 1", Duration::ZERO));
+    let ends = (0..40)
+        .map(|n| harness.try_write(id(1), if n % 2 == 0 { &harness.base } else { &at }, "select 1", Duration::ZERO));
     let mut timed_out = 0;
     for ended in ends {
         match ended {
@@ -318,8 +320,8 @@ fn a_write_whose_time_ends_before_its_first_statement_is_told_so() {
 
 #[test]
 fn texts_of_failures() {
-    let yard = EngineHarness::new();
-    let at = yard.write(&yard.base, T);
+    let harness = EngineHarness::new();
+    let at = harness.write(&harness.base, T);
     let syntax = |position: usize, near: &str| {
         format!("query error: Error parsing SQL: syntax error at position {position} near '{near}'.")
     };
@@ -362,7 +364,7 @@ fn texts_of_failures() {
             "query error: dolt_commit_ancestors is not available in SQL; list commits through the API".into(),
         ),
     ] {
-        assert_eq!(yard.read_failure(&at, sql), expected, "{sql}");
+        assert_eq!(harness.read_failure(&at, sql), expected, "{sql}");
     }
     for (sql, expected) in [
         ("selct 1", (syntax(6, "selct"), 1)),
@@ -376,16 +378,16 @@ fn texts_of_failures() {
         ("insert into t values (5, 'x'); drop table nope", ("query error: table not found: nope".into(), 2)),
         ("ANALYZE t", ("query error: statement not allowed: ANALYZE".into(), 1)),
     ] {
-        assert_eq!(yard.write_failure(&at, sql), expected, "{sql}");
+        assert_eq!(harness.write_failure(&at, sql), expected, "{sql}");
     }
     // A failed write leaves nothing behind.
-    assert_eq!(yard.write(&at, "select 1"), at);
+    assert_eq!(harness.write(&at, "select 1"), at);
 }
 
 #[test]
 fn writes_can_do_what_the_contract_allows() {
-    let yard = EngineHarness::new();
-    let mut at = yard.write(&yard.base, T);
+    let harness = EngineHarness::new();
+    let mut at = harness.write(&harness.base, T);
     for sql in [
         "replace into t values (1, 'r')",
         "insert into t values (5, 'x') on conflict do nothing returning id",
@@ -409,32 +411,31 @@ fn writes_can_do_what_the_contract_allows() {
         "update tt set vv = replace(trim(vv), 'x', 'y') where instr(vv, 'x')",
         "pragma table_info(tt)",
     ] {
-        at = yard.write(&at, sql);
+        at = harness.write(&at, sql);
     }
-    let tables = yard.engine.tables(id(1), &at).unwrap();
+    let tables = harness.engine.tables(id(1), &at).unwrap();
     assert_eq!(tables.iter().map(|table| table.name.as_str()).collect::<Vec<_>>(), ["f", "tt", "wide"]);
-    assert_eq!(yard.read(&at, "select body from f where f match 'words'"), [[text("some words")]]);
-    assert_eq!(yard.read(&at, "select vv from tt where id in (1, 6)"), [[text("r")], [text("g")]]);
+    assert_eq!(harness.read(&at, "select body from f where f match 'words'"), [[text("some words")]]);
+    assert_eq!(harness.read(&at, "select vv from tt where id in (1, 6)"), [[text("r")], [text("g")]]);
 }
 
 const SOON: Duration = Duration::from_millis(300);
-/// Tolerance beyond `SOON`, on a machine that is busy with other work.
+/// Tolerance beyond `SOON`, for the work of an engine without optimizations.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// Takes the best of three runs, because other work on the machine may delay a single run.
-fn ends_in_time(yard: &EngineHarness, at: &CommitHash, sql: &str) {
+/// Checks that a statement ends, is refused or is ended by its time limit, with little processor time. Takes the best of
+/// three runs, because other work on the machine also takes processor time from caches.
+fn ends_in_time(harness: &EngineHarness, at: &CommitHash, sql: &str) {
     let mut shortest = Duration::MAX;
     for _ in 0..3 {
-        let began = Instant::now();
-        let read = yard.try_read(at, sql, SOON);
-        let took = began.elapsed();
-        if let Ok(taken) = &read {
-            assert!(taken.rows.len() < 100, "{sql}");
+        let computing = Computing::now();
+        match harness.try_read(at, sql, SOON) {
+            Ok(taken) => assert!(taken.rows.len() < 100, "{sql}"),
+            Err(SqlFailure::TimedOut(300)) => {}
+            Err(SqlFailure::Engine(text)) => assert_eq!(text, "LIKE or GLOB pattern too complex", "{sql}"),
+            Err(other) => panic!("{sql}: {other:?}"),
         }
-        if took > SOON {
-            assert_eq!(read.unwrap_err(), SqlFailure::TimedOut(300), "{sql}");
-        }
-        shortest = shortest.min(took);
+        shortest = shortest.min(computing.elapsed());
         if shortest < SOON + GRACE {
             return;
         }
@@ -444,9 +445,10 @@ fn ends_in_time(yard: &EngineHarness, at: &CommitHash, sql: &str) {
 
 #[test]
 fn endless_statements_end() {
-    let yard = EngineHarness::new();
-    let at = yard.write(&yard.base, T);
-    let at = yard.write(&at, "insert into wide with recursive n(x) as (select 1 union all select x + 1 from n where x < 20000) select 'k' || x, x from n");
+    let _watchdog = Watchdog::start();
+    let harness = EngineHarness::new();
+    let at = harness.write(&harness.base, T);
+    let at = harness.write(&at, "insert into wide with recursive n(x) as (select 1 union all select x + 1 from n where x < 20000) select 'k' || x, x from n");
     for sql in [
         "with recursive n(x) as (select 1 union all select x + 1 from n) select count(*) from n",
         "with recursive n(x) as (select 1 union all select x + 1 from n) select x from n order by x",
@@ -463,22 +465,22 @@ fn endless_statements_end() {
         "select printf('%.*c', 100000, 'a') like printf('%.*c', 50000, '%a')",
         "select count(*) from wide a where exists (select 1 from wide b, wide c where b.b * c.b = -a.b)",
     ] {
-        ends_in_time(&yard, &at, sql);
+        ends_in_time(&harness, &at, sql);
     }
-    let began = Instant::now();
+    let computing = Computing::now();
     let sql = "with recursive n(x) as (select 10 union all select x + 1 from n) insert into t select x, 'x' from n";
-    match yard.try_write(id(1), &at, sql, SOON) {
+    match harness.try_write(id(1), &at, sql, SOON) {
         Err(EngineError::Sql { failure: SqlFailure::TimedOut(300), statement: 1 }) => {}
         other => panic!("{other:?}"),
     }
-    assert!(began.elapsed() < SOON + GRACE);
-    assert!(matches!(yard.try_write(id(1), &at, "select 1", LONG), Ok(MergeOutcome::Head(head)) if head == at));
+    assert!(computing.elapsed() < SOON + GRACE);
+    assert!(matches!(harness.try_write(id(1), &at, "select 1", LONG), Ok(MergeOutcome::Head(head)) if head == at));
 }
 
 #[test]
 fn greedy_statements_fail() {
-    let yard = EngineHarness::new();
-    let at = yard.write(&yard.base, T);
+    let harness = EngineHarness::new();
+    let at = harness.write(&harness.base, T);
     let many = "with recursive n(x) as (select 1 union all select x + 1 from n where x < 1000000)";
     for sql in [
         "select zeroblob(1000000000)".to_owned(),
@@ -503,23 +505,21 @@ fn greedy_statements_fail() {
         "(".repeat(1 << 19),
     ] {
         let short = &sql[..sql.len().min(220)];
-        let began = Instant::now();
-        let failed = yard.try_read(&at, &sql, Duration::from_secs(20));
+        let failed = harness.try_read(&at, &sql, Duration::from_secs(20));
         assert!(
             matches!(failed, Err(SqlFailure::Engine(_) | SqlFailure::Syntax { .. })),
             "{short}: {:?}",
             failed.err()
         );
-        assert!(began.elapsed() < Duration::from_secs(20), "{short}");
     }
-    assert_eq!(yard.read(&at, "select v from t"), [[text("a")], [text("b")]]);
+    assert_eq!(harness.read(&at, "select v from t"), [[text("a")], [text("b")]]);
     // The limit applies to one statement, and also to writes.
     for sql in [
         format!("{many} select count(distinct printf('%.*c%d', 1000, 'x', x)) from n"),
         format!("{many} select x from n order by printf('%.*c', 1000, 'x'), x desc"),
     ] {
-        assert_eq!(yard.read_failure(&at, &sql), "query error: out of memory");
-        assert_eq!(yard.write_failure(&at, &sql), ("query error: out of memory".to_owned(), 1));
+        assert_eq!(harness.read_failure(&at, &sql), "query error: out of memory");
+        assert_eq!(harness.write_failure(&at, &sql), ("query error: out of memory".to_owned(), 1));
     }
-    assert_eq!(yard.write(&at, "select 1"), at);
+    assert_eq!(harness.write(&at, "select 1"), at);
 }

@@ -66,7 +66,7 @@ const TARGETS: &[(&str, Kind, usize)] = &[
 type Files = BTreeMap<PathBuf, (u64, SystemTime)>;
 
 struct Prison {
-    yard: EngineHarness,
+    harness: EngineHarness,
     at: CommitHash,
     listener: TcpListener,
     words: Words,
@@ -76,12 +76,12 @@ impl Prison {
     /// Creates two databases of the hub and a served one, a file and a listener. Statements run on the first and on the
     /// served database; everything else is out of their reach.
     fn new() -> Self {
-        let yard = EngineHarness::new();
-        let at = yard.write(&yard.base, TABLES);
-        let other = yard.engine.create(id(2), &ada(), "Create database").unwrap();
-        yard.write_to(id(2), &other, &format!("create table secret(v); insert into secret values ('{CANARY}')"));
-        yard.engine.create_served(id(9), &ada(), "Create database").unwrap();
-        let folder = yard.folder.path().to_owned();
+        let harness = EngineHarness::new();
+        let at = harness.write(&harness.base, TABLES);
+        let other = harness.engine.create(id(2), &ada(), "Create database").unwrap();
+        harness.write_to(id(2), &other, &format!("create table secret(v); insert into secret values ('{CANARY}')"));
+        harness.engine.create_served(id(9), &ada(), "Create database").unwrap();
+        let folder = harness.folder.path().to_owned();
         fs::write(folder.join("secret.txt"), CANARY).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -113,13 +113,13 @@ impl Prison {
             pragmas: names("select name from pragma_pragma_list order by 1"),
             places: places.into(),
         };
-        Self { yard, at, listener, words }
+        Self { harness, at, listener, words }
     }
 
     fn session(&self, power: SqlPower) -> Box<dyn SqlSession> {
         let caller = SessionCaller { name: "bob".into(), email: "bob@example.test".into() };
         let request = SessionRequest { database: id(9), branch: None, power, caller, foreign_keys: true };
-        self.yard.engine.session(&request).unwrap()
+        self.harness.engine.session(&request).unwrap()
     }
 
     /// Runs a statement. Returns an error if its outcome violates an invariant.
@@ -133,9 +133,9 @@ impl Prison {
         let mut taken = Watcher::default();
         let ended = match kind {
             Kind::Read => {
-                self.yard.engine.read(id(1), &self.at, &ReadQuery::new(sql, TIME), &mut taken).map(|_| "succeeded")
+                self.harness.engine.read(id(1), &self.at, &ReadQuery::new(sql, TIME), &mut taken).map(|_| "succeeded")
             }
-            Kind::Write => self.yard.try_write(id(1), &self.at, sql, TIME).map(|_| "succeeded"),
+            Kind::Write => self.harness.try_write(id(1), &self.at, sql, TIME).map(|_| "succeeded"),
             Kind::ReadSession | Kind::WriteSession => {
                 let power = if kind == Kind::ReadSession { SqlPower::Read } else { SqlPower::Write };
                 let session = session.get_or_insert_with(|| self.session(power));
@@ -170,7 +170,7 @@ impl Prison {
 
     /// Checks that the surroundings of the statements are unchanged.
     fn intact(&self, before: &Files, kind: Kind) -> Result<(), String> {
-        let now = files(self.yard.folder.path());
+        let now = files(self.harness.folder.path());
         // The databases that statements of this kind may write.
         let own = |path: &Path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -194,7 +194,7 @@ impl Prison {
 
     /// Checks that the next statement finds the connections in order.
     fn works(&self) -> Result<(), String> {
-        let rows = self.yard.read(&self.at, "select count(*), max(v), 'a' like 'A', changes() from t, wide");
+        let rows = self.harness.read(&self.at, "select count(*), max(v), 'a' like 'A', changes() from t, wide");
         let wanted = [Cell::Integer(3), Cell::Text(b"b".to_vec()), Cell::Integer(1)];
         if rows[0][..3] == wanted { Ok(()) } else { Err(format!("a read gives {rows:?}")) }
     }
@@ -347,7 +347,7 @@ fn fuzz() {
         for sql in ["select * from t", "select 1"] {
             prison.attempt(*kind, &mut session, sql).unwrap();
         }
-        let mut before = files(prison.yard.folder.path());
+        let mut before = files(prison.harness.folder.path());
         let until = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
         let mut batch = Vec::new();
         while until.map_or(count < *rounds, |until| Instant::now() < until) {
@@ -371,7 +371,7 @@ fn fuzz() {
                 batch.clear();
                 // A session keeps its transaction and its temporary objects, so each batch starts with a new session.
                 session = None;
-                before = files(prison.yard.folder.path());
+                before = files(prison.harness.folder.path());
             }
         }
         println!("{name}: {count} statements, {outcomes:?}, at most {} MiB", peak_kb() >> 10);

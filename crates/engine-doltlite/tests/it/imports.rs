@@ -19,7 +19,7 @@ impl RowSource for Rows {
 }
 
 fn import(
-    yard: &EngineHarness,
+    harness: &EngineHarness,
     base: &CommitHash,
     table: &str,
     target: &ImportTarget,
@@ -32,7 +32,7 @@ fn import(
         .map(|(name, kind)| ImportColumn { name: (*name).into(), declared_type: (*kind).into() })
         .collect();
     let job = ImportJob { base, table, target, columns: &columns, message: "Import", author: &author, timeout: LONG };
-    yard.engine.import(id(1), &job, &mut Rows(rows.into_iter(), 1))
+    harness.engine.import(id(1), &job, &mut Rows(rows.into_iter(), 1))
 }
 
 fn problems(result: Result<CommitHash, EngineError>) -> Vec<(u64, Option<String>, String)> {
@@ -56,27 +56,30 @@ fn person(id: i64, name: &str) -> Vec<Cell> {
 
 #[test]
 fn new_tables() {
-    let yard = EngineHarness::new();
+    let harness = EngineHarness::new();
     let head =
-        import(&yard, &yard.base, "pe\"ople", &new(&["id"], false), PEOPLE, vec![person(1, "A"), person(2, "B")])
+        import(&harness, &harness.base, "pe\"ople", &new(&["id"], false), PEOPLE, vec![person(1, "A"), person(2, "B")])
             .unwrap();
-    assert_eq!(yard.read(&head, "select \"na\"\"me\" from \"pe\"\"ople\""), [[text("A")], [text("B")]]);
-    let table = yard.engine.tables(id(1), &head).unwrap().remove(0);
+    assert_eq!(harness.read(&head, "select \"na\"\"me\" from \"pe\"\"ople\""), [[text("A")], [text("B")]]);
+    let table = harness.engine.tables(id(1), &head).unwrap().remove(0);
     assert_eq!(table.primary_key, ["id"]);
     assert!(table.create_statement.contains("NOT NULL"));
-    let again = import(&yard, &head, "PE\"OPLE", &new(&["id"], false), PEOPLE, vec![]);
+    let again = import(&harness, &head, "PE\"OPLE", &new(&["id"], false), PEOPLE, vec![]);
     assert!(matches!(again, Err(EngineError::TableExists(name)) if name == "pe\"ople"));
     let over =
-        import(&yard, &head, "pe\"ople", &new(&[], true), &[("x", "")], vec![vec![Cell::Blob(vec![0])]]).unwrap();
-    assert_eq!(yard.read(&over, "select x, count(*) from \"pe\"\"ople\""), [[Cell::Blob(vec![0]), Cell::Integer(1)]]);
+        import(&harness, &head, "pe\"ople", &new(&[], true), &[("x", "")], vec![vec![Cell::Blob(vec![0])]]).unwrap();
+    assert_eq!(
+        harness.read(&over, "select x, count(*) from \"pe\"\"ople\""),
+        [[Cell::Blob(vec![0]), Cell::Integer(1)]]
+    );
     // Importing the same rows again changes nothing.
     assert_eq!(
-        import(&yard, &over, "pe\"ople", &new(&[], true), &[("x", "")], vec![vec![Cell::Blob(vec![0])]]).unwrap(),
+        import(&harness, &over, "pe\"ople", &new(&[], true), &[("x", "")], vec![vec![Cell::Blob(vec![0])]]).unwrap(),
         over
     );
     let found = problems(import(
-        &yard,
-        &yard.base,
+        &harness,
+        &harness.base,
         "p",
         &new(&["id"], false),
         PEOPLE,
@@ -90,23 +93,23 @@ fn new_tables() {
         ]
     );
     let many = (0..500).map(|_| person(1, "A")).collect();
-    assert_eq!(problems(import(&yard, &yard.base, "p", &new(&["id"], false), PEOPLE, many)).len(), 100);
-    assert_eq!(yard.engine.tables(id(1), &yard.base).unwrap(), []);
-    assert!(import(&yard, &yard.base, "dolt_x", &new(&[], false), PEOPLE, vec![]).is_err());
-    assert!(import(&yard, &yard.base, "sqlite_x", &new(&[], false), PEOPLE, vec![]).is_err());
+    assert_eq!(problems(import(&harness, &harness.base, "p", &new(&["id"], false), PEOPLE, many)).len(), 100);
+    assert_eq!(harness.engine.tables(id(1), &harness.base).unwrap(), []);
+    assert!(import(&harness, &harness.base, "dolt_x", &new(&[], false), PEOPLE, vec![]).is_err());
+    assert!(import(&harness, &harness.base, "sqlite_x", &new(&[], false), PEOPLE, vec![]).is_err());
 }
 
 #[test]
 fn updates_and_replacements() {
-    let yard = EngineHarness::new();
-    let base = yard.write(
-        &yard.base,
+    let harness = EngineHarness::new();
+    let base = harness.write(
+        &harness.base,
         "create table t(id integer primary key, a text not null, b text default 'd', c text not null default 'e', check (a <> 'bad'));
          insert into t values (1, 'x', 'keep', 'k'), (2, 'y', 'keep', 'k')",
     );
     let columns: &[(&str, &str)] = &[("id", "INTEGER"), ("a", "TEXT")];
     let head = import(
-        &yard,
+        &harness,
         &base,
         "T",
         &ImportTarget::Update,
@@ -115,7 +118,7 @@ fn updates_and_replacements() {
     )
     .unwrap();
     assert_eq!(
-        yard.read(&head, "select * from t"),
+        harness.read(&head, "select * from t"),
         [
             [Cell::Integer(1), text("X"), text("keep"), text("k")],
             [Cell::Integer(2), text("y"), text("keep"), text("k")],
@@ -124,68 +127,74 @@ fn updates_and_replacements() {
     );
     // Columns that are not in the file may be NOT NULL if the row exists.
     let head =
-        import(&yard, &base, "t", &ImportTarget::Update, &[("id", ""), ("b", "")], vec![person(1, "new")]).unwrap();
-    assert_eq!(yard.read(&head, "select b from t where id = 1"), [[text("new")]]);
+        import(&harness, &base, "t", &ImportTarget::Update, &[("id", ""), ("b", "")], vec![person(1, "new")]).unwrap();
+    assert_eq!(harness.read(&head, "select b from t where id = 1"), [[text("new")]]);
     let found =
-        problems(import(&yard, &base, "t", &ImportTarget::Update, &[("id", ""), ("b", "")], vec![person(7, "new")]));
+        problems(import(&harness, &base, "t", &ImportTarget::Update, &[("id", ""), ("b", "")], vec![person(7, "new")]));
     assert_eq!(found, [(2, None, "NOT NULL constraint failed: t.a".into())]);
     assert_eq!(
-        import(&yard, &base, "t", &ImportTarget::Update, &[("id", "")], vec![vec![Cell::Integer(1)]]).unwrap(),
+        import(&harness, &base, "t", &ImportTarget::Update, &[("id", "")], vec![vec![Cell::Integer(1)]]).unwrap(),
         base
     );
-    let found =
-        problems(import(&yard, &base, "t", &ImportTarget::Replace, columns, vec![person(1, "bad"), person(2, "ok")]));
+    let found = problems(import(
+        &harness,
+        &base,
+        "t",
+        &ImportTarget::Replace,
+        columns,
+        vec![person(1, "bad"), person(2, "ok")],
+    ));
     assert_eq!(found, [(2, None, "CHECK constraint failed: a <> 'bad'".into())]);
-    let head = import(&yard, &base, "t", &ImportTarget::Replace, columns, vec![person(5, "only")]).unwrap();
-    assert_eq!(yard.read(&head, "select id, b from t"), [[Cell::Integer(5), text("d")]]);
+    let head = import(&harness, &base, "t", &ImportTarget::Replace, columns, vec![person(5, "only")]).unwrap();
+    assert_eq!(harness.read(&head, "select id, b from t"), [[Cell::Integer(5), text("d")]]);
     for target in [ImportTarget::Update, ImportTarget::Replace] {
-        assert!(matches!(import(&yard, &base, "nope", &target, columns, vec![]), Err(EngineError::NoSuchTable(_))));
+        assert!(matches!(import(&harness, &base, "nope", &target, columns, vec![]), Err(EngineError::NoSuchTable(_))));
     }
     let file = |result| matches!(result, Err(EngineError::Import(FormatError::File(_))));
-    assert!(file(import(&yard, &base, "t", &ImportTarget::Update, &[("a", "")], vec![])));
-    assert!(file(import(&yard, &base, "t", &ImportTarget::Update, &[("id", ""), ("zz", "")], vec![])));
-    let keyless = yard.write(&base, "create table k(a)");
-    assert!(file(import(&yard, &keyless, "k", &ImportTarget::Update, &[("a", "")], vec![])));
+    assert!(file(import(&harness, &base, "t", &ImportTarget::Update, &[("a", "")], vec![])));
+    assert!(file(import(&harness, &base, "t", &ImportTarget::Update, &[("id", ""), ("zz", "")], vec![])));
+    let keyless = harness.write(&base, "create table k(a)");
+    assert!(file(import(&harness, &keyless, "k", &ImportTarget::Update, &[("a", "")], vec![])));
 }
 
 #[test]
 fn references_are_checked_at_the_end() {
-    let yard = EngineHarness::new();
-    let base = yard.write(
-        &yard.base,
+    let harness = EngineHarness::new();
+    let base = harness.write(
+        &harness.base,
         "create table p(id integer primary key, up int references p); insert into p values (1, null), (2, 1);
          create table c(id integer primary key, p int references p); insert into c values (1, 2)",
     );
     let columns: &[(&str, &str)] = &[("id", ""), ("up", "")];
     let row = |id, up| vec![Cell::Integer(id), Cell::Integer(up)];
     // A row may refer to a later row.
-    import(&yard, &base, "p", &ImportTarget::Replace, columns, vec![row(2, 3), row(3, 2)]).unwrap();
-    let found = problems(import(&yard, &base, "p", &ImportTarget::Replace, columns, vec![row(2, 2), row(5, 6)]));
+    import(&harness, &base, "p", &ImportTarget::Replace, columns, vec![row(2, 3), row(3, 2)]).unwrap();
+    let found = problems(import(&harness, &base, "p", &ImportTarget::Replace, columns, vec![row(2, 2), row(5, 6)]));
     assert_eq!(found, [(3, Some("up".into()), "FOREIGN KEY constraint failed: no such row in p".into())]);
-    let found = problems(import(&yard, &base, "p", &ImportTarget::Replace, columns, vec![row(1, 1)]));
+    let found = problems(import(&harness, &base, "p", &ImportTarget::Replace, columns, vec![row(1, 1)]));
     assert_eq!(found.len(), 1);
     assert!(found[0].2.contains("table c"));
     // Foreign keys apply to statements too.
-    assert!(yard.write_failure(&base, "delete from p where id = 2").0.contains("FOREIGN KEY"));
+    assert!(harness.write_failure(&base, "delete from p where id = 2").0.contains("FOREIGN KEY"));
 }
 
 #[test]
 fn triggers_of_the_table_stay_guarded() {
-    let yard = EngineHarness::new();
-    let base = yard.write(
-        &yard.base,
+    let harness = EngineHarness::new();
+    let base = harness.write(
+        &harness.base,
         "create table t(id integer primary key, v); create table log(x);
          create trigger g after insert on t begin insert into log values (new.id); end;",
     );
     let head =
-        import(&yard, &base, "t", &ImportTarget::Replace, &[("id", ""), ("v", "")], vec![person(1, "a")]).unwrap();
-    assert_eq!(yard.read(&head, "select * from log"), [[Cell::Integer(1)]]);
+        import(&harness, &base, "t", &ImportTarget::Replace, &[("id", ""), ("v", "")], vec![person(1, "a")]).unwrap();
+    assert_eq!(harness.read(&head, "select * from log"), [[Cell::Integer(1)]]);
 }
 
 #[test]
 fn a_hundred_thousand_rows() {
-    let yard = EngineHarness::new();
+    let harness = EngineHarness::new();
     let rows = (0..100_000).map(|n| person(n, "some name or other")).collect();
-    let head = import(&yard, &yard.base, "t", &new(&["id"], false), PEOPLE, rows).unwrap();
-    assert_eq!(yard.read(&head, "select count(*) from t"), [[Cell::Integer(100_000)]]);
+    let head = import(&harness, &harness.base, "t", &new(&["id"], false), PEOPLE, rows).unwrap();
+    assert_eq!(harness.read(&head, "select count(*) from t"), [[Cell::Integer(100_000)]]);
 }

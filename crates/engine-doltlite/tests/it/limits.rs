@@ -12,12 +12,10 @@ use branchyard_domain::ports::{
     ValueRef,
 };
 use branchyard_domain::values::CommitHash;
+use branchyard_domain_testing::Watchdog;
 use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions};
 
 use crate::support::{EngineHarness, LONG, Taken, ada, id, text};
-
-/// Far longer than any limited call takes, even on a slow and busy machine.
-pub(crate) const AMPLE: Duration = Duration::from_secs(300);
 
 fn nested(depth: usize) -> String {
     format!("select {}1{}", "(".repeat(depth), ")".repeat(depth))
@@ -36,9 +34,9 @@ const NESTED: &str = "query error: parentheses, subqueries and joins are nested 
 
 #[test]
 fn parentheses_subqueries_and_joins_nest_a_hundred_deep() {
-    let yard = EngineHarness::new();
-    let at = yard.write(&yard.base, "create table t(id integer primary key)");
-    let reads = |sql: &str| yard.try_read(&at, sql, LONG);
+    let harness = EngineHarness::new();
+    let at = harness.write(&harness.base, "create table t(id integer primary key)");
+    let reads = |sql: &str| harness.try_read(&at, sql, LONG);
     for make in [nested, subqueries] {
         reads(&make(100)).unwrap();
         assert_eq!(reads(&make(101)).unwrap_err().to_string(), NESTED);
@@ -46,9 +44,7 @@ fn parentheses_subqueries_and_joins_nest_a_hundred_deep() {
     // The engine allows 64 tables in a join.
     reads(&joins(63)).unwrap();
     for depth in [101, 700] {
-        let began = Instant::now();
         assert_eq!(reads(&joins(depth)).unwrap_err().to_string(), NESTED);
-        assert!(began.elapsed() < AMPLE);
     }
     // Parentheses in texts, comments and names do not count.
     reads(&format!("select '{0}', \"{0}\" from (select 1 as [{0}]) -- {0}", "(".repeat(500))).unwrap();
@@ -57,10 +53,10 @@ fn parentheses_subqueries_and_joins_nest_a_hundred_deep() {
         format!("create view v as {}", subqueries(101)),
         format!("create table x(a check {})", nested(101)),
     ] {
-        assert_eq!(yard.write_failure(&at, &sql), (NESTED.to_owned(), 1));
-        assert_eq!(yard.write_failure(&at, &format!("select 1; {sql}")), (NESTED.to_owned(), 2));
+        assert_eq!(harness.write_failure(&at, &sql), (NESTED.to_owned(), 1));
+        assert_eq!(harness.write_failure(&at, &format!("select 1; {sql}")), (NESTED.to_owned(), 2));
     }
-    let mut session = session(&yard);
+    let mut session = session(&harness);
     let mut run = |sql: &str| session.run(sql, &Arguments::None, &bounds(LONG), &mut Taken::default()).map(drop);
     run(&nested(100)).unwrap();
     let refused = run(&nested(101)).unwrap_err();
@@ -73,23 +69,24 @@ fn parentheses_subqueries_and_joins_nest_a_hundred_deep() {
 
 #[test]
 fn an_expression_of_nine_hundred_parts_needs_no_parentheses() {
-    let yard = EngineHarness::new();
-    let at = yard.write(&yard.base, "create table t(id integer primary key); insert into t values (1)");
+    let harness = EngineHarness::new();
+    let at = harness.write(&harness.base, "create table t(id integer primary key); insert into t values (1)");
     for (operator, expected) in [(" + ", 900), (" and ", 1), (" or ", 1), (" - ", -898), (" | ", 1)] {
         let sql = format!("select {}", vec!["1"; 900].join(operator));
-        assert_eq!(yard.read(&at, &sql), [[Cell::Integer(expected)]]);
+        assert_eq!(harness.read(&at, &sql), [[Cell::Integer(expected)]]);
     }
     let sql = format!("select count(*) from t where {}", vec!["id = 1"; 900].join(" and "));
-    assert_eq!(yard.read(&at, &sql), [[Cell::Integer(1)]]);
+    assert_eq!(harness.read(&at, &sql), [[Cell::Integer(1)]]);
 }
 
 #[test]
 fn the_time_of_preparing_counts() {
-    let yard = EngineHarness::new();
+    let _watchdog = Watchdog::start();
+    let mut harness = EngineHarness::new();
     // Each view reads the previous one twice.
     let views = (1..60).map(|n| format!("create view v{n} as select a.x from v{} a, v{} b", n - 1, n - 1));
     let views: Vec<String> = ["create view v0 as select 1 as x".to_owned()].into_iter().chain(views).collect();
-    let at = yard.write(&yard.base, &views.join("; "));
+    let at = harness.write(&harness.base, &views.join("; "));
     let names = (1..60).map(|n| format!("c{n}(x) as (select a.x from c{} a, c{} b)", n - 1, n - 1));
     let names: Vec<String> = ["c0(x) as (select 1)".to_owned()].into_iter().chain(names).collect();
     let soon = Duration::from_millis(300);
@@ -98,14 +95,11 @@ fn the_time_of_preparing_counts() {
         "select * from pragma_table_info('v59')",
         &format!("with {} select * from c59", names.join(", ")),
     ] {
-        let began = Instant::now();
-        yard.try_read(&at, sql, soon).unwrap_err();
-        assert!(began.elapsed() < AMPLE, "{sql:.60}: {:?}", began.elapsed());
+        harness.try_read(&at, sql, soon).unwrap_err();
     }
-    let began = Instant::now();
+    confine(&mut harness, Duration::from_secs(1), 256 << 20);
     // The call ends, either with definitions that leave out the views, or because it takes too long.
-    let _ = yard.engine.tables(id(1), &at);
-    assert!(began.elapsed() < AMPLE * 2, "{:?}", began.elapsed());
+    let _ = harness.engine.tables(id(1), &at);
 }
 
 /// Statements with arguments of three megabytes each.
@@ -119,11 +113,10 @@ const LARGE: &[&str] = &[
 
 #[test]
 fn calls_with_large_arguments_end() {
-    let yard = EngineHarness::new();
+    let _watchdog = Watchdog::start();
+    let harness = EngineHarness::new();
     for sql in LARGE {
-        let began = Instant::now();
-        assert!(matches!(yard.read(&yard.base, sql)[0][0], Cell::Integer(n) if n >= 0), "{sql}");
-        assert!(began.elapsed() < AMPLE, "{sql}: {:?}", began.elapsed());
+        assert!(matches!(harness.read(&harness.base, sql)[0][0], Cell::Integer(n) if n >= 0), "{sql}");
     }
 }
 
@@ -131,27 +124,24 @@ fn bounds(timeout: Duration) -> StatementBounds {
     StatementBounds { timeout, canceled: CancellationToken::default(), has_turn: true, commits_transactions: false }
 }
 
-fn session(yard: &EngineHarness) -> Box<dyn branchyard_domain::ports::SqlSession> {
-    yard.engine.create_served(id(9), &ada(), "Create database").unwrap();
+fn session(harness: &EngineHarness) -> Box<dyn branchyard_domain::ports::SqlSession> {
+    harness.engine.create_served(id(9), &ada(), "Create database").unwrap();
     let caller = SessionCaller { name: "bob".into(), email: "bob@example.test".into() };
     let request = SessionRequest { database: id(9), branch: None, power: SqlPower::Write, caller, foreign_keys: true };
-    yard.engine.session(&request).unwrap()
+    harness.engine.session(&request).unwrap()
 }
 
 #[test]
 fn sessions_have_the_same_limits() {
-    let yard = EngineHarness::new();
-    let mut session = session(&yard);
+    let _watchdog = Watchdog::start();
+    let harness = EngineHarness::new();
+    let mut session = session(&harness);
     for sql in LARGE {
-        let began = Instant::now();
         session.run(sql, &Arguments::None, &bounds(LONG), &mut Taken::default()).unwrap();
-        assert!(began.elapsed() < AMPLE, "{sql}: {:?}", began.elapsed());
     }
     let like = "select printf('%.*c', 30000000, 'a') like '%' || printf('%.*c', 900, 'a') || 'b'";
-    let began = Instant::now();
     let ended = session.run(like, &Arguments::None, &bounds(Duration::from_millis(300)), &mut Taken::default());
     assert!(matches!(ended, Err(SessionError::TimedOut(300))), "{ended:?}");
-    assert!(began.elapsed() < AMPLE, "{:?}", began.elapsed());
     let mut pattern = |length: usize| {
         let sql = format!("select 'a' like '{}'", "a".repeat(length));
         session.run(&sql, &Arguments::None, &bounds(LONG), &mut Taken::default()).map(drop)
@@ -161,7 +151,7 @@ fn sessions_have_the_same_limits() {
 }
 
 /// Reopens the engine with this time limit and this memory per statement.
-pub(crate) fn confine(yard: &mut EngineHarness, time: Duration, memory: usize) {
+pub(crate) fn confine(harness: &mut EngineHarness, time: Duration, memory: usize) {
     let options = EngineOptions {
         statement_memory: memory,
         diff_timeout: time,
@@ -170,7 +160,7 @@ pub(crate) fn confine(yard: &mut EngineHarness, time: Duration, memory: usize) {
         verify_timeout: time,
         ..EngineOptions::default()
     };
-    yard.engine = DoltliteEngine::open(yard.folder.path().join("databases"), options).unwrap();
+    harness.engine = DoltliteEngine::open(harness.folder.path().join("databases"), options).unwrap();
 }
 
 /// An expression that computes for some milliseconds.
@@ -190,87 +180,85 @@ fn page() -> RowPage {
 
 #[test]
 fn what_a_diff_computes_has_the_time_of_a_statement() {
-    let mut yard = EngineHarness::new();
+    let _watchdog = Watchdog::start();
+    let mut harness = EngineHarness::new();
     // With a key on both sides the engine compares the rows itself, and computes no generated column.
     let define = |name: &str, key: &str| format!("create table {name}(id integer {key}, a, slow as ({SLOW}))");
-    let base = yard.write(&yard.base, &format!("{}; {}", define("t", "primary key"), define("u", "")));
+    let base = harness.write(&harness.base, &format!("{}; {}", define("t", "primary key"), define("u", "")));
     let both = format!("insert into t(id, a) {0}; insert into u(id, a) {0}", rows(1, 20));
-    let ours = yard.write(&base, &both);
-    confine(&mut yard, SHORT, 256 << 20);
-    let began = Instant::now();
+    let ours = harness.write(&base, &both);
+    confine(&mut harness, SHORT, 256 << 20);
     for (table, from, to) in [
         ("u", &base, &ours),
         ("u", &ours, &base),
-        ("u", &yard.base, &ours),
-        ("t", &yard.base, &ours),
-        ("t", &ours, &yard.base),
+        ("u", &harness.base, &ours),
+        ("t", &harness.base, &ours),
+        ("t", &ours, &harness.base),
     ] {
-        let ended = yard.engine.changed_rows(id(1), from, to, table, &page()).map(|changed| changed.more);
+        let ended = harness.engine.changed_rows(id(1), from, to, table, &page()).map(|changed| changed.more);
         assert!(matches!(ended, Err(EngineError::TimedOut(30))), "{table}: {ended:?}");
     }
-    assert!(began.elapsed() < AMPLE, "{:?}", began.elapsed());
-    confine(&mut yard, LONG, 256 << 20);
-    assert_eq!(yard.engine.changed_tables(id(1), &base, &ours).unwrap()[0].change, Change::Modified);
+    confine(&mut harness, LONG, 256 << 20);
+    assert_eq!(harness.engine.changed_tables(id(1), &base, &ours).unwrap()[0].change, Change::Modified);
 }
 
 #[test]
 fn what_a_merge_computes_has_the_limits_of_the_merge() {
-    let mut yard = EngineHarness::new();
+    let _watchdog = Watchdog::start();
+    let mut harness = EngineHarness::new();
     let define = format!(
         "create table t(id integer primary key, a, slow as ({SLOW}), check ({GREEDY} > 0)); create index i on t({SLOW})"
     );
-    let base = yard.write(&yard.base, &define);
-    let ours = yard.write(&base, "insert into t(id, a) values (1, 1)");
-    let theirs = yard.write(&base, &format!("insert into t(id, a) {}", rows(10, 30)));
-    let merge = |yard: &EngineHarness, timeout: Duration| {
+    let base = harness.write(&harness.base, &define);
+    let ours = harness.write(&base, "insert into t(id, a) values (1, 1)");
+    let theirs = harness.write(&base, &format!("insert into t(id, a) {}", rows(10, 30)));
+    let merge = |harness: &EngineHarness, timeout: Duration| {
         let resolve = std::collections::BTreeMap::new();
         let author = ada();
         let job =
             MergeJob { ours: &ours, theirs: &theirs, message: "Merge", author: &author, resolve: &resolve, timeout };
-        yard.engine.merge(id(1), &job)
+        harness.engine.merge(id(1), &job)
     };
-    let began = Instant::now();
-    let merged = merge(&yard, SHORT);
+    let merged = merge(&harness, SHORT);
     assert!(matches!(merged, Err(EngineError::TimedOut(30))), "{merged:?}");
-    assert!(began.elapsed() < AMPLE, "{:?}", began.elapsed());
-    confine(&mut yard, LONG, 24 << 20);
-    let merged = merge(&yard, LONG);
+    confine(&mut harness, LONG, 24 << 20);
+    let merged = merge(&harness, LONG);
     let greedy = |reason: &str| reason.starts_with("the merge takes more memory than the 24 MiB of a statement; ");
     assert!(matches!(&merged, Err(EngineError::CannotMerge(reason)) if greedy(reason)), "{merged:?}");
     // The trial returns the same error, the second time from the cache.
     for _ in 0..2 {
-        let found = yard.engine.conflicts(id(1), &ours, &theirs, None, 0, 10);
+        let found = harness.engine.conflicts(id(1), &ours, &theirs, None, 0, 10);
         assert!(matches!(&found, Err(EngineError::CannotMerge(reason)) if greedy(reason)), "{found:?}");
     }
-    confine(&mut yard, LONG, 256 << 20);
-    assert!(matches!(merge(&yard, LONG), Ok(MergeOutcome::Head(_))));
+    confine(&mut harness, LONG, 256 << 20);
+    assert!(matches!(merge(&harness, LONG), Ok(MergeOutcome::Head(_))));
 }
 
 #[test]
 fn what_a_schema_computes_has_the_memory_of_a_statement() {
-    let mut yard = EngineHarness::new();
+    let mut harness = EngineHarness::new();
     let define = |name: &str, key: &str| format!("create table {name}(id integer {key}, a, large as ({GREEDY}))");
-    let base = yard.write(&yard.base, &format!("{}; {}", define("t", "primary key"), define("u", "")));
-    let ours = yard.write(&base, "insert into t(id, a) values (1, 1), (2, 2); insert into u(id, a) values (1, 1)");
-    yard.engine.changed_rows(id(1), &base, &ours, "t", &page()).unwrap();
-    confine(&mut yard, LONG, 24 << 20);
-    for (table, from) in [("u", &base), ("u", &yard.base), ("t", &yard.base)] {
-        let ended = yard.engine.changed_rows(id(1), from, &ours, table, &page()).map(|changed| changed.more);
+    let base = harness.write(&harness.base, &format!("{}; {}", define("t", "primary key"), define("u", "")));
+    let ours = harness.write(&base, "insert into t(id, a) values (1, 1), (2, 2); insert into u(id, a) values (1, 1)");
+    harness.engine.changed_rows(id(1), &base, &ours, "t", &page()).unwrap();
+    confine(&mut harness, LONG, 24 << 20);
+    for (table, from) in [("u", &base), ("u", &harness.base), ("t", &harness.base)] {
+        let ended = harness.engine.changed_rows(id(1), from, &ours, table, &page()).map(|changed| changed.more);
         assert!(matches!(&ended, Err(EngineError::Unavailable(text)) if text.contains("out of memory")), "{ended:?}");
     }
-    assert_eq!(yard.read_failure(&ours, "select large from t"), "query error: out of memory");
-    assert_eq!(yard.engine.changed_tables(id(1), &base, &ours).unwrap()[0].rows, Some((2, 0, 0)));
+    assert_eq!(harness.read_failure(&ours, "select large from t"), "query error: out of memory");
+    assert_eq!(harness.engine.changed_tables(id(1), &base, &ours).unwrap()[0].rows, Some((2, 0, 0)));
 }
 
 #[test]
 fn counts_that_take_too_much_memory_are_left_out() {
-    let mut yard = EngineHarness::new();
-    let base = yard
-        .write(&yard.base, "create table t(id integer primary key, v); insert into t values (1, zeroblob(9000000))");
-    let ours = yard.write(&base, "update t set v = zeroblob(9000001)");
-    assert_eq!(yard.engine.changed_tables(id(1), &base, &ours).unwrap()[0].rows, Some((0, 0, 1)));
-    confine(&mut yard, LONG, 4 << 20);
-    assert_eq!(yard.engine.changed_tables(id(1), &base, &ours).unwrap()[0].rows, None);
+    let mut harness = EngineHarness::new();
+    let base = harness
+        .write(&harness.base, "create table t(id integer primary key, v); insert into t values (1, zeroblob(9000000))");
+    let ours = harness.write(&base, "update t set v = zeroblob(9000001)");
+    assert_eq!(harness.engine.changed_tables(id(1), &base, &ours).unwrap()[0].rows, Some((0, 0, 1)));
+    confine(&mut harness, LONG, 4 << 20);
+    assert_eq!(harness.engine.changed_tables(id(1), &base, &ours).unwrap()[0].rows, None);
 }
 
 /// A sink that reports the first row, and blocks until it may continue.
@@ -295,36 +283,37 @@ impl RowSink for Paused {
 const HOLDS: &str = "with recursive n(x) as (select 1 union all select x + 1 from n where x < 40)
     select x, y from (select x, printf('%.*c%d', 1000000, 'a', x) as y from n) order by y";
 
-fn read(yard: &EngineHarness, at: &CommitHash, sql: &str) -> Result<Taken, EngineError> {
+fn read(harness: &EngineHarness, at: &CommitHash, sql: &str) -> Result<Taken, EngineError> {
     let mut taken = Taken::default();
-    yard.engine.read(id(1), at, &ReadQuery::new(sql, LONG), &mut taken).map(|_| taken)
+    harness.engine.read(id(1), at, &ReadQuery::new(sql, LONG), &mut taken).map(|_| taken)
 }
 
 #[test]
 fn statements_share_their_memory_and_wait_for_it() {
-    let yard = EngineHarness::with(EngineOptions { total_memory: Some(64 << 20), ..EngineOptions::default() });
-    let at = yard.write(&yard.base, "create table t(id integer primary key, v text)");
-    assert_eq!(read(&yard, &at, HOLDS).unwrap().rows.len(), 40);
+    let harness = EngineHarness::with(EngineOptions { total_memory: Some(64 << 20), ..EngineOptions::default() });
+    let at = harness.write(&harness.base, "create table t(id integer primary key, v text)");
+    assert_eq!(read(&harness, &at, HOLDS).unwrap().rows.len(), 40);
     let ((begun, has_begun), (goes, go_on)) = (mpsc::channel(), mpsc::channel());
     thread::scope(|scope| {
         let holder = scope.spawn(|| {
             let mut sink = Paused { begun, go_on };
-            yard.engine.read(id(1), &at, &ReadQuery::new(HOLDS, LONG), &mut sink).map(drop)
+            harness.engine.read(id(1), &at, &ReadQuery::new(HOLDS, LONG), &mut sink).map(drop)
         });
         has_begun.recv().unwrap();
         // There is room for small statements.
-        read(&yard, &at, "select 1").unwrap();
-        yard.write(&at, "insert into t values (1, 'a')");
+        read(&harness, &at, "select 1").unwrap();
+        harness.write(&at, "insert into t values (1, 'a')");
         // Large statements find no room, even after they have waited.
         let began = Instant::now();
-        let refused = read(&yard, &at, HOLDS);
+        let refused = read(&harness, &at, HOLDS);
         assert!(matches!(refused, Err(EngineError::Busy)), "{refused:?}");
+        // No load on the machine makes this shorter.
         assert!(began.elapsed() >= Duration::from_secs(5), "{:?}", began.elapsed());
         let write = format!("insert into t select x, y from ({HOLDS})");
-        let refused = yard.try_write(id(1), &at, &write, LONG);
+        let refused = harness.try_write(id(1), &at, &write, LONG);
         assert!(matches!(refused, Err(EngineError::Busy)), "{refused:?}");
         // The memory that one statement returns goes to the next.
-        let waiting = scope.spawn(|| read(&yard, &at, HOLDS).map(|taken| taken.rows.len()));
+        let waiting = scope.spawn(|| read(&harness, &at, HOLDS).map(|taken| taken.rows.len()));
         thread::sleep(Duration::from_millis(300));
         goes.send(()).unwrap();
         holder.join().unwrap().unwrap();
@@ -333,9 +322,9 @@ fn statements_share_their_memory_and_wait_for_it() {
     // A single statement cannot have more than the pool.
     let sql = HOLDS.replace("< 40", "< 100");
     assert!(
-        matches!(read(&yard, &at, &sql), Err(EngineError::Sql { failure: SqlFailure::Engine(text), .. }) if text == "out of memory")
+        matches!(read(&harness, &at, &sql), Err(EngineError::Sql { failure: SqlFailure::Engine(text), .. }) if text == "out of memory")
     );
-    yard.write(&at, "insert into t values (2, 'b')");
+    harness.write(&at, "insert into t values (2, 'b')");
 }
 
 /// A connection that was refused memory, or whose time was over, is not reused, because the engine may have lost its
@@ -351,15 +340,16 @@ fn after_a_write_that_found_no_memory_or_time_the_next_one_works() {
     let mut failed = 0;
     for (kib, millis) in [200, 700, 1_500, 3_000].into_iter().flat_map(|kib| [3, 6, 12, 25, 60_000].map(|ms| (kib, ms)))
     {
-        let yard = EngineHarness::with(EngineOptions { statement_memory: kib << 10, ..EngineOptions::default() });
-        let mut at = yard.write(&yard.base, "create table t(id integer primary key, v text)");
+        let harness = EngineHarness::with(EngineOptions { statement_memory: kib << 10, ..EngineOptions::default() });
+        let mut at = harness.write(&harness.base, "create table t(id integer primary key, v text)");
         for round in 0..3 {
             let script: String = (0..12).map(|n| insert(kib / 8 + n * 37)).collect();
-            let ended = yard.try_write(id(1), &at, &script, Duration::from_millis(millis));
+            let ended = harness.try_write(id(1), &at, &script, Duration::from_millis(millis));
             failed += u32::from(ended.is_err());
-            let _ = read(&yard, &at, "select max(a.v || b.v) from t a, (select * from t order by v) b where a.id < 3");
-            at = yard.write(&at, &format!("insert into t values ({}, 'a')", 1_000_000 + round));
-            assert_eq!(yard.read(&at, "select max(v) from t"), [[text("a")]], "{kib} KiB, {millis} ms");
+            let _ =
+                read(&harness, &at, "select max(a.v || b.v) from t a, (select * from t order by v) b where a.id < 3");
+            at = harness.write(&at, &format!("insert into t values ({}, 'a')", 1_000_000 + round));
+            assert_eq!(harness.read(&at, "select max(v) from t"), [[text("a")]], "{kib} KiB, {millis} ms");
         }
     }
     assert!(failed > 0);
@@ -368,19 +358,19 @@ fn after_a_write_that_found_no_memory_or_time_the_next_one_works() {
 #[test]
 fn idle_connections_hold_a_bounded_amount_of_memory() {
     let idle = |idle_memory: usize| {
-        let yard = EngineHarness::with(EngineOptions { idle_memory, ..EngineOptions::default() });
+        let harness = EngineHarness::with(EngineOptions { idle_memory, ..EngineOptions::default() });
         let rows = "with recursive n(x) as (select 1 union all select x + 1 from n where x < 20000)
             select x, 'value ' || x from n";
-        let first =
-            yard.write(&yard.base, &format!("create table t(id integer primary key, v text); insert into t {rows}"));
-        let others = (1..=4).map(|id| yard.write(&first, &format!("delete from t where id = {id}")));
+        let first = harness
+            .write(&harness.base, &format!("create table t(id integer primary key, v text); insert into t {rows}"));
+        let others = (1..=4).map(|id| harness.write(&first, &format!("delete from t where id = {id}")));
         let commits: Vec<CommitHash> = others.collect();
         for at in &commits {
             // Reading every row fills the cache of the connection.
-            assert_eq!(yard.read(at, "select count(*), max(v) from t")[0][0], Cell::Integer(19_999));
+            assert_eq!(harness.read(at, "select count(*), max(v) from t")[0][0], Cell::Integer(19_999));
         }
-        let (readers, _) = yard.engine.idle_connections();
-        assert_eq!(yard.read(&commits[0], "select count(*) from t where v = 'value 1'"), [[Cell::Integer(0)]]);
+        let (readers, _) = harness.engine.idle_connections();
+        assert_eq!(harness.read(&commits[0], "select count(*) from t where v = 'value 1'"), [[Cell::Integer(0)]]);
         readers
     };
     assert_eq!((idle(64 << 20), idle(256 << 10)), (4, 0));

@@ -9,9 +9,9 @@ use crate::support::{EngineHarness, LONG, id};
 const LATER: &str = "insert into t values (3, 'LATER'); create table hidden(x)";
 
 /// Returns the name of the one branch of a file. Only code with access to the file can query it.
-fn branch(yard: &EngineHarness, database: DatabaseId) -> String {
+fn branch(harness: &EngineHarness, database: DatabaseId) -> String {
     let name = database.to_string();
-    let path = yard.folder.path().join("databases").join(&name[name.len() - 2..]).join(format!("{name}.db"));
+    let path = harness.folder.path().join("databases").join(&name[name.len() - 2..]).join(format!("{name}.db"));
     let file = rusqlite::Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
     let names: Vec<String> = file
         .prepare("select name from dolt_branches union all select tag_name from dolt_tags")
@@ -26,14 +26,14 @@ fn branch(yard: &EngineHarness, database: DatabaseId) -> String {
 
 #[test]
 fn every_file_has_a_branch_of_its_own_name() {
-    let yard = EngineHarness::new();
-    let at = yard.write(&yard.base, "create table t(id integer primary key)");
-    yard.engine.create(id(2), &crate::support::ada(), "x").unwrap();
-    yard.engine.copy(id(1), id(3)).unwrap();
-    yard.engine.copy(id(1), id(4)).unwrap();
-    let written = yard.write_to(id(4), &at, "insert into t values (1)");
-    yard.engine.fetch(id(1), id(4), &written).unwrap();
-    let mut names: Vec<String> = [1, 2, 3, 4].map(|n| branch(&yard, id(n))).into();
+    let harness = EngineHarness::new();
+    let at = harness.write(&harness.base, "create table t(id integer primary key)");
+    harness.engine.create(id(2), &crate::support::ada(), "x").unwrap();
+    harness.engine.copy(id(1), id(3)).unwrap();
+    harness.engine.copy(id(1), id(4)).unwrap();
+    let written = harness.write_to(id(4), &at, "insert into t values (1)");
+    harness.engine.fetch(id(1), id(4), &written).unwrap();
+    let mut names: Vec<String> = [1, 2, 3, 4].map(|n| branch(&harness, id(n))).into();
     for name in &names {
         let digits = name.strip_prefix("work-").unwrap();
         assert!(digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()), "{name}");
@@ -130,12 +130,13 @@ fn told(rows: &[Vec<Cell>]) -> String {
 
 #[test]
 fn commits_beside_the_history_that_is_read_stay_unknown() {
-    let yard = EngineHarness::new();
-    let old = yard.write(&yard.base, "create table t(id integer primary key, v text); insert into t values (1, 'a')");
-    let at = yard.write(&old, "insert into t values (2, 'b')");
-    let beside = yard.write(&old, "insert into t values (7, 'BESIDE')");
-    let later = yard.write(&at, LATER);
-    let name = branch(&yard, id(1));
+    let harness = EngineHarness::new();
+    let old =
+        harness.write(&harness.base, "create table t(id integer primary key, v text); insert into t values (1, 'a')");
+    let at = harness.write(&old, "insert into t values (2, 'b')");
+    let beside = harness.write(&old, "insert into t values (7, 'BESIDE')");
+    let later = harness.write(&at, LATER);
+    let name = branch(&harness, id(1));
     let check = |sql: &str, text: &str| {
         for secret in [name.as_str(), beside.as_str(), later.as_str(), "BESIDE", "LATER", "hidden"] {
             assert!(!text.contains(secret), "{sql}: {text}");
@@ -143,7 +144,7 @@ fn commits_beside_the_history_that_is_read_stay_unknown() {
     };
     let mut answered = 0;
     for (n, sql) in questions().iter().enumerate() {
-        match yard.try_read(&at, sql, LONG) {
+        match harness.try_read(&at, sql, LONG) {
             Ok(taken) => {
                 answered += 1;
                 check(sql, &told(&taken.rows));
@@ -152,12 +153,14 @@ fn commits_beside_the_history_that_is_read_stay_unknown() {
         }
         // Writes leave the branch at their commit, so each write uses a table of its own.
         let kept = format!("create table kept{n} as {sql}");
-        match yard.try_write(id(1), &at, &kept, LONG) {
-            Ok(MergeOutcome::Head(head)) => check(&kept, &told(&yard.read(&head, &format!("select * from kept{n}")))),
+        match harness.try_write(id(1), &at, &kept, LONG) {
+            Ok(MergeOutcome::Head(head)) => {
+                check(&kept, &told(&harness.read(&head, &format!("select * from kept{n}"))))
+            }
             Err(EngineError::Sql { failure, .. }) => check(&kept, &failure.to_string()),
             other => panic!("{kept}: {other:?}"),
         }
-        assert_eq!(yard.write(&at, LATER), later);
+        assert_eq!(harness.write(&at, LATER), later);
     }
     assert!(answered > 20, "{answered}");
 }

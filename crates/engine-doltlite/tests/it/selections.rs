@@ -1,7 +1,7 @@
 //! Pages of rows of tables of every kind.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{
@@ -9,6 +9,7 @@ use branchyard_domain::ports::{
 };
 use branchyard_domain::values::CommitHash;
 
+use crate::hostile::Computing;
 use crate::support::{EngineHarness, LONG, Taken, id};
 
 fn whole<'a>(table: &'a str, order: Option<RowOrder<'a>>) -> Selection<'a> {
@@ -26,18 +27,18 @@ fn whole<'a>(table: &'a str, order: Option<RowOrder<'a>>) -> Selection<'a> {
     }
 }
 
-fn read(yard: &EngineHarness, at: &CommitHash, wanted: &Selection<'_>) -> (Vec<Vec<Cell>>, Selected) {
+fn read(harness: &EngineHarness, at: &CommitHash, wanted: &Selection<'_>) -> (Vec<Vec<Cell>>, Selected) {
     let mut taken = Taken::default();
     let selected =
-        yard.engine.rows(id(1), at, wanted, &mut taken).unwrap_or_else(|error| panic!("{wanted:?}: {error:?}"));
+        harness.engine.rows(id(1), at, wanted, &mut taken).unwrap_or_else(|error| panic!("{wanted:?}: {error:?}"));
     (taken.rows, selected)
 }
 
 /// Reads all rows, page by page.
-fn walked(yard: &EngineHarness, at: &CommitHash, like: &Selection<'_>) -> Vec<Vec<Cell>> {
+fn walked(harness: &EngineHarness, at: &CommitHash, like: &Selection<'_>) -> Vec<Vec<Cell>> {
     let (mut rows, mut after): (Vec<Vec<Cell>>, Option<Vec<Cell>>) = (Vec::new(), None);
     loop {
-        let (found, selected) = read(yard, at, &Selection { after: after.as_deref(), ..like.clone() });
+        let (found, selected) = read(harness, at, &Selection { after: after.as_deref(), ..like.clone() });
         rows.extend(found);
         if !selected.more {
             return rows;
@@ -86,32 +87,33 @@ const DEFINITIONS: &str = "
 
 #[test]
 fn every_row_of_every_table_comes_once_in_order_whichever_way() {
-    let yard = EngineHarness::new();
-    let head = yard.write(&yard.base, DEFINITIONS);
+    let harness = EngineHarness::new();
+    let head = harness.write(&harness.base, DEFINITIONS);
     for (table, columns) in TABLES {
         let orders = columns.split(' ').flat_map(|column| [(column, false), (column, true)]);
         let orders = orders.map(|(column, descending)| Some(RowOrder { column, descending }));
         for order in orders.chain([None]) {
-            let (all, _) = read(&yard, &head, &whole(table, order));
+            let (all, _) = read(&harness, &head, &whole(table, order));
             if let Some(by) = order {
                 // The order according to the engine itself.
                 let direction = if by.descending { "DESC" } else { "" };
                 let values = format!("SELECT \"{}\" FROM {table} ORDER BY 1 {direction}", by.column);
-                let at = yard
+                let at = harness
                     .read(&head, &format!("SELECT cid FROM pragma_table_info('{table}') WHERE name = '{}'", by.column));
                 let Cell::Integer(at) = at[0][0] else { panic!("a number") };
                 let got: Vec<Cell> = all.iter().map(|row| row[usize::try_from(at).unwrap()].clone()).collect();
-                let expected: Vec<Cell> = yard.read(&head, &values).into_iter().map(|mut row| row.remove(0)).collect();
+                let expected: Vec<Cell> =
+                    harness.read(&head, &values).into_iter().map(|mut row| row.remove(0)).collect();
                 if !table.contains("blind") {
                     assert_eq!(got, expected, "{table} by {by:?}");
                 }
             }
-            let count = yard.read(&head, &format!("SELECT count(*) FROM {table}"));
+            let count = harness.read(&head, &format!("SELECT count(*) FROM {table}"));
             assert_eq!(count[0][0], Cell::Integer(i64::try_from(all.len()).unwrap()), "{table}");
             for limit in [1, 4, 50] {
                 let forwards = Selection { limit, ..whole(table, order) };
-                assert_eq!(walked(&yard, &head, &forwards), all, "{table} by {order:?}, {limit} at a time");
-                let mut back = walked(&yard, &head, &Selection { backwards: true, ..forwards });
+                assert_eq!(walked(&harness, &head, &forwards), all, "{table} by {order:?}, {limit} at a time");
+                let mut back = walked(&harness, &head, &Selection { backwards: true, ..forwards });
                 back.reverse();
                 assert_eq!(back, all, "{table} by {order:?}, {limit} at a time, backwards");
             }
@@ -121,51 +123,52 @@ fn every_row_of_every_table_comes_once_in_order_whichever_way() {
 
 #[test]
 fn rows_of_a_view_and_of_a_table_that_hides_the_row_id_are_counted() {
-    let yard = EngineHarness::new();
+    let harness = EngineHarness::new();
     let sql = "CREATE TABLE t(rowid, _rowid_, oid); INSERT INTO t VALUES (2, 1, 1), (1, 1, 1), (2, 1, 1);
                CREATE VIEW v AS SELECT rowid AS n FROM t";
-    let head = yard.write(&yard.base, sql);
+    let head = harness.write(&harness.base, sql);
     for (table, column) in [("t", "rowid"), ("v", "n")] {
         let order = Some(RowOrder { column, descending: false });
         let wanted = Selection { limit: 1, skip: 1, ..whole(table, order) };
-        let (rows, selected) = read(&yard, &head, &wanted);
+        let (rows, selected) = read(&harness, &head, &wanted);
         assert_eq!((&rows[0][0], rows.len()), (&Cell::Integer(2), 1));
         assert_eq!(selected, Selected { first: None, last: None, more: true });
         let place = [Cell::Integer(1)];
-        let lost = yard.engine.rows(id(1), &head, &Selection { after: Some(&place), ..wanted }, &mut Taken::default());
+        let lost =
+            harness.engine.rows(id(1), &head, &Selection { after: Some(&place), ..wanted }, &mut Taken::default());
         assert!(matches!(lost, Err(EngineError::Sql { failure: SqlFailure::Engine(_), .. })), "{lost:?}");
     }
 }
 
 #[test]
 fn tests_hold_behind_a_place() {
-    let yard = EngineHarness::new();
-    let head = yard.write(&yard.base, DEFINITIONS);
+    let harness = EngineHarness::new();
+    let head = harness.write(&harness.base, DEFINITIONS);
     let tests = [RowTest { column: "id".to_owned(), test: Test::More, value: "0".to_owned() }];
     let order = Some(RowOrder { column: "name", descending: true });
     let wanted = Selection { tests: &tests, limit: 7, ..whole("plain_key", order) };
-    let rows = walked(&yard, &head, &wanted);
+    let rows = walked(&harness, &head, &wanted);
     let ids: BTreeSet<String> = rows.iter().map(|row| format!("{:?}", row[0])).collect();
     assert_eq!((rows.len(), ids.len()), (60, 60));
-    assert_eq!(rows, read(&yard, &head, &Selection { limit: 100, ..wanted }).0);
+    assert_eq!(rows, read(&harness, &head, &Selection { limit: 100, ..wanted }).0);
 }
 
 /// An index finds a position deep in a table, even among many rows with an equal sort value. Reading there costs no
 /// more than at the start, which a bound far below the cost of a scan shows.
 #[test]
 fn a_place_deep_in_a_large_table_is_found_by_an_index() {
-    let yard = EngineHarness::new();
-    let head = yard.write(
-        &yard.base,
+    let harness = EngineHarness::new();
+    let head = harness.write(
+        &harness.base,
         "CREATE TABLE t(id INTEGER PRIMARY KEY, kind TEXT, v INTEGER); CREATE INDEX by_kind ON t(kind);
          INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000)
            SELECT i, CASE WHEN i % 2 = 0 THEN NULL ELSE 'same' END, i FROM n",
     );
     let time = |wanted: &Selection<'_>| {
         let times = (0..9).map(|_| {
-            let began = Instant::now();
-            assert_eq!(read(&yard, &head, wanted).0.len(), 50);
-            began.elapsed()
+            let computing = Computing::now();
+            assert_eq!(read(&harness, &head, wanted).0.len(), 50);
+            computing.elapsed()
         });
         times.min().unwrap()
     };
@@ -183,14 +186,14 @@ fn a_place_deep_in_a_large_table_is_found_by_an_index() {
 
 #[test]
 fn sorting_for_too_long_is_ended() {
-    let yard = EngineHarness::new();
-    let head = yard.write(
-        &yard.base,
+    let harness = EngineHarness::new();
+    let head = harness.write(
+        &harness.base,
         "CREATE TABLE t(id INTEGER PRIMARY KEY, v INTEGER);
          INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300000) SELECT i, -i FROM n",
     );
     let order = Some(RowOrder { column: "v", descending: false });
     let wanted = Selection { timeout: Duration::from_millis(2), limit: 50, ..whole("t", order) };
-    let ended = yard.engine.rows(id(1), &head, &wanted, &mut Taken::default());
+    let ended = harness.engine.rows(id(1), &head, &wanted, &mut Taken::default());
     assert!(matches!(ended, Err(EngineError::Sql { failure: SqlFailure::TimedOut(_), .. })), "{ended:?}");
 }

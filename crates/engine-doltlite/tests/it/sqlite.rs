@@ -22,8 +22,8 @@ fn stock(sql: &str) -> Vec<u8> {
     std::fs::read(path).unwrap()
 }
 
-fn open(yard: &EngineHarness, mut file: &[u8], table: &str) -> Result<SqliteTable, FormatError> {
-    yard.engine.open_sqlite(&mut file, table, LONG)
+fn open(harness: &EngineHarness, mut file: &[u8], table: &str) -> Result<SqliteTable, FormatError> {
+    harness.engine.open_sqlite(&mut file, table, LONG)
 }
 
 fn rows(table: &SqliteTable) -> Vec<Vec<Cell>> {
@@ -42,13 +42,13 @@ fn refusal<T: std::fmt::Debug>(result: Result<T, FormatError>) -> String {
     }
 }
 
-fn temporary_files(yard: &EngineHarness) -> usize {
-    std::fs::read_dir(yard.folder.path().join("databases/tmp")).unwrap().count()
+fn temporary_files(harness: &EngineHarness) -> usize {
+    std::fs::read_dir(harness.folder.path().join("databases/tmp")).unwrap().count()
 }
 
 #[test]
 fn storage_classes_keys_and_names_are_those_of_the_file() {
-    let yard = EngineHarness::new();
+    let harness = EngineHarness::new();
     let file = stock(
         "pragma journal_mode = wal;
          create table Mixed(b text, a, \"c d\" int, primary key (a, b)) without rowid;
@@ -57,7 +57,7 @@ fn storage_classes_keys_and_names_are_those_of_the_file() {
          create view v as select * from other;
          create trigger tr after insert on other begin delete from other; end",
     );
-    let table = open(&yard, &file, "mixed").unwrap();
+    let table = open(&harness, &file, "mixed").unwrap();
     assert_eq!(
         (table.columns(), table.primary_key()),
         (&["b", "a", "c d"].map(String::from)[..], &["a", "b"].map(String::from)[..])
@@ -69,53 +69,53 @@ fn storage_classes_keys_and_names_are_those_of_the_file() {
     ];
     assert_eq!(rows(&table), expected);
     assert_eq!(rows(&table), expected, "as often as it is read");
-    assert_eq!(refusal(open(&yard, &file, "v")), "the file has no table 'v', and 2 other tables instead of one");
+    assert_eq!(refusal(open(&harness, &file, "v")), "the file has no table 'v', and 2 other tables instead of one");
     let only =
         stock("create table lonely(i integer primary key); insert into lonely values (5); create view v as select 1");
-    assert_eq!(rows(&open(&yard, &only, "anything").unwrap()), [[Cell::Integer(5)]]);
+    assert_eq!(rows(&open(&harness, &only, "anything").unwrap()), [[Cell::Integer(5)]]);
     drop(table);
-    assert_eq!(temporary_files(&yard), 0, "nothing is left behind");
+    assert_eq!(temporary_files(&harness), 0, "nothing is left behind");
 }
 
 #[test]
 fn many_rows_come_in_batches() {
-    let yard = EngineHarness::new();
+    let harness = EngineHarness::new();
     let file = stock(
         "create table t(n integer primary key, v);
          with recursive c(n) as (values (1) union all select n + 1 from c where n < 5000)
          insert into t select n, zeroblob(n % 3000) from c",
     );
-    let table = open(&yard, &file, "t").unwrap();
+    let table = open(&harness, &file, "t").unwrap();
     let found = rows(&table);
     assert_eq!((found.len(), &found[4_999][0]), (5_000, &Cell::Integer(5_000)));
     let mut begun = table.rows().unwrap();
     begun.next_row().unwrap();
     drop((begun, table));
-    assert_eq!(temporary_files(&yard), 0, "reading may stop at any row");
+    assert_eq!(temporary_files(&harness), 0, "reading may stop at any row");
 }
 
 #[test]
 fn other_files_are_refused() {
-    let yard = EngineHarness::new();
+    let harness = EngineHarness::new();
     let not = "not a SQLite 3 database file";
-    assert_eq!(refusal(open(&yard, b"", "t")), not);
-    assert_eq!(refusal(open(&yard, b"id,name\n1,Alice\n", "t")), not);
-    yard.write(&yard.base, "create table t(a)");
-    let own = std::fs::read(database_file(yard.folder.path())).unwrap();
-    assert_eq!(refusal(open(&yard, &own, "t")), not);
+    assert_eq!(refusal(open(&harness, b"", "t")), not);
+    assert_eq!(refusal(open(&harness, b"id,name\n1,Alice\n", "t")), not);
+    harness.write(&harness.base, "create table t(a)");
+    let own = std::fs::read(database_file(harness.folder.path())).unwrap();
+    assert_eq!(refusal(open(&harness, &own, "t")), not);
     let garbage = [&b"SQLite format 3\0"[..], &[0xa5; 4_000]].concat();
-    assert!(refusal(open(&yard, &garbage, "t")).starts_with("the SQLite file"));
+    assert!(refusal(open(&harness, &garbage, "t")).starts_with("the SQLite file"));
     let mut whole = stock(
         "create table t(a, b); create index i on t(b);
          with recursive c(n) as (values (1) union all select n + 1 from c where n < 2000) insert into t select n, n from c",
     );
-    open(&yard, &whole, "t").unwrap();
+    open(&harness, &whole, "t").unwrap();
     let middle = whole.len() / 2;
     whole[middle..middle + 200].fill(0xa5);
-    assert!(refusal(open(&yard, &whole, "t")).contains("damaged"), "integrity is checked");
+    assert!(refusal(open(&harness, &whole, "t")).contains("damaged"), "integrity is checked");
     whole.truncate(middle);
-    refusal(open(&yard, &whole, "t"));
-    assert_eq!(temporary_files(&yard), 0, "nothing is left behind");
+    refusal(open(&harness, &whole, "t"));
+    assert_eq!(temporary_files(&harness), 0, "nothing is left behind");
 }
 
 fn database_file(folder: &Path) -> std::path::PathBuf {
@@ -128,24 +128,24 @@ fn database_file(folder: &Path) -> std::path::PathBuf {
 
 #[test]
 fn what_the_schema_computes_is_bounded() {
-    let yard = EngineHarness::new();
+    let harness = EngineHarness::new();
     let file = stock("create table t(a, b as (length(a))); insert into t(a) values ('four')");
-    assert_eq!(rows(&open(&yard, &file, "t").unwrap()), [[text("four"), Cell::Integer(4)]]);
+    assert_eq!(rows(&open(&harness, &file, "t").unwrap()), [[text("four"), Cell::Integer(4)]]);
     let file = stock(
         "create virtual table f using fts5(x); insert into f values ('word'); create table t(a); insert into t values (1)",
     );
-    assert_eq!(rows(&open(&yard, &file, "t").unwrap()), [[Cell::Integer(1)]]);
-    assert_eq!(rows(&open(&yard, &file, "f").unwrap()), [[Cell::Integer(1)]], "virtual tables are none");
+    assert_eq!(rows(&open(&harness, &file, "t").unwrap()), [[Cell::Integer(1)]]);
+    assert_eq!(rows(&open(&harness, &file, "f").unwrap()), [[Cell::Integer(1)]], "virtual tables are none");
 }
 
 #[test]
 fn time_is_bounded() {
-    let yard = EngineHarness::new();
+    let harness = EngineHarness::new();
     let file = stock(
         "create table t(n integer primary key, v);
          with recursive c(n) as (values (1) union all select n + 1 from c where n < 5000) insert into t select n, n from c",
     );
-    let late = yard.engine.open_sqlite(&mut &file[..], "t", Duration::ZERO);
+    let late = harness.engine.open_sqlite(&mut &file[..], "t", Duration::ZERO);
     assert!(matches!(late, Err(FormatError::Io(error)) if error.kind() == std::io::ErrorKind::TimedOut));
-    assert_eq!(temporary_files(&yard), 0, "nothing is left behind");
+    assert_eq!(temporary_files(&harness), 0, "nothing is left behind");
 }

@@ -11,21 +11,22 @@ use branchyard_domain::ports::{
     ScriptJob, Selection, SqlFailure, TableScan,
 };
 use branchyard_domain::values::CommitHash;
+use branchyard_domain_testing::AMPLE;
 
-use crate::limits::{AMPLE, GREEDY, SHORT, SLOW, confine, rows};
+use crate::limits::{GREEDY, SHORT, SLOW, confine, rows};
 use crate::support::{EngineHarness, LONG, Taken, ada, id};
 
 /// Runs a call that may never end if a limit does not work, and fails the test if it does not end.
 fn ends<T: Send + 'static>(
     what: &str,
-    yard: &Arc<EngineHarness>,
+    harness: &Arc<EngineHarness>,
     call: impl FnOnce(&EngineHarness) -> T + Send + 'static,
 ) -> T {
-    let (yard, (give, take)) = (Arc::clone(yard), mpsc::channel());
+    let (harness, (give, take)) = (Arc::clone(harness), mpsc::channel());
     thread::spawn(move || {
-        let result = call(&yard);
+        let result = call(&harness);
         // The caller may unwrap the harness once it has the result.
-        drop(yard);
+        drop(harness);
         drop(give.send(result));
     });
     take.recv_timeout(4 * AMPLE).unwrap_or_else(|_| panic!("{what} does not end"))
@@ -77,7 +78,7 @@ impl RowSource for Numbers {
 }
 
 fn import(
-    yard: &EngineHarness,
+    harness: &EngineHarness,
     base: &CommitHash,
     target: &ImportTarget,
     (rows, timeout): (i64, Duration),
@@ -85,11 +86,11 @@ fn import(
     let author = ada();
     let columns = ["id", "a"].map(|name| ImportColumn { name: name.to_owned(), declared_type: String::new() });
     let job = ImportJob { base, table: "t", target, columns: &columns, message: "Import", author: &author, timeout };
-    yard.engine.import(id(1), &job, &mut Numbers(1, rows))
+    harness.engine.import(id(1), &job, &mut Numbers(1, rows))
 }
 
 fn script(
-    yard: &EngineHarness,
+    harness: &EngineHarness,
     base: &CommitHash,
     mode: ImportMode,
     text: &str,
@@ -98,22 +99,22 @@ fn script(
     let author = ada();
     let target = Some(("t", mode));
     let job = ScriptJob { base, target, statement_bytes: 16 << 20, message: "m", author: &author, timeout };
-    yard.engine.run_script(id(1), &job, &mut text.as_bytes())
+    harness.engine.run_script(id(1), &job, &mut text.as_bytes())
 }
 
-fn scan(yard: &EngineHarness, at: &CommitHash, table: &str, timeout: Duration) -> Result<Taken, EngineError> {
+fn scan(harness: &EngineHarness, at: &CommitHash, table: &str, timeout: Duration) -> Result<Taken, EngineError> {
     let mut taken = Taken::default();
     let scan = TableScan { table, timeout, canceled: CancellationToken::default() };
-    yard.engine.scan(id(1), at, &scan, &mut taken).map(|_| taken)
+    harness.engine.scan(id(1), at, &scan, &mut taken).map(|_| taken)
 }
 
-fn look(yard: &EngineHarness, at: &CommitHash, table: &str, timeout: Duration) -> Result<Taken, EngineError> {
+fn look(harness: &EngineHarness, at: &CommitHash, table: &str, timeout: Duration) -> Result<Taken, EngineError> {
     let mut taken = Taken::default();
     let (tests, order, after) = (&[][..], None, None);
     let canceled = CancellationToken::default();
     let (backwards, skip, limit) = (false, 0, 1_000);
     let wanted = Selection { table, tests, order, backwards, after, skip, limit, timeout, canceled };
-    yard.engine.rows(id(1), at, &wanted, &mut taken).map(|_| taken)
+    harness.engine.rows(id(1), at, &wanted, &mut taken).map(|_| taken)
 }
 
 #[track_caller]
@@ -129,22 +130,25 @@ fn too_slow<T: std::fmt::Debug>(what: &str, ended: Result<T, EngineError>) {
 #[test]
 fn imports_and_scripts_have_the_time_of_the_job() {
     for (what, schema) in slow_schemas() {
-        let yard = EngineHarness::new();
-        let empty = yard.write(&yard.base, &schema);
-        let yard = Arc::new(yard);
+        let harness = EngineHarness::new();
+        let empty = harness.write(&harness.base, &schema);
+        let harness = Arc::new(harness);
         let insert = format!("insert into t(id, a) {}", rows(1, 20));
         for target in [ImportTarget::Replace, ImportTarget::Update] {
             let (base, name) = (empty.clone(), format!("an import, {what}, {target:?}"));
-            too_slow(&name, ends(&name, &yard, move |yard| import(yard, &base, &target, (20, SHORT))));
+            too_slow(&name, ends(&name, &harness, move |harness| import(harness, &base, &target, (20, SHORT))));
         }
         let (base, name) = (empty.clone(), format!("a script, {what}"));
-        too_slow(&name, ends(&name, &yard, move |yard| script(yard, &base, ImportMode::Update, &insert, SHORT)));
+        too_slow(
+            &name,
+            ends(&name, &harness, move |harness| script(harness, &base, ImportMode::Update, &insert, SHORT)),
+        );
     }
 }
 
 #[test]
 fn what_is_replaced_has_the_time_of_the_job() {
-    let mut yard = EngineHarness::new();
+    let mut harness = EngineHarness::new();
     let nested = format!(
         "{}; create table t(id integer primary key, a); create table log(x);
          insert into t(id, a) {};
@@ -158,105 +162,114 @@ fn what_is_replaced_has_the_time_of_the_job() {
         rows(1, 20),
         SLOW.replace("a %", "old.a %")
     );
-    let (nested, slow) = (yard.write(&yard.base, &nested), yard.write(&yard.base, &slow));
-    confine(&mut yard, SHORT, 256 << 20);
-    let yard = Arc::new(yard);
+    let (nested, slow) = (harness.write(&harness.base, &nested), harness.write(&harness.base, &slow));
+    confine(&mut harness, SHORT, 256 << 20);
+    let harness = Arc::new(harness);
     for (what, base) in [("nested", nested), ("slow", slow)] {
         let (at, name) = (base.clone(), format!("an import, {what}"));
-        too_slow(&name, ends(&name, &yard, move |yard| import(yard, &at, &ImportTarget::Replace, (20, SHORT))));
+        too_slow(
+            &name,
+            ends(&name, &harness, move |harness| import(harness, &at, &ImportTarget::Replace, (20, SHORT))),
+        );
         let (at, name) = (base.clone(), format!("a script, {what}"));
-        too_slow(&name, ends(&name, &yard, move |yard| script(yard, &at, ImportMode::Replace, "select 1", SHORT)));
+        too_slow(
+            &name,
+            ends(&name, &harness, move |harness| script(harness, &at, ImportMode::Replace, "select 1", SHORT)),
+        );
     }
 }
 
 #[test]
 fn reading_a_table_or_view_has_the_time_of_the_call() {
-    let mut yard = EngineHarness::new();
+    let mut harness = EngineHarness::new();
     let schema = format!(
         "create table t(id integer primary key, a, slow as ({SLOW})); insert into t(id, a) {};
          create view w as select slow from t where slow > 0; {}",
         rows(1, 20),
         nested_views()
     );
-    let at = yard.write(&yard.base, &schema);
-    confine(&mut yard, SHORT, 256 << 20);
-    let yard = Arc::new(yard);
-    let (base, at_table) = (yard.base.clone(), at.clone());
-    too_slow("an export", ends("an export", &yard, move |yard| scan(yard, &at_table, "t", SHORT)));
+    let at = harness.write(&harness.base, &schema);
+    confine(&mut harness, SHORT, 256 << 20);
+    let harness = Arc::new(harness);
+    let (base, at_table) = (harness.base.clone(), at.clone());
+    too_slow("an export", ends("an export", &harness, move |harness| scan(harness, &at_table, "t", SHORT)));
     for table in ["t", "w", "v59"] {
         let (name, at_rows) = (format!("rows of {table}"), at.clone());
-        too_slow(&name, ends(&name, &yard, move |yard| look(yard, &at_rows, table, SHORT)));
+        too_slow(&name, ends(&name, &harness, move |harness| look(harness, &at_rows, table, SHORT)));
     }
     for table in ["w", "v59"] {
         let (name, at_count) = (format!("the count of {table}"), at.clone());
-        too_slow(&name, ends(&name, &yard, move |yard| yard.engine.count(id(1), &at_count, table, &[], SHORT)));
+        too_slow(
+            &name,
+            ends(&name, &harness, move |harness| harness.engine.count(id(1), &at_count, table, &[], SHORT)),
+        );
     }
     // If the definition of a view takes too long, it is left out, or the whole call ends.
     let at_tables = at.clone();
-    let _ = ends("the definitions", &yard, move |yard| yard.engine.tables(id(1), &at_tables).map(drop));
+    let _ = ends("the definitions", &harness, move |harness| harness.engine.tables(id(1), &at_tables).map(drop));
     let at_objects = at.clone();
-    ends("the objects", &yard, move |yard| yard.engine.objects(id(1), &at_objects)).unwrap();
-    let _ = ends("the counts", &yard, move |yard| yard.engine.changed_tables(id(1), &base, &at).map(drop));
+    ends("the objects", &harness, move |harness| harness.engine.objects(id(1), &at_objects)).unwrap();
+    let _ = ends("the counts", &harness, move |harness| harness.engine.changed_tables(id(1), &base, &at).map(drop));
 }
 
 #[test]
 fn the_check_of_a_file_has_a_time_for_each_step() {
-    let mut yard = EngineHarness::new();
+    let mut harness = EngineHarness::new();
     let schema = format!(
         "create table t(id integer primary key, a, slow as ({SLOW}), check ({SLOW} > 0)); create index i on t(slow);
          insert into t(id, a) {}",
         rows(1, 20)
     );
-    let at = yard.write(&yard.base, &schema);
-    assert_eq!(yard.engine.verify(id(1), std::slice::from_ref(&at)).unwrap(), [""; 0]);
-    confine(&mut yard, SHORT, 256 << 20);
-    let yard = Arc::new(yard);
+    let at = harness.write(&harness.base, &schema);
+    assert_eq!(harness.engine.verify(id(1), std::slice::from_ref(&at)).unwrap(), [""; 0]);
+    confine(&mut harness, SHORT, 256 << 20);
+    let harness = Arc::new(harness);
     let at_slow = at.clone();
-    let found = ends("the check", &yard, move |yard| yard.engine.verify(id(1), &[at_slow])).unwrap();
+    let found = ends("the check", &harness, move |harness| harness.engine.verify(id(1), &[at_slow])).unwrap();
     assert_eq!(found, ["the check did not end within 30 ms"]);
 }
 
 #[test]
 fn conflicts_have_the_time_of_a_trial() {
-    let mut yard = EngineHarness::new();
-    let base = yard.write(
-        &yard.base,
+    let mut harness = EngineHarness::new();
+    let base = harness.write(
+        &harness.base,
         &format!(
             "create table t(id integer primary key, a, slow as ({SLOW}) stored); insert into t(id, a) values (1, 1)"
         ),
     );
-    let ours = yard.write(&base, "update t set a = 2");
-    let theirs = yard.write(&base, &format!("update t set a = 3; insert into t(id, a) {}", rows(10, 30)));
-    confine(&mut yard, SHORT, 256 << 20);
-    let yard = Arc::new(yard);
-    let find = |yard: &Arc<EngineHarness>| {
+    let ours = harness.write(&base, "update t set a = 2");
+    let theirs = harness.write(&base, &format!("update t set a = 3; insert into t(id, a) {}", rows(10, 30)));
+    confine(&mut harness, SHORT, 256 << 20);
+    let harness = Arc::new(harness);
+    let find = |harness: &Arc<EngineHarness>| {
         let (ours, theirs) = (ours.clone(), theirs.clone());
-        ends("a trial", yard, move |yard| yard.engine.conflicts(id(1), &ours, &theirs, None, 0, 10))
+        ends("a trial", harness, move |harness| harness.engine.conflicts(id(1), &ours, &theirs, None, 0, 10))
     };
     // The trial either computes everything in time or ends.
-    let found = find(&yard);
+    let found = find(&harness);
     assert!(matches!(&found, Err(EngineError::TimedOut(30)) | Ok(_)), "{found:?}");
-    let mut yard = Arc::into_inner(yard).unwrap();
-    confine(&mut yard, LONG, 256 << 20);
-    assert_eq!(yard.engine.conflicts(id(1), &ours, &theirs, None, 0, 10).unwrap().len(), 1);
+    let mut harness = Arc::into_inner(harness).unwrap();
+    confine(&mut harness, LONG, 256 << 20);
+    assert_eq!(harness.engine.conflicts(id(1), &ours, &theirs, None, 0, 10).unwrap().len(), 1);
 }
 
 /// The tables in which a module keeps its content are not listed as user tables; tables with similar names are.
 #[test]
 fn tables_of_modules_are_left_out_without_a_look_at_the_views() {
-    let yard = EngineHarness::new();
+    let harness = EngineHarness::new();
     let schema = format!(
         "create virtual table words using fts5(text);
          create table words_of(id integer primary key); create table other_data(id integer primary key); {}",
         nested_views()
     );
-    let at = yard.write(&yard.base, &schema);
-    let yard = Arc::new(yard);
-    let found = ends("finding a table", &yard, move |yard| {
-        let changed = yard.write(&at, "insert into other_data values (1); insert into words values ('one')");
-        assert!(scan(yard, &changed, "words_content", LONG).is_err());
-        assert_eq!(scan(yard, &changed, "other_data", LONG).unwrap().rows.len(), 1);
-        yard.engine.verify(id(1), &[changed]).unwrap()
+    let at = harness.write(&harness.base, &schema);
+    let harness = Arc::new(harness);
+    let found = ends("finding a table", &harness, move |harness| {
+        let changed = harness.write(&at, "insert into other_data values (1); insert into words values ('one')");
+        assert!(scan(harness, &changed, "words_content", LONG).is_err());
+        assert_eq!(scan(harness, &changed, "other_data", LONG).unwrap().rows.len(), 1);
+        harness.engine.verify(id(1), &[changed]).unwrap()
     });
     assert_eq!(found, [""; 0]);
 }
@@ -293,35 +306,35 @@ fn what_is_stored_has_the_memory_of_a_statement() {
         ("an index", format!("create table t(id integer primary key, a); create index i on t({GREEDY})")),
         ("a trigger", trigger),
     ] {
-        let mut yard = EngineHarness::new();
-        let empty = yard.write(&yard.base, &schema);
-        import(&yard, &empty, &ImportTarget::Replace, (2, LONG)).unwrap();
-        confine(&mut yard, LONG, 24 << 20);
+        let mut harness = EngineHarness::new();
+        let empty = harness.write(&harness.base, &schema);
+        import(&harness, &empty, &ImportTarget::Replace, (2, LONG)).unwrap();
+        confine(&mut harness, LONG, 24 << 20);
         let insert = format!("insert into t(id, a) {}", rows(1, 2));
-        too_greedy(what, import(&yard, &empty, &ImportTarget::Replace, (2, LONG)));
-        too_greedy(what, script(&yard, &empty, ImportMode::Update, &insert, LONG));
+        too_greedy(what, import(&harness, &empty, &ImportTarget::Replace, (2, LONG)));
+        too_greedy(what, script(&harness, &empty, ImportMode::Update, &insert, LONG));
     }
 }
 
 #[test]
 fn what_is_read_has_the_memory_of_a_statement() {
-    let mut yard = EngineHarness::new();
+    let mut harness = EngineHarness::new();
     let schema = format!(
         "create table t(id integer primary key, a, large as ({GREEDY})); insert into t(id, a) {}; create view w as select large from t where large > 0",
         rows(1, 2)
     );
-    let at = yard.write(&yard.base, &schema);
+    let at = harness.write(&harness.base, &schema);
     let checked =
         format!("create table c(id integer primary key, a, check ({GREEDY} > 0)); insert into c(id, a) values (1, 1)");
-    let at = yard.write(&at, &checked);
-    assert_eq!(scan(&yard, &at, "t", LONG).unwrap().rows.len(), 2);
-    confine(&mut yard, LONG, 24 << 20);
-    too_greedy("an export", scan(&yard, &at, "t", LONG));
-    too_greedy("rows", look(&yard, &at, "t", LONG));
-    too_greedy("rows of a view", look(&yard, &at, "w", LONG));
-    too_greedy("a count", yard.engine.count(id(1), &at, "w", &[], LONG));
-    yard.engine.tables(id(1), &at).unwrap();
-    let found = yard.engine.verify(id(1), std::slice::from_ref(&at)).unwrap();
+    let at = harness.write(&at, &checked);
+    assert_eq!(scan(&harness, &at, "t", LONG).unwrap().rows.len(), 2);
+    confine(&mut harness, LONG, 24 << 20);
+    too_greedy("an export", scan(&harness, &at, "t", LONG));
+    too_greedy("rows", look(&harness, &at, "t", LONG));
+    too_greedy("rows of a view", look(&harness, &at, "w", LONG));
+    too_greedy("a count", harness.engine.count(id(1), &at, "w", &[], LONG));
+    harness.engine.tables(id(1), &at).unwrap();
+    let found = harness.engine.verify(id(1), std::slice::from_ref(&at)).unwrap();
     assert_eq!(found, ["the check takes more memory than the 24 MiB of a statement"]);
 }
 
@@ -330,9 +343,9 @@ fn what_is_read_has_the_memory_of_a_statement() {
 #[test]
 fn committing_computes_nothing_that_is_stored() {
     const OVERFLOWS: &str = "abs(-9223372036854775807 - 1 + a * 0)";
-    let yard = EngineHarness::new();
-    let at = yard.write(
-        &yard.base,
+    let harness = EngineHarness::new();
+    let at = harness.write(
+        &harness.base,
         &format!(
             "create table t(id integer primary key, a); insert into t values (1, 1), (2, 2);
              alter table t add column broken as ({OVERFLOWS});
@@ -341,14 +354,14 @@ fn committing_computes_nothing_that_is_stored() {
         ),
     );
     let failure = "query error: integer overflow";
-    assert_eq!(yard.read_failure(&at, "select broken from t"), failure);
-    assert_eq!(yard.read_failure(&at, "select * from w"), failure);
-    assert_eq!(yard.write_failure(&at, "update t set a = 3"), (failure.to_owned(), 1));
+    assert_eq!(harness.read_failure(&at, "select broken from t"), failure);
+    assert_eq!(harness.read_failure(&at, "select * from w"), failure);
+    assert_eq!(harness.write_failure(&at, "update t set a = 3"), (failure.to_owned(), 1));
     // A check that holds when each row is inserted, but would not hold after the rest is written.
-    let at = yard.write(&at, "create table c(id integer primary key, check (changes() <> 7))");
+    let at = harness.write(&at, "create table c(id integer primary key, check (changes() <> 7))");
     let seven = format!("insert into log select x from ({})", rows(1, 7).replace("select x, x", "select x"));
     let holds = format!("insert into log values (0); insert into c values (1); {seven}");
-    yard.write(&at, &holds);
-    let refused = yard.write_failure(&at, &format!("{holds}; insert into c values (2)"));
+    harness.write(&at, &holds);
+    let refused = harness.write_failure(&at, &format!("{holds}; insert into c values (2)"));
     assert_eq!(refused, ("query error: CHECK constraint failed: changes() <> 7".to_owned(), 4));
 }

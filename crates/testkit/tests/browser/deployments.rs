@@ -2,7 +2,6 @@
 
 use std::f64::consts::TAU;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use branchyard_deployments::access::Manage;
 use branchyard_deployments::entities::RunState;
@@ -13,7 +12,7 @@ use branchyard_domain::access::Caller;
 use branchyard_domain::entities::User;
 use branchyard_domain::values::Timestamp;
 use branchyard_domain_testing::fakes::MemoryProvisioner;
-use branchyard_testkit::Server;
+use branchyard_testkit::{AMPLE, Server, wait_for};
 
 /// The number of minutes with measurements.
 const MINUTES: i32 = 24 * 60;
@@ -45,17 +44,12 @@ fn create(server: &Server, user: &Arc<User>, name: &str, from: Option<&str>) {
 
 /// Waits until a deployment meets the condition.
 fn until(server: &Server, user: &Arc<User>, name: &str, is_so: impl Fn(&DeploymentView) -> bool) -> DeploymentView {
-    let began = Instant::now();
-    loop {
+    wait_for(name, AMPLE, || {
         let deployments = server.deployments();
         let access = deployments.access::<Manage>(&Caller::User(Arc::clone(user)), user.name.as_str(), name).unwrap();
         let view = deployments.get(&access).unwrap();
-        if is_so(&view) {
-            return view;
-        }
-        assert!(began.elapsed() < Duration::from_secs(30), "{name} stays {:?}", view.deployment.state);
-        std::thread::sleep(Duration::from_millis(50));
-    }
+        if is_so(&view) { Ok(view) } else { Err(format!("it stays {:?}", view.deployment.state)) }
+    })
 }
 
 /// Stores a plausible day of samples: a morning, a busy afternoon, and a gap without samples.

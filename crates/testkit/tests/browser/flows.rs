@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::chromium::{Chromium, JavaScript};
 
-pub(super) fn yard() -> Server {
+pub(super) fn start() -> Server {
     Server::start_with(|config| {
         config.web.sign_up = "open".to_owned();
         config.hooks.allowed_cidrs = vec!["127.0.0.0/8".to_owned()];
@@ -22,7 +22,7 @@ pub(super) fn at_work(server: &Server, javascript: JavaScript) -> Option<(Chromi
 }
 
 fn from_sign_up_to_the_first_call_and_back(javascript: JavaScript) {
-    let server = yard();
+    let server = start();
     let Some(chromium) = Chromium::open(&server, javascript) else { return };
     chromium.sign_up("ada");
     chromium.go("/settings/tokens");
@@ -71,7 +71,7 @@ fn import(chromium: &Chromium) {
 
 #[test]
 fn a_file_is_sent_in_parts_looked_at_and_imported_with_its_progress() {
-    let server = yard();
+    let server = start();
     let Some((chromium, actor)) = at_work(&server, JavaScript::On) else { return };
     let rows = 200_000;
     chromium.go("/ada/rivers/imports/new");
@@ -91,7 +91,7 @@ fn a_file_is_sent_in_parts_looked_at_and_imported_with_its_progress() {
 
 #[test]
 fn a_file_is_dropped_on_the_page() {
-    let server = yard();
+    let server = start();
     let Some((chromium, actor)) = at_work(&server, JavaScript::On) else { return };
     chromium.go("/ada/rivers/imports/new");
     chromium.shows("#file-hint", "Or drop it here");
@@ -110,7 +110,7 @@ fn a_file_is_dropped_on_the_page() {
 
 #[test]
 fn an_operation_is_followed_without_reloading_the_page() {
-    let server = yard();
+    let server = start();
     let Some((chromium, actor)) = at_work(&server, JavaScript::On) else { return };
     // Slow enough for the page to show it running.
     let q = "create table t (id integer primary key, v text); insert into t with recursive n(i) as \
@@ -128,7 +128,7 @@ fn an_operation_is_followed_without_reloading_the_page() {
 
 #[test]
 fn a_file_that_cannot_be_read_is_refused_where_it_was_chosen() {
-    let server = yard();
+    let server = start();
     let Some((chromium, _)) = at_work(&server, JavaScript::On) else { return };
     let path = server.dir.path().join("notes.txt");
     std::fs::write(&path, "hello").unwrap();
@@ -140,7 +140,7 @@ fn a_file_that_cannot_be_read_is_refused_where_it_was_chosen() {
 
 #[test]
 fn a_file_is_imported_without_javascript() {
-    let server = yard();
+    let server = start();
     let Some((chromium, actor)) = at_work(&server, JavaScript::Off) else { return };
     chromium.go("/ada/rivers/imports/new");
     chromium.shows("#file-hint", "without JavaScript");
@@ -157,7 +157,7 @@ fn a_file_is_imported_without_javascript() {
 }
 
 fn hook_to_redelivery(javascript: JavaScript) {
-    let server = yard();
+    let server = start();
     let Some((chromium, _)) = at_work(&server, javascript) else { return };
     let receiver = Receiver::start();
     chromium.go("/ada/rivers/settings/hooks");

@@ -4,7 +4,7 @@ use branchyard_testkit::Server;
 use serde_json::json;
 
 use super::chromium::{Chromium, JavaScript};
-use super::flows::{at_work, yard};
+use super::flows::{at_work, start};
 
 const TAB: &str = "\u{e004}";
 
@@ -35,7 +35,7 @@ fn rivers(server: &Server, javascript: JavaScript) -> Option<(Chromium, branchya
 }
 
 fn from_a_write_to_the_merge(javascript: JavaScript) {
-    let server = yard();
+    let server = start();
     let Some((chromium, actor)) = rivers(&server, javascript) else { return };
     chromium.go("/ada/rivers/sql/write");
     chromium.fill(
@@ -86,7 +86,7 @@ fn a_conflict_is_settled_and_merged_without_javascript() {
 
 #[test]
 fn a_pull_is_previewed_as_soon_as_its_branch_is_chosen() {
-    let server = yard();
+    let server = start();
     let Some((chromium, actor)) = rivers(&server, JavaScript::On) else { return };
     let branch = json!({"name": "names", "from": {"branch": "main"}});
     actor.post("/databases/ada/rivers/branches", &branch).expect(201);
@@ -101,7 +101,7 @@ fn a_pull_is_previewed_as_soon_as_its_branch_is_chosen() {
 
 #[test]
 fn a_merge_is_followed_without_reloading_the_page() {
-    let server = yard();
+    let server = start();
     let Some((chromium, actor)) = rivers(&server, JavaScript::On) else { return };
     let branch = json!({"name": "names", "from": {"branch": "main"}});
     actor.post("/databases/ada/rivers/branches", &branch).expect(201);

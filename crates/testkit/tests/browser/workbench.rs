@@ -1,7 +1,7 @@
 //! The SQL workbench.
 
 use super::chromium::{Chromium, JavaScript};
-use super::flows::{at_work, yard};
+use super::flows::{at_work, start};
 
 const CONTROL: &str = "\u{e009}";
 const ENTER: &str = "\u{e007}";
@@ -10,7 +10,7 @@ const RELEASE: &str = "\u{e000}";
 
 #[test]
 fn a_statement_is_completed_run_by_keys_remembered_and_shared() {
-    let server = yard();
+    let server = start();
     let Some((chromium, actor)) = at_work(&server, JavaScript::On) else { return };
     actor.write(
         "ada/rivers",
@@ -48,7 +48,7 @@ fn a_statement_is_completed_run_by_keys_remembered_and_shared() {
 
 #[test]
 fn a_statement_is_run_without_javascript() {
-    let server = yard();
+    let server = start();
     let Some((chromium, actor)) = at_work(&server, JavaScript::Off) else { return };
     actor.write(
         "ada/rivers",
@@ -72,7 +72,7 @@ fn a_statement_is_run_without_javascript() {
 #[test]
 fn a_table_is_browsed_to_its_end_and_back() {
     for javascript in [JavaScript::On, JavaScript::Off] {
-        let server = yard();
+        let server = start();
         let Some((chromium, actor)) = at_work(&server, javascript) else { return };
         let fill = "create table t (id integer primary key, v integer); insert into t with recursive n(i) as \
                     (select 1 union all select i + 1 from n where i < 120) select i, i % 7 from n";

@@ -3,9 +3,9 @@
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use branchyard_testkit::{Actor, Server};
+use branchyard_testkit::{AMPLE, Actor, Server, wait_until};
 use serde_json::json;
 
 const ENDLESS: &str = "with recursive n(x) as (select 1 union all select x + 1 from n) select sum(x) from n";
@@ -19,13 +19,6 @@ fn read(who: &Actor, statement: &str, timeout_ms: u64) -> branchyard_testkit::Te
     who.post("/databases/ada/rivers/sql", &json!({"q": statement, "timeout_ms": timeout_ms}))
 }
 
-/// Returns the number of running reads.
-fn busy(server: &Server) -> f64 {
-    let (metrics, line) = (server.metrics(), "branchyard_pool_places{pool=\"sql\",state=\"busy\"} ");
-    let value = metrics.lines().find_map(|found| found.strip_prefix(line));
-    value.unwrap_or_else(|| panic!("no {line}in {metrics}")).parse().unwrap()
-}
-
 #[test]
 fn endless_reads_are_refused_past_their_number_and_cheap_ones_go_on() {
     let server = Server::start_with(|config| {
@@ -36,40 +29,38 @@ fn endless_reads_are_refused_past_their_number_and_cheap_ones_go_on() {
     let ada = server.user("ada");
     ada.database("rivers");
     let callers: Vec<Actor> = (0..CALLERS).map(|number| server.user(&format!("caller{number}"))).collect();
-    let (stop, refused, cheap) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
-    let mut slowest = Duration::ZERO;
+    let (stop, refused, ended) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
+    let (mut cheap, mut overtaken) = (0, 0);
     thread::scope(|scope| {
-        let (stop, refused, cheap) = (&stop, &refused, &cheap);
+        let (stop, refused, ended) = (&stop, &refused, &ended);
         for caller in callers.iter().flat_map(|caller| std::iter::repeat_n(caller, EACH)) {
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
-                    let answer = read(caller, ENDLESS, 10_000);
+                    let answer = read(caller, ENDLESS, 4_000);
                     if answer.status == 503 {
                         assert_eq!(answer.header("retry-after"), "1");
                         refused.fetch_add(1, Ordering::Relaxed);
                         thread::sleep(Duration::from_millis(200));
                     } else {
                         assert_eq!(answer.expect(200).data()["status"], "timeout");
+                        ended.fetch_add(1, Ordering::SeqCst);
                     }
                 }
             });
         }
         // Until a read was refused too, however long that takes.
-        while cheap.load(Ordering::Relaxed) < CHEAP || refused.load(Ordering::Relaxed) == 0 {
-            let asked = Instant::now();
+        while cheap < CHEAP || refused.load(Ordering::Relaxed) == 0 {
+            let before = ended.load(Ordering::SeqCst);
             assert_eq!(read(&ada, "select 1", 30_000).expect(200).data()["status"], "success");
-            slowest = slowest.max(asked.elapsed());
-            cheap.fetch_add(1, Ordering::Relaxed);
+            cheap += 1;
+            overtaken += usize::from(ended.load(Ordering::SeqCst) > before);
         }
         stop.store(true, Ordering::Relaxed);
     });
-    // Below the timeout of an endless read, even on a machine that also compiles.
-    assert!(slowest < Duration::from_secs(8), "{slowest:?}");
-    let over = Instant::now();
-    while busy(&server) > 0.0 {
-        assert!(over.elapsed() < Duration::from_secs(60), "reads are still under way");
-        thread::sleep(Duration::from_millis(20));
-    }
+    // If cheap reads waited for places of endless ones, an endless one would end during each of them.
+    assert!(overtaken < cheap / 2, "an endless read ended during {overtaken} of {cheap} cheap ones");
+    let busy = "branchyard_pool_places{pool=\"sql\",state=\"busy\"}";
+    wait_until("the end of all reads", AMPLE, || server.metric(busy) == 0.0);
 }
 
 #[test]
@@ -77,11 +68,10 @@ fn connections_that_say_nothing_hold_up_nobody_and_end() {
     let server = Server::start_with(|config| config.http.head_timeout_ms = 2_000);
     let ada = server.user("ada");
     ada.database("rivers");
-    let address = server.address().strip_prefix("http://").unwrap().to_owned();
-    let silent: Vec<TcpStream> = (0..200).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    let silent: Vec<TcpStream> = (0..200).map(|_| TcpStream::connect(server.socket()).unwrap()).collect();
     assert_eq!(read(&ada, "select 1", 30_000).expect(200).data()["status"], "success");
     for mut stream in silent {
-        stream.set_read_timeout(Some(Duration::from_secs(300))).unwrap();
+        stream.set_read_timeout(Some(AMPLE)).unwrap();
         // Some connections are answered 408, and all are closed.
         std::io::copy(&mut stream, &mut std::io::sink()).unwrap();
     }

@@ -1,10 +1,10 @@
 //! Webhooks over real sockets: what a receiver gets for a write, a branch and a pull request, and that a bad receiver affects no other.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use branchyard::config::Config;
-use branchyard_testkit::{Actor, Received, Receiver, Server};
+use branchyard_testkit::{AMPLE, Actor, Received, Receiver, Server, wait_for, wait_until};
 use serde_json::{Value, json};
 
 const H: &str = "/databases/ada/rivers/hooks";
@@ -13,7 +13,7 @@ fn near(config: &mut Config) {
     config.hooks.allowed_cidrs = vec!["127.0.0.0/8".to_owned()];
 }
 
-fn yard(change: impl FnOnce(&mut Config)) -> (Server, Actor) {
+fn start(change: impl FnOnce(&mut Config)) -> (Server, Actor) {
     let server = Server::start_with(|config| {
         near(config);
         change(config);
@@ -47,30 +47,23 @@ fn verified(received: &Received, secret: &Value) -> bool {
 /// Waits until the newest delivery of a hook is over, and returns it.
 fn settled(ada: &Actor, hook: &Value) -> Value {
     let path = format!("{H}/{}/deliveries", hook["id"].as_str().unwrap());
-    let began = Instant::now();
-    loop {
+    let newest = wait_for("the end of the delivery", AMPLE, || {
         let newest = ada.get(&path).expect(200).data()[0].clone();
-        if newest["status"] == "delivered" || newest["status"] == "failed" {
-            return ada.get(&format!("{path}/{}", newest["id"].as_str().unwrap())).expect(200).data();
-        }
-        assert!(began.elapsed() < Duration::from_secs(300), "{newest}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+        if newest["status"] == "delivered" || newest["status"] == "failed" { Ok(newest) } else { Err(newest) }
+    });
+    ada.get(&format!("{path}/{}", newest["id"].as_str().unwrap())).expect(200).data()
 }
 
 #[test]
-fn a_write_on_a_new_branch_is_told_soon_and_signed() {
-    let (_server, ada) = yard(|_| {});
+fn a_write_on_a_new_branch_is_delivered_and_signed() {
+    let (_server, ada) = start(|_| {});
     let receiver = Receiver::start();
     let hook = register(&ada, &receiver.url(), &["on_push", "on_branch", "on_pull_request"]);
     let head = ada.write("ada/rivers", "main", "create table t (x)");
     receiver.wait_for(1);
     let body = json!({"from_branch": "main", "to_branch": "work", "q": "insert into t values (1)"});
     let written = ada.finish(&ada.post("/databases/ada/rivers/sql-writes", &body));
-    let committed = Instant::now();
     let received = receiver.wait_for(3);
-    // Within a second in theory; within ten on a busy machine.
-    assert!(received[1].at < committed + Duration::from_secs(10));
     assert_eq!(
         received[1].body,
         r#"{"event_name":"branch","repository":{"name":"rivers","owner":"ada"},"branch":"work","ref":"refs/heads/work","action":"Created branch"}"#
@@ -96,7 +89,7 @@ fn a_write_on_a_new_branch_is_told_soon_and_signed() {
 
 #[test]
 fn failures_are_tried_again_and_the_log_says_why() {
-    let (_server, ada) = yard(|config| config.hooks.retry_delays_ms = vec![0, 50, 50]);
+    let (_server, ada) = start(|config| config.hooks.retry_delays_ms = vec![0, 50, 50]);
     let flaky = Receiver::with(|n| Some([500, 302, 204][n.min(2)]));
     let hook = register(&ada, &flaky.url(), &["on_branch"]);
     branch(&ada, "a");
@@ -125,37 +118,68 @@ fn failures_are_tried_again_and_the_log_says_why() {
     assert_eq!((&hook["active"], &hook["disabled_reason"]), (&json!(false), &json!("gone")));
 }
 
+/// There are no more permits than silent hooks. Hooks that have failed may hold only half of the permits.
 #[test]
-fn a_receiver_that_never_answers_holds_nobody_up() {
-    // There are no more permits than silent hooks. Hooks that have failed may hold only half of the permits.
-    let (server, ada) = yard(|config| {
+fn a_receiver_that_never_answers_delays_no_other() {
+    let (server, ada) = start(|config| {
         config.hooks.concurrency = 4;
-        config.hooks.timeout_ms = 3_000;
+        config.hooks.timeout_ms = 120_000;
         config.hooks.retry_delays_ms = vec![0; 20];
     });
-    let (silent, quick) = (Receiver::with(|_| None), Receiver::start());
+    let silent: Vec<Receiver> = (0..4).map(|_| Receiver::with(|n| (n == 0).then_some(500))).collect();
+    let logs: Vec<String> = silent
+        .iter()
+        .map(|receiver| {
+            format!("{H}/{}/deliveries", register(&ada, &receiver.url(), &["on_branch"])["id"].as_str().unwrap())
+        })
+        .collect();
+    branch(&ada, "a");
+    silent.iter().for_each(|receiver| drop(receiver.wait_for(1)));
+    let in_flight = || silent.iter().filter(|receiver| receiver.received().len() == 2).count();
+    wait_until("two attempts without an answer", AMPLE, || in_flight() == 2);
+    let quick = Receiver::start();
+    let hook = register(&ada, &quick.url(), &["on_branch"]);
+    for n in 0..5 {
+        branch(&ada, &format!("b{n}"));
+        quick.wait_for(n + 1);
+    }
+    assert_eq!(settled(&ada, &hook)["status"], "delivered");
+    for log in &logs {
+        // The log is newest first, and the deliveries of the other branches come before this one.
+        let first = &ada.get(log).expect(200).data()[5];
+        assert_eq!(
+            (&first["status"], &first["attempt_count"]),
+            (&json!("pending"), &json!(1)),
+            "still in flight or due"
+        );
+    }
+    assert_eq!(in_flight(), 2);
+    // Attempts in progress would last until they time out.
+    server.hub().dispatch().abort();
+}
+
+/// Each hook would have 20 more attempts, without a pause between them.
+#[test]
+fn stopping_waits_for_attempts_in_progress_and_not_for_due_ones() {
+    let (server, ada) = start(|config| {
+        config.hooks.concurrency = 4;
+        config.hooks.timeout_ms = 1_000;
+        config.hooks.retry_delays_ms = vec![0; 20];
+    });
+    let silent = Receiver::with(|_| None);
     for _ in 0..4 {
         register(&ada, &silent.url(), &["on_branch"]);
     }
     branch(&ada, "a");
-    silent.wait_for(8);
-    let hook = register(&ada, &quick.url(), &["on_branch"]);
-    for n in 0..5 {
-        let begun = Instant::now();
-        branch(&ada, &format!("b{n}"));
-        assert!(begun.elapsed() < Duration::from_millis(2_500), "the request did not wait");
-        let arrived = quick.wait_for(n + 1).pop().unwrap().at;
-        assert!(arrived < begun + Duration::from_millis(2_500), "{:?}", arrived - begun);
-    }
-    assert_eq!(settled(&ada, &hook)["status"], "delivered");
-    let begun = Instant::now();
+    let before = silent.wait_for(2).len();
     drop(server);
-    assert!(begun.elapsed() < Duration::from_secs(60), "stopping waits for what is under way, not for what is due");
+    let after = silent.received().len();
+    assert!(after <= before + 4, "{after} attempts, {before} before the stop");
 }
 
 #[test]
 fn what_is_due_survives_a_restart() {
-    let (mut server, ada) = yard(|config| config.hooks.retry_delays_ms = vec![0, 1_500]);
+    let (mut server, ada) = start(|config| config.hooks.retry_delays_ms = vec![0, 1_500]);
     let receiver = Receiver::with(|n| Some(if n == 0 { 500 } else { 204 }));
     let hook = register(&ada, &receiver.url(), &["on_branch"]);
     branch(&ada, "a");
@@ -172,7 +196,7 @@ fn two_servers_make_no_attempt_twice() {
     const BRANCHES: usize = 60;
     let store = tempfile::tempdir().unwrap();
     let url = store.path().join("metadata.sqlite").to_str().unwrap().to_owned();
-    let (first, ada) = yard(|config| config.metadata_url = Some(url.clone()));
+    let (first, ada) = start(|config| config.metadata_url = Some(url.clone()));
     let key = std::fs::read(first.dir.path().join("data/server.key")).unwrap();
     let second = Server::start_with(|config| {
         near(config);

@@ -24,11 +24,11 @@ fn target(name: &str) -> &'static Target {
 /// Tries inputs from the strategy of a target. The panic shows the smallest input that fails.
 fn property(name: &str, cases: u32) {
     let (server, target) = (branchyard_testkit::Server::start(), target(name));
-    let yard = HostileHarness::new(&server);
+    let harness = HostileHarness::new(&server);
     let config = Config { cases, failure_persistence: None, max_shrink_iters: 200, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
-    let tried = runner.run(&inputs::of(name, &yard), |input| {
-        fuzz::attempt(&yard, target, &input).map(drop).map_err(TestCaseError::fail)
+    let tried = runner.run(&inputs::of(name, &harness), |input| {
+        fuzz::attempt(&harness, target, &input).map(drop).map_err(TestCaseError::fail)
     });
     tried.unwrap_or_else(|error| panic!("{name}: {error}"));
 }
@@ -84,11 +84,11 @@ fn fuzz() {
 #[test]
 fn a_fault_a_panic_and_a_delay_are_reported() {
     let server = branchyard_testkit::Server::start();
-    let yard = HostileHarness::new(&server);
+    let harness = HostileHarness::new(&server);
     let outcome = |attempt: fn(&HostileHarness, &[u8]) -> Result<String, String>| {
         let target =
             Target { name: "test", limit: Duration::from_millis(50), rounds: 1, seeds: |_| Vec::new(), attempt };
-        fuzz::attempt(&yard, &target, b"x").unwrap_or_default()
+        fuzz::attempt(&harness, &target, b"x").unwrap_or_default()
     };
     assert_eq!(outcome(|_, _| Ok("fine".to_owned())), "fine");
     assert_eq!(outcome(|_, _| Err("500".to_owned())), "");

@@ -1,8 +1,15 @@
 //! Idempotency keys across threads and restarts.
 
+use std::sync::Arc;
+
+use branchyard_domain::values::Timestamp;
+use branchyard_domain_testing::fakes::FixedClock;
 use branchyard_testkit::{Actor, Server, TestAnswer};
 use reqwest::Method;
 use serde_json::json;
+
+/// How long an answer is kept, by default.
+const HOURS: i64 = 24;
 
 fn create(who: &Actor, name: &str, key: &str) -> TestAnswer {
     let body = json!({"owner": "ada", "name": name, "visibility": "public"});
@@ -24,10 +31,13 @@ fn a_saved_answer_survives_a_restart() {
 
 #[test]
 fn a_saved_answer_is_forgotten_after_its_time() {
-    let server = Server::start_with(|config| config.idempotency.ttl = branchyard::config::Span::seconds(1));
+    let clock = Arc::new(FixedClock::at(Timestamp::from_seconds(1_788_523_200)));
+    let server = Server::with_clock(Arc::clone(&clock));
     let ada = server.user("ada");
     create(&ada, "rivers", "k").expect(201);
-    std::thread::sleep(std::time::Duration::from_millis(2_100));
+    clock.advance_seconds(HOURS * 3_600 - 1);
+    assert_eq!(create(&ada, "rivers", "k").expect(201).header("idempotent-replayed"), "true");
+    clock.advance_seconds(2);
     create(&ada, "rivers", "k").expect(409);
     create(&ada, "lakes", "k").expect(201);
 }

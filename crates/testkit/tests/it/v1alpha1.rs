@@ -9,9 +9,7 @@ mod reads;
 mod uploads;
 mod writes;
 
-use std::time::{Duration, Instant};
-
-use branchyard_testkit::{Actor, Server, TestAnswer};
+use branchyard_testkit::{AMPLE, Actor, Server, TestAnswer, wait_for};
 use reqwest::Method;
 use reqwest::blocking::RequestBuilder;
 use serde_json::{Value, json};
@@ -81,15 +79,10 @@ impl Client {
 
     /// Polls until the response says done or is not 200, and returns it.
     pub(crate) fn poll(&self, path: &str, name: &str) -> TestAnswer {
-        let began = Instant::now();
-        loop {
+        wait_for("the end of the operation", AMPLE, || {
             let answer = self.get(&format!("{path}?operationName={}", encoded(name)));
-            if answer.json()["done"] == true || answer.status != 200 {
-                return answer;
-            }
-            assert!(began.elapsed() < Duration::from_secs(600), "never done: {}", answer.text);
-            std::thread::sleep(Duration::from_millis(5));
-        }
+            if answer.json()["done"] == true || answer.status != 200 { Ok(answer) } else { Err(answer.text) }
+        })
     }
 
     /// Starts a write, polls until it is done, and returns the last response.

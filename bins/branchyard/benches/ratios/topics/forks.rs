@@ -20,9 +20,9 @@ const BATCH: u64 = 100_000;
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let (rows, columns) = (flags.count("--rows"), flags.count("--columns"));
     let (megabytes, repeats) = (flags.count("--fork-mb"), flags.count("--repeats"));
-    let yard = BenchHarness::new();
-    let token = yard.user("forker");
-    let server = yard.start();
+    let harness = BenchHarness::new();
+    let token = harness.user("forker");
+    let server = harness.start();
     let forker = server.actor("forker", &token);
     let fork = |name: &str| {
         let body = json!({"owner": "forker"});
@@ -31,8 +31,8 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
         time
     };
 
-    heavy(&server, &yard.token, megabytes);
-    let (file, copy) = (largest(&yard.path().join("databases")), yard.path().join("copy"));
+    heavy(&server, &harness.token, megabytes);
+    let (file, copy) = (largest(&harness.path().join("databases")), harness.path().join("copy"));
     let cp = |is_durable: bool| {
         let time = millis(|| {
             assert!(Command::new("cp").arg(&file).arg(&copy).status().unwrap().success());
@@ -47,8 +47,8 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let plain = alternate(repeats, || fork("heavy"), || cp(false));
     let durable = alternate(repeats, || fork("heavy"), || cp(true));
 
-    server.database(&yard.token, "small", Table::new(SMALL, columns));
-    server.database(&yard.token, "large", Table::new(rows, columns));
+    server.database(&harness.token, "small", Table::new(SMALL, columns));
+    server.database(&harness.token, "large", Table::new(rows, columns));
     let done = alternate(repeats, || fork("large"), || fork("small"));
     vec![
         plain.row("fork", what.clone(), "cp of its file", "ms", Aim::AtMost(1.3)),

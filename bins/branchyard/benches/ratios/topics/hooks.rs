@@ -26,9 +26,9 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     vec![one_event_to_many(flags), many_events_to_one(flags), long_queue(flags)]
 }
 
-fn start(yard: &BenchHarness) -> Server {
+fn start(harness: &BenchHarness) -> Server {
     let (networks, room) = (("HOOKS__ALLOWED_CIDRS", "127.0.0.0/8"), ("HOOKS__MAX_PER_DATABASE", "100000"));
-    yard.start_with(&[networks, room, ("RATE_LIMIT__ENABLED", "false")])
+    harness.start_with(&[networks, room, ("RATE_LIMIT__ENABLED", "false")])
 }
 
 fn hook(bench: &Actor, database: &str, url: &str) -> HookId {
@@ -62,9 +62,9 @@ fn plain(bodies: &[Received], url: &str, at_once: usize) -> f64 {
 
 fn one_event_to_many(flags: &Flags) -> Row {
     let hooks = usize::try_from(flags.count("--hooks")).unwrap();
-    let (yard, receiver, elsewhere) = (BenchHarness::new(), Receiver::start(), Receiver::start());
-    let server = start(&yard);
-    let bench = server.actor("bench", &yard.token);
+    let (harness, receiver, elsewhere) = (BenchHarness::new(), Receiver::start(), Receiver::start());
+    let server = start(&harness);
+    let bench = server.actor("bench", &harness.token);
     bench.database("wide");
     for _ in 0..hooks {
         hook(&bench, "wide", &receiver.url());
@@ -93,20 +93,20 @@ fn one_event_to_many(flags: &Flags) -> Row {
 
 fn many_events_to_one(flags: &Flags) -> Row {
     let events = usize::try_from(flags.count("--hooks")).unwrap();
-    let (yard, receiver, elsewhere) = (BenchHarness::new(), Receiver::start(), Receiver::start());
-    let server = start(&yard);
-    let bench = server.actor("bench", &yard.token);
+    let (harness, receiver, elsewhere) = (BenchHarness::new(), Receiver::start(), Receiver::start());
+    let server = start(&harness);
+    let bench = server.actor("bench", &harness.token);
     bench.database("busy");
     hook(&bench, "busy", &receiver.url());
     drop(server);
     let mut number = 0;
     let product = || {
         // The events exist before the server starts, so that creating them is not measured.
-        let stores = stores(&yard);
+        let stores = stores(&harness);
         (0..events).for_each(|event| branch(&stores, "busy", number * events + event));
         drop(stores);
         number += 1;
-        let server = start(&yard);
+        let server = start(&harness);
         let received = receiver.wait_for(events * number);
         drop(server);
         per_second(events - 1, received[events * number - 1].at - received[events * (number - 1)].at)
@@ -127,14 +127,14 @@ fn many_events_to_one(flags: &Flags) -> Row {
 /// Measures the peak memory while many deliveries are due to a port that no process listens on.
 fn long_queue(flags: &Flags) -> Row {
     let pending = flags.count("--pending");
-    let yard = BenchHarness::new();
-    let server = start(&yard);
-    let bench = server.actor("bench", &yard.token);
+    let harness = BenchHarness::new();
+    let server = start(&harness);
+    let bench = server.actor("bench", &harness.token);
     bench.database("long");
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let hook_id = hook(&bench, "long", &format!("http://{nobody}/"));
     drop(server);
-    let stores = stores(&yard);
+    let stores = stores(&harness);
     branch(&stores, "long", 0);
     while !stores.hub.dispatch().fan_out().unwrap().is_empty() {}
     let now = stores.hub.now();
@@ -157,7 +157,7 @@ fn long_queue(flags: &Flags) -> Row {
         tx.commit(Durability::Synced).unwrap();
     }
     drop(stores);
-    let server = start(&yard);
+    let server = start(&harness);
     std::thread::sleep(Duration::from_millis(500));
     let before = server.memory();
     server.forget_peak();
@@ -166,8 +166,8 @@ fn long_queue(flags: &Flags) -> Row {
     Row::alone("hooks, long queue", what, server.peak() - before, "MiB", Aim::AtMost(64.0))
 }
 
-fn stores(yard: &BenchHarness) -> Stores {
-    let config = Config { data_dir: yard.path().to_owned(), ..Config::default() };
+fn stores(harness: &BenchHarness) -> Stores {
+    let config = Config { data_dir: harness.path().to_owned(), ..Config::default() };
     Stores::open(&config, &Environment::default(), Pending::Refuse).unwrap()
 }
 

@@ -20,9 +20,9 @@ const PARTS: usize = 4;
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let table = Table::new(flags.count("--rows"), flags.count("--columns"));
     let file = table.csv().into_bytes();
-    let yard = BenchHarness::new();
-    let server = yard.start();
-    let bench = server.actor("bench", &yard.token);
+    let harness = BenchHarness::new();
+    let server = harness.start();
+    let bench = server.actor("bench", &harness.token);
     let mut number = 0;
     let product = || {
         number += 1;

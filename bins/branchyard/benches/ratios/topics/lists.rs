@@ -25,26 +25,26 @@ const REQUESTS: u32 = 10;
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let (items, commits, rows) = (flags.count("--items"), flags.count("--commits"), flags.count("--rows"));
     let (slices, changes) = (flags.count("--slices"), flags.count("--changes"));
-    let yard = BenchHarness::new();
-    generate(&yard, flags);
-    let server = yard.start();
+    let harness = BenchHarness::new();
+    generate(&harness, flags);
+    let server = harness.start();
     let mut table = Vec::new();
     for (name, list, depth) in [
         ("branches, deep", "branches", items * 9 / 10),
         ("pulls, deep", "pulls", items * 9 / 10),
         ("commits, deep", "commits", commits * 9 / 10),
     ] {
-        let mut caller = Caller::new(server.address, &yard.token);
+        let mut caller = Caller::new(server.address, &harness.token);
         let path = format!("/api/v2/databases/bench/long/{list}?page_size=100");
         let deep = format!("{path}&page_token={}", token_at(&mut caller, &path, depth));
-        let time = |path: &str| time(&mut Caller::new(server.address, &yard.token), path);
+        let time = |path: &str| time(&mut Caller::new(server.address, &harness.token), path);
         let done = alternate(slices, || time(&deep), || time(&path));
         let what = format!("page of 100 {list} at {depth}");
         table.push(done.row(name, what, "the first page", "ms", Aim::AtMost(1.5)));
     }
     let diff = |name: &str| {
         let path = format!("/api/v2/databases/bench/{name}/diff?from=before&to=main&table=t");
-        time(&mut Caller::new(server.address, &yard.token), &path)
+        time(&mut Caller::new(server.address, &harness.token), &path)
     };
     let done = alternate(slices, || diff("large"), || diff("small"));
     let what = format!("diff of {changes} changed rows of {rows}");
@@ -72,8 +72,8 @@ fn token_at(caller: &mut Caller, path: &str, depth: u64) -> String {
 }
 
 /// Creates the databases through the stores, because creating them through the API would take an hour.
-fn generate(yard: &BenchHarness, flags: &Flags) {
-    let config = Config { data_dir: yard.path().to_owned(), ..Config::default() };
+fn generate(harness: &BenchHarness, flags: &Flags) {
+    let config = Config { data_dir: harness.path().to_owned(), ..Config::default() };
     let stores = Stores::open(&config, &Environment::default(), Pending::Refuse).unwrap();
     stores.bind(&Environment::default()).unwrap();
     let bench = stores.hub.people().user_named("bench").unwrap();

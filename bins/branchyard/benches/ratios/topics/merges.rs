@@ -12,12 +12,12 @@ const SMALL: u64 = 1_000;
 
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let (rows, columns, changes) = (flags.count("--rows"), flags.count("--columns"), flags.count("--changes"));
-    let yard = BenchHarness::new();
-    let token = yard.user("forker");
-    let server = yard.start();
-    let (bench, forker) = (server.actor("bench", &yard.token), server.actor("forker", &token));
+    let harness = BenchHarness::new();
+    let token = harness.user("forker");
+    let server = harness.start();
+    let (bench, forker) = (server.actor("bench", &harness.token), server.actor("forker", &token));
     for (name, rows) in [("small", SMALL), ("large", rows)] {
-        server.database(&yard.token, name, Table::new(rows, columns));
+        server.database(&harness.token, name, Table::new(rows, columns));
         finish(&forker, &format!("/databases/bench/{name}/forks"), &json!({"owner": "forker"}));
     }
     let mut value = 0;

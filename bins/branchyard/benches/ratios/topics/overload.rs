@@ -24,20 +24,20 @@ const PER_CALLER: u64 = 6;
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let crowd = flags.count("--crowd").max(2);
     let table = Table::new(flags.count("--small-rows"), flags.count("--columns"));
-    let yard = BenchHarness::new();
+    let harness = BenchHarness::new();
     // The cheap reads use other callers than the endless queries, which may have used up their own limits.
     let callers = crowd.div_ceil(PER_CALLER) + 1;
-    let tokens: Vec<String> = (0..callers).map(|number| yard.user(&format!("caller{number}"))).collect();
+    let tokens: Vec<String> = (0..callers).map(|number| harness.user(&format!("caller{number}"))).collect();
     // Defaults except for the rate limit: the crowd is to be limited by the cost of its queries.
-    let server = yard.start_with(&[("RATE_LIMIT__ENABLED", "false"), ANY_NUMBER, NO_RESULTS]);
-    server.database(&yard.token, "bench", table);
+    let server = harness.start_with(&[("RATE_LIMIT__ENABLED", "false"), ANY_NUMBER, NO_RESULTS]);
+    server.database(&harness.token, "bench", table);
     std::thread::sleep(Duration::from_millis(500));
     let idle = server.memory();
     server.forget_peak();
 
-    let scene = OverloadHarness { server: &server, tokens: &tokens, flags, rows: table.rows };
-    let calm = scene.play(0);
-    let busy = scene.play(crowd / 2);
+    let load = OverloadHarness { server: &server, tokens: &tokens, flags, rows: table.rows };
+    let calm = load.play(0);
+    let busy = load.play(crowd / 2);
     let peak = server.peak();
     // Remaining work of the crowd shows as processor time. Waits until there is none.
     let over = Instant::now();
@@ -49,9 +49,9 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
             break over.elapsed().as_secs_f64();
         }
     };
-    let after = scene.play(0);
+    let after = load.play(0);
     drop(server);
-    let mut rows = silent(flags, &yard, table.rows, &tokens);
+    let mut rows = silent(flags, &harness, table.rows, &tokens);
 
     let half = crowd / 2;
     let what = format!("cheap reads on {half} connections beside {half} that run endless queries");
@@ -99,7 +99,7 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
 }
 
 /// Measures cheap reads while as many idle connections as possible are open.
-fn silent(flags: &Flags, yard: &BenchHarness, rows: u64, tokens: &[String]) -> Vec<Row> {
+fn silent(flags: &Flags, harness: &BenchHarness, rows: u64, tokens: &[String]) -> Vec<Row> {
     let limit = getrlimit(Resource::Nofile);
     // If this fails, the limit stays as it was.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
@@ -107,18 +107,18 @@ fn silent(flags: &Flags, yard: &BenchHarness, rows: u64, tokens: &[String]) -> V
     // Each connection takes two file descriptors of the server, which reserves some for itself. The readers need theirs too.
     let wanted = flags.count("--idle").min(files.saturating_sub(1_024) / 2 - flags.count("--crowd"));
     // The default head timeout would close the idle connections during the measurement.
-    let server = yard.start_with(&[
+    let server = harness.start_with(&[
         ("RATE_LIMIT__ENABLED", "false"),
         ("HTTP__HEAD_TIMEOUT_MS", "600000"),
         ANY_NUMBER,
         NO_RESULTS,
     ]);
-    let scene = OverloadHarness { server: &server, tokens, flags, rows };
-    let calm = scene.play(0);
+    let load = OverloadHarness { server: &server, tokens, flags, rows };
+    let calm = load.play(0);
     let before = server.memory();
     let mut beside = Seen::default();
     std::thread::scope(|scope| {
-        let reading = scope.spawn(|| scene.play(0));
+        let reading = scope.spawn(|| load.play(0));
         // Waits until the readers have connected.
         std::thread::sleep(Duration::from_millis(200));
         let _connections: Vec<TcpStream> = (0..wanted).map(|_| TcpStream::connect(server.address).unwrap()).collect();

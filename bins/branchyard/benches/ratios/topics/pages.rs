@@ -16,14 +16,14 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let page = flags.count("--page-rows");
     let table = Table::new(flags.count("--small-rows").max(page * 2), flags.count("--columns"));
     let (connections, seconds) = (flags.count("--connections"), flags.number("--seconds"));
-    let yard = BenchHarness::new();
-    let server = yard.start();
-    server.database(&yard.token, "bench", table);
+    let harness = BenchHarness::new();
+    let server = harness.start();
+    server.database(&harness.token, "bench", table);
     // Pages begin at different rows, so that consecutive requests differ.
     let statement = format!("select * from t where id >= {{id}} order by id limit {page}");
     let last = table.rows - page;
     let path = format!("{PATH}{}&limit={page}", encoded(&statement));
-    let head = format!("Authorization: Bearer {}\r\n", yard.token);
+    let head = format!("Authorization: Bearer {}\r\n", harness.token);
     let product = || {
         let request = |id: u64, into: &mut Vec<u8>| get(into, &path.replace("{id}", &id.to_string()), &head);
         let question = Question { address: server.address, request: &request, proof: &with_id("row number {id}") };

@@ -26,12 +26,12 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let (connections, seconds, slices) =
         (flags.count("--connections"), flags.number("--seconds"), flags.count("--slices"));
     let (statement, proof) = (flags.text("--statement").to_owned(), flags.text("--proof").to_owned());
-    let yard = BenchHarness::new();
-    let server = yard.start();
-    server.database(&yard.token, "bench", table);
+    let harness = BenchHarness::new();
+    let server = harness.start();
+    server.database(&harness.token, "bench", table);
 
     let path = format!("{PATH}{}", encoded(&statement));
-    let head = format!("Authorization: Bearer {}\r\n", yard.token);
+    let head = format!("Authorization: Bearer {}\r\n", harness.token);
     let product = || {
         let request = |id: u64, into: &mut Vec<u8>| get(into, &path.replace("{id}", &id.to_string()), &head);
         rate(
@@ -44,7 +44,7 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let what = format!("read by primary key, signed in, {connections} connections");
     let mut rows = Vec::new();
 
-    match Datasette::start(flags, table, yard.path()) {
+    match Datasette::start(flags, table, harness.path()) {
         Ok(datasette) => {
             let path = format!("/bench.json?_shape=array&sql={}", encoded(&statement));
             let baseline = || {
@@ -80,7 +80,7 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     ));
     drop((bare, server));
 
-    let server = yard.start_keeping_results();
+    let server = harness.start_keeping_results();
     let mut same = Vec::new();
     get(&mut same, &path.replace("{id}", "7"), &head);
     let bytes = Bytes::copy_from_slice(Connection::open(server.address).ask(&same).unwrap().body);

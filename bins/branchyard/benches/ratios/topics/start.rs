@@ -9,12 +9,12 @@ use crate::report::{Aim, Row};
 use crate::slices::median;
 
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
-    let yard = BenchHarness::new();
-    drop(yard.start());
+    let harness = BenchHarness::new();
+    drop(harness.start());
     let (mut times, mut memory) = (Vec::new(), Vec::new());
     for _ in 0..flags.count("--slices") {
         let began = Instant::now();
-        let server = yard.start();
+        let server = harness.start();
         let mut request = Vec::new();
         get(&mut request, "/healthz", "");
         assert_eq!(Connection::open(server.address).ask(&request).unwrap().status, 200);

@@ -19,9 +19,9 @@ const STATEMENT: &str = "select * from t";
 
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let table = Table::new(flags.count("--rows"), flags.count("--columns"));
-    let yard = BenchHarness::new();
-    let server = yard.start();
-    server.database(&yard.token, "bench", table);
+    let harness = BenchHarness::new();
+    let server = harness.start();
+    server.database(&harness.token, "bench", table);
     let raw = Raw::with(table);
     drop(server);
 
@@ -30,11 +30,11 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
         ("CSV", "CSV, memory", Format::Csv, "text/csv"),
         ("NDJSON", "NDJSON, memory", Format::Ndjson, "application/x-ndjson"),
     ] {
-        let server = yard.start();
+        let server = harness.start();
         std::thread::sleep(Duration::from_millis(500));
         let idle = server.memory();
         server.forget_peak();
-        let product = || drain(&server, &yard.token, accept, table);
+        let product = || drain(&server, &harness.token, accept, table);
         let baseline = || in_process(&raw, format, table);
         let done = alternate(flags.count("--repeats"), product, baseline);
         let what = format!("{name} of {} rows", table.rows);

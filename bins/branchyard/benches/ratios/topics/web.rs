@@ -15,10 +15,10 @@ const REQUESTS: u32 = 10;
 
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let (rows, slices) = (flags.count("--rows"), flags.count("--slices"));
-    let yard = BenchHarness::new();
-    let server = yard.start();
+    let harness = BenchHarness::new();
+    let server = harness.start();
     for (name, rows) in [("small", SMALL), ("large", rows)] {
-        server.database(&yard.token, name, Table::new(rows, flags.count("--columns")));
+        server.database(&harness.token, name, Table::new(rows, flags.count("--columns")));
     }
     let whole = time(&server, "/bench/small");
     let what = "page of a database of one table, whole".to_owned();

@@ -14,10 +14,10 @@ use crate::table::Table;
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let table = Table::new(1_000, flags.count("--columns"));
     let (databases, seconds, slices) = (flags.count("--databases"), flags.number("--seconds"), flags.count("--slices"));
-    let yard = BenchHarness::new();
-    let server = yard.start();
+    let harness = BenchHarness::new();
+    let server = harness.start();
     let names: Vec<String> = (0..databases).map(|number| format!("bench{number}")).collect();
-    names.iter().for_each(|name| server.database(&yard.token, name, table));
+    names.iter().for_each(|name| server.database(&harness.token, name, table));
     // Every insert uses its own row id.
     let next = AtomicU64::new(table.rows + 1);
     let insert = || {
@@ -25,7 +25,7 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
         format!("insert into t (id, name, value) values ({id}, 'row number {id}', {id} / 7.0)")
     };
 
-    let one = || rate(&server, &yard.token, &names[..1], seconds, &insert);
+    let one = || rate(&server, &harness.token, &names[..1], seconds, &insert);
     let mut raw = Raw::with(table);
     let alone = || {
         let began = Instant::now();
@@ -40,7 +40,7 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let what = "sql-writes to one database, one caller, until succeeded".to_owned();
     let row = done.row("write", what, "engine alone, insert and commit", "/s", Aim::AtLeast(0.5));
 
-    let done = alternate(slices, || rate(&server, &yard.token, &names, seconds, &insert), one);
+    let done = alternate(slices, || rate(&server, &harness.token, &names, seconds, &insert), one);
     let what = format!("sql-writes to {databases} databases, {databases} callers");
     vec![row, done.row("write, many", what, "one database, one caller", "/s", Aim::AtLeast(1.5))]
 }

@@ -57,14 +57,14 @@ pub(crate) fn python() -> &'static Path {
 
 /// Runs a program against a deployment whose streams expire after one idle second. Restarts the instance whenever it ends.
 fn with_yard(command: &mut Command) {
-    let mut yard = InstanceHarness::start_with(&[(Setting::StreamIdleTimeoutMillis, "1000")]);
-    let reader = yard.person("rea", SqlPower::Read);
-    yard.sql(&["create table seen(x)", "select dolt_commit('-A', '-m', 'seen')", "select dolt_branch('work')"]);
+    let mut harness = InstanceHarness::start_with(&[(Setting::StreamIdleTimeoutMillis, "1000")]);
+    let reader = harness.person("rea", SqlPower::Read);
+    harness.sql(&["create table seen(x)", "select dolt_commit('-A', '-m', 'seen')", "select dolt_branch('work')"]);
     let mut program = command
-        .env("DEPLOYMENT_URL", yard.origin())
-        .env("DEPLOYMENT_TOKEN", &yard.writer)
+        .env("DEPLOYMENT_URL", harness.origin())
+        .env("DEPLOYMENT_TOKEN", &harness.writer)
         .env("DEPLOYMENT_READER", reader)
-        .env("DEPLOYMENT_PROCESS", yard.handle.process.to_string())
+        .env("DEPLOYMENT_PROCESS", harness.handle.process.to_string())
         .env("NO_PROXY", "*")
         .env("no_proxy", "*")
         .stderr(Stdio::piped())
@@ -74,9 +74,9 @@ fn with_yard(command: &mut Command) {
         if let Some(status) = program.try_wait().unwrap() {
             break status;
         }
-        let event = yard.local.watch(&yard.handle, Duration::from_millis(50)).unwrap();
+        let event = harness.local.watch(&harness.handle, Duration::from_millis(50)).unwrap();
         if matches!(event, Some(InstanceEvent::Ended { .. })) {
-            yard.start_again();
+            harness.start_again();
         }
     };
     let mut said = String::new();

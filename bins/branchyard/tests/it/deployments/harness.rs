@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use branchyard::compose::Environment;
 use branchyard_auth::{HashedToken, PlainToken};
@@ -172,9 +172,9 @@ impl InstanceHarness {
         local.prepare(&spec, &[empty()]).unwrap();
         let handle = local.start(&spec).unwrap();
         let http = reqwest::blocking::Client::builder().no_proxy().timeout(Duration::from_secs(300)).build().unwrap();
-        let yard = Self { dir, people, engine, local, spec, handle, writer, http, ends: true };
-        yard.wait_until_ready();
-        yard
+        let harness = Self { dir, people, engine, local, spec, handle, writer, http, ends: true };
+        harness.wait_until_ready();
+        harness
     }
 
     pub(crate) fn wait_until_ready(&self) {
@@ -197,12 +197,10 @@ impl InstanceHarness {
         assert!(std::process::Command::new("kill").args(["-9", &id]).status().unwrap().success());
     }
 
-    /// Starts the instance again and waits until it is ready. Returns the time taken.
-    pub(crate) fn start_again(&mut self) -> Duration {
-        let began = Instant::now();
+    /// Starts the instance again and waits until it is ready.
+    pub(crate) fn start_again(&mut self) {
         self.handle = self.local.start(&self.spec).unwrap();
         self.wait_until_ready();
-        began.elapsed()
     }
 
     pub(crate) fn origin(&self) -> String {

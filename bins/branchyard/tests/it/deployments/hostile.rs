@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use branchyard_testkit::{Mutator, Stopwatch};
+use branchyard_testkit::{AMPLE, Mutator, Stopwatch, process_status};
 use serde_json::{Value, json};
 
 use super::harness::{InstanceHarness, execute};
@@ -17,8 +17,6 @@ const PATHS: [&str; 4] = ["/v2/pipeline", "/v3/pipeline", "/v3/cursor", "/db/gau
 const ROUNDS: usize = 300;
 /// Maximum processor time of an answer.
 const LIMIT: Duration = Duration::from_secs(20);
-/// Timeout of an answer. Exceeding it means that the process hangs; a busy machine alone does not cause this.
-const HUNG: Duration = Duration::from_secs(300);
 /// Limit on the peak memory of the process, in KiB.
 const MEMORY_KB: u64 = 1 << 20;
 
@@ -44,13 +42,6 @@ fn seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Returns the peak memory of a process, in KiB.
-fn resident_kb(process: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.split_whitespace().next().unwrap().parse().unwrap()
-}
-
 /// Returns the baton of an answer, with which its stream continues.
 fn baton(text: &str) -> Option<String> {
     let first: Value = serde_json::from_str(text.lines().next()?).ok()?;
@@ -62,17 +53,16 @@ fn fuzz() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let seed = number("FUZZ_SEED").unwrap_or(1);
     let until = number("FUZZ_SECONDS").map(|seconds| Instant::now() + Duration::from_secs(seconds));
-    let yard = InstanceHarness::start();
-    let http = reqwest::blocking::Client::builder().no_proxy().timeout(HUNG).build().unwrap();
+    let harness = InstanceHarness::start();
+    let http = reqwest::blocking::Client::builder().no_proxy().timeout(AMPLE).build().unwrap();
     let (mut mutator, mut corpus, mut outcomes) = (Mutator::new(seed), seeds(), BTreeMap::<String, usize>::new());
     let (good, mut round) = (corpus.len(), 0);
     while until.map_or(round < ROUNDS, |until| Instant::now() < until) {
         let body = if round < good { corpus[round].clone() } else { mutator.mutant(&corpus) };
-        let address = format!("{}{}", yard.origin(), PATHS[round % PATHS.len()]);
-        let request = http.post(&address).bearer_auth(&yard.writer);
+        let address = format!("{}{}", harness.origin(), PATHS[round % PATHS.len()]);
+        let request = http.post(&address).bearer_auth(&harness.writer);
         let shown = || String::from_utf8_lossy(&body[..body.len().min(2_000)]).into_owned();
-        // Also counts this process, which authorizes the caller.
-        let watch = Stopwatch::of(vec![std::process::id(), yard.handle.process]);
+        let watch = Stopwatch::of(vec![harness.handle.process]);
         let answer = request.body(body.clone()).send();
         let answer = answer.unwrap_or_else(|error| panic!("seed {seed}, body {round}: {error}: {}", shown()));
         let status = answer.status().as_u16();
@@ -84,7 +74,7 @@ fn fuzz() {
             // Closes the stream. Open streams would soon reach their limit, and no further body would be processed.
             let close = json!({"baton": baton, "requests": [{"type": "close"}]});
             let closed =
-                http.post(address.replace("cursor", "pipeline")).bearer_auth(&yard.writer).body(close.to_string());
+                http.post(address.replace("cursor", "pipeline")).bearer_auth(&harness.writer).body(close.to_string());
             assert!(closed.send().unwrap().status().as_u16() < 500, "seed {seed}, body {round}: closing");
         }
         let brief = text.chars().filter(char::is_ascii_alphabetic).take(60).collect::<String>();
@@ -95,8 +85,8 @@ fn fuzz() {
         }
         round += 1;
         if round % 50 == 0 {
-            assert_eq!(yard.sql(&["select 6 * 7"])[0][0], "42");
-            let kb = resident_kb(yard.handle.process);
+            assert_eq!(harness.sql(&["select 6 * 7"])[0][0], "42");
+            let kb = process_status(harness.handle.process, "VmHWM");
             assert!(kb < MEMORY_KB, "seed {seed}, by body {round}: the process took {kb} KiB");
         }
     }

@@ -13,39 +13,39 @@ use super::traffic::settled;
 const D: &str = "/databases/ada/d";
 
 /// Runs all checks. The server must be running and idle.
-pub(super) fn everything(yard: &FaultsHarness) -> usize {
-    operations(yard)
-        + rows(yard)
-        + names(yard)
-        + tokens(yard)
-        + pulls(yard)
-        + events(yard)
-        + deployment(yard)
-        + doctor(yard)
-        + leftovers(yard)
+pub(super) fn everything(harness: &FaultsHarness) -> usize {
+    operations(harness)
+        + rows(harness)
+        + names(harness)
+        + tokens(harness)
+        + pulls(harness)
+        + events(harness)
+        + deployment(harness)
+        + doctor(harness)
+        + leftovers(harness)
 }
 
 /// Runs the checks for a stopped server.
-pub(super) fn at_rest(yard: &FaultsHarness) -> usize {
-    let processes = yard.processes();
+pub(super) fn at_rest(harness: &FaultsHarness) -> usize {
+    let processes = harness.processes();
     assert!(processes.is_empty(), "processes stay: {processes:?}");
-    doctor(yard) + leftovers(yard) + 1
+    doctor(harness) + leftovers(harness) + 1
 }
 
 /// Checks that settled operations keep their state.
-fn operations(yard: &FaultsHarness) -> usize {
-    let known = yard.book().settled.clone();
+fn operations(harness: &FaultsHarness) -> usize {
+    let known = harness.book().settled.clone();
     // Checks only a sample, because checking all would take longer than the fault: the newest operations and every 17th.
     let some: Vec<_> = known.iter().rev().take(40).chain(known.iter().step_by(17)).collect();
     for (id, state) in &some {
-        assert_eq!(settled(&yard.client, id)["status"].as_str(), Some(state.as_str()), "operation {id} was settled");
+        assert_eq!(settled(&harness.client, id)["status"].as_str(), Some(state.as_str()), "operation {id} was settled");
     }
     some.len()
 }
 
-fn rows(yard: &FaultsHarness) -> usize {
-    let found = counted(yard.client.rows("select mark, count(*) from marks group by mark"));
-    compare("marks", &yard.book().rows, &found)
+fn rows(harness: &FaultsHarness) -> usize {
+    let found = counted(harness.client.rows("select mark, count(*) from marks group by mark"));
+    compare("marks", &harness.book().rows, &found)
 }
 
 fn counted(rows: Vec<Vec<String>>) -> BTreeMap<String, usize> {
@@ -68,17 +68,18 @@ fn compare(what: &str, promised: &BTreeMap<String, Times>, found: &BTreeMap<Stri
 }
 
 /// Checks that tables, branches, tags, releases, hooks, and databases are exactly the expected ones.
-fn names(yard: &FaultsHarness) -> usize {
-    let book = yard.book();
-    let list =
-        |path: &str, name: &dyn Fn(&Value) -> String| yard.client.all(path).iter().map(name).collect::<BTreeSet<_>>();
+fn names(harness: &FaultsHarness) -> usize {
+    let book = harness.book();
+    let list = |path: &str, name: &dyn Fn(&Value) -> String| {
+        harness.client.all(path).iter().map(name).collect::<BTreeSet<_>>()
+    };
     let field = |field: &'static str| move |item: &Value| item[field].as_str().unwrap().to_owned();
     let with = |name: &'static str, value: &'static str| {
         move |item: &Value| format!("{} at {}", item[name].as_str().unwrap(), item[value].as_str().unwrap())
     };
     let at = |map: &BTreeMap<String, String>| map.iter().map(|(name, commit)| format!("{name} at {commit}")).collect();
 
-    let tables: BTreeSet<String> = yard.client.rows("show tables").into_iter().map(|row| row[0].clone()).collect();
+    let tables: BTreeSet<String> = harness.client.rows("show tables").into_iter().map(|row| row[0].clone()).collect();
     let mut wanted = book.tables.clone();
     wanted.insert("marks".to_owned());
     same("tables", &wanted, &tables);
@@ -103,16 +104,16 @@ fn same(what: &str, promised: &BTreeSet<String>, found: &BTreeSet<String>) {
 }
 
 /// Checks that live tokens are accepted, deleted ones are rejected, and none was created twice.
-fn tokens(yard: &FaultsHarness) -> usize {
-    let book = yard.book();
+fn tokens(harness: &FaultsHarness) -> usize {
+    let book = harness.book();
     let live: BTreeSet<String> = book.tokens.iter().filter(|(_, token)| token.live).map(|(id, _)| id.clone()).collect();
-    let listed = yard.client.all("/user/tokens");
+    let listed = harness.client.all("/user/tokens");
     let found =
         listed.iter().filter(|token| token["name"] != "t").map(|token| token["id"].as_str().unwrap().to_owned());
     same("tokens", &live, &found.collect());
     for token in book.tokens.values() {
         if let Some(secret) = &token.secret {
-            let mut client = yard.client.clone();
+            let mut client = harness.client.clone();
             client.token.clone_from(secret);
             let status = client.get("/user").status;
             assert_eq!(
@@ -126,9 +127,9 @@ fn tokens(yard: &FaultsHarness) -> usize {
     book.tokens.len()
 }
 
-fn pulls(yard: &FaultsHarness) -> usize {
-    let book = yard.book();
-    let listed = yard.client.all(&format!("{D}/pulls"));
+fn pulls(harness: &FaultsHarness) -> usize {
+    let book = harness.book();
+    let listed = harness.client.all(&format!("{D}/pulls"));
     let found =
         listed.iter().map(|pull| (pull["pull_number"].as_i64().unwrap(), pull["state"].as_str().unwrap().to_owned()));
     let found: BTreeMap<i64, String> = found.collect();
@@ -137,7 +138,7 @@ fn pulls(yard: &FaultsHarness) -> usize {
     assert_eq!(wanted, found, "pulls");
     for (number, (_, comments)) in book.pulls.iter().filter(|(_, (_, comments))| *comments > 0) {
         assert_eq!(
-            yard.client.all(&format!("{D}/pulls/{number}/comments")).len(),
+            harness.client.all(&format!("{D}/pulls/{number}/comments")).len(),
             *comments,
             "comments of pull {number}"
         );
@@ -146,22 +147,22 @@ fn pulls(yard: &FaultsHarness) -> usize {
 }
 
 /// Checks that every receiver got each expected event under one id, and no other event.
-fn events(yard: &FaultsHarness) -> usize {
-    let faults = yard.receivers.faults();
+fn events(harness: &FaultsHarness) -> usize {
+    let faults = harness.receivers.faults();
     assert!(faults.is_empty(), "{faults:?}");
-    let book = yard.book();
+    let book = harness.book();
     let there: Vec<String> =
-        yard.client.rows("select mark from marks").into_iter().map(|mut row| row.remove(0)).collect();
+        harness.client.rows("select mark from marks").into_iter().map(|mut row| row.remove(0)).collect();
     let unsure = there.iter().filter(|mark| book.rows.get(*mark) == Some(&Times::AtMostOnce)).count();
     let mut pushes = book.pushes.clone();
     pushes.retain(|_, times| *times > 0);
     *pushes.entry("main".to_owned()).or_default() += unsure;
     pushes.retain(|_, times| *times > 0);
-    let head = yard.client.get(&format!("{D}/branches/main")).text("head_commit_sha");
+    let head = harness.client.get(&format!("{D}/branches/main")).text("head_commit_sha");
 
     let mut checks = 0;
     for manner in MANNERS {
-        let taken = yard.receivers.taken(manner);
+        let taken = harness.receivers.taken(manner);
         let (mut events, mut chains) =
             (BTreeMap::<Event, usize>::new(), BTreeMap::<String, Vec<(String, String)>>::new());
         for (body, _) in taken.values() {
@@ -209,25 +210,25 @@ fn events(yard: &FaultsHarness) -> usize {
     checks
 }
 
-fn deployment(yard: &FaultsHarness) -> usize {
-    if !yard.deployment {
+fn deployment(harness: &FaultsHarness) -> usize {
+    if !harness.deployment {
         return 0;
     }
-    let found = counted(yard.deployed("select mark, count(*) from t group by mark"));
-    compare("rows of the deployment", &yard.book().deployed, &found)
+    let found = counted(harness.deployed("select mark, count(*) from t group by mark"));
+    compare("rows of the deployment", &harness.book().deployed, &found)
 }
 
-fn doctor(yard: &FaultsHarness) -> usize {
-    let output = yard.command(&["doctor"]).output().unwrap();
+fn doctor(harness: &FaultsHarness) -> usize {
+    let output = harness.command(&["doctor"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(said.trim(), "everything is in order", "doctor: {}", String::from_utf8_lossy(&output.stderr));
     1
 }
 
 /// Checks that there are no partial files, no leases without work, and no panics in the log.
-fn leftovers(yard: &FaultsHarness) -> usize {
+fn leftovers(harness: &FaultsHarness) -> usize {
     let names = |folder: &str| -> BTreeSet<String> {
-        let entries = fs::read_dir(yard.data().join(folder)).into_iter().flatten().filter_map(Result::ok);
+        let entries = fs::read_dir(harness.data().join(folder)).into_iter().flatten().filter_map(Result::ok);
         entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
     };
     assert_eq!(names("databases/tmp"), BTreeSet::new(), "half-made files");
@@ -246,9 +247,9 @@ fn leftovers(yard: &FaultsHarness) -> usize {
     ];
     let extra: Vec<String> = names("").into_iter().filter(|name| !known.contains(&name.as_str())).collect();
     assert!(extra.is_empty(), "files that nobody knows: {extra:?}");
-    assert_eq!(yard.count("operations", "lease_holder IS NOT NULL"), 0, "leases of operations stay");
-    assert_eq!(yard.count("hooks", "lease_holder IS NOT NULL"), 0, "leases of hooks stay");
-    let log = fs::read_to_string(yard.log()).unwrap();
+    assert_eq!(harness.count("operations", "lease_holder IS NOT NULL"), 0, "leases of operations stay");
+    assert_eq!(harness.count("hooks", "lease_holder IS NOT NULL"), 0, "leases of hooks stay");
+    let log = fs::read_to_string(harness.log()).unwrap();
     let panicked = log.lines().find(|line| line.contains("panicked"));
     assert!(panicked.is_none(), "in the log: {panicked:?}");
     5

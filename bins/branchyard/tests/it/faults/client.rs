@@ -11,7 +11,7 @@ use reqwest::blocking::Client as Http;
 use serde_json::Value;
 
 /// Maximum time until a request has a final answer. Longer than any fault, including recovery.
-const PATIENCE: Duration = Duration::from_secs(600);
+pub(super) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Idle timeout of pooled connections. Shorter than the server's, because a request on a connection that the server is closing
 /// would be lost.

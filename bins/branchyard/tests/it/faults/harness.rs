@@ -5,8 +5,9 @@ use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use branchyard_testkit::{AMPLE, ServerProcess, create_user, wait_for, wait_until};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
@@ -19,7 +20,10 @@ use super::plan::Plan;
 use super::postgres::Postgres;
 use super::receivers::{MANNERS, Receivers};
 use super::traffic::{TrafficHarness, settled};
-use crate::process::{Server, branchyard};
+use crate::process::program;
+
+/// Limit of the time until the server is idle after a fault.
+const QUIET: Duration = Duration::from_secs(600);
 
 /// Behaviors whose receivers get all events. The others are slow, so they get only pull request events.
 const ALL_EVENTS: [&str; 3] = ["good", "failing", "dropping"];
@@ -36,7 +40,7 @@ pub(super) struct FaultsHarness<'a> {
     pub(super) receivers: Receivers,
     book: Arc<Mutex<Book>>,
     pub(super) client: Client,
-    pub(super) server: Option<Server>,
+    pub(super) server: Option<ServerProcess>,
 }
 
 impl<'a> FaultsHarness<'a> {
@@ -86,7 +90,7 @@ impl<'a> FaultsHarness<'a> {
         self.client.weather.seen()
     }
 
-    pub(super) fn scene(&self) -> TrafficHarness {
+    pub(super) fn traffic(&self) -> TrafficHarness {
         TrafficHarness {
             client: self.client.clone(),
             book: Arc::clone(&self.book),
@@ -97,8 +101,7 @@ impl<'a> FaultsHarness<'a> {
 
     /// Returns a command that uses this episode's data.
     pub(super) fn command(&self, args: &[&str]) -> Command {
-        let mut command = branchyard();
-        command.args(args).arg("--data-dir").arg(self.data());
+        let mut command = program().on(&self.data(), args);
         if let Some((_, url)) = &self.database {
             command.args(["--metadata-url", url]);
         }
@@ -137,35 +140,23 @@ impl<'a> FaultsHarness<'a> {
 
     /// Starts the server and waits until it is ready.
     pub(super) fn start(&mut self) {
-        let server = Server::begin(&mut self.serve()).unwrap_or_else(|said| panic!("the server did not start: {said}"));
+        let server = ServerProcess::try_start(&mut self.serve()).unwrap_or_else(|error| panic!("no server: {error}"));
         self.client.origin.write().clone_from(&server.origin);
         self.server = Some(server);
         self.wait_until_ready();
     }
 
     pub(super) fn wait_until_ready(&self) {
-        let began = Instant::now();
         let ask = Ask { method: "GET", path: "/readyz", body: None, key: None, token: None };
-        while self.client.once(&ask).is_none_or(|(reply, _)| reply.status != 200) {
-            assert!(
-                began.elapsed() < Duration::from_secs(300),
-                "not ready within five minutes of the end of the fault"
-            );
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    fn succeed(&self, args: &[&str]) -> String {
-        let output = self.command(args).output().unwrap();
-        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        wait_until("readiness after the end of the fault", AMPLE, || {
+            self.client.once(&ask).is_some_and(|(reply, _)| reply.status == 200)
+        });
     }
 
     /// Creates the user `ada`, her database with a table, hooks, and, if planned, a deployment.
     pub(super) fn prepare(&mut self) {
         self.start();
-        self.succeed(&["user", "create", "ada", "--email", "ada@example.test"]);
-        self.client.token = self.succeed(&["token", "create", "--user", "ada", "--name", "t", "--expires", "30d"]);
+        self.client.token = create_user(|args| self.command(args), "ada");
         let post = |path: &str, body: &Value| {
             let made = self.client.post(path, path, body);
             assert!(made.status < 300, "{path}: {}", made.body);
@@ -208,21 +199,19 @@ impl<'a> FaultsHarness<'a> {
 
     /// Runs a statement on the deployment as soon as it is available, and returns the rows as text.
     pub(super) fn deployed(&self, sql: &str) -> Vec<Vec<String>> {
-        let began = Instant::now();
         let body = json!({"requests": [{"type": "execute", "stmt": {"sql": sql}}, {"type": "close"}]});
-        loop {
+        wait_for("the deployment", AMPLE, || {
             let seen = self.hosted("GET", "/deployments/ada/gauges", None);
             if seen["data"]["state"] == "started" {
                 let answer = self.hosted("POST", "/deployments/ada/gauges/sql/v2/pipeline", Some(&body));
                 if answer["results"][0]["type"] == "ok" {
                     let rows = answer["results"][0]["response"]["result"]["rows"].as_array().unwrap();
                     let cell = |cell: &Value| cell["value"].as_str().unwrap_or_default().to_owned();
-                    return rows.iter().map(|row| row.as_array().unwrap().iter().map(cell).collect()).collect();
+                    return Ok(rows.iter().map(|row| row.as_array().unwrap().iter().map(cell).collect()).collect());
                 }
             }
-            assert!(began.elapsed() < Duration::from_secs(300), "the deployment does not come back: {seen}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+            Err(seen)
+        })
     }
 
     /// Waits until all accepted operations are settled and all events are delivered.
@@ -240,15 +229,10 @@ impl<'a> FaultsHarness<'a> {
     }
 
     fn until_none(&self, table: &str, which: &str) {
-        let began = Instant::now();
-        loop {
-            let left = self.count(table, which);
-            if left == 0 {
-                return;
-            }
-            assert!(began.elapsed() < Duration::from_secs(600), "{left} {table} stay: {which}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        wait_for(&format!("no {table} where {which}"), QUIET, || match self.count(table, which) {
+            0 => Ok(()),
+            left => Err(format!("{left} are left")),
+        });
     }
 
     /// Returns the number of matching rows, read directly from the metadata store.

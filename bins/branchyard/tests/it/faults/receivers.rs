@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use branchyard_testkit::{Received, receive};
 use parking_lot::Mutex;
 
 /// All behaviors. A misbehaving receiver accepts a delivery after a few attempts, so that every event arrives eventually.
@@ -32,16 +33,10 @@ pub(super) struct Receivers {
 
 impl Receivers {
     pub(super) fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
         let inbox = Arc::new(Mutex::new(Inbox::default()));
         let shared = Arc::clone(&inbox);
-        std::thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let inbox = Arc::clone(&shared);
-                // A request that ends early, because its sender was killed, is ignored.
-                std::thread::spawn(move || serve(&stream, &inbox));
-            }
+        let address = receive(move |stream, request| {
+            let _ = serve(stream, request, &shared);
         });
         Self { address, inbox }
     }
@@ -62,29 +57,10 @@ impl Receivers {
     }
 }
 
-fn serve(mut stream: &TcpStream, inbox: &Mutex<Inbox>) -> Option<()> {
-    stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
-    let mut reader = BufReader::new(stream);
-    let mut line = String::new();
-    reader.read_line(&mut line).ok()?;
-    let manner = line.split(' ').nth(1)?.trim_start_matches('/').to_owned();
-    let (mut id, mut length) = (String::new(), 0);
-    loop {
-        line.clear();
-        if reader.read_line(&mut line).ok()? == 0 {
-            return None;
-        }
-        let Some((name, value)) = line.trim_end().split_once(": ") else { break };
-        match name.to_ascii_lowercase().as_str() {
-            "webhook-id" => value.clone_into(&mut id),
-            "content-length" => length = value.parse().ok()?,
-            _ => {}
-        }
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    let body = String::from_utf8(body).ok()?;
-
+fn serve(mut stream: &TcpStream, request: Received, inbox: &Mutex<Inbox>) -> Option<()> {
+    let manner = request.path.trim_start_matches('/').to_owned();
+    let id = request.headers.get("webhook-id")?.clone();
+    let body = request.body;
     let attempt = {
         let mut inbox = inbox.lock();
         let count = inbox.attempts.entry((manner.clone(), id.clone())).or_default();

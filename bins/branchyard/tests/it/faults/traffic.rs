@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use branchyard_testkit::wait_for;
 use md5::{Digest as _, Md5};
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use serde_json::{Value, json};
 
-use super::client::{Ask, Body, Client, Reply};
+use super::client::{Ask, Body, Client, PATIENCE, Reply};
 use super::expected_state::{Book, Effect, Event, Times, Token};
 
 const THREADS: u64 = 3;
@@ -45,14 +46,14 @@ impl Clients {
     }
 
     /// Runs the clients while `something` runs, and lets their current requests complete.
-    pub(super) fn work_during(&mut self, scene: &TrafficHarness, something: impl FnOnce()) {
+    pub(super) fn work_during(&mut self, harness: &TrafficHarness, something: impl FnOnce()) {
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for worker in &mut self.0 {
                 let stop = &stop;
                 scope.spawn(move || {
                     while !stop.load(Ordering::Relaxed) {
-                        worker.act(scene);
+                        worker.act(harness);
                     }
                 });
             }
@@ -82,83 +83,83 @@ struct Worker {
 }
 
 impl Worker {
-    fn act(&mut self, scene: &TrafficHarness) {
+    fn act(&mut self, harness: &TrafficHarness) {
         self.count += 1;
         let fresh = format!("{}{}", self.name, self.count);
         match self.random.random_range(0..100) {
-            0..30 => self.write(scene, &fresh),
-            30..36 => older_write(scene, &fresh),
-            36..44 => import(scene, &fresh),
-            44..52 => self.branch(scene, &fresh),
-            52..57 => self.delete_branch(scene),
-            57..62 => self.tag(scene, &fresh),
-            62..66 => release(scene, &fresh),
-            66..76 => pull(scene, &fresh, self.random.random_range(0..10)),
-            76..80 => self.fork(scene, &fresh),
-            80..83 => self.delete_fork(scene),
-            83..87 => self.token(scene, &fresh),
-            87..90 => self.delete_token(scene),
-            90..93 => self.hook(scene, &fresh),
-            93..95 => self.delete_hook(scene),
-            _ if scene.deployment => insert(scene, &fresh),
-            _ => read(scene),
+            0..30 => self.write(harness, &fresh),
+            30..36 => older_write(harness, &fresh),
+            36..44 => import(harness, &fresh),
+            44..52 => self.branch(harness, &fresh),
+            52..57 => self.delete_branch(harness),
+            57..62 => self.tag(harness, &fresh),
+            62..66 => release(harness, &fresh),
+            66..76 => pull(harness, &fresh, self.random.random_range(0..10)),
+            76..80 => self.fork(harness, &fresh),
+            80..83 => self.delete_fork(harness),
+            83..87 => self.token(harness, &fresh),
+            87..90 => self.delete_token(harness),
+            90..93 => self.hook(harness, &fresh),
+            93..95 => self.delete_hook(harness),
+            _ if harness.deployment => insert(harness, &fresh),
+            _ => read(harness),
         }
     }
 
-    fn write(&mut self, scene: &TrafficHarness, mark: &str) {
+    fn write(&mut self, harness: &TrafficHarness, mark: &str) {
         let q = format!("insert into marks values ('{mark}')");
         let body = json!({"from_branch": "main", "to_branch": "main", "q": q});
         let effect = Effect::Row { mark: mark.to_owned(), branch: "main".to_owned() };
-        let id = start(scene, &format!("{D}/sql-writes"), mark, &body, effect);
+        let id = start(harness, &format!("{D}/sql-writes"), mark, &body, effect);
         // Cancels some operations, mostly too late.
         if self.random.random_ratio(1, 12) {
             let canceled =
-                scene.client.post(&format!("/operations/{id}/cancel"), &format!("{mark}-cancel"), &json!({}));
+                harness.client.post(&format!("/operations/{id}/cancel"), &format!("{mark}-cancel"), &json!({}));
             assert!([200, 409].contains(&canceled.status), "{}", canceled.body);
         }
     }
 
-    fn branch(&mut self, scene: &TrafficHarness, name: &str) {
-        branch(scene, name);
+    fn branch(&mut self, harness: &TrafficHarness, name: &str) {
+        branch(harness, name);
         self.branches.push(name.to_owned());
     }
 
-    fn delete_branch(&mut self, scene: &TrafficHarness) {
+    fn delete_branch(&mut self, harness: &TrafficHarness) {
         let Some(name) = self.branches.pop() else { return };
-        deleted(&scene.client.delete(&format!("{D}/branches/{name}")));
-        let mut book = scene.book.lock();
+        deleted(&harness.client.delete(&format!("{D}/branches/{name}")));
+        let mut book = harness.book.lock();
         book.branches.remove(&name);
         book.branch(&name, "Deleted branch");
     }
 
-    fn tag(&mut self, scene: &TrafficHarness, name: &str) {
+    fn tag(&mut self, harness: &TrafficHarness, name: &str) {
         if let Some(old) = self.tags.pop_if(|_| self.random.random_ratio(1, 3)) {
-            deleted(&scene.client.delete(&format!("{D}/tags/{old}")));
-            scene.book.lock().tags.remove(&old);
+            deleted(&harness.client.delete(&format!("{D}/tags/{old}")));
+            harness.book.lock().tags.remove(&old);
         }
-        let made = scene.client.post(&format!("{D}/tags"), name, &json!({"name": name, "from": {"branch": "main"}}));
+        let made = harness.client.post(&format!("{D}/tags"), name, &json!({"name": name, "from": {"branch": "main"}}));
         assert_eq!(made.status, 201, "{}", made.body);
-        scene.book.lock().tags.insert(name.to_owned(), made.text("commit_sha"));
+        harness.book.lock().tags.insert(name.to_owned(), made.text("commit_sha"));
         self.tags.push(name.to_owned());
     }
 
-    fn fork(&mut self, scene: &TrafficHarness, owner: &str) {
+    fn fork(&mut self, harness: &TrafficHarness, owner: &str) {
         let owner = format!("org-{owner}");
-        let made = scene.client.post("/organizations", &owner, &json!({"name": owner}));
+        let made = harness.client.post("/organizations", &owner, &json!({"name": owner}));
         assert_eq!(made.status, 201, "{}", made.body);
-        start(scene, &format!("{D}/forks"), &owner, &json!({"owner": owner}), Effect::Fork(owner.clone()));
+        start(harness, &format!("{D}/forks"), &owner, &json!({"owner": owner}), Effect::Fork(owner.clone()));
         self.forks.push(owner);
     }
 
     /// Deletes a fork, unless it does not exist yet.
-    fn delete_fork(&mut self, scene: &TrafficHarness) {
+    fn delete_fork(&mut self, harness: &TrafficHarness) {
         let Some(owner) = self.forks.pop() else { return };
         let database = format!("{owner}/d");
-        if scene.client.get(&format!("/databases/{database}")).status == 404 {
+        if harness.client.get(&format!("/databases/{database}")).status == 404 {
             return;
         }
-        deleted(&scene.client.delete(&format!("/databases/{database}")));
-        let mut book = scene.book.lock();
+        deleted(&harness.client.delete(&format!("/databases/{database}")));
+        let mut book = harness.book.lock();
         // The fork's operation may not have been polled yet. The fork existed, so it succeeded.
         let fork = book.accepted.iter().position(|(_, effect)| matches!(effect, Effect::Fork(of) if *of == owner));
         if let Some(at) = fork {
@@ -168,40 +169,40 @@ impl Worker {
         book.databases.remove(&database);
     }
 
-    fn token(&mut self, scene: &TrafficHarness, name: &str) {
-        let made = scene.client.post("/user/tokens", name, &json!({"name": name, "expires_in": "30d"}));
+    fn token(&mut self, harness: &TrafficHarness, name: &str) {
+        let made = harness.client.post("/user/tokens", name, &json!({"name": name, "expires_in": "30d"}));
         assert_eq!(made.status, 201, "{}", made.body);
         // A replayed answer does not show the secret again.
         let secret = made.data()["token"].as_str().map(str::to_owned);
         assert!(secret.is_some() || made.repeated, "{}", made.body);
         let id = made.text("id");
-        scene.book.lock().tokens.insert(id.clone(), Token { secret, live: true });
+        harness.book.lock().tokens.insert(id.clone(), Token { secret, live: true });
         self.tokens.push(id);
     }
 
-    fn delete_token(&mut self, scene: &TrafficHarness) {
+    fn delete_token(&mut self, harness: &TrafficHarness) {
         let Some(id) = self.tokens.pop() else { return };
-        deleted(&scene.client.delete(&format!("/user/tokens/{id}")));
-        scene.book.lock().tokens.get_mut(&id).unwrap().live = false;
+        deleted(&harness.client.delete(&format!("/user/tokens/{id}")));
+        harness.book.lock().tokens.get_mut(&id).unwrap().live = false;
     }
 
     /// Registers an additional hook. The deliveries of these hooks are not checked, because the hooks are deleted again.
-    fn hook(&mut self, scene: &TrafficHarness, name: &str) {
+    fn hook(&mut self, harness: &TrafficHarness, name: &str) {
         if self.hooks.len() >= 3 {
             return;
         }
         let made =
-            scene.client.post(&format!("{D}/hooks"), name, &json!({"url": scene.receiver, "events": ["on_push"]}));
+            harness.client.post(&format!("{D}/hooks"), name, &json!({"url": harness.receiver, "events": ["on_push"]}));
         assert_eq!(made.status, 201, "{}", made.body);
         let id = made.text("id");
-        scene.book.lock().hooks.insert(id.clone());
+        harness.book.lock().hooks.insert(id.clone());
         self.hooks.push(id);
     }
 
-    fn delete_hook(&mut self, scene: &TrafficHarness) {
+    fn delete_hook(&mut self, harness: &TrafficHarness) {
         let Some(id) = self.hooks.pop() else { return };
-        deleted(&scene.client.delete(&format!("{D}/hooks/{id}")));
-        scene.book.lock().hooks.remove(&id);
+        deleted(&harness.client.delete(&format!("{D}/hooks/{id}")));
+        harness.book.lock().hooks.remove(&id);
     }
 }
 
@@ -211,14 +212,14 @@ fn deleted(reply: &Reply) {
 }
 
 /// Starts an operation, asserts that it was accepted, and returns its id.
-fn start(scene: &TrafficHarness, path: &str, key: &str, body: &Value, effect: Effect) -> String {
-    let accepted = scene.client.post(path, key, body);
+fn start(harness: &TrafficHarness, path: &str, key: &str, body: &Value, effect: Effect) -> String {
+    let accepted = harness.client.post(path, key, body);
     assert_eq!(accepted.status, 202, "{path}: {}", accepted.body);
     let id = accepted.text("id").rsplit('/').next().unwrap().to_owned();
-    scene.book.lock().accept(id.clone(), effect);
+    harness.book.lock().accept(id.clone(), effect);
     // Repeating the request must return the same operation.
     if key.ends_with('7') {
-        let again = scene.client.post(path, key, body);
+        let again = harness.client.post(path, key, body);
         assert_eq!((again.status, again.body), (202, accepted.body), "{path}: asked twice with one key");
     }
     id
@@ -226,75 +227,73 @@ fn start(scene: &TrafficHarness, path: &str, key: &str, body: &Value, effect: Ef
 
 /// Waits until an operation is settled and returns it.
 pub(super) fn settled(client: &Client, id: &str) -> Value {
-    let began = std::time::Instant::now();
-    loop {
+    wait_for(&format!("the end of operation {id}"), PATIENCE, || {
         let reply = client.get(&format!("/operations/{id}"));
         assert_eq!(reply.status, 200, "operation {id} was accepted, and is lost: {}", reply.body);
         let status = &reply.data()["status"];
         if status == "succeeded" || status == "failed" {
             // An internal error is a bug, even during a fault.
             assert_ne!(reply.data()["error"]["code"], "INTERNAL", "{}", reply.body);
-            return reply.data().clone();
+            return Ok(reply.data().clone());
         }
-        assert!(began.elapsed().as_secs() < 600, "operation {id} is never settled: {}", reply.body);
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+        Err(reply.body)
+    })
 }
 
 /// Writes through API v1alpha1, which has no idempotency keys. If the answer is lost, the row may or may not exist.
-fn older_write(scene: &TrafficHarness, mark: &str) {
+fn older_write(harness: &TrafficHarness, mark: &str) {
     let body = json!({"query": format!("insert into marks values ('{mark}')")});
     let ask = Ask {
         method: "POST",
         path: "/api/v1alpha1/ada/d/write/main/main",
         body: Some(Body::Json(&body)),
         key: None,
-        token: Some(&scene.client.token),
+        token: Some(&harness.client.token),
     };
-    match scene.client.once(&ask) {
+    match harness.client.once(&ask) {
         Some((reply, _)) if reply.status == 200 => {
             let name = reply.body["operation_name"].as_str().unwrap_or_default();
             let id = name.rsplit('/').next().unwrap().to_owned();
             assert!(!id.is_empty(), "{}", reply.body);
             let effect = Effect::Row { mark: mark.to_owned(), branch: "main".to_owned() };
-            scene.book.lock().accept(id, effect);
+            harness.book.lock().accept(id, effect);
         }
-        _ => drop(scene.book.lock().rows.insert(mark.to_owned(), Times::AtMostOnce)),
+        _ => drop(harness.book.lock().rows.insert(mark.to_owned(), Times::AtMostOnce)),
     }
 }
 
-fn branch(scene: &TrafficHarness, name: &str) {
-    let made = scene.client.post(&format!("{D}/branches"), name, &json!({"name": name, "from": {"branch": "main"}}));
+fn branch(harness: &TrafficHarness, name: &str) {
+    let made = harness.client.post(&format!("{D}/branches"), name, &json!({"name": name, "from": {"branch": "main"}}));
     assert_eq!(made.status, 201, "{}", made.body);
-    let mut book = scene.book.lock();
+    let mut book = harness.book.lock();
     book.branches.insert(name.to_owned());
     book.branch(name, "Created branch");
 }
 
-fn release(scene: &TrafficHarness, tag: &str) {
-    let head = scene.client.get(&format!("{D}/branches/main")).text("head_commit_sha");
+fn release(harness: &TrafficHarness, tag: &str) {
+    let head = harness.client.get(&format!("{D}/branches/main")).text("head_commit_sha");
     let body = json!({"tag": tag, "title": tag, "commit_sha": head, "create_tag_if_not_exists": true});
-    let made = scene.client.post(&format!("{D}/releases"), tag, &body);
+    let made = harness.client.post(&format!("{D}/releases"), tag, &body);
     assert_eq!(made.status, 201, "{}", made.body);
-    let mut book = scene.book.lock();
+    let mut book = harness.book.lock();
     book.releases.insert(tag.to_owned(), head.clone());
     book.tags.insert(tag.to_owned(), head);
 }
 
 /// Imports a file in two parts, uploading one of them twice.
-fn import(scene: &TrafficHarness, mark: &str) {
+fn import(harness: &TrafficHarness, mark: &str) {
     let csv = format!("mark\n{mark}\n");
     let announced = json!({"content_length": csv.len(), "num_parts": 2, "file_type": "csv"});
-    let session = scene.client.post(&format!("{D}/imports/uploads"), &format!("{mark}-upload"), &announced);
+    let session = harness.client.post(&format!("{D}/imports/uploads"), &format!("{mark}-upload"), &announced);
     assert_eq!(session.status, 201, "{}", session.body);
     let session = session.data().clone();
     let (mut completed, mut texts) = (Vec::new(), String::new());
     for (number, part) in csv.as_bytes().chunks(csv.len().div_ceil(2)).enumerate() {
         let url = session["parts"][number]["url"].as_str().unwrap();
         if number == 0 {
-            scene.client.put(url, part);
+            harness.client.put(url, part);
         }
-        let put = scene.client.put(url, part);
+        let put = harness.client.put(url, part);
         assert_eq!(put.status, 200, "{}", put.body);
         completed.push(json!({"part_number": number + 1, "etag": put.etag}));
         texts += &STANDARD.encode(Md5::digest(part));
@@ -305,18 +304,18 @@ fn import(scene: &TrafficHarness, mark: &str) {
         "import_operation": "create", "token": session["token"], "contents_key": session["contents_key"],
         "completed_parts": completed, "file_parts_md5": STANDARD.encode(Md5::digest(&texts)), "primary_keys": [],
     });
-    start(scene, &format!("{D}/imports"), mark, &body, Effect::Table(table));
+    start(harness, &format!("{D}/imports"), mark, &body, Effect::Table(table));
 }
 
 /// Creates a branch, writes to it, and opens a pull request. Mostly merges it; otherwise comments on it or closes it.
-fn pull(scene: &TrafficHarness, mark: &str, fate: u32) {
-    let client = &scene.client;
+fn pull(harness: &TrafficHarness, mark: &str, fate: u32) {
+    let client = &harness.client;
     let name = format!("p-{mark}");
-    branch(scene, &name);
+    branch(harness, &name);
     let q = format!("insert into marks values ('{mark}')");
     let body = json!({"from_branch": name, "to_branch": name, "q": q});
     let effect = Effect::Row { mark: mark.to_owned(), branch: name.clone() };
-    let id = start(scene, &format!("{D}/sql-writes"), mark, &body, effect);
+    let id = start(harness, &format!("{D}/sql-writes"), mark, &body, effect);
     if settled(client, &id)["status"] != "succeeded" {
         return;
     }
@@ -326,7 +325,7 @@ fn pull(scene: &TrafficHarness, mark: &str, fate: u32) {
     assert_eq!(opened.status, 201, "{}", opened.body);
     let number = opened.data()["pull_number"].as_i64().unwrap();
     {
-        let mut book = scene.book.lock();
+        let mut book = harness.book.lock();
         book.pulls.insert(number, ("open".to_owned(), 0));
         book.event(Event::Pull { number, action: "Opened".to_owned() });
     }
@@ -335,24 +334,24 @@ fn pull(scene: &TrafficHarness, mark: &str, fate: u32) {
         0 => {
             let said = client.post(&format!("{path}/comments"), &format!("{mark}-c"), &json!({"body": mark}));
             assert_eq!(said.status, 201, "{}", said.body);
-            scene.book.lock().pulls.get_mut(&number).unwrap().1 += 1;
+            harness.book.lock().pulls.get_mut(&number).unwrap().1 += 1;
         }
         1 => {
             let closed = client.patch(&path, &json!({"state": "closed"}));
             assert_eq!(closed.status, 200, "{}", closed.body);
-            let mut book = scene.book.lock();
+            let mut book = harness.book.lock();
             book.pulls.get_mut(&number).unwrap().0 = "closed".to_owned();
             book.event(Event::Pull { number, action: "Closed".to_owned() });
         }
         _ => {
             let effect = Effect::Merge { pull: number, mark: mark.to_owned() };
-            start(scene, &format!("{path}/merge"), &format!("{mark}-m"), &json!({}), effect);
+            start(harness, &format!("{path}/merge"), &format!("{mark}-m"), &json!({}), effect);
         }
     }
 }
 
 /// Inserts a row into the deployment through the gateway, as libSQL clients do. The protocol has no idempotency keys.
-fn insert(scene: &TrafficHarness, mark: &str) {
+fn insert(harness: &TrafficHarness, mark: &str) {
     let sql = format!("insert into t values ('{mark}')");
     let body = json!({"requests": [{"type": "execute", "stmt": {"sql": sql}}, {"type": "close"}]});
     let ask = Ask {
@@ -360,24 +359,24 @@ fn insert(scene: &TrafficHarness, mark: &str) {
         path: "/api/v1/deployments/ada/gauges/sql/v2/pipeline",
         body: Some(Body::Json(&body)),
         key: None,
-        token: Some(&scene.client.token),
+        token: Some(&harness.client.token),
     };
-    let done = scene
+    let done = harness
         .client
         .once(&ask)
         .is_some_and(|(reply, _)| reply.status == 200 && reply.body["results"][0]["type"] == "ok");
     let times = if done { Times::Exactly(1) } else { Times::AtMostOnce };
-    scene.book.lock().deployed.insert(mark.to_owned(), times);
+    harness.book.lock().deployed.insert(mark.to_owned(), times);
 }
 
 /// Checks that all rows of succeeded writes are visible.
-fn read(scene: &TrafficHarness) {
+fn read(harness: &TrafficHarness) {
     let known: Vec<String> = {
-        let book = scene.book.lock();
+        let book = harness.book.lock();
         let there = book.rows.iter().filter(|(_, times)| **times == Times::Exactly(1));
         there.map(|(mark, _)| mark.clone()).collect()
     };
-    let rows = scene.client.rows("select mark from marks");
+    let rows = harness.client.rows("select mark from marks");
     let marks: std::collections::BTreeSet<&String> = rows.iter().map(|row| &row[0]).collect();
     for mark in &known {
         assert!(marks.contains(mark), "{mark} is not there any more");

@@ -7,7 +7,7 @@ use reqwest::blocking::Response;
 use serde_json::{Value, json};
 
 use super::harness::GatewayHarness;
-use crate::process::succeed;
+use crate::process::program;
 
 const REQUESTS: usize = 1_000;
 /// Maximum number of measurements. Measurements are repeated because other load on the machine disturbs them.
@@ -16,8 +16,7 @@ const RUNS: usize = 20;
 impl GatewayHarness {
     /// Creates another user and returns a token.
     fn user(&self, dir: &std::path::Path, name: &str) -> String {
-        succeed(dir, &["user", "create", name, "--email", &format!("{name}@example.test")]);
-        succeed(dir, &["token", "create", "--user", name, "--name", "t", "--expires", "30d"])
+        program().user(dir, name)
     }
 
     fn run_as(&self, token: &str, url: &str, sql: &str) -> Response {
@@ -34,14 +33,14 @@ fn median(mut times: Vec<Duration>) -> f64 {
 #[test]
 fn neither_text_nor_time_tells_a_hidden_deployment_from_none() {
     let dir = tempfile::tempdir().unwrap();
-    let yard = GatewayHarness::start(dir.path());
-    yard.create(&json!({}));
-    let stranger = yard.user(dir.path(), "sam");
+    let harness = GatewayHarness::start(dir.path());
+    harness.create(&json!({}));
+    let stranger = harness.user(dir.path(), "sam");
     for suffix in ["", "/sql/v2"] {
         let ask = |name: &str| {
-            let url = format!("{}/api/v1/deployments/ada/{name}{suffix}", yard.server.origin);
+            let url = format!("{}/api/v1/deployments/ada/{name}{suffix}", harness.server.origin);
             let began = Instant::now();
-            let answer = yard.http.get(url).bearer_auth(&stranger).header("X-Request-Id", "same").send().unwrap();
+            let answer = harness.http.get(url).bearer_auth(&stranger).header("X-Request-Id", "same").send().unwrap();
             let (status, text) = (answer.status().as_u16(), answer.text().unwrap());
             (began.elapsed(), status, text.replace(name, "-"))
         };
@@ -63,47 +62,49 @@ fn neither_text_nor_time_tells_a_hidden_deployment_from_none() {
         }
         assert!(differences.last().unwrap() <= &0.1, "{suffix}: {differences:?}");
     }
-    yard.server.terminate();
+    harness.server.terminate();
 }
 
 #[test]
 fn what_is_taken_away_is_gone_with_the_next_request() {
     let dir = tempfile::tempdir().unwrap();
-    let yard = GatewayHarness::start(dir.path());
-    let started = yard.create(&json!({}));
+    let harness = GatewayHarness::start(dir.path());
+    let started = harness.create(&json!({}));
     let urls = ["direct_url", "url"].map(|key| started[key].as_str().unwrap().to_owned());
-    yard.sql(&urls[0], "create table t(a)");
-    let bob = yard.user(dir.path(), "bob");
+    harness.sql(&urls[0], "create table t(a)");
+    let bob = harness.user(dir.path(), "bob");
     let role = |role: &str| {
         let path = "/deployments/ada/gauges/collaborators/bob";
-        assert!(matches!(yard.api("PUT", path, Some(&json!({"role": role}))).0, 200 | 201));
+        assert!(matches!(harness.api("PUT", path, Some(&json!({"role": role}))).0, 200 | 201));
     };
     let first = |answer: Response| -> Value {
         assert_eq!(answer.status().as_u16(), 200);
         answer.json::<Value>().unwrap()["results"][0].clone()
     };
     for url in &urls {
-        assert_eq!(yard.run_as(&bob, url, "select 1").status().as_u16(), 404);
+        assert_eq!(harness.run_as(&bob, url, "select 1").status().as_u16(), 404);
         role("writer");
-        assert_eq!(first(yard.run_as(&bob, url, "insert into t values (1)"))["type"], "ok");
+        assert_eq!(first(harness.run_as(&bob, url, "insert into t values (1)"))["type"], "ok");
         role("reader");
-        let refused = first(yard.run_as(&bob, url, "insert into t values (1)"));
+        let refused = first(harness.run_as(&bob, url, "insert into t values (1)"));
         assert_eq!(refused["error"]["code"], "SQLITE_READONLY", "{refused}");
-        let (status, _) = yard.api("DELETE", "/deployments/ada/gauges/collaborators/bob", None);
+        let (status, _) = harness.api("DELETE", "/deployments/ada/gauges/collaborators/bob", None);
         assert_eq!(status, 200);
-        assert_eq!(yard.run_as(&bob, url, "select 1").status().as_u16(), 404);
+        assert_eq!(harness.run_as(&bob, url, "select 1").status().as_u16(), 404);
     }
     // Repeats the check with a revoked token of the owner.
-    let second = succeed(dir.path(), &["token", "create", "--user", "ada", "--name", "other", "--expires", "30d"]);
+    let second =
+        program().succeed(dir.path(), &["token", "create", "--user", "ada", "--name", "other", "--expires", "30d"]);
     for url in &urls {
-        assert_eq!(yard.run_as(&second, url, "select 1").status().as_u16(), 200);
+        assert_eq!(harness.run_as(&second, url, "select 1").status().as_u16(), 200);
     }
-    let listed: Value = yard.send("GET", &format!("{}/api/v2/user/tokens", yard.server.origin), None).json().unwrap();
+    let listed: Value =
+        harness.send("GET", &format!("{}/api/v2/user/tokens", harness.server.origin), None).json().unwrap();
     let id = listed["data"].as_array().unwrap().iter().find(|token| token["name"] == "other").unwrap()["id"].clone();
-    let url = format!("{}/api/v2/user/tokens/{}", yard.server.origin, id.as_str().unwrap());
-    assert!(yard.send("DELETE", &url, None).status().is_success());
+    let url = format!("{}/api/v2/user/tokens/{}", harness.server.origin, id.as_str().unwrap());
+    assert!(harness.send("DELETE", &url, None).status().is_success());
     for url in &urls {
-        assert_eq!(yard.run_as(&second, url, "select 1").status().as_u16(), 401);
+        assert_eq!(harness.run_as(&second, url, "select 1").status().as_u16(), 401);
     }
-    yard.server.terminate();
+    harness.server.terminate();
 }

@@ -10,8 +10,8 @@ use crate::deployments::clients::{CLIENTS, javascript, python, succeed};
 #[test]
 fn clients_of_two_languages_use_the_gateway() {
     let dir = tempfile::tempdir().unwrap();
-    let yard = GatewayHarness::start(dir.path());
-    let url = yard.create(&json!({}))["url"].as_str().unwrap().to_owned();
+    let harness = GatewayHarness::start(dir.path());
+    let url = harness.create(&json!({}))["url"].as_str().unwrap().to_owned();
     let file = |name: &str| std::path::Path::new(CLIENTS).join("deployments").join(name);
     // Node resolves modules relative to the script.
     let script = javascript().join("gateway.mjs");
@@ -19,8 +19,8 @@ fn clients_of_two_languages_use_the_gateway() {
     let mut javascript = Command::new("node");
     let mut with_python = Command::new("python3");
     for program in [javascript.arg(script), with_python.arg(file("gateway.py")).env("PYTHONPATH", python())] {
-        program.env("DEPLOYMENT_URL", &url).env("DEPLOYMENT_TOKEN", &yard.token);
+        program.env("DEPLOYMENT_URL", &url).env("DEPLOYMENT_TOKEN", &harness.token);
         succeed(program.env("NO_PROXY", "*").env("no_proxy", "*"));
     }
-    yard.server.terminate();
+    harness.server.terminate();
 }

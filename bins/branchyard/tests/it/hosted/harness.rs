@@ -1,33 +1,28 @@
 //! A server with the user `ada`, and helpers for requests.
 
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
 
+use branchyard_testkit::{AMPLE, ServerProcess, wait_for};
 use reqwest::blocking::{Client, Response};
 use serde_json::{Value, json};
 
-use crate::process::{Server, branchyard, succeed};
+use crate::process::program;
 
 /// A server with the user `ada`.
 pub(crate) struct GatewayHarness {
-    pub(crate) server: Server,
+    pub(crate) server: ServerProcess,
     pub(crate) http: Client,
     pub(crate) token: String,
 }
 
-pub(crate) fn serve(dir: &Path) -> Server {
-    let mut command = branchyard();
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(dir);
-    Server::start_as(command.env("BRANCHYARD_HOSTED__PORT_RANGE", "21400-21999"))
+pub(crate) fn serve(dir: &Path) -> ServerProcess {
+    ServerProcess::start(program().serve(dir).env("BRANCHYARD_HOSTED__PORT_RANGE", "21400-21999"))
 }
 
 impl GatewayHarness {
     pub(crate) fn start(dir: &Path) -> Self {
         let server = serve(dir);
-        succeed(dir, &["user", "create", "ada", "--email", "ada@example.test"]);
-        let token = succeed(dir, &["token", "create", "--user", "ada", "--name", "t", "--expires", "30d"]);
-        Self { server, http: Client::new(), token }
+        Self { server, http: Client::new(), token: program().user(dir, "ada") }
     }
 
     pub(crate) fn send(&self, method: &str, url: &str, body: Option<&Value>) -> Response {
@@ -47,15 +42,10 @@ impl GatewayHarness {
 
     /// Waits until the deployment has a state and returns the deployment.
     pub(crate) fn until(&self, state: &str) -> Value {
-        let begun = Instant::now();
-        loop {
+        wait_for(state, AMPLE, || {
             let (_, seen) = self.api("GET", "/deployments/ada/gauges", None);
-            if seen["data"]["state"] == state {
-                return seen["data"].clone();
-            }
-            assert!(begun.elapsed() < Duration::from_secs(300), "not {state}: {seen}");
-            thread::sleep(Duration::from_millis(100));
-        }
+            if seen["data"]["state"] == state { Ok(seen["data"].clone()) } else { Err(seen) }
+        })
     }
 
     /// Runs a statement at a client URL and returns the first cell.
@@ -88,15 +78,13 @@ impl GatewayHarness {
     /// Waits until an operation has succeeded and returns it.
     pub(crate) fn done(&self, accepted: &Value) -> Value {
         let id = accepted["data"]["id"].as_str().unwrap();
-        let began = Instant::now();
-        loop {
+        wait_for("the end of the operation", AMPLE, || {
             let (_, seen) = self.api("GET", &format!("/operations/{id}"), None);
             match seen["data"]["status"].as_str().unwrap() {
-                "succeeded" => return seen["data"].clone(),
+                "succeeded" => Ok(seen["data"].clone()),
                 "failed" => panic!("{seen}"),
-                _ => assert!(began.elapsed() < Duration::from_secs(600), "{seen}"),
+                _ => Err(seen),
             }
-            thread::sleep(Duration::from_millis(100));
-        }
+        })
     }
 }

@@ -8,62 +8,62 @@ use super::harness::{GatewayHarness, serve, size};
 #[test]
 fn a_deployment_from_its_creation_to_its_return_from_a_backup() {
     let dir = tempfile::tempdir().unwrap();
-    let mut yard = GatewayHarness::start(dir.path());
-    let started = yard.create(&json!({}));
+    let mut harness = GatewayHarness::start(dir.path());
+    let started = harness.create(&json!({}));
     let direct = started["direct_url"].as_str().unwrap().to_owned();
     let gateway = started["url"].as_str().unwrap().to_owned();
-    assert_eq!(gateway, format!("{}/api/v1/deployments/ada/gauges/sql/", yard.server.origin));
-    yard.sql(&direct, "create table t(a)");
-    yard.sql(&gateway, "insert into t values (41), (1)");
-    assert_eq!(yard.sql(&direct, "select sum(a) from t"), "42");
-    assert_eq!(yard.sql(&gateway, "select sum(a) from t"), "42");
+    assert_eq!(gateway, format!("{}/api/v1/deployments/ada/gauges/sql/", harness.server.origin));
+    harness.sql(&direct, "create table t(a)");
+    harness.sql(&gateway, "insert into t values (41), (1)");
+    assert_eq!(harness.sql(&direct, "select sum(a) from t"), "42");
+    assert_eq!(harness.sql(&gateway, "select sum(a) from t"), "42");
 
     // Requests without a credential are rejected on both paths.
     for url in [&direct, &gateway] {
         let body = json!({"requests": []});
-        let answer = yard.http.post(format!("{url}v2/pipeline")).json(&body).send().unwrap();
+        let answer = harness.http.post(format!("{url}v2/pipeline")).json(&body).send().unwrap();
         assert_eq!(answer.status().as_u16(), 401, "{url}");
         assert_eq!(answer.headers()["content-type"], "application/json");
         assert_eq!(answer.json::<Value>().unwrap()["code"], "UNAUTHENTICATED");
     }
-    let (status, cost) = yard.api("GET", "/deployments/ada/gauges/cost", None);
+    let (status, cost) = harness.api("GET", "/deployments/ada/gauges/cost", None);
     assert_eq!((status, cost["data"]["items"].as_array().unwrap().len()), (200, 2), "{cost}");
 
     // After a restart of the server, the deployment is available again with its data.
-    let origin = yard.server.origin.clone();
-    yard.server.terminate();
-    yard.server = serve(dir.path());
-    assert_ne!(yard.server.origin, origin);
-    let again = yard.until("started");
-    assert_eq!(yard.sql(again["direct_url"].as_str().unwrap(), "select sum(a) from t"), "42");
+    let origin = harness.server.origin.clone();
+    harness.server.terminate();
+    harness.server = serve(dir.path());
+    assert_ne!(harness.server.origin, origin);
+    let again = harness.until("started");
+    assert_eq!(harness.sql(again["direct_url"].as_str().unwrap(), "select sum(a) from t"), "42");
 
-    let (status, stopping) = yard.api("POST", "/deployments/ada/gauges/disable", None);
+    let (status, stopping) = harness.api("POST", "/deployments/ada/gauges/disable", None);
     assert_eq!((status, stopping["data"]["state"].as_str()), (202, Some("stopping")), "{stopping}");
-    let stopped = yard.until("stopped");
+    let stopped = harness.until("stopped");
     assert_eq!(stopped["hourly_cost_usd"], 0.0);
-    let (_, backups) = yard.api("GET", "/deployments/ada/gauges/backups", None);
+    let (_, backups) = harness.api("GET", "/deployments/ada/gauges/backups", None);
     assert_eq!(backups["data"][0]["kind"], "final", "{backups}");
     let mut instance = size();
     instance["backup_id"] = backups["data"][0]["id"].clone();
-    let (status, accepted) = yard.api("POST", "/deployments/ada/gauges/instances", Some(&instance));
+    let (status, accepted) = harness.api("POST", "/deployments/ada/gauges/instances", Some(&instance));
     assert_eq!(status, 202, "{accepted}");
-    let back = yard.until("started");
-    assert_eq!(yard.sql(back["url"].as_str().unwrap(), "select sum(a) from t"), "42");
-    yard.server.terminate();
+    let back = harness.until("started");
+    assert_eq!(harness.sql(back["url"].as_str().unwrap(), "select sum(a) from t"), "42");
+    harness.server.terminate();
 }
 
 #[test]
 fn a_port_that_somebody_else_took_meanwhile_is_left_to_them() {
     let dir = tempfile::tempdir().unwrap();
-    let mut yard = GatewayHarness::start(dir.path());
-    let before = yard.create(&json!({}))["port"].as_u64().unwrap();
-    yard.server.terminate();
+    let mut harness = GatewayHarness::start(dir.path());
+    let before = harness.create(&json!({}))["port"].as_u64().unwrap();
+    harness.server.terminate();
     let taken = std::net::TcpListener::bind(("127.0.0.1", u16::try_from(before).unwrap())).unwrap();
-    yard.server = serve(dir.path());
-    let again = yard.until("started");
+    harness.server = serve(dir.path());
+    let again = harness.until("started");
     assert_ne!(again["port"].as_u64().unwrap(), before, "{again}");
-    assert_eq!(yard.sql(again["direct_url"].as_str().unwrap(), "select 42"), "42");
-    assert_eq!(yard.sql(again["url"].as_str().unwrap(), "select 42"), "42");
+    assert_eq!(harness.sql(again["direct_url"].as_str().unwrap(), "select 42"), "42");
+    assert_eq!(harness.sql(again["url"].as_str().unwrap(), "select 42"), "42");
     drop(taken);
-    yard.server.terminate();
+    harness.server.terminate();
 }

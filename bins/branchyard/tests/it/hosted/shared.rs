@@ -4,17 +4,17 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use branchyard_testkit::{AMPLE, ServerProcess, create_user, wait_until};
 use reqwest::blocking::Client;
 use serde_json::{Value, json};
 
 use super::harness::{GatewayHarness, size};
-use crate::process::{Server, branchyard};
+use crate::process::program;
 
-fn serve(store: &Path, dir: &Path) -> Server {
-    let mut command = branchyard();
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(dir);
+fn serve(store: &Path, dir: &Path) -> ServerProcess {
+    let mut command = program().serve(dir);
     command.arg("--metadata-url").arg(store);
-    Server::start_as(command.env("BRANCHYARD_HOSTED__PORT_RANGE", "22000-22099"))
+    ServerProcess::start(command.env("BRANCHYARD_HOSTED__PORT_RANGE", "22000-22099"))
 }
 
 #[test]
@@ -22,26 +22,22 @@ fn servers_that_share_a_store_leave_each_others_deployments_alone() {
     let home = tempfile::tempdir().unwrap();
     let (store, here, there) = (home.path().join("store.sqlite"), home.path().join("here"), home.path().join("there"));
     let first = serve(&store, &here);
-    let run = |args: &[&str]| {
-        let output = branchyard().args(args).arg("--data-dir").arg(&here).arg("--metadata-url").arg(&store).output();
-        let output = output.unwrap();
-        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    let command = |args: &[&str]| {
+        let mut command = program().on(&here, args);
+        command.arg("--metadata-url").arg(&store);
+        command
     };
-    run(&["user", "create", "ada", "--email", "ada@example.test"]);
-    let token = run(&["token", "create", "--user", "ada", "--name", "t", "--expires", "30d"]);
+    let token = create_user(command, "ada");
     let mut one = GatewayHarness { server: first, http: Client::new(), token: token.clone() };
     let mut two = GatewayHarness { server: serve(&store, &there), http: Client::new(), token };
-    let seen = |yard: &GatewayHarness, name: &str| -> Value {
-        let (_, instances) = yard.api("GET", &format!("/deployments/ada/{name}/instances"), None);
+    let seen = |harness: &GatewayHarness, name: &str| -> Value {
+        let (_, instances) = harness.api("GET", &format!("/deployments/ada/{name}/instances"), None);
         let instance = &instances["data"][0];
         json!([instance["state"], instance["restarts"], instance["started_at"], instance["port"]])
     };
 
-    let until_started = |yard: &GatewayHarness| {
-        while seen(yard, "pumps")[0] != "started" {
-            thread::sleep(Duration::from_millis(100));
-        }
+    let until_started = |harness: &GatewayHarness| {
+        wait_until("the start of pumps", AMPLE, || seen(harness, "pumps")[0] == "started");
     };
 
     let gauges = one.create(&json!({}));

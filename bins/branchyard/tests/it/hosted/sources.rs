@@ -4,13 +4,13 @@ use branchyard_testkit::Actor;
 use serde_json::json;
 
 use super::harness::GatewayHarness;
-use crate::process::succeed;
+use crate::process::program;
 
 #[test]
 fn clones_begin_at_a_branch_a_tag_or_a_commit_and_hidden_sources_do_not_exist() {
     let dir = tempfile::tempdir().unwrap();
-    let yard = GatewayHarness::start(dir.path());
-    let ada = Actor::new(yard.server.origin.clone(), Some(yard.token.clone()), "ada");
+    let harness = GatewayHarness::start(dir.path());
+    let ada = Actor::new(harness.server.origin.clone(), Some(harness.token.clone()), "ada");
     ada.database("rivers");
     ada.write("ada/rivers", "main", "create table t(a); insert into t values (1)");
     let head = |branch: &str| {
@@ -24,40 +24,39 @@ fn clones_begin_at_a_branch_a_tag_or_a_commit_and_hidden_sources_do_not_exist() 
     let second = head("main");
 
     let source = |reference: &str| json!({"owner": "ada", "name": "rivers", "ref": reference});
-    let made = yard.create(&json!({"from_database": source("v1")}));
+    let made = harness.create(&json!({"from_database": source("v1")}));
     assert_eq!((made["origin"]["commit_sha"].as_str(), made["databases"][0].as_str()), (Some(&*first), Some("rivers")));
     let url = made["direct_url"].as_str().unwrap();
-    assert_eq!(yard.sql(url, "select dolt_hashof('HEAD')"), first.as_str());
-    assert_eq!(yard.sql(url, "select active_branch()"), "main");
+    assert_eq!(harness.sql(url, "select dolt_hashof('HEAD')"), first.as_str());
+    assert_eq!(harness.sql(url, "select active_branch()"), "main");
     for (name, reference, expected) in [("by_branch", "main", &second), ("by_commit", first.as_str(), &first)] {
         let body = json!({"name": name, "from_database": source(reference)});
-        let (status, added) = yard.api("POST", "/deployments/ada/gauges/databases", Some(&body));
+        let (status, added) = harness.api("POST", "/deployments/ada/gauges/databases", Some(&body));
         assert_eq!(status, 201, "{added}");
         assert!(added["data"]["size_bytes"].as_u64().unwrap() > 0, "{added}");
-        assert_eq!(yard.sql(&format!("{url}db/{name}/"), "select dolt_hashof('HEAD')"), expected.as_str(), "{name}");
+        assert_eq!(harness.sql(&format!("{url}db/{name}/"), "select dolt_hashof('HEAD')"), expected.as_str(), "{name}");
     }
-    let (_, listed) = yard.api("GET", "/deployments/ada/gauges/databases", None);
+    let (_, listed) = harness.api("GET", "/deployments/ada/gauges/databases", None);
     let names: Vec<&str> = listed["data"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["rivers", "by_branch", "by_commit"]);
-    let (status, _) = yard.api("DELETE", "/deployments/ada/gauges/databases/by_branch", None);
+    let (status, _) = harness.api("DELETE", "/deployments/ada/gauges/databases/by_branch", None);
     assert_eq!(status, 200);
-    let (status, kept) = yard.api("DELETE", "/deployments/ada/gauges/databases/rivers", None);
+    let (status, kept) = harness.api("DELETE", "/deployments/ada/gauges/databases/rivers", None);
     assert_eq!((status, kept["code"].as_str()), (422, Some("UNPROCESSABLE")), "the default one");
 
     // A private database of another user is indistinguishable from a missing one.
     ada.patch("/databases/ada/rivers", &json!({"visibility": "private"})).expect(200);
-    succeed(dir.path(), &["user", "create", "bob", "--email", "bob@example.test"]);
-    let token = succeed(dir.path(), &["token", "create", "--user", "bob", "--name", "t", "--expires", "30d"]);
+    let token = program().user(dir.path(), "bob");
     let asked = |name: &str| {
         let mut wanted = super::harness::size();
         let more = json!({"owner": "bob", "name": "copy", "cloud": "local", "zone": "local", "from_database": {"owner": "ada", "name": name}});
         wanted.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let url = format!("{}/api/v1/deployments", yard.server.origin);
-        let answer = yard.http.post(url).bearer_auth(&token).json(&wanted).send().unwrap();
+        let url = format!("{}/api/v1/deployments", harness.server.origin);
+        let answer = harness.http.post(url).bearer_auth(&token).json(&wanted).send().unwrap();
         (answer.status().as_u16(), answer.json::<serde_json::Value>().unwrap())
     };
     let ((hidden, told), (absent, as_well)) = (asked("rivers"), asked("absent"));
     assert_eq!((hidden, absent), (404, 404), "{told}");
     assert_eq!(told["detail"].as_str().unwrap().replace("rivers", "absent"), as_well["detail"].as_str().unwrap());
-    yard.server.terminate();
+    harness.server.terminate();
 }

@@ -220,7 +220,7 @@ const FORM: &str = "content-type: application/x-www-form-urlencoded";
 const JSON: &str = "content-type: application/json";
 
 fn half_forms(caller: &mut Caller) {
-    let forms: Vec<Vec<u8>> = (0..caller.scene.size.connections)
+    let forms: Vec<Vec<u8>> = (0..caller.harness.size.connections)
         .map(|number| {
             let path = caller.one_of(&["/sign-in", "/sign-up", "/vera/open/sql", "/vera/open/pulls/new"]);
             let (declared, sent) = match number % 3 {
@@ -235,7 +235,7 @@ fn half_forms(caller: &mut Caller) {
 }
 
 fn half_json(caller: &mut Caller) {
-    let bodies: Vec<Vec<u8>> = (0..caller.scene.size.connections)
+    let bodies: Vec<Vec<u8>> = (0..caller.harness.size.connections)
         .map(|number| {
             let path = caller.one_of(&[
                 "/api/v2/databases/vera/open/sql",
@@ -256,7 +256,7 @@ fn half_json(caller: &mut Caller) {
 }
 
 fn half_heads(caller: &mut Caller) {
-    let heads: Vec<Vec<u8>> = (0..caller.scene.size.connections)
+    let heads: Vec<Vec<u8>> = (0..caller.harness.size.connections)
         .map(|number| {
             let filling = "a".repeat(if number % 2 == 0 { 10 } else { 100 << 10 });
             format!("GET {OPEN} HTTP/1.1\r\nhost: x\r\nx-long: {filling}").into_bytes()
@@ -266,7 +266,7 @@ fn half_heads(caller: &mut Caller) {
 }
 
 fn silent_connections(caller: &mut Caller) {
-    let silence = vec![Vec::new(); caller.scene.size.connections];
+    let silence = vec![Vec::new(); caller.harness.size.connections];
     half(caller, &silence);
 }
 
@@ -305,7 +305,7 @@ fn announce(caller: &mut Caller, database: &str, kind: &str, length: usize) -> O
 fn half_parts(caller: &mut Caller) {
     let database = format!("{}/a", caller.name());
     let Some((path, _)) = announce(caller, &database, "csv", 64 << 20) else { return };
-    let parts: Vec<Vec<u8>> = (0..caller.scene.size.connections)
+    let parts: Vec<Vec<u8>> = (0..caller.harness.size.connections)
         .map(|_| beginning(caller, "PUT", &path, "content-type: text/csv", Some(64 << 20), 1 << 20))
         .collect();
     half(caller, &parts);
@@ -360,7 +360,7 @@ fn imports(caller: &mut Caller) {
     let name = caller.name();
     let database = format!("{name}/{}", caller.one_of(&OWN));
     let kind = caller.one_of(&["csv", "json", "yaml", "sql"]);
-    let size = caller.scene.size.file;
+    let size = caller.harness.size.file;
     let line = match kind {
         "csv" => "1,two,3.5\n",
         "json" => "{\"a\":[[[[[[1]]]]]],\"b\":\"two\"}\n",
@@ -393,7 +393,7 @@ fn imports(caller: &mut Caller) {
 /// (`crates/testkit/tests/it/fair.rs`).
 fn webhooks(caller: &mut Caller) {
     let database = format!("/api/v2/databases/{}/a", caller.name());
-    let silent = caller.scene.silent.local_addr().unwrap();
+    let silent = caller.harness.silent.local_addr().unwrap();
     let mut hooks = Vec::new();
     for number in 0..8 {
         let hook = json!({"url": format!("http://{silent}/{number}"), "events": ["on_branch"]});
@@ -417,7 +417,7 @@ fn webhooks(caller: &mut Caller) {
 
 /// Runs statements on the deployment, which has its own process.
 fn deployment(caller: &mut Caller) {
-    let path = caller.scene.deployment.clone();
+    let path = caller.harness.deployment.clone();
     let requests: Vec<Vec<u8>> = (0..12)
         .map(|_| {
             let templates = caller.one_of(&[statements::ENDLESS, statements::FUNCTIONS, statements::MEMORY]);
@@ -430,8 +430,8 @@ fn deployment(caller: &mut Caller) {
 }
 
 fn half_pipelines(caller: &mut Caller) {
-    let path = caller.scene.deployment.clone();
-    let bodies: Vec<Vec<u8>> = (0..caller.scene.size.connections)
+    let path = caller.harness.deployment.clone();
+    let bodies: Vec<Vec<u8>> = (0..caller.harness.size.connections)
         .map(|_| beginning(caller, "POST", &path, JSON, Some(8 << 20), 1 << 20))
         .collect();
     half(caller, &bodies);
@@ -439,7 +439,7 @@ fn half_pipelines(caller: &mut Caller) {
 
 /// Sends invalid credentials, and credentials of accounts without a role.
 fn guesses(caller: &mut Caller) {
-    let path = caller.scene.deployment.clone();
+    let path = caller.harness.deployment.clone();
     let requests: Vec<Vec<u8>> = (0..24)
         .map(|number| match number % 2 {
             0 => caller.json("POST", &path, &json!({"requests": []})),

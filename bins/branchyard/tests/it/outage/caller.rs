@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
+use branchyard_testkit::{Outcome, RawAnswer, RawConnection};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use serde_json::Value;
 
 use super::harness::{OutageHarness, account};
-use super::wire::{Outcome, RawAnswer, Wire};
 
 /// Statuses that the contracts document for these requests. 500 and 502 are not among them.
 const DOCUMENTED: &[u16] = &[200, 201, 202, 204, 304, 400, 401, 403, 404, 408, 409, 413, 422, 429, 503];
@@ -20,7 +20,7 @@ const FALSE_ALARMS: &[&str] = &["is damaged", "\"INTERNAL\""];
 pub(super) type Tally = BTreeMap<&'static str, BTreeMap<String, usize>>;
 
 pub(super) struct Caller<'a> {
-    pub(super) scene: &'a OutageHarness,
+    pub(super) harness: &'a OutageHarness,
     address: Ipv4Addr,
     /// Number of the account; `None` if anonymous.
     pub(super) account: Option<usize>,
@@ -33,15 +33,15 @@ pub(super) struct Caller<'a> {
 }
 
 impl<'a> Caller<'a> {
-    pub(super) fn new(scene: &'a OutageHarness, number: u8, account: Option<usize>, seed: u64) -> Self {
+    pub(super) fn new(harness: &'a OutageHarness, number: u8, account: Option<usize>, seed: u64) -> Self {
         let random = StdRng::seed_from_u64(seed << 8 | u64::from(number));
         let address = Ipv4Addr::new(127, 0, 0, 10 + number);
-        Self { scene, address, account, random, attack: "", tally: Tally::new(), findings: Vec::new() }
+        Self { harness, address, account, random, attack: "", tally: Tally::new(), findings: Vec::new() }
     }
 
     /// Returns the time at which the attacker stops waiting for an answer to a request sent now.
     pub(super) fn until(&self) -> Instant {
-        Instant::now() + self.scene.size.patience
+        Instant::now() + self.harness.size.patience
     }
 
     /// Returns the account's name, or `anonymous`.
@@ -61,7 +61,7 @@ impl<'a> Caller<'a> {
     pub(super) fn head(&self, method: &str, path: &str, headers: &[&str]) -> Vec<u8> {
         let mut head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n");
         if let Some(account) = self.account {
-            head += &format!("authorization: Bearer {}\r\n", self.scene.token(Some(account)));
+            head += &format!("authorization: Bearer {}\r\n", self.harness.token(Some(account)));
         }
         for header in headers {
             head += header;
@@ -88,9 +88,9 @@ impl<'a> Caller<'a> {
     /// Sends a request and waits for its answer.
     pub(super) fn ask(&mut self, request: &[u8]) -> Option<RawAnswer> {
         let until = self.until();
-        let mut wire = self.open()?;
-        wire.send(request);
-        let outcome = wire.answer(until);
+        let mut connection = self.open()?;
+        connection.send(request);
+        let outcome = connection.answer_until(until);
         self.note(&outcome);
         match outcome {
             Outcome::Answered(answer) => Some(answer),
@@ -106,18 +106,18 @@ impl<'a> Caller<'a> {
     }
 
     /// Sends requests, possibly incomplete ones, each on its own connection.
-    pub(super) fn begin(&mut self, requests: &[Vec<u8>]) -> Vec<Wire> {
-        let mut wires: Vec<Wire> = requests.iter().filter_map(|_| self.open()).collect();
-        for (wire, request) in wires.iter_mut().zip(requests) {
-            wire.send(request);
+    pub(super) fn begin(&mut self, requests: &[Vec<u8>]) -> Vec<RawConnection> {
+        let mut connections: Vec<RawConnection> = requests.iter().filter_map(|_| self.open()).collect();
+        for (connection, request) in connections.iter_mut().zip(requests) {
+            connection.send(request);
         }
-        wires
+        connections
     }
 
     /// Reads the answers that arrive before `until`.
-    pub(super) fn end(&mut self, wires: Vec<Wire>, until: Instant) {
-        for mut wire in wires {
-            let outcome = wire.answer(until);
+    pub(super) fn end(&mut self, connections: Vec<RawConnection>, until: Instant) {
+        for mut connection in connections {
+            let outcome = connection.answer_until(until);
             self.note(&outcome);
         }
     }
@@ -126,12 +126,12 @@ impl<'a> Caller<'a> {
         std::thread::sleep(until.saturating_duration_since(Instant::now()).min(Duration::from_secs(60)));
     }
 
-    fn open(&mut self) -> Option<Wire> {
-        let wire = self.scene.wire(self.address);
-        if wire.is_err() {
+    fn open(&mut self) -> Option<RawConnection> {
+        let connection = self.harness.connect(self.address);
+        if connection.is_err() {
             self.count("not connected");
         }
-        wire.ok()
+        connection.ok()
     }
 
     fn note(&mut self, outcome: &Outcome) {
@@ -147,7 +147,7 @@ impl<'a> Caller<'a> {
                 if !DOCUMENTED.contains(&status) {
                     wrong.push(text());
                 }
-                if refused_for_now && !answer.retry_after {
+                if refused_for_now && answer.header("retry-after").is_none() {
                     wrong.push(format!("without Retry-After: {}", text()));
                 }
                 if FALSE_ALARMS.iter().any(|alarm| answer.text().contains(alarm)) {

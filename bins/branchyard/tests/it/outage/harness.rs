@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use branchyard_testkit::Actor;
+use branchyard_testkit::{
+    AMPLE, Actor, Program, RawConnection, ServerProcess, open_sockets, process_status, wait_until,
+};
 use serde_json::{Value, json};
 
-use super::wire::{Outcome, RawAnswer, Wire};
-use crate::process::{Server, branchyard, branchyard_at, succeed};
+use crate::process::program;
 
 /// Memory limit of all statements together, in bytes.
 const STATEMENTS: usize = 300 << 20;
@@ -20,8 +21,10 @@ pub(super) const ACCOUNTS: usize = 4;
 pub(super) const OWN: [&str; 4] = ["a", "b", "c", "d"];
 /// Owner of `small` and of `open`, which is the base of the forks.
 pub(super) const VICTIM: &str = "vera";
-/// Timeout of the preparations, far above their usual duration.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// Send timeout. The rest of a request that cannot be sent in this time is dropped.
+const SEND: Duration = Duration::from_millis(200);
+/// Number of bytes of an answer's body to keep.
+const KEPT: usize = 1 << 20;
 /// Port range of instances. Other tests use other ranges.
 const PORTS: &str = "22300-22399";
 
@@ -39,7 +42,7 @@ pub(super) struct Size {
 }
 
 pub(super) struct OutageHarness {
-    server: Server,
+    server: ServerProcess,
     pub(super) address: SocketAddr,
     metrics: SocketAddr,
     pub(super) size: Size,
@@ -58,8 +61,8 @@ impl OutageHarness {
         let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let metrics = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
         // `cargo xtask outage` sets this variable.
-        let mut command = std::env::var_os("OUTAGE_BINARY").map_or_else(branchyard, |program| branchyard_at(&program));
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data);
+        let program = std::env::var_os("OUTAGE_BINARY").map_or_else(program, Program::at);
+        let mut command = program.serve(data);
         command.env("BRANCHYARD_SQL__MEMORY_TOTAL_BYTES", STATEMENTS.to_string());
         command.env("BRANCHYARD_METRICS__LISTEN", metrics.to_string());
         // Uses the default rate limits, which other tests disable.
@@ -69,18 +72,14 @@ impl OutageHarness {
         command.env("BRANCHYARD_HOSTED__PORT_RANGE", PORTS);
         let log = dir.join("log");
         command.stderr(File::create(&log).unwrap());
-        let server = Server::begin(&mut command).unwrap_or_else(|said| panic!("the server did not listen: {said}"));
-        let address = server.origin.strip_prefix("http://").unwrap().parse().unwrap();
-        let token = |name: &str| {
-            succeed(data, &["user", "create", name, "--email", &format!("{name}@example.test")]);
-            succeed(data, &["token", "create", "--user", name, "--name", "t", "--expires", "30d"])
-        };
-        let victim = token(VICTIM);
-        let accounts = (0..ACCOUNTS).map(|number| token(&account(number))).collect();
-        let mut scene =
+        let server = ServerProcess::try_start(&mut command).unwrap_or_else(|error| panic!("no server: {error}"));
+        let address = server.socket();
+        let victim = program.user(data, VICTIM);
+        let accounts = (0..ACCOUNTS).map(|number| program.user(data, &account(number))).collect();
+        let mut harness =
             Self { server, address, metrics, size, victim, accounts, log, silent, deployment: String::new() };
-        scene.fill();
-        scene
+        harness.fill();
+        harness
     }
 
     /// Creates the databases, the forks, and pull requests from the forks that conflict with their base in every row.
@@ -157,11 +156,9 @@ impl OutageHarness {
         };
         let made = send(reqwest::Method::POST, "/api/v1/deployments")(Some(&wanted));
         assert_eq!(made["data"]["state"], "starting", "{made}");
-        let began = Instant::now();
-        while send(reqwest::Method::GET, &path)(None)["data"]["state"] != "started" {
-            assert!(began.elapsed() < PATIENCE, "the deployment does not start");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        wait_until("the start of the deployment", AMPLE, || {
+            send(reqwest::Method::GET, &path)(None)["data"]["state"] == "started"
+        });
         format!("{path}/sql/v2/pipeline")
     }
 
@@ -173,33 +170,29 @@ impl OutageHarness {
         account.map_or(&self.victim, |number| &self.accounts[number])
     }
 
-    pub(super) fn wire(&self, from: Ipv4Addr) -> std::io::Result<Wire> {
-        Wire::open(from, self.address)
+    /// Connects from an address of this machine.
+    pub(super) fn connect(&self, from: Ipv4Addr) -> std::io::Result<RawConnection> {
+        let mut connection = RawConnection::open_from(from, self.address)?;
+        connection.limit_sending(SEND);
+        connection.keep(KEPT);
+        Ok(connection)
     }
 
     /// Returns the server's metrics and the state of its process.
     pub(super) fn measures(&self) -> Measures {
-        let mut wire = Wire::open(Ipv4Addr::LOCALHOST, self.metrics).unwrap();
-        wire.send(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
-        let Outcome::Answered(RawAnswer { status: 200, body, .. }) = wire.answer(Instant::now() + PATIENCE) else {
-            panic!("no metrics")
-        };
-        let text = String::from_utf8(body).unwrap();
+        let mut connection = RawConnection::open(self.metrics);
+        connection.begin("GET /metrics", "connection: close", b"");
+        let text = connection.answer().expect(200).text();
         let series = |line: &str| {
             let (name, value) = line.rsplit_once(' ')?;
             Some((name.to_owned(), value.parse().ok()?))
         };
-        let folder = format!("/proc/{}", self.server.id());
-        let status = std::fs::read_to_string(format!("{folder}/status")).unwrap();
-        let number = |name: &str| -> u64 {
-            let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap();
-            line.split_whitespace().next().unwrap().parse().unwrap()
-        };
+        let process = self.server.id();
         Measures {
             series: text.lines().filter_map(series).collect(),
-            threads: number("Threads"),
-            sockets: self.server.sockets() as u64,
-            peak_mib: number("VmHWM") >> 10,
+            threads: process_status(process, "Threads"),
+            sockets: open_sockets(process) as u64,
+            peak_mib: process_status(process, "VmHWM") >> 10,
         }
     }
 
@@ -210,7 +203,7 @@ impl OutageHarness {
         if self.server.ended_within(Duration::from_secs(1)).is_none() {
             self.server.signal();
         }
-        let ended = self.server.ended_within(PATIENCE).unwrap();
+        let ended = self.server.ended_within(AMPLE).unwrap();
         assert!(ended.success(), "{ended}");
         std::fs::read_to_string(self.log).unwrap()
     }

@@ -5,10 +5,10 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use branchyard_testkit::{Outcome, RawAnswer, RawConnection};
 use serde_json::json;
 
 use super::harness::{OutageHarness, VICTIM};
-use super::wire::{Outcome, RawAnswer, Wire};
 
 /// Timeout of a request, far above its usual duration.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -54,30 +54,30 @@ impl Times {
 
 /// A caller with its own persistent connection.
 struct Client<'a> {
-    scene: &'a OutageHarness,
+    harness: &'a OutageHarness,
     address: Ipv4Addr,
-    wire: Option<Wire>,
+    connection: Option<RawConnection>,
     times: Times,
     number: usize,
 }
 
 impl<'a> Client<'a> {
-    fn new(scene: &'a OutageHarness, last: u8) -> Self {
+    fn new(harness: &'a OutageHarness, last: u8) -> Self {
         let address = Ipv4Addr::new(127, 0, 0, last);
-        Self { scene, address, wire: None, times: Times::default(), number: usize::from(last) }
+        Self { harness, address, connection: None, times: Times::default(), number: usize::from(last) }
     }
 
     fn read(&mut self, kind: &'static str) {
         self.number += 7;
         let id = self.number % 1000 + 1;
         let sql = format!("/api/v2/databases/vera/small/sql?q=select+v+from+t+where+id+%3D+{id}");
-        let token = format!("authorization: Bearer {}\r\n", self.scene.token(None));
+        let token = format!("authorization: Bearer {}\r\n", self.harness.token(None));
         let (path, credential) = match kind {
             READ => (sql, token),
             LOOK_UP => ("/api/v2/databases/vera/small".to_owned(), token),
             PAGE => (format!("/{VICTIM}/small"), String::new()),
             _ => {
-                self.wire = None;
+                self.connection = None;
                 (sql, String::new())
             }
         };
@@ -97,7 +97,7 @@ impl<'a> Client<'a> {
         let database = if kind == WRITE { "small" } else { "open" };
         let q = format!("insert into log values ({})", self.number);
         let body = json!({"from_branch": "main", "to_branch": "main", "q": q}).to_string();
-        let credential = format!("host: x\r\nauthorization: Bearer {}\r\n", self.scene.token(None));
+        let credential = format!("host: x\r\nauthorization: Bearer {}\r\n", self.harness.token(None));
         let head = format!(
             "POST /api/v2/databases/vera/{database}/sql-writes HTTP/1.1\r\n{credential}content-type: application/json\r\n\
              content-length: {}\r\n\r\n",
@@ -131,22 +131,22 @@ impl<'a> Client<'a> {
         is_good: impl Fn(&RawAnswer) -> bool,
     ) -> Option<RawAnswer> {
         let began = Instant::now();
-        if self.wire.is_none() {
-            match self.scene.wire(self.address) {
-                Ok(wire) => self.wire = Some(wire),
+        if self.connection.is_none() {
+            match self.harness.connect(self.address) {
+                Ok(connection) => self.connection = Some(connection),
                 Err(error) => self.times.failures.push(format!("{kind}: {error}")),
             }
         }
-        let wire = self.wire.as_mut()?;
-        wire.send(request);
-        match wire.answer(began + PATIENCE) {
+        let connection = self.connection.as_mut()?;
+        connection.send(request);
+        match connection.answer_until(began + PATIENCE) {
             Outcome::Answered(answer) if is_good(&answer) => return Some(answer),
             Outcome::Answered(answer) => {
                 let text = answer.text();
                 self.times.failures.push(format!("{kind}: {}: {text:.300}", answer.status));
             }
             other => {
-                self.wire = None;
+                self.connection = None;
                 self.times.failures.push(format!("{kind}: {other:?} after {:?}", began.elapsed()));
             }
         }
@@ -155,7 +155,7 @@ impl<'a> Client<'a> {
 }
 
 /// Runs the callers until `stop` is set and each kind of request was answered `least` times.
-pub(super) fn run(scene: &OutageHarness, stop: &AtomicBool, least: usize) -> Times {
+pub(super) fn run(harness: &OutageHarness, stop: &AtomicBool, least: usize) -> Times {
     let mut all = Times::default();
     // The pace stays below the anonymous rate limit of 600 requests per minute and address.
     let lives: [(u8, Duration, &[&'static str]); 4] = [
@@ -169,7 +169,7 @@ pub(super) fn run(scene: &OutageHarness, stop: &AtomicBool, least: usize) -> Tim
             .iter()
             .map(|(last, pace, kinds)| {
                 scope.spawn(move || {
-                    let mut client = Client::new(scene, *last);
+                    let mut client = Client::new(harness, *last);
                     let mut rounds = 0;
                     while rounds < least || !stop.load(Ordering::Relaxed) {
                         for kind in *kinds {

@@ -300,6 +300,11 @@ impl Pulls<'_> {
     pub fn wait(&self, seen: u64, at_most: Duration) {
         self.0.fetch_wake.wait(seen, at_most);
     }
+
+    /// Wakes the callers of [`Pulls::wait`], because the server shuts down.
+    pub fn wake(&self) {
+        self.0.fetch_wake.all();
+    }
 }
 
 fn fetch_preview(inner: &Inner, key: &PreviewKey, user: AccountId) -> Refreshed {

@@ -36,11 +36,11 @@ pub(super) fn run() {
         TARGETS.iter().map(|target| target.name).collect::<Vec<_>>()
     );
     let server = Server::start();
-    let yard = HostileHarness::new(&server);
+    let harness = HostileHarness::new(&server);
     for target in chosen {
         if let Some(file) = variable("FUZZ_INPUT") {
             let input = std::fs::read(file).expect("the input can be read");
-            println!("{}: {:?}", target.name, attempt(&yard, target, &input));
+            println!("{}: {:?}", target.name, attempt(&harness, target, &input));
             continue;
         }
         let budget = match number("FUZZ_SECONDS") {
@@ -48,7 +48,7 @@ pub(super) fn run() {
             None => Budget::Rounds(target.rounds),
         };
         let watch = Stopwatch::of_this_process();
-        let Tried { inputs, outcomes, kept, edges } = fuzz(&yard, target, seed, &budget);
+        let Tried { inputs, outcomes, kept, edges } = fuzz(&harness, target, seed, &budget);
         let seconds = watch.elapsed().as_secs();
         println!(
             "{}: {inputs} inputs, {outcomes} outcomes, {edges} edges, {kept} kept, {seconds} s of processor time",
@@ -58,17 +58,31 @@ pub(super) fn run() {
     }
 }
 
+/// How often an input is tried that takes too long. Other tests of this process use processor time as well, but not each time.
+const MEASURED: usize = 3;
+
 /// Tries one input. Returns an error if the attempt panics, takes too long, or has an outcome that must not happen.
-pub(super) fn attempt(yard: &HostileHarness, target: &Target, input: &[u8]) -> Result<String, String> {
+pub(super) fn attempt(harness: &HostileHarness, target: &Target, input: &[u8]) -> Result<String, String> {
+    let (mut took, mut outcome) = measured(harness, target, input);
+    for _ in 1..MEASURED {
+        if took <= target.limit || outcome.is_err() {
+            break;
+        }
+        (took, outcome) = measured(harness, target, input);
+    }
+    if took > target.limit { Err(format!("took {took:?}: {outcome:?}")) } else { outcome }
+}
+
+/// Tries one input. Returns the processor time with the outcome.
+fn measured(harness: &HostileHarness, target: &Target, input: &[u8]) -> (Duration, Result<String, String>) {
     // Client and server both run in this process.
     let watch = Stopwatch::of_this_process();
-    let outcome = catch_unwind(AssertUnwindSafe(|| (target.attempt)(yard, input))).unwrap_or_else(|panic| {
+    let outcome = catch_unwind(AssertUnwindSafe(|| (target.attempt)(harness, input))).unwrap_or_else(|panic| {
         let text =
             panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
         Err(format!("panicked: {}", text.unwrap_or_default()))
     });
-    let took = watch.elapsed();
-    if took > target.limit { Err(format!("took {took:?}: {outcome:?}")) } else { outcome }
+    (watch.elapsed(), outcome)
 }
 
 /// The progress on a target.
@@ -83,13 +97,13 @@ struct Tried {
     edges: usize,
 }
 
-fn fuzz(yard: &HostileHarness, target: &Target, seed: u64, budget: &Budget) -> Tried {
+fn fuzz(harness: &HostileHarness, target: &Target, seed: u64, budget: &Budget) -> Tried {
     let trying: Mutex<Vec<u8>> = Mutex::default();
     let (done, finished) = mpsc::channel();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let done = done;
-            let (mut mutator, mut corpus) = (Mutator::new(seed), (target.seeds)(yard));
+            let (mut mutator, mut corpus) = (Mutator::new(seed), (target.seeds)(harness));
             let (seeds, mut outcomes, mut round) = (corpus.len(), BTreeSet::new(), 0);
             let (mut coverage, mut bytes) = (Coverage::new(), 0);
             loop {
@@ -102,7 +116,7 @@ fn fuzz(yard: &HostileHarness, target: &Target, seed: u64, budget: &Budget) -> T
                 }
                 let input = if round < seeds { corpus[round].clone() } else { mutator.mutant(&corpus) };
                 trying.lock().clone_from(&input);
-                let outcome = attempt(yard, target, &input);
+                let outcome = attempt(harness, target, &input);
                 let failed = outcome.as_ref().err().cloned();
                 let new = coverage.grew() | outcomes.insert(outcome.unwrap_or_default());
                 if new && round >= seeds && bytes + input.len() <= KEPT {

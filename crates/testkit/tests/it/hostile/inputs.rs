@@ -7,12 +7,12 @@ use super::targets::HostileHarness;
 
 type Bytes = BoxedStrategy<Vec<u8>>;
 
-pub(super) fn of(name: &str, yard: &HostileHarness) -> Bytes {
+pub(super) fn of(name: &str, harness: &HostileHarness) -> Bytes {
     let bytes = vec(any::<u8>(), 0..300);
     match name {
-        "cursor" => prop_oneof![text("[A-Za-z0-9_-]{0,1100}"), bytes, substituted(yard.cursor.clone())].boxed(),
+        "cursor" => prop_oneof![text("[A-Za-z0-9_-]{0,1100}"), bytes, substituted(harness.cursor.clone())].boxed(),
         "token" => {
-            let genuine = format!("Bearer {}", yard.secret());
+            let genuine = format!("Bearer {}", harness.secret());
             prop_oneof![
                 text("(Bearer|bearer|Basic|token)?[ ,]{0,2}hsat\\.v[12]\\.[0-9A-Za-z]{47,51}( .{0,5})?"),
                 bytes,
@@ -31,10 +31,10 @@ pub(super) fn of(name: &str, yard: &HostileHarness) -> Bytes {
         "operation" => prop_oneof![
             text("(databases|ada|rivers|operations|/|%2F|%252F|cancel|https?://|[0-9a-f-]{36}|\\.\\.|\0){0,9}"),
             bytes,
-            substituted(yard.operation.clone())
+            substituted(harness.operation.clone())
         ]
         .boxed(),
-        "completion" => completions(yard),
+        "completion" => completions(harness),
         "csv" | "import-csv" => prop_oneof![text("[ab,|\"\r\n é😀\u{feff}0-9.e+-]{1,200}"), bytes].boxed(),
         "json" | "import-json" => prop_oneof![
             4 => documents().prop_map(|document| document.to_string().into_bytes()),
@@ -101,8 +101,8 @@ fn documents() -> BoxedStrategy<serde_json::Value> {
 }
 
 /// Replaces or removes one field of a good body.
-fn completions(yard: &HostileHarness) -> Bytes {
-    let good = yard.completion.clone();
+fn completions(harness: &HostileHarness) -> Bytes {
+    let good = harness.completion.clone();
     let fields: Vec<String> = good.as_object().unwrap().keys().cloned().collect();
     (prop::sample::select(fields), proptest::option::of(documents()))
         .prop_map(move |(field, other)| {

@@ -46,7 +46,7 @@ pub(super) fn headers() -> Vec<Vec<u8>> {
     (0..).zip(values).map(|(number, value): (u8, &str)| [&[number][..], value.as_bytes()].concat()).collect()
 }
 
-pub(super) fn header(yard: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
+pub(super) fn header(harness: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
     let Some((chosen, value)) = bytes.split_first() else { return Ok("nothing".into()) };
     let name = HEADERS[usize::from(*chosen) % HEADERS.len()];
     let Ok(value) = HeaderValue::from_bytes(&value[..value.len().min(ADDRESS)]) else {
@@ -58,19 +58,19 @@ pub(super) fn header(yard: &HostileHarness, bytes: &[u8]) -> Result<String, Stri
     }
     let mut brief = name.to_owned();
     for path in ["/databases/ada/rivers", "/databases/ada/rivers/sql?q=select%201", BRANCHES] {
-        let request = yard.ada.request(Method::GET, path).header(HeaderName::from_static(name), value.clone());
-        brief += &judged(&yard.ada.send(request))?;
+        let request = harness.ada.request(Method::GET, path).header(HeaderName::from_static(name), value.clone());
+        brief += &judged(&harness.ada.send(request))?;
     }
     Ok(brief)
 }
 
 /// Sends the bytes as the idempotency key of a request that never has an effect, or has had it.
-pub(super) fn key(yard: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
+pub(super) fn key(harness: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
     let Ok(value) = HeaderValue::from_bytes(&bytes[..bytes.len().min(ADDRESS)]) else {
         return Ok("cannot be sent".into());
     };
-    let request = yard.ada.request(Method::POST, BRANCHES).header("Idempotency-Key", value);
-    one_of(&yard.ada.send(request.json(&json!({"name": "other", "from": {"branch": "main"}}))), &[400, 409])
+    let request = harness.ada.request(Method::POST, BRANCHES).header("Idempotency-Key", value);
+    one_of(&harness.ada.send(request.json(&json!({"name": "other", "from": {"branch": "main"}}))), &[400, 409])
 }
 
 pub(super) fn parts() -> Vec<Vec<u8>> {
@@ -79,10 +79,10 @@ pub(super) fn parts() -> Vec<Vec<u8>> {
 }
 
 /// Sends the bytes as a part of an upload, twice. The URL may have expired.
-pub(super) fn part(yard: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
+pub(super) fn part(harness: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
     let put = |bytes: &[u8]| {
-        let request = yard.anonymous.request(Method::PUT, &yard.part).body(bytes.to_vec());
-        one_of(&yard.anonymous.send(request), &[200, 400, 403, 413])
+        let request = harness.anonymous.request(Method::PUT, &harness.part).body(bytes.to_vec());
+        one_of(&harness.anonymous.send(request), &[200, 400, 403, 413])
     };
     Ok(put(bytes)? + &put(bytes)?)
 }
@@ -102,9 +102,9 @@ pub(super) fn forms() -> Vec<Vec<u8>> {
 }
 
 /// Sends the bytes as a form to v1alpha1, with `x` as the multipart boundary.
-pub(super) fn form(yard: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
-    let request = yard.ada.plain(Method::POST, "/api/v1alpha1/ada/rivers/upload").bearer_auth(yard.secret());
-    judged(&yard.ada.send(request.header("Content-Type", "multipart/form-data; boundary=x").body(bytes.to_vec())))
+pub(super) fn form(harness: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
+    let request = harness.ada.plain(Method::POST, "/api/v1alpha1/ada/rivers/upload").bearer_auth(harness.secret());
+    judged(&harness.ada.send(request.header("Content-Type", "multipart/form-data; boundary=x").body(bytes.to_vec())))
 }
 
 pub(super) const URLS: &[&str] = &[
@@ -121,16 +121,16 @@ pub(super) const URLS: &[&str] = &[
     "https://uset\"ps/",
 ];
 
-pub(super) fn hook_url(yard: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
+pub(super) fn hook_url(harness: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
     const HOOKS: &str = "/databases/ada/rivers/hooks";
-    let made = yard.ada.post(HOOKS, &json!({"url": String::from_utf8_lossy(bytes), "active": false}));
+    let made = harness.ada.post(HOOKS, &json!({"url": String::from_utf8_lossy(bytes), "active": false}));
     if made.status != 201 {
         return one_of(&made, &[400, 413, 422]);
     }
     let (id, url) = (made.data()["id"].as_str().unwrap_or_default().to_owned(), made.data()["url"].clone());
     // The stored URL is normalized: storing it again does not change it.
-    let again = yard.ada.patch(&format!("{HOOKS}/{id}"), &json!({"url": url}));
-    judged(&yard.ada.delete(&format!("{HOOKS}/{id}")))?;
+    let again = harness.ada.patch(&format!("{HOOKS}/{id}"), &json!({"url": url}));
+    judged(&harness.ada.delete(&format!("{HOOKS}/{id}")))?;
     if again.status == 200 && again.data()["url"] == url {
         Ok("201".into())
     } else {
@@ -146,11 +146,11 @@ pub(super) const PROSE: &[&str] = &[
 ];
 
 /// Sends the bytes as the description of a pull request. Nothing in it may run or be loaded by the page.
-pub(super) fn markdown(yard: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
+pub(super) fn markdown(harness: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
     let text = String::from_utf8_lossy(bytes).into_owned();
-    let kept = yard.ada.patch("/databases/ada/rivers/pulls/1", &json!({"description": text}));
+    let kept = harness.ada.patch("/databases/ada/rivers/pulls/1", &json!({"description": text}));
     let brief = one_of(&kept, &[200, 400, 413])?;
-    let shown = yard.anonymous.send(yard.anonymous.plain(Method::GET, PULL));
+    let shown = harness.anonymous.send(harness.anonymous.plain(Method::GET, PULL));
     if shown.status != 200 {
         return Err(format!("the page answers {}: {}", shown.status, shown.text));
     }
@@ -166,7 +166,7 @@ pub(super) fn markdown(yard: &HostileHarness, bytes: &[u8]) -> Result<String, St
             return Err(format!("the page has {bad}: {}", shown.text));
         }
     }
-    if scripts != yard.scripts {
+    if scripts != harness.scripts {
         return Err(format!("the page has {scripts} scripts: {}", shown.text));
     }
     let elements = ["<h1", "<h2", "<ul", "<ol", "<table", "<pre", "<code", "<blockquote", "<em>", "<strong>"];

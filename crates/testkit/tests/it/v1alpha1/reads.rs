@@ -1,5 +1,3 @@
-use std::time::{Duration, Instant};
-
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -35,10 +33,8 @@ fn a_thousand_rows_are_success_and_one_more_is_the_limit() {
 #[test]
 fn a_query_past_its_time_ends() {
     let (_server, _, client) = trees_with(|config| config.v1alpha1.read_timeout_ms = 300);
-    let began = Instant::now();
     let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
     let json = client.query("ana/trees/main", endless).expect(200).json();
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     assert_eq!(json["query_execution_status"], "Timeout");
     assert_eq!(json["query_execution_message"], "query error: query timed out after 300 ms");
     assert_eq!((&json["schema"], &json["rows"]), (&json!([]), &json!([])));

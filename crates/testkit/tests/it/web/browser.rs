@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use branchyard_testkit::Server;
+use branchyard_testkit::{AMPLE, Server, wait_for};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Method;
 use reqwest::blocking::{Client, RequestBuilder};
@@ -197,15 +197,10 @@ impl Browser {
 
     /// Reloads a page until its content is final.
     pub(super) fn settled(&self, path: &str) -> Page {
-        let began = std::time::Instant::now();
-        loop {
+        wait_for("the final page", AMPLE, || {
             let page = self.get(path).expect(200);
-            if !page.text.contains(" data-live") {
-                return page;
-            }
-            assert!(began.elapsed() < std::time::Duration::from_secs(600), "still not over: {}", page.text);
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+            if page.text.contains(" data-live") { Err(page.text) } else { Ok(page) }
+        })
     }
 
     /// Sends a form that no page offers, with extra headers.

@@ -43,10 +43,10 @@ impl DeploymentPagesHarness {
 
     /// Starts a server with the running deployment `gauges`.
     fn with_gauges() -> Self {
-        let yard = Self::open();
-        create(&yard.ada, &[("name", "gauges")]);
-        yard.ada.settled(GAUGES).shows(">Started<");
-        yard
+        let harness = Self::open();
+        create(&harness.ada, &[("name", "gauges")]);
+        harness.ada.settled(GAUGES).shows(">Started<");
+        harness
     }
 
     /// Returns the id of the one running instance.

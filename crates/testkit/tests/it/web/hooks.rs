@@ -1,6 +1,6 @@
 //! Webhooks: registered, pinged, and their deliveries viewed and sent again.
 
-use branchyard_testkit::{Receiver, Server};
+use branchyard_testkit::{AMPLE, Receiver, Server, wait_until};
 use serde_json::json;
 
 use super::browser::{Browser, Page};
@@ -9,7 +9,7 @@ use super::{database, sign_up};
 const HOOKS: &str = "/ada/rivers/settings/hooks";
 const NEW: &str = "/ada/rivers/settings/hooks/new";
 
-fn yard() -> (Server, Browser) {
+fn start() -> (Server, Browser) {
     let server = Server::start_with(|config| {
         config.web.sign_up = "open".to_owned();
         config.hooks.allowed_cidrs = vec!["127.0.0.0/8".to_owned()];
@@ -34,7 +34,7 @@ fn secret(page: &Page) -> String {
 
 #[test]
 fn the_secret_is_shown_once_and_another_one_after_a_question() {
-    let (_server, ada) = yard();
+    let (_server, ada) = start();
     let receiver = Receiver::start();
     let (made, hook) = register(&ada, &receiver.url());
     let first = secret(&made);
@@ -52,7 +52,7 @@ fn the_secret_is_shown_once_and_another_one_after_a_question() {
 
 #[test]
 fn a_ping_is_delivered_and_delivered_again() {
-    let (_server, ada) = yard();
+    let (_server, ada) = start();
     let receiver = Receiver::start();
     let (_, hook) = register(&ada, &receiver.url());
     let page = ada.get(&hook).expect(200).shows("No deliveries yet").shows(">Active<");
@@ -74,7 +74,7 @@ fn a_ping_is_delivered_and_delivered_again() {
 
 #[test]
 fn a_hook_is_edited_switched_off_and_deleted() {
-    let (server, ada) = yard();
+    let (server, ada) = start();
     let receiver = Receiver::start();
     let (_, hook) = register(&ada, &receiver.url());
     let edit = format!("{hook}/edit");
@@ -95,7 +95,7 @@ fn a_hook_is_edited_switched_off_and_deleted() {
 
 #[test]
 fn addresses_that_hooks_may_not_have_are_said_beside_the_field() {
-    let (_server, ada) = yard();
+    let (_server, ada) = start();
     let page = ada.get(NEW).expect(200);
     for bad in ["", "nonsense", "ftp://example.test/", "https://10.0.0.1/<script>"] {
         let refused = ada.submit(&page, NEW, &[("url", bad), ("push", "1")]).expect(422).shows("id=\"url-error\"");
@@ -105,17 +105,13 @@ fn addresses_that_hooks_may_not_have_are_said_beside_the_field() {
 
 #[test]
 fn a_receiver_that_is_gone_for_good_switches_the_hook_off_in_words() {
-    let (server, ada) = yard();
+    let (server, ada) = start();
     let receiver = Receiver::with(|_| Some(410));
     let (_, hook) = register(&ada, &receiver.url());
     let actor = server.actor_of("ada");
     actor.write("ada/rivers", "main", "insert into r values (1, 'Rhine')");
     receiver.wait_for(1);
-    let began = std::time::Instant::now();
-    while !ada.get(&hook).expect(200).text.contains("Disabled") {
-        assert!(began.elapsed() < std::time::Duration::from_secs(300));
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    wait_until("the hook is disabled", AMPLE, || ada.get(&hook).expect(200).text.contains("Disabled"));
     ada.get(&hook).expect(200).shows("responded with 410 Gone").shows(">Failed<");
     ada.get(HOOKS).expect(200).shows("Disabled");
     // What a receiver answered is text.

@@ -19,7 +19,7 @@ fn options<'a>(page: &'a Page, table: &'a str, mode: &'a str) -> Vec<(&'a str, &
     vec![("table_name", table), ("import_operation", mode), ("branch_name", "main"), ("landing", "branch")]
 }
 
-fn yard() -> (Server, Browser, branchyard_testkit::Actor) {
+fn start() -> (Server, Browser, branchyard_testkit::Actor) {
     let server = open_server();
     let ada = sign_up(&server, "ada");
     let actor = database(&server, &ada, "ada");
@@ -28,7 +28,7 @@ fn yard() -> (Server, Browser, branchyard_testkit::Actor) {
 
 #[test]
 fn a_file_is_looked_at_then_imported_without_javascript() {
-    let (_server, ada, actor) = yard();
+    let (_server, ada, actor) = start();
     let done = send(&ada, "Big <i>Cities.csv", b"id,name,people\n1,Paris,2.1\n2,<script>x</script>,\n").expect(303);
     let at = done.location.clone().unwrap();
     let page = ada.follow(&done).expect(200);
@@ -52,7 +52,7 @@ fn a_file_is_looked_at_then_imported_without_javascript() {
 
 #[test]
 fn a_pull_is_opened_where_that_was_chosen_and_a_table_that_is_there_is_known() {
-    let (_server, ada, _actor) = yard();
+    let (_server, ada, _actor) = start();
     let done = send(&ada, "r.csv", b"id,name\n7,Loire\n").expect(303);
     let page = ada.follow(&done).expect(200).shows("<option value=\"update\" selected>");
     let branch = page.value_of("pull_request_branch_name");
@@ -74,7 +74,7 @@ fn a_pull_is_opened_where_that_was_chosen_and_a_table_that_is_there_is_known() {
 
 #[test]
 fn what_is_wrong_with_a_file_is_said_by_line_and_early() {
-    let (_server, ada, _actor) = yard();
+    let (_server, ada, _actor) = start();
     let done = send(&ada, "bad.csv", b"id,name\n1,a\n2\n3,b,c\n").expect(303);
     let page = ada.follow(&done).expect(200).shows("id=\"preview-refused\"");
     assert!(
@@ -95,7 +95,7 @@ fn what_is_wrong_with_a_file_is_said_by_line_and_early() {
 
 #[test]
 fn a_form_takes_sixteen_mebibytes_and_not_a_byte_more() {
-    let (_server, ada, _actor) = yard();
+    let (_server, ada, _actor) = start();
     let mut file = b"id\n1\n".to_vec();
     file.resize(16 << 20, b'\n');
     send(&ada, "long.csv", &file).expect(303);
@@ -105,7 +105,7 @@ fn a_form_takes_sixteen_mebibytes_and_not_a_byte_more() {
 
 #[test]
 fn a_script_sends_parts_and_lands_on_the_same_page() {
-    let (server, ada, _actor) = yard();
+    let (server, ada, _actor) = start();
     let page = ada.get(NEW).expect(200);
     let token = page.hidden_fields(NEW).remove(0).1;
     let open = "/ada/rivers/imports/uploads";
@@ -144,7 +144,7 @@ fn a_script_sends_parts_and_lands_on_the_same_page() {
 
 #[test]
 fn imports_are_for_writers_and_a_form_with_a_file_wants_its_token_first() {
-    let (server, ada, _actor) = yard();
+    let (server, ada, _actor) = start();
     let bob = sign_up(&server, "bob");
     bob.get(NEW).expect(403);
     assert_eq!(

@@ -1,8 +1,6 @@
 //! Pull requests, from a write to the merge.
 
-use std::time::{Duration, Instant};
-
-use branchyard_testkit::{Actor, Server};
+use branchyard_testkit::{AMPLE, Actor, Server};
 
 use super::browser::{Browser, Page};
 use super::rivers::{HOSTILE, assert_hidden, branch, escaped, rivers, signed_in};
@@ -18,15 +16,10 @@ fn open(browser: &Browser, branch: &str, title: &str) -> String {
 
 /// Reloads a page until it contains a text.
 fn wait_for(browser: &Browser, path: &str, text: &str) -> Page {
-    let began = Instant::now();
-    loop {
+    branchyard_testkit::wait_for(text, AMPLE, || {
         let page = browser.get(path).expect(200);
-        if page.text.contains(text) {
-            return page;
-        }
-        assert!(began.elapsed() < Duration::from_secs(600), "never '{text}': {}", page.text);
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        if page.text.contains(text) { Ok(page) } else { Err(page.text) }
+    })
 }
 
 #[test]

@@ -5,8 +5,8 @@ use super::{DeploymentPagesHarness, GAUGES, NEW, create, fields, press};
 
 #[test]
 fn the_price_follows_what_is_chosen_and_nothing_is_made_before_it_is_agreed_to() {
-    let yard = DeploymentPagesHarness::open();
-    let ada = &yard.ada;
+    let harness = DeploymentPagesHarness::open();
+    let ada = &harness.ada;
     ada.get("/deployments/ada").expect(200).shows("No deployments yet");
     // local.small and 10 GB: 730 hours of 0.006849320 and 0.001369863 dollars.
     let page = ada.get(NEW).expect(200).shows("id=\"price\"").shows(">$6.00<").shows("$0.00822 an hour");
@@ -42,9 +42,9 @@ fn the_price_follows_what_is_chosen_and_nothing_is_made_before_it_is_agreed_to()
 
 #[test]
 fn a_database_is_deployed_from_its_page_at_the_ref_that_is_shown() {
-    let yard = DeploymentPagesHarness::open();
-    let ada = &yard.ada;
-    let actor = database(&yard.server, ada, "ada");
+    let harness = DeploymentPagesHarness::open();
+    let ada = &harness.ada;
+    let actor = database(&harness.server, ada, "ada");
     actor.post("/databases/ada/rivers/branches", &serde_json::json!({"name": "draft", "from": {"branch": "main"}}));
     ada.get("/ada/rivers?ref=draft").expect(200).shows("href=\"/deployments/new?from=ada%2Frivers&#38;ref=draft\"");
     let page = ada.get("/deployments/new?from=ada%2Frivers&ref=draft").expect(200);
@@ -59,8 +59,8 @@ fn a_database_is_deployed_from_its_page_at_the_ref_that_is_shown() {
 
 #[test]
 fn what_cannot_be_is_said_beside_its_field_and_what_was_typed_stays() {
-    let yard = DeploymentPagesHarness::open();
-    let ada = &yard.ada;
+    let harness = DeploymentPagesHarness::open();
+    let ada = &harness.ada;
     let refused = |more: &[(&str, &str)]| press(ada, "review", more).expect(422);
     refused(&[("name", "x")]).shows("id=\"name-error\"");
     for size in ["", "0", "-1", "ten", "4096", "99999999999"] {

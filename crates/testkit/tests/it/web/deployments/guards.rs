@@ -44,8 +44,8 @@ const PAGES: &[&str] = &[
 
 #[test]
 fn a_deployment_one_may_not_see_looks_exactly_like_a_missing_one() {
-    let yard = DeploymentPagesHarness::with_gauges();
-    let bob = sign_up(&yard.server, "bob");
+    let harness = DeploymentPagesHarness::with_gauges();
+    let bob = sign_up(&harness.server, "bob");
     bob.get("/").expect(200);
     let plain = |text: String| text.replace("gauges", "NAME").replace("nothing", "NAME");
     for below in PAGES {
@@ -66,7 +66,7 @@ fn a_deployment_one_may_not_see_looks_exactly_like_a_missing_one() {
     assert_eq!(escaped(owner(hidden.text)), escaped(owner(missing.text)));
     assert!(!bob.get("/ada").expect(200).text.contains("/deployments/ada"));
     // A signed-out visitor is asked to sign in, for any name.
-    let anonymous = Browser::at(&yard.server);
+    let anonymous = Browser::at(&harness.server);
     for path in [GAUGES, "/deployments/ada/nothing", "/deployments/ada", "/deployments", NEW, "/settings/usage"] {
         let page = anonymous.get(path).expect(303);
         assert!(page.location.unwrap().starts_with("/sign-in?next="), "{path}");
@@ -75,19 +75,19 @@ fn a_deployment_one_may_not_see_looks_exactly_like_a_missing_one() {
 
 #[test]
 fn every_form_wants_the_token() {
-    let yard = DeploymentPagesHarness::with_gauges();
+    let harness = DeploymentPagesHarness::with_gauges();
     let forms = FORMS.iter().map(|below| format!("{GAUGES}{below}")).chain([NEW.to_owned()]);
     for form in forms {
-        yard.ada.forge(&form, &[], &[]).expect(403).shows("Your session changed");
-        Browser::at(&yard.server).forge(&form, &[], &[]).expect(403);
+        harness.ada.forge(&form, &[], &[]).expect(403).shows("Your session changed");
+        Browser::at(&harness.server).forge(&form, &[], &[]).expect(403);
     }
-    yard.ada.settled(GAUGES).shows(">Started<");
+    harness.ada.settled(GAUGES).shows(">Started<");
 }
 
 #[test]
 fn the_name_of_the_pages_is_no_owner() {
-    let yard = DeploymentPagesHarness::open();
-    let guest = Browser::at(&yard.server);
+    let harness = DeploymentPagesHarness::open();
+    let guest = Browser::at(&harness.server);
     let page = guest.get("/sign-up").expect(200);
     let fields = [("name", "deployments"), ("email", "d@example.test"), ("password", super::super::PASSWORD)];
     guest.submit(&page, "/sign-up", &fields).expect(422);

@@ -1,11 +1,13 @@
 //! Backups, reboots, shutdown, start and deletion.
 
+use branchyard_testkit::{AMPLE, wait_for};
+
 use super::{DeploymentPagesHarness, GAUGES};
 
 #[test]
 fn a_backup_is_made_downloaded_and_deleted() {
-    let yard = DeploymentPagesHarness::with_gauges();
-    let ada = &yard.ada;
+    let harness = DeploymentPagesHarness::with_gauges();
+    let ada = &harness.ada;
     let path = format!("{GAUGES}/backups");
     let page = ada.get(&path).expect(200).shows("No backups yet");
     ada.submit(&page, &path, &[]).expect(303);
@@ -23,7 +25,7 @@ fn a_backup_is_made_downloaded_and_deleted() {
     ada.submit(&question, &delete, &[]).expect(303);
     ada.get(&delete).expect(404);
     // The page that asked for the backup shows why it failed.
-    yard.books.refuse_snapshot(Some("the disk says <no>"));
+    harness.books.refuse_snapshot(Some("the disk says <no>"));
     ada.submit(&page, &path, &[]).expect(303);
     let page = ada.settled(&path).shows("The last backup failed").shows("&#60;no&#62;");
     assert!(!page.text.contains("<no>"));
@@ -31,9 +33,9 @@ fn a_backup_is_made_downloaded_and_deleted() {
 
 #[test]
 fn a_reboot_is_asked_for_and_ends_as_an_operation() {
-    let yard = DeploymentPagesHarness::with_gauges();
-    let ada = &yard.ada;
-    let reboot = format!("{GAUGES}/instances/{}/reboot", yard.instance());
+    let harness = DeploymentPagesHarness::with_gauges();
+    let ada = &harness.ada;
+    let reboot = format!("{GAUGES}/instances/{}/reboot", harness.instance());
     let question = ada.get(&reboot).expect(200).shows("Reboot ada/gauges?");
     ada.submit(&question, &reboot, &[]).expect(303);
     ada.settled(&format!("{GAUGES}/operations")).shows("Reboot").shows(">Succeeded<");
@@ -43,8 +45,8 @@ fn a_reboot_is_asked_for_and_ends_as_an_operation() {
 
 #[test]
 fn it_is_shut_down_started_from_its_backup_and_deleted() {
-    let yard = DeploymentPagesHarness::with_gauges();
-    let ada = &yard.ada;
+    let harness = DeploymentPagesHarness::with_gauges();
+    let ada = &harness.ada;
     let (shutdown, start, delete) =
         (format!("{GAUGES}/shutdown"), format!("{GAUGES}/start"), format!("{GAUGES}/delete"));
     ada.get(&delete).expect(200).shows("Shut the deployment down first");
@@ -99,18 +101,13 @@ fn it_is_shut_down_started_from_its_backup_and_deleted() {
 
 #[test]
 fn why_it_does_not_come_up_is_shown_as_text() {
-    let yard = DeploymentPagesHarness::open();
-    yard.books.refuse_start(Some("no room for <script>alert(1)</script>"));
-    super::create(&yard.ada, &[("name", "gauges")]);
-    let began = std::time::Instant::now();
-    loop {
-        let page = yard.ada.get(GAUGES).expect(200);
+    let harness = DeploymentPagesHarness::open();
+    harness.books.refuse_start(Some("no room for <script>alert(1)</script>"));
+    super::create(&harness.ada, &[("name", "gauges")]);
+    let page = wait_for("the error", AMPLE, || {
+        let page = harness.ada.get(GAUGES).expect(200);
         assert!(!page.text.contains("<script>alert"), "{}", page.text);
-        if page.text.contains("Last error") {
-            page.shows("no room for &#60;script&#62;");
-            break;
-        }
-        assert!(began.elapsed() < std::time::Duration::from_secs(300), "{}", page.text);
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+        if page.text.contains("Last error") { Ok(page) } else { Err(page.text) }
+    });
+    page.shows("no room for &#60;script&#62;");
 }

@@ -8,9 +8,9 @@ use super::{DeploymentPagesHarness, GAUGES};
 
 #[test]
 fn clients_are_told_how_to_connect_and_a_token_is_shown_once() {
-    let yard = DeploymentPagesHarness::with_gauges();
-    let ada = &yard.ada;
-    let url = format!("{}/api/v1/deployments/ada/gauges/sql/", yard.server.address());
+    let harness = DeploymentPagesHarness::with_gauges();
+    let ada = &harness.ada;
+    let url = format!("{}/api/v1/deployments/ada/gauges/sql/", harness.server.address());
     let page = ada.get(GAUGES).expect(200).shows(&format!("<code id=\"url\">{url}</code>"));
     let page =
         page.shows("@libsql/client").shows("libsql.connect").shows("new_remote").shows(&format!("{url}v2/pipeline"));
@@ -23,15 +23,15 @@ fn clients_are_told_how_to_connect_and_a_token_is_shown_once() {
     }
     ada.get("/settings/tokens").expect(200).shows("Deployment ada/gauges");
     let client = reqwest::blocking::Client::builder().no_proxy().build().unwrap();
-    let seen = client.get(format!("{}/api/v1/deployments/ada/gauges", yard.server.address())).bearer_auth(&secret);
+    let seen = client.get(format!("{}/api/v1/deployments/ada/gauges", harness.server.address())).bearer_auth(&secret);
     assert_eq!(seen.send().unwrap().status(), 200);
 }
 
 #[test]
 fn databases_are_added_cloned_and_deleted() {
-    let yard = DeploymentPagesHarness::with_gauges();
-    let ada = &yard.ada;
-    database(&yard.server, ada, "ada");
+    let harness = DeploymentPagesHarness::with_gauges();
+    let ada = &harness.ada;
+    database(&harness.server, ada, "ada");
     let path = format!("{GAUGES}/databases");
     let page = ada.get(&path).expect(200).shows(">Default<").shows("/sql/db/gauges/");
     ada.submit(&page, &path, &[("name", "more")]).expect(303);
@@ -54,14 +54,14 @@ fn databases_are_added_cloned_and_deleted() {
 
 #[test]
 fn logs_are_paged_filtered_and_shown_as_text() {
-    let yard = DeploymentPagesHarness::with_gauges();
-    let (ada, instance) = (&yard.ada, yard.instance());
+    let harness = DeploymentPagesHarness::with_gauges();
+    let (ada, instance) = (&harness.ada, harness.instance());
     let path = format!("{GAUGES}/logs");
     ada.get(&path).expect(200).shows("INFO ready");
     for number in 0..150 {
-        yard.books.log(instance, &format!("INFO line {number:03}"));
+        harness.books.log(instance, &format!("INFO line {number:03}"));
     }
-    yard.books.log(instance, "ERROR \"><script>alert(1)</script> & <b>bold</b>");
+    harness.books.log(instance, "ERROR \"><script>alert(1)</script> & <b>bold</b>");
     let page = ada.get(&path).expect(200).shows("line 149").shows("class=\"is-error\"");
     assert!(!page.text.contains("<script>alert") && !page.text.contains("<b>bold"), "{}", page.text);
     let link = |page: &str, id: &str| {
@@ -87,16 +87,16 @@ fn logs_are_paged_filtered_and_shown_as_text() {
 
 #[test]
 fn metrics_are_drawn_and_told_in_numbers() {
-    let yard = DeploymentPagesHarness::with_gauges();
-    let (ada, instance) = (&yard.ada, yard.instance());
+    let harness = DeploymentPagesHarness::with_gauges();
+    let (ada, instance) = (&harness.ada, harness.instance());
     let path = format!("{GAUGES}/metrics");
-    let now = yard.server.hub().now();
+    let now = harness.server.hub().now();
     let mut sample = Sample::default();
     for (back, percent) in [(600, 20.0), (585, 60.0), (300, 40.0)] {
         sample.set(Series::CpuUsed, percent);
         sample.set(Series::Resident, 3.0 * 1_048_576.0);
         let at = Timestamp::from_seconds((now.as_seconds() - back).div_euclid(15) * 15);
-        yard.server.measured(instance, &[(at, sample.clone())]);
+        harness.server.measured(instance, &[(at, sample.clone())]);
     }
     let page =
         ada.get(&path).expect(200).shows("role=\"img\"").shows("<title id=\"cpu-title\">CPU Utilization</title>");
@@ -115,8 +115,8 @@ fn metrics_are_drawn_and_told_in_numbers() {
 
 #[test]
 fn cost_is_shown_to_the_billionth_and_usage_over_all_owners() {
-    let yard = DeploymentPagesHarness::with_gauges();
-    let ada = &yard.ada;
+    let harness = DeploymentPagesHarness::with_gauges();
+    let ada = &harness.ada;
     let page = ada.get(&format!("{GAUGES}/cost")).expect(200).shows("Compute, local.small").shows("$0.006849320");
     let page = page.shows("Storage, local.standard").shows("$0.001369863").shows("In progress");
     assert!(!page.text.contains("id=\"later\""), "the month after is yet to come");

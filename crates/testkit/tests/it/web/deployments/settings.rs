@@ -5,14 +5,14 @@ use super::{DeploymentPagesHarness, GAUGES};
 
 #[test]
 fn settings_are_changed_all_or_none_and_taken_back() {
-    let yard = DeploymentPagesHarness::with_gauges();
-    let ada = &yard.ada;
+    let harness = DeploymentPagesHarness::with_gauges();
+    let ada = &harness.ada;
     let path = format!("{GAUGES}/settings/config");
     let page = ada.get(&path).expect(200).shows("query_timeout_millis").shows("100 to 300000. Default: 30000");
     ada.submit(&page, &path, &[("query_timeout_millis", "5000"), ("behavior_read_only", "true")]).expect(303);
     let changed = ada.get(&path).expect(200).shows(">Custom<").shows("Reset to default");
     assert_eq!(changed.value_of("query_timeout_millis"), "5000");
-    let running = yard.books.running();
+    let running = harness.books.running();
     assert!(
         running[0].1.overrides().any(|(setting, value)| setting.key() == "query_timeout_millis" && value == "5000")
     );
@@ -32,20 +32,20 @@ fn settings_are_changed_all_or_none_and_taken_back() {
 
 #[test]
 fn the_engine_can_be_left_as_it_is() {
-    let yard = DeploymentPagesHarness::with_gauges();
+    let harness = DeploymentPagesHarness::with_gauges();
     let path = format!("{GAUGES}/settings");
-    let page = yard.ada.get(&path).expect(200).shows("1.0.0").shows("name=\"keep\" value=\"1\"> Don't upgrade");
-    yard.ada.submit(&page, &path, &[("keep", "1")]).expect(303);
-    let page = yard.ada.get(&path).expect(200).shows("name=\"keep\" value=\"1\" checked> Don't upgrade");
-    yard.ada.submit(&page, &path, &[]).expect(303);
-    yard.ada.get(&path).expect(200).shows("name=\"keep\" value=\"1\"> Don't upgrade");
+    let page = harness.ada.get(&path).expect(200).shows("1.0.0").shows("name=\"keep\" value=\"1\"> Don't upgrade");
+    harness.ada.submit(&page, &path, &[("keep", "1")]).expect(303);
+    let page = harness.ada.get(&path).expect(200).shows("name=\"keep\" value=\"1\" checked> Don't upgrade");
+    harness.ada.submit(&page, &path, &[]).expect(303);
+    harness.ada.get(&path).expect(200).shows("name=\"keep\" value=\"1\"> Don't upgrade");
 }
 
 #[test]
 fn roles_decide_what_is_shown_and_what_is_done() {
-    let yard = DeploymentPagesHarness::with_gauges();
-    let ada = &yard.ada;
-    let bob = sign_up(&yard.server, "bob");
+    let harness = DeploymentPagesHarness::with_gauges();
+    let ada = &harness.ada;
+    let bob = sign_up(&harness.server, "bob");
     bob.get(GAUGES).expect(404);
     let path = format!("{GAUGES}/settings/collaborators");
     let page = ada.get(&path).expect(200).shows("No collaborators yet");
