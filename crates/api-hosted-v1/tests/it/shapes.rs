@@ -1,12 +1,13 @@
 //! Snapshots of the responses of each endpoint, with a fixed clock and seeded ids: its success, its response for an absent
 //! resource, and its own errors.
 
+use branchyard_api_testing::InProcessAnswer;
 use serde_json::{Value, json};
 
-use crate::harness::{HostedAnswer, HostedApiHarness, OWNER, body};
+use crate::harness::{HostedApiHarness, OWNER, body};
 
 /// Returns status, significant headers and body for a snapshot.
-fn shown(answer: &HostedAnswer) -> Value {
+fn shown(answer: &InProcessAnswer) -> Value {
     let mut headers = serde_json::Map::new();
     for name in ["location", "retry-after", "www-authenticate", "content-type"] {
         if !answer.header(name).is_empty() {

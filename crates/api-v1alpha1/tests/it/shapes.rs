@@ -16,9 +16,8 @@ use std::io::{Cursor, Read as _};
 use std::path::{Path, PathBuf};
 
 use branchyard_api_snapshots::{DeclaredOperation, ReceivedAnswer, SentRequest, ShapeSnapshot, uncovered};
+use branchyard_api_testing::InProcessAnswer;
 use serde_json::{Value, json};
-
-use crate::harness::LegacyAnswer;
 
 /// The id of every request, so that no snapshot depends on the number of earlier requests.
 const ID: (&str, &str) = ("X-Request-Id", "snapshot");
@@ -31,7 +30,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/snapshots")
 }
 
-fn shape(operation: &str, name: String, asked: SentRequest, answer: LegacyAnswer) -> ShapeSnapshot {
+fn shape(operation: &str, name: String, asked: SentRequest, answer: InProcessAnswer) -> ShapeSnapshot {
     let mut body = match answer.header("content-type") {
         "application/zip" => unzipped(&answer.bytes),
         kind if kind.starts_with("application/json") => answer.json(),
@@ -40,7 +39,7 @@ fn shape(operation: &str, name: String, asked: SentRequest, answer: LegacyAnswer
     if let Some(token) = body.get_mut("next_page_token").filter(|token| **token != "") {
         *token = json!("[a page token]");
     }
-    let LegacyAnswer { status, headers, .. } = answer;
+    let InProcessAnswer { status, headers, .. } = answer;
     // The full document is committed separately.
     if operation == "getOpenapiDocument" && status == 200 {
         body = json!({"openapi": body["openapi"]});

@@ -15,9 +15,8 @@ use std::path::{Path, PathBuf};
 
 use actix_web::http::header::{ETAG, HeaderValue};
 use branchyard_api_snapshots::{DeclaredOperation, ReceivedAnswer, SentRequest, ShapeSnapshot, uncovered};
+use branchyard_api_testing::InProcessAnswer;
 use serde_json::json;
-
-use crate::harness::ApiAnswer;
 
 /// Declared responses that cannot be provoked over the fakes, each with the reason.
 const UNPROVOKED: &[(&str, &str, &str)] = &[
@@ -42,7 +41,7 @@ fn takes_keys(operation: &DeclaredOperation) -> bool {
     operation.parameters.iter().any(|name| name == "Idempotency-Key")
 }
 
-fn shape(operation: &str, name: String, asked: SentRequest, answer: ApiAnswer) -> ShapeSnapshot {
+fn shape(operation: &str, name: String, asked: SentRequest, answer: InProcessAnswer) -> ShapeSnapshot {
     let mut body = match answer.header("content-type") {
         "application/json" | "application/problem+json" => answer.json(),
         _ => json!(answer.text),
@@ -50,7 +49,7 @@ fn shape(operation: &str, name: String, asked: SentRequest, answer: ApiAnswer) -
     if let Some(token) = body.pointer_mut("/meta/next_page_token") {
         *token = json!("[a page token]");
     }
-    let ApiAnswer { status, mut headers, .. } = answer;
+    let InProcessAnswer { status, mut headers, .. } = answer;
     // The snapshot omits the document, which is committed separately.
     if asked.address == "/openapi.json" && status < 400 {
         headers.insert(ETAG, HeaderValue::from_static("[changes with the document]"));

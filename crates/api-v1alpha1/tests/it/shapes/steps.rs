@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use branchyard_api_snapshots::{Block, Content, DeclaredOperation, SentRequest, ShapeSnapshot, blocks};
+use branchyard_api_testing::InProcessAnswer;
 use branchyard_domain::entities::Visibility;
 use branchyard_domain::usecases::Limits;
 use branchyard_domain_testing::fakes;
@@ -11,7 +12,7 @@ use serde_json::Value;
 
 use super::{ID, shape};
 use crate::good::{self, FORM};
-use crate::harness::{LegacyAnswer, LegacyHarness};
+use crate::harness::LegacyHarness;
 
 pub(super) fn all() -> Vec<Block> {
     blocks(include_str!("steps.txt"))
@@ -23,7 +24,7 @@ struct Play<'a> {
     world: LegacyHarness,
     /// One token per kind of caller.
     tokens: HashMap<&'static str, Option<String>>,
-    last: Option<(SentRequest, LegacyAnswer)>,
+    last: Option<(SentRequest, InProcessAnswer)>,
     /// Name of the latest operation that was started.
     started: String,
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use branchyard_api_snapshots::{Block, Content, SentRequest, ShapeSnapshot, blocks};
+use branchyard_api_testing::InProcessAnswer;
 use branchyard_api_v2::BASE;
 use branchyard_domain::entities::Visibility;
 use branchyard_domain::usecases::Limits;
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{rules, shape};
 use crate::authorization::{AuthorizationHarness, OWNER};
-use crate::harness::{ApiAnswer, ApiHarness};
+use crate::harness::ApiHarness;
 use crate::imports;
 
 /// A server on which the steps of a block run.
@@ -20,7 +21,7 @@ struct Play<'a> {
     scene: AuthorizationHarness,
     /// One token per caller.
     tokens: HashMap<&'static str, Option<String>>,
-    last: Option<(SentRequest, ApiAnswer)>,
+    last: Option<(SentRequest, InProcessAnswer)>,
 }
 
 pub(super) fn all() -> Vec<Block> {
