@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use branchyard_api_snapshots::{Block, Content, DeclaredOperation, SentRequest, ShapeSnapshot, blocks};
+use branchyard_api_snapshots::{Block, Content, DeclaredOperation, SentRequest, ShapeSnapshot};
 use branchyard_api_testing::InProcessAnswer;
 use branchyard_domain::entities::Visibility;
 use branchyard_domain::usecases::Limits;
@@ -13,10 +13,6 @@ use serde_json::Value;
 use super::{ID, shape};
 use crate::good::{self, FORM};
 use crate::harness::LegacyHarness;
-
-pub(super) fn all() -> Vec<Block> {
-    blocks(include_str!("steps.txt"))
-}
 
 /// A block that is being run, with its harness.
 struct Play<'a> {
@@ -29,9 +25,7 @@ struct Play<'a> {
     started: String,
 }
 
-pub(super) async fn play(operations: &[DeclaredOperation], block: &Block) -> ShapeSnapshot {
-    let operation = operations.iter().find(|operation| operation.id == block.operation);
-    let operation = operation.unwrap_or_else(|| panic!("{} is not in the document", block.operation));
+pub(super) async fn play(operation: &DeclaredOperation, block: &Block) -> ShapeSnapshot {
     let limits = block.steps.first().and_then(|step| step.strip_prefix("limit ")).map(limits);
     let fakes = fakes::hub_with(limits.clone().unwrap_or_default());
     let world = LegacyHarness::over(fakes, Visibility::Public, None);

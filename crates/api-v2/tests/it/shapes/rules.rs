@@ -10,7 +10,7 @@ use branchyard_http_common::RateLimits;
 use futures_util::future::{Either, select};
 use serde_json::json;
 
-use super::shape;
+use super::{KEY_IN_FLIGHT, shape};
 use crate::authorization::{AuthorizationHarness, OWNER};
 
 /// The id of every request, so that no snapshot depends on the number of earlier requests.
@@ -140,5 +140,5 @@ pub(super) async fn key_in_flight(operation: &DeclaredOperation) -> ShapeSnapsho
         Either::Right(waiting) => waiting.await,
     };
     assert!(answered.status < 300, "{}", answered.text);
-    shape(&operation.id, "409-CONFLICT-key-in-flight".to_owned(), asked, answer)
+    shape(&operation.id, KEY_IN_FLIGHT.to_owned(), asked, answer)
 }
