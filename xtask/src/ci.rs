@@ -1,10 +1,11 @@
-//! All of CI, as a developer's machine runs it too. Cheap checks run first, and the first failure ends the run.
+//! All of CI, as a developer's machine runs it too. Cheap checks run first, and the first failure ends the run. At the end, a table
+//! has the time of each step.
 
+use crate::timetable::Timetable;
 use crate::workspace::{Workspace, cargo};
-use crate::{deny, layers, openapi, process, schemathesis, snapshots, tidy};
+use crate::{deny, layers, openapi, process, schemathesis, snapshots, test_times, tidy};
 use anyhow::{Context, Result, bail};
 use std::process::Command;
-use std::time::Instant;
 
 const POSTGRES: &str = "BRANCHYARD_TEST_POSTGRES_URL";
 
@@ -15,6 +16,16 @@ pub(crate) fn run(workspace: &Workspace, tools: deny::Missing) -> Result<()> {
              databases on: {POSTGRES}=postgres://USER:PASSWORD@127.0.0.1:5432/DATABASE cargo xtask ci"
         );
     }
+    let mut steps = Timetable::new("ci");
+    let result = run_steps(&mut steps, workspace, tools);
+    println!("{steps}");
+    match steps.failed()[..] {
+        [step, ..] => result.with_context(|| format!("ci stopped at `{step}`")),
+        [] => result.inspect(|()| println!("ci: all is well")),
+    }
+}
+
+fn run_steps(steps: &mut Timetable, workspace: &Workspace, tools: deny::Missing) -> Result<()> {
     let references = snapshots::prepare(workspace)?;
     let cargo = |args: &[&str]| {
         let mut command = Command::new(cargo());
@@ -24,49 +35,45 @@ pub(crate) fn run(workspace: &Workspace, tools: deny::Missing) -> Result<()> {
 
     let binary = workspace.target.join(format!("debug/branchyard{}", std::env::consts::EXE_SUFFIX));
 
-    step("lock file", || {
+    steps.run("lock file", || {
         let args = ["metadata", "--locked", "--format-version", "1"];
         process::read(&mut cargo(&args))
             .map(drop)
             .context("Cargo.lock is out of date\n  fix: `cargo check`, then commit Cargo.lock")
     })?;
-    step("fmt", || process::run(&mut cargo(&["fmt", "--all", "--check"])).context("fix: `cargo fmt --all`"))?;
-    step("tidy", || tidy::run(workspace))?;
-    step("layers", || layers::run(workspace))?;
-    step("clippy", || {
+    steps.run("fmt", || process::run(&mut cargo(&["fmt", "--all", "--check"])).context("fix: `cargo fmt --all`"))?;
+    steps.run("tidy", || tidy::run(workspace))?;
+    steps.run("layers", || layers::run(workspace))?;
+    steps.run("clippy", || {
         let args = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
         process::run(&mut cargo(&args))
     })?;
-    step("doc", || {
+    steps.run("doc", || {
         let mut doc = cargo(&["doc", "--workspace", "--no-deps"]);
         process::run(doc.env("RUSTDOCFLAGS", "-D warnings"))
     })?;
     // This is the command of the README. It includes the doc tests.
-    step("test", || {
+    steps.run("test", || {
         let mut test = cargo(&["test", "--workspace"]);
+        let times = workspace.target.join("xtask/test-times");
+        let measured = test_times::measure(&mut test, &times);
         test.env("INSTA_UPDATE", "no")
             .env("INSTA_FORCE_PASS", "0")
             .env(snapshots::VARIABLE, &references)
             .env("BRANCHYARD_TEST_REQUIRE_POSTGRES", "1");
-        process::run(&mut test)
+        let result = process::run(&mut test);
+        match measured.and_then(|()| test_times::slowest(&times)) {
+            Ok(slowest) => println!("ci: {slowest}"),
+            Err(error) => println!("ci: NOTICE: the tests were not timed: {error:#}"),
+        }
+        result
     })?;
-    step("snapshots", || snapshots::check(workspace, &references))?;
-    step("openapi", || {
+    steps.run("snapshots", || snapshots::check(workspace, &references))?;
+    steps.run("openapi", || {
         // The build covers the same compilation units as the tests, so nothing is compiled twice.
         process::run(&mut cargo(&["build", "--workspace", "--bins", "--tests"]))?;
         openapi::check(workspace, Some(&binary))
     })?;
-    step("schemathesis", || schemathesis::run(workspace, Some(&binary), &[]))?;
-    step("deny", || deny::run(workspace, tools))?;
-    println!("ci: all is well");
-    Ok(())
-}
-
-fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
-    println!("ci: {name} …");
-    let started = Instant::now();
-    let result = work();
-    let verdict = if result.is_ok() { "ok" } else { "FAILED" };
-    println!("ci: {name} {verdict} ({:.1} s)", started.elapsed().as_secs_f32());
-    result.with_context(|| format!("ci stopped at `{name}`"))
+    steps.run("schemathesis", || schemathesis::run(workspace, Some(&binary), &[]))?;
+    steps.run("deny", || deny::run(workspace, tools))
 }

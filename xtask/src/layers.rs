@@ -33,6 +33,8 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("openapi", Uses::Only(&["problem-details"])),
     ("openapi-check", Uses::Only(&[])),
     ("api-snapshots", Uses::Only(&[])),
+    ("api-snapshots-macros", Uses::Only(&["api-snapshots"])),
+    ("api-testing", Uses::Only(&["http-common", "domain", "domain-testing", "auth", "openapi-check"])),
     ("testkit", Uses::All),
     ("branchyard", Uses::AllButTestkit),
     ("xtask", Uses::Only(&[])),
@@ -87,6 +89,7 @@ const PLACES: &[Place] = &[
             "branchyard",
             "testkit",
             "api-snapshots",
+            "api-testing",
         ],
         optional_users: &["problem-details"],
         instead: "keep the web framework in the adapters",
@@ -207,9 +210,18 @@ fn edges(workspace: &Workspace) -> Vec<Finding> {
 
 fn own_edge(package: &Package, dependency: &Dependency, uses: Uses) -> Option<Finding> {
     let (from, to) = (package.short(), short(&dependency.name));
-    // Tests may also use testkit, the OpenAPI checker, the snapshots of responses, and the fakes and contract suites with the tokens
-    // that these need. A crate's tests may depend on the crate itself with other features.
-    let for_tests = ["testkit", "openapi-check", "api-snapshots", "domain", "domain-testing", "auth"];
+    // Tests may also use testkit, the OpenAPI checker, the snapshots of responses, the in-process server, and the fakes and contract
+    // suites with the tokens that these need. A crate's tests may depend on the crate itself with other features.
+    let for_tests = [
+        "testkit",
+        "openapi-check",
+        "api-snapshots",
+        "api-snapshots-macros",
+        "api-testing",
+        "domain",
+        "domain-testing",
+        "auth",
+    ];
     let in_tests = dependency.kind == Kind::Dev && (for_tests.contains(&to) || from == to);
     let allowed = match uses {
         Uses::All => true,

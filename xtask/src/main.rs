@@ -9,13 +9,16 @@ mod ci;
 mod deny;
 mod finding;
 mod layers;
+mod nightly;
 mod openapi;
 mod process;
 mod python;
 mod schemathesis;
 mod snapshots;
 mod soak;
+mod test_times;
 mod tidy;
+mod timetable;
 mod workspace;
 
 use anyhow::{Result, bail};
@@ -28,6 +31,9 @@ usage: cargo xtask <command>
 
   ci [--install-tools]   every check, as CI runs them; needs a Postgres, see BRANCHYARD_TEST_POSTGRES_URL
                          --install-tools: install cargo-deny under target/tools when it is missing
+  nightly [--minutes M] [--step NAME]
+                         what is slow and rarely fails: features, packages, fuzz, crash, outage (docs/testing.md); default:
+                         10 minutes, all steps
   layers                 who may use whom, among our crates and of a few foreign ones
   tidy                   the tree's conventions
   openapi [--check]      write the committed OpenAPI documents, or compare them
@@ -66,6 +72,8 @@ fn command(args: &[&str]) -> Result<()> {
     match args {
         ["ci"] => ci::run(&Workspace::load()?, deny::Missing::Fail),
         ["ci", "--install-tools"] => ci::run(&Workspace::load()?, deny::Missing::Install),
+        ["nightly", flags @ ..] => nightly::run(&Workspace::load()?, flags),
+        [test_times::RUN, binary, args @ ..] => test_times::run(binary, args),
         ["layers"] => layers::run(&Workspace::load()?),
         ["tidy"] => tidy::run(&Workspace::load()?),
         ["openapi"] => openapi::write(&Workspace::load()?),

@@ -92,10 +92,10 @@ pub(crate) fn fuzz(workspace: &Workspace, flags: &[&str]) -> Result<()> {
 }
 
 /// Flags that take a value.
-struct Flags<'a>(Vec<(&'a str, &'a str)>);
+pub(crate) struct Flags<'a>(Vec<(&'a str, &'a str)>);
 
 impl<'a> Flags<'a> {
-    fn parse(args: &[&'a str], known: &[&str]) -> Result<Self> {
+    pub(crate) fn parse(args: &[&'a str], known: &[&str]) -> Result<Self> {
         let mut flags = Vec::new();
         for pair in args.chunks(2) {
             match *pair {
@@ -108,11 +108,11 @@ impl<'a> Flags<'a> {
         Ok(Self(flags))
     }
 
-    fn get(&self, name: &str) -> Option<&'a str> {
+    pub(crate) fn get(&self, name: &str) -> Option<&'a str> {
         self.0.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| *value)
     }
 
-    fn number(&self, name: &str) -> Result<Option<u64>> {
+    pub(crate) fn number(&self, name: &str) -> Result<Option<u64>> {
         let parse = |text: &str| text.parse::<u64>().with_context(|| format!("`{name}` needs a number, not `{text}`"));
         self.get(name).map(parse).transpose()
     }

@@ -17,6 +17,10 @@ pub(crate) struct Package {
     /// The root files of its libraries, binaries and procedural macros.
     pub(crate) roots: Vec<PathBuf>,
     pub(crate) dependencies: Vec<Dependency>,
+    /// The names of its features, without `default`.
+    pub(crate) features: Vec<String>,
+    /// Whether it may be published to a registry.
+    pub(crate) is_published: bool,
 }
 
 pub(crate) struct Dependency {
@@ -86,7 +90,13 @@ fn package(value: &Value) -> Result<Package> {
         manifest: text(value, "manifest_path")?.into(),
         roots,
         dependencies: list(value, "dependencies")?.iter().map(dependency).collect::<Result<_>>()?,
+        features: value.get("features").and_then(Value::as_object).map(features).unwrap_or_default(),
+        is_published: value.get("publish").and_then(Value::as_array).is_none_or(|registries| !registries.is_empty()),
     })
+}
+
+fn features(features: &serde_json::Map<String, Value>) -> Vec<String> {
+    features.keys().filter(|name| *name != "default").cloned().collect()
 }
 
 fn dependency(value: &Value) -> Result<Dependency> {

@@ -11,6 +11,17 @@ pub struct Block {
     pub steps: Vec<&'static str>,
 }
 
+impl Block {
+    /// Returns the reason why no test can provoke this response; `None` if the block has steps. The reason is the text after
+    /// `unprovoked` in the only line of the block.
+    pub fn unprovoked(&self) -> Option<&'static str> {
+        match self.steps[..] {
+            [step] => step.strip_prefix("unprovoked "),
+            _ => None,
+        }
+    }
+}
+
 /// Parses the blocks of a file. A block begins with a line `= OPERATION NAME`. Empty lines and lines that begin with `#` are
 /// ignored.
 ///

@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use crate::blocks::Block;
 use crate::declared::{Declared, DeclaredOperation};
 
-/// Returns the faults of the snapshots in `folder`: declared responses without a snapshot, folders of unknown operations, and
-/// entries of `unprovoked` that are not declared. `unprovoked` lists responses that need no snapshot as (operation, name, reason).
-pub fn uncovered(operations: &[DeclaredOperation], folder: &Path, unprovoked: &[(&str, &str, &str)]) -> Vec<String> {
+/// Returns the faults of the snapshots in `folder`: declared responses without a snapshot, folders of unknown operations, and blocks
+/// that excuse a response ([`Block::unprovoked`]) that is not declared.
+pub fn uncovered(operations: &[DeclaredOperation], folder: &Path, blocks: &[Block]) -> Vec<String> {
     let mut faults = Vec::new();
-    let excused = |id: &str, name: &str| unprovoked.iter().any(|(of, what, _)| *of == id && *what == name);
+    let unprovoked: Vec<&Block> = blocks.iter().filter(|block| block.unprovoked().is_some()).collect();
+    let excused = |id: &str, name: &str| unprovoked.iter().any(|block| block.operation == id && block.name == name);
     for DeclaredOperation { id, declared, .. } in operations {
         let there = names(&folder.join(id));
         let covered = |name: &str| {
@@ -24,7 +26,7 @@ pub fn uncovered(operations: &[DeclaredOperation], folder: &Path, unprovoked: &[
     let known: BTreeSet<String> = operations.iter().map(|operation| operation.id.clone()).collect();
     let stray = names(folder).difference(&known).map(|id| format!("{id} is no operation of the document")).collect();
     faults.extend::<Vec<String>>(stray);
-    for (id, name, _) in unprovoked {
+    for Block { operation: id, name, .. } in unprovoked {
         let declared =
             operations.iter().filter(|operation| operation.id == *id).flat_map(|operation| &operation.declared);
         if !declared.map(Declared::name).any(|known| known == *name) {
@@ -42,6 +44,7 @@ fn names(folder: &Path) -> BTreeSet<String> {
 #[cfg(test)]
 mod tests {
     use super::uncovered;
+    use crate::blocks::blocks;
     use crate::declared::operations;
 
     const DOCUMENT: &str = r#"{"paths": {"/x": {"get": {"operationId": "getX", "responses": {
@@ -56,8 +59,8 @@ mod tests {
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
             std::fs::write(file, "").unwrap();
         }
-        let found =
-            uncovered(&operations(DOCUMENT, ""), folder.path(), &[("getX", "400-worse", ""), ("getX", "500-x", "")]);
+        let excused = blocks("= getX 400-worse\nunprovoked never\n= getX 500-x\nunprovoked never\n");
+        let found = uncovered(&operations(DOCUMENT, ""), folder.path(), &excused);
         let expected = [
             "no snapshot of getX/400-bad",
             "getY is no operation of the document",

@@ -1,7 +1,6 @@
 //! Compares a response with its snapshot.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use actix_web::http::header::HeaderMap;
@@ -47,23 +46,21 @@ impl ShapeSnapshot {
         (status, words.next().unwrap_or_default())
     }
 
-    /// Compares the response with its snapshot below `folder`. Returns the fault if the status differs from the one in the name, or
-    /// if the snapshot differs; insta has then printed the difference. Pass `|name, shown| insta::assert_json_snapshot!(name,
-    /// shown)` as `compare`, so that the snapshots belong to the crate of the test.
-    pub fn fault(&self, folder: &Path, compare: impl FnOnce(&str, &Value)) -> Option<String> {
+    /// Compares the response with its snapshot below `folder`. Pass `|name, shown| insta::assert_json_snapshot!(name, shown)` as
+    /// `compare`, so that the snapshots belong to the crate of the test.
+    ///
+    /// # Panics
+    /// Panics if the status differs from the one in the name, or if the snapshot differs.
+    pub fn assert_as_committed(&self, folder: &Path, compare: impl FnOnce(&str, &Value)) {
         let Self { operation, name, asked, received } = self;
-        if received.status != self.promise().0 {
-            return Some(format!("{operation}/{name} is {} {}", received.status, received.body));
-        }
+        assert_eq!(received.status, self.promise().0, "{operation}/{name} is {}", received.body);
         let mut settings = insta::Settings::clone_current();
         settings.set_snapshot_path(folder.join(operation));
         settings.set_prepend_module_to_snapshot(false);
         settings.set_omit_expression(true);
         settings.set_sort_maps(true);
         settings.set_info(&asked.shown());
-        let shown = received.shown();
-        let compared = settings.bind(|| catch_unwind(AssertUnwindSafe(|| compare(name, &shown))));
-        compared.err().map(|_| format!("{operation}/{name} differs from its snapshot"))
+        settings.bind(|| compare(name, &received.shown()));
     }
 }
 

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::harness::{HostedApiHarness, OWNER, bad_token, body};
+use branchyard_api_testing::{InProcessAnswer, never_issued_token};
+
+use crate::harness::{HostedApiHarness, OWNER, body};
 
 const TABLE: &str = include_str!("authorization.txt");
 
@@ -57,7 +59,7 @@ async fn every_caller_is_answered_as_the_table_says() {
             let scene = HostedApiHarness::new();
             let authorization = match (caller, name) {
                 (_, Some(name)) => Some(format!("Bearer {}", scene.token(name))),
-                ("bad-token", None) => Some(format!("Bearer {}", bad_token())),
+                ("bad-token", None) => Some(format!("Bearer {}", never_issued_token())),
                 (_, None) => None,
             };
             let (path, body) = (scene.filled(line.path), body(line.method, line.path));
@@ -80,7 +82,7 @@ async fn a_stranger_cannot_tell_a_hidden_deployment_from_none() {
         let absent = scene.by("bob", line.method, &path.replace("gauges", "nothing"), body.as_ref()).await;
         assert_eq!((hidden.status, absent.status), (404, 404), "{} {}", line.method, line.path);
         assert_eq!(hidden.text.replace("gauges", "nothing"), absent.text, "{} {}", line.method, line.path);
-        let names = |answer: &crate::harness::HostedAnswer| {
+        let names = |answer: &InProcessAnswer| {
             let mut names: Vec<String> = answer.headers.keys().map(ToString::to_string).collect();
             names.sort_unstable();
             names
@@ -98,7 +100,7 @@ async fn only_one_bearer_token_is_a_credential() {
         (Some(format!("token {token}")), "invalid_token"),
         (Some(token.clone()), "invalid_token"),
         (Some(format!("Basic {token}")), "invalid_token"),
-        (Some(format!("Bearer {}", bad_token())), "invalid_token"),
+        (Some(format!("Bearer {}", never_issued_token())), "invalid_token"),
         (Some("Bearer hsat.v1.nonsense".to_owned()), "invalid_token"),
     ] {
         let answer = scene.send(value.as_deref(), "GET", "/user", None).await;

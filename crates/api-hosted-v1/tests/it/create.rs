@@ -1,9 +1,10 @@
 //! Creation of a deployment: each check of the contract (6.1) with its status, code and field, in the order of the contract.
 
 use actix_web::test::TestRequest;
+use branchyard_api_testing::InProcessAnswer;
 use serde_json::{Value, json};
 
-use crate::harness::{HostedAnswer, HostedApiHarness, OWNER, body};
+use crate::harness::{HostedApiHarness, OWNER, body};
 
 fn good() -> Value {
     body("POST", "/deployments").unwrap()
@@ -15,7 +16,7 @@ fn with(changes: Value) -> Value {
     all
 }
 
-async fn create(scene: &HostedApiHarness, wanted: &Value) -> HostedAnswer {
+async fn create(scene: &HostedApiHarness, wanted: &Value) -> InProcessAnswer {
     scene.by(OWNER, "POST", "/deployments", Some(wanted)).await
 }
 

@@ -1,13 +1,15 @@
 //! An in-process server with the deployment `hydro/gauges` of an organization, and users with every role.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use actix_web::http::header::HeaderMap;
-use actix_web::{App, test, web};
+use actix_web::dev::Extensions;
+use actix_web::test::TestRequest;
+use actix_web::web;
 use branchyard_api_hosted_v1::Settings;
-use branchyard_auth::{PlainToken, TokenExpiry};
+use branchyard_api_testing::{ApiUnderTest, InProcessAnswer, InProcessServer, create_user};
 use branchyard_deployments::NewDeployment;
 use branchyard_deployments::access::{DeploymentAccess, Manage};
 use branchyard_deployments::entities::{DeploymentRole, RunState};
@@ -15,53 +17,31 @@ use branchyard_deployments::ports::{Sample, Series};
 use branchyard_deployments::values::{DeploymentId, DeploymentName};
 use branchyard_domain::access::{Caller, Own};
 use branchyard_domain::entities::{MemberRole, User, Visibility};
-use branchyard_domain::usecases::{NewDatabase, NewOrganization, NewUser};
+use branchyard_domain::usecases::{NewDatabase, NewOrganization};
 use branchyard_domain::values::{DatabaseName, OwnerName};
-use branchyard_domain_testing::fakes::{self, FakeHub};
-use branchyard_http_common::{AppState, HttpConfig, ServerKeys, Services};
-use branchyard_openapi_check::{CheckedAnswer, Checker};
+use branchyard_domain_testing::fakes;
 use parking_lot::Mutex;
-use rand::SeedableRng as _;
-use rand::rngs::StdRng;
 use serde_json::Value;
 
 pub(crate) const OWNER: &str = "olga";
 
-/// Returns a well-formed token that was never issued.
-pub(crate) fn bad_token() -> String {
-    format!("hsat.v1.{}3mhf8X", "A".repeat(43))
-}
+static API: LazyLock<ApiUnderTest> =
+    LazyLock::new(|| ApiUnderTest::new(branchyard_api_hosted_v1::configure, &branchyard_api_hosted_v1::openapi()));
 
 pub(crate) struct HostedApiHarness {
-    pub(crate) fakes: FakeHub,
+    server: InProcessServer,
     pub(crate) deployment: DeploymentId,
     /// The id of the operation that created the backup.
     pub(crate) operation: String,
-    state: AppState,
     tokens: Mutex<BTreeMap<String, String>>,
 }
 
-pub(crate) struct HostedAnswer {
-    pub(crate) status: u16,
-    pub(crate) headers: HeaderMap,
-    pub(crate) text: String,
-}
+impl Deref for HostedApiHarness {
+    type Target = InProcessServer;
 
-impl HostedAnswer {
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON in {}: {}", self.status, self.text))
+    fn deref(&self) -> &InProcessServer {
+        &self.server
     }
-
-    pub(crate) fn header(&self, name: &str) -> &str {
-        self.headers.get(name).map(|value| value.to_str().unwrap()).unwrap_or_default()
-    }
-}
-
-fn check(method: &str, path: &str, status: u16, headers: &HeaderMap, body: &[u8]) {
-    static DOCUMENT: LazyLock<Checker> = LazyLock::new(|| Checker::new(&branchyard_api_hosted_v1::openapi()));
-    let headers: Vec<_> =
-        headers.iter().map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect();
-    DOCUMENT.check(&CheckedAnswer { method, path, status, headers, body }).unwrap();
 }
 
 fn wanted(owner: &str, name: &str) -> NewDeployment {
@@ -89,16 +69,7 @@ impl HostedApiHarness {
     pub(crate) fn new() -> Self {
         let fakes = fakes::hub();
         let hub = fakes.hub.clone();
-        let person = |name: &str| {
-            let wanted = NewUser {
-                name: OwnerName::parse(name).unwrap(),
-                email: format!("{name}@example.test"),
-                display_name: None,
-                password: None,
-                is_admin: false,
-            };
-            Arc::new(hub.people().create_user(wanted).unwrap())
-        };
+        let person = |name: &str| Arc::new(create_user(&hub, name));
         let olga = person(OWNER);
         let owner = Caller::User(Arc::clone(&olga));
         let [_, rita, ruth, walt, adam, mia, _] =
@@ -115,13 +86,9 @@ impl HostedApiHarness {
         };
         hub.databases().create(&olga, database, None).unwrap();
         let view = fakes.deployments.create(&olga, wanted("hydro", "gauges"), None).unwrap();
-        let state = AppState::new(
-            Services::new(hub.clone(), fakes.deployments.clone()),
-            HttpConfig::new("https://yard.test".to_owned()),
-            ServerKeys::from_secret([7; 32]),
-        );
+        let server = InProcessServer::new(fakes, |_| {});
         let mut scene =
-            Self { fakes, deployment: view.deployment.id, operation: String::new(), state, tokens: Mutex::default() };
+            Self { server, deployment: view.deployment.id, operation: String::new(), tokens: Mutex::default() };
         scene.settle();
         for (collaborator, role) in [
             (&rita, DeploymentRole::Reader),
@@ -186,11 +153,9 @@ impl HostedApiHarness {
         if let Some(token) = tokens.get(name) {
             return token.clone();
         }
-        let hub = &self.fakes.hub;
-        let secret = PlainToken::mint(&mut StdRng::seed_from_u64(name.bytes().map(u64::from).sum()));
-        let minted = hub.tokens().create(&self.user(name), "test", TokenExpiry::Days30, secret, None).unwrap();
-        tokens.insert(name.to_owned(), minted.secret.expose().to_owned());
-        minted.secret.expose().to_owned()
+        let token = self.server.token(name, 1);
+        tokens.insert(name.to_owned(), token.clone());
+        token
     }
 
     /// Sends a request to a path below `/api/v1`, with an `Authorization` header if present.
@@ -200,8 +165,8 @@ impl HostedApiHarness {
         method: &str,
         path: &str,
         body: Option<&Value>,
-    ) -> HostedAnswer {
-        let request = test::TestRequest::default().method(method.parse().unwrap()).uri(&format!("/api/v1{path}"));
+    ) -> InProcessAnswer {
+        let request = TestRequest::default().method(method.parse().unwrap()).uri(&format!("/api/v1{path}"));
         let request = request.insert_header(("X-Request-Id", "test"));
         let request = match authorization {
             Some(value) => request.insert_header(("Authorization", value.to_owned())),
@@ -215,36 +180,26 @@ impl HostedApiHarness {
     }
 
     /// Sends a complete request and validates the response against the OpenAPI document.
-    pub(crate) async fn complete(&self, request: test::TestRequest) -> HostedAnswer {
-        let (method, path, answer) = self.answer(request).await;
-        check(&method, &path, answer.status, &answer.headers, answer.text.as_bytes());
-        answer
+    pub(crate) async fn complete(&self, request: TestRequest) -> InProcessAnswer {
+        self.server.send(&API, request.to_request(), Self::data()).await
     }
 
     /// Sends a request to a path that is missing from the OpenAPI document.
-    pub(crate) async fn undocumented(&self, authorization: &str, method: &str, path: &str) -> HostedAnswer {
-        let request = test::TestRequest::default().method(method.parse().unwrap()).uri(&format!("/api/v1{path}"));
+    pub(crate) async fn undocumented(&self, authorization: &str, method: &str, path: &str) -> InProcessAnswer {
+        let request = TestRequest::default().method(method.parse().unwrap()).uri(&format!("/api/v1{path}"));
         let request = request.insert_header(("X-Request-Id", "test"));
-        self.answer(request.insert_header(("Authorization", authorization.to_owned()))).await.2
+        let request = request.insert_header(("Authorization", authorization.to_owned()));
+        self.server.send_undocumented(&API, request.to_request(), Self::data()).await
     }
 
-    async fn answer(&self, request: test::TestRequest) -> (String, String, HostedAnswer) {
-        let app = App::new()
-            .app_data(web::Data::new(self.state.clone()))
-            .app_data(web::Data::new(Settings::new("https://yard.test")))
-            .configure(branchyard_api_hosted_v1::configure);
-        let app = test::init_service(app).await;
-        let request = request.to_request();
-        let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
-        let response = test::call_service(&app, request).await;
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let body = test::read_body(response).await;
-        let text = String::from_utf8_lossy(&body).into_owned();
-        (method, path, HostedAnswer { status, headers, text })
+    fn data() -> Extensions {
+        let mut data = Extensions::new();
+        data.insert(web::Data::new(Settings::new("https://yard.test")));
+        data
     }
 
     /// Sends a request as the user `name`.
-    pub(crate) async fn by(&self, name: &str, method: &str, path: &str, body: Option<&Value>) -> HostedAnswer {
+    pub(crate) async fn by(&self, name: &str, method: &str, path: &str, body: Option<&Value>) -> InProcessAnswer {
         let authorization = format!("Bearer {}", self.token(name));
         self.send(Some(&authorization), method, path, body).await
     }

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeSet;
 
+use branchyard_api_testing::InProcessAnswer;
 use branchyard_domain::entities::Visibility;
 
 use crate::good::good;
-use crate::harness::{LegacyAnswer, LegacyHarness};
+use crate::harness::{LegacyHarness, message};
 
 const TABLE: &str = include_str!("authorization.txt");
 
@@ -67,11 +68,11 @@ async fn every_caller_is_answered_as_the_table_says() {
     assert!(wrong.is_empty(), "{} answers are not as the table says:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-fn verdict(answer: &LegacyAnswer) -> String {
+fn verdict(answer: &InProcessAnswer) -> String {
     if answer.status == 200 {
         return "ok".to_owned();
     }
-    match answer.message().as_str() {
+    match message(answer).as_str() {
         "Not authenticated" => "anon",
         "no token found for given API token" => "token",
         "no such repository" => "none",

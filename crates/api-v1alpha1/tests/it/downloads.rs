@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use actix_web::body::to_bytes;
-use actix_web::{App, test, web};
 use branchyard_domain::entities::Visibility;
 
-use crate::harness::LegacyHarness;
+use crate::harness::{LegacyHarness, message};
 
 /// Creates rows that do not compress well, so that a part of them is sent before the last one is read.
 fn furnish(world: &LegacyHarness) {
@@ -29,12 +28,7 @@ const ROWS: usize = 2_000;
 
 /// Returns the status, and the body unless it was aborted.
 async fn download(world: &LegacyHarness, path: &str) -> (u16, Option<Vec<u8>>) {
-    let app = App::new()
-        .app_data(web::Data::new(world.state.clone()))
-        .app_data(web::Data::new(world.settings.clone()))
-        .configure(branchyard_api_v1alpha1::configure);
-    let app = test::init_service(app).await;
-    let response = test::call_service(&app, LegacyHarness::request(None, "GET", path).to_request()).await;
+    let response = world.respond(LegacyHarness::request(None, "GET", path)).await;
     (response.status().as_u16(), to_bytes(response.into_body()).await.ok().map(|body| body.to_vec()))
 }
 
@@ -59,7 +53,7 @@ async fn a_download_that_breaks_before_its_first_byte_is_refused() {
     world.fakes.engine.scans_break_after(1);
     for path in ["/csv/olga/rivers/main/long", "/csv/olga/rivers/main"] {
         let answer = world.send(LegacyHarness::request(None, "GET", path)).await;
-        assert!(answer.status == 500 && answer.message().starts_with("internal error (request "), "{}", answer.text);
+        assert!(answer.status == 500 && message(&answer).starts_with("internal error (request "), "{}", answer.text);
     }
 }
 
@@ -75,7 +69,7 @@ async fn the_tables_of_an_archive_share_its_time() {
         assert_eq!(world.send(get(table)).await.status, 200, "either has time enough alone");
     }
     let answer = world.send(get("/csv/olga/rivers/main")).await;
-    assert_eq!((answer.status, answer.message().as_str()), (400, "query error: query timed out after 100 ms"));
+    assert_eq!((answer.status, message(&answer).as_str()), (400, "query error: query timed out after 100 ms"));
     world.settings.export_timeout = Duration::from_millis(121);
     assert_eq!(world.send(get("/csv/olga/rivers/main")).await.status, 200);
 }

@@ -1,6 +1,7 @@
 //! A valid request for every operation, which succeeds if the caller is authorized.
 
 use branchyard_api_snapshots::{Content, SentRequest};
+use branchyard_api_testing::never_issued_token;
 use serde_json::{Value, json};
 
 use crate::harness::LegacyHarness;
@@ -20,8 +21,7 @@ pub(crate) fn person(caller: &str) -> Option<&'static str> {
 pub(crate) fn token(world: &LegacyHarness, caller: &str) -> Option<String> {
     match (caller, person(caller)) {
         (_, Some(name)) => Some(world.token(name)),
-        // A well-formed token that no user has.
-        ("bad-token", None) => Some(format!("hsat.v1.{}3mhf8X", "A".repeat(43))),
+        ("bad-token", None) => Some(never_issued_token()),
         ("anonymous", None) => None,
         (other, None) => panic!("{other} is no caller"),
     }

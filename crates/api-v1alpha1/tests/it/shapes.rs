@@ -5,33 +5,39 @@
 //! Rules provoke the responses that most operations have in common (rules.rs). The other responses are provoked step by step
 //! (steps.txt). The clock is fixed and ids are seeded, so that only page tokens are redacted; they contain a random nonce.
 //!
+//! Every snapshot is a test of its own, such as `shapes::createTag_200_success`. The tests are made from the document and
+//! `steps.txt`, so that a new answer needs no line here.
+//!
 //! `INSTA_UPDATE=always cargo test -p branchyard-api-v1alpha1 --test it shapes` writes the files. Review each difference as a
 //! change of a frozen contract.
 
 mod rules;
 mod steps;
 
-use std::collections::BTreeSet;
 use std::io::{Cursor, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
-use branchyard_api_snapshots::{DeclaredOperation, ReceivedAnswer, SentRequest, ShapeSnapshot, uncovered};
+use branchyard_api_snapshots::{
+    Block, Declared, DeclaredOperation, ReceivedAnswer, SentRequest, ShapeSnapshot, blocks, uncovered,
+};
+use branchyard_api_snapshots_macros::snapshot_tests;
+use branchyard_api_testing::InProcessAnswer;
 use serde_json::{Value, json};
-
-use crate::harness::LegacyAnswer;
 
 /// The id of every request, so that no snapshot depends on the number of earlier requests.
 const ID: (&str, &str) = ("X-Request-Id", "snapshot");
 
-fn operations() -> Vec<DeclaredOperation> {
-    branchyard_api_snapshots::operations(include_str!("../../openapi/v1alpha1.json"), "")
-}
+static OPERATIONS: LazyLock<Vec<DeclaredOperation>> =
+    LazyLock::new(|| branchyard_api_snapshots::operations(include_str!("../../openapi/v1alpha1.json"), ""));
+
+static STEPS: LazyLock<Vec<Block>> = LazyLock::new(|| blocks(include_str!("shapes/steps.txt")));
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/snapshots")
 }
 
-fn shape(operation: &str, name: String, asked: SentRequest, answer: LegacyAnswer) -> ShapeSnapshot {
+fn shape(operation: &str, name: String, asked: SentRequest, answer: InProcessAnswer) -> ShapeSnapshot {
     let mut body = match answer.header("content-type") {
         "application/zip" => unzipped(&answer.bytes),
         kind if kind.starts_with("application/json") => answer.json(),
@@ -40,7 +46,7 @@ fn shape(operation: &str, name: String, asked: SentRequest, answer: LegacyAnswer
     if let Some(token) = body.get_mut("next_page_token").filter(|token| **token != "") {
         *token = json!("[a page token]");
     }
-    let LegacyAnswer { status, headers, .. } = answer;
+    let InProcessAnswer { status, headers, .. } = answer;
     // The full document is committed separately.
     if operation == "getOpenapiDocument" && status == 200 {
         body = json!({"openapi": body["openapi"]});
@@ -62,48 +68,36 @@ fn unzipped(bytes: &[u8]) -> Value {
     files
 }
 
-/// Returns the fault of a response, if its text or its snapshot is wrong.
-fn fault(operations: &[DeclaredOperation], shape: &ShapeSnapshot) -> Option<String> {
-    let (status, name) = shape.promise();
-    let declared = operations.iter().filter(|operation| operation.id == shape.operation);
-    let declared = declared.flat_map(|operation| &operation.declared);
-    let promised = declared.filter(|declared| declared.status == status && declared.code.as_deref() == Some(name));
+#[snapshot_tests(document = "openapi/v1alpha1.json", steps = "tests/it/shapes/steps.txt")]
+fn assert_as_committed(id: &str, name: &str) {
+    let operation = OPERATIONS.iter().find(|operation| operation.id == id);
+    let operation = operation.unwrap_or_else(|| panic!("{id} is not in the document"));
+    let shape = actix_web::rt::System::new().block_on(provoke(operation, name));
+    let (status, code) = shape.promise();
     let body = &shape.received.body;
     let said = body["message"].as_str().or(body["query_execution_message"].as_str()).unwrap_or_default();
-    for text in promised.map(|declared| &declared.summary).filter(|_| status >= 400) {
+    let promised = |declared: &&Declared| declared.status == status && declared.code.as_deref() == Some(code);
+    for text in operation.declared.iter().filter(promised).map(|declared| &declared.summary).filter(|_| status >= 400) {
         let fits = match text.split_once('<') {
             Some((begin, _)) => said.starts_with(begin),
             None => said == text,
         };
-        if !fits {
-            return Some(format!("{}/{} does not say {text:?}: {body}", shape.operation, shape.name));
-        }
+        assert!(fits, "{id}/{name} does not say {text:?}: {body}");
     }
-    shape.fault(&folder(), |name, shown| insta::assert_json_snapshot!(name, shown))
+    shape.assert_as_committed(&folder(), |name, shown| insta::assert_json_snapshot!(name, shown));
 }
 
-#[actix_web::test]
-async fn every_shape_is_as_committed() {
-    let operations = operations();
-    let mut shapes = Vec::new();
-    for told in steps::all() {
-        shapes.push(steps::play(&operations, &told).await);
+async fn provoke(operation: &DeclaredOperation, name: &str) -> ShapeSnapshot {
+    let id = &operation.id;
+    if let Some(block) = STEPS.iter().find(|block| block.operation == *id && block.name == name) {
+        return steps::play(operation, block).await;
     }
-    let told: BTreeSet<(String, String)> =
-        shapes.iter().map(|shape| (shape.operation.clone(), shape.name.clone())).collect();
-    for operation in &operations {
-        for declared in &operation.declared {
-            if !told.contains(&(operation.id.clone(), declared.name())) {
-                shapes.push(rules::provoke(operation, declared).await);
-            }
-        }
-    }
-    let faults: Vec<String> = shapes.iter().filter_map(|shape| fault(&operations, shape)).collect();
-    assert!(faults.is_empty(), "{} shapes are wrong:\n{}", faults.len(), faults.join("\n"));
+    let declared = operation.declared.iter().find(|declared| declared.name() == name);
+    rules::provoke(operation, declared.unwrap_or_else(|| panic!("{id} does not declare {name}"))).await
 }
 
 #[test]
 fn every_declared_answer_has_a_snapshot() {
-    let missing = uncovered(&operations(), &folder(), &[]);
+    let missing = uncovered(&OPERATIONS, &folder(), &STEPS);
     assert!(missing.is_empty(), "{missing:#?}\n  fix: see shapes.rs");
 }

@@ -9,19 +9,19 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use branchyard_api_snapshots::{Content, SentRequest};
+use branchyard_api_testing::{InProcessAnswer, create_user, never_issued_token};
 use branchyard_auth::TokenExpiry;
 use branchyard_domain::Hub;
 use branchyard_domain::access::{Admin, Caller, DatabaseAccess, Level, Own, Participate, Write};
 use branchyard_domain::entities::{HookEvent, MemberRole, Role, User, Visibility};
 use branchyard_domain::ports::CancellationToken;
 use branchyard_domain::usecases::{
-    EditDatabase, NewBranch, NewDatabase, NewHook, NewOrganization, NewPull, NewRelease, NewTag, NewUser, Room,
-    SqlWrite,
+    EditDatabase, NewBranch, NewDatabase, NewHook, NewOrganization, NewPull, NewRelease, NewTag, Room, SqlWrite,
 };
 use branchyard_domain::values::{CommitHash, DatabaseName, OwnerName, RefName, Revision, Title};
 use serde_json::{Value, json};
 
-use crate::harness::{ApiAnswer, ApiHarness};
+use crate::harness::ApiHarness;
 use crate::imports;
 
 const TABLE: &str = include_str!("authorization.txt");
@@ -208,14 +208,7 @@ const FORK: (&str, &str) = (FORKER, "rivers");
 const FORKER: &str = "finn";
 
 fn new_user(hub: &Hub, name: &str) -> Arc<User> {
-    let wanted = NewUser {
-        name: OwnerName::parse(name).unwrap(),
-        email: format!("{name}@example.test"),
-        display_name: None,
-        password: None,
-        is_admin: false,
-    };
-    Arc::new(hub.people().create_user(wanted).unwrap())
+    Arc::new(create_user(hub, name))
 }
 
 /// Returns the user that represents a column; `None` for a column without a user.
@@ -390,8 +383,7 @@ impl AuthorizationHarness {
         match (caller, person(caller)) {
             (_, Some(name)) => mint(name),
             ("anonymous", None) => (None, none()),
-            // Well-formed, but never issued.
-            ("bad-token", None) => (Some(format!("hsat.v1.{}3mhf8X", "A".repeat(43))), none()),
+            ("bad-token", None) => (Some(never_issued_token()), none()),
             ("expired", None) => {
                 let minted = mint(OWNER);
                 self.world.fakes.clock.advance_seconds(31 * 86_400);
@@ -401,7 +393,7 @@ impl AuthorizationHarness {
         }
     }
 
-    async fn ask(&self, caller: &str, method: &str, path: &str) -> ApiAnswer {
+    async fn ask(&self, caller: &str, method: &str, path: &str) -> InProcessAnswer {
         self.world.send(self.good(caller, method, path).await.into_request()).await
     }
 

@@ -1,4 +1,5 @@
 use crate::harness::ApiHarness;
+use branchyard_api_testing::never_issued_token;
 use branchyard_http_common::RateLimits;
 use futures_util::StreamExt as _;
 use serde_json::json;
@@ -96,7 +97,7 @@ async fn bad_credentials_are_refused_everywhere() {
     let world = ApiHarness::new();
     let ada = world.user("ada");
     world.database(&ada, "ada", "open", "public").await;
-    let unknown = format!("hsat.v1.{}3mhf8X", "A".repeat(43));
+    let unknown = never_issued_token();
     for token in ["x", unknown.as_str()] {
         for path in ["/databases", "/user", "/databases/ada/open", "/databases/nobody/nothing"] {
             let answer = world.get(Some(token), path).await;

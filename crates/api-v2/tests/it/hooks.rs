@@ -1,12 +1,13 @@
 //! Hooks and their deliveries.
 
+use branchyard_api_testing::InProcessAnswer;
 use branchyard_domain::entities::AttemptError;
 use branchyard_domain::ports::{CancellationToken, Sent};
 use branchyard_domain::usecases::{Limits, Room};
 use branchyard_domain_testing::fakes::ScriptedSender;
 use serde_json::{Value, json};
 
-use crate::harness::{ApiAnswer, ApiHarness};
+use crate::harness::ApiHarness;
 
 const H: &str = "/databases/ada/rivers/hooks";
 const ROOM: Room<'_> = Room { hooks: 9, held_back: 9, slow: &[] };
@@ -217,7 +218,7 @@ async fn what_happens_to_the_database_is_told_and_listed() {
     world.fakes.sender.plan(URL, ScriptedSender::answer(410));
     world.branch(&ada, "ada/rivers", "d", "main").await;
     world.deliver();
-    let hook: ApiAnswer = world.get(Some(&ada), &format!("{H}/{id}")).await.expect(200);
+    let hook: InProcessAnswer = world.get(Some(&ada), &format!("{H}/{id}")).await.expect(200);
     assert_eq!((&hook.data()["active"], &hook.data()["disabled_reason"]), (&json!(false), &json!("gone")));
     let on = world.patch(Some(&ada), &format!("{H}/{id}"), json!({"active": true})).await.expect(200).data();
     assert_eq!(on.get("disabled_reason"), None);

@@ -1,3 +1,4 @@
+use branchyard_api_testing::never_issued_token;
 use branchyard_http_common::RateLimits;
 use serde_json::json;
 
@@ -5,11 +6,6 @@ use crate::harness::ApiHarness;
 
 fn limited(user_per_hour: u32, anonymous_per_minute: u32) -> ApiHarness {
     ApiHarness::with(|config| config.rate_limits = Some(RateLimits { user_per_hour, anonymous_per_minute }))
-}
-
-/// Returns a well-formed token that was never issued.
-fn nobodys() -> String {
-    format!("hsat.v1.{}3mhf8X", "A".repeat(43))
 }
 
 #[actix_web::test]
@@ -60,7 +56,7 @@ async fn rejected_credentials_count_against_the_address() {
     let world = limited(100, 3);
     let (ada, bob) = (world.user("ada"), world.user("bob"));
     world.get(Some(&ada), "/user").await.expect(200);
-    let bad = nobodys();
+    let bad = never_issued_token();
     for left in [2, 1, 0] {
         let answer = world.get(Some(&bad), "/databases").await;
         answer.refused(401, "UNAUTHENTICATED");

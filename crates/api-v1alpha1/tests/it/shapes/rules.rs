@@ -4,7 +4,7 @@ use branchyard_api_snapshots::{Content, Declared, DeclaredOperation, SentRequest
 use branchyard_domain::entities::Visibility;
 use branchyard_domain::usecases::Limits;
 use branchyard_domain_testing::fakes::{self, BrokenMetadata};
-use branchyard_http_common::{AppState, RateLimits, ServerKeys, Services};
+use branchyard_http_common::RateLimits;
 use serde_json::json;
 
 use super::{ID, shape};
@@ -56,11 +56,11 @@ pub(super) async fn provoke(operation: &DeclaredOperation, declared: &Declared) 
             good
         }
         "internal" => {
-            strike(&mut world, BrokenMetadata::Faulty);
+            world.break_metadata(BrokenMetadata::Faulty);
             good
         }
         "unavailable" => {
-            strike(&mut world, BrokenMetadata::Unreachable);
+            world.break_metadata(BrokenMetadata::Unreachable);
             good
         }
         _ => panic!("no rule for {} {}: tell it in steps.txt", operation.id, declared.name()),
@@ -96,22 +96,10 @@ fn invalid(operation: &DeclaredOperation, good: SentRequest) -> SentRequest {
     good.at(&format!("{bare}?{query}"))
 }
 
-/// Makes all further calls to the metadata store fail.
-fn strike(world: &mut LegacyHarness, fault: BrokenMetadata) {
-    let (hub, deployments) = world.fakes.broken(fault);
-    world.state =
-        AppState::new(Services::new(hub, deployments), world.state.config.clone(), ServerKeys::from_secret([7; 32]));
-}
-
 /// Sets a quota of one request, and uses it up.
 async fn use_up_the_quota(world: &mut LegacyHarness, good: &SentRequest) {
-    let mut config = world.state.config.clone();
-    config.rate_limits = Some(RateLimits { user_per_hour: 1, anonymous_per_minute: 1 });
-    world.state = AppState::new(
-        Services::new(world.fakes.hub.clone(), world.fakes.deployments.clone()),
-        config,
-        ServerKeys::from_secret([7; 32]),
-    );
+    let limits = RateLimits { user_per_hour: 1, anonymous_per_minute: 1 };
+    world.reconfigure(|config| config.rate_limits = Some(limits));
     let first = good.clone().at("/api/v1alpha1/user");
     let first = SentRequest { method: "GET".to_owned(), content: Content::None, ..first };
     assert_eq!(world.send(first.into_request()).await.status, 200);

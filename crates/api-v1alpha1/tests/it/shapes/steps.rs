@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use branchyard_api_snapshots::{Block, Content, DeclaredOperation, SentRequest, ShapeSnapshot, blocks};
+use branchyard_api_snapshots::{Block, Content, DeclaredOperation, SentRequest, ShapeSnapshot};
+use branchyard_api_testing::InProcessAnswer;
 use branchyard_domain::entities::Visibility;
 use branchyard_domain::usecases::Limits;
 use branchyard_domain_testing::fakes;
@@ -11,11 +12,7 @@ use serde_json::Value;
 
 use super::{ID, shape};
 use crate::good::{self, FORM};
-use crate::harness::{LegacyAnswer, LegacyHarness};
-
-pub(super) fn all() -> Vec<Block> {
-    blocks(include_str!("steps.txt"))
-}
+use crate::harness::LegacyHarness;
 
 /// A block that is being run, with its harness.
 struct Play<'a> {
@@ -23,14 +20,12 @@ struct Play<'a> {
     world: LegacyHarness,
     /// One token per kind of caller.
     tokens: HashMap<&'static str, Option<String>>,
-    last: Option<(SentRequest, LegacyAnswer)>,
+    last: Option<(SentRequest, InProcessAnswer)>,
     /// Name of the latest operation that was started.
     started: String,
 }
 
-pub(super) async fn play(operations: &[DeclaredOperation], block: &Block) -> ShapeSnapshot {
-    let operation = operations.iter().find(|operation| operation.id == block.operation);
-    let operation = operation.unwrap_or_else(|| panic!("{} is not in the document", block.operation));
+pub(super) async fn play(operation: &DeclaredOperation, block: &Block) -> ShapeSnapshot {
     let limits = block.steps.first().and_then(|step| step.strip_prefix("limit ")).map(limits);
     let fakes = fakes::hub_with(limits.clone().unwrap_or_default());
     let world = LegacyHarness::over(fakes, Visibility::Public, None);

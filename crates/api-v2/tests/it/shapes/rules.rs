@@ -6,25 +6,17 @@ use branchyard_api_snapshots::{Content, Declared, DeclaredOperation, SentRequest
 use branchyard_domain::entities::Visibility;
 use branchyard_domain::ports::Metadata as _;
 use branchyard_domain_testing::fakes::BrokenMetadata;
-use branchyard_http_common::{AppState, RateLimits, ServerKeys, Services};
+use branchyard_http_common::RateLimits;
 use futures_util::future::{Either, select};
 use serde_json::json;
 
-use super::shape;
+use super::{KEY_IN_FLIGHT, shape};
 use crate::authorization::{AuthorizationHarness, OWNER};
 
 /// The id of every request, so that no snapshot depends on the number of earlier requests.
 pub(super) const ID: (&str, &str) = ("X-Request-Id", "snapshot");
 
 const NOBODYS_ID: &str = "0199c3a2-0000-7000-8000-000000000000";
-
-/// Makes all later accesses to the metadata store fail.
-fn strike(scene: &mut AuthorizationHarness, fault: BrokenMetadata) {
-    let world = &mut scene.world;
-    let (hub, deployments) = world.fakes.broken(fault);
-    world.state =
-        AppState::new(Services::new(hub, deployments), world.state.config.clone(), ServerKeys::from_secret([7; 32]));
-}
 
 pub(super) async fn provoke(operation: &DeclaredOperation, declared: &Declared) -> ShapeSnapshot {
     let mut scene = AuthorizationHarness::new(Visibility::Public);
@@ -58,11 +50,11 @@ pub(super) async fn provoke(operation: &DeclaredOperation, declared: &Declared) 
             good
         }
         Some("INTERNAL") => {
-            strike(&mut scene, BrokenMetadata::Faulty);
+            scene.world.break_metadata(BrokenMetadata::Faulty);
             good
         }
         Some("SERVICE_UNAVAILABLE") => {
-            strike(&mut scene, BrokenMetadata::Unreachable);
+            scene.world.break_metadata(BrokenMetadata::Unreachable);
             good
         }
         Some(_) => panic!("no rule for {} {}: tell it in steps.txt", operation.id, declared.name()),
@@ -111,9 +103,8 @@ fn other_method(operation: &DeclaredOperation, good: SentRequest) -> SentRequest
 
 /// Limits the quota to one request and uses it up.
 async fn use_up_the_quota(scene: &mut AuthorizationHarness, good: &SentRequest) {
-    let mut config = scene.world.state.config.clone();
-    config.rate_limits = Some(RateLimits { user_per_hour: 1, anonymous_per_minute: 1 });
-    scene.world.state = AppState::new(scene.world.services(), config, ServerKeys::from_secret([7; 32]));
+    let limits = RateLimits { user_per_hour: 1, anonymous_per_minute: 1 };
+    scene.world.reconfigure(|config| config.rate_limits = Some(limits));
     scene.world.get(good.token.as_deref(), "/user").await.expect(200);
 }
 
@@ -149,5 +140,5 @@ pub(super) async fn key_in_flight(operation: &DeclaredOperation) -> ShapeSnapsho
         Either::Right(waiting) => waiting.await,
     };
     assert!(answered.status < 300, "{}", answered.text);
-    shape(&operation.id, "409-CONFLICT-key-in-flight".to_owned(), asked, answer)
+    shape(&operation.id, KEY_IN_FLIGHT.to_owned(), asked, answer)
 }

@@ -2,16 +2,17 @@
 
 use std::collections::HashMap;
 
-use branchyard_api_snapshots::{Block, Content, SentRequest, ShapeSnapshot, blocks};
+use branchyard_api_snapshots::{Block, Content, SentRequest, ShapeSnapshot};
+use branchyard_api_testing::InProcessAnswer;
 use branchyard_api_v2::BASE;
 use branchyard_domain::entities::Visibility;
 use branchyard_domain::usecases::Limits;
 use branchyard_domain_testing::fakes;
 use serde_json::{Value, json};
 
-use super::{rules, shape};
+use super::{operation, rules, shape};
 use crate::authorization::{AuthorizationHarness, OWNER};
-use crate::harness::{ApiAnswer, ApiHarness};
+use crate::harness::ApiHarness;
 use crate::imports;
 
 /// A server on which the steps of a block run.
@@ -20,11 +21,7 @@ struct Play<'a> {
     scene: AuthorizationHarness,
     /// One token per caller.
     tokens: HashMap<&'static str, Option<String>>,
-    last: Option<(SentRequest, ApiAnswer)>,
-}
-
-pub(super) fn all() -> Vec<Block> {
-    blocks(include_str!("steps.txt"))
+    last: Option<(SentRequest, InProcessAnswer)>,
 }
 
 pub(super) async fn play(block: &Block) -> ShapeSnapshot {
@@ -108,8 +105,7 @@ impl Play<'_> {
 
     async fn good(&mut self, rest: &'static str) -> SentRequest {
         let (caller, body) = rest.split_once(' ').unwrap_or((rest, ""));
-        let operations = super::operations();
-        let operation = operations.iter().find(|operation| operation.id == self.block.operation).unwrap();
+        let operation = operation(&self.block.operation);
         with_body(self.scene.good(caller, &operation.method, &operation.path).await, body)
     }
 
