@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use actix_web::http::{StatusCode, header};
 use actix_web::{HttpRequest, HttpResponse};
-use branchyard_auth::{HashedToken, PlainToken};
+use branchyard_auth::{HashedToken, PlainToken, bearer_token};
 use branchyard_deployments::access::Observe;
 use branchyard_deployments::errors::DeploymentError;
 use branchyard_domain::access::Caller;
@@ -69,8 +69,7 @@ impl Admission {
 fn token(request: &HttpRequest) -> Option<PlainToken> {
     let mut values = request.headers().get_all(header::AUTHORIZATION);
     let (value, None) = (values.next()?.to_str().ok()?, values.next()) else { return None };
-    let (scheme, token) = value.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| PlainToken::parse(token.trim()).ok()).flatten()
+    PlainToken::parse(bearer_token(value)?).ok()
 }
 
 /// The reason why no instance was found for a request.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use branchyard_auth::{HashedToken, PlainToken};
+use branchyard_auth::{HashedToken, PlainToken, bearer_token};
 use branchyard_deployments::ports::{Authorized, SqlCaller};
 use branchyard_domain::values::Timestamp;
 use parking_lot::Mutex;
@@ -169,8 +169,7 @@ impl CallerCache {
 
 /// Returns the hash of the bearer token in a header. Returns `None` if the header has no well-formed token.
 fn token_of(header: &str) -> Option<[u8; 32]> {
-    let (_, token) = header.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))?;
-    PlainToken::parse(token.trim()).ok().map(|token| *token.hash().as_bytes())
+    PlainToken::parse(bearer_token(header)?).ok().map(|token| *token.hash().as_bytes())
 }
 
 const SECOND: Duration = Duration::from_secs(1);
