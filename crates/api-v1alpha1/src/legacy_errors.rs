@@ -2,11 +2,11 @@
 //! that all versions share.
 
 use branchyard_domain::errors::{
-    AccessError, DatabaseError, ImportError, OperationError, PullError, PullStateError, ReadError, RefError,
-    ReleaseError,
+    AccessError, DatabaseError, ImportError, ImportField, OperationError, PullError, PullStateError, ReadError,
+    RefError, ReleaseError,
 };
 use branchyard_domain::values::CommitHash;
-use branchyard_http_common::ApiError;
+use branchyard_http_common::{ApiError, import_field_name};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
 use crate::request::not_authenticated;
@@ -140,7 +140,7 @@ impl From<LegacyError<ImportError>> for ApiError {
             ImportError::Fields(wrong) => {
                 let faults: Vec<FieldError> = wrong
                     .into_iter()
-                    .map(|(name, text)| FieldError::at_pointer(format!("/{}", upload_field(name)), text))
+                    .map(|(field, text)| FieldError::at_pointer(format!("/{}", upload_field(field)), text))
                     .collect();
                 Problem::new(ErrorCode::ValidationFailed, "the file cannot be imported with these settings")
                     .with_errors(faults)
@@ -155,13 +155,13 @@ impl From<LegacyError<ImportError>> for ApiError {
 }
 
 /// Returns the name in `params` of a field of an import.
-fn upload_field(name: &str) -> &str {
-    match name {
-        "branch_name" => "branchName",
-        "table_name" => "tableName",
-        "file_name" => "fileName",
-        "file_type" => "fileType",
-        "primary_keys" => "primaryKeys",
-        other => other,
+fn upload_field(field: ImportField) -> &'static str {
+    match field {
+        ImportField::Branch => "branchName",
+        ImportField::Table => "tableName",
+        ImportField::FileName => "fileName",
+        ImportField::FileType => "fileType",
+        ImportField::PrimaryKeys => "primaryKeys",
+        other => import_field_name(other),
     }
 }

@@ -3,8 +3,9 @@
 
 use branchyard_deployments::errors::{DeploymentError, DeploymentField};
 use branchyard_domain::errors::{
-    AccessError, CollaboratorError, DatabaseError, HookError, ImportError, OperationError, OrganizationError,
-    PeopleError, PortError, PullError, PullStateError, ReadError, RefError, ReleaseError, SignUpError, TokenError,
+    AccessError, CollaboratorError, DatabaseError, HookError, ImportError, ImportField, OperationError,
+    OrganizationError, PeopleError, PortError, PullError, PullStateError, ReadError, RefError, ReleaseError,
+    SignUpError, TokenError,
 };
 use branchyard_domain::ports::{AddressError, EngineError, MetadataError};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem, escape_pointer_token};
@@ -283,14 +284,35 @@ impl From<OperationError> for ApiError {
     }
 }
 
+/// Returns the name of a field of an import in the body of a request of v2.
+pub fn import_field_name(field: ImportField) -> &'static str {
+    match field {
+        ImportField::ContentLength => "content_length",
+        ImportField::PartCount => "num_parts",
+        ImportField::FileType => "file_type",
+        ImportField::Branch => "branch_name",
+        ImportField::Table => "table_name",
+        ImportField::FileName => "file_name",
+        ImportField::PullBranch => "pull_request_branch_name",
+        ImportField::Message => "commit_message",
+        ImportField::PrimaryKeys => "primary_keys",
+        ImportField::ColumnMap => "column_map",
+        ImportField::Upload => "contents_key",
+        ImportField::UploadToken => "token",
+        ImportField::FileSize => "file_size",
+        ImportField::Parts => "completed_parts",
+        ImportField::Checksum => "file_parts_md5",
+    }
+}
+
 impl From<ImportError> for ApiError {
     fn from(error: ImportError) -> Self {
         match error {
             ImportError::Fields(ref wrong) => {
-                let entries =
-                    wrong.iter().map(|(field, text)| FieldError::at_pointer(format!("/{field}"), text.clone()));
+                let named = wrong.iter().map(|(field, text)| (import_field_name(*field), text));
                 let detail =
-                    wrong.first().map_or_else(|| error.to_string(), |(field, text)| format!("{field}: {text}"));
+                    named.clone().next().map_or_else(|| error.to_string(), |(name, text)| format!("{name}: {text}"));
+                let entries = named.map(|(name, text)| FieldError::at_pointer(format!("/{name}"), text.clone()));
                 Problem::new(ErrorCode::ValidationFailed, detail).with_errors(entries).into()
             }
             ImportError::TooLarge { .. } | ImportError::FileTooLarge(_) | ImportError::PartTooLarge(_) => {

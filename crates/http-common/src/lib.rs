@@ -74,7 +74,7 @@ mod words;
 pub use branchyard_executor::{BodyRoom, CallerKey, ConcurrencyLimiter, ConcurrencyPermit, PoolError};
 
 pub use answer_budget::{NoEffect, with_room};
-pub use api_error::{ApiError, pointer_of};
+pub use api_error::{ApiError, import_field_name, pointer_of};
 pub use api_response::{ApiResponse, etag_of, to_json};
 pub use archive::send_archive;
 pub use body::{AnonymousBodies, ReadBody};

@@ -41,12 +41,47 @@ pub enum OperationError {
     Port(#[from] PortError),
 }
 
+/// A field of an import or of an upload session. Adapters know the names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImportField {
+    /// Bytes that an upload session announces.
+    ContentLength,
+    /// Number of parts of an upload session.
+    PartCount,
+    /// Format of the file.
+    FileType,
+    /// Branch to import to.
+    Branch,
+    /// Table to import to.
+    Table,
+    /// Name of the file.
+    FileName,
+    /// Branch of the pull request that the import opens.
+    PullBranch,
+    /// Commit message.
+    Message,
+    /// Columns of the primary key.
+    PrimaryKeys,
+    /// New names of columns.
+    ColumnMap,
+    /// The upload session.
+    Upload,
+    /// Secret of the upload session.
+    UploadToken,
+    /// Bytes of the file.
+    FileSize,
+    /// Parts that have arrived.
+    Parts,
+    /// Checksum over all parts.
+    Checksum,
+}
+
 /// Errors of uploads and imports.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// Invalid fields. Each entry holds the name of a field and the rule it breaks.
+    /// Invalid fields, each with the rule it breaks.
     #[error("the request has invalid fields")]
-    Fields(Vec<(&'static str, String)>),
+    Fields(Vec<(ImportField, String)>),
     /// The file is larger than allowed.
     #[error("a file can have at most {limit} bytes; this one has {size}")]
     TooLarge {

@@ -11,7 +11,7 @@ use super::{CompletedPart, Imports, Inner, NewImport};
 use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Write};
 use crate::entities::{FileType, ImportMode, Operation, Upload, UploadPart, Work};
-use crate::errors::{ImportError, PortError};
+use crate::errors::{ImportError, ImportField, PortError};
 use crate::values::{AccountId, DatabaseId, OperationId, OwnerName, Timestamp, UploadId};
 
 /// The settings of an import of a stored file. Nothing has been checked yet.
@@ -113,7 +113,10 @@ impl<'a> Imports<'a> {
         let now = self.0.now();
         let id = fresh_id(self.0, now);
         if wanted.file_type != FileType::Sql && !self.0.ports.formats.supports(wanted.file_type) {
-            return Err(ImportError::Fields(vec![("file_type", "this server cannot read that format".to_owned())]));
+            return Err(ImportError::Fields(vec![(
+                ImportField::FileType,
+                "this server cannot read that format".to_owned(),
+            )]));
         }
         let user = access.who();
         let mut tx = self.0.ports.metadata.write()?;

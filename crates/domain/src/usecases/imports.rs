@@ -15,7 +15,7 @@ use super::operations::{enqueue, save_queued};
 use super::{IdempotencyRecord, Inner, idempotency};
 use crate::access::{DatabaseAccess, Write};
 use crate::entities::{FileType, ImportMode, ImportRequest, Operation, Upload, UploadPart, Work};
-use crate::errors::{ImportError, OperationError, PortError};
+use crate::errors::{ImportError, ImportField, OperationError, PortError};
 use crate::values::{LongText, RefName, TableName, UploadId};
 
 /// The properties of a new upload session.
@@ -105,21 +105,21 @@ impl<'a> Imports<'a> {
         }
         let mut wrong = Vec::new();
         if wanted.content_length == 0 {
-            wrong.push(("content_length", "must be at least 1".to_owned()));
+            wrong.push((ImportField::ContentLength, "must be at least 1".to_owned()));
         }
         let num_parts = u32::try_from(wanted.num_parts).ok().filter(|n| (1..=limits.import_parts).contains(n));
         let num_parts = match num_parts {
             Some(n) if u64::from(n) <= wanted.content_length.max(1) => n,
             _ => {
                 wrong.push((
-                    "num_parts",
-                    format!("must be 1 to {} and not more than content_length", limits.import_parts),
+                    ImportField::PartCount,
+                    format!("must be 1 to {} and not more than the bytes of the file", limits.import_parts),
                 ));
                 0
             }
         };
         if wanted.file_type != FileType::Sql && !self.0.ports.formats.supports(wanted.file_type) {
-            wrong.push(("file_type", "this server cannot read that format".to_owned()));
+            wrong.push((ImportField::FileType, "this server cannot read that format".to_owned()));
         }
         if !wrong.is_empty() {
             return Err(ImportError::Fields(wrong));
@@ -278,28 +278,28 @@ pub(super) fn check(
     genuine: &dyn Fn(&Upload) -> bool,
     now: crate::values::Timestamp,
 ) -> Result<(ImportRequest, Upload), ImportError> {
-    let mut wrong: Vec<(&'static str, String)> = Vec::new();
+    let mut wrong: Vec<(ImportField, String)> = Vec::new();
     let branch = RefName::parse(&wanted.branch);
     if wanted.branch.is_empty() {
-        wrong.push(("branch_name", "must not be empty".to_owned()));
+        wrong.push((ImportField::Branch, "must not be empty".to_owned()));
     }
     let scripted = wanted.file_type == FileType::Sql;
     if !(scripted && wanted.table.is_empty())
         && let Err(error) = TableName::parse(&wanted.table)
     {
-        wrong.push(("table_name", error.0));
+        wrong.push((ImportField::Table, error.0));
     }
     if wanted.file_name.is_empty() || wanted.file_name.len() > 255 || wanted.file_name.contains('/') {
-        wrong.push(("file_name", "has 1 to 255 bytes and no '/'".to_owned()));
+        wrong.push((ImportField::FileName, "has 1 to 255 bytes and no '/'".to_owned()));
     }
     let pull_branch = match wanted.pull_branch.as_deref().map(RefName::parse).transpose() {
         Ok(Some(name)) if name.as_str() == wanted.branch => {
-            wrong.push(("pull_request_branch_name", "must differ from branch_name".to_owned()));
+            wrong.push((ImportField::PullBranch, "must differ from the target branch".to_owned()));
             None
         }
         Ok(name) => name,
         Err(error) => {
-            wrong.push(("pull_request_branch_name", error.0));
+            wrong.push((ImportField::PullBranch, error.0));
             None
         }
     };
@@ -309,19 +309,19 @@ pub(super) fn check(
             table => format!("Import {} into {table}", wanted.file_name),
         });
     if message.len() > LongText::MAX {
-        wrong.push(("commit_message", format!("is longer than {} bytes", LongText::MAX)));
+        wrong.push((ImportField::Message, format!("is longer than {} bytes", LongText::MAX)));
     }
     if scripted && !wanted.primary_keys.is_empty() {
-        wrong.push(("primary_keys", "must be empty for a script".to_owned()));
+        wrong.push((ImportField::PrimaryKeys, "must be empty for a script".to_owned()));
     }
     if scripted && !wanted.column_map.is_empty() {
-        wrong.push(("column_map", "must be empty for a script".to_owned()));
+        wrong.push((ImportField::ColumnMap, "must be empty for a script".to_owned()));
     }
     let session = session.filter(|s| s.used_by.is_some() || s.expires_at > now);
     match &session {
-        None => wrong.push(("contents_key", "unknown, expired, or of another caller or database".to_owned())),
+        None => wrong.push((ImportField::Upload, "unknown, expired, or of another caller or database".to_owned())),
         Some(session) if !genuine(session) => {
-            wrong.push(("token", "not the token of the upload that contents_key names".to_owned()));
+            wrong.push((ImportField::UploadToken, "not the token of this upload".to_owned()));
         }
         Some(session) if session.used_by.is_none() => check_parts(wanted, session, &mut wrong),
         Some(_) => {}
@@ -347,36 +347,38 @@ pub(super) fn check(
     }
 }
 
-fn check_parts(wanted: &NewImport, session: &Upload, wrong: &mut Vec<(&'static str, String)>) {
+fn check_parts(wanted: &NewImport, session: &Upload, wrong: &mut Vec<(ImportField, String)>) {
     if wanted.file_size != session.content_length {
-        wrong.push(("file_size", format!("the upload announced {} bytes", session.content_length)));
+        wrong.push((ImportField::FileSize, format!("the upload announced {} bytes", session.content_length)));
     }
     if wanted.file_type != session.file_type {
-        wrong.push(("file_type", "the upload announced another type".to_owned()));
+        wrong.push((ImportField::FileType, "the upload announced another type".to_owned()));
     }
     let mut named = wanted.parts.iter().map(|part| part.number).collect::<Vec<_>>();
     named.sort_unstable();
     if named != (1..=u64::from(session.num_parts)).collect::<Vec<_>>() {
-        wrong.push(("completed_parts", format!("must list each part from 1 to {} once", session.num_parts)));
+        wrong.push((ImportField::Parts, format!("must list each part from 1 to {} once", session.num_parts)));
         return;
     }
     for part in &wanted.parts {
         let arrived = session.parts.iter().find(|arrived| u64::from(arrived.number) == part.number);
         match arrived {
-            None => wrong.push(("completed_parts", format!("part {} has not arrived", part.number))),
+            None => wrong.push((ImportField::Parts, format!("part {} has not arrived", part.number))),
             Some(arrived) if HEXLOWER.encode(&arrived.md5) != part.etag.trim_matches('"') => {
-                wrong.push(("completed_parts", format!("the ETag of part {} does not match", part.number)));
+                wrong.push((ImportField::Parts, format!("the ETag of part {} does not match", part.number)));
             }
             Some(_) => {}
         }
     }
     let arrived: u64 = session.parts.iter().map(|part| part.size).sum();
     if arrived != session.content_length {
-        wrong
-            .push(("completed_parts", format!("{arrived} of {} announced bytes have arrived", session.content_length)));
+        wrong.push((
+            ImportField::Parts,
+            format!("{arrived} of {} announced bytes have arrived", session.content_length),
+        ));
     }
     if checksum(&session.parts) != wanted.checksum {
-        wrong.push(("file_parts_md5", "does not match the parts".to_owned()));
+        wrong.push((ImportField::Checksum, "does not match the parts".to_owned()));
     }
 }
 

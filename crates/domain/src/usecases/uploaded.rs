@@ -11,7 +11,7 @@ use super::{CompletedPart, NewImport, StoredFile};
 use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Write};
 use crate::entities::{Cell, FileType, ImportMode, Operation, RowProblem, Upload};
-use crate::errors::{ImportError, PortError};
+use crate::errors::{ImportError, ImportField, PortError};
 use crate::ports::{Durability, FormatError, FormatInput, InferredColumn, ReadSeek, TargetColumn};
 use crate::values::UploadId;
 
@@ -72,7 +72,10 @@ impl Imports<'_> {
     ) -> Result<Upload, ImportError> {
         let now = self.0.now();
         if file_type != FileType::Sql && !self.0.ports.formats.supports(file_type) {
-            return Err(ImportError::Fields(vec![("file_type", "this server cannot read that format".to_owned())]));
+            return Err(ImportError::Fields(vec![(
+                ImportField::FileType,
+                "this server cannot read that format".to_owned(),
+            )]));
         }
         let session = Upload { file_type, ..file.session(access.database().id, access.who().id, now) };
         let mut tx = self.0.ports.metadata.write()?;

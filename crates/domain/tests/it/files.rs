@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use branchyard_domain::access::Write;
 use branchyard_domain::entities::{FailureKind, FileType, ImportMode, Operation, PullState};
-use branchyard_domain::errors::ImportError;
+use branchyard_domain::errors::{ImportError, ImportField};
 use branchyard_domain::ports::Blobs as _;
 use branchyard_domain::usecases::{Limits, NewFileImport};
 
@@ -105,7 +105,7 @@ fn what_is_refused_leaves_nothing() {
     assert!(matches!(gone, Err(ImportError::NoSuchBranch(branch)) if branch == "gone"));
     let nameless = NewFileImport { table: String::new(), file_name: "a/b".to_owned(), ..wanted(None) };
     let Err(ImportError::Fields(wrong)) = import(&world, FILE, nameless) else { panic!("fields") };
-    assert_eq!(wrong.iter().map(|(field, _)| *field).collect::<Vec<_>>(), ["table_name", "file_name"]);
+    assert_eq!(wrong.iter().map(|(field, _)| *field).collect::<Vec<_>>(), [ImportField::Table, ImportField::FileName]);
     import(&world, FILE, wanted(None)).unwrap();
     assert_eq!(blobs(&world), 1, "of the one that waits");
     assert!(matches!(import(&world, FILE, wanted(None)), Err(ImportError::QueueFull(1))));

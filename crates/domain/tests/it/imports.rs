@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use branchyard_domain::Hub;
 use branchyard_domain::access::Write;
 use branchyard_domain::entities::{Cell, FailureKind, FileType, ImportMode, Operation};
-use branchyard_domain::errors::ImportError;
+use branchyard_domain::errors::{ImportError, ImportField};
 use branchyard_domain::ports::{
     Blobs as _, FormatError, FormatInput, Formats, ImportFile, InferredColumn, RowSource, TargetColumn,
 };
@@ -68,7 +68,7 @@ pub(crate) fn import_of(world: &DomainHarness, file: &str, pull_branch: Option<&
     start(world, NewImport { pull_branch, ..wanted(&opened, file) }).unwrap()
 }
 
-fn fields(refused: Result<impl std::fmt::Debug, ImportError>) -> Vec<&'static str> {
+fn fields(refused: Result<impl std::fmt::Debug, ImportError>) -> Vec<ImportField> {
     match refused {
         Err(ImportError::Fields(wrong)) => wrong.into_iter().map(|(field, _)| field).collect(),
         other => panic!("{other:?}"),
@@ -121,11 +121,11 @@ fn sessions_are_checked_and_counted() {
     let world =
         world_with(Limits { import_bytes: 100, import_parts: 3, open_uploads_per_user: 2, ..Limits::default() });
     assert!(matches!(upload(&world, 101, 1), Err(ImportError::TooLarge { size: 101, limit: 100 })));
-    assert_eq!(fields(upload(&world, 0, 0)), ["content_length", "num_parts"]);
-    assert_eq!(fields(upload(&world, 100, 4)), ["num_parts"]);
-    assert_eq!(fields(upload(&world, 2, 3)), ["num_parts"]);
+    assert_eq!(fields(upload(&world, 0, 0)), [ImportField::ContentLength, ImportField::PartCount]);
+    assert_eq!(fields(upload(&world, 100, 4)), [ImportField::PartCount]);
+    assert_eq!(fields(upload(&world, 2, 3)), [ImportField::PartCount]);
     let pdf = NewUpload { content_length: 1, num_parts: 1, file_type: FileType::Parquet };
-    assert_eq!(fields(world.hub.imports().open_upload(&world.access(&world.ada), pdf, None)), ["file_type"]);
+    assert_eq!(fields(world.hub.imports().open_upload(&world.access(&world.ada), pdf, None)), [ImportField::FileType]);
     upload(&world, 100, 3).unwrap();
     upload(&world, 1, 1).unwrap();
     assert!(matches!(upload(&world, 1, 1), Err(ImportError::TooManyUploads(2))));
@@ -178,23 +178,29 @@ fn every_wrong_field_is_named_at_once() {
         checksum: String::new(),
         ..wanted(&opened, file)
     };
-    let named = ["table_name", "file_name", "pull_request_branch_name", "file_size", "file_parts_md5"];
+    let named = [
+        ImportField::Table,
+        ImportField::FileName,
+        ImportField::PullBranch,
+        ImportField::FileSize,
+        ImportField::Checksum,
+    ];
     assert_eq!(fields(start(&world, bad)), named);
     let none = NewImport { parts: Vec::new(), ..wanted(&opened, file) };
-    assert_eq!(fields(start(&world, none)), ["completed_parts"]);
+    assert_eq!(fields(start(&world, none)), [ImportField::Parts]);
     let mut wrong_tag = wanted(&opened, file);
     wrong_tag.parts[0].etag = "00".to_owned();
-    assert_eq!(fields(start(&world, wrong_tag)), ["completed_parts"]);
+    assert_eq!(fields(start(&world, wrong_tag)), [ImportField::Parts]);
     let stolen = NewImport { secret: "up_guess".to_owned(), ..wanted(&opened, file) };
-    assert_eq!(fields(start(&world, stolen)), ["token"]);
+    assert_eq!(fields(start(&world, stolen)), [ImportField::UploadToken]);
     world.invite(&world.ben, branchyard_domain::entities::Role::Write);
     let by_ben = world.hub.imports().start(&world.access::<Write>(&world.ben), wanted(&opened, file), None);
-    assert_eq!(fields(by_ben), ["contents_key"]);
+    assert_eq!(fields(by_ben), [ImportField::Upload]);
     let another = uploaded(&world, file);
     let mixed = NewImport { upload: Some(another.upload.id), ..wanted(&opened, file) };
-    assert_eq!(fields(start(&world, mixed)), ["token"]);
+    assert_eq!(fields(start(&world, mixed)), [ImportField::UploadToken]);
     let unknown = NewImport { upload: None, ..wanted(&opened, file) };
-    assert_eq!(fields(start(&world, unknown)), ["contents_key"]);
+    assert_eq!(fields(start(&world, unknown)), [ImportField::Upload]);
     let gone = NewImport { branch: "gone".to_owned(), ..wanted(&opened, file) };
     assert!(matches!(start(&world, gone), Err(ImportError::NoSuchBranch(_))));
     let quoted = {

@@ -69,7 +69,7 @@ fn a_pull_is_opened_where_that_was_chosen_and_a_table_that_is_there_is_known() {
     let mut fields = options(&page, "r", "update");
     fields.retain(|(name, _)| *name != "landing");
     fields.extend([("landing", "pull"), ("pull_request_branch_name", "main")]);
-    ada.submit(&page, &action, &fields).expect(422).shows("must differ from branch_name");
+    ada.submit(&page, &action, &fields).expect(422).shows("must differ from the target branch");
 }
 
 #[test]
