@@ -311,9 +311,9 @@ fn a_client_cannot_take_its_credential_off_the_way() {
          content-type: application/json\r\ncontent-length: {}",
         pipeline.len()
     );
-    let passed = begin(&harness, &url, &headers, pipeline.as_bytes()).answer().expect(200).text();
-    assert!(passed.contains("\"type\":\"ok\""), "{passed}");
+    let passed = begin(&harness, &url, &headers, pipeline.as_bytes()).answer().expect(200);
+    assert!(passed.text().contains("\"type\":\"ok\""), "{}", passed.text());
     // The id was for the server only, so the instance makes one of its own.
-    assert!(!passed.contains("mine") && passed.contains("x-request-id: req_"), "{passed}");
+    assert!(passed.header("x-request-id").is_some_and(|id| id.starts_with("req_")), "{}", passed.head);
     harness.server.terminate();
 }
