@@ -53,7 +53,7 @@ pub(crate) async fn list_pulls(call: RequestContext) -> HandlerResult {
 /// Handles `POST …/pulls`.
 pub(crate) async fn create_pull(call: RequestContext) -> HandlerResult {
     call.deployment::<Observe>().await?;
-    Err(unsupported("pull requests inside a deployment"))
+    Err(unsupported("pulls inside a deployment"))
 }
 
 /// Handles all routes below a pull request. Responds with 404, because deployments do not support pull requests yet.

@@ -48,7 +48,7 @@ fn every_endpoint_answers_as_the_contract_says() {
     refused("POST", &at("/database-version"), Some(&roll), 422, "UNSUPPORTED", "version");
     refused("POST", &at("/database-version"), Some(&json!({"version": "0.0.1"})), 400, "VALIDATION_FAILED", "");
     let pull = json!({"database": "gauges", "title": "t", "from_branch": "a", "to_branch": "main"});
-    refused("POST", &at("/pulls"), Some(&pull), 422, "UNSUPPORTED", "pull requests");
+    refused("POST", &at("/pulls"), Some(&pull), 422, "UNSUPPORTED", "pulls");
     assert_eq!(get(&at("/pulls?database=gauges")), json!([]));
     refused("POST", &at("/dolt-credentials"), None, 422, "UNSUPPORTED", "dolt credentials");
     refused("GET", &at("/dolt-credentials"), None, 404, "NOT_FOUND", "");
