@@ -55,7 +55,7 @@ fn a_side_that_cannot_be_chosen_is_said_to_be_so() {
     );
     let failed = merge(&ada, json!({"T": "ours"}));
     let detail = failed["error"]["detail"].as_str().unwrap();
-    assert!(detail.starts_with("1 conflict in t, 2 in u; choosing a side settles conflicts of rows"), "{detail}");
+    assert!(detail.starts_with("1 conflict in t, 2 in u; a side can be chosen for conflicts of rows"), "{detail}");
     assert!(detail.contains("(in t)") && detail.ends_with("then merge again"), "{detail}");
     assert_eq!(merge(&ada, json!({}))["error"]["detail"], "1 conflict in t, 2 in u");
 }
