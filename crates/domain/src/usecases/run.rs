@@ -306,7 +306,9 @@ fn blame(error: EngineError, several: bool) -> RunError {
             RunError::Failed(OperationFailure { kind: FailureKind::Content, detail, rows })
         }
         EngineError::NoSuchTable(table) => failed(FailureKind::NotFound, format!("table not found: {table}")),
-        EngineError::TableExists(table) => failed(FailureKind::Conflict, format!("table '{table}' already exists")),
+        EngineError::TableExists(table) => {
+            failed(FailureKind::Conflict, format!("the database already has a table '{table}'"))
+        }
         EngineError::CannotMerge(why) => failed(FailureKind::MergeConflict, why),
         EngineError::TimedOut(ms) => failed(FailureKind::Content, format!("timed out after {ms} ms")),
         other => RunError::Port(PortError::Engine(other)),

@@ -146,7 +146,7 @@ fn plan(
     }
     let target = match (request.mode, existing) {
         (ImportMode::Create, Some(table)) => {
-            return Err(failed(FailureKind::Conflict, format!("table '{}' already exists", table.name)));
+            return Err(failed(FailureKind::Conflict, format!("the database already has a table '{}'", table.name)));
         }
         (ImportMode::Create | ImportMode::Overwrite, _) => {
             let wanted = match request.primary_keys.as_slice() {

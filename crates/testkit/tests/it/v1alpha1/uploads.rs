@@ -15,6 +15,22 @@ fn what_exists_already_says_so() {
     assert!(text(&again["message"]).contains("already exists"), "{again}");
 }
 
+/// Clients read `already exists` as success, so the message of a failed import does not contain it (v1alpha1 §3).
+#[test]
+fn a_table_that_an_import_would_create_again_is_a_failure_for_clients() {
+    let (_server, _, client) = trees();
+    let mut params = params("main");
+    params["importOp"] = "Create".into();
+    let params = params.to_string();
+    let parts: [(&str, &str, &[u8]); 2] =
+        [("file", "text/csv", b"id,name\n7,fir\n"), ("params", "application/json", params.as_bytes())];
+    let started = client.upload("ana/trees", &parts).expect(200).json();
+    let done = client.poll("/ana/trees/upload", text(&started["operation_name"])).expect(200).json();
+    assert_eq!((&done["status"], &done["job_status"]), (&json!("Error"), &json!("Failed")), "{done}");
+    let message = text(&done["message"]);
+    assert!(message.contains("'tree'") && !message.contains("already exists"), "{done}");
+}
+
 #[test]
 fn parts_come_in_any_order_and_any_type() {
     let (_server, _, client) = trees();
