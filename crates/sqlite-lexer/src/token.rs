@@ -110,7 +110,8 @@ pub(crate) fn blank_length(bytes: &[u8]) -> usize {
             }
             // SQLite treats a byte order mark as whitespace wherever a token could begin.
             [0xef, 0xbb, 0xbf, ..] => 3,
-            [b'-', b'-', comment @ ..] => 2 + find(comment, b'\n').map_or(comment.len(), |end| end + 1),
+            // The line break is not part of the comment, and begins a run of whitespace.
+            [b'-', b'-', comment @ ..] => 2 + find(comment, b'\n').unwrap_or(comment.len()),
             // At the end of the text, SQLite reads `/*` as two symbols.
             [b'/', b'*', comment @ ..] if !comment.is_empty() => {
                 2 + comment.windows(2).position(|pair| pair == b"*/").map_or(comment.len(), |end| end + 2)
@@ -253,6 +254,7 @@ mod tests {
             ("- -1/ *", vec![(Symbol, "-"), (Symbol, "-"), (Number, "1"), (Symbol, "/"), (Symbol, "*")]),
             ("/* a */ b -- c\nd/*/ e", vec![(Word, "b"), (Word, "d")]),
             ("\u{feff}a \u{feff}b", vec![(Word, "a"), (Word, "b")]),
+            ("-- a\n\u{b}b", vec![(Word, "b")]),
             ("a \u{b}b\u{b}", vec![(Word, "a"), (Word, "b"), (Symbol, "\u{b}")]),
             (": $(a)", vec![(Symbol, ":"), (Symbol, "$"), (Symbol, "("), (Word, "a"), (Symbol, ")")]),
         ] {

@@ -113,13 +113,13 @@ fn outcome(connection: &Connection, sql: &str) -> (Vec<usize>, Option<String>) {
     }
 }
 
-/// Returns the text with one comment in place of everything between two tokens. A space would not do: a vertical tab after a byte
-/// order mark is a token, and after a space it is whitespace.
+/// Returns the text with a space and a comment in place of everything between two tokens. The space ends an unterminated variable
+/// such as `:a(`. The comment keeps a vertical tab apart, which is a token after a byte order mark and whitespace after a space.
 fn respaced(sql: &str) -> String {
     let (mut out, mut end) = (String::new(), 0);
     for token in tokenize(sql) {
         if token.start > end {
-            out.push_str("/**/");
+            out.push_str(" /**/");
         }
         out.push_str(token.text);
         end = token.end();
