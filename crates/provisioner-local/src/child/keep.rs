@@ -25,7 +25,7 @@ const COLLECT_AT_MOST: Duration = Duration::from_secs(3600);
 /// Consecutive measurements above the memory of the instance after which the process restarts.
 const TOO_OFTEN: u32 = 3;
 
-struct CollectedRows {
+struct LastCollection {
     /// Size in bytes after the last collection.
     size: u64,
     at: Option<Instant>,
@@ -36,7 +36,7 @@ pub(super) async fn house(child: Arc<Child>) {
     let grace = Duration::from_secs(child.spec.orphan_grace);
     let mut server_seen = Instant::now();
     let mut measured: Option<Instant> = None;
-    let mut collected: HashMap<DatabaseId, CollectedRows> = HashMap::new();
+    let mut collected: HashMap<DatabaseId, LastCollection> = HashMap::new();
     let mut above = 0;
     loop {
         tokio::time::sleep(TICK).await;
@@ -102,9 +102,9 @@ fn memory_is_above(child: &Child) -> bool {
 }
 
 /// Collects the garbage of a database if its file has doubled and no request runs, or if the volume is filling up.
-async fn collect(child: &Arc<Child>, database: DatabaseId, collected: &mut HashMap<DatabaseId, CollectedRows>) {
+async fn collect(child: &Arc<Child>, database: DatabaseId, collected: &mut HashMap<DatabaseId, LastCollection>) {
     let Ok(size) = child.engine.served_size_bytes(database) else { return };
-    let last = collected.entry(database).or_insert(CollectedRows { size, at: None });
+    let last = collected.entry(database).or_insert(LastCollection { size, at: None });
     let used = child.counters.disk_used.load(Ordering::Relaxed);
     let fills = used >= resources::volume(child.spec.volume_gb) / 5 * 4;
     let rested = last.at.is_none_or(|at| at.elapsed() >= COLLECT_AT_MOST);
@@ -121,7 +121,7 @@ async fn collect(child: &Arc<Child>, database: DatabaseId, collected: &mut HashM
         Ok(Ok(())) => {
             let after = child.engine.served_size_bytes(database).unwrap_or(size);
             tracing::info!(before = size, after, "collected garbage");
-            *last = CollectedRows { size: after, at: Some(Instant::now()) };
+            *last = LastCollection { size: after, at: Some(Instant::now()) };
         }
         // The database is being read. A later tick tries again.
         Ok(Err(error)) => tracing::debug!(%error, "garbage collection failed"),

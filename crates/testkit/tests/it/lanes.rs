@@ -50,7 +50,8 @@ fn a_short_read_does_not_wait_for_a_long_one() {
     assert!(matches!(long.answer_until(Instant::now()), Outcome::HungUp), "the long read goes on");
 }
 
-/// That one of them computes at a time is a test of the executor: on a busy machine, a thread that gets no processor loses its turn.
+/// The tests of the executor check that only one of these reads computes at a time. Here, on a busy machine, a thread without a
+/// processor loses its turn.
 #[test]
 fn long_reads_share_one_place_and_each_gets_its_time() {
     let (_server, ada) = start(8, 60_000);
