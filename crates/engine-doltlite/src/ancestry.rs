@@ -26,15 +26,18 @@ struct KnownAncestors {
 
 /// The cached parents of the commits that were looked up.
 #[derive(Default)]
-pub(crate) struct Ancestry(Mutex<KnownAncestors>);
+pub struct Ancestry(Mutex<KnownAncestors>);
 
 /// Looks up the parents of a commit that is not cached yet. Returns `None` if the file has no such commit.
-pub(crate) type ParentsOf<'a, E> = dyn FnMut(&CommitHash) -> Result<Option<Vec<CommitHash>>, E> + 'a;
+pub type ParentsOf<'a, E> = dyn FnMut(&CommitHash) -> Result<Option<Vec<CommitHash>>, E> + 'a;
 
 impl Ancestry {
     /// Returns `true` if one of `heads` is `commit` or descends from it. The search starts at all heads at once, so a
     /// recent ancestor of any head is found after few steps.
-    pub(crate) fn descends<E>(
+    ///
+    /// # Errors
+    /// The error of `parents_of`.
+    pub fn descends<E>(
         &self,
         database: DatabaseId,
         heads: &[CommitHash],
@@ -63,12 +66,12 @@ impl Ancestry {
     }
 
     /// Records the parents of a commit that was just created.
-    pub(crate) fn note(&self, database: DatabaseId, commit: &CommitHash, parents: &[CommitHash]) {
+    pub fn note(&self, database: DatabaseId, commit: &CommitHash, parents: &[CommitHash]) {
         self.keep(database, node(commit), parents);
     }
 
     /// Removes all entries of a database, because its file is replaced.
-    pub(crate) fn forget(&self, database: DatabaseId) {
+    pub fn forget(&self, database: DatabaseId) {
         let mut known = self.0.lock();
         if let Some(commits) = known.databases.remove(&database) {
             known.commits = known.commits.saturating_sub(commits.len());

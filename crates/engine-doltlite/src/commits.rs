@@ -1,7 +1,7 @@
 //! Creates, finds and relates commits, and copies whole database files.
 
 use std::collections::{HashSet, VecDeque};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::panic::resume_unwind;
 use std::path::Path;
@@ -47,19 +47,28 @@ pub(crate) fn create_with(
 ) -> Result<CommitHash, EngineError> {
     let turn = engine.queues.enter(database);
     let temporary = engine.files.temporary();
-    // The only place that creates a database file.
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let fault = |error| errors::fault("create a database", error);
-    let raw = rusqlite::Connection::open_with_flags(temporary.path(), flags).map_err(fault)?;
-    // The engine's own first commit has the date of the engine's clock and no author. Amending replaces it.
-    let hash = commit_all_raw(&raw, message, author, &["--amend", "--allow-empty"]).map_err(fault)?;
-    finish(&raw).map_err(fault)?;
-    raw.close().map_err(|(_, error)| fault(error))?;
+    let hash = create_at(temporary.path(), author, message, finish)?;
     engine.evict(database);
     let installed = engine.files.install(temporary, database).map_err(|error| io_fault("create a database", error));
     engine.evict(database);
     drop(turn);
-    installed?;
+    installed.map(|()| hash)
+}
+
+/// Creates a database file, or fills an empty one. The only place that creates a database file.
+pub(crate) fn create_at(
+    path: &Path,
+    author: &Signature,
+    message: &str,
+    finish: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<()>,
+) -> Result<CommitHash, EngineError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let fault = |error| errors::fault("create a database", error);
+    let raw = rusqlite::Connection::open_with_flags(path, flags).map_err(fault)?;
+    // The engine's own first commit has the date of the engine's clock and no author. Amending replaces it.
+    let hash = commit_all_raw(&raw, message, author, &["--amend", "--allow-empty"]).map_err(fault)?;
+    finish(&raw).map_err(fault)?;
+    raw.close().map_err(|(_, error)| fault(error))?;
     parse(&hash)
 }
 
@@ -79,15 +88,7 @@ pub(crate) fn install_copy(
     let turn = engine.queues.enter(to);
     let temporary = engine.files.temporary();
     copy_file(from, temporary.path()).map_err(fault)?;
-    let copied = engine
-        .open_file(temporary.path(), ConnectionUse::Write)
-        .map_err(|error| errors::fault("open the copy", error))?;
-    copied
-        .raw()
-        .query_row("SELECT commit_hash FROM dolt_log LIMIT 1", [], |_| Ok(()))
-        .map_err(|error| errors::fault("read the copy", error))?;
-    finish(copied.raw()).map_err(|error| errors::fault("finish the copy", error))?;
-    drop(copied);
+    finish_copy(engine, temporary.path(), finish)?;
     engine.evict(to);
     let installed = engine.files.install(temporary, to).map_err(fault);
     engine.evict(to);
@@ -95,10 +96,27 @@ pub(crate) fn install_copy(
     installed
 }
 
+/// Checks that a copy is readable, and runs `finish` on it.
+pub(crate) fn finish_copy(
+    engine: &DoltliteEngine,
+    path: &Path,
+    finish: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<()>,
+) -> Result<(), EngineError> {
+    let copied = engine.open_file(path, ConnectionUse::Write).map_err(|error| errors::fault("open the copy", error))?;
+    copied
+        .raw()
+        .query_row("SELECT commit_hash FROM dolt_log LIMIT 1", [], |_| Ok(()))
+        .map_err(|error| errors::fault("read the copy", error))?;
+    finish(copied.raw()).map_err(|error| errors::fault("finish the copy", error))
+}
+
 /// Copies a file that may be written to meanwhile, and returns the size of the copy. The file only grows at its end,
 /// and an incomplete end is cut off when the copy is opened. Garbage collection replaces the file and leaves the old
 /// one unchanged.
-pub(crate) fn copy_file(from: &Path, to: &Path) -> io::Result<u64> {
+///
+/// # Errors
+/// An error if the file cannot be copied.
+pub fn copy_file(from: &Path, to: &Path) -> io::Result<u64> {
     let (mut source, target) = (File::open(from)?, File::create_new(to)?);
     let is_long = source.metadata()?.len() >= LONG_FILE;
     let copied = AtomicBool::new(false);
@@ -282,7 +300,7 @@ pub(crate) fn merge_base(
 
 /// A bounded cache of ancestor relations, which never change.
 #[derive(Debug, Default)]
-pub(crate) struct AncestorCache {
+pub struct AncestorCache {
     known: HashSet<(DatabaseId, CommitHash, CommitHash)>,
     order: VecDeque<(DatabaseId, CommitHash, CommitHash)>,
 }
@@ -290,7 +308,13 @@ pub(crate) struct AncestorCache {
 impl AncestorCache {
     const MOST: usize = 4096;
 
-    fn insert(&mut self, fact: (DatabaseId, CommitHash, CommitHash)) {
+    /// Returns `true` if the second commit is known to descend from the first.
+    pub fn holds(&self, fact: &(DatabaseId, CommitHash, CommitHash)) -> bool {
+        self.known.contains(fact)
+    }
+
+    /// Records that the second commit descends from the first.
+    pub fn insert(&mut self, fact: (DatabaseId, CommitHash, CommitHash)) {
         if self.known.insert(fact.clone()) {
             self.order.push_back(fact);
         }
@@ -302,7 +326,7 @@ impl AncestorCache {
     }
 
     /// Removes all entries of a database, because its file is replaced.
-    pub(crate) fn forget(&mut self, database: DatabaseId) {
+    pub fn forget(&mut self, database: DatabaseId) {
         self.order.retain(|fact| fact.0 != database);
         self.known.retain(|fact| fact.0 != database);
     }
@@ -315,7 +339,7 @@ pub(crate) fn is_ancestor(
     descendant: &CommitHash,
 ) -> Result<bool, EngineError> {
     let fact = (database, ancestor.clone(), descendant.clone());
-    if engine.ancestors.lock().known.contains(&fact) {
+    if engine.ancestors.lock().holds(&fact) {
         return Ok(true);
     }
     let is = match merge_base(engine, database, ancestor, descendant) {
@@ -331,7 +355,7 @@ pub(crate) fn is_ancestor(
 
 /// Returns `true` if a database has a file.
 pub(crate) fn exists(engine: &DoltliteEngine, database: DatabaseId) -> bool {
-    fs::exists(engine.files.path(database)).unwrap_or(false)
+    engine.files.exists(&engine.files.path(database))
 }
 
 #[cfg(test)]

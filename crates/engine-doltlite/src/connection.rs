@@ -1,6 +1,6 @@
 //! Guarded connections with small caches, opened without ever creating a file.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -13,7 +13,7 @@ use parking_lot::{Mutex, MutexGuard};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::{OpenFlags, Params, Row};
 
-use crate::guard::{self, Entered, Guard, GuardMode, StatementEffects};
+use crate::guard::{self, Entered, Guard, GuardMode, GuardSettings, StatementEffects};
 use crate::memory::{self, Allocated, MemoryBudget};
 use crate::reach::Scope;
 use crate::sql::errors;
@@ -48,7 +48,7 @@ impl Connection {
     pub(crate) fn open(
         path: &Path,
         purpose: ConnectionUse<'_>,
-        modules: &Arc<HashSet<String>>,
+        guard: &Arc<GuardSettings>,
     ) -> rusqlite::Result<Self> {
         let mut name = path.as_os_str().to_owned();
         if let ConnectionUse::Read(commit) = purpose {
@@ -70,12 +70,12 @@ impl Connection {
             ConnectionUse::Write => "PRAGMA cache_size = -16000; PRAGMA temp_store = memory; PRAGMA foreign_keys = on;",
         };
         raw.execute_batch(settings)?;
-        let guard = Guard::install(&raw, Arc::clone(modules))?;
+        let guard = Guard::install(&raw, Arc::clone(guard))?;
         Ok(Self { raw, guard, memory: Mutex::default(), scope: Mutex::default(), held: AtomicI64::new(0) })
     }
 
     /// Opens a file in SQLite's own format for reading. No other connection may have the file open.
-    pub(crate) fn open_sqlite(path: &Path, modules: &Arc<HashSet<String>>) -> rusqlite::Result<Self> {
+    pub(crate) fn open_sqlite(path: &Path, guard: &Arc<GuardSettings>) -> rusqlite::Result<Self> {
         // Immutable: SQLite neither looks for a journal beside the file nor applies one.
         let uri = format!("file:{}?doltlite_engine=sqlite&mode=ro&immutable=1", in_uri(path));
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -84,7 +84,7 @@ impl Connection {
             "PRAGMA cache_size = -16000; PRAGMA temp_store = memory; PRAGMA query_only = on; PRAGMA cell_size_check = on;
              PRAGMA mmap_size = 0;",
         )?;
-        let guard = Guard::install(&raw, Arc::clone(modules))?;
+        let guard = Guard::install(&raw, Arc::clone(guard))?;
         Ok(Self { raw, guard, memory: Mutex::default(), scope: Mutex::default(), held: AtomicI64::new(0) })
     }
 
@@ -93,7 +93,7 @@ impl Connection {
         path: &Path,
         request: &SessionRequest,
         cache_kib: usize,
-        modules: &Arc<HashSet<String>>,
+        guard: &Arc<GuardSettings>,
     ) -> rusqlite::Result<Self> {
         let mut name = path.as_os_str().to_owned();
         if let Some(branch) = &request.branch {
@@ -114,7 +114,7 @@ impl Connection {
             [&request.caller.name, &request.caller.email],
             |_| Ok(()),
         )?;
-        let guard = Guard::install_for_session(&raw, Arc::clone(modules))?;
+        let guard = Guard::install_for_session(&raw, Arc::clone(guard))?;
         Ok(Self { raw, guard, memory: Mutex::default(), scope: Mutex::default(), held: AtomicI64::new(0) })
     }
 

@@ -21,6 +21,7 @@ use crate::commits::{self, AncestorCache};
 use crate::connection::{Connection, ConnectionUse};
 use crate::fetch::Remotes;
 use crate::files::Files;
+use crate::guard::GuardSettings;
 use crate::idle_connections::IdleConnections;
 use crate::memory::{self, Allocated, MemoryPool};
 use crate::merge_preview::{self, Trials};
@@ -42,7 +43,7 @@ pub struct DoltliteEngine {
     readers: IdleConnections<ReaderKey>,
     writers: IdleConnections<()>,
     pub(crate) sessions: Arc<IdleConnections<SessionRequest>>,
-    modules: Arc<HashSet<String>>,
+    guard: Arc<GuardSettings>,
     pub(crate) ancestry: Arc<Ancestry>,
     reachability: OnceLock<Arc<dyn Reachability>>,
 }
@@ -76,27 +77,36 @@ impl DoltliteEngine {
     pub fn open(folder: PathBuf, options: EngineOptions) -> Result<Self, EngineError> {
         memory::set_up(options.process_memory);
         let files = Files::open(folder).map_err(|error| io_fault("open the folder of the databases", error))?;
+        Self::on(files, options)
+    }
+
+    /// Creates an engine on `files`.
+    pub(crate) fn on(files: Files, options: EngineOptions) -> Result<Self, EngineError> {
         if let Some(folder) = &options.temporary_folder {
             set_temporary_folder(folder).map_err(|error| errors::fault("set the folder of temporary files", error))?;
         }
-        let pool = MemoryPool::new(options.total_memory);
-        let watchdog = Watchdog::start(options.long.clone(), options.statement_memory, pool)
+        let lender = options.lender.clone().unwrap_or_else(|| Arc::new(MemoryPool::new(options.total_memory)));
+        let watchdog = Watchdog::start(options.long.clone(), options.statement_memory, lender)
             .map_err(|error| io_fault("start the watchdog", error))?;
         let watchdog = Arc::new(watchdog);
-        let modules = Arc::new(all_modules().map_err(|error| errors::fault("ask for the engine's modules", error))?);
+        let guard = GuardSettings {
+            modules: all_modules().map_err(|error| errors::fault("ask for the engine's modules", error))?,
+            pattern_bytes: options.pattern_bytes,
+            bounded_functions: options.bounded_functions,
+        };
         Ok(Self {
             readers: IdleConnections::new(options.idle_readers, options.idle_memory),
             writers: IdleConnections::new(options.idle_writers, options.idle_memory),
             // Sessions move between threads, so their memory cannot be measured; their caches are small.
             sessions: Arc::new(IdleConnections::new(options.idle_sessions, usize::MAX)),
+            queues: WriteQueues::behind(options.gate.clone()),
             options,
             files,
-            queues: WriteQueues::default(),
             watchdog,
             ancestors: Mutex::default(),
             trials: Trials::default(),
             remotes: Remotes::default(),
-            modules,
+            guard: Arc::new(guard),
             ancestry: Arc::default(),
             reachability: OnceLock::new(),
         })
@@ -282,20 +292,20 @@ impl DoltliteEngine {
             reachability,
             ancestry: Arc::clone(&self.ancestry),
             path: self.files.path(database),
-            modules: Arc::clone(&self.modules),
+            guard: Arc::clone(&self.guard),
             state: Mutex::default(),
         }))
     }
 
     /// Opens a connection to another file of the engine, under a temporary name.
     pub(crate) fn open_file(&self, path: &std::path::Path, purpose: ConnectionUse<'_>) -> rusqlite::Result<Connection> {
-        Connection::open(path, purpose, &self.modules)
+        Connection::open(path, purpose, &self.guard)
     }
 
     fn open_connection(&self, database: DatabaseId, purpose: ConnectionUse<'_>) -> Result<Connection, EngineError> {
         let path = self.files.path(database);
         self.open_file(&path, purpose).map_err(|error| {
-            if !path.exists() {
+            if !self.files.exists(&path) {
                 return missing(database);
             }
             match purpose {
@@ -305,9 +315,9 @@ impl DoltliteEngine {
         })
     }
 
-    /// Returns the names of all virtual table modules, in lower case.
-    pub(crate) fn modules(&self) -> Arc<HashSet<String>> {
-        Arc::clone(&self.modules)
+    /// Returns the settings of the guards.
+    pub(crate) fn guard(&self) -> &Arc<GuardSettings> {
+        &self.guard
     }
 
     /// Closes the connections and clears the caches of a database, before or after its file is replaced.
@@ -321,11 +331,13 @@ impl DoltliteEngine {
     }
 }
 
-pub(crate) fn missing(database: DatabaseId) -> EngineError {
+/// Returns the error for a database that has no file.
+pub fn missing(database: DatabaseId) -> EngineError {
     EngineError::Damaged(format!("the file of database {database} is missing"))
 }
 
-pub(crate) fn io_fault(context: &str, error: std::io::Error) -> EngineError {
+/// Returns the error for a failed operation on a file. `context` says what failed.
+pub fn io_fault(context: &str, error: std::io::Error) -> EngineError {
     match error.kind() {
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
             EngineError::Unavailable(format!("{context}: {error}"))
@@ -490,11 +502,11 @@ impl Engine for DoltliteEngine {
     ) -> Result<Vec<Conflict>, EngineError> {
         let pair = merge_preview::HeadPair { database, ours: ours.clone(), theirs: theirs.clone() };
         let table = table.map(str::to_ascii_lowercase);
-        merge_preview::conflicts(self, &merge_preview::ConflictQuery { pair, table, skip, limit })
+        self.trials.conflicts(self, &merge_preview::ConflictQuery { pair, table, skip, limit })
     }
 
     fn needs_preparing(&self, database: DatabaseId) -> bool {
-        merge_preview::needs_preparing(self, database)
+        self.trials.needs_preparing(self, database)
     }
 
     fn prepare_conflicts(
@@ -503,7 +515,7 @@ impl Engine for DoltliteEngine {
         ours: &CommitHash,
         theirs: &CommitHash,
     ) -> Result<(), EngineError> {
-        merge_preview::prepare(self, &merge_preview::HeadPair { database, ours: ours.clone(), theirs: theirs.clone() })
+        self.trials.prepare(self, &merge_preview::HeadPair { database, ours: ours.clone(), theirs: theirs.clone() })
     }
 
     fn import(

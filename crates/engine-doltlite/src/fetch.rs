@@ -44,6 +44,16 @@ pub(crate) fn fetch(
     }
     let copy = PrivateCopy::of(engine, from, &[commit], u64::MAX)?;
     let copy = copy.ok_or_else(|| EngineError::Unavailable("the source is too large to copy".into()))?;
+    fetch_from(engine, into, copy, commit)
+}
+
+/// Fetches a commit from a private copy of another database.
+pub(crate) fn fetch_from(
+    engine: &DoltliteEngine,
+    into: DatabaseId,
+    copy: PrivateCopy,
+    commit: &CommitHash,
+) -> Result<(), EngineError> {
     let plan = FetchPlan::make(engine, into, copy.connection(), commit)?;
     let remote = engine.remotes.name();
     let fetch = Fetch { engine, copy, remote, branch: plan.branch };

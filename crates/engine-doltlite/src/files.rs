@@ -11,32 +11,58 @@ const TEMPORARY: &str = "tmp";
 
 /// The folder of all databases.
 #[derive(Debug)]
-pub(crate) struct Files {
+pub struct Files {
     folder: PathBuf,
+    /// Whether another process opened the files and passed them on, so that the paths lead to nothing on a disk.
+    is_provided: bool,
     next: AtomicU64,
 }
 
 impl Files {
     /// Opens the folder, and creates it if it does not exist.
-    pub(crate) fn open(folder: PathBuf) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// An error if the folder cannot be created.
+    pub fn open(folder: PathBuf) -> io::Result<Self> {
         fs::create_dir_all(folder.join(TEMPORARY))?;
-        Ok(Self { folder, next: AtomicU64::new(0) })
+        Ok(Self { folder, is_provided: false, next: AtomicU64::new(0) })
+    }
+
+    /// Creates the layout of files that another process passes on.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn provided() -> Self {
+        Self { folder: PathBuf::from("/"), is_provided: true, next: AtomicU64::new(0) }
+    }
+
+    /// Returns `true` if there is a file at a path.
+    pub(crate) fn exists(&self, path: &Path) -> bool {
+        #[cfg(target_os = "linux")]
+        if self.is_provided {
+            return crate::descriptors::is_provided(path);
+        }
+        path.exists()
     }
 
     /// Removes the unfinished files of a process that was killed.
-    pub(crate) fn clear_temporary(&self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// An error if something cannot be removed.
+    pub fn clear_temporary(&self) -> io::Result<()> {
         let temporary = self.folder.join(TEMPORARY);
         fs::remove_dir_all(&temporary)?;
         fs::create_dir_all(&temporary)
     }
 
     /// Returns the path of a database's file.
-    pub(crate) fn path(&self, database: DatabaseId) -> PathBuf {
+    pub fn path(&self, database: DatabaseId) -> PathBuf {
+        if self.is_provided {
+            return self.folder.join(format!("{database}.db"));
+        }
         self.folder.join(Self::place(database))
     }
 
     /// Returns the path of a database's file relative to the folder.
-    pub(crate) fn place(database: DatabaseId) -> PathBuf {
+    pub fn place(database: DatabaseId) -> PathBuf {
         let name = database.to_string();
         // The last digits of an id are random; the first are a timestamp.
         let shard = &name[name.len() - 2..];
@@ -45,13 +71,16 @@ impl Files {
 
     /// Returns a path that no other call in any process gets. The file and its companion files are removed when the
     /// result is dropped.
-    pub(crate) fn temporary(&self) -> Temporary {
+    pub fn temporary(&self) -> Temporary {
         let n = self.next.fetch_add(1, Ordering::Relaxed);
         Temporary { path: self.folder.join(TEMPORARY).join(format!("{}-{n}.db", std::process::id())) }
     }
 
     /// Moves a finished file to the path of a database, durably.
-    pub(crate) fn install(&self, temporary: Temporary, database: DatabaseId) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// An error if the file cannot be moved or written to the disk.
+    pub fn install(&self, temporary: Temporary, database: DatabaseId) -> io::Result<()> {
         File::open(&temporary.path)?.sync_all()?;
         let path = self.path(database);
         let Some(shard) = path.parent() else { return Err(io::ErrorKind::InvalidInput.into()) };
@@ -64,7 +93,10 @@ impl Files {
     }
 
     /// Removes the file of a database.
-    pub(crate) fn remove(&self, database: DatabaseId) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// An error if the file cannot be removed.
+    pub fn remove(&self, database: DatabaseId) -> io::Result<()> {
         let path = self.path(database);
         remove_if_there(&path)?;
         for companion in companions(&path) {
@@ -77,7 +109,10 @@ impl Files {
     }
 
     /// Returns all databases that have a file.
-    pub(crate) fn list(&self) -> io::Result<Vec<DatabaseId>> {
+    ///
+    /// # Errors
+    /// An error if a folder cannot be read.
+    pub fn list(&self) -> io::Result<Vec<DatabaseId>> {
         let mut databases = Vec::new();
         for shard in fs::read_dir(&self.folder)? {
             let shard = shard?;
@@ -98,12 +133,13 @@ impl Files {
 
 /// A temporary file; see [`Files::temporary`].
 #[derive(Debug)]
-pub(crate) struct Temporary {
+pub struct Temporary {
     path: PathBuf,
 }
 
 impl Temporary {
-    pub(crate) fn path(&self) -> &Path {
+    /// Returns the path of the file.
+    pub fn path(&self) -> &Path {
         &self.path
     }
 }
@@ -118,19 +154,30 @@ impl Drop for Temporary {
     }
 }
 
+/// Returns the path of the file on which the engine locks a database for writing.
+pub fn lock_path(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}-lock"))
+}
+
 /// Returns the paths of the files that the engine creates beside a database.
 fn companions(path: &Path) -> Vec<PathBuf> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    [format!(".{name}-lock"), format!("{name}-gc-tmp"), format!("{name}-journal"), format!("{name}-wal")]
+    [format!("{name}-gc-tmp"), format!("{name}-journal"), format!("{name}-wal")]
         .map(|name| path.with_file_name(name))
-        .into()
+        .into_iter()
+        .chain([lock_path(path)])
+        .collect()
 }
 
 /// Copies a database file for work that ends with the process. Nothing is flushed to disk. If `share_blocks` is set,
 /// the copy shares its blocks with the file where the file system supports it.
 ///
 /// Returns `false` and creates nothing if blocks cannot be shared and the file is longer than `most` bytes.
-pub(crate) fn copy_for_now(from: &Path, to: &Path, most: u64, share_blocks: bool) -> io::Result<bool> {
+///
+/// # Errors
+/// An error if the file cannot be copied.
+pub fn copy_for_now(from: &Path, to: &Path, most: u64, share_blocks: bool) -> io::Result<bool> {
     let (mut source, mut target) = (File::open(from)?, File::create_new(to)?);
     if share_blocks && clone_blocks(&source, &target) {
         return Ok(true);

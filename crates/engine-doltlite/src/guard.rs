@@ -19,7 +19,8 @@ use parking_lot::Mutex;
 use rusqlite::hooks::AuthContext;
 
 pub(crate) use self::history::{no_such_commit, wrap};
-pub(crate) use self::limits::{MAX_LENGTH, MAX_SQL};
+pub use self::limits::MAX_LENGTH;
+pub(crate) use self::limits::MAX_SQL;
 use crate::reach::Scope;
 
 /// The kind of statements that a connection currently runs.
@@ -95,26 +96,38 @@ pub(crate) struct Guard {
     state: Arc<Mutex<GuardState>>,
 }
 
+/// The settings of all guards of an engine.
+#[derive(Debug)]
+pub(crate) struct GuardSettings {
+    /// Names of all virtual table modules of the engine, in lower case.
+    pub(crate) modules: HashSet<String>,
+    /// Maximum length of a `LIKE` or `GLOB` pattern of a user statement, in bytes.
+    pub(crate) pattern_bytes: i32,
+    /// Whether functions that cannot be interrupted are replaced by bounded ones.
+    pub(crate) bounded_functions: bool,
+}
+
 impl Guard {
-    /// Installs the limits, the replaced functions and the authorizer. `modules` are the names of all virtual table
-    /// modules of the engine.
-    pub(crate) fn install(connection: &rusqlite::Connection, modules: Arc<HashSet<String>>) -> rusqlite::Result<Self> {
-        limits::apply(connection)?;
-        Self::watch(connection, modules)
+    /// Installs the limits, the replaced functions and the authorizer.
+    pub(crate) fn install(connection: &rusqlite::Connection, settings: Arc<GuardSettings>) -> rusqlite::Result<Self> {
+        limits::apply(connection, settings.pattern_bytes)?;
+        Self::watch(connection, settings)
     }
 
     /// Works like [`Self::install`] for sessions of deployment clients, which have wider limits.
     pub(crate) fn install_for_session(
         connection: &rusqlite::Connection,
-        modules: Arc<HashSet<String>>,
+        settings: Arc<GuardSettings>,
     ) -> rusqlite::Result<Self> {
         limits::apply_for_session(connection)?;
         functions::refuse_config(connection)?;
-        Self::watch(connection, modules)
+        Self::watch(connection, settings)
     }
 
-    fn watch(connection: &rusqlite::Connection, modules: Arc<HashSet<String>>) -> rusqlite::Result<Self> {
-        functions::replace_unbounded(connection)?;
+    fn watch(connection: &rusqlite::Connection, settings: Arc<GuardSettings>) -> rusqlite::Result<Self> {
+        if settings.bounded_functions {
+            functions::replace_unbounded(connection)?;
+        }
         let state = Arc::new(Mutex::new(GuardState {
             mode: GuardMode::Trusted,
             seen: StatementEffects::default(),
@@ -125,7 +138,7 @@ impl Guard {
         connection.authorizer(Some(move |context: AuthContext<'_>| {
             let mut state = shared.lock();
             let GuardState { mode, seen, wrapped, wanted } = &mut *state;
-            authorizer::decide(*mode, seen, wrapped.as_ref(), wanted, &modules, &context)
+            authorizer::decide(*mode, seen, wrapped.as_ref(), wanted, &settings.modules, &context)
         }))?;
         Ok(Self { state })
     }

@@ -19,6 +19,8 @@ mod cells;
 mod commits;
 mod conflicts;
 mod connection;
+#[cfg(target_os = "linux")]
+mod descriptors;
 mod diff;
 mod engine;
 mod fetch;
@@ -32,6 +34,8 @@ mod merge_preview;
 mod objects;
 mod options;
 mod private_copy;
+#[cfg(target_os = "linux")]
+mod provided;
 mod queue;
 mod reach;
 mod read;
@@ -46,7 +50,17 @@ mod watchdog;
 mod write;
 mod yield_hook;
 
-pub use engine::DoltliteEngine;
+pub use ancestry::{Ancestry, ParentsOf};
+pub use commits::{AncestorCache, copy_file};
+pub use engine::{DoltliteEngine, io_fault, missing};
+pub use files::{Files, Temporary, copy_for_now, lock_path};
+pub use guard::MAX_LENGTH;
+pub use memory::{MemoryLender, MemoryPool};
+pub use merge_preview::{ConflictQuery, ConflictWindow, HeadPair, TrialMerges, Trials};
 pub use options::EngineOptions;
-pub use sqlite::{SqliteRows, SqliteTable};
+#[cfg(target_os = "linux")]
+pub use provided::{CommitParents, ProvidedFile};
+pub use queue::{TurnGate, WriteQueues, WriteTurn};
+pub use sql::shape::shape;
+pub use sqlite::{CellBatch, SqliteRows, SqliteTable, spool};
 pub use yield_hook::{Long, WatchedCall, YieldHook};

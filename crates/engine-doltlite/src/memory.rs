@@ -56,9 +56,27 @@ thread_local! {
 static HELD: AtomicI64 = AtomicI64::new(0);
 static MOST_HELD: AtomicI64 = AtomicI64::new(UNLIMITED);
 
+/// A source of memory for statements.
+///
+/// Sizes are in bytes. A statement takes memory piece by piece on its own thread, and returns all of it at its end.
+pub trait MemoryLender: std::fmt::Debug + Send + Sync {
+    /// Returns the most that a statement with a budget of `wanted` bytes can ever get.
+    fn most_for(&self, wanted: i64) -> i64;
+
+    /// Takes `bytes` for a statement that already holds `held` bytes. Returns `false` if too little is left. Called in
+    /// the middle of an allocation: must not allocate from the engine.
+    fn take(&self, bytes: i64, held: i64) -> bool;
+
+    /// Takes `bytes` back.
+    fn give_back(&self, bytes: i64);
+
+    /// Waits until `bytes` are free. Returns `false` if they are not free within `wait`, or the call was canceled.
+    fn wait_for(&self, bytes: i64, wait: Duration, canceled: &CancellationToken) -> bool;
+}
+
 /// Memory that all running statements of an engine share.
 #[derive(Debug)]
-pub(crate) struct MemoryPool {
+pub struct MemoryPool {
     all: i64,
     /// The part of `all` that only small statements may take.
     reserve: i64,
@@ -68,7 +86,7 @@ pub(crate) struct MemoryPool {
 
 impl MemoryPool {
     /// Creates a pool of `bytes`; `None` sets no limit.
-    pub(crate) fn new(bytes: Option<usize>) -> Self {
+    pub fn new(bytes: Option<usize>) -> Self {
         let all = bytes.map_or(UNLIMITED, whole);
         let reserve = bytes.map_or(0, |_| (all / RESERVED_PART).min(RESERVE));
         Self { all, reserve, left: Mutex::new(all), given_back: Condvar::new() }
@@ -78,8 +96,13 @@ impl MemoryPool {
     fn kept_from(&self, holds: i64) -> i64 {
         if holds <= SMALL { 0 } else { self.reserve }
     }
+}
 
-    /// Takes `bytes` for a statement that already holds `held` bytes. Returns `false` if the pool has too little left.
+impl MemoryLender for MemoryPool {
+    fn most_for(&self, wanted: i64) -> i64 {
+        wanted.min(self.all - self.kept_from(wanted))
+    }
+
     fn take(&self, bytes: i64, held: i64) -> bool {
         let mut left = self.left.lock();
         let fits = *left - self.kept_from(held.saturating_add(bytes)) >= bytes;
@@ -96,8 +119,7 @@ impl MemoryPool {
         }
     }
 
-    /// Waits until `bytes` are free. Returns `false` if they are not free within `wait`, or the call was canceled.
-    pub(crate) fn wait_for(&self, bytes: i64, wait: Duration, canceled: &CancellationToken) -> bool {
+    fn wait_for(&self, bytes: i64, wait: Duration, canceled: &CancellationToken) -> bool {
         let (kept, until) = (self.kept_from(bytes), Instant::now() + wait);
         let bytes = bytes.min(self.all - kept);
         let mut left = self.left.lock();
@@ -121,7 +143,7 @@ fn whole(bytes: usize) -> i64 {
 pub(crate) struct MemoryBudget {
     all: i64,
     left: AllocationCount,
-    pool: Arc<MemoryPool>,
+    pool: Arc<dyn MemoryLender>,
     /// Bytes taken from the pool.
     taken: AllocationCount,
     /// The part of `taken` that is unused.
@@ -148,9 +170,9 @@ impl AllocationCount {
 }
 
 impl MemoryBudget {
-    pub(crate) fn new(bytes: usize, pool: &Arc<MemoryPool>, deadline: Arc<Deadline>) -> Self {
+    pub(crate) fn new(bytes: usize, pool: &Arc<dyn MemoryLender>, deadline: Arc<Deadline>) -> Self {
         // A statement can never have more than the pool has.
-        let all = whole(bytes).min(pool.all - pool.kept_from(whole(bytes)));
+        let all = pool.most_for(whole(bytes));
         let left = AllocationCount::default();
         left.set(all);
         let pool = Arc::clone(pool);
@@ -507,7 +529,7 @@ unsafe extern "C" fn size(memory: *mut c_void) -> c_int {
 
 #[cfg(test)]
 mod tests {
-    use super::MemoryPool;
+    use super::{MemoryLender as _, MemoryPool};
 
     const MIB: i64 = 1 << 20;
 

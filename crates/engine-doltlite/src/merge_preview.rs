@@ -2,8 +2,8 @@
 //!
 //! The engine can only merge where it writes, so a trial merges in a private copy of the file and never waits for
 //! writers. A long file is not copied while a caller waits, unless the file system shares blocks. Instead a background
-//! job runs the trial with [`prepare`], and until then the answer is [`EngineError::Busy`]. [`needs_preparing`] returns
-//! whether this applies to a database.
+//! job runs the trial with [`Trials::prepare`], and until then the answer is [`EngineError::Busy`].
+//! [`Trials::needs_preparing`] returns whether this applies to a database.
 //!
 //! Commits never change, so answers are cached by the two commits, with as much of the list of conflicts as is cheap:
 //! further pages need no merge.
@@ -19,6 +19,7 @@ use branchyard_domain::values::{CommitHash, DatabaseId};
 use parking_lot::{Condvar, Mutex};
 
 use crate::conflicts::{list, size};
+use crate::commits;
 use crate::connection::Connection;
 use crate::engine::DoltliteEngine;
 use crate::merge;
@@ -43,20 +44,26 @@ const SLOW_FOR: Duration = Duration::from_secs(300);
 
 /// Two commits of a database to merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct HeadPair {
-    pub(crate) database: DatabaseId,
-    pub(crate) ours: CommitHash,
-    pub(crate) theirs: CommitHash,
+pub struct HeadPair {
+    /// The database.
+    pub database: DatabaseId,
+    /// The side to merge into.
+    pub ours: CommitHash,
+    /// The side to merge from.
+    pub theirs: CommitHash,
 }
 
 /// A query for a page of the list of conflicts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ConflictQuery {
-    pub(crate) pair: HeadPair,
-    /// The table whose conflicts are listed; `None` lists those of all tables.
-    pub(crate) table: Option<String>,
-    pub(crate) skip: usize,
-    pub(crate) limit: usize,
+pub struct ConflictQuery {
+    /// The commits to merge.
+    pub pair: HeadPair,
+    /// The table whose conflicts are listed, in lower case; `None` lists those of all tables.
+    pub table: Option<String>,
+    /// Number of conflicts to skip.
+    pub skip: usize,
+    /// Maximum number of conflicts.
+    pub limit: usize,
 }
 
 impl ConflictQuery {
@@ -67,12 +74,15 @@ impl ConflictQuery {
 
 /// Consecutive conflicts in the list of one table or of all tables.
 #[derive(Debug)]
-struct ConflictWindow {
-    table: Option<String>,
-    start: usize,
-    conflicts: Vec<Conflict>,
+pub struct ConflictWindow {
+    /// The table; `None` for the list of all tables.
+    pub table: Option<String>,
+    /// Number of conflicts before the window.
+    pub start: usize,
+    /// The conflicts.
+    pub conflicts: Vec<Conflict>,
     /// Whether no conflict follows the window.
-    complete: bool,
+    pub complete: bool,
 }
 
 impl ConflictWindow {
@@ -109,7 +119,7 @@ impl PreviewAnswer {
 
 /// The running trials, and the cached answers of earlier ones.
 #[derive(Debug, Default)]
-pub(crate) struct Trials {
+pub struct Trials {
     state: Mutex<PreviewsState>,
     ended: Condvar,
     /// Whether the last copied file above the size limit shared its blocks with the copy.
@@ -234,7 +244,7 @@ impl Trials {
     }
 
     /// Removes all entries of a database, because its file is replaced.
-    pub(crate) fn forget(&self, database: DatabaseId) {
+    pub fn forget(&self, database: DatabaseId) {
         let mut state = self.state.lock();
         state.generation += 1;
         state.answers.retain(|(pair, ..)| pair.database != database);
@@ -243,122 +253,186 @@ impl Trials {
     }
 }
 
-/// Answers a query about a merge from the cache, or from a trial in a private copy.
-///
-/// # Errors
-/// [`EngineError::Busy`] if too many trials run, or the file is too long to be copied while a caller waits.
-pub(crate) fn conflicts(engine: &DoltliteEngine, question: &ConflictQuery) -> Result<Vec<Conflict>, EngineError> {
-    if let Some(known) = engine.trials.known(question) {
-        return known;
-    }
-    let pair = &question.pair;
-    let Some(base) = base(engine, pair)? else { return Ok(Vec::new()) };
-    let place = engine.trials.place(pair)?;
-    // The trial that this call waited for may have found the answer.
-    if let Some(known) = engine.trials.known(question) {
-        return known;
-    }
-    let copy = PrivateCopy::of(engine, pair.database, &[&pair.ours, &pair.theirs], engine.options.trial_copy_bytes)?;
-    if is_long(engine, pair.database) {
-        engine.trials.shares_blocks.store(copy.is_some(), Ordering::Relaxed);
-    }
-    let Some(copy) = copy else {
-        engine.trials.want(question.clone());
-        return Err(EngineError::Busy);
-    };
-    let found = try_merge(engine, &place, &copy, pair, &base, std::slice::from_ref(question))?;
-    found.first().and_then(|window| window.answer(question)).ok_or_else(|| EngineError::Fault {
-        context: "list conflicts".to_owned(),
-        source: "the list does not cover the query".into(),
-    })
+/// What trial merges need of an engine.
+pub trait TrialMerges {
+    /// Returns the merge base of two commits.
+    ///
+    /// # Errors
+    /// As [`Engine::merge_base`](branchyard_domain::ports::Engine::merge_base).
+    fn trial_base(&self, pair: &HeadPair) -> Result<Option<CommitHash>, EngineError>;
+
+    /// Returns `true` if the file of a database is longer than a caller can wait for its copy.
+    fn is_long(&self, database: DatabaseId) -> bool;
+
+    /// Merges in a private copy of the file, and returns a window for each query. With `wait_for_copy` unset, returns
+    /// `None` if the file is long and the file system cannot share blocks.
+    ///
+    /// # Errors
+    /// [`EngineError::CannotMerge`] and [`EngineError::TimedOut`], which are answers too.
+    fn try_merge(
+        &self,
+        pair: &HeadPair,
+        base: &CommitHash,
+        queries: &[ConflictQuery],
+        wait_for_copy: bool,
+    ) -> Result<Option<Vec<ConflictWindow>>, EngineError>;
 }
 
-/// Returns `true` if callers get no trial merges of this database until [`prepare`] has made them: its file is too long
-/// to be copied while a caller waits, and the file system is not known to share blocks.
-pub(crate) fn needs_preparing(engine: &DoltliteEngine, database: DatabaseId) -> bool {
-    is_long(engine, database) && !engine.trials.shares_blocks.load(Ordering::Relaxed)
-}
-
-fn is_long(engine: &DoltliteEngine, database: DatabaseId) -> bool {
-    let length = std::fs::metadata(engine.files.path(database)).map_or(0, |file| file.len());
-    length > engine.options.trial_copy_bytes
-}
-
-/// Runs a trial merge regardless of the length of the file, and caches what it finds: the beginning of the list, and
-/// the answers to the queries that callers left. A merge that is impossible or takes too long is cached too.
-pub(crate) fn prepare(engine: &DoltliteEngine, pair: &HeadPair) -> Result<(), EngineError> {
-    let Some(base) = base(engine, pair)? else { return Ok(()) };
-    let place = engine.trials.background_place();
-    let mut questions = engine.trials.take_wanted(pair);
-    questions.push(ConflictQuery::beginning(pair));
-    questions.retain(|question| engine.trials.known(question).is_none());
-    if questions.is_empty() {
-        return Ok(());
+impl Trials {
+    /// Answers a query about a merge from the cache, or from a trial in a private copy.
+    ///
+    /// # Errors
+    /// [`EngineError::Busy`] if too many trials run, or the file is too long to be copied while a caller waits.
+    pub fn conflicts(
+        &self,
+        engine: &dyn TrialMerges,
+        question: &ConflictQuery,
+    ) -> Result<Vec<Conflict>, EngineError> {
+        if let Some(known) = self.known(question) {
+            return known;
+        }
+        let pair = &question.pair;
+        let Some(base) = base(engine, pair)? else { return Ok(Vec::new()) };
+        let place = self.place(pair)?;
+        // The trial that this call waited for may have found the answer.
+        if let Some(known) = self.known(question) {
+            return known;
+        }
+        let found = self.attempt(engine, &place, pair, &base, std::slice::from_ref(question), false);
+        if engine.is_long(pair.database)
+            && let Ok(found) = &found
+        {
+            self.shares_blocks.store(found.is_some(), Ordering::Relaxed);
+        }
+        let Some(found) = found? else {
+            self.want(question.clone());
+            return Err(EngineError::Busy);
+        };
+        found.first().and_then(|window| window.answer(question)).ok_or_else(|| EngineError::Fault {
+            context: "list conflicts".to_owned(),
+            source: "the list does not cover the query".into(),
+        })
     }
-    let copy = PrivateCopy::of(engine, pair.database, &[&pair.ours, &pair.theirs], u64::MAX)?;
-    let copy = copy.ok_or_else(|| EngineError::Unavailable("the database is too large to copy".into()))?;
-    match try_merge(engine, &place, &copy, pair, &base, &questions) {
-        Ok(_) | Err(EngineError::CannotMerge(_) | EngineError::TimedOut(_)) => Ok(()),
-        Err(error) => Err(error),
+
+    /// Returns `true` if callers get no trial merges of this database until [`Self::prepare`] has made them: its file is
+    /// too long to be copied while a caller waits, and the file system is not known to share blocks.
+    pub fn needs_preparing(&self, engine: &dyn TrialMerges, database: DatabaseId) -> bool {
+        engine.is_long(database) && !self.shares_blocks.load(Ordering::Relaxed)
+    }
+
+    /// Runs a trial merge regardless of the length of the file, and caches what it finds: the beginning of the list,
+    /// and the answers to the queries that callers left. A merge that is impossible or takes too long is cached too.
+    ///
+    /// # Errors
+    /// [`EngineError`] if the trial itself cannot run.
+    pub fn prepare(&self, engine: &dyn TrialMerges, pair: &HeadPair) -> Result<(), EngineError> {
+        let Some(base) = base(engine, pair)? else { return Ok(()) };
+        let place = self.background_place();
+        let mut questions = self.take_wanted(pair);
+        questions.push(ConflictQuery::beginning(pair));
+        questions.retain(|question| self.known(question).is_none());
+        if questions.is_empty() {
+            return Ok(());
+        }
+        match self.attempt(engine, &place, pair, &base, &questions, true) {
+            Ok(Some(_)) | Err(EngineError::CannotMerge(_) | EngineError::TimedOut(_)) => Ok(()),
+            Ok(None) => Err(EngineError::Unavailable("the database is too large to copy".into())),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Merges in a private copy. Returns and caches the windows that answer `questions`.
+    fn attempt(
+        &self,
+        engine: &dyn TrialMerges,
+        place: &PreviewSlot<'_>,
+        pair: &HeadPair,
+        base: &CommitHash,
+        questions: &[ConflictQuery],
+        wait_for_copy: bool,
+    ) -> Result<Option<Vec<Arc<ConflictWindow>>>, EngineError> {
+        match engine.try_merge(pair, base, questions, wait_for_copy) {
+            Ok(windows) => Ok(windows.map(|windows| {
+                let windows: Vec<_> = windows.into_iter().map(Arc::new).collect();
+                for window in &windows {
+                    self.remember(place, pair, PreviewAnswer::Listed(Arc::clone(window)));
+                }
+                windows
+            })),
+            Err(error) => {
+                match &error {
+                    EngineError::CannotMerge(reason) => {
+                        self.remember(place, pair, PreviewAnswer::CannotMerge(reason.clone()));
+                    }
+                    EngineError::TimedOut(millis) => {
+                        self.remember(place, pair, PreviewAnswer::TooSlow(*millis, Instant::now() + SLOW_FOR));
+                    }
+                    _ => {}
+                }
+                Err(error)
+            }
+        }
     }
 }
 
 /// Returns the merge base. Returns `None` if one side contains the other, which leaves nothing to merge.
-fn base(engine: &DoltliteEngine, pair: &HeadPair) -> Result<Option<CommitHash>, EngineError> {
-    let base = merge::base(engine, pair.database, &pair.ours, &pair.theirs)?;
+fn base(engine: &dyn TrialMerges, pair: &HeadPair) -> Result<Option<CommitHash>, EngineError> {
+    let base = engine.trial_base(pair)?;
+    let base = base.ok_or_else(|| EngineError::CannotMerge("the two sides have no common ancestor".into()))?;
     Ok(merge::without_merging(&base, &pair.ours, &pair.theirs).is_none().then_some(base))
 }
 
-/// Merges in the copy. Returns and caches the windows that answer `questions`.
-fn try_merge(
+impl TrialMerges for DoltliteEngine {
+    fn trial_base(&self, pair: &HeadPair) -> Result<Option<CommitHash>, EngineError> {
+        commits::merge_base(self, pair.database, &pair.ours, &pair.theirs)
+    }
+
+    fn is_long(&self, database: DatabaseId) -> bool {
+        let length = std::fs::metadata(self.files.path(database)).map_or(0, |file| file.len());
+        length > self.options.trial_copy_bytes
+    }
+
+    fn try_merge(
+        &self,
+        pair: &HeadPair,
+        base: &CommitHash,
+        queries: &[ConflictQuery],
+        wait_for_copy: bool,
+    ) -> Result<Option<Vec<ConflictWindow>>, EngineError> {
+        let most = if wait_for_copy { u64::MAX } else { self.options.trial_copy_bytes };
+        let copy = PrivateCopy::of(self, pair.database, &[&pair.ours, &pair.theirs], most)?;
+        copy.map(|copy| merge_on_copy(self, copy.connection(), pair, base, queries)).transpose()
+    }
+}
+
+/// Merges in a private copy, and returns a window for each query.
+pub(crate) fn merge_on_copy(
     engine: &DoltliteEngine,
-    place: &PreviewSlot<'_>,
-    copy: &PrivateCopy,
+    connection: &Connection,
     pair: &HeadPair,
     base: &CommitHash,
-    questions: &[ConflictQuery],
-) -> Result<Vec<Arc<ConflictWindow>>, EngineError> {
-    let connection = copy.connection();
+    queries: &[ConflictQuery],
+) -> Result<Vec<ConflictWindow>, EngineError> {
     let timed = connection
         .limit_time(&engine.watchdog, engine.options.trial_merge_timeout)
         .map_err(|error| errors::fault("set a time limit", error))?;
     let listed = merge::attempt(connection, &pair.ours, &pair.theirs).and_then(|()| {
         let commits = [base, &pair.ours, &pair.theirs];
         let objects = objects::in_conflict(engine, pair.database, connection, commits)?;
-        questions.iter().map(|question| window(connection, &objects, question)).collect::<Result<Vec<_>, _>>()
+        queries.iter().map(|query| window(connection, &objects, query)).collect()
     });
-    match listed {
-        Ok(windows) => {
-            for window in &windows {
-                engine.trials.remember(place, pair, PreviewAnswer::Listed(Arc::clone(window)));
-            }
-            Ok(windows)
-        }
-        Err(error) => {
-            let error = timed.ended().unwrap_or_else(|| merge::too_large(timed.memory(), error));
-            match &error {
-                EngineError::CannotMerge(reason) => {
-                    engine.trials.remember(place, pair, PreviewAnswer::CannotMerge(reason.clone()));
-                }
-                EngineError::TimedOut(millis) => {
-                    engine.trials.remember(place, pair, PreviewAnswer::TooSlow(*millis, Instant::now() + SLOW_FOR));
-                }
-                _ => {}
-            }
-            Err(error)
-        }
-    }
+    listed.map_err(|error| timed.ended().unwrap_or_else(|| merge::too_large(timed.memory(), error)))
 }
 
 fn window(
     connection: &Connection,
     objects: &Objects,
     question: &ConflictQuery,
-) -> Result<Arc<ConflictWindow>, EngineError> {
+) -> Result<ConflictWindow, EngineError> {
     let ConflictQuery { table, skip, limit, .. } = question;
     let listed = list(connection, objects, table.as_deref(), *skip, *limit);
     let (conflicts, complete) = listed.map_err(|error| errors::fault("list conflicts", error))?;
-    Ok(Arc::new(ConflictWindow { table: table.clone(), start: *skip, conflicts, complete }))
+    Ok(ConflictWindow { table: table.clone(), start: *skip, conflicts, complete })
 }
 
 #[cfg(test)]

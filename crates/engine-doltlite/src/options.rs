@@ -1,8 +1,11 @@
 //! Settings of the engine.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::memory::MemoryLender;
+use crate::queue::TurnGate;
 use crate::yield_hook::Long;
 
 /// Settings of the engine. The defaults suit a small server.
@@ -25,6 +28,17 @@ pub struct EngineOptions {
     /// too little free memory waits for up to 5 s and then ends with
     /// [`EngineError::Busy`](branchyard_domain::ports::EngineError::Busy).
     pub total_memory: Option<usize>,
+    /// Source of the memory of user statements, instead of `total_memory`.
+    pub lender: Option<Arc<dyn MemoryLender>>,
+    /// Gate that every write passes after its turn has come, for engines that share a file with those of other
+    /// processes; `None` lets every write pass.
+    pub gate: Option<Arc<dyn TurnGate>>,
+    /// Maximum length of a `LIKE` or `GLOB` pattern of a user statement, in bytes. The time of one comparison is the
+    /// product of the lengths of pattern and text, and the engine's own functions cannot be interrupted in one.
+    pub pattern_bytes: i32,
+    /// Whether functions that cannot be interrupted are replaced by bounded ones. Without them only the end of the
+    /// process stops some calls.
+    pub bounded_functions: bool,
     /// Maximum memory of everything in the process that uses SQLite, in bytes; `None` or 0 sets no limit. This limit is
     /// the last line of defense.
     pub process_memory: Option<u64>,
@@ -62,6 +76,10 @@ impl Default for EngineOptions {
             session_cache_kib: 4000,
             statement_memory: 256 << 20,
             total_memory: None,
+            lender: None,
+            gate: None,
+            pattern_bytes: 100,
+            bounded_functions: true,
             process_memory: Some(1 << 30),
             temporary_folder: None,
             trial_merge_timeout: Duration::from_secs(60),

@@ -4,6 +4,8 @@
 //! incomplete end is cut off when the copy is opened, and garbage collection replaces the file and leaves the old one
 //! unchanged.
 
+use std::path::{Path, PathBuf};
+
 use branchyard_domain::ports::EngineError;
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
@@ -16,7 +18,9 @@ use crate::sql::errors;
 pub(crate) struct PrivateCopy {
     // Fields are dropped in this order: the connection is closed before the file is removed.
     connection: Connection,
-    file: Temporary,
+    /// The copy, unless another process made it and removes it.
+    _file: Option<Temporary>,
+    path: PathBuf,
 }
 
 impl PrivateCopy {
@@ -53,8 +57,26 @@ impl PrivateCopy {
             Err(_) if !path.exists() => return Err(missing(database)),
             Err(error) => return Err(io_fault("copy a database for a while", error)),
         }
+        let path = file.path().to_owned();
+        Self::open(engine, path, Some(file), commits).map(Some)
+    }
+
+    /// Opens a copy that another process made and provided under `path`.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchCommit`] if the copy lacks one of `commits`.
+    pub(crate) fn provided(engine: &DoltliteEngine, path: PathBuf, commits: &[&CommitHash]) -> Result<Self, EngineError> {
+        Self::open(engine, path, None, commits)
+    }
+
+    fn open(
+        engine: &DoltliteEngine,
+        path: PathBuf,
+        file: Option<Temporary>,
+        commits: &[&CommitHash],
+    ) -> Result<Self, EngineError> {
         let connection =
-            engine.open_file(file.path(), ConnectionUse::Write).map_err(|error| errors::fault("open a copy", error))?;
+            engine.open_file(&path, ConnectionUse::Write).map_err(|error| errors::fault("open a copy", error))?;
         // The copy does not outlive the process, so no write has to reach the disk.
         connection
             .raw()
@@ -66,7 +88,7 @@ impl PrivateCopy {
                 .query_row("SELECT 1 FROM dolt_log(?) LIMIT 1", [commit.as_str()], |_| Ok(()))
                 .map_err(|error| errors::fault_at("read a copy", commit, error))?;
         }
-        Ok(Some(Self { connection, file }))
+        Ok(Self { connection, _file: file, path })
     }
 
     /// Returns the connection to the copy.
@@ -75,7 +97,7 @@ impl PrivateCopy {
     }
 
     /// Returns the path of the copy.
-    pub(crate) fn path(&self) -> &std::path::Path {
-        self.file.path()
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 }

@@ -22,18 +22,42 @@ struct Queue {
 
 type Queues = Mutex<HashMap<DatabaseId, Arc<Queue>>>;
 
+/// A gate that a write passes when its turn has come, and through which it leaves again.
+pub trait TurnGate: std::fmt::Debug + Send + Sync {
+    /// Waits until the write may begin.
+    fn enter(&self);
+
+    /// Ends the write.
+    fn leave(&self);
+}
+
 /// All queues in use.
 #[derive(Default)]
-pub(crate) struct WriteQueues {
+pub struct WriteQueues {
     queues: Arc<Queues>,
+    gate: Option<Arc<dyn TurnGate>>,
+}
+
+impl std::fmt::Debug for WriteQueues {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WriteQueues").field("gate", &self.gate).finish_non_exhaustive()
+    }
 }
 
 impl WriteQueues {
+    /// Creates queues whose turns begin behind `gate`.
+    pub(crate) fn behind(gate: Option<Arc<dyn TurnGate>>) -> Self {
+        Self { queues: Arc::default(), gate }
+    }
+
     /// Waits for the write turn of `database`.
-    pub(crate) fn enter(&self, database: DatabaseId) -> WriteTurn {
+    pub fn enter(&self, database: DatabaseId) -> WriteTurn {
         let (queue, ticket) = self.draw(database);
         queue.served.wait_while(&mut queue.tickets.lock(), |tickets| tickets.serving != ticket);
-        WriteTurn { queues: Arc::clone(&self.queues), queue, database }
+        if let Some(gate) = &self.gate {
+            gate.enter();
+        }
+        WriteTurn { queues: Arc::clone(&self.queues), gate: self.gate.clone(), queue, database }
     }
 
     fn draw(&self, database: DatabaseId) -> (Arc<Queue>, u64) {
@@ -49,21 +73,31 @@ impl WriteQueues {
 }
 
 /// The exclusive right to write to a database, held until dropped.
-pub(crate) struct WriteTurn {
+pub struct WriteTurn {
     queues: Arc<Queues>,
+    gate: Option<Arc<dyn TurnGate>>,
     queue: Arc<Queue>,
     database: DatabaseId,
 }
 
+impl std::fmt::Debug for WriteTurn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WriteTurn").field("database", &self.database).finish_non_exhaustive()
+    }
+}
+
 impl WriteTurn {
     /// Returns the database of this turn.
-    pub(crate) fn database(&self) -> DatabaseId {
+    pub fn database(&self) -> DatabaseId {
         self.database
     }
 }
 
 impl Drop for WriteTurn {
     fn drop(&mut self) {
+        if let Some(gate) = &self.gate {
+            gate.leave();
+        }
         let mut queues = self.queues.lock();
         let mut tickets = self.queue.tickets.lock();
         tickets.serving += 1;

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 
 use crate::ancestry::Ancestry;
 use crate::connection::{Connection, ConnectionUse};
+use crate::guard::GuardSettings;
 use crate::memory;
 use crate::sql::errors;
 use crate::watchdog::{DeadlineWatch, Follower};
@@ -29,8 +30,8 @@ pub(crate) struct Scope {
     pub(crate) ancestry: Arc<Ancestry>,
     /// Path of the database file.
     pub(crate) path: PathBuf,
-    /// Names of all modules of the engine.
-    pub(crate) modules: Arc<HashSet<String>>,
+    /// Settings of the guard.
+    pub(crate) guard: Arc<GuardSettings>,
     /// State while a statement runs.
     pub(crate) state: Mutex<ReachState>,
 }
@@ -78,7 +79,7 @@ impl Scope {
     ) -> rusqlite::Result<T> {
         let mut state = self.state.lock();
         if state.companion.is_none() {
-            state.companion = Some(Connection::open(&self.path, ConnectionUse::Read(&self.at), &self.modules)?);
+            state.companion = Some(Connection::open(&self.path, ConnectionUse::Read(&self.at), &self.guard)?);
         }
         let ReachState { companion: Some(companion), begun, follower, watch, .. } = &mut *state else {
             unreachable!("it was just opened");

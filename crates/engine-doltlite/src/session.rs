@@ -49,9 +49,9 @@ pub(crate) fn open(engine: &DoltliteEngine, request: &SessionRequest) -> Result<
         Some(found) => found,
         None => {
             let path = engine.files.path(request.database);
-            let opened = Connection::open_session(&path, request, engine.options.session_cache_kib, &engine.modules());
+            let opened = Connection::open_session(&path, request, engine.options.session_cache_kib, engine.guard());
             let connection = opened.map_err(|error| {
-                if !path.exists() {
+                if !engine.files.exists(&path) {
                     missing(request.database).into()
                 } else if errors::is_missing_commit(&error) {
                     no_such_branch(request)

@@ -6,9 +6,9 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::mpsc::{self, Receiver};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ use crate::cells;
 use crate::connection::Connection;
 use crate::engine::DoltliteEngine;
 use crate::files::Temporary;
-use crate::guard::GuardMode;
+use crate::guard::{GuardMode, GuardSettings};
 use crate::memory::MemoryBudget;
 use crate::schema;
 use crate::sql::errors;
@@ -35,8 +35,10 @@ const BATCH_BYTES: usize = 1 << 20;
 /// Opens the spooled file for each of the two passes of an import.
 #[derive(Debug)]
 struct SqliteOpener {
-    file: Temporary,
-    modules: Arc<std::collections::HashSet<String>>,
+    path: PathBuf,
+    /// The spooled file, unless another process spooled it and removes it.
+    _file: Option<Temporary>,
+    guard: Arc<GuardSettings>,
     watchdog: Arc<Watchdog>,
     deadline: Instant,
 }
@@ -60,9 +62,21 @@ impl DoltliteEngine {
     pub fn open_sqlite(&self, file: &mut dyn Read, table: &str, timeout: Duration) -> Result<SqliteTable, FormatError> {
         let temporary = self.files.temporary();
         spool(file, temporary.path())?;
+        self.open_spooled(temporary.path().to_owned(), Some(temporary), table, timeout)
+    }
+
+    /// Opens a SQLite 3 file that was spooled to `path`.
+    pub(crate) fn open_spooled(
+        &self,
+        path: PathBuf,
+        file: Option<Temporary>,
+        table: &str,
+        timeout: Duration,
+    ) -> Result<SqliteTable, FormatError> {
         let opening = Arc::new(SqliteOpener {
-            file: temporary,
-            modules: self.modules(),
+            path,
+            _file: file,
+            guard: Arc::clone(self.guard()),
             watchdog: Arc::clone(&self.watchdog),
             deadline: Instant::now() + timeout,
         });
@@ -75,7 +89,11 @@ impl DoltliteEngine {
     }
 }
 
-fn spool(file: &mut dyn Read, path: &Path) -> Result<(), FormatError> {
+/// Copies the bytes of a SQLite 3 file to a new file.
+///
+/// # Errors
+/// [`FormatError::File`] if it is not such a file; [`FormatError::Io`] if it cannot be read or written.
+pub fn spool(file: &mut dyn Read, path: &Path) -> Result<(), FormatError> {
     let mut magic = Vec::new();
     file.take(MAGIC.len() as u64).read_to_end(&mut magic).map_err(FormatError::Io)?;
     if magic != MAGIC {
@@ -119,7 +137,7 @@ fn look(connection: &Connection, wanted: &str) -> rusqlite::Result<Inspected> {
 
 impl SqliteOpener {
     fn open(&self) -> Result<Connection, FormatError> {
-        Connection::open_sqlite(self.file.path(), &self.modules).map_err(|error| self.told(&error))
+        Connection::open_sqlite(&self.path, &self.guard).map_err(|error| self.told(&error))
     }
 
     /// Runs `work` under the deadline, with the memory budget of a statement.
@@ -131,6 +149,24 @@ impl SqliteOpener {
         let left = self.deadline.saturating_duration_since(Instant::now());
         let timed = connection.limit_time(&self.watchdog, left)?;
         work(timed.memory())
+    }
+
+    /// Reads all rows in batches.
+    fn read(
+        &self,
+        connection: &Connection,
+        sql: &str,
+        width: usize,
+        sink: &mut BatchSink<'_>,
+    ) -> Result<(), FormatError> {
+        let mut number = 0;
+        let sent = self.within(connection, |memory| send(connection, sql, width, memory, sink, &mut number));
+        sent.map_err(|error| match self.told(&error) {
+            FormatError::File(detail) => {
+                FormatError::Rows(vec![RowProblem { line: number + 1, column: None, detail }])
+            }
+            other => other,
+        })
     }
 
     fn told(&self, error: &rusqlite::Error) -> FormatError {
@@ -152,31 +188,37 @@ impl SqliteTable {
         &self.primary_key
     }
 
+    /// Reads the table from its first row, on the thread of the caller. `sink` returns `false` if it needs no more
+    /// rows.
+    ///
+    /// # Errors
+    /// [`FormatError`] if the file cannot be opened again or read.
+    pub fn read_batches(&self, sink: &mut dyn FnMut(CellBatch) -> bool) -> Result<(), FormatError> {
+        let connection = self.opening.open()?;
+        self.opening.read(&connection, &self.statement(), self.columns.len(), sink)
+    }
+
+    fn statement(&self) -> String {
+        let columns = quote_names(self.columns.iter().map(String::as_str));
+        format!("SELECT {columns} FROM {}", quote_name(&self.name))
+    }
+
     /// Reads the table from its first row.
     ///
     /// # Errors
     /// [`FormatError`] if the file cannot be opened again.
     pub fn rows(&self) -> Result<SqliteRows, FormatError> {
         let connection = self.opening.open()?;
-        let columns = quote_names(self.columns.iter().map(String::as_str));
-        let sql = format!("SELECT {columns} FROM {}", quote_name(&self.name));
+        let sql = self.statement();
         let (sender, receiver) = mpsc::sync_channel(1);
         let (opening, width) = (Arc::clone(&self.opening), self.columns.len());
         // Rows borrow their statement, and the statement its connection. On the stack of a thread of their own, they
         // need no self-referential struct.
         let reader = std::thread::Builder::new().name("sqlite-import".into()).stack_size(2 << 20).spawn(move || {
-            let mut number = 0;
-            let sent =
-                opening.within(&connection, |memory| send(&connection, &sql, width, memory, &sender, &mut number));
+            let sent = opening.read(&connection, &sql, width, &mut |batch| sender.send(Ok(batch)).is_ok());
             if let Err(error) = sent {
-                let told = match opening.told(&error) {
-                    FormatError::File(detail) => {
-                        FormatError::Rows(vec![RowProblem { line: number + 1, column: None, detail }])
-                    }
-                    other => other,
-                };
                 // Sending fails if the receiver was dropped before the last row; the error is not needed then.
-                let _ = sender.send(Err(told));
+                let _ = sender.send(Err(error));
             }
         });
         let reader = reader.map_err(FormatError::Io)?;
@@ -184,14 +226,18 @@ impl SqliteTable {
     }
 }
 
-type CellBatch = Vec<Vec<Cell>>;
+/// Rows of a table.
+pub type CellBatch = Vec<Vec<Cell>>;
+
+/// Receives batches of rows. Returns `false` if it needs no more.
+type BatchSink<'a> = dyn FnMut(CellBatch) -> bool + 'a;
 
 fn send(
     connection: &Connection,
     sql: &str,
     width: usize,
     memory: &MemoryBudget,
-    sender: &SyncSender<Result<CellBatch, FormatError>>,
+    sink: &mut BatchSink<'_>,
     number: &mut u64,
 ) -> rusqlite::Result<()> {
     let _entered = connection.enter(GuardMode::Reader);
@@ -209,13 +255,12 @@ fn send(
         batch.push(cells);
         if batch.len() >= BATCH_ROWS || bytes >= BATCH_BYTES {
             bytes = 0;
-            if sender.send(Ok(std::mem::take(&mut batch))).is_err() {
+            if !sink(std::mem::take(&mut batch)) {
                 return Ok(());
             }
         }
     }
-    // As above, sending may fail if the receiver was dropped.
-    let _ = sender.send(Ok(batch));
+    sink(batch);
     Ok(())
 }
 

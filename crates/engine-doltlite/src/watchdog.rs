@@ -15,7 +15,7 @@ use branchyard_domain::ports::{CancellationToken, EngineError};
 use parking_lot::{Condvar, Mutex};
 use rusqlite::InterruptHandle;
 
-use crate::memory::{MemoryBudget, MemoryPool};
+use crate::memory::{MemoryBudget, MemoryLender};
 use crate::yield_hook::{Long, WatchedCall};
 
 const STOPPED: u64 = u64::MAX;
@@ -192,7 +192,7 @@ pub(crate) struct Watchdog {
     thread: Option<thread::JoinHandle<()>>,
     long: Option<Long>,
     statement_memory: usize,
-    pool: Arc<MemoryPool>,
+    pool: Arc<dyn MemoryLender>,
 }
 
 impl fmt::Debug for Watchdog {
@@ -203,11 +203,11 @@ impl fmt::Debug for Watchdog {
 
 impl Watchdog {
     /// Starts the thread. Each watched call may take `statement_memory` bytes from `pool`.
-    pub(crate) fn start(long: Option<Long>, statement_memory: usize, pool: MemoryPool) -> std::io::Result<Self> {
+    pub(crate) fn start(long: Option<Long>, statement_memory: usize, pool: Arc<dyn MemoryLender>) -> std::io::Result<Self> {
         let shared = Arc::new(WatchdogState::default());
         let watcher = Arc::clone(&shared);
         let thread = thread::Builder::new().name("engine-watchdog".into()).spawn(move || watcher.run())?;
-        Ok(Self { shared, thread: Some(thread), long, statement_memory, pool: Arc::new(pool) })
+        Ok(Self { shared, thread: Some(thread), long, statement_memory, pool })
     }
 
     /// Interrupts the connection of `handle` after `timeout` or when `canceled` is set, until the watch is dropped.

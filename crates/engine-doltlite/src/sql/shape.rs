@@ -7,7 +7,7 @@ use branchyard_sqlite_lexer::{TokenKind, tokenize};
 
 /// Returns a hash that is equal for statements on one database that differ only in literals, comments, white space and
 /// case. Other statements have different hashes, except with a probability of 1 in 2^64.
-pub(crate) fn shape(database: DatabaseId, sql: &str) -> u64 {
+pub fn shape(database: DatabaseId, sql: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     database.hash(&mut hasher);
     for token in tokenize(sql) {

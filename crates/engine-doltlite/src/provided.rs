@@ -1,0 +1,192 @@
+//! An engine on files that another process opened: the calls that this process answers for an engine which consists of
+//! several processes.
+//!
+//! The other process keeps the folder of the databases. It creates, copies, moves and removes files, and passes on
+//! their descriptors.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use branchyard_domain::entities::Signature;
+use branchyard_domain::ports::{EngineError, FormatError};
+use branchyard_domain::values::{CommitHash, DatabaseId};
+
+use crate::connection::ConnectionUse;
+use crate::engine::{DoltliteEngine, io_fault};
+use crate::files::{Files, lock_path};
+use crate::merge_preview::{self, ConflictQuery, ConflictWindow, HeadPair};
+use crate::options::EngineOptions;
+use crate::private_copy::PrivateCopy;
+use crate::reach::parents_of;
+use crate::sql::errors;
+use crate::{branch, commits, descriptors, fetch, memory};
+
+/// Path of the private copy from which commits are fetched, and of a SQLite file that is imported.
+const COPY: &str = "/copy.db";
+
+/// Descriptors of a database file.
+#[derive(Debug)]
+pub struct ProvidedFile {
+    /// The file, open for reading, or for reading and writing.
+    pub file: OwnedFd,
+    /// The file on which the engine locks it, open for reading and writing. Only needed for writing.
+    pub lock: Option<OwnedFd>,
+}
+
+/// Commits with their parents.
+pub type CommitParents = Vec<(CommitHash, Vec<CommitHash>)>;
+
+impl DoltliteEngine {
+    /// Creates an engine that finds the files only that [`Self::provide`] passes on. From then on the whole process
+    /// opens no other file with SQLite; `make_temporary` makes its temporary files.
+    ///
+    /// # Errors
+    /// [`EngineError`] if the engine cannot start.
+    pub fn on_provided_files(
+        options: EngineOptions,
+        make_temporary: Box<dyn Fn() -> io::Result<OwnedFd> + Send + Sync>,
+    ) -> Result<Self, EngineError> {
+        memory::set_up(options.process_memory);
+        descriptors::replace_system_calls(make_temporary)
+            .map_err(|error| io_fault("replace the system calls of SQLite", error))?;
+        let temporary_folder = Some(PathBuf::from(descriptors::TEMPORARY_FOLDER));
+        Self::on(Files::provided(), EngineOptions { temporary_folder, ..options })
+    }
+
+    /// Passes on the file of a database.
+    ///
+    /// # Errors
+    /// [`EngineError`] if the descriptor is not open.
+    pub fn provide(&self, database: DatabaseId, file: ProvidedFile) -> Result<(), EngineError> {
+        provide_at(&self.files.path(database), file)
+    }
+
+    /// Creates the first commit in the empty file of a database.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    pub fn create_in(&self, database: DatabaseId, author: &Signature, message: &str) -> Result<CommitHash, EngineError> {
+        commits::create_at(&self.files.path(database), author, message, branch::rename)
+    }
+
+    /// Checks that the file of a database, a copy of another, can be read, and makes it independent of the original.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    pub fn finish_copy(&self, database: DatabaseId) -> Result<(), EngineError> {
+        commits::finish_copy(self, &self.files.path(database), branch::rename)
+    }
+
+    /// Checks on a fresh connection that the file holds `head`, and that `head` can be read and is `base` or descends
+    /// from it.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchCommit`] if `head` is not in the file; [`EngineError::Damaged`] if it does not descend from
+    /// `base`.
+    pub fn prove(&self, database: DatabaseId, head: &CommitHash, base: &CommitHash) -> Result<(), EngineError> {
+        let fault = |error| errors::fault_at("prove a commit", head, error);
+        let connection =
+            self.open_file(&self.files.path(database), ConnectionUse::Read(head)).map_err(fault)?;
+        connection.raw().query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())).map_err(fault)?;
+        // Writes and merges add a few commits, so the base is near.
+        let mut parents = |at: &CommitHash| parents_of(connection.raw(), at);
+        let descends = self.ancestry.descends(database, std::slice::from_ref(head), base, &mut parents);
+        if descends.map_err(fault)? {
+            Ok(())
+        } else {
+            Err(EngineError::Damaged(format!("commit {head} does not descend from {base}")))
+        }
+    }
+
+    /// Returns commits of the history of `from` with their parents, nearest first, at most `limit`. Empty if the file
+    /// does not hold `from`.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    pub fn parents(
+        &self,
+        database: DatabaseId,
+        from: &CommitHash,
+        limit: usize,
+    ) -> Result<CommitParents, EngineError> {
+        self.reading_history(database, |connection| {
+            let (mut found, mut seen) = (CommitParents::new(), std::collections::HashSet::from([from.clone()]));
+            let mut next = VecDeque::from([from.clone()]);
+            while found.len() < limit
+                && let Some(at) = next.pop_front()
+            {
+                let parents = parents_of(connection.raw(), &at);
+                let Some(parents) = parents.map_err(|error| errors::fault_at("read parents", &at, error))? else {
+                    continue;
+                };
+                next.extend(parents.iter().filter(|parent| seen.insert((*parent).clone())).cloned());
+                found.push((at, parents));
+            }
+            Ok(found)
+        })
+    }
+
+    /// Runs a trial merge in the file of the database, which is a private copy. The file cannot be used for anything
+    /// else afterwards.
+    ///
+    /// # Errors
+    /// As [`TrialMerges::try_merge`](crate::TrialMerges::try_merge).
+    pub fn merge_in_copy(
+        &self,
+        pair: &HeadPair,
+        base: &CommitHash,
+        queries: &[ConflictQuery],
+    ) -> Result<Vec<ConflictWindow>, EngineError> {
+        let path = self.files.path(pair.database);
+        let copy = PrivateCopy::provided(self, path, &[&pair.ours, &pair.theirs])?;
+        merge_preview::merge_on_copy(self, copy.connection(), pair, base, queries)
+    }
+
+    /// Fetches a commit from `copy`, a private copy of another database.
+    ///
+    /// # Errors
+    /// As [`Engine::fetch`](branchyard_domain::ports::Engine::fetch).
+    pub fn fetch_from_copy(
+        &self,
+        into: DatabaseId,
+        copy: ProvidedFile,
+        commit: &CommitHash,
+    ) -> Result<(), EngineError> {
+        provide_at(Path::new(COPY), copy)?;
+        let fetched = PrivateCopy::provided(self, PathBuf::from(COPY), &[commit])
+            .and_then(|copy| fetch::fetch_from(self, into, copy, commit));
+        withdraw_at(Path::new(COPY));
+        fetched
+    }
+
+    /// Opens a SQLite 3 file. As [`Self::open_sqlite`], without spooling.
+    ///
+    /// # Errors
+    /// As [`Self::open_sqlite`].
+    pub fn open_provided_sqlite(
+        &self,
+        file: OwnedFd,
+        table: &str,
+        timeout: Duration,
+    ) -> Result<crate::SqliteTable, FormatError> {
+        let provided = provide_at(Path::new(COPY), ProvidedFile { file, lock: None });
+        provided.map_err(|error| FormatError::Io(io::Error::other(error)))?;
+        self.open_spooled(PathBuf::from(COPY), None, table, timeout)
+    }
+}
+
+fn provide_at(path: &Path, file: ProvidedFile) -> Result<(), EngineError> {
+    let fault = |error| io_fault("take over a file", error);
+    if let Some(lock) = file.lock {
+        descriptors::provide(&lock_path(path), lock).map_err(fault)?;
+    }
+    descriptors::provide(path, file.file).map_err(fault)
+}
+
+fn withdraw_at(path: &Path) {
+    descriptors::withdraw(path);
+    descriptors::withdraw(&lock_path(path));
+}
