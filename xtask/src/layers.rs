@@ -14,6 +14,7 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("auth", Uses::Only(&[])),
     ("imports", Uses::Only(&[])),
     ("sqlite-lexer", Uses::Only(&[])),
+    ("confinement", Uses::Only(&[])),
     ("domain", Uses::Only(&["auth", "sqlite-lexer"])),
     ("deployments", Uses::Only(&["domain", "auth"])),
     ("domain-testing", Uses::Only(&["domain", "deployments", "auth", "sqlite-lexer"])),
