@@ -15,8 +15,8 @@ use crate::{ConfinementError, Refusal, SyscallList};
 /// Restricts all threads of this process, and all that they start, to the system calls of `list`. Also sets `no_new_privs`.
 /// The restriction cannot be taken back.
 ///
-/// With [`Refusal::Kill`] the process must not rely on errors. glibc's allocator and printed backtraces open files, which
-/// [`SyscallList::SqlWorker`] does not allow; use another allocator, and a panic hook that prints no backtrace.
+/// With [`Refusal::Kill`] the process must not rely on errors, except that opening a path fails under
+/// [`SyscallList::SqlWorker`].
 ///
 /// # Errors
 /// [`ConfinementError`] if the kernel does not accept the filter for every thread. Threads may be restricted in part then.
@@ -26,15 +26,26 @@ pub fn restrict_system_calls(list: SyscallList, refusal: Refusal) -> Result<(), 
         Refusal::Error => SeccompAction::Errno(libc::EPERM.unsigned_abs()),
         Refusal::Kill => SeccompAction::KillProcess,
     };
-    let rules = match list {
+    let mut rules = match list {
         SyscallList::SqlWorker => lists::sql_worker(),
         SyscallList::Deployment => lists::deployment(),
+    }?;
+    let compile = |rules, otherwise, matched| -> Result<BpfProgram, seccompiler::Error> {
+        Ok(SeccompFilter::new(rules, otherwise, matched, arch).and_then(BpfProgram::try_from)?)
     };
-    let filter = SeccompFilter::new(rules?, refused, SeccompAction::Allow, arch)
-        .and_then(BpfProgram::try_from)
-        .map_err(seccompiler::Error::from)?;
+    let mut paths = None;
+    if list == SyscallList::SqlWorker {
+        let failed = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+        paths = Some(compile(lists::paths(), SeccompAction::Allow, failed)?);
+        // The stricter answer wins, so this list may not kill where the other fails.
+        rules.extend(lists::paths());
+    }
+    let filter = compile(rules, refused, SeccompAction::Allow)?;
     // The kernel asks all filters, and the strictest answer wins. The first filter must allow the call that installs the second.
     apply_filter_all_threads(&front_filter())?;
+    if let Some(paths) = paths {
+        apply_filter_all_threads(&paths)?;
+    }
     apply_filter_all_threads(&filter)?;
     Ok(())
 }

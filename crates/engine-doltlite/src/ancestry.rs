@@ -28,6 +28,12 @@ struct KnownAncestors {
 #[derive(Default)]
 pub struct Ancestry(Mutex<KnownAncestors>);
 
+impl std::fmt::Debug for Ancestry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ancestry").field("commits", &self.0.lock().commits).finish_non_exhaustive()
+    }
+}
+
 /// Looks up the parents of a commit that is not cached yet. Returns `None` if the file has no such commit.
 pub type ParentsOf<'a, E> = dyn FnMut(&CommitHash) -> Result<Option<Vec<CommitHash>>, E> + 'a;
 

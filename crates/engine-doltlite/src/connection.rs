@@ -45,11 +45,7 @@ pub(crate) enum ConnectionUse<'a> {
 
 impl Connection {
     /// Opens an existing file.
-    pub(crate) fn open(
-        path: &Path,
-        purpose: ConnectionUse<'_>,
-        guard: &Arc<GuardSettings>,
-    ) -> rusqlite::Result<Self> {
+    pub(crate) fn open(path: &Path, purpose: ConnectionUse<'_>, guard: &Arc<GuardSettings>) -> rusqlite::Result<Self> {
         let mut name = path.as_os_str().to_owned();
         if let ConnectionUse::Read(commit) = purpose {
             name.push("@");

@@ -18,8 +18,8 @@ use branchyard_domain::ports::EngineError;
 use branchyard_domain::values::{CommitHash, DatabaseId};
 use parking_lot::{Condvar, Mutex};
 
-use crate::conflicts::{list, size};
 use crate::commits;
+use crate::conflicts::{list, size};
 use crate::connection::Connection;
 use crate::engine::DoltliteEngine;
 use crate::merge;
@@ -283,11 +283,7 @@ impl Trials {
     ///
     /// # Errors
     /// [`EngineError::Busy`] if too many trials run, or the file is too long to be copied while a caller waits.
-    pub fn conflicts(
-        &self,
-        engine: &dyn TrialMerges,
-        question: &ConflictQuery,
-    ) -> Result<Vec<Conflict>, EngineError> {
+    pub fn conflicts(&self, engine: &dyn TrialMerges, question: &ConflictQuery) -> Result<Vec<Conflict>, EngineError> {
         if let Some(known) = self.known(question) {
             return known;
         }
@@ -424,11 +420,7 @@ pub(crate) fn merge_on_copy(
     listed.map_err(|error| timed.ended().unwrap_or_else(|| merge::too_large(timed.memory(), error)))
 }
 
-fn window(
-    connection: &Connection,
-    objects: &Objects,
-    question: &ConflictQuery,
-) -> Result<ConflictWindow, EngineError> {
+fn window(connection: &Connection, objects: &Objects, question: &ConflictQuery) -> Result<ConflictWindow, EngineError> {
     let ConflictQuery { table, skip, limit, .. } = question;
     let listed = list(connection, objects, table.as_deref(), *skip, *limit);
     let (conflicts, complete) = listed.map_err(|error| errors::fault("list conflicts", error))?;

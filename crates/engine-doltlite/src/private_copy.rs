@@ -65,7 +65,11 @@ impl PrivateCopy {
     ///
     /// # Errors
     /// [`EngineError::NoSuchCommit`] if the copy lacks one of `commits`.
-    pub(crate) fn provided(engine: &DoltliteEngine, path: PathBuf, commits: &[&CommitHash]) -> Result<Self, EngineError> {
+    pub(crate) fn provided(
+        engine: &DoltliteEngine,
+        path: PathBuf,
+        commits: &[&CommitHash],
+    ) -> Result<Self, EngineError> {
         Self::open(engine, path, None, commits)
     }
 

@@ -68,7 +68,12 @@ impl DoltliteEngine {
     ///
     /// # Errors
     /// [`EngineError`].
-    pub fn create_in(&self, database: DatabaseId, author: &Signature, message: &str) -> Result<CommitHash, EngineError> {
+    pub fn create_in(
+        &self,
+        database: DatabaseId,
+        author: &Signature,
+        message: &str,
+    ) -> Result<CommitHash, EngineError> {
         commits::create_at(&self.files.path(database), author, message, branch::rename)
     }
 
@@ -88,8 +93,7 @@ impl DoltliteEngine {
     /// `base`.
     pub fn prove(&self, database: DatabaseId, head: &CommitHash, base: &CommitHash) -> Result<(), EngineError> {
         let fault = |error| errors::fault_at("prove a commit", head, error);
-        let connection =
-            self.open_file(&self.files.path(database), ConnectionUse::Read(head)).map_err(fault)?;
+        let connection = self.open_file(&self.files.path(database), ConnectionUse::Read(head)).map_err(fault)?;
         connection.raw().query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())).map_err(fault)?;
         // Writes and merges add a few commits, so the base is near.
         let mut parents = |at: &CommitHash| parents_of(connection.raw(), at);
@@ -106,12 +110,7 @@ impl DoltliteEngine {
     ///
     /// # Errors
     /// [`EngineError`].
-    pub fn parents(
-        &self,
-        database: DatabaseId,
-        from: &CommitHash,
-        limit: usize,
-    ) -> Result<CommitParents, EngineError> {
+    pub fn parents(&self, database: DatabaseId, from: &CommitHash, limit: usize) -> Result<CommitParents, EngineError> {
         self.reading_history(database, |connection| {
             let (mut found, mut seen) = (CommitParents::new(), std::collections::HashSet::from([from.clone()]));
             let mut next = VecDeque::from([from.clone()]);

@@ -162,9 +162,7 @@ impl SqliteOpener {
         let mut number = 0;
         let sent = self.within(connection, |memory| send(connection, sql, width, memory, sink, &mut number));
         sent.map_err(|error| match self.told(&error) {
-            FormatError::File(detail) => {
-                FormatError::Rows(vec![RowProblem { line: number + 1, column: None, detail }])
-            }
+            FormatError::File(detail) => FormatError::Rows(vec![RowProblem { line: number + 1, column: None, detail }]),
             other => other,
         })
     }

@@ -203,7 +203,11 @@ impl fmt::Debug for Watchdog {
 
 impl Watchdog {
     /// Starts the thread. Each watched call may take `statement_memory` bytes from `pool`.
-    pub(crate) fn start(long: Option<Long>, statement_memory: usize, pool: Arc<dyn MemoryLender>) -> std::io::Result<Self> {
+    pub(crate) fn start(
+        long: Option<Long>,
+        statement_memory: usize,
+        pool: Arc<dyn MemoryLender>,
+    ) -> std::io::Result<Self> {
         let shared = Arc::new(WatchdogState::default());
         let watcher = Arc::clone(&shared);
         let thread = thread::Builder::new().name("engine-watchdog".into()).spawn(move || watcher.run())?;

@@ -33,6 +33,17 @@ pub trait YieldHook: Send + Sync {
     /// Called before a call waits for memory. The call computes nothing until it has called [`YieldHook::go_on`].
     fn pause(&self) -> ControlFlow<()>;
 
+    /// Announces that the call of this thread computes in the main thread of another process from now on.
+    fn computes_in(&self, process: u32) {
+        let _ = process;
+    }
+
+    /// Announces that the other process has returned the result of the call. Returns `true` if the priority of that
+    /// process was lowered, so that it should end.
+    fn returned(&self) -> bool {
+        false
+    }
+
     /// Returns the call of the current thread, to be watched from another thread.
     fn call(&self) -> Option<Arc<dyn WatchedCall>>;
 }

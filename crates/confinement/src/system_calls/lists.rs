@@ -70,6 +70,8 @@ const COMMON: &[c_long] = &[
     libc::SYS_getgid,
     libc::SYS_getegid,
     libc::SYS_getrusage,
+    // The C library asks how much memory the machine has before it sorts.
+    libc::SYS_sysinfo,
 ];
 
 /// Calls of both lists that only some architectures have.
@@ -115,7 +117,6 @@ const DEPLOYMENT: &[c_long] = &[
     libc::SYS_eventfd2,
     libc::SYS_pipe2,
     // The machine.
-    libc::SYS_sysinfo,
     libc::SYS_uname,
 ];
 
@@ -135,6 +136,25 @@ const DEPLOYMENT_OF_ARCHITECTURE: &[c_long] = &[
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const DEPLOYMENT_OF_ARCHITECTURE: &[c_long] = &[libc::SYS_renameat];
+
+/// Calls that name a file by its path. Libraries make them by themselves, for example to look for a time zone, and go on
+/// when they fail. They fail in a process that may use no path, even if everything else that is refused kills it.
+#[cfg(target_arch = "x86_64")]
+const PATHS: &[c_long] = &[
+    libc::SYS_openat,
+    libc::SYS_open,
+    libc::SYS_faccessat,
+    libc::SYS_access,
+    libc::SYS_readlinkat,
+    libc::SYS_readlink,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const PATHS: &[c_long] = &[libc::SYS_openat, libc::SYS_faccessat, libc::SYS_readlinkat];
+
+/// Returns rules that match the calls of [`PATHS`].
+pub(super) fn paths() -> Rules {
+    PATHS.iter().map(|call| (*call, Vec::new())).collect()
+}
 
 /// Returns the rules of [`SyscallList::SqlWorker`](crate::SyscallList::SqlWorker).
 pub(super) fn sql_worker() -> Result<Rules, Error> {

@@ -1,0 +1,29 @@
+//! Searches histories with what the server remembers of them.
+
+use branchyard_domain::ports::EngineError;
+use branchyard_domain::values::{CommitHash, DatabaseId};
+use branchyard_engine_doltlite::{Ancestry, CommitParents};
+
+/// Number of commits of the first look-up, and maximum of a later one. Each look-up doubles the number of the one before.
+const FIRST: usize = 16;
+const MOST: usize = 2048;
+
+/// Returns `true` if one of `heads` is `commit` or descends from it. `look_up` returns commits of a history with their
+/// parents, nearest first.
+pub(crate) fn descends(
+    ancestry: &Ancestry,
+    database: DatabaseId,
+    heads: &[CommitHash],
+    commit: &CommitHash,
+    look_up: &mut dyn FnMut(&CommitHash, usize) -> Result<CommitParents, EngineError>,
+) -> Result<bool, EngineError> {
+    let mut limit = FIRST;
+    ancestry.descends(database, heads, commit, &mut |at: &CommitHash| {
+        let found = look_up(at, limit)?;
+        limit = (limit * 2).min(MOST);
+        for (commit, parents) in &found {
+            ancestry.note(database, commit, parents);
+        }
+        Ok(found.into_iter().next().filter(|(commit, _)| commit == at).map(|(_, parents)| parents))
+    })
+}

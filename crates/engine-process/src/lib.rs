@@ -1,0 +1,56 @@
+//! The engine port over worker processes.
+//!
+//! [`ProcessEngine`] runs every statement in a worker process: a program that was given to it, which opens one database
+//! with `branchyard-engine-doltlite`, and reads or writes it for its whole life. A worker has no path, no network, no
+//! secret and no other database. It holds the descriptors that the server passed to it, and may only make the system
+//! calls that work on them needs. What the engine does not stop in time is killed.
+//!
+//! The program that runs workers calls [`run_command`]. `docs/ARCHITECTURE.md` and `docs/threat-model.md` say what
+//! this protects from what.
+#![cfg(target_os = "linux")]
+
+mod call;
+mod channel;
+mod engine;
+mod history;
+mod launcher;
+mod messages;
+mod options;
+mod pool;
+mod process;
+mod sqlite;
+mod wire;
+mod worker;
+
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
+
+pub use engine::ProcessEngine;
+pub use options::{MOST_WORKERS, ProcessOptions, WorkerCommand};
+pub use pool::WorkerLoad;
+pub use sqlite::ProcessSqliteTable;
+
+/// Runs this process as the launcher or as a worker, as the last of its arguments says. `arguments` are all of its
+/// arguments, without the name of the program. Returns when the server has ended.
+///
+/// Call this before the program starts a thread or opens a file.
+#[must_use]
+pub fn run_command(arguments: Vec<OsString>) -> ExitCode {
+    let mut arguments = arguments;
+    let role = arguments.pop();
+    let standard = |descriptor: std::io::Result<OwnedFd>| descriptor.ok();
+    let (Some(input), Some(output)) = (standard(duplicate(&std::io::stdin())), standard(duplicate(&std::io::stdout())))
+    else {
+        return ExitCode::FAILURE;
+    };
+    match role.as_deref().and_then(std::ffi::OsStr::to_str) {
+        Some(launcher::LAUNCHER) => launcher::run(input, arguments),
+        Some(launcher::WORKER) => worker::run(input, output),
+        _ => ExitCode::FAILURE,
+    }
+}
+
+fn duplicate(standard: &impl std::os::fd::AsFd) -> std::io::Result<OwnedFd> {
+    Ok(rustix::io::fcntl_dupfd_cloexec(standard, 3)?)
+}
