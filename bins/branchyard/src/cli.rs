@@ -135,6 +135,12 @@ pub enum Command {
         #[arg(long, value_name = "DIR")]
         run_dir: PathBuf,
     },
+    /// Run users' SQL for the server. The server starts this command itself.
+    #[command(hide = true)]
+    SqlWorker {
+        /// What the process is.
+        role: std::ffi::OsString,
+    },
     /// Check the configuration and all stored state; exit with status 1 if there are findings.
     Doctor {
         /// Location of state and configuration.

@@ -44,8 +44,20 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Backup { place, to } => backup::run(&Config::load(&place)?, &to),
         Command::Restore { place, from } => restore::run(&Config::load(&place)?, &from),
         Command::ServeDeployment { run_dir } => deployments::serve(&run_dir),
+        #[cfg(target_os = "linux")]
+        Command::SqlWorker { .. } => sql_worker(),
+        #[cfg(not(target_os = "linux"))]
+        Command::SqlWorker { .. } => anyhow::bail!("worker processes run on Linux only"),
         Command::Doctor { place } => doctor::run(&Config::load(&place)?),
     }
+}
+
+/// Runs users' SQL for the server, until it ends.
+#[cfg(target_os = "linux")]
+fn sql_worker() -> anyhow::Result<()> {
+    let ended = branchyard_engine_process::run_command(std::env::args_os().skip(1).collect());
+    anyhow::ensure!(ended == std::process::ExitCode::SUCCESS, "a worker process failed");
+    Ok(())
 }
 
 /// Opens the stores for an administrative command. These commands can run beside a running server, because the metadata store is

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use branchyard_deployments::ports::{BackupFiles, Provisioner};
 use branchyard_deployments::{DeploymentPorts, Deployments, HostingSettings};
-use branchyard_domain::ports::{Clock, Engine as _, Ids};
+use branchyard_domain::ports::{Clock, Ids};
 use branchyard_domain::values::Timestamp;
 use branchyard_domain::{Hub, Ports};
-use branchyard_engine_doltlite::{DoltliteEngine, Long};
+use branchyard_engine_doltlite::{EngineOptions, Long};
 use branchyard_executor::SlowQueryScheduler;
 pub use branchyard_hooks::Names;
 use branchyard_hooks::{HttpSender, JsonPayloads, ServerVault, SystemNames};
@@ -22,6 +22,7 @@ use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::deployments;
 use crate::scheduler_bridge::SchedulerBridge;
+use crate::sql_engine::SqlEngine;
 
 /// The external dependencies of a server, which tests replace: clock, randomness, name resolution, and provisioner.
 #[derive(Clone)]
@@ -30,17 +31,13 @@ pub struct Environment {
     pub clock: Arc<dyn Clock>,
     /// Source of ids and random bytes.
     pub ids: Arc<dyn Ids>,
-    /// Path of the executable that serves deployments. By default, this executable.
+    /// Path of the executable that serves deployments and runs users' SQL. By default, this executable.
     pub program: PathBuf,
     /// Resolver for the host names of webhooks.
     pub names: Arc<dyn Names>,
     /// Factory of the provisioner. If `None`, instances run as local processes.
     pub provisioner: Option<MakeProvisioner>,
 }
-
-/// Memory in bytes reserved for SQLite uses other than user statements. Added to the statement budget to form the process-wide
-/// limit, which is the last line of defense.
-const BESIDE_STATEMENTS: u64 = 1 << 30;
 
 /// Factory of a provisioner. The argument is the store of backup files.
 pub type MakeProvisioner = Arc<dyn Fn(Arc<dyn BackupFiles>) -> Arc<dyn Provisioner> + Send + Sync>;
@@ -91,7 +88,7 @@ pub struct Stores {
     /// The metadata store, which also runs migrations.
     pub metadata: Arc<Store>,
     /// The SQL engine.
-    pub engine: Arc<DoltliteEngine>,
+    pub engine: SqlEngine,
     /// The use cases over these stores.
     pub hub: Hub,
     /// The deployment use cases.
@@ -118,16 +115,8 @@ impl Stores {
         // first used.
         let lane = SlowQueryScheduler::new(config.pools.long());
         let long = Long { every: config.pools.long_look(), turns: Arc::new(SchedulerBridge(lane)) };
-        let options = branchyard_engine_doltlite::EngineOptions {
-            long: Some(long),
-            statement_memory: config.sql.max_memory_bytes,
-            total_memory: Some(config.sql.memory_total()),
-            // Connection caches and the metadata store use SQLite too. The reserve keeps statements from starving them.
-            process_memory: Some((config.sql.memory_total() as u64).saturating_add(BESIDE_STATEMENTS)),
-            ..branchyard_engine_doltlite::EngineOptions::default()
-        };
-        let engine = DoltliteEngine::open(dir.databases(), options).context("cannot open the engine's folder")?;
-        let engine = Arc::new(engine);
+        let options = EngineOptions { long: Some(long), ..EngineOptions::default() };
+        let engine = SqlEngine::open(dir.databases(), config, &world.program, options)?;
         let metadata = open_metadata(config, &dir)?;
         match pending {
             Pending::Migrate => {
@@ -156,9 +145,9 @@ impl Stores {
         let sender = sender.context("configuration: hooks.extra_ca_file")?;
         let ports = Ports {
             metadata: Arc::clone(&metadata) as _,
-            engine: Arc::clone(&engine) as _,
+            engine: engine.port(),
             blobs,
-            formats: Arc::new(FileFormats { limits, engine: Arc::clone(&engine) }),
+            formats: Arc::new(FileFormats { limits, sqlite: engine.sqlite_files() }),
             clock: Arc::clone(&world.clock),
             ids: Arc::clone(&world.ids),
             payloads: Arc::new(JsonPayloads),
@@ -183,7 +172,7 @@ impl Stores {
     /// # Errors
     /// Fails if the folder belongs to another metadata store. The message names the setting to change.
     pub fn bind(&self, world: &Environment) -> anyhow::Result<()> {
-        self.dir.bind(&self.installation(world)?, !self.engine.list()?.is_empty())
+        self.dir.bind(&self.installation(world)?, !self.engine.port().list()?.is_empty())
     }
 
     /// Binds the data folder to the metadata store after a restore has filled both.
@@ -213,7 +202,7 @@ impl Stores {
 fn local_provisioner(
     config: &Config,
     dir: &DataDir,
-    engine: &Arc<DoltliteEngine>,
+    engine: &SqlEngine,
     backup_files: &Arc<dyn BackupFiles>,
     world: &Environment,
 ) -> anyhow::Result<Arc<dyn Provisioner>> {
@@ -225,7 +214,7 @@ fn local_provisioner(
         advertise_host: config.hosted.advertise_host.clone().unwrap_or_else(|| bind.to_string()),
         orphan_grace: config.hosted.orphan_grace.duration(),
     };
-    let provisioner = deployments::provisioner(settings, Arc::clone(engine), Arc::clone(backup_files), world)?;
+    let provisioner = deployments::provisioner(settings, engine.clone(), Arc::clone(backup_files), world)?;
     Ok(Arc::new(provisioner))
 }
 

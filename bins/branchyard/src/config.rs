@@ -23,6 +23,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli;
 
+/// Upper limit of `sql.workers`.
+pub(crate) const MOST_WORKERS: usize = 64;
+
 pub use hooks::HooksConfig;
 pub use hosted::Hosted;
 pub use http::{Cors, Http, Idempotency, Pagination, RateLimit};
@@ -67,8 +70,10 @@ pub struct Config {
     pub imports: ImportsConfig,
     /// Thread pools for blocking calls, and slow-query scheduling.
     pub pools: Pools,
-    /// SQL limits.
+    /// How users' SQL runs, and its limits.
     pub sql: SqlConfig,
+    /// The server process.
+    pub server: ServerConfig,
     /// Webhooks.
     pub hooks: HooksConfig,
     /// Metrics.
@@ -146,10 +151,34 @@ pub struct ImportsConfig {
     pub session_ttl: Span,
 }
 
-/// Limits of SQL statements and of their results.
+/// Where users' SQL runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Isolation {
+    /// In confined worker processes, which can be killed. Linux only.
+    Process,
+    /// In threads of the server, for trusted users.
+    Thread,
+}
+
+/// The server process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServerConfig {
+    /// Maximum time between the signal to stop and the end of the server.
+    pub shutdown_grace: Span,
+}
+
+/// How users' SQL statements run, and limits of the statements and of their results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SqlConfig {
+    /// Where users' SQL runs.
+    pub isolation: Isolation,
+    /// Maximum number of worker processes that have a database; 0 means 16 and two per core, at most 64.
+    pub workers: usize,
+    /// Whether the server refuses to start if the kernel cannot confine worker processes.
+    pub require_confinement: bool,
     /// Row limit of a read that requests none.
     pub default_limit: u64,
     /// Maximum row limit of a read.
@@ -206,6 +235,7 @@ impl Default for Config {
             imports: ImportsConfig::default(),
             pools: Pools::default(),
             sql: SqlConfig::default(),
+            server: ServerConfig::default(),
             hooks: HooksConfig::default(),
             metrics: MetricsConfig::default(),
             v1alpha1: V1alpha1::default(),
@@ -228,6 +258,13 @@ impl Default for OperationsConfig {
     }
 }
 
+impl OperationsConfig {
+    /// Returns the number of worker threads.
+    pub fn workers(&self) -> usize {
+        if self.workers == 0 { std::thread::available_parallelism().map_or(2, usize::from) } else { self.workers }
+    }
+}
+
 impl Default for ImportsConfig {
     fn default() -> Self {
         Self {
@@ -244,9 +281,18 @@ impl Default for ImportsConfig {
     }
 }
 
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self { shutdown_grace: Span::seconds(30) }
+    }
+}
+
 impl Default for SqlConfig {
     fn default() -> Self {
         Self {
+            isolation: if cfg!(target_os = "linux") { Isolation::Process } else { Isolation::Thread },
+            workers: 0,
+            require_confinement: true,
             default_limit: 1_000,
             row_cap: 10_000,
             default_timeout_ms: 30_000,
@@ -269,6 +315,20 @@ impl Default for SqlConfig {
 }
 
 impl SqlConfig {
+    /// Returns the maximum number of worker processes that have a database.
+    pub fn workers(&self) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        if self.workers == 0 { (16 + 2 * cores).min(MOST_WORKERS) } else { self.workers }
+    }
+
+    /// Returns the maximum number of concurrent reads. With worker processes, `writers` of them may be writing.
+    pub fn concurrent_reads(&self, writers: usize) -> usize {
+        match self.isolation {
+            Isolation::Thread => self.max_concurrent_reads,
+            Isolation::Process => self.max_concurrent_reads.min(self.workers().saturating_sub(writers).max(1)),
+        }
+    }
+
     /// Returns the memory limit of all running statements together, in bytes.
     pub fn memory_total(&self) -> usize {
         match self.memory_total_bytes {
@@ -371,7 +431,7 @@ impl Config {
             tokens_per_user: self.tokens.max_per_user,
             databases_per_owner: self.limits.databases_per_owner,
             queued_per_database: self.operations.max_queued_per_database,
-            operation_workers: if self.operations.workers == 0 { cores } else { self.operations.workers },
+            operation_workers: self.operations.workers(),
             long_operation_places: cores,
             import_bytes: self.imports.max_bytes,
             import_parts: self.imports.max_parts,

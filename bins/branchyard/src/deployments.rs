@@ -7,10 +7,11 @@ use anyhow::Context as _;
 use branchyard_deployments::ports::BackupFiles;
 use branchyard_domain::ports::{EngineError, SessionEngine};
 use branchyard_domain::values::DatabaseId;
-use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions};
+use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions, engine_version};
 use branchyard_provisioner_local::{EngineSize, HubFiles, LocalProcess, LocalSettings, Tools};
 
 use crate::compose::Environment;
+use crate::sql_engine::SqlEngine;
 
 /// Serves the instance in `run_dir` until the process is asked to stop.
 ///
@@ -41,11 +42,11 @@ pub fn serve(run_dir: &Path) -> anyhow::Result<()> {
 /// Fails if the folder of the deployments cannot be used.
 pub fn provisioner(
     settings: LocalSettings,
-    engine: Arc<DoltliteEngine>,
+    engine: SqlEngine,
     backup_files: Arc<dyn BackupFiles>,
     world: &Environment,
 ) -> anyhow::Result<LocalProcess> {
-    let version = SessionEngine::version(&*engine);
+    let version = engine_version();
     // The memory limit of this process was set when the server opened its own engine.
     let open_engine = |folder| {
         let options = EngineOptions { process_memory: None, ..EngineOptions::default() };
@@ -57,7 +58,7 @@ pub fn provisioner(
 }
 
 /// Access to the hub's database files for deployments that are seeded from one.
-struct HubExports(Arc<DoltliteEngine>);
+struct HubExports(SqlEngine);
 
 impl HubFiles for HubExports {
     fn export(&self, database: DatabaseId, to: &Path) -> Result<u64, EngineError> {

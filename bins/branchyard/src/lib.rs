@@ -20,4 +20,5 @@ mod per_address;
 mod pull_fetches;
 mod scheduler_bridge;
 pub mod serve;
+pub mod sql_engine;
 mod workers;

@@ -28,11 +28,9 @@ use crate::deployment_supervisor::Fleet;
 use crate::dispatcher::Dispatcher;
 use crate::metrics::{self, Metrics, MetricsServer, Sources};
 use crate::pull_fetches::PullFetches;
+use crate::sql_engine::SqlEngine;
 use crate::workers::Workers;
 use crate::{data_dir::DataDir, health};
-
-/// Deadline in seconds for requests under way once the server drains.
-const DRAIN_SECONDS: u64 = 30;
 
 /// Runs a server until a signal stops it.
 ///
@@ -80,6 +78,8 @@ pub struct Running {
     dispatcher: Dispatcher,
     fleet: Fleet,
     leaves_instances: bool,
+    engine: SqlEngine,
+    shutdown_grace: Duration,
     runtime: tokio::runtime::Runtime,
     handle: ServerHandle,
     server: tokio::task::JoinHandle<std::io::Result<()>>,
@@ -138,7 +138,7 @@ impl Running {
         let metrics = match &config.metrics.listen {
             None => None,
             Some(listen) => {
-                let (engine, metadata) = (Arc::clone(&stores.engine), Arc::clone(&stores.metadata));
+                let (engine, metadata) = (stores.engine.clone(), Arc::clone(&stores.metadata));
                 let sources = Sources { state: state.clone(), engine, metadata, started };
                 let (metrics, server) =
                     runtime.block_on(async { metrics::start(listen, Arc::clone(&measured), sources) })?;
@@ -150,8 +150,15 @@ impl Running {
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let proxy = hosted.gateway.then(|| DeploymentProxy::new(threads)).transpose();
         let proxy = proxy.context("cannot build the HTTP clients for deployments")?;
-        let shared =
-            ServerParts { state: state.clone(), alpha, hosted, metrics: Arc::clone(&measured), threads, proxy };
+        let shared = ServerParts {
+            state: state.clone(),
+            alpha,
+            hosted,
+            metrics: Arc::clone(&measured),
+            threads,
+            proxy,
+            shutdown_grace: config.server.shutdown_grace.duration(),
+        };
         let per_address = config.http.max_connections_per_address;
         let proxies = state.config.proxies.clone();
         let limits = ConnectionLimits::new(patience, per_address, proxies, Arc::clone(&measured));
@@ -173,6 +180,8 @@ impl Running {
             dispatcher,
             fleet,
             leaves_instances: config.hosted.leaves(),
+            engine: stores.engine,
+            shutdown_grace: config.server.shutdown_grace.duration(),
             runtime,
             handle,
             server,
@@ -202,7 +211,7 @@ impl Running {
         Ok(minted.map(|minted| link(minted.secret.expose())))
     }
 
-    /// Serves until SIGTERM or SIGINT, then drains. A second signal cuts the drain short.
+    /// Serves until SIGTERM or SIGINT, then drains. A second signal, or the end of `server.shutdown_grace`, cuts the drain short.
     ///
     /// # Errors
     /// Fails if the HTTP server failed.
@@ -223,17 +232,24 @@ impl Running {
     fn drain(self, signals: Option<Signals>) -> anyhow::Result<()> {
         self.state.draining.store(true, Ordering::Relaxed);
         let (hurry, mut hurried) = watch::channel(false);
-        if let Some(mut signals) = signals {
-            let hub = self.hub.clone();
-            self.runtime.spawn(async move {
-                signals.next().await;
-                tracing::info!("second signal: aborting requests in progress");
-                hub.dispatch().abort();
-                hurry.send_replace(true);
-                // Keeps the sender alive, so that receivers see the value instead of a closed channel.
-                std::future::pending::<()>().await;
-            });
-        }
+        let (hub, engine, grace) = (self.hub.clone(), self.engine.clone(), self.shutdown_grace);
+        self.runtime.spawn(async move {
+            let second = async {
+                match signals {
+                    Some(mut signals) => signals.next().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = second => tracing::info!("second signal: aborting requests in progress"),
+                () = tokio::time::sleep(grace) => tracing::warn!(?grace, "aborting what did not end within server.shutdown_grace"),
+            }
+            hub.dispatch().abort();
+            engine.close();
+            hurry.send_replace(true);
+            // Keeps the sender alive, so that receivers see the value instead of a closed channel.
+            std::future::pending::<()>().await;
+        });
         let (handle, server) = (self.handle, self.server);
         let in_haste = hurried.clone();
         self.runtime.block_on(async {
@@ -274,6 +290,8 @@ struct ServerParts {
     threads: usize,
     /// The proxy of deployments; `None` if the gateway is disabled.
     proxy: Option<DeploymentProxy>,
+    /// Deadline for requests under way once the server drains.
+    shutdown_grace: Duration,
 }
 
 fn listen(
@@ -282,7 +300,7 @@ fn listen(
     patience: ProgressTimeouts,
     limits: ConnectionLimits,
 ) -> std::io::Result<Server> {
-    let ServerParts { state, alpha, hosted, metrics, threads, proxy } = shared;
+    let ServerParts { state, alpha, hosted, metrics, threads, proxy, shutdown_grace } = shared;
     let metrics = web::Data::new(metrics);
     let references = web::Data::new(references(&state.config.public_url, &hosted.base_url));
     let server = HttpServer::new(move || {
@@ -316,7 +334,7 @@ fn listen(
         // Lets a client that is rejected while it still sends read the response.
         .client_disconnect_timeout(connections::LINGER)
         .on_connect(move |stream, extensions| connections::watch(stream, extensions, &limits))
-        .shutdown_timeout(DRAIN_SECONDS)
+        .shutdown_timeout(shutdown_grace.as_secs())
         .disable_signals()
         .listen(listener)?;
     Ok(server.run())

@@ -15,7 +15,10 @@ pub use engine::{
     MergeOutcome, Reachability, ReadQuery, ReadReport, RowOrder, RowPage, RowSink, RowTest, ScriptJob, Selected,
     Selection, SqlFailure, TableScan, Test, ValueRef, WriteJob, Written,
 };
-pub use formats::{FormatError, FormatInput, Formats, ImportFile, InferredColumn, Opener, RowSource, TargetColumn};
+pub use formats::{
+    FormatError, FormatInput, Formats, ImportFile, InferredColumn, Opener, RowSource, SqliteFileRows, SqliteFileTable,
+    SqliteFiles, TargetColumn,
+};
 pub use hooks::{AddressError, LookedUp, Payloads, Reply, RetryAfter, Sender, Sent, Vault, WebhookRequest};
 pub use metadata::{
     AccountRepository, ActivityRepository, AttemptRepository, BranchRepository, CollaboratorRepository, DatabaseFilter,

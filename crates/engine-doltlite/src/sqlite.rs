@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use branchyard_domain::entities::{Cell, RowProblem};
-use branchyard_domain::ports::FormatError;
+use branchyard_domain::ports::{FormatError, SqliteFileRows, SqliteFileTable, SqliteFiles};
 use branchyard_sqlite_lexer::{quote_name, quote_names};
 
 use crate::cells;
@@ -86,6 +86,37 @@ impl DoltliteEngine {
         let primary_key = schema::key_names(&columns);
         let columns = columns.into_iter().map(|(column, _)| column.name).collect();
         Ok(SqliteTable { opening, name, columns, primary_key })
+    }
+}
+
+impl SqliteFiles for DoltliteEngine {
+    fn open_sqlite(
+        &self,
+        file: &mut dyn Read,
+        table: &str,
+        timeout: Duration,
+    ) -> Result<Box<dyn SqliteFileTable>, FormatError> {
+        Ok(Box::new(self.open_sqlite(file, table, timeout)?))
+    }
+}
+
+impl SqliteFileTable for SqliteTable {
+    fn columns(&self) -> &[String] {
+        self.columns()
+    }
+
+    fn primary_key(&self) -> &[String] {
+        self.primary_key()
+    }
+
+    fn rows(&self) -> Result<Box<dyn SqliteFileRows>, FormatError> {
+        Ok(Box::new(self.rows()?))
+    }
+}
+
+impl SqliteFileRows for SqliteRows {
+    fn next_row(&mut self) -> Result<Option<Vec<Cell>>, FormatError> {
+        self.next_row()
     }
 }
 

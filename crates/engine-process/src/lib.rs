@@ -29,7 +29,7 @@ use std::process::ExitCode;
 pub use engine::ProcessEngine;
 pub use options::{MOST_WORKERS, ProcessOptions, WorkerCommand};
 pub use pool::WorkerLoad;
-pub use sqlite::ProcessSqliteTable;
+pub use sqlite::ProcessSqliteFiles;
 
 /// Runs this process as the launcher or as a worker, as the last of its arguments says. `arguments` are all of its
 /// arguments, without the name of the program. Returns when the server has ended.

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use branchyard_domain::entities::Cell;
-use branchyard_domain::ports::{CancellationToken, FormatError};
+use branchyard_domain::ports::{CancellationToken, FormatError, SqliteFileRows, SqliteFileTable, SqliteFiles};
 use branchyard_domain::values::DatabaseId;
 use branchyard_engine_doltlite::{CellBatch, Temporary, spool};
 use uuid::Uuid;
@@ -26,7 +26,7 @@ const NO_DATABASE: DatabaseId = DatabaseId::from_uuid(Uuid::nil());
 
 /// A table of a spooled SQLite file.
 #[derive(Debug, Clone)]
-pub struct ProcessSqliteTable {
+struct ProcessSqliteTable {
     engine: Arc<ProcessEngine>,
     file: Arc<Temporary>,
     wanted: String,
@@ -34,14 +34,38 @@ pub struct ProcessSqliteTable {
     shape: TableShape,
 }
 
+/// Reads SQLite files with the workers of an engine.
+#[derive(Debug, Clone)]
+pub struct ProcessSqliteFiles(pub Arc<ProcessEngine>);
+
+impl SqliteFiles for ProcessSqliteFiles {
+    fn open_sqlite(
+        &self,
+        file: &mut dyn Read,
+        table: &str,
+        timeout: Duration,
+    ) -> Result<Box<dyn SqliteFileTable>, FormatError> {
+        Ok(Box::new(ProcessSqliteTable::open(&self.0, file, table, timeout)?))
+    }
+}
+
+impl SqliteFileTable for ProcessSqliteTable {
+    fn columns(&self) -> &[String] {
+        &self.shape.columns
+    }
+
+    fn primary_key(&self) -> &[String] {
+        &self.shape.primary_key
+    }
+
+    fn rows(&self) -> Result<Box<dyn SqliteFileRows>, FormatError> {
+        Ok(Box::new(self.read()?))
+    }
+}
+
 impl ProcessSqliteTable {
-    /// Spools a SQLite 3 file, checks its integrity, and finds the table with the name `table`, or the only table of the
-    /// file. All work with the result ends after `timeout`.
-    ///
-    /// # Errors
-    /// [`FormatError::File`] if the file is not a SQLite 3 file or is damaged; [`FormatError::Io`] if it cannot be read or
-    /// spooled.
-    pub fn open(
+    /// Spools a file, and finds its table.
+    fn open(
         engine: &Arc<ProcessEngine>,
         file: &mut dyn Read,
         table: &str,
@@ -61,21 +85,8 @@ impl ProcessSqliteTable {
         Ok(found)
     }
 
-    /// Returns the column names, in the order of the table.
-    pub fn columns(&self) -> &[String] {
-        &self.shape.columns
-    }
-
-    /// Returns the names of the key columns, in key order.
-    pub fn primary_key(&self) -> &[String] {
-        &self.shape.primary_key
-    }
-
-    /// Reads the table from its first row.
-    ///
-    /// # Errors
-    /// [`FormatError::Io`] if no thread can be started.
-    pub fn rows(&self) -> Result<ProcessSqliteRows, FormatError> {
+    /// Starts to read the table from its first row.
+    fn read(&self) -> Result<ProcessSqliteRows, FormatError> {
         let (sender, receiver) = mpsc::sync_channel(1);
         let table = self.clone();
         let reader = thread::Builder::new().name("sqlite-import".into()).spawn(move || {
@@ -128,18 +139,14 @@ impl ProcessSqliteTable {
 
 /// The rows of a table, read ahead by a thread that ends when this value is dropped.
 #[derive(Debug)]
-pub struct ProcessSqliteRows {
+struct ProcessSqliteRows {
     receiver: Option<Receiver<Result<CellBatch, FormatError>>>,
     batch: std::vec::IntoIter<Vec<Cell>>,
     reader: Option<JoinHandle<()>>,
 }
 
-impl ProcessSqliteRows {
-    /// Returns the next row, in the order of the columns, or `None` after the last.
-    ///
-    /// # Errors
-    /// [`FormatError`]; no row follows an error.
-    pub fn next_row(&mut self) -> Result<Option<Vec<Cell>>, FormatError> {
+impl SqliteFileRows for ProcessSqliteRows {
+    fn next_row(&mut self) -> Result<Option<Vec<Cell>>, FormatError> {
         loop {
             if let Some(row) = self.batch.next() {
                 return Ok(Some(row));

@@ -6,17 +6,16 @@ use std::sync::Arc;
 
 use branchyard_domain::entities::{Cell, FileType, RowProblem};
 use branchyard_domain::ports::{
-    FormatError, FormatInput, Formats, ImportFile, InferredColumn, Opener, RowSource, TargetColumn,
+    FormatError, FormatInput, Formats, ImportFile, InferredColumn, Opener, RowSource, SqliteFiles, TargetColumn,
 };
-use branchyard_engine_doltlite::DoltliteEngine;
 use branchyard_imports::{Affinity, CellValue, FileError, FileLimits, Format, Input, ReadSeek, RowErrors, Rows, Scan};
 
 /// Readers for every format that this build supports.
 pub struct FileFormats {
     /// Limits of the files.
     pub limits: FileLimits,
-    /// The engine, which reads SQLite files.
-    pub engine: Arc<DoltliteEngine>,
+    /// The reader of SQLite files.
+    pub sqlite: Arc<dyn SqliteFiles>,
 }
 
 fn format_of(file_type: FileType) -> Option<Format> {
@@ -39,7 +38,7 @@ impl Formats for FileFormats {
 
     fn scan<'a>(&self, input: FormatInput<'a>) -> Result<Box<dyn ImportFile + 'a>, FormatError> {
         if input.file_type == FileType::Sqlite {
-            return sqlite::scan(&self.engine, &input, self.limits);
+            return sqlite::scan(&*self.sqlite, &input, self.limits);
         }
         let unknown = || FormatError::File("this server cannot read that format".to_owned());
         let format = format_of(input.file_type).ok_or_else(unknown)?;

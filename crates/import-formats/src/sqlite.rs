@@ -1,9 +1,11 @@
-//! Tables of SQLite files as records. The engine opens the files, because it links SQLite; `branchyard-imports` converts the
+//! Tables of SQLite files as records. An engine opens the files, because it links SQLite; `branchyard-imports` converts the
 //! records to rows.
 
 use branchyard_domain::entities::Cell;
-use branchyard_domain::ports::{FormatError, FormatInput, ImportFile, InferredColumn, RowSource, TargetColumn};
-use branchyard_engine_doltlite::{DoltliteEngine, SqliteRows, SqliteTable};
+use branchyard_domain::ports::{
+    FormatError, FormatInput, ImportFile, InferredColumn, RowSource, SqliteFileRows, SqliteFileTable, SqliteFiles,
+    TargetColumn,
+};
 use branchyard_imports::{
     CellValue, FileError, FileLimits, Record, Records, RowError, RowErrors, Scan, scan_records, typed_rows,
 };
@@ -11,18 +13,18 @@ use branchyard_imports::{
 use crate::{Converted, affinities, columns, refused};
 
 pub(crate) fn scan<'a>(
-    engine: &DoltliteEngine,
+    files: &dyn SqliteFiles,
     input: &FormatInput<'a>,
     limits: FileLimits,
 ) -> Result<Box<dyn ImportFile + 'a>, FormatError> {
     let mut file = (input.open)().map_err(FormatError::Io)?;
-    let table = engine.open_sqlite(&mut file, input.table, input.timeout)?;
-    let scan = scan_records(&mut SqliteRecords::new(&table)?, limits).map_err(refused)?;
+    let table = files.open_sqlite(&mut file, input.table, input.timeout)?;
+    let scan = scan_records(&mut SqliteRecords::new(&*table)?, limits).map_err(refused)?;
     Ok(Box::new(SqliteFile { columns: columns(&scan), table, scan }))
 }
 
 struct SqliteFile {
-    table: SqliteTable,
+    table: Box<dyn SqliteFileTable>,
     scan: Scan,
     columns: Vec<InferredColumn>,
 }
@@ -37,7 +39,7 @@ impl ImportFile for SqliteFile {
     }
 
     fn rows(&self, targets: &[TargetColumn]) -> Result<Box<dyn RowSource + '_>, FormatError> {
-        let records = Box::new(SqliteRecords::new(&self.table)?);
+        let records = Box::new(SqliteRecords::new(&*self.table)?);
         let rows = typed_rows(records, &self.scan.columns, affinities(&self.columns, targets));
         Ok(Box::new(Converted::new(rows)))
     }
@@ -45,12 +47,12 @@ impl ImportFile for SqliteFile {
 
 struct SqliteRecords {
     columns: Vec<String>,
-    rows: SqliteRows,
+    rows: Box<dyn SqliteFileRows>,
     number: u64,
 }
 
 impl SqliteRecords {
-    fn new(table: &SqliteTable) -> Result<Self, FormatError> {
+    fn new(table: &dyn SqliteFileTable) -> Result<Self, FormatError> {
         Ok(Self { columns: table.columns().to_vec(), rows: table.rows()?, number: 0 })
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::bail;
-use branchyard_domain::ports::{Blobs as _, Engine, Metadata as _};
+use branchyard_domain::ports::{Blobs as _, Metadata as _};
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
 use super::print;
@@ -27,7 +27,7 @@ pub(super) fn run(config: &Config) -> anyhow::Result<()> {
 /// Compares the metadata store, the database files and the uploads with each other and returns the findings.
 pub(super) fn examine(stores: &Stores) -> anyhow::Result<Vec<String>> {
     let mut findings = Vec::new();
-    let files: BTreeSet<DatabaseId> = stores.engine.list()?.into_iter().collect();
+    let files: BTreeSet<DatabaseId> = stores.engine.port().list()?.into_iter().collect();
     let mut known = BTreeSet::new();
     let mut after = None;
     loop {
@@ -65,6 +65,6 @@ fn examine_database(stores: &Stores, id: DatabaseId) -> anyhow::Result<Vec<Strin
         }
         heads.extend(page);
     }
-    let damage = stores.engine.verify(id, &heads)?;
+    let damage = stores.engine.port().verify(id, &heads)?;
     Ok(damage.into_iter().map(|what| format!("database {id}: {what}; restore its file from a backup")).collect())
 }

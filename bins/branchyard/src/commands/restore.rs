@@ -6,7 +6,6 @@ use std::io::BufReader;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use branchyard_domain::ports::Engine as _;
 use branchyard_domain::values::DatabaseId;
 
 use super::{deployment_backups, doctor, print};
@@ -20,7 +19,7 @@ pub(super) fn run(config: &Config, from: &Path) -> anyhow::Result<()> {
     let _lock = DataDir::open(&config.data_dir)?.lock()?;
     let world = Environment::default();
     let stores = Stores::open(config, &world, Pending::Migrate)?;
-    if !stores.engine.list()?.is_empty() {
+    if !stores.engine.port().list()?.is_empty() {
         bail!("the data folder {} contains databases; restore into a new data folder", config.data_dir.display());
     }
     let mut count = 0;

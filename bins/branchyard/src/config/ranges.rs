@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use anyhow::bail;
 
-use super::{Config, Span};
+use super::{Config, Isolation, MOST_WORKERS, Span};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -36,6 +36,7 @@ pub(super) fn check(config: &Config) -> anyhow::Result<()> {
     check_hosted(config)?;
     check_web(config)?;
     let (second, day) = (Span::seconds(1), Span::seconds(86_400));
+    within("server.shutdown_grace", config.server.shutdown_grace, second..=Span::seconds(3_600))?;
     within("imports.url_ttl", config.imports.url_ttl, second..=day)?;
     within("imports.session_ttl", config.imports.session_ttl, second..=day)?;
     ordered(("imports.url_ttl", config.imports.url_ttl), ("imports.session_ttl", config.imports.session_ttl))?;
@@ -102,6 +103,14 @@ fn check_pools(config: &Config) -> anyhow::Result<()> {
 
 fn check_sql(config: &Config) -> anyhow::Result<()> {
     let sql = &config.sql;
+    if sql.isolation == Isolation::Process && !cfg!(target_os = "linux") {
+        bail!(
+            "configuration: sql.isolation = \"process\" works on Linux only; set \"thread\" and serve trusted users only"
+        );
+    }
+    if sql.workers != 0 {
+        within("sql.workers", sql.workers, 2..=MOST_WORKERS)?;
+    }
     within("sql.default_limit", sql.default_limit, 1..=1_000_000)?;
     within("sql.row_cap", sql.row_cap, 1..=1_000_000)?;
     ordered(("sql.default_limit", sql.default_limit), ("sql.row_cap", sql.row_cap))?;

@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use branchyard_domain::errors::PortError;
 use branchyard_domain::values::Timestamp;
-use branchyard_engine_doltlite::DoltliteEngine;
 use branchyard_http_common::AppState;
 use branchyard_storage::Store;
 use prometheus_client::metrics::counter::Counter;
@@ -16,6 +15,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::Labels;
+use crate::sql_engine::{EngineLoad, SqlEngine};
 
 /// A gauge that is NaN if the sampled source did not respond.
 type SampledGauge = Gauge<f64, AtomicU64>;
@@ -24,7 +24,7 @@ type Levels<const N: usize> = Family<Labels<N>, SampledGauge>;
 /// The sources to sample.
 pub(crate) struct Sources {
     pub(crate) state: AppState,
-    pub(crate) engine: Arc<DoltliteEngine>,
+    pub(crate) engine: SqlEngine,
     pub(crate) metadata: Arc<Store>,
     pub(crate) started: Instant,
 }
@@ -46,6 +46,8 @@ pub(super) struct Sampled {
     oldest_due: SampledGauge,
     metadata_connections: Levels<2>,
     engine_connections: Levels<1>,
+    workers: Levels<1>,
+    workers_killed: Counter,
     uptime: SampledGauge,
     memory: SampledGauge,
     open_files: SampledGauge,
@@ -81,6 +83,9 @@ impl Sampled {
         ours.register("metadata_connections", "Connections to the metadata store", connections);
         let (name, help) = ("engine_idle_connections", "Connections to database files kept open");
         ours.register(name, help, made.engine_connections.clone());
+        ours.register("sql_workers", "Worker processes for SQL, by state", made.workers.clone());
+        let (name, help) = ("sql_workers_killed", "Worker processes killed: too slow, or broke the protocol");
+        ours.register(name, help, made.workers_killed.clone());
         let (name, help) = ("process_resident_memory", "Memory of the process");
         registry.register_with_unit(name, help, Unit::Bytes, made.memory.clone());
         registry.register("process_open_fds", "Open files and sockets of the process", made.open_files.clone());
@@ -108,9 +113,19 @@ impl Sampled {
             self.metadata_connections.get_or_create(&of("busy")).set(f64::from(load.busy));
             self.metadata_connections.get_or_create(&of("idle")).set(f64::from(load.idle));
         }
-        let (readers, writers) = engine.idle_connections();
-        for (purpose, idle) in [("read", readers), ("write", writers)] {
-            self.engine_connections.get_or_create(&[("purpose", purpose.to_owned())]).set(float(idle));
+        match engine.load() {
+            EngineLoad::Connections(readers, writers) => {
+                for (purpose, idle) in [("read", readers), ("write", writers)] {
+                    self.engine_connections.get_or_create(&[("purpose", purpose.to_owned())]).set(float(idle));
+                }
+            }
+            #[cfg(target_os = "linux")]
+            EngineLoad::Workers(load) => {
+                for (word, count) in [("blank", load.blank), ("idle", load.idle), ("busy", load.busy)] {
+                    self.workers.get_or_create(&[("state", word.to_owned())]).set(float(count));
+                }
+                self.workers_killed.inner().store(load.killed, Ordering::Relaxed);
+            }
         }
         if let Err(error) = self.take_backlogs(state) {
             tracing::warn!(error = &error as &dyn std::error::Error, "cannot measure the backlogs");

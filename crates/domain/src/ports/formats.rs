@@ -77,6 +77,45 @@ pub struct FormatInput<'a> {
     pub timeout: Duration,
 }
 
+/// A table of a SQLite file.
+pub trait SqliteFileTable: Send {
+    /// Returns the column names, in the order of the table.
+    fn columns(&self) -> &[String];
+
+    /// Returns the names of the key columns, in key order.
+    fn primary_key(&self) -> &[String];
+
+    /// Reads the table from its first row.
+    ///
+    /// # Errors
+    /// [`FormatError`] if the file cannot be opened again.
+    fn rows(&self) -> Result<Box<dyn SqliteFileRows>, FormatError>;
+}
+
+/// The rows of a table of a SQLite file.
+pub trait SqliteFileRows {
+    /// Returns the next row, in the order of the columns, or `None` after the last.
+    ///
+    /// # Errors
+    /// [`FormatError`]; no row follows an error.
+    fn next_row(&mut self) -> Result<Option<Vec<Cell>>, FormatError>;
+}
+
+/// Reads tables of untrusted SQLite files. Engines implement it, because they link SQLite.
+pub trait SqliteFiles: Send + Sync {
+    /// Checks the integrity of a SQLite 3 file, and finds the table with the name `table`, or the only table of the file.
+    /// All work with the result ends after `timeout`.
+    ///
+    /// # Errors
+    /// [`FormatError::File`] if the file is not a SQLite 3 file or is damaged; [`FormatError::Io`] if it cannot be read.
+    fn open_sqlite(
+        &self,
+        file: &mut dyn std::io::Read,
+        table: &str,
+        timeout: Duration,
+    ) -> Result<Box<dyn SqliteFileTable>, FormatError>;
+}
+
 /// The supported file formats. SQL scripts are not among them, because the engine runs them.
 pub trait Formats: Send + Sync {
     /// Returns `true` if this build supports the format.

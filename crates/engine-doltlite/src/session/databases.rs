@@ -97,7 +97,7 @@ impl SessionEngine for DoltliteEngine {
     }
 
     fn version(&self) -> String {
-        doltlite_version()
+        engine_version()
     }
 }
 
@@ -120,7 +120,8 @@ fn keep_one_branch(raw: &rusqlite::Connection, branch: &str, commit: &CommitHash
     raw.query_row("SELECT dolt_gc()", [], done)
 }
 
-fn doltlite_version() -> String {
+/// Returns the version of the engine, such as `0.51.6`.
+pub fn engine_version() -> String {
     let ask = || -> rusqlite::Result<String> {
         rusqlite::Connection::open_in_memory()?.query_row("SELECT dolt_version()", [], |row| row.get(0))
     };

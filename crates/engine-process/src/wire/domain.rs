@@ -15,7 +15,7 @@ use branchyard_domain::values::{CommitHash, DatabaseId, Timestamp};
 use branchyard_engine_doltlite::{ConflictQuery, ConflictWindow, HeadPair};
 use uuid::Uuid;
 
-use super::{Bytes, Input, Malformed, Wire, get_bytes, put_bytes, wire_enum, wire_struct};
+use super::{Input, Malformed, Wire, get_bytes, put_bytes, wire_enum, wire_struct};
 
 wire_struct! {
     Signature { name, email, at }

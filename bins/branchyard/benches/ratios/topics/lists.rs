@@ -117,7 +117,7 @@ fn write(stores: &Stores, bench: &User, id: DatabaseId, base: &CommitHash, state
     let author = bench.signature(Timestamp::from_seconds(1_790_000_000));
     let timeout = Duration::from_secs(600);
     let job = WriteJob { base, statements, message: "Generate", then_merge: None, author: &author, timeout };
-    match stores.engine.write(id, &job).unwrap().outcome {
+    match stores.engine.port().write(id, &job).unwrap().outcome {
         MergeOutcome::Head(head) => head,
         MergeOutcome::Conflicts(_) => unreachable!("nothing is merged"),
     }
