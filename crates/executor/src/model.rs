@@ -37,6 +37,7 @@ std::thread_local! {
     static TIMERS: Cell<Timers> = const { Cell::new(Timers::Never) };
     static SPAWNS_FAIL: Cell<bool> = const { Cell::new(false) };
     static LOWERED: RefCell<HashSet<TaskId>> = RefCell::default();
+    static LOWERED_PROCESSES: RefCell<HashSet<u32>> = RefCell::default();
 }
 
 /// Runs a model with schedules chosen at random, and with schedules that let threads run by priority.
@@ -61,6 +62,7 @@ fn run(scheduler: impl Scheduler + 'static, timers: Timers, model: impl Fn() + S
         TIMERS.set(timers);
         SPAWNS_FAIL.set(false);
         LOWERED.take();
+        LOWERED_PROCESSES.take();
         model();
     });
 }
@@ -112,6 +114,17 @@ pub(crate) fn record_lowered(task: TaskId) {
 pub(crate) fn is_lowered() -> bool {
     let task = task().unwrap();
     LOWERED.with_borrow(|lowered| lowered.contains(&task))
+}
+
+/// Records that the priority of a process was lowered. Other threads may run just before.
+pub(crate) fn record_lowered_process(process: u32) {
+    shuttle::thread::yield_now();
+    LOWERED_PROCESSES.with_borrow_mut(|lowered| lowered.insert(process));
+}
+
+/// Returns `true` if the priority of a process was lowered.
+pub(crate) fn is_process_lowered(process: u32) -> bool {
+    LOWERED_PROCESSES.with_borrow(|lowered| lowered.contains(&process))
 }
 
 /// Asserts that no more than a number of threads are at one place at the same time.

@@ -11,10 +11,14 @@
 //! A call inside an operation that cannot be interrupted does not reach `go_on`. Its watcher makes it a slow call
 //! ([`ScheduledCall::make_slow`]). A call that waits for memory makes itself slow ([`SlowQueryScheduler::pause`]).
 //!
+//! A call may compute in the main thread of another process while its thread waits ([`SlowQueryScheduler::computes_in`]). The
+//! processor time of that process then counts too, and its priority is lowered instead of the thread's.
+//!
 //! A slow call that waits for its client computes nothing and delays no other call. A call is refused when there are too many slow
 //! calls or when its first turn would come too late: the server is overloaded.
 
 mod call;
+mod process;
 mod shapes;
 mod turns;
 
@@ -25,8 +29,9 @@ use std::time::Duration;
 use branchyard_domain::ports::CancellationToken;
 
 pub(crate) use self::call::run;
-use self::call::{CallPermit, ThreadCall};
+use self::call::{CallPermit, CallState, ThreadCall};
 pub use self::call::{ScheduledCall, idle};
+use self::process::ComputingProcess;
 use self::shapes::{CountedTime, Shapes};
 use self::turns::Turns;
 use crate::priority;
@@ -79,11 +84,17 @@ impl SlowQueryScheduler {
 
     /// Announces a statement of this shape. Call it on the thread of the call before the statement begins. Returns [`ControlFlow::Break`]
     /// if the call is refused or canceled. Calls outside a pool always continue.
+    ///
+    /// If the call becomes slow here, the priority of its thread is lowered later, when it is known to compute on the thread: in
+    /// [`SlowQueryScheduler::go_on`] or [`ScheduledCall::make_slow`].
     pub fn begin(&self, shape: u64, canceled: &CancellationToken) -> ControlFlow<()> {
         let Some(mut call) = ThreadCall::take() else { return ControlFlow::Continue(()) };
         call.shape = Some(shape);
-        let flow =
-            if self.0.shapes.are_slow(shape) { self.take_turn(&mut call, canceled) } else { ControlFlow::Continue(()) };
+        let flow = if self.0.shapes.are_slow(shape) {
+            self.take_turn(&mut call, canceled, CallState::lower_process)
+        } else {
+            ControlFlow::Continue(())
+        };
         call.put_back();
         flow
     }
@@ -92,9 +103,14 @@ impl SlowQueryScheduler {
     /// the call. Returns [`ControlFlow::Break`] if the call is refused or canceled. Calls outside a pool always continue.
     pub fn go_on(&self, canceled: &CancellationToken) -> ControlFlow<()> {
         let Some(mut call) = ThreadCall::take() else { return ControlFlow::Continue(()) };
-        let is_short = matches!(*call.permit.state.lock(), CallPermit::Short(_));
+        let is_short = matches!(call.shared.state.lock().permit, CallPermit::Short(_));
         let is_slow = !is_short || self.has_become_slow(&mut call);
-        let flow = if is_slow { self.take_turn(&mut call, canceled) } else { ControlFlow::Continue(()) };
+        let flow = if is_slow {
+            // From here on, short calls precede this one at the processor.
+            self.take_turn(&mut call, canceled, |state| state.lower(priority::lower))
+        } else {
+            ControlFlow::Continue(())
+        };
         call.put_back();
         flow
     }
@@ -103,25 +119,46 @@ impl SlowQueryScheduler {
     /// call becomes slow and releases its slot; a slow call ends its turn. The call has its next turn when it asks for one.
     /// Returns [`ControlFlow::Break`] if there are too many slow calls.
     pub fn pause(&self) -> ControlFlow<()> {
-        let permit = ThreadCall::current_permit();
-        let Some(permit) = permit else { return ControlFlow::Continue(()) };
-        let mut permit = permit.state.lock();
-        match &mut *permit {
+        let Some(shared) = ThreadCall::current() else { return ControlFlow::Continue(()) };
+        let mut state = shared.state.lock();
+        match &mut state.permit {
             CallPermit::Slow(slow) => slow.end_turn(),
             CallPermit::Ended => {}
             CallPermit::Short(_) => {
                 let Some(slow) = self.0.turns.join_paused() else { return ControlFlow::Break(()) };
-                priority::lower();
-                *permit = CallPermit::Slow(slow);
+                state.permit = CallPermit::Slow(slow);
+                state.lower(priority::lower);
             }
         }
         ControlFlow::Continue(())
     }
 
+    /// Announces that the call computes in the main thread of the process with this id until [`SlowQueryScheduler::returned`]. Call it
+    /// on the thread of the call. From now on, the processor time of that thread also counts as used by the call, by the kernel's
+    /// figure; if the figure cannot be read, the time that passes counts. If the call is slow or becomes slow, the priority of the
+    /// process is lowered instead of that of the call's own thread. Processor time in several processes adds up.
+    ///
+    /// The process must not be reaped before `returned`, because another process may then get its id. Does nothing outside a pool. On
+    /// systems other than Linux, the time that passes counts and no priority is lowered.
+    pub fn computes_in(&self, process: u32) {
+        let Some(shared) = ThreadCall::current() else { return };
+        let process = ComputingProcess::new(process);
+        shared.state.lock().move_to(Some(process));
+    }
+
+    /// Announces that the call computes on its thread again. Call it on the thread of the call. Afterwards, the scheduler does not touch
+    /// the process. Returns `true` if the priority of the process was lowered. The caller should then end the process, because its
+    /// priority cannot be raised again without a privilege. Returns `false` if the call computed in no process, and outside a pool.
+    pub fn returned(&self) -> bool {
+        let Some(shared) = ThreadCall::current() else { return false };
+        let former = shared.state.lock().move_to(None);
+        former.is_some_and(|process| process.is_lowered())
+    }
+
     /// Returns a handle to the call of this thread, or `None` if the thread runs no call of a pool.
     pub fn call(&self) -> Option<ScheduledCall> {
-        let permit = ThreadCall::current_permit()?;
-        Some(ScheduledCall { scheduler: self.clone(), permit })
+        let shared = ThreadCall::current()?;
+        Some(ScheduledCall { scheduler: self.clone(), shared })
     }
 
     fn has_become_slow(&self, call: &mut ThreadCall) -> bool {
@@ -136,16 +173,22 @@ impl SlowQueryScheduler {
         shapes.are_slow(shape)
     }
 
-    fn take_turn(&self, call: &mut ThreadCall, canceled: &CancellationToken) -> ControlFlow<()> {
-        let mut permit = call.permit.state.lock();
+    /// Makes a short call slow, lowers what computes for it, and waits for a turn.
+    fn take_turn(
+        &self,
+        call: &mut ThreadCall,
+        canceled: &CancellationToken,
+        lower: impl FnOnce(&mut CallState),
+    ) -> ControlFlow<()> {
+        let mut state = call.shared.state.lock();
         call.counted = None;
-        if let CallPermit::Short(_) = *permit {
+        if let CallPermit::Short(_) = state.permit {
             let Some(slow) = self.0.turns.join_queue() else { return ControlFlow::Break(()) };
-            // From here on, short calls precede this one at the processor, and its slot is free for the next call.
-            priority::lower();
-            *permit = CallPermit::Slow(slow);
+            // From here on, the slot of this call is free for the next one.
+            state.permit = CallPermit::Slow(slow);
         }
-        match &mut *permit {
+        lower(&mut state);
+        match &mut state.permit {
             CallPermit::Slow(slow) => slow.take_turn(canceled),
             CallPermit::Short(_) | CallPermit::Ended => ControlFlow::Continue(()),
         }
@@ -154,5 +197,8 @@ impl SlowQueryScheduler {
 
 #[cfg(test)]
 mod models;
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod process_tests;
 #[cfg(test)]
 mod tests;

@@ -16,8 +16,10 @@ pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
 pub(crate) use tokio::time::timeout;
 
 #[cfg(test)]
-pub(crate) use self::modeled::{Condvar, LocalKey, Mutex, MutexGuard, OsThread, spawn, thread_local, timeout};
+pub(crate) use self::modeled::{
+    Condvar, LocalKey, Mutex, MutexGuard, OsProcess, OsThread, spawn, thread_local, timeout,
+};
 #[cfg(all(test, target_os = "linux"))]
 pub(crate) use self::system::NICE_INCREMENT;
 #[cfg(not(test))]
-pub(crate) use self::system::{OsThread, spawn};
+pub(crate) use self::system::{OsProcess, OsThread, spawn};

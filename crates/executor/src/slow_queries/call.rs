@@ -1,4 +1,4 @@
-//! The call that runs on a thread, and its permit.
+//! The call that runs on a thread, its permit, and where it computes.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::SlowQueryScheduler;
+use super::process::ComputingProcess;
 use super::shapes::CountedTime;
 use super::turns::SlowPermit;
 use crate::pool::PoolSlot;
@@ -20,17 +21,28 @@ thread_local! {
 
 /// The call that runs on this thread.
 pub(super) struct ThreadCall {
-    pub(super) permit: Arc<SharedPermit>,
+    pub(super) shared: Arc<SharedCall>,
     /// Processor time of the thread when the call began.
     began: Duration,
     pub(super) shape: Option<u64>,
     pub(super) counted: Option<CountedTime>,
 }
 
-/// The permit of a call, which another thread may replace.
-pub(super) struct SharedPermit {
-    pub(super) state: Mutex<CallPermit>,
+/// What another thread may change about a call.
+pub(super) struct SharedCall {
+    pub(super) state: Mutex<CallState>,
     thread: OsThread,
+}
+
+/// The permit of a call, and where the call computes.
+pub(super) struct CallState {
+    pub(super) permit: CallPermit,
+    /// The process in which the call computes. `None` if it computes on its thread.
+    pub(super) process: Option<ComputingProcess>,
+    /// Time that counts for processes in which the call computed before.
+    past_processes: Duration,
+    /// `true` if the priority of the call's thread was lowered.
+    thread_is_lowered: bool,
 }
 
 /// What a call holds, by its state.
@@ -51,32 +63,78 @@ impl ThreadCall {
         CALL.set(Some(self));
     }
 
-    /// Returns the permit of the call of this thread.
-    pub(super) fn current_permit() -> Option<Arc<SharedPermit>> {
-        CALL.with_borrow(|call| call.as_ref().map(|call| Arc::clone(&call.permit)))
+    /// Returns what the call of this thread shares with other threads.
+    pub(super) fn current() -> Option<Arc<SharedCall>> {
+        CALL.with_borrow(|call| call.as_ref().map(|call| Arc::clone(&call.shared)))
     }
 
-    /// Returns the processor time that the call has used.
+    /// Returns the processor time that the call has used on its thread and in processes.
     pub(super) fn used(&self) -> Duration {
-        computed().saturating_sub(self.began)
+        let in_processes = self.shared.state.lock().used_in_processes();
+        computed().saturating_sub(self.began) + in_processes
     }
 }
 
-impl SharedPermit {
-    /// Releases the permit. Afterwards, [`ScheduledCall::make_slow`] does not touch the thread, which may already run another call.
+impl SharedCall {
+    fn new(slot: PoolSlot) -> Self {
+        let state = CallState {
+            permit: CallPermit::Short(slot),
+            process: None,
+            past_processes: Duration::ZERO,
+            thread_is_lowered: priority::is_lowered(),
+        };
+        Self { state: Mutex::new(state), thread: OsThread::current() }
+    }
+
+    /// Releases the permit. Afterwards, [`ScheduledCall::make_slow`] touches neither the thread, which may already run another call,
+    /// nor a process.
     fn end(&self) {
-        let mut permit = self.state.lock();
-        if matches!(*permit, CallPermit::Slow(_)) {
+        let mut state = self.state.lock();
+        if state.thread_is_lowered {
             priority::mark_as_lowered();
         }
-        *permit = CallPermit::Ended;
+        state.process = None;
+        state.permit = CallPermit::Ended;
+    }
+}
+
+impl CallState {
+    /// Lowers the priority of the process in which the call computes, or of the call's thread by `lower_thread`. Each is lowered once.
+    pub(super) fn lower(&mut self, lower_thread: impl FnOnce()) {
+        if let Some(process) = &mut self.process {
+            process.lower();
+        } else if !self.thread_is_lowered {
+            self.thread_is_lowered = true;
+            lower_thread();
+        }
+    }
+
+    /// Lowers the priority of the process in which the call computes, if there is one.
+    pub(super) fn lower_process(&mut self) {
+        if let Some(process) = &mut self.process {
+            process.lower();
+        }
+    }
+
+    /// Replaces the process in which the call computes. Returns the former one.
+    pub(super) fn move_to(&mut self, process: Option<ComputingProcess>) -> Option<ComputingProcess> {
+        self.past_processes = self.used_in_processes();
+        let former = std::mem::replace(&mut self.process, process);
+        if matches!(self.permit, CallPermit::Slow(_)) {
+            self.lower_process();
+        }
+        former
+    }
+
+    fn used_in_processes(&self) -> Duration {
+        self.past_processes + self.process.as_ref().map_or(Duration::ZERO, ComputingProcess::used)
     }
 }
 
 /// A handle with which another thread makes a call slow.
 pub struct ScheduledCall {
     pub(super) scheduler: SlowQueryScheduler,
-    pub(super) permit: Arc<SharedPermit>,
+    pub(super) shared: Arc<SharedCall>,
 }
 
 impl fmt::Debug for ScheduledCall {
@@ -89,18 +147,23 @@ impl ScheduledCall {
     /// Makes a short call that computes slow and grants it a turn at once. Its slot becomes free for the next call. Does nothing if
     /// the call waits for its client, or if there are too many slow calls. For a call that cannot reach
     /// [`SlowQueryScheduler::go_on`]. Does not block.
+    ///
+    /// Lowers the priority of the process in which the call computes, or else of its thread, also if the call is slow from its
+    /// beginning ([`SlowQueryScheduler::begin`]).
     pub fn make_slow(&self) {
-        // A locked permit means that the call waits for a permit or a turn. A call that waits for its client must not get a turn
+        // A locked state means that the call waits for a permit or a turn. A call that waits for its client must not get a turn
         // either: other slow calls would wait as long as the client does.
-        let Some(mut permit) = self.permit.state.try_lock() else { return };
-        if let CallPermit::Short(slot) = &*permit
-            && slot.computes()
-            && let Some(slow) = self.scheduler.0.turns.join_computing()
-        {
-            *permit = CallPermit::Slow(slow);
-            // While the permit is locked, the thread still runs this call.
-            self.permit.thread.lower();
+        let Some(mut state) = self.shared.state.try_lock() else { return };
+        match &state.permit {
+            CallPermit::Short(slot) if slot.computes() => {
+                let Some(slow) = self.scheduler.0.turns.join_computing() else { return };
+                state.permit = CallPermit::Slow(slow);
+            }
+            CallPermit::Slow(_) => {}
+            CallPermit::Short(_) | CallPermit::Ended => return,
         }
+        // While the state is locked, the thread still runs this call, and the process has not been returned.
+        state.lower(|| self.shared.thread.lower());
     }
 }
 
@@ -118,12 +181,12 @@ pub(crate) fn run<T>(slot: PoolSlot, work: impl FnOnce() -> T) -> T {
     impl Drop for End {
         fn drop(&mut self) {
             if let Some(call) = CALL.take() {
-                call.permit.end();
+                call.shared.end();
             }
         }
     }
-    let permit = Arc::new(SharedPermit { state: Mutex::new(CallPermit::Short(slot)), thread: OsThread::current() });
-    CALL.set(Some(ThreadCall { permit, began: computed(), shape: None, counted: None }));
+    let shared = Arc::new(SharedCall::new(slot));
+    CALL.set(Some(ThreadCall { shared, began: computed(), shape: None, counted: None }));
     let _end = End;
     work()
 }
@@ -131,14 +194,14 @@ pub(crate) fn run<T>(slot: PoolSlot, work: impl FnOnce() -> T) -> T {
 /// Runs `wait`, which waits for a client, while other calls may compute. Afterwards, blocks a short call until it may compute
 /// again. A slow call ends its turn and waits for another one in its next [`SlowQueryScheduler::go_on`].
 pub fn idle<T>(wait: impl FnOnce() -> T) -> T {
-    let Some(permit) = ThreadCall::current_permit() else { return wait() };
-    match &mut *permit.state.lock() {
+    let Some(shared) = ThreadCall::current() else { return wait() };
+    match &mut shared.state.lock().permit {
         CallPermit::Short(slot) => slot.pause(),
         CallPermit::Slow(slow) => slow.end_turn(),
         CallPermit::Ended => {}
     }
     let result = wait();
-    if let CallPermit::Short(slot) = &mut *permit.state.lock() {
+    if let CallPermit::Short(slot) = &mut shared.state.lock().permit {
         slot.resume();
     }
     result

@@ -79,6 +79,39 @@ fn two_slow_calls_compute_at_a_time_and_each_has_its_turns() {
 }
 
 #[test]
+fn slow_calls_in_processes_take_turns_and_lower_the_processes_only() {
+    model::check(Timers::Never, || {
+        let (scheduler, computing) = (scheduler(1), Occupancy::at_most(1));
+        let slow = |processes: [u32; 2], pauses: bool| {
+            let (scheduler, computing) = (scheduler.clone(), Arc::clone(&computing));
+            Box::new(move || {
+                let canceled = CancellationToken::default();
+                call(|| {
+                    assert_eq!(scheduler.begin(SHAPE, &canceled), GOES_ON);
+                    for process in processes {
+                        scheduler.computes_in(process);
+                        if pauses {
+                            assert_eq!(scheduler.pause(), GOES_ON);
+                        }
+                        assert_eq!(scheduler.go_on(&canceled), GOES_ON);
+                        computing.visit();
+                        idle(thread::yield_now);
+                        assert!(scheduler.returned() && model::is_process_lowered(process));
+                    }
+                    // It is slow already, so that the process is lowered before it computes.
+                    let last = processes[1] + 10;
+                    scheduler.computes_in(last);
+                    assert!(model::is_process_lowered(last) && scheduler.returned());
+                });
+                assert!(!model::is_lowered() && !priority::is_lowered());
+            }) as Box<dyn FnOnce() + Send>
+        };
+        model::run_together(vec![slow([1, 2], false), slow([3, 4], true), slow([5, 6], false)]);
+        assert_is_unused(&scheduler);
+    });
+}
+
+#[test]
 fn calls_that_wait_take_all_turns_that_become_free() {
     model::check(Timers::Never, || {
         let (scheduler, both_compute) = (scheduler(2), Arc::new(Barrier::new(2)));
@@ -161,6 +194,43 @@ fn a_watchdog_never_touches_the_next_call_of_a_thread() {
         }
         watchdog.join().unwrap();
         assert_eq!(priority::is_lowered(), model::is_lowered());
+        assert_is_unused(&scheduler);
+    });
+}
+
+/// Computes in a process until it is returned. Returns `true` if the process was lowered.
+fn go_on_in(process: u32, scheduler: &SlowQueryScheduler) -> bool {
+    assert_eq!(scheduler.go_on(&CancellationToken::default()), GOES_ON);
+    let is_lowered = scheduler.returned();
+    assert_eq!(is_lowered, model::is_process_lowered(process));
+    is_lowered
+}
+
+#[test]
+fn a_watchdog_never_touches_a_process_that_has_been_returned() {
+    model::check(Timers::Never, || {
+        let limits = SlowQueryLimits { slow_after: HOUR, max_computing: 1, max_wait: HOUR, ..Default::default() };
+        let scheduler = SlowQueryScheduler::new(limits);
+        let watch = || {
+            let call = scheduler.call().unwrap();
+            thread::spawn(move || call.make_slow())
+        };
+        let thread_is_watched = model::either();
+        let (watchdog, are_lowered) = call(|| {
+            let early = thread_is_watched.then(watch);
+            scheduler.computes_in(1);
+            let watchdog = early.unwrap_or_else(watch);
+            let first = go_on_in(1, &scheduler);
+            scheduler.computes_in(2);
+            (watchdog, [first, go_on_in(2, &scheduler)])
+        });
+        assert_eq!(priority::is_lowered(), model::is_lowered());
+        watchdog.join().unwrap();
+        // The watchdog touches a process only while the call computes there, and the thread only while it runs the call.
+        assert_eq!(priority::is_lowered(), model::is_lowered());
+        assert_eq!(are_lowered, [1, 2].map(model::is_process_lowered));
+        assert!(are_lowered[1] || !are_lowered[0], "a slow call remains slow");
+        assert!(thread_is_watched || !are_lowered[0] || !model::is_lowered(), "the thread only waited");
         assert_is_unused(&scheduler);
     });
 }

@@ -58,8 +58,9 @@ impl CountedTime {
     pub(super) fn count(&mut self, used: Duration) -> Duration {
         let mut short_times = self.shapes.short_times.lock();
         let together = short_times.entry(self.shape).or_default();
-        *together += used.saturating_sub(self.used);
-        self.used = used;
+        let more = used.saturating_sub(self.used);
+        *together += more;
+        self.used += more;
         *together
     }
 }

@@ -265,3 +265,33 @@ impl OsThread {
         }
     }
 }
+
+#[derive(Debug)]
+pub(crate) enum OsProcess {
+    System(system::OsProcess),
+    Modeled(u32),
+}
+
+impl OsProcess {
+    pub(crate) fn new(id: u32) -> Self {
+        if model::is_running() { Self::Modeled(id) } else { Self::System(system::OsProcess::new(id)) }
+    }
+
+    /// A process in a model computes for no time.
+    pub(crate) fn computed(&self) -> Option<Duration> {
+        match self {
+            Self::System(process) => process.computed(),
+            Self::Modeled(_) => Some(Duration::ZERO),
+        }
+    }
+
+    pub(crate) fn lower(&self) -> bool {
+        match self {
+            Self::System(process) => process.lower(),
+            Self::Modeled(id) => {
+                model::record_lowered_process(*id);
+                true
+            }
+        }
+    }
+}
