@@ -23,6 +23,14 @@ impl branchyard_engine_doltlite::YieldHook for SchedulerBridge {
         self.0.pause()
     }
 
+    fn computes_in(&self, process: u32) {
+        self.0.computes_in(process);
+    }
+
+    fn returned(&self) -> bool {
+        self.0.returned()
+    }
+
     fn call(&self) -> Option<Arc<dyn WatchedCall>> {
         self.0.call().map(|call| Arc::new(BridgedCall(call)) as Arc<dyn WatchedCall>)
     }

@@ -33,13 +33,16 @@ pub trait YieldHook: Send + Sync {
     /// Called before a call waits for memory. The call computes nothing until it has called [`YieldHook::go_on`].
     fn pause(&self) -> ControlFlow<()>;
 
-    /// Announces that the call of this thread computes in the main thread of another process from now on.
+    /// Called when the call starts to compute in the main thread of another process, with the id of the process. From then on, the
+    /// processor time of that thread counts as used by the call, and a call that computes for long lowers the priority of the
+    /// process instead of that of its own thread. The process must not be reaped before [`YieldHook::returned`], because another
+    /// process may then get its id.
     fn computes_in(&self, process: u32) {
         let _ = process;
     }
 
-    /// Announces that the other process has returned the result of the call. Returns `true` if the priority of that
-    /// process was lowered, so that it should end.
+    /// Called when the call no longer computes in another process. Returns `true` if the priority of the process was lowered. The
+    /// caller then ends the process, because its priority cannot be raised again without a privilege.
     fn returned(&self) -> bool {
         false
     }
