@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use branchyard::compose::Environment;
+use branchyard::sql_engine::SqlEngine;
 use branchyard_auth::{HashedToken, PlainToken};
 use branchyard_deployments::ports::{
     Authorized, Authorizer, DatabaseSeed, InstanceEvent, InstanceSpec, ProvisionError, Provisioner as _, SqlCaller,
@@ -124,7 +125,7 @@ fn over_hrana(
         orphan_grace: Duration::from_secs(5),
     };
     let blobs = Arc::new(FolderBlobs::open(dir.join("uploads"), dir.join("backups")).unwrap());
-    let local = branchyard::deployments::provisioner(settings, engine, blobs, &Environment::default()).unwrap();
+    let local = branchyard::deployments::provisioner(settings, SqlEngine::Thread(engine), blobs, &Environment::default()).unwrap();
     local.connect(Arc::new(Everybody));
     let spec = InstanceSpec {
         deployment: DeploymentId::from_uuid(Uuid::from_u128(1)),

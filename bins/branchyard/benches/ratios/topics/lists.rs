@@ -7,7 +7,7 @@ use branchyard::compose::{Environment, Pending, Stores};
 use branchyard::config::Config;
 use branchyard_domain::access::Caller as Who;
 use branchyard_domain::entities::{Branch, Pull, PullContent, PullState, User, Visibility};
-use branchyard_domain::ports::{Durability, Engine as _, MergeOutcome, Metadata as _, WriteJob};
+use branchyard_domain::ports::{Durability, MergeOutcome, Metadata as _, WriteJob};
 use branchyard_domain::usecases::NewDatabase;
 use branchyard_domain::values::{CommitHash, DatabaseId, DatabaseName, RefName, Timestamp};
 use reqwest::Method;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use branchyard::compose::Environment;
+use branchyard::sql_engine::SqlEngine;
 use branchyard_auth::{HashedToken, PlainToken};
 use branchyard_deployments::ports::{
     Authorized, Authorizer, DatabaseSeed, InstanceEvent, InstanceHandle, InstanceSpec, ProvisionError, Provisioner,
@@ -134,7 +135,7 @@ pub(crate) fn provisioner(dir: &std::path::Path, engine: &Arc<DoltliteEngine>, g
         orphan_grace: grace,
     };
     let blobs = Arc::new(FolderBlobs::open(dir.join("uploads"), dir.join("backups")).unwrap());
-    branchyard::deployments::provisioner(settings, Arc::clone(engine), blobs, &Environment::default()).unwrap()
+    branchyard::deployments::provisioner(settings, SqlEngine::Thread(Arc::clone(engine)), blobs, &Environment::default()).unwrap()
 }
 
 impl InstanceHarness {
