@@ -21,7 +21,7 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("engine-doltlite", Uses::Only(&["domain", "sqlite-lexer"])),
     ("storage", Uses::Only(&["domain", "deployments", "auth"])),
     ("hooks", Uses::Only(&["domain", "auth"])),
-    ("provisioner-local", Uses::Only(&["deployments", "domain", "auth", "sqlite-lexer"])),
+    ("provisioner-local", Uses::Only(&["deployments", "domain", "auth", "sqlite-lexer", "confinement"])),
     ("engine-process", Uses::Only(&["confinement", "domain", "engine-doltlite"])),
     ("import-formats", Uses::Only(&["domain", "imports"])),
     ("system", Uses::Only(&["domain"])),

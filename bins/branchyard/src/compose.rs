@@ -213,6 +213,7 @@ fn local_provisioner(
         bind,
         advertise_host: config.hosted.advertise_host.clone().unwrap_or_else(|| bind.to_string()),
         orphan_grace: config.hosted.orphan_grace.duration(),
+        allow_unconfined: config.hosted.allow_unconfined,
     };
     let provisioner = deployments::provisioner(settings, engine.clone(), Arc::clone(backup_files), world)?;
     Ok(Arc::new(provisioner))

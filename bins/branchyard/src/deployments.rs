@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use branchyard_confinement::KernelSupport;
 use branchyard_deployments::ports::BackupFiles;
 use branchyard_domain::ports::{EngineError, SessionEngine};
 use branchyard_domain::values::DatabaseId;
@@ -11,6 +12,7 @@ use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions, engine_version};
 use branchyard_provisioner_local::{EngineSize, HubFiles, LocalProcess, LocalSettings, Tools};
 
 use crate::compose::Environment;
+use crate::config::Hosted;
 use crate::sql_engine::SqlEngine;
 
 /// Serves the instance in `run_dir` until the process is asked to stop.
@@ -57,6 +59,19 @@ pub fn provisioner(
         .context("cannot use the deployments folder")
 }
 
+/// Returns the warning of a server that cannot confine the processes of instances, or `None` if it can, or starts none.
+pub(crate) fn confinement_warning(hosted: &Hosted, support: KernelSupport) -> Option<String> {
+    if !hosted.enabled || support.is_complete() {
+        return None;
+    }
+    let outcome = if hosted.allow_unconfined {
+        "processes of deployments are not confined, because hosted.allow_unconfined is true"
+    } else {
+        "deployments do not start; hosted.allow_unconfined = true starts them unconfined"
+    };
+    Some(format!("this system does not offer both seccomp and Landlock: {outcome}"))
+}
+
 /// Access to the hub's database files for deployments that are seeded from one.
 struct HubExports(SqlEngine);
 
@@ -67,5 +82,23 @@ impl HubFiles for HubExports {
 
     fn place(&self, database: DatabaseId) -> PathBuf {
         DoltliteEngine::place(database)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_cannot_confine_instances_names_the_setting() {
+        let none = KernelSupport { seccomp: true, landlock_abi: None };
+        let full = KernelSupport { seccomp: true, landlock_abi: Some(1) };
+        let hosted = Hosted::default();
+        assert_eq!(confinement_warning(&hosted, full), None);
+        assert_eq!(confinement_warning(&Hosted { enabled: false, ..Hosted::default() }, none), None);
+        let refused = confinement_warning(&hosted, none).unwrap();
+        assert!(refused.contains("do not start") && refused.contains("hosted.allow_unconfined = true"), "{refused}");
+        let allowed = confinement_warning(&Hosted { allow_unconfined: true, ..Hosted::default() }, none).unwrap();
+        assert!(allowed.contains("are not confined"), "{allowed}");
     }
 }

@@ -11,6 +11,7 @@ use actix_web::dev::{Server, ServerHandle};
 use actix_web::middleware::from_fn;
 use actix_web::{App, HttpServer, web};
 use anyhow::Context as _;
+use branchyard_confinement::kernel_support;
 use branchyard_deployment_proxy::DeploymentProxy;
 use branchyard_deployments::Deployments;
 use branchyard_domain::Hub;
@@ -30,7 +31,7 @@ use crate::metrics::{self, Metrics, MetricsServer, Sources};
 use crate::pull_fetches::PullFetches;
 use crate::sql_engine::SqlEngine;
 use crate::workers::Workers;
-use crate::{data_dir::DataDir, health};
+use crate::{data_dir::DataDir, deployments, health};
 
 /// Runs a server until a signal stops it.
 ///
@@ -115,6 +116,9 @@ impl Running {
         hub.dispatch().recover(&node).context("cannot recover interrupted webhook deliveries")?;
         if !config.hosted.address()?.is_loopback() {
             tracing::warn!(bind = config.hosted.bind, "instances accept unencrypted connections from other machines");
+        }
+        if let Some(warning) = deployments::confinement_warning(&config.hosted, kernel_support()) {
+            tracing::warn!("{warning}");
         }
         // Runs before the server listens, so that each process of an earlier server is either adopted or known to be gone.
         let fleet = Fleet::start(&deployments).context("cannot take over the instances of deployments")?;

@@ -23,7 +23,9 @@ pub use files::restrict_files;
 pub use resources::limit_resource;
 pub use rustix::process::Resource;
 #[cfg(target_os = "linux")]
-pub use support::{hide_memory, kernel_support};
+pub use rustix::thread::CapabilitySet;
+#[cfg(target_os = "linux")]
+pub use support::{give_up_capabilities, hide_memory, kernel_support};
 #[cfg(target_os = "linux")]
 pub use system_calls::restrict_system_calls;
 #[cfg(not(target_os = "linux"))]
@@ -74,7 +76,7 @@ pub enum SyscallList {
 /// A path that a process may use after [`restrict_files`], with everything below it.
 #[derive(Debug, Clone, Copy)]
 pub struct AllowedPath<'a> {
-    /// The path, which exists.
+    /// The path of a file or folder that exists.
     pub path: &'a Path,
     /// What the process may do with it.
     pub access: PathAccess,
@@ -135,6 +137,9 @@ pub enum ConfinementError {
         #[source]
         source: io::Error,
     },
+    /// The capabilities of the process cannot be given up.
+    #[error("cannot give up capabilities")]
+    Capabilities(#[source] io::Error),
     /// The memory of the process cannot be hidden from other processes.
     #[error("cannot hide the memory of this process")]
     Memory(#[source] io::Error),

@@ -4,6 +4,7 @@ use std::thread;
 
 use landlock::{AccessFs, LandlockStatus, Ruleset, RulesetAttr as _, RulesetError};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs};
 
 use crate::{ConfinementError, KernelSupport, system_calls};
 
@@ -46,4 +47,21 @@ pub(crate) fn abi_number(status: LandlockStatus) -> Option<u32> {
 /// [`ConfinementError::Memory`] if the kernel refuses.
 pub fn hide_memory() -> Result<(), ConfinementError> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|errno| ConfinementError::Memory(errno.into()))
+}
+
+/// Gives up the capabilities of the calling thread, and of the threads and processes that it starts, except for those of `kept`
+/// that it has. No program that they execute gets any back.
+///
+/// A process of root without capabilities is a user like any other, which owns the files of root. The function must be called
+/// before the process starts a second thread.
+///
+/// # Errors
+/// [`ConfinementError::Capabilities`] if the kernel refuses.
+pub fn give_up_capabilities(kept: CapabilitySet) -> Result<(), ConfinementError> {
+    let limit = || {
+        set_no_new_privs(true)?;
+        let kept = capabilities(None)?.permitted & kept;
+        set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() })
+    };
+    limit().map_err(|errno| ConfinementError::Capabilities(errno.into()))
 }

@@ -2,6 +2,7 @@
 
 mod address;
 mod callers;
+pub(crate) mod confinement;
 mod control;
 mod counters;
 mod cursor;
@@ -11,7 +12,7 @@ mod keep;
 pub(crate) mod log;
 mod pipeline;
 mod resource_usage;
-mod resources;
+pub(crate) mod resources;
 mod slots;
 mod state;
 
@@ -22,6 +23,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use actix_web::rt::System;
+use branchyard_confinement::ConfinementError;
 use branchyard_deployments::values::Setting;
 use branchyard_domain::ports::{Clock, EngineError, Ids, SessionEngine};
 use tokio::signal::unix::{SignalKind, signal};
@@ -32,6 +34,7 @@ use crate::confined_dir::ConfinedDir;
 use crate::folder::{self, InstanceFolder};
 use crate::spec::{self, Spec};
 use log::{ChildLog, LineWriter, LogLevel};
+use resource_usage::UsageFiles;
 use state::Child;
 
 /// The signal raised when a file exceeds its size limit. Its default action would end the process before the process
@@ -73,6 +76,12 @@ pub enum ServeError {
         /// Description of the problem.
         why: String,
     },
+    /// The system does not confine the process, and the server's configuration does not allow it to run unconfined.
+    #[error("cannot confine this process; hosted.allow_unconfined would let it run all the same")]
+    Unconfined(#[source] ConfinementError),
+    /// A limit on resources cannot be set.
+    #[error("cannot limit this process")]
+    Unlimited(#[source] ConfinementError),
     /// Another process serves the folder.
     #[error("another process serves {0}")]
     Taken(PathBuf),
@@ -111,29 +120,33 @@ pub fn serve(run: &Path, tools: Tools) -> Result<(), ServeError> {
     let bytes = bytes.map_err(|error| wrong(error.to_string()))?;
     let spec: Spec = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
 
-    resources::confine(spec.memory_gb, spec.volume_gb).map_err(io_error("limit this process"))?;
-    #[cfg(target_os = "linux")]
-    let confined = resources::confine_files(folder.path()).map_err(|error| ServeError::Io {
-        what: "confine this process to its folder",
-        source: io::Error::other(error),
-    })?;
-    #[cfg(not(target_os = "linux"))]
-    let confined = false;
+    resources::limit(spec.memory_gb, spec.volume_gb).map_err(ServeError::Unlimited)?;
+    // Paths of sockets are limited in length, so the control socket is reached by a relative path. If the folder is a link, the
+    // confined process cannot use where it leads.
+    std::env::set_current_dir(&run).map_err(io_error("enter the folder"))?;
+    // The confined process cannot open these files.
+    let usage = UsageFiles::open();
+    let unconfined = confinement::confine(folder.path(), spec.port).err();
+    let unconfined = match unconfined {
+        Some(error) if !spec.allow_unconfined => return Err(ServeError::Unconfined(error)),
+        unconfined => unconfined,
+    };
     let lock = std::fs::File::create(folder.lock()).map_err(io_error("open the lock"))?;
     lock.try_lock().map_err(|_| ServeError::Taken(folder.path().to_owned()))?;
-    // Paths of sockets are limited in length, so the control socket is reached by a relative path.
-    std::env::set_current_dir(&run).map_err(io_error("enter the folder"))?;
 
     let log = ChildLog::open(folder.log(), Arc::clone(&tools.clock)).map_err(io_error("open the log"))?;
     let level = Arc::new(LogLevel::default());
     tell_log(Arc::new(log), &level);
-    tracing::info!(pid = std::process::id(), confined, "starting");
+    tracing::info!(pid = std::process::id(), "starting");
+    if let Some(error) = unconfined {
+        tracing::warn!(error = %chain(&error), "this process is not confined");
+    }
 
     let settings = spec::settings(&spec.settings);
     let threads =
         usize::try_from(settings.number(Setting::QueryThreads).unwrap_or_else(|| u64::from(spec.cpus.max(1))))
             .unwrap_or(1);
-    let served = System::new().block_on(begin(spec, folder, tools, level, threads));
+    let served = System::new().block_on(begin(spec, folder, tools, usage, level, threads));
     if let Err(error) = &served
         && !matches!(error, ServeError::Memory)
     {
@@ -143,9 +156,9 @@ pub fn serve(run: &Path, tools: Tools) -> Result<(), ServeError> {
     served
 }
 
-fn chain(error: &ServeError) -> String {
+fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
+    let mut source = error.source();
     while let Some(cause) = source {
         text = format!("{text}: {cause}");
         source = cause.source();
@@ -177,6 +190,7 @@ async fn begin(
     spec: Spec,
     folder: InstanceFolder,
     tools: Tools,
+    usage: UsageFiles,
     level: Arc<LogLevel>,
     threads: usize,
 ) -> Result<(), ServeError> {
@@ -193,9 +207,9 @@ async fn begin(
     let (port, count) = (spec.port, databases.all().len());
     let address = (spec.bind, spec.port);
     let child =
-        Arc::new(Child::new(spec, folder, settings, engine, databases, tools, level, threads).ok_or_else(|| {
-            ServeError::Spec { path: PathBuf::from("spec.json"), why: "the baton key is not one".into() }
-        })?);
+        Arc::new(Child::new(spec, folder, settings, engine, databases, tools, usage, level, threads).ok_or_else(
+            || ServeError::Spec { path: PathBuf::from("spec.json"), why: "the baton key is not one".into() },
+        )?);
     let server = http::server(Arc::clone(&child), address, threads).map_err(io_error("listen"))?;
     let handle = server.handle();
     // With a handler registered, the signal does not end the process: the write fails with an error instead.

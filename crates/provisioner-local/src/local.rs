@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use branchyard_confinement::KernelSupport;
 use branchyard_deployments::ports::{
     Authorizer, BackupFiles, CopiedDatabase, DatabaseSeed, InstanceEvent, InstanceHandle, InstanceSpec, OutputLine,
     OutputQuery, ProvisionError, Provisioner, Sample, Series, ZoneFeatures,
@@ -39,6 +40,9 @@ use staging::Staging;
 const PROMPT: Duration = Duration::from_secs(5);
 /// Time limit for creating or dropping a database.
 const PATIENT: Duration = Duration::from_secs(300);
+
+/// The error of a start on a system that cannot confine processes. It becomes the last error of the deployment.
+const UNCONFINED: &str = "this system cannot confine the process of an instance, and hosted.allow_unconfined is false";
 
 /// Access to the hub's databases that a deployment may be cloned from.
 pub trait HubFiles: Send + Sync {
@@ -65,6 +69,8 @@ pub struct LocalSettings {
     pub advertise_host: String,
     /// Time for which an instance goes on serving while the server is away.
     pub orphan_grace: Duration,
+    /// Whether instances start on a system that cannot confine their processes.
+    pub allow_unconfined: bool,
 }
 
 type OpenEngine = dyn Fn(PathBuf) -> Result<Arc<dyn SessionEngine>, EngineError> + Send + Sync;
@@ -79,6 +85,8 @@ pub struct LocalProcess {
     ids: Arc<dyn Ids>,
     version: String,
     authorizer: OnceLock<Arc<dyn Authorizer>>,
+    /// The means of confinement that processes of instances find.
+    support: KernelSupport,
     running: Mutex<HashMap<InstanceId, Arc<RunningProcess>>>,
 }
 
@@ -121,6 +129,7 @@ impl LocalProcess {
             ids,
             version,
             authorizer: OnceLock::new(),
+            support: branchyard_confinement::kernel_support(),
             running: Mutex::default(),
         })
     }
@@ -270,6 +279,9 @@ impl Provisioner for LocalProcess {
     }
 
     fn start(&self, spec: &InstanceSpec) -> Result<InstanceHandle, ProvisionError> {
+        if !self.support.is_complete() && !self.settings.allow_unconfined {
+            return Err(unavailable(UNCONFINED, format!("the kernel offers {:?}", self.support)));
+        }
         let folder = self.folder(spec);
         if !folder.open().and_then(|home| home.sub(folder::DB)?.has(LIST)).unwrap_or(false) {
             return Err(ProvisionError::Refused("the instance was not prepared".into()));
@@ -281,7 +293,7 @@ impl Provisioner for LocalProcess {
         let kept = read_spec(&folder).map(|before| (before.secret, before.baton_key));
         let keys = kept.unwrap_or_else(|| (Secret::fresh(), Secret::fresh()));
         let link = self.link(spec.instance, &folder, keys.0.clone())?;
-        let spec_file = Spec::new(spec, self.settings.bind, self.settings.orphan_grace.as_secs(), keys);
+        let spec_file = Spec::new(spec, &self.settings, keys);
         write_spec(&folder, &spec_file).map_err(|error| unavailable("write the spec of an instance", error))?;
         let running = running::start(&self.settings.program, &folder, spec.port, link)
             .map_err(|error| unavailable("start a process", error))?;

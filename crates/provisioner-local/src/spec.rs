@@ -9,6 +9,8 @@ use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use rand::RngCore as _;
 use serde::{Deserialize, Serialize};
 
+use crate::local::LocalSettings;
+
 /// Size of a secret in bytes.
 const SECRET: usize = 32;
 
@@ -50,6 +52,9 @@ pub(crate) struct Spec {
     pub(crate) expose_stats: bool,
     /// Seconds for which the process goes on serving while the server is away.
     pub(crate) orphan_grace: u64,
+    /// Whether the process serves if the system does not confine it.
+    #[serde(default)]
+    pub(crate) allow_unconfined: bool,
     /// The secret with which the server and the process authenticate each other.
     pub(crate) secret: Secret,
     /// The key that authenticates batons. Kept across restarts.
@@ -57,18 +62,19 @@ pub(crate) struct Spec {
 }
 
 impl Spec {
-    pub(crate) fn new(of: &InstanceSpec, bind: IpAddr, orphan_grace: u64, keys: (Secret, Secret)) -> Self {
+    pub(crate) fn new(of: &InstanceSpec, settings: &LocalSettings, keys: (Secret, Secret)) -> Self {
         Self {
             instance: of.instance.to_string(),
             label: of.label.clone(),
-            bind,
+            bind: settings.bind,
             port: of.port,
             cpus: of.cpus,
             memory_gb: of.memory_gb,
             volume_gb: of.volume_gb,
             settings: settings_map(&of.settings),
             expose_stats: of.expose_stats,
-            orphan_grace,
+            orphan_grace: settings.orphan_grace.as_secs(),
+            allow_unconfined: settings.allow_unconfined,
             secret: keys.0,
             baton_key: keys.1,
         }

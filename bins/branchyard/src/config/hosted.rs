@@ -35,6 +35,8 @@ pub struct Hosted {
     pub orphan_grace: Span,
     /// Deadline for a new instance to become ready.
     pub start_deadline: Span,
+    /// Whether instances start on a system that cannot confine their processes.
+    pub allow_unconfined: bool,
     /// Hour of the nightly backups, in UTC.
     pub backup_hour_utc: u8,
     /// Retention of backups, in days.
@@ -158,6 +160,7 @@ impl Default for Hosted {
             on_shutdown: "stop".to_owned(),
             orphan_grace: Span::seconds(60),
             start_deadline: Span::seconds(600),
+            allow_unconfined: false,
             backup_hour_utc: 2,
             backup_retention_days: 14,
             max_deployments_per_owner: 0,

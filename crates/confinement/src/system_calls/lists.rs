@@ -91,33 +91,23 @@ const DEPLOYMENT: &[c_long] = &[
     libc::SYS_readlinkat,
     libc::SYS_mkdirat,
     libc::SYS_unlinkat,
+    libc::SYS_renameat,
     libc::SYS_renameat2,
     libc::SYS_getdents64,
-    libc::SYS_getcwd,
     libc::SYS_fchmod,
-    libc::SYS_fchown,
     libc::SYS_flock,
-    libc::SYS_fallocate,
-    libc::SYS_fstatfs,
     libc::SYS_copy_file_range,
-    libc::SYS_sendfile,
     // Sockets that listen and accept. There is no call that connects.
     libc::SYS_bind,
     libc::SYS_listen,
     libc::SYS_accept4,
     libc::SYS_getsockname,
     libc::SYS_getpeername,
-    libc::SYS_getsockopt,
-    libc::SYS_setsockopt,
-    libc::SYS_socketpair,
     // Event queues.
     libc::SYS_epoll_create1,
     libc::SYS_epoll_ctl,
     libc::SYS_epoll_pwait,
     libc::SYS_eventfd2,
-    libc::SYS_pipe2,
-    // The machine.
-    libc::SYS_uname,
 ];
 
 /// Calls of a deployment that only some architectures have.
@@ -135,7 +125,7 @@ const DEPLOYMENT_OF_ARCHITECTURE: &[c_long] = &[
     libc::SYS_epoll_wait,
 ];
 #[cfg(not(target_arch = "x86_64"))]
-const DEPLOYMENT_OF_ARCHITECTURE: &[c_long] = &[libc::SYS_renameat];
+const DEPLOYMENT_OF_ARCHITECTURE: &[c_long] = &[];
 
 /// Calls that name a file by its path. Libraries make them by themselves, for example to look for a time zone, and go on
 /// when they fail. They fail in a process that may use no path, even if everything else that is refused kills it.
@@ -180,6 +170,12 @@ pub(super) fn deployment() -> Result<Rules, Error> {
         sockets.push(vec![is(0, family)?, flags(1, SOCKET_TYPES, libc::SOCK_STREAM)?]);
     }
     insert(&mut rules, libc::SYS_socket, sockets)?;
+    let pair = vec![is(0, libc::AF_UNIX)?, flags(1, SOCKET_TYPES, libc::SOCK_STREAM)?];
+    insert(&mut rules, libc::SYS_socketpair, [pair])?;
+    let option = |level, name| Ok::<_, Error>(vec![is(1, level)?, is(2, name)?]);
+    let set = [option(libc::SOL_SOCKET, libc::SO_REUSEADDR)?, option(libc::IPPROTO_TCP, libc::TCP_NODELAY)?];
+    insert(&mut rules, libc::SYS_setsockopt, set)?;
+    insert(&mut rules, libc::SYS_getsockopt, [option(libc::SOL_SOCKET, libc::SO_ERROR)?])?;
     // Reads limits of this process.
     insert(&mut rules, libc::SYS_prlimit64, [vec![is(0, 0)?, is_null(2)?]])?;
     Ok(rules)
@@ -199,6 +195,9 @@ const NAMESPACES: i32 = libc::CLONE_NEWNS
 /// The bits of a socket's type that are not flags.
 const SOCKET_TYPES: i32 = 0xf;
 
+/// From `linux/prctl.h`; `libc` does not have it.
+const PR_GET_AUXV: i32 = 0x4155_5856;
+
 fn common() -> Result<Rules, Error> {
     let mut rules: Rules = any(COMMON).chain(any(COMMON_OF_ARCHITECTURE)).collect();
     // Memory holds code or is written, and no memory becomes code.
@@ -211,8 +210,10 @@ fn common() -> Result<Rules, Error> {
     // `abort` sends a signal to its own thread.
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
     insert(&mut rules, libc::SYS_tgkill, [vec![is(0, own)?, is(2, libc::SIGABRT)?]])?;
-    // Names of threads, and of memory by the allocators.
-    insert(&mut rules, libc::SYS_prctl, [vec![is(0, libc::PR_SET_NAME)?], vec![is(0, libc::PR_SET_VMA)?]])?;
+    // Names of threads, and of memory by the allocators; constants of the process, such as the size of a page.
+    let options = [PR_GET_AUXV, libc::PR_SET_NAME, libc::PR_SET_VMA];
+    let options: Result<Vec<_>, Error> = options.into_iter().map(|option| Ok(vec![is(0, option)?])).collect();
+    insert(&mut rules, libc::SYS_prctl, options?)?;
     // The standard library makes descriptors non-blocking and private to the process with these.
     insert(&mut rules, libc::SYS_ioctl, [vec![ioctl(libc::FIONBIO)?], vec![ioctl(libc::FIOCLEX)?]])?;
     Ok(rules)

@@ -42,6 +42,10 @@ const REFUSED_ALWAYS: &[Attempt] = &[
     ("execveat", |_| call(libc::SYS_execveat, [HERE, at(PROGRAM), 0, 0, 0])),
     ("fork", |_| call(libc::SYS_clone, [libc::SIGCHLD as usize, 0, 0, 0, 0])),
     ("new-namespace", |_| call(libc::SYS_clone, [(libc::CLONE_NEWUSER | libc::SIGCHLD) as usize, 0, 0, 0, 0])),
+    ("thread-in-new-namespace", |_| {
+        let flags = libc::CLONE_VM | libc::CLONE_SIGHAND | libc::CLONE_THREAD | libc::CLONE_NEWNS;
+        call(libc::SYS_clone, [flags as usize, 0, 0, 0, 0])
+    }),
     ("unshare", |_| call(libc::SYS_unshare, [libc::CLONE_NEWUSER as usize])),
     ("setns", |given| call(libc::SYS_setns, [given.file.as_raw_fd() as usize, 0])),
     ("ptrace-attach", |given| call(libc::SYS_ptrace, [libc::PTRACE_ATTACH as usize, given.parent, 0, 0])),
@@ -90,6 +94,15 @@ const REFUSED_ALWAYS: &[Attempt] = &[
     ("raw-socket", |_| call(libc::SYS_socket, [libc::AF_INET as usize, libc::SOCK_RAW as usize, 1])),
     ("netlink-socket", |_| call(libc::SYS_socket, [libc::AF_NETLINK as usize, libc::SOCK_RAW as usize, 0])),
     ("unix-datagram-socket", |_| call(libc::SYS_socket, [libc::AF_UNIX as usize, libc::SOCK_DGRAM as usize, 0])),
+    ("socket-filter", |given| {
+        let (level, option) = (libc::SOL_SOCKET as usize, libc::SO_ATTACH_FILTER as usize);
+        call(libc::SYS_setsockopt, [given.tcp.as_raw_fd() as usize, level, option, 0, 0])
+    }),
+    ("datagram-pair", |_| {
+        let ends = [0_i32; 2];
+        let kind = libc::SOCK_DGRAM as usize;
+        call(libc::SYS_socketpair, [libc::AF_UNIX as usize, kind, 0, ends.as_ptr() as usize])
+    }),
     // Code.
     ("map-code", |_| {
         let (code, private) = (libc::PROT_READ | libc::PROT_EXEC, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
@@ -182,8 +195,7 @@ const REFUSED_TO_WORKERS: &[Attempt] = &[
     ("setsockopt", |given| call(libc::SYS_setsockopt, [given.tcp.as_raw_fd() as usize, 1, 2, 0, 0])),
     ("new-thread", |_| {
         let flags = libc::CLONE_VM | libc::CLONE_SIGHAND | libc::CLONE_THREAD;
-        // Without `CLONE_FS` and a stack; the kernel would refuse the namespace if the filter did not.
-        call(libc::SYS_clone, [(flags | libc::CLONE_NEWNS) as usize, 0, 0, 0, 0])
+        call(libc::SYS_clone, [flags as usize, 0, 0, 0, 0])
     }),
 ];
 

@@ -187,7 +187,13 @@ async fn answer(child: &Arc<Child>, ask: ControlRequest) -> ControlReply {
             let (memory, volume) =
                 (super::resources::memory(child.spec.memory_gb), super::resources::volume(child.spec.volume_gb));
             ControlReply::Sample {
-                sample: child.counters.sample(child.streams.count(), child.spec.cpus, memory, volume),
+                sample: child.counters.sample(
+                    &child.usage.read(),
+                    child.streams.count(),
+                    child.spec.cpus,
+                    memory,
+                    volume,
+                ),
             }
         }
         ControlRequest::Drain => {

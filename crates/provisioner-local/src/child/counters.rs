@@ -108,7 +108,14 @@ impl Counters {
 
     /// Returns a sample by the names of [`branchyard_deployments::ports::Series`]. Counts cover the time since the
     /// previous sample.
-    pub(crate) fn sample(&self, streams: usize, cpus: u32, memory: u64, volume: u64) -> BTreeMap<String, f64> {
+    pub(crate) fn sample(
+        &self,
+        process: &ResourceUsage,
+        streams: usize,
+        cpus: u32,
+        memory: u64,
+        volume: u64,
+    ) -> BTreeMap<String, f64> {
         let mut sample = BTreeMap::new();
         let mut set = |name: &str, value: f64| {
             sample.insert(name.to_owned(), value);
@@ -127,7 +134,6 @@ impl Counters {
             }
             latency.since_sample = [0; BUCKETS];
         }
-        let process = ResourceUsage::read();
         if let Some(resident) = process.resident_bytes {
             set("Resident", count(resident));
         }
@@ -225,13 +231,13 @@ mod tests {
             counters.took(Duration::from_millis(millis));
         }
         counters.reads.fetch_add(7, Ordering::Relaxed);
-        let sample = counters.sample(3, 1, 10, 20);
+        let sample = counters.sample(&ResourceUsage::default(), 3, 1, 10, 20);
         for (name, expected) in [("P50", 50.0), ("P95", 95.0), ("P99", 99.0)] {
             let got = sample[name];
             assert!(got >= expected && got <= expected * GROWTH * 1.01, "{name} {got}");
         }
         assert_eq!((sample["Reads"], sample["Streams"], sample["DiskLimit"]), (7.0, 3.0, 20.0));
-        let again = counters.sample(0, 1, 10, 20);
+        let again = counters.sample(&ResourceUsage::default(), 0, 1, 10, 20);
         assert_eq!(again["Reads"], 0.0);
         assert!(!again.contains_key("P50"));
     }

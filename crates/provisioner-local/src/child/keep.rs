@@ -12,7 +12,6 @@ use actix_web::rt::task::spawn_blocking;
 use branchyard_deployments::values::Setting;
 use branchyard_domain::values::DatabaseId;
 
-use super::resource_usage::ResourceUsage;
 use super::resources;
 use super::state::Child;
 use crate::control::FromProcess;
@@ -98,7 +97,7 @@ fn folder_bytes(path: &Path) -> u64 {
 }
 
 fn memory_is_above(child: &Child) -> bool {
-    ResourceUsage::read().resident_bytes.is_some_and(|bytes| bytes > resources::memory(child.spec.memory_gb))
+    child.usage.read().resident_bytes.is_some_and(|bytes| bytes > resources::memory(child.spec.memory_gb))
 }
 
 /// Collects the garbage of a database if its file has doubled and no request runs, or if the volume is filling up.

@@ -21,6 +21,7 @@ use super::callers::CallerCache;
 use super::counters::Counters;
 use super::databases::ServedDatabases;
 use super::log::LogLevel;
+use super::resource_usage::UsageFiles;
 use super::slots::Slots;
 use crate::control::FromProcess;
 use crate::folder::InstanceFolder;
@@ -41,6 +42,7 @@ pub(crate) struct Child {
     pub(super) streams: Streams,
     pub(super) slots: Arc<Slots>,
     pub(super) counters: Arc<Counters>,
+    pub(super) usage: UsageFiles,
     pub(super) batons: BatonKey,
     pub(super) clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
@@ -71,6 +73,7 @@ impl Child {
         engine: Arc<dyn SessionEngine>,
         databases: ServedDatabases,
         tools: Tools,
+        usage: UsageFiles,
         level: Arc<LogLevel>,
         threads: usize,
     ) -> Option<Self> {
@@ -85,6 +88,7 @@ impl Child {
             streams: Streams::default(),
             slots: Arc::new(Slots::new(threads)),
             counters: Arc::new(Counters::default()),
+            usage,
             batons,
             clock: tools.clock,
             ids: tools.ids,

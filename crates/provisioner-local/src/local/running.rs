@@ -67,7 +67,7 @@ pub(super) fn start(
         .arg("--run-dir")
         .arg(folder.run())
         .env_clear()
-        // The process enters the folder `run` itself, after it has confined itself.
+        // The process enters the folder `run` itself.
         .current_dir(folder.path())
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -1,6 +1,9 @@
 //! Tests that a compromised process cannot make the server read, write or wait for anything outside the process's
 //! folder.
 
+#[cfg(target_os = "linux")]
+mod escapes;
+
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::net::Ipv4Addr;
@@ -120,16 +123,23 @@ struct ProcessHarness {
 impl ProcessHarness {
     /// Creates one instance with one database, and a secret file outside all deployments.
     fn new() -> Self {
+        Self::with_program(Path::new("/bin/true"))
+    }
+
+    /// Creates the same with another program for instances. A relative path is relative to the folder of the harness.
+    fn with_program(program: &Path) -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("server.key"), SECRET).unwrap();
         let attack: FolderAttack = Arc::new(Mutex::new(Box::new(|| {})));
         let blobs = Arc::new(MemoryBlobs::default());
         let settings = LocalSettings {
             root: dir.path().join("deployments"),
-            program: PathBuf::from("/bin/true"),
+            program: dir.path().join(program),
             bind: Ipv4Addr::LOCALHOST.into(),
             advertise_host: "127.0.0.1".into(),
             orphan_grace: Duration::from_secs(60),
+            // `/bin/true` ends before it is confined.
+            allow_unconfined: program == Path::new("/bin/true"),
         };
         let of_engine = Arc::clone(&attack);
         let open_engine = move |folder: PathBuf| {

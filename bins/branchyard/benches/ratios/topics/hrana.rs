@@ -123,6 +123,7 @@ fn over_hrana(
         bind: Ipv4Addr::LOCALHOST.into(),
         advertise_host: "127.0.0.1".into(),
         orphan_grace: Duration::from_secs(5),
+        allow_unconfined: cfg!(not(target_os = "linux")),
     };
     let blobs = Arc::new(FolderBlobs::open(dir.join("uploads"), dir.join("backups")).unwrap());
     let local = branchyard::deployments::provisioner(settings, SqlEngine::Thread(engine), blobs, &Environment::default()).unwrap();

@@ -133,6 +133,7 @@ pub(crate) fn provisioner(dir: &std::path::Path, engine: &Arc<DoltliteEngine>, g
         bind: Ipv4Addr::LOCALHOST.into(),
         advertise_host: "127.0.0.1".into(),
         orphan_grace: grace,
+        allow_unconfined: cfg!(not(target_os = "linux")),
     };
     let blobs = Arc::new(FolderBlobs::open(dir.join("uploads"), dir.join("backups")).unwrap());
     branchyard::deployments::provisioner(settings, SqlEngine::Thread(Arc::clone(engine)), blobs, &Environment::default()).unwrap()

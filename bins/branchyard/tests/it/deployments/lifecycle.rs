@@ -1,6 +1,7 @@
 //! The life cycle of an instance: adoption, orphans, logs, and drains.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::thread;
@@ -35,6 +36,32 @@ impl InstanceHarness {
 fn lines(harness: &InstanceHarness) -> Vec<String> {
     let query = OutputQuery { from: None, towards: Towards::Older, limit: 1000, since: None, until: None };
     harness.local.logs(harness.spec.instance, &query).unwrap().into_iter().map(|line| line.text).collect()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn every_thread_of_the_process_is_confined() {
+    let harness = InstanceHarness::start();
+    harness.sql(&["select 1"]);
+    let threads = fs::read_dir(format!("/proc/{}/task", harness.handle.process)).unwrap();
+    let mut count = 0;
+    for thread in threads {
+        // A thread that ended meanwhile has no status.
+        let Ok(status) = fs::read_to_string(thread.unwrap().path().join("status")) else { continue };
+        let value = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":\t"));
+            line.unwrap_or_else(|| panic!("no {name} in {status}")).to_owned()
+        };
+        assert_eq!((value("Seccomp"), value("NoNewPrivs")), ("2".to_owned(), "1".to_owned()));
+        // Of the capabilities of root, one is left, with which it uses files below its folder.
+        let dac_override = 1 << 1;
+        for set in ["CapEff", "CapPrm", "CapInh", "CapAmb"] {
+            let held = u64::from_str_radix(&value(set), 16).unwrap();
+            assert_eq!(held & !dac_override, 0, "{set}: {held:x}");
+        }
+        count += 1;
+    }
+    assert!(count > 3, "{count}");
 }
 
 #[test]
@@ -122,7 +149,11 @@ fn one_process_serves_a_folder_and_its_files_are_its_owners() {
     assert_eq!(limit("Max open files"), "1024");
     assert_eq!(limit("Max file size"), (1_u64 << 30).to_string());
     assert_eq!(limit("Max address space"), (5_u64 << 30).to_string());
-    assert!(fs::read(format!("/proc/{}/environ", harness.handle.process)).unwrap().is_empty());
+    // The process hides its memory, so that only root can read its environment.
+    match fs::read(format!("/proc/{}/environ", harness.handle.process)) {
+        Ok(environment) => assert!(environment.is_empty()),
+        Err(error) => assert_eq!(error.kind(), ErrorKind::PermissionDenied),
+    }
     let status = fs::read_to_string(format!("/proc/{}/status", harness.handle.process)).unwrap();
     assert!(status.contains("NoNewPrivs:\t1"));
 }
