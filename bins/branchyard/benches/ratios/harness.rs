@@ -16,7 +16,7 @@ use crate::table::Table;
 
 /// Setting that disables the result cache.
 pub(crate) const NO_RESULTS: (&str, &str) = ("SQL__RESULT_CACHE_BYTES", "0");
-const ONE_CALLER: &[(&str, &str)] = &[("RATE_LIMIT__ENABLED", "false"), ("SQL__MAX_CONCURRENT_READS_PER_CALLER", "64")];
+pub(crate) const ONE_CALLER: &[(&str, &str)] = &[("RATE_LIMIT__ENABLED", "false"), ("SQL__MAX_CONCURRENT_READS_PER_CALLER", "64")];
 
 /// A data folder with the user `bench`.
 pub(crate) struct BenchHarness {
@@ -90,6 +90,11 @@ impl Server {
         for statements in table.script() {
             finish(&bench, &format!("/databases/bench/{name}/sql-writes"), &write(&statements));
         }
+    }
+
+    /// Returns the id of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
     }
 
     /// Returns the current memory of the server, in MiB.

@@ -4,6 +4,7 @@ mod forks;
 mod hooks;
 mod hrana;
 mod imports;
+mod isolation;
 mod lists;
 mod merges;
 mod overload;
@@ -27,6 +28,7 @@ pub(crate) const TOPICS: &[Topic] = &[
     ("reads", reads::run),
     ("tokens", tokens::run),
     ("pages", pages::run),
+    ("isolation", isolation::run),
     ("streams", streams::run),
     ("writes", writes::run),
     ("imports", imports::run),

@@ -1,0 +1,188 @@
+//! Users' SQL in worker processes, compared with threads of the server: the same binary with `sql.isolation = "thread"`. And what
+//! workers cost: the first read of a database without a worker, and memory.
+
+use std::fs;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::flags::Flags;
+use crate::harness::{BenchHarness, Caller, NO_RESULTS, ONE_CALLER, Server, write};
+use crate::load::{Connection, Question, encoded, get, rate};
+use crate::report::{Aim, Row};
+use crate::slices::{alternate, median};
+use crate::table::Table;
+use crate::topics::reads::{PATH, with_id};
+
+const THREAD: (&str, &str) = ("SQL__ISOLATION", "thread");
+const PROCESS: (&str, &str) = ("SQL__ISOLATION", "process");
+/// The name of the baseline.
+const THREADS: &str = "sql.isolation = \"thread\"";
+/// Pause between two first reads, so that workers are started off their path.
+const PAUSE: Duration = Duration::from_millis(40);
+
+/// A server in one of the modes.
+struct Side {
+    harness: BenchHarness,
+    server: Server,
+}
+
+impl Side {
+    fn start(mode: (&'static str, &'static str)) -> Self {
+        let harness = BenchHarness::new();
+        let server = harness.start_with(&[ONE_CALLER, &[NO_RESULTS, mode]].concat());
+        Self { harness, server }
+    }
+
+    /// Returns the rate of a read, whose statement holds `{id}`.
+    fn reads(&self, statement: &str, proof: &str, connections: u64, seconds: f64, ids: u64) -> f64 {
+        let path = format!("{PATH}{}", encoded(statement));
+        let head = format!("Authorization: Bearer {}\r\n", self.harness.token);
+        let request = |id: u64, into: &mut Vec<u8>| get(into, &path.replace("{id}", &id.to_string()), &head);
+        let question = Question { address: self.server.address, request: &request, proof: &with_id(proof) };
+        rate(&question, connections, seconds, ids)
+    }
+
+    /// Returns the rate of sql-writes of one caller, until they have succeeded.
+    fn writes(&self, seconds: f64, next: &AtomicU64) -> f64 {
+        let mut caller = Caller::new(self.server.address, &self.harness.token);
+        let began = Instant::now();
+        let mut done = 0_u32;
+        while began.elapsed() < Duration::from_secs_f64(seconds) {
+            let id = next.fetch_add(1, Ordering::Relaxed);
+            let statement = format!("insert into t (id, name, value) values ({id}, 'row number {id}', {id} / 7.0)");
+            caller.finish("/databases/bench/written/sql-writes", &write(&statement).to_string());
+            done += 1;
+        }
+        f64::from(done) / began.elapsed().as_secs_f64()
+    }
+}
+
+pub(crate) fn run(flags: &Flags) -> Vec<Row> {
+    if !cfg!(target_os = "linux") {
+        return vec![Row::skipped("process", "worker processes run on Linux only".to_owned())];
+    }
+    let table = Table::new(flags.count("--small-rows"), flags.count("--columns"));
+    let (seconds, slices) = (flags.number("--seconds"), flags.count("--slices"));
+    let (statement, proof) = (flags.text("--statement").to_owned(), flags.text("--proof").to_owned());
+    let (process, thread) = (Side::start(PROCESS), Side::start(THREAD));
+    let mut rows = vec![idle_memory(&process.server)];
+    for side in [&process, &thread] {
+        side.server.database(&side.harness.token, "bench", table);
+        side.server.database(&side.harness.token, "written", Table::new(1_000, 3));
+    }
+    for (name, connections) in [("process, read", 1), ("process, 16 reads", 16)] {
+        let ask = |side: &Side| side.reads(&statement, &proof, connections, seconds, table.rows);
+        let what = format!("read by primary key, signed in, {connections} connections");
+        let done = alternate(slices, || ask(&process), || ask(&thread));
+        rows.push(done.row(name, what, THREADS, "/s", Aim::AtLeast(0.85)));
+    }
+    let page = |side: &Side| side.reads("select * from t where id > {id} % 1000 limit 1000", "\"rows\"", 1, seconds, table.rows);
+    let done = alternate(slices, || page(&process), || page(&thread));
+    rows.push(done.row("process, page", "1,000 rows as JSON, 1 connection".into(), THREADS, "/s", Aim::AtLeast(0.95)));
+    let stream = |side: &Side| {
+        let took = crate::slices::millis(|| stream_csv(&side.server, &side.harness.token));
+        1000.0 / took
+    };
+    let done = alternate(slices, || stream(&process), || stream(&thread));
+    rows.push(done.row("process, stream", "all rows as CSV".into(), THREADS, "/s", Aim::AtLeast(0.95)));
+    let (ours, theirs) = (AtomicU64::new(10_000), AtomicU64::new(10_000));
+    let done = alternate(slices, || process.writes(seconds, &ours), || thread.writes(seconds, &theirs));
+    rows.push(done.row("process, write", "sql-writes, one caller".into(), THREADS, "/s", Aim::AtLeast(0.95)));
+    drop((process, thread));
+    rows.extend(first_reads(flags));
+    rows
+}
+
+/// Reads a whole table as CSV.
+fn stream_csv(server: &Server, token: &str) {
+    let body = serde_json::json!({"q": "select * from t", "timeout_ms": 60_000});
+    let request = server.actor("bench", token).request(reqwest::Method::POST, "/databases/bench/bench/sql");
+    let answer = request.header("Accept", "text/csv").json(&body).send().unwrap().error_for_status().unwrap();
+    assert!(answer.bytes().unwrap().len() > 1_000);
+}
+
+/// Reads databases one after the other, each for the first time since its last worker ended, and measures their workers.
+fn first_reads(flags: &Flags) -> Vec<Row> {
+    let databases = flags.count("--databases") * 6;
+    let harness = BenchHarness::new();
+    // With more databases than workers, each read finds that the worker of its database has made room for another.
+    let server = harness.start_with(&[ONE_CALLER, &[NO_RESULTS, PROCESS, ("SQL__WORKERS", "16")]].concat());
+    for number in 0..databases {
+        server.database(&harness.token, &format!("first{number}"), Table::new(10, 3));
+    }
+    let head = format!("Authorization: Bearer {}\r\n", harness.token);
+    let mut connection = Connection::open(server.address);
+    let mut read = |number: u64, statement: &str| {
+        let mut request = Vec::new();
+        get(&mut request, &format!("/api/v2/databases/bench/first{number}/sql?q={}", encoded(statement)), &head);
+        let began = Instant::now();
+        assert_eq!(connection.ask(&request).unwrap().status, 200);
+        began.elapsed().as_secs_f64() * 1e3
+    };
+    let mut took = Vec::new();
+    for round in 0..4 {
+        for number in 0..databases {
+            let millis = read(number, "select * from t where id = 3");
+            if round > 0 {
+                took.push(millis);
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+    took.sort_unstable_by(f64::total_cmp);
+    let p99 = took[took.len() * 99 / 100];
+    let what = format!("first read of a database without a worker, p99 of {}; median {:.1} ms", took.len(), median(took));
+    let mut rows = vec![Row::alone("first read", what, p99, "ms", Aim::AtMost(10.0))];
+    // Workers that have a database and have read no row.
+    let before = workers(&server);
+    for number in 0..8 {
+        read(number, "select 1 from t where id < 0");
+    }
+    let bound: Vec<f64> =
+        workers(&server).into_iter().filter(|pid| !before.contains(pid)).map(|pid| own_mib(pid)).collect();
+    let what = format!("memory of its own of a worker that has a database, median of {}", bound.len());
+    rows.push(Row::alone("worker, memory", what, median(bound), "MiB", Aim::AtMost(4.0)));
+    rows
+}
+
+fn idle_memory(server: &Server) -> Row {
+    std::thread::sleep(Duration::from_millis(1_500));
+    let pids: Vec<u32> = std::iter::once(server.id()).chain(descendants(server.id())).collect();
+    let all: f64 = pids.iter().map(|pid| rollup(*pid, &["Pss:"])).sum();
+    let server_alone = rollup(server.id(), &["Pss:"]);
+    let what = format!("idle server, its launcher and {} blank workers; the server alone {server_alone:.1} MiB", pids.len() - 2);
+    Row::alone("idle, memory", what, all, "MiB", Aim::AtMost(60.0))
+}
+
+/// Returns the processes of workers.
+fn workers(server: &Server) -> Vec<u32> {
+    descendants(server.id()).into_iter().skip(1).collect()
+}
+
+/// Returns all processes that a process has started, and that those have started, parents first.
+fn descendants(pid: u32) -> Vec<u32> {
+    let children: Vec<u32> = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|task| fs::read_to_string(task.path().join("children")).ok())
+        .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>())
+        .collect();
+    children.into_iter().flat_map(|child| std::iter::once(child).chain(descendants(child))).collect()
+}
+
+/// Returns the memory that no other process shares, in MiB.
+fn own_mib(pid: u32) -> f64 {
+    rollup(pid, &["Private_Clean:", "Private_Dirty:"])
+}
+
+/// Returns the sum of values of a process's memory summary, in MiB.
+fn rollup(pid: u32, names: &[&str]) -> f64 {
+    let summary = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+    let kib = summary.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        words.next().filter(|name| names.contains(name))?;
+        words.next()?.parse::<f64>().ok()
+    });
+    kib.sum::<f64>() / 1024.0
+}
