@@ -7,10 +7,29 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 /// A self-hosted home for versioned SQL databases.
 #[derive(Debug, Parser)]
 #[command(name = "branchyard", version, about)]
+#[command(after_help = "`branchyard --version --verbose` prints how this program was built.")]
 pub struct Cli {
     /// The command to run.
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// The flags `--version --verbose`. `--version` alone is a flag of [`Cli`] and prints one line.
+#[derive(Debug, Parser)]
+#[command(disable_version_flag = true, disable_help_flag = true)]
+pub struct VersionFlags {
+    #[arg(short = 'V', long)]
+    version: bool,
+    #[arg(long)]
+    verbose: bool,
+}
+
+impl VersionFlags {
+    /// Returns `true` if the arguments of this process are these two flags.
+    #[must_use]
+    pub fn are_given() -> bool {
+        Self::try_parse().is_ok_and(|flags| flags.version && flags.verbose)
+    }
 }
 
 /// Location of the server's state and configuration.

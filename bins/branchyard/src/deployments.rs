@@ -8,7 +8,7 @@ use branchyard_confinement::KernelSupport;
 use branchyard_deployments::ports::BackupFiles;
 use branchyard_domain::ports::{EngineError, SessionEngine};
 use branchyard_domain::values::DatabaseId;
-use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions, engine_version};
+use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions, EngineVersions};
 use branchyard_provisioner_local::{EngineSize, HubFiles, LocalProcess, LocalSettings, Tools};
 
 use crate::compose::Environment;
@@ -48,7 +48,7 @@ pub fn provisioner(
     backup_files: Arc<dyn BackupFiles>,
     world: &Environment,
 ) -> anyhow::Result<LocalProcess> {
-    let version = engine_version();
+    let version = EngineVersions::linked().doltlite;
     // The memory limit of this process was set when the server opened its own engine.
     let open_engine = |folder| {
         let options = EngineOptions { process_memory: None, ..EngineOptions::default() };

@@ -3,6 +3,7 @@
 //! This is a library beside the binary, so that tests can start the same server that is deployed. It holds no product rules:
 //! those are in `branchyard-domain`. The wire formats are in the API crates.
 
+pub mod build_info;
 pub mod cli;
 pub mod commands;
 pub mod compose;
@@ -13,6 +14,7 @@ pub mod demo;
 mod deployment_supervisor;
 pub mod deployments;
 mod dispatcher;
+pub mod elf;
 mod health;
 mod manifest;
 mod metrics;

@@ -5,6 +5,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use branchyard::cli::{Cli, VersionFlags};
 use clap::Parser as _;
 
 /// Uses mimalloc because it has one heap per thread. The glibc allocator shares a few heaps between all threads: a low-priority
@@ -23,7 +24,12 @@ fn return_freed_memory() {
 
 fn main() -> ExitCode {
     return_freed_memory();
-    match branchyard::commands::run(branchyard::cli::Cli::parse()) {
+    let outcome = if VersionFlags::are_given() {
+        branchyard::build_info::print()
+    } else {
+        branchyard::commands::run(Cli::parse())
+    };
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Prints the whole error chain on one line: what failed, then why.

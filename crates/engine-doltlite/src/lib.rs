@@ -46,6 +46,7 @@ mod session;
 mod sql;
 mod sqlite;
 mod verify;
+mod versions;
 mod watchdog;
 mod write;
 mod yield_hook;
@@ -61,7 +62,7 @@ pub use options::EngineOptions;
 #[cfg(target_os = "linux")]
 pub use provided::{CommitParents, ProvidedFile};
 pub use queue::{TurnGate, WriteQueues, WriteTurn};
-pub use session::engine_version;
 pub use sql::shape::shape;
 pub use sqlite::{CellBatch, SqliteRows, SqliteTable, spool};
+pub use versions::EngineVersions;
 pub use yield_hook::{Long, WatchedCall, YieldHook};

@@ -7,7 +7,6 @@ mod definition;
 mod run;
 mod sink;
 
-pub use self::databases::engine_version;
 use std::sync::Arc;
 
 use branchyard_domain::ports::{

@@ -3,6 +3,9 @@
 
 mod backup;
 mod bench;
+mod build_info;
+#[cfg(target_os = "linux")]
+mod c_hardening;
 mod clients;
 mod commands;
 mod crash;

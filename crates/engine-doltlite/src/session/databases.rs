@@ -13,6 +13,7 @@ use crate::commits;
 use crate::connection::ConnectionUse;
 use crate::engine::{DoltliteEngine, io_fault};
 use crate::sql::errors;
+use crate::versions;
 
 impl SessionEngine for DoltliteEngine {
     fn create_served(&self, database: DatabaseId, author: &Signature, message: &str) -> Result<(), EngineError> {
@@ -97,7 +98,7 @@ impl SessionEngine for DoltliteEngine {
     }
 
     fn version(&self) -> String {
-        engine_version()
+        versions::doltlite()
     }
 }
 
@@ -118,13 +119,4 @@ fn keep_one_branch(raw: &rusqlite::Connection, branch: &str, commit: &CommitHash
         raw.query_row("SELECT dolt_branch('-m', ?, ?)", [own.as_str(), branch], done)?;
     }
     raw.query_row("SELECT dolt_gc()", [], done)
-}
-
-/// Returns the version of the engine, such as `0.51.6`.
-pub fn engine_version() -> String {
-    let ask = || -> rusqlite::Result<String> {
-        rusqlite::Connection::open_in_memory()?.query_row("SELECT dolt_version()", [], |row| row.get(0))
-    };
-    // The query fails only if the process has no engine.
-    ask().unwrap_or_default().trim_start_matches('v').to_owned()
 }
