@@ -27,7 +27,7 @@ pub use answer::TestAnswer;
 pub use branchyard_domain_testing::{AMPLE, wait_for, wait_until};
 pub use mutator::Mutator;
 #[cfg(target_os = "linux")]
-pub use proc::{open_sockets, process_status, processor_time, reset_peak_memory};
+pub use proc::{command_line, descendants, open_sockets, process_status, processor_time, reset_peak_memory};
 pub use process::{Program, ServerProcess, create_user, ended_within, run_with_input, succeed};
 pub use raw::{Outcome, RawAnswer, RawConnection};
 pub use receiver::{Manner, Received, Receiver, receive};

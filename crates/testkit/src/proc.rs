@@ -35,3 +35,18 @@ pub fn open_sockets(process: u32) -> usize {
     let names = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
     names.filter(|name| name.as_os_str().as_encoded_bytes().starts_with(b"socket:")).count()
 }
+
+/// Returns the processes that a process has started, and those that they have started, parents first.
+pub fn descendants(process: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let ids = |list: String| list.split_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<u32>>();
+    let children: Vec<u32> = lists.flat_map(ids).collect();
+    children.into_iter().flat_map(|child| std::iter::once(child).chain(descendants(child))).collect()
+}
+
+/// Returns the command line of a process, with a space after each argument. Empty if the process has ended.
+pub fn command_line(process: u32) -> String {
+    let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&line).replace('\0', " ")
+}

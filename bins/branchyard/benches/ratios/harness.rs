@@ -16,7 +16,8 @@ use crate::table::Table;
 
 /// Setting that disables the result cache.
 pub(crate) const NO_RESULTS: (&str, &str) = ("SQL__RESULT_CACHE_BYTES", "0");
-pub(crate) const ONE_CALLER: &[(&str, &str)] = &[("RATE_LIMIT__ENABLED", "false"), ("SQL__MAX_CONCURRENT_READS_PER_CALLER", "64")];
+pub(crate) const ONE_CALLER: &[(&str, &str)] =
+    &[("RATE_LIMIT__ENABLED", "false"), ("SQL__MAX_CONCURRENT_READS_PER_CALLER", "64")];
 
 /// A data folder with the user `bench`.
 pub(crate) struct BenchHarness {

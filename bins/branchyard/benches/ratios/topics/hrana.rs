@@ -126,7 +126,9 @@ fn over_hrana(
         allow_unconfined: cfg!(not(target_os = "linux")),
     };
     let blobs = Arc::new(FolderBlobs::open(dir.join("uploads"), dir.join("backups")).unwrap());
-    let local = branchyard::deployments::provisioner(settings, SqlEngine::Thread(engine), blobs, &Environment::default()).unwrap();
+    let local =
+        branchyard::deployments::provisioner(settings, SqlEngine::Thread(engine), blobs, &Environment::default())
+            .unwrap();
     local.connect(Arc::new(Everybody));
     let spec = InstanceSpec {
         deployment: DeploymentId::from_uuid(Uuid::from_u128(1)),

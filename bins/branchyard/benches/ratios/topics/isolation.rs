@@ -5,6 +5,8 @@ use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use branchyard_testkit::descendants;
+
 use crate::flags::Flags;
 use crate::harness::{BenchHarness, Caller, NO_RESULTS, ONE_CALLER, Server, write};
 use crate::load::{Connection, Question, encoded, get, rate};
@@ -76,7 +78,9 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
         let done = alternate(slices, || ask(&process), || ask(&thread));
         rows.push(done.row(name, what, THREADS, "/s", Aim::AtLeast(0.85)));
     }
-    let page = |side: &Side| side.reads("select * from t where id > {id} % 1000 limit 1000", "\"rows\"", 1, seconds, table.rows);
+    let page = |side: &Side| {
+        side.reads("select * from t where id > {id} % 1000 limit 1000", "\"rows\"", 1, seconds, table.rows)
+    };
     let done = alternate(slices, || page(&process), || page(&thread));
     rows.push(done.row("process, page", "1,000 rows as JSON, 1 connection".into(), THREADS, "/s", Aim::AtLeast(0.95)));
     let stream = |side: &Side| {
@@ -131,7 +135,8 @@ fn first_reads(flags: &Flags) -> Vec<Row> {
     }
     took.sort_unstable_by(f64::total_cmp);
     let p99 = took[took.len() * 99 / 100];
-    let what = format!("first read of a database without a worker, p99 of {}; median {:.1} ms", took.len(), median(took));
+    let what =
+        format!("first read of a database without a worker, p99 of {}; median {:.1} ms", took.len(), median(took));
     let mut rows = vec![Row::alone("first read", what, p99, "ms", Aim::AtMost(10.0))];
     // Workers that have a database and have read no row.
     let before = workers(&server);
@@ -150,25 +155,16 @@ fn idle_memory(server: &Server) -> Row {
     let pids: Vec<u32> = std::iter::once(server.id()).chain(descendants(server.id())).collect();
     let all: f64 = pids.iter().map(|pid| rollup(*pid, &["Pss:"])).sum();
     let server_alone = rollup(server.id(), &["Pss:"]);
-    let what = format!("idle server, its launcher and {} blank workers; the server alone {server_alone:.1} MiB", pids.len() - 2);
+    let what = format!(
+        "idle server, its launcher and {} blank workers; the server alone {server_alone:.1} MiB",
+        pids.len() - 2
+    );
     Row::alone("idle, memory", what, all, "MiB", Aim::AtMost(60.0))
 }
 
 /// Returns the processes of workers.
 fn workers(server: &Server) -> Vec<u32> {
     descendants(server.id()).into_iter().skip(1).collect()
-}
-
-/// Returns all processes that a process has started, and that those have started, parents first.
-fn descendants(pid: u32) -> Vec<u32> {
-    let children: Vec<u32> = fs::read_dir(format!("/proc/{pid}/task"))
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|task| fs::read_to_string(task.path().join("children")).ok())
-        .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>())
-        .collect();
-    children.into_iter().flat_map(|child| std::iter::once(child).chain(descendants(child))).collect()
 }
 
 /// Returns the memory that no other process shares, in MiB.

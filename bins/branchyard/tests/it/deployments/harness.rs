@@ -136,7 +136,13 @@ pub(crate) fn provisioner(dir: &std::path::Path, engine: &Arc<DoltliteEngine>, g
         allow_unconfined: cfg!(not(target_os = "linux")),
     };
     let blobs = Arc::new(FolderBlobs::open(dir.join("uploads"), dir.join("backups")).unwrap());
-    branchyard::deployments::provisioner(settings, SqlEngine::Thread(Arc::clone(engine)), blobs, &Environment::default()).unwrap()
+    branchyard::deployments::provisioner(
+        settings,
+        SqlEngine::Thread(Arc::clone(engine)),
+        blobs,
+        &Environment::default(),
+    )
+    .unwrap()
 }
 
 impl InstanceHarness {

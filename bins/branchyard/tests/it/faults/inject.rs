@@ -2,9 +2,9 @@
 
 use std::process::Stdio;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use branchyard_testkit::{AMPLE, ended_within};
+use branchyard_testkit::{AMPLE, command_line, descendants, ended_within};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
 use super::harness::FaultsHarness;
@@ -13,6 +13,8 @@ use super::postgres::Stop;
 
 /// Maximum time for a server to drain: its limit for requests under way and a margin.
 const DRAIN: Duration = Duration::from_secs(45);
+/// Pause between two kills of workers.
+const BETWEEN_KILLS: Duration = Duration::from_millis(30);
 /// Step of the clock.
 const HOUR_SECONDS: i64 = 3_600;
 
@@ -53,10 +55,9 @@ impl FaultsHarness<'_> {
                 self.disk.as_ref().unwrap().free();
             }
             Kind::FilesFull => {
-                let limit = Rlimit { current: Some(self.largest() + fault.left), maximum: None };
-                prlimit(Some(self.pid()), Resource::Fsize, limit).unwrap();
+                self.limit_files(Some(self.largest() + fault.left));
                 sleep(fault.lasts);
-                prlimit(Some(self.pid()), Resource::Fsize, Rlimit { current: None, maximum: None }).unwrap();
+                self.limit_files(None);
             }
             Kind::ReadOnly => self.read_only(),
             Kind::StoreRestart => {
@@ -81,6 +82,20 @@ impl FaultsHarness<'_> {
                     }
                 }
             }
+            Kind::KillWorkers => {
+                let until = Instant::now() + fault.lasts;
+                for turn in 0.. {
+                    if Instant::now() >= until {
+                        break;
+                    }
+                    let workers = self.sql_processes("worker");
+                    if let Some(worker) = workers.get(turn * 7 % workers.len().max(1)) {
+                        kill(*worker);
+                    }
+                    sleep(BETWEEN_KILLS);
+                }
+            }
+            Kind::KillLauncher => self.sql_processes("launcher").into_iter().for_each(kill),
             Kind::ClockForward => self.clock.as_mut().unwrap().set_forward(HOUR_SECONDS),
             Kind::ClockBack => self.clock.as_mut().unwrap().set_forward(-HOUR_SECONDS),
         }
@@ -91,6 +106,28 @@ impl FaultsHarness<'_> {
         }
         self.client.weather.set_bad(false);
         sleep(fault.calm);
+    }
+
+    /// Limits the size of files that the server, its launcher and its workers write.
+    fn limit_files(&self, bytes: Option<u64>) {
+        let limit = || Rlimit { current: bytes, maximum: None };
+        prlimit(Some(self.pid()), Resource::Fsize, limit()).unwrap();
+        for role in ["launcher", "worker"] {
+            for process in self.sql_processes(role) {
+                // The process may have ended in the meantime.
+                let _ = prlimit(Some(process), Resource::Fsize, limit());
+            }
+        }
+    }
+
+    /// Returns the processes for SQL in a role.
+    fn sql_processes(&self, role: &str) -> Vec<Pid> {
+        let line = format!("sql-worker {role} ");
+        let of_role = descendants(self.server.as_ref().unwrap().id()).into_iter();
+        of_role
+            .filter(|id| command_line(*id).ends_with(&line))
+            .filter_map(|id| Pid::from_raw(id.cast_signed()))
+            .collect()
     }
 
     fn pid(&self) -> Pid {
@@ -119,4 +156,9 @@ impl FaultsHarness<'_> {
         assert_eq!(ended.and_then(|status| status.code()), Some(1), "a start on a read-only folder");
         disk.writable(true);
     }
+}
+
+fn kill(process: Pid) {
+    // The process may have ended in the meantime.
+    let _ = kill_process(process, Signal::KILL);
 }

@@ -45,6 +45,10 @@ pub(super) enum Kind {
     StoreCut,
     /// The process of a deployment gets SIGKILL.
     KillInstance,
+    /// Worker processes of SQL get SIGKILL, one after the other.
+    KillWorkers,
+    /// The launcher of these processes gets SIGKILL.
+    KillLauncher,
     /// The clock is set forward by an hour.
     ClockForward,
     /// The clock is set back by an hour.
@@ -68,6 +72,8 @@ impl Kind {
             Self::StoreGone => "Postgres refuses connections",
             Self::StoreCut => "Postgres drops connections",
             Self::KillInstance => "kill a deployment's process",
+            Self::KillWorkers => "kill SQL workers",
+            Self::KillLauncher => "kill the launcher of SQL workers",
             Self::ClockForward => "clock forward an hour",
             Self::ClockBack => "clock back an hour",
         }
@@ -122,6 +128,10 @@ const EVERYWHERE: &[Kind] = &[
     Kind::DiskFull,
     Kind::DiskFullKill,
     Kind::ReadOnly,
+    Kind::KillWorkers,
+    Kind::KillWorkers,
+    Kind::KillWorkers,
+    Kind::KillLauncher,
     Kind::ClockForward,
     Kind::ClockBack,
 ];
