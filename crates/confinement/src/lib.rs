@@ -25,7 +25,7 @@ pub use rustix::process::Resource;
 #[cfg(target_os = "linux")]
 pub use rustix::thread::CapabilitySet;
 #[cfg(target_os = "linux")]
-pub use support::{give_up_capabilities, hide_memory, kernel_support};
+pub use support::{drop_capabilities, hide_memory, kernel_support};
 #[cfg(target_os = "linux")]
 pub use system_calls::restrict_system_calls;
 #[cfg(not(target_os = "linux"))]
@@ -137,8 +137,8 @@ pub enum ConfinementError {
         #[source]
         source: io::Error,
     },
-    /// The capabilities of the process cannot be given up.
-    #[error("cannot give up capabilities")]
+    /// The capabilities of the process cannot be dropped.
+    #[error("cannot drop capabilities")]
     Capabilities(#[source] io::Error),
     /// The memory of the process cannot be hidden from other processes.
     #[error("cannot hide the memory of this process")]

@@ -49,7 +49,7 @@ pub fn hide_memory() -> Result<(), ConfinementError> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|errno| ConfinementError::Memory(errno.into()))
 }
 
-/// Gives up the capabilities of the calling thread, and of the threads and processes that it starts, except for those of `kept`
+/// Drops the capabilities of the calling thread, and of the threads and processes that it starts, except for those of `kept`
 /// that it has. No program that they execute gets any back.
 ///
 /// A process of root without capabilities is a user like any other, which owns the files of root. The function must be called
@@ -57,7 +57,7 @@ pub fn hide_memory() -> Result<(), ConfinementError> {
 ///
 /// # Errors
 /// [`ConfinementError::Capabilities`] if the kernel refuses.
-pub fn give_up_capabilities(kept: CapabilitySet) -> Result<(), ConfinementError> {
+pub fn drop_capabilities(kept: CapabilitySet) -> Result<(), ConfinementError> {
     let limit = || {
         set_no_new_privs(true)?;
         let kept = capabilities(None)?.permitted & kept;

@@ -5,7 +5,7 @@ use std::path::Path;
 use branchyard_confinement::ConfinementError;
 #[cfg(target_os = "linux")]
 use branchyard_confinement::{
-    AllowedPath, CapabilitySet, FileRestriction, PathAccess, Refusal, SyscallList, give_up_capabilities, hide_memory,
+    AllowedPath, CapabilitySet, FileRestriction, PathAccess, Refusal, SyscallList, drop_capabilities, hide_memory,
     restrict_files, restrict_system_calls,
 };
 
@@ -30,7 +30,7 @@ pub(crate) fn confine_with(folder: &Path, port: u16, refusal: Refusal) -> Result
     // What one of them cannot restrict, the others may.
     let restrictions = [
         // For root, and only below the folder: the files of an instance may be another user's, after the server changed its user.
-        give_up_capabilities(CapabilitySet::DAC_OVERRIDE),
+        drop_capabilities(CapabilitySet::DAC_OVERRIDE),
         hide_memory(),
         restrict_files(&[folder], &[port]).and_then(|files| match files {
             FileRestriction::Enforced { .. } => Ok(()),
