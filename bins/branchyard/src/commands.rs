@@ -66,6 +66,11 @@ fn stores(place: &cli::ServerLocation) -> anyhow::Result<Stores> {
     Stores::open(&Config::load(place)?, &Environment::default(), Pending::Migrate)
 }
 
+/// Writes one line to standard error, for a person.
+fn print_note(line: &str) -> anyhow::Result<()> {
+    Ok(writeln!(std::io::stderr().lock(), "{line}")?)
+}
+
 /// Writes one line to standard output and flushes it, because scripts read the output.
 pub(crate) fn print(line: impl std::fmt::Display) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();

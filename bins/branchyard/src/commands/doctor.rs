@@ -3,14 +3,19 @@
 use std::collections::BTreeSet;
 
 use anyhow::bail;
+use branchyard_confinement::{KernelSupport, kernel_support};
 use branchyard_domain::ports::{Blobs as _, Metadata as _};
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
-use super::print;
+use super::{print, print_note};
 use crate::compose::{Environment, Pending, Stores};
 use crate::config::Config;
 
 pub(super) fn run(config: &Config) -> anyhow::Result<()> {
+    // On standard error, because a kernel is a fact and not a finding: scripts compare what is on standard output.
+    for line in confinement_lines(kernel_support()) {
+        print_note(&line)?;
+    }
     let world = Environment::default();
     let stores = Stores::open(config, &world, Pending::Refuse)?;
     stores.bind(&world)?;
@@ -22,6 +27,19 @@ pub(super) fn run(config: &Config) -> anyhow::Result<()> {
         return print("everything is in order");
     }
     bail!("{} findings", findings.len());
+}
+
+/// Returns what the kernel offers to confine processes that run users' SQL, and whether that is enough.
+fn confinement_lines(support: KernelSupport) -> [String; 2] {
+    let seccomp = if support.seccomp { "yes" } else { "no" };
+    let landlock = support.landlock_abi.map_or_else(|| "no".to_owned(), |abi| format!("version {abi}"));
+    let outcome = if support.is_complete() {
+        "enough for sql.isolation = \"process\" and for deployments"
+    } else {
+        "not enough for sql.isolation = \"process\", unless sql.require_confinement is false, nor for deployments, unless \
+         hosted.allow_unconfined is true"
+    };
+    [format!("the kernel offers: seccomp {seccomp}, Landlock {landlock}"), format!("this is {outcome}")]
 }
 
 /// Compares the metadata store, the database files and the uploads with each other and returns the findings.
@@ -67,4 +85,23 @@ fn examine_database(stores: &Stores, id: DatabaseId) -> anyhow::Result<Vec<Strin
     }
     let damage = stores.engine.port().verify(id, &heads)?;
     Ok(damage.into_iter().map(|what| format!("database {id}: {what}; restore its file from a backup")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_offers_is_compared_with_what_is_needed() {
+        let [offer, outcome] = confinement_lines(KernelSupport { seccomp: true, landlock_abi: Some(7) });
+        assert_eq!(offer, "the kernel offers: seccomp yes, Landlock version 7");
+        assert!(outcome.starts_with("this is enough for sql.isolation"), "{outcome}");
+        for (seccomp, landlock_abi) in [(false, Some(7)), (true, None)] {
+            let [offer, outcome] = confinement_lines(KernelSupport { seccomp, landlock_abi });
+            assert!(offer.contains(" no"), "{offer}");
+            for key in ["sql.require_confinement", "hosted.allow_unconfined"] {
+                assert!(outcome.starts_with("this is not enough") && outcome.contains(key), "{outcome}");
+            }
+        }
+    }
 }

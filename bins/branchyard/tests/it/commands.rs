@@ -68,6 +68,9 @@ fn healthcheck_migrate_and_doctor_answer() {
     assert_eq!(program().succeed(dir.path(), &["migrate", "--check"]), "the metadata store is up to date");
     server.terminate();
     assert_eq!(program().succeed(dir.path(), &["doctor"]), "everything is in order");
+    let output = program().run(dir.path(), &["doctor"]);
+    let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(notes.contains("the kernel offers: seccomp") && notes.contains("Landlock"), "{notes}");
 }
 
 #[test]
