@@ -13,6 +13,7 @@ mod nightly;
 mod openapi;
 mod process;
 mod python;
+mod sanitize;
 mod schemathesis;
 mod snapshots;
 mod soak;
@@ -32,8 +33,8 @@ usage: cargo xtask <command>
   ci [--install-tools]   every check, as CI runs them; needs a Postgres, see BRANCHYARD_TEST_POSTGRES_URL
                          --install-tools: install cargo-deny under target/tools when it is missing
   nightly [--minutes M] [--step NAME]
-                         what is slow and rarely fails: features, packages, fuzz, crash, outage (docs/testing.md); default:
-                         10 minutes, all steps
+                         what is slow and rarely fails: features, packages, sanitizer, fuzz, crash, outage (docs/testing.md);
+                         default: 10 minutes, all steps
   layers                 who may use whom, among our crates and of a few foreign ones
   tidy                   the tree's conventions
   openapi [--check]      write the committed OpenAPI documents, or compare them
@@ -49,6 +50,9 @@ usage: cargo xtask <command>
   fixture --version V    a data folder as this version leaves it, for the test of upgrades (docs/testing.md)
   fuzz [--target T] [--seed N] [--minutes M]
                          inputs of strangers for each parser, or one of them; default: all, seed 1, a minute each
+  sanitize [--target T] [--seed N] [--minutes M]
+                         the engine's tests and fuzz targets under AddressSanitizer and UndefinedBehaviorSanitizer, C code included
+                         (docs/engine.md); default: the tests and all targets, seed 1, a minute each
   bench [--quick] [--out FILE] [TOPIC…] [FLAG…]
                          what the server costs, as ratios to baselines of the same run (docs/performance.md); a table, and
                          target/bench.json. --quick: small and in the dev profile; FLAGs go to the bench, `bench --help` lists them
@@ -89,6 +93,7 @@ fn command(args: &[&str]) -> Result<()> {
         }
         ["fixture", flags @ ..] => soak::fixture(&Workspace::load()?, flags),
         ["fuzz", flags @ ..] => soak::fuzz(&Workspace::load()?, flags),
+        ["sanitize", flags @ ..] => sanitize::run(&Workspace::load()?, flags),
         ["bench", more @ ..] => bench::run(&Workspace::load()?, more),
         ["deny"] => deny::run(&Workspace::load()?, deny::Missing::Fail),
         ["deny", "--install-tools"] => deny::run(&Workspace::load()?, deny::Missing::Install),

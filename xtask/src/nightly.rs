@@ -1,15 +1,13 @@
 //! What is slow and rarely fails: `cargo xtask nightly`. A failed step does not stop the later ones.
 
 use crate::process;
+use crate::sanitize;
 use crate::soak::{self, Flags};
 use crate::timetable::Timetable;
 use crate::workspace::{Package, Workspace, cargo};
 use anyhow::{Result, bail};
 use std::process::Command;
 use std::time::Duration;
-
-/// The toolchain of the sanitizer, by its name in rustup.
-const TOOLCHAIN: &str = "nightly";
 
 /// All steps, in their order.
 const STEPS: [&str; 7] = ["features", "packages", "semver", "sanitizer", "fuzz", "crash", "outage"];
@@ -24,9 +22,12 @@ pub(crate) fn run(workspace: &Workspace, flags: &[&str]) -> Result<()> {
     let mut nightly = Nightly { steps: Timetable::new("nightly"), only };
     nightly.attempt("features", || features(workspace));
     nightly.packages(workspace);
-    nightly.sanitizer(workspace);
     // There are about thirty targets, each of which runs for this time.
     let per_target = (minutes / 10).max(1).to_string();
+    match sanitize::unavailable() {
+        Some(reason) => nightly.not_run("sanitizer", reason),
+        None => nightly.attempt("sanitizer", || sanitize::run(workspace, &["--minutes", &per_target])),
+    }
     nightly.attempt("fuzz", || soak::fuzz(workspace, &["--minutes", &per_target]));
     let (seconds, minutes) = ((minutes * 60).to_string(), minutes.to_string());
     nightly.attempt("crash", || soak::crash(workspace, &["--minutes", &minutes]));
@@ -86,24 +87,6 @@ impl Nightly<'_> {
         self.attempt("semver", || {
             let mut check = Command::new("cargo-semver-checks");
             process::run(check.current_dir(&workspace.root).arg("semver-checks").args(&names))
-        });
-    }
-
-    /// Runs the tests of the crate with most of the unsafe code under the address sanitizer. The C code of the engine is not
-    /// instrumented, but its calls of the allocator are checked.
-    fn sanitizer(&mut self, workspace: &Workspace) {
-        if !is_installed(Command::new("rustup").args(["run", TOOLCHAIN, "cargo", "--version"])) {
-            return self.not_run("sanitizer", "rustup has no toolchain `nightly`");
-        }
-        self.attempt("sanitizer", || {
-            let mut test = Command::new("rustup");
-            test.args(["run", TOOLCHAIN, "cargo", "test", "--package", "branchyard-engine-doltlite", "--tests"]);
-            // `--target` keeps the flags away from build scripts and procedural macros.
-            test.args(["--target", "host-tuple", "--target-dir", "target/sanitizer"]);
-            // cargo and rustc of the running toolchain are in the environment.
-            test.env_remove("CARGO").env_remove("RUSTC").env_remove("RUSTUP_TOOLCHAIN");
-            test.env("RUSTFLAGS", "-Zsanitizer=address").env("ASAN_OPTIONS", "detect_leaks=0");
-            process::run(test.current_dir(&workspace.root))
         });
     }
 }
