@@ -1,4 +1,7 @@
 //! Embeds Branchyard with the real engine in another program: no server, no async runtime. Metadata is kept in memory.
+//!
+//! Here the engine runs in the program itself, which is for SQL of trusted users. On Linux, `ProcessEngine` of
+//! `branchyard-engine-process`, passed as the engine instead, runs it in confined worker processes.
 
 use std::{error::Error, sync::Arc, time::Duration};
 
