@@ -26,14 +26,21 @@ pub enum SqlEngine {
     Process(Arc<ProcessEngine>),
 }
 
-/// Numbers of what an engine keeps open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EngineLoad {
-    /// Idle connections for reads and for writes.
-    Connections(usize, usize),
-    /// Worker processes.
-    #[cfg(target_os = "linux")]
-    Workers(branchyard_engine_process::WorkerLoad),
+/// Numbers of what an engine keeps open. What an engine does not have is 0.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EngineLoad {
+    /// Idle connections for reads, in this process.
+    pub idle_readers: usize,
+    /// Idle connections for writes, in this process.
+    pub idle_writers: usize,
+    /// Worker processes without a database.
+    pub blank_workers: usize,
+    /// Worker processes that have a database and no call.
+    pub idle_workers: usize,
+    /// Worker processes with a call.
+    pub busy_workers: usize,
+    /// Worker processes that were killed since the server started.
+    pub killed_workers: u64,
 }
 
 impl SqlEngine {
@@ -58,6 +65,8 @@ impl SqlEngine {
             #[cfg(target_os = "linux")]
             Isolation::Process => {
                 let arguments = vec!["sql-worker".into()];
+                // Statements have no memory in this process.
+                let options = EngineOptions { process_memory: Some(BESIDE_STATEMENTS), ..options };
                 let options = ProcessOptions {
                     workers: config.sql.workers(),
                     requires_confinement: config.sql.require_confinement,
@@ -137,10 +146,19 @@ impl SqlEngine {
         match self {
             Self::Thread(engine) => {
                 let (readers, writers) = engine.idle_connections();
-                EngineLoad::Connections(readers, writers)
+                EngineLoad { idle_readers: readers, idle_writers: writers, ..EngineLoad::default() }
             }
             #[cfg(target_os = "linux")]
-            Self::Process(engine) => EngineLoad::Workers(engine.workers()),
+            Self::Process(engine) => {
+                let workers = engine.workers();
+                EngineLoad {
+                    blank_workers: workers.blank,
+                    idle_workers: workers.idle,
+                    busy_workers: workers.busy,
+                    killed_workers: workers.killed,
+                    ..EngineLoad::default()
+                }
+            }
         }
     }
 

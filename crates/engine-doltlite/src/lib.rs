@@ -56,7 +56,7 @@ pub use commits::{AncestorCache, copy_file};
 pub use engine::{DoltliteEngine, io_fault, missing};
 pub use files::{Files, Temporary, copy_for_now, lock_path};
 pub use guard::MAX_LENGTH;
-pub use memory::{MemoryLender, MemoryPool};
+pub use memory::{MemoryLender, MemoryPool, set_up as limit_process_memory};
 pub use merge_preview::{ConflictQuery, ConflictWindow, HeadPair, TrialMerges, Trials};
 pub use options::EngineOptions;
 #[cfg(target_os = "linux")]

@@ -364,7 +364,7 @@ impl Drop for Charge {
 ///
 /// The allocator can be replaced only before anything in the process has used SQLite. Otherwise the only limit is the
 /// engine's own process limit.
-pub(crate) fn set_up(process: Option<u64>) {
+pub fn set_up(process: Option<u64>) {
     static IS_REPLACED: OnceLock<bool> = OnceLock::new();
     let is_replaced = *IS_REPLACED.get_or_init(|| {
         return_freed_memory();

@@ -145,7 +145,7 @@ pub(crate) fn run<T: Wire>(
     worker.is_spent |= is_lowered || result.is_err();
     if let Err(failed) = &result {
         worker.shared.kill();
-        if !matches!(failed, Failed::Ended) {
+        if matches!(failed, Failed::Overdue(_) | Failed::Canceled | Failed::Broke(_)) {
             resources.pool.count_killed();
         }
     }
@@ -494,7 +494,7 @@ impl Clock<'_> {
     }
 }
 
-/// Tells the worker that no more rows are needed.
+/// Signals that no more rows are needed.
 fn stop(clock: &mut Clock<'_>, is_stopped: &mut bool) {
     if !std::mem::replace(is_stopped, true) {
         clock.stopping = Some(Instant::now());

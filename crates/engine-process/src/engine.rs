@@ -18,7 +18,7 @@ use branchyard_domain::ports::{
 use branchyard_domain::values::{CommitHash, DatabaseId};
 use branchyard_engine_doltlite::{
     AncestorCache, Ancestry, ConflictQuery, ConflictWindow, Files, HeadPair, MemoryPool, Temporary, TrialMerges,
-    Trials, WriteQueues, WriteTurn, copy_file, copy_for_now, io_fault, missing, shape,
+    Trials, WriteQueues, WriteTurn, copy_file, copy_for_now, io_fault, limit_process_memory, missing, shape,
 };
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
@@ -32,6 +32,8 @@ use crate::pool::{self, Borrowed, Pool, PoolSettings, WorkerLoad};
 use crate::process::Access;
 use crate::wire::Wire;
 
+/// Limit of a fetch, which may copy a long history. A worker that exceeds it does not compute any more.
+const FETCH: Duration = Duration::from_secs(3_600);
 /// Limit of calls that have no limit of their own and take milliseconds.
 const SHORT: Duration = Duration::from_secs(120);
 
@@ -72,10 +74,13 @@ impl ProcessEngine {
     /// Opens the folder of the databases, and creates it if it does not exist. Only one server at a time may use a folder.
     /// Starts the launcher and the first worker.
     ///
+    /// Call this before anything else in the process uses SQLite: otherwise the limit of the process has no effect.
+    ///
     /// # Errors
     /// [`EngineError`] if the folder cannot be used, or workers cannot be started or confined.
     pub fn open(folder: PathBuf, options: ProcessOptions) -> Result<Self, EngineError> {
         let fault = |error| io_fault("start the worker processes", error);
+        limit_process_memory(options.engine.process_memory);
         // Before anything else is opened, so that the launcher inherits nothing.
         let launcher = Launcher::start(options.command.clone()).map_err(fault)?;
         let files = Files::open(folder.clone()).map_err(|error| io_fault("open the folder of the databases", error))?;
@@ -587,7 +592,7 @@ impl Engine for ProcessEngine {
         // A worker of its own: it sees two databases, and runs nothing else.
         let mut borrowed = self.pool.take_blank_for(&self.files.path(into), into, Access::Write, false)?;
         borrowed.worker().is_spent = true;
-        let bounds = Bounds { limit: None, canceled: CancellationToken::default() };
+        let bounds = within(FETCH);
         let call = Call::Fetch { commit: commit.clone() };
         let outcome = self.run(&mut borrowed, into, &call, &descriptors, &bounds, &mut Ends::default());
         outcome.result.unwrap_or_else(|failed| Err(self.report(failed, Blame::Server)))

@@ -15,7 +15,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::Labels;
-use crate::sql_engine::{EngineLoad, SqlEngine};
+use crate::sql_engine::SqlEngine;
 
 /// A gauge that is NaN if the sampled source did not respond.
 type SampledGauge = Gauge<f64, AtomicU64>;
@@ -113,20 +113,14 @@ impl Sampled {
             self.metadata_connections.get_or_create(&of("busy")).set(f64::from(load.busy));
             self.metadata_connections.get_or_create(&of("idle")).set(f64::from(load.idle));
         }
-        match engine.load() {
-            EngineLoad::Connections(readers, writers) => {
-                for (purpose, idle) in [("read", readers), ("write", writers)] {
-                    self.engine_connections.get_or_create(&[("purpose", purpose.to_owned())]).set(float(idle));
-                }
-            }
-            #[cfg(target_os = "linux")]
-            EngineLoad::Workers(load) => {
-                for (word, count) in [("blank", load.blank), ("idle", load.idle), ("busy", load.busy)] {
-                    self.workers.get_or_create(&[("state", word.to_owned())]).set(float(count));
-                }
-                self.workers_killed.inner().store(load.killed, Ordering::Relaxed);
-            }
+        let load = engine.load();
+        for (purpose, idle) in [("read", load.idle_readers), ("write", load.idle_writers)] {
+            self.engine_connections.get_or_create(&[("purpose", purpose.to_owned())]).set(float(idle));
         }
+        for (word, count) in [("blank", load.blank_workers), ("idle", load.idle_workers), ("busy", load.busy_workers)] {
+            self.workers.get_or_create(&[("state", word.to_owned())]).set(float(count));
+        }
+        self.workers_killed.inner().store(load.killed_workers, Ordering::Relaxed);
         if let Err(error) = self.take_backlogs(state) {
             tracing::warn!(error = &error as &dyn std::error::Error, "cannot measure the backlogs");
             let fetches = [&self.pull_fetches_due, &self.oldest_fetch_due, &self.trial_merges];
