@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::channel::{Channel, ChannelError, pair};
+use crate::inherited::close_at_exec;
 use crate::options::WorkerCommand;
 use crate::wire::Wire as _;
 
@@ -110,6 +111,9 @@ impl Launcher {
 
 /// Starts workers until the server closes its end. `arguments` are those of this process without the last.
 pub(crate) fn run(socket: OwnedFd, arguments: Vec<OsString>) -> ExitCode {
+    // The server may have inherited descriptors from the program that started it. A kernel without this call cannot confine
+    // workers either, which is found out later.
+    drop(close_at_exec());
     let mut channel = Channel::new(socket);
     let mut workers: Vec<Child> = Vec::new();
     let mut user = USERS.cycle();

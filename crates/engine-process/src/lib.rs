@@ -46,6 +46,7 @@ mod call;
 mod channel;
 mod engine;
 mod history;
+mod inherited;
 mod launcher;
 mod messages;
 mod options;
