@@ -238,7 +238,8 @@ impl Clock<'_> {
             (_, Stage::Killed(Reason::Canceled)) => Failed::Canceled,
             (ChannelError::Closed, _) if self.shared.is_revoked.load(Ordering::Relaxed) => Failed::Canceled,
             (ChannelError::Closed, _) => Failed::Ended,
-            (ChannelError::TooLong(_), _) => Failed::Broke("a message is too long"),
+            (ChannelError::TooLong(_), _) => Failed::Broke("a message of a wrong length"),
+            (ChannelError::Descriptors, _) => Failed::Broke("descriptors"),
             (ChannelError::GivenUp, _) => Failed::NoMemory,
             (ChannelError::Io(error), _) => Failed::Io(error),
         }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, SocketFlags, SocketType, recvmsg, send, sendmsg, socketpair,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, send, sendmsg, socketpair,
 };
 
 /// Largest message, in bytes: a row may have several values of the maximum size.
@@ -34,6 +34,9 @@ pub(crate) enum ChannelError {
     /// The other side broke the protocol.
     #[error("the other process sent a message of {0} bytes")]
     TooLong(usize),
+    /// The other side sent descriptors, or more of them than a message may have.
+    #[error("the other process sent descriptors that do not belong to a message")]
+    Descriptors,
     /// The caller no longer wants to wait.
     #[error("the wait was given up")]
     GivenUp,
@@ -50,6 +53,7 @@ pub(crate) struct Channel {
     buffer: Vec<u8>,
     start: usize,
     filled: usize,
+    takes_descriptors: bool,
     descriptors: Vec<OwnedFd>,
     out: Vec<u8>,
 }
@@ -68,7 +72,20 @@ pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
 
 impl Channel {
     pub(crate) fn new(socket: OwnedFd) -> Self {
-        Self { socket, buffer: Vec::new(), start: 0, filled: 0, descriptors: Vec::new(), out: Vec::new() }
+        Self {
+            socket,
+            buffer: Vec::new(),
+            start: 0,
+            filled: 0,
+            takes_descriptors: true,
+            descriptors: Vec::new(),
+            out: Vec::new(),
+        }
+    }
+
+    /// Makes a channel whose other side may not send descriptors. The kernel closes those that it sends.
+    pub(crate) fn without_descriptors(socket: OwnedFd) -> Self {
+        Self { takes_descriptors: false, ..Self::new(socket) }
     }
 
     /// Limits how long a system call of this channel blocks.
@@ -96,7 +113,7 @@ impl Channel {
     }
 
     /// Sends the queued messages, with descriptors. `wait` is called whenever the other side has read nothing for a
-    /// while, and returns `false` to give up.
+    /// while, or only a part, and returns `false` to give up.
     pub(crate) fn flush(
         &mut self,
         descriptors: &[BorrowedFd<'_>],
@@ -120,6 +137,9 @@ impl Channel {
                 Ok(bytes) => {
                     sent += bytes;
                     descriptors = &[];
+                    if sent < self.out.len() && !wait() {
+                        return Err(ChannelError::GivenUp);
+                    }
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => {
@@ -138,8 +158,8 @@ impl Channel {
         Ok(())
     }
 
-    /// Receives a message. `wait` is called whenever nothing came for a while, and `room` with the length of the message
-    /// before it is read; both return `false` to give up.
+    /// Receives a message. `wait` is called whenever nothing came for a while, or only a part, and `room` with the length
+    /// of the message before it is read; both return `false` to give up.
     pub(crate) fn receive(
         &mut self,
         wait: &mut dyn FnMut() -> bool,
@@ -153,6 +173,7 @@ impl Channel {
         }
         let mut needed = HEADER;
         let mut is_announced = false;
+        let mut is_partial = false;
         loop {
             let held = &self.buffer[self.start..self.filled];
             if let Some(length) = held.first_chunk::<4>().map(|bytes| u32::from_le_bytes(*bytes) as usize) {
@@ -166,6 +187,10 @@ impl Channel {
                 if !std::mem::replace(&mut is_announced, true) && !room(length) {
                     return Err(ChannelError::GivenUp);
                 }
+            }
+            // Otherwise a message whose bytes come one by one would be waited for without an end.
+            if std::mem::replace(&mut is_partial, true) && !wait() {
+                return Err(ChannelError::GivenUp);
             }
             self.read(needed, wait)?;
         }
@@ -187,7 +212,8 @@ impl Channel {
         }
         loop {
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
-            let mut control = RecvAncillaryBuffer::new(&mut space);
+            let room = if self.takes_descriptors { &mut space[..] } else { &mut [] };
+            let mut control = RecvAncillaryBuffer::new(room);
             let mut parts = [IoSliceMut::new(&mut self.buffer[self.filled..])];
             match recvmsg(&self.socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
                 Ok(got) => {
@@ -195,6 +221,9 @@ impl Channel {
                         if let RecvAncillaryMessage::ScmRights(passed) = message {
                             self.descriptors.extend(passed);
                         }
+                    }
+                    if got.flags.contains(ReturnFlags::CTRUNC) {
+                        return Err(ChannelError::Descriptors);
                     }
                     self.filled += got.bytes;
                     return if got.bytes == 0 { Err(ChannelError::Closed) } else { Ok(()) };

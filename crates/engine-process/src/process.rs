@@ -68,7 +68,7 @@ impl WorkerProcess {
     /// Sets a started worker up, and waits until it is confined.
     pub(crate) fn set_up(launched: Launched, setup: &Setup) -> io::Result<Self> {
         let Launched { socket, control, process, pid } = launched;
-        let channel = Channel::new(socket);
+        let channel = Channel::without_descriptors(socket);
         channel.wake_every(LOOK)?;
         let control = UnixStream::from(control);
         control.set_write_timeout(Some(LOOK))?;
@@ -110,12 +110,14 @@ impl WorkerProcess {
     ) -> io::Result<()> {
         /// Starting takes some ten milliseconds, more on a busy machine.
         const PATIENCE: Duration = Duration::from_secs(10);
+        /// The longest answer, the text of an error, in bytes.
+        const MOST_ANSWER: usize = 64 << 10;
         let until = Instant::now() + PATIENCE;
         let mut wait = || Instant::now() < until;
         let fail = |error: ChannelError| io::Error::other(format!("a worker process did not start: {error}"));
         self.channel.queue(kind.number(), |out| value.put(out)).map_err(fail)?;
         self.channel.flush(descriptors, &mut wait).map_err(fail)?;
-        let message = self.channel.receive(&mut wait, &mut |_| true).map_err(fail)?;
+        let message = self.channel.receive(&mut wait, &mut |length| length <= MOST_ANSWER).map_err(fail)?;
         if FromWorker::of(message.kind) != Some(answer) {
             return Err(io::Error::other("a worker process broke the protocol while it started"));
         }
