@@ -225,11 +225,7 @@ impl Clock<'_> {
 
     /// Runs something on the side of the server, with the clock stopped.
     fn stopped<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        self.computed += self.since.elapsed();
-        let result = work();
-        self.since = Instant::now();
-        self.last_sign = self.since;
-        result
+        self.stopped_with(|_| work())
     }
 
     fn failed(&self, error: ChannelError) -> Failed {
@@ -296,7 +292,13 @@ impl Running<'_, '_> {
                     self.send(ToWorker::Reply, |out| reached.put(out), &[])?;
                 }
             }
+            self.look()?;
         }
+    }
+
+    /// Looks at the limits although the worker is not silent: it may never be.
+    fn look(&mut self) -> Result<(), Failed> {
+        if self.clock.look() { Ok(()) } else { Err(self.clock.failed(ChannelError::GivenUp)) }
     }
 
     fn send(
@@ -469,6 +471,7 @@ impl Running<'_, '_> {
     }
 
     fn parents(&mut self, from: &CommitHash, limit: usize) -> Result<Result<CommitParents, EngineError>, Failed> {
+        self.look()?;
         self.send(ToWorker::Parents, |out| (from.clone(), limit).put(out), &[])?;
         let Self { channel, clock, .. } = self;
         let message = match channel.receive(&mut || clock.look(), &mut |length| length <= LONG_MESSAGE) {
@@ -487,10 +490,14 @@ impl Running<'_, '_> {
 impl Clock<'_> {
     /// As [`Self::stopped`], for work that looks at the clock's bounds.
     fn stopped_with<T>(&mut self, work: impl FnOnce(&Self) -> T) -> T {
-        self.computed += self.since.elapsed();
+        let stopped = Instant::now();
+        self.computed += stopped - self.since;
         let result = work(self);
         self.since = Instant::now();
         self.last_sign = self.since;
+        if let Stage::Interrupted(at, _) = &mut self.state {
+            *at += self.since - stopped;
+        }
         result
     }
 }
