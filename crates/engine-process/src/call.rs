@@ -134,6 +134,7 @@ pub(crate) fn run<T: Wire>(
         is_begun: false,
         kept: None,
         turn: None,
+        may_take_turn: matches!(call, Call::Verify { .. } | Call::Fetch { .. }),
         lent: 0,
     };
     let result = running.exchange(number, call, descriptors);
@@ -255,6 +256,8 @@ struct Running<'a, 'b> {
     /// An error of the source of rows, after rows that were sent.
     kept: Option<FormatError>,
     turn: Option<WriteTurn>,
+    /// Whether the worker may ask for the write turn. During other calls this thread may hold it already.
+    may_take_turn: bool,
     /// Memory that the worker took from the pool, in bytes.
     lent: i64,
 }
@@ -314,7 +317,8 @@ impl Running<'_, '_> {
 
     /// Receives a message and acts on it.
     fn next<T: Wire>(&mut self) -> Result<Next<T>, Failed> {
-        let Self { database, channel, clock, ends, width, is_stopped, is_begun, kept, turn, lent } = self;
+        let Self { database, channel, clock, ends, width, is_stopped, is_begun, kept, turn, may_take_turn, lent } =
+            self;
         let resources = clock.resources;
         let mut held = 0;
         let received = {
@@ -393,8 +397,8 @@ impl Running<'_, '_> {
                 Next::Reply(piece.encode())
             }
             FromWorker::EnterTurn => {
-                if turn.is_some() {
-                    return Err(Failed::Broke("a second write turn"));
+                if !*may_take_turn || turn.is_some() {
+                    return Err(Failed::Broke("a question for a write turn that it cannot get"));
                 }
                 *turn = Some(clock.stopped(|| resources.queues.enter(*database)));
                 Next::Reply(Vec::new())
