@@ -38,6 +38,13 @@ const BATCH_ROWS: usize = 256;
 const BATCH_BYTES: usize = 256 << 10;
 /// Longest piece of a script, in bytes.
 const PIECE_BYTES: usize = 256 << 10;
+/// Memory of a worker beside that of the statement, in bytes: caches of connections, idle or in use.
+pub(crate) const CACHES: usize = 128 << 20;
+
+/// Returns how much memory a call may take, in bytes: as much as the worker may use.
+pub(crate) fn most_memory(statement_memory: usize) -> i64 {
+    i64::try_from(statement_memory.saturating_add(CACHES)).unwrap_or(i64::MAX / 2)
+}
 
 /// What the server has and a worker may ask for.
 pub(crate) struct Resources<'a> {
@@ -48,6 +55,8 @@ pub(crate) struct Resources<'a> {
     pub(crate) reachability: Option<&'a Arc<dyn Reachability>>,
     pub(crate) long: Option<&'a Long>,
     pub(crate) kill_after: Duration,
+    /// Maximum of the memory that a call may take, in bytes.
+    pub(crate) most_memory: i64,
     pub(crate) make_temporary: &'a dyn Fn() -> io::Result<std::fs::File>,
 }
 
@@ -135,12 +144,12 @@ pub(crate) fn run<T: Wire>(
         kept: None,
         turn: None,
         may_take_turn: matches!(call, Call::Verify { .. } | Call::Fetch { .. }),
-        lent: 0,
+        lent: Loan::new(resources.memory),
     };
     let result = running.exchange(number, call, descriptors);
-    let Running { is_stopped, is_begun, turn, lent, .. } = running;
-    drop(turn);
-    resources.memory.give_back(lent);
+    let (is_stopped, is_begun) = (running.is_stopped, running.is_begun);
+    // Returns the write turn and the memory.
+    drop(running);
     let is_lowered = resources.long.is_some_and(|long| long.turns.returned());
     let worker = borrowed.worker();
     worker.is_spent |= is_lowered || result.is_err();
@@ -151,6 +160,24 @@ pub(crate) fn run<T: Wire>(
         }
     }
     Outcome { result, is_stopped, is_begun }
+}
+
+/// Memory of the pool, which it returns when dropped.
+struct Loan<'a> {
+    pool: &'a MemoryPool,
+    bytes: i64,
+}
+
+impl<'a> Loan<'a> {
+    fn new(pool: &'a MemoryPool) -> Self {
+        Self { pool, bytes: 0 }
+    }
+}
+
+impl Drop for Loan<'_> {
+    fn drop(&mut self) {
+        self.pool.give_back(self.bytes);
+    }
 }
 
 /// How far the end of a call has come.
@@ -258,8 +285,8 @@ struct Running<'a, 'b> {
     turn: Option<WriteTurn>,
     /// Whether the worker may ask for the write turn. During other calls this thread may hold it already.
     may_take_turn: bool,
-    /// Memory that the worker took from the pool, in bytes.
-    lent: i64,
+    /// Memory that the worker took from the pool.
+    lent: Loan<'a>,
 }
 
 /// What to do after a message.
@@ -320,7 +347,8 @@ impl Running<'_, '_> {
         let Self { database, channel, clock, ends, width, is_stopped, is_begun, kept, turn, may_take_turn, lent } =
             self;
         let resources = clock.resources;
-        let mut held = 0;
+        // Returned after the message was used, whatever comes of it.
+        let mut held = Loan::new(resources.memory);
         let received = {
             let cell = std::cell::RefCell::new(&mut *clock);
             let mut room = |length: usize| {
@@ -334,7 +362,7 @@ impl Running<'_, '_> {
                         resources.memory.wait_for(bytes, MEMORY_WAIT, &canceled) && resources.memory.take(bytes, bytes)
                     });
                 if taken {
-                    held = bytes;
+                    held.bytes = bytes;
                 }
                 taken
             };
@@ -418,23 +446,34 @@ impl Running<'_, '_> {
             }
             FromWorker::TakeMemory => {
                 let (bytes, holds) = <(i64, i64)>::decode(content).map_err(broke)?;
-                let taken = bytes > 0 && resources.memory.take(bytes, holds.max(*lent));
+                if !(1..=resources.most_memory).contains(&bytes) {
+                    return Err(Failed::Broke("a wrong size of memory"));
+                }
+                let taken =
+                    lent.bytes + bytes <= resources.most_memory && resources.memory.take(bytes, holds.max(lent.bytes));
                 if taken {
-                    *lent += bytes;
+                    lent.bytes += bytes;
                 }
                 Next::Reply(taken.encode())
             }
             FromWorker::ReturnMemory => {
-                let bytes = i64::decode(content).map_err(broke)?.clamp(0, *lent);
-                *lent -= bytes;
+                let bytes = i64::decode(content).map_err(broke)?;
+                if bytes < 0 {
+                    return Err(Failed::Broke("a wrong size of memory"));
+                }
+                // A worker may still have memory of an earlier call, which was returned when that call ended.
+                let bytes = bytes.min(lent.bytes);
+                lent.bytes -= bytes;
                 resources.memory.give_back(bytes);
                 Next::Receive
             }
             FromWorker::WaitForMemory => {
                 let (bytes, wait) = <(i64, Duration)>::decode(content).map_err(broke)?;
+                if !(0..=resources.most_memory).contains(&bytes) {
+                    return Err(Failed::Broke("a wrong size of memory"));
+                }
                 let wait = wait.min(MEMORY_WAIT);
-                let waited = clock
-                    .stopped_with(|clock| bytes >= 0 && resources.memory.wait_for(bytes, wait, &clock.bounds.canceled));
+                let waited = clock.stopped_with(|clock| resources.memory.wait_for(bytes, wait, &clock.bounds.canceled));
                 Next::Reply(waited.encode())
             }
             FromWorker::TemporaryFile => match (resources.make_temporary)() {
@@ -448,9 +487,6 @@ impl Running<'_, '_> {
                 return Err(Failed::Broke("a message out of order"));
             }
         };
-        if held > 0 {
-            resources.memory.give_back(held);
-        }
         Ok(next)
     }
 

@@ -215,6 +215,7 @@ impl ProcessEngine {
             reachability: self.reachability.get().map(|reachability| &reachability.0),
             long: self.options.long(),
             kill_after: self.options.kill_after,
+            most_memory: call::most_memory(self.options.engine.statement_memory),
             make_temporary: &|| self.unnamed_file(),
         };
         call::run(borrowed, &resources, database, call, descriptors, bounds, ends)

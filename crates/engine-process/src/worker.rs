@@ -19,6 +19,7 @@ use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions, Long, ProvidedFi
 
 use self::link::{Link, RunningCall};
 use self::server::{Gate, Lender, Refs, Turns};
+use crate::call::CACHES;
 use crate::messages::{Bind, FromWorker, Setup, Signal, ToWorker};
 use crate::wire::{Input, Wire as _};
 
@@ -104,8 +105,7 @@ fn start(setup: &Setup, link: &Arc<Link>, control: OwnedFd) -> Result<DoltliteEn
         gate: Some(Arc::new(Gate(Arc::clone(link)))),
         pattern_bytes: setup.pattern_bytes,
         bounded_functions: setup.bounded_functions,
-        // Caches of idle connections, and of the one in use.
-        process_memory: Some(setup.statement_memory as u64 + (128 << 20)),
+        process_memory: Some((setup.statement_memory + CACHES) as u64),
         trial_merge_timeout: setup.trial_merge_timeout,
         fetch_step: setup.fetch_step,
         diff_timeout: setup.diff_timeout,
