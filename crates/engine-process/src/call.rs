@@ -114,6 +114,8 @@ pub(crate) fn run<T: Wire>(
 ) -> Outcome<T> {
     let worker = borrowed.worker();
     worker.calls += 1;
+    // Until the call has ended in order. A receiver of rows may panic in the middle of it.
+    let was_spent = std::mem::replace(&mut worker.is_spent, true);
     let number = worker.calls;
     let (channel, control, shared) = worker.parts();
     let watched = resources.long.and_then(|long| long.turns.call());
@@ -152,7 +154,7 @@ pub(crate) fn run<T: Wire>(
     drop(running);
     let is_lowered = resources.long.is_some_and(|long| long.turns.returned());
     let worker = borrowed.worker();
-    worker.is_spent |= is_lowered || result.is_err();
+    worker.is_spent = was_spent || is_lowered || result.is_err();
     if let Err(failed) = &result {
         worker.shared.kill();
         if matches!(failed, Failed::Overdue(_) | Failed::Canceled | Failed::Broke(_)) {
