@@ -309,9 +309,14 @@ impl Running<'_, '_> {
             number.put(out);
             call.put(out);
         };
+        if self.channel.has_more() {
+            return Err(Failed::Broke("a message without a call"));
+        }
         self.send(ToWorker::Call, put, descriptors)?;
         loop {
             match self.next()? {
+                // It would count as the answer to the next call.
+                Next::Done(_) if self.channel.has_more() => return Err(Failed::Broke("a message after its result")),
                 Next::Done(result) => return Ok(result),
                 Next::Receive => {}
                 Next::Reply(answer) => self.send(ToWorker::Reply, |out| out.extend_from_slice(&answer), &[])?,
@@ -379,7 +384,13 @@ impl Running<'_, '_> {
         let kind = FromWorker::of(message.kind).ok_or(Failed::Broke("an unknown message"))?;
         let broke = |_: Malformed| Failed::Broke("a malformed message");
         let next = match kind {
-            FromWorker::Done => Next::Done(T::decode(content).map_err(broke)?),
+            FromWorker::Done => {
+                let (number, result) = <(u32, T)>::decode(content).map_err(broke)?;
+                if number != clock.number {
+                    return Err(Failed::Broke("the result of another call"));
+                }
+                Next::Done(result)
+            }
             FromWorker::Columns => {
                 let columns = Vec::<Column>::decode(content).map_err(broke)?;
                 let sink = ends.sink.as_mut().filter(|_| width.is_none());
@@ -522,7 +533,12 @@ impl Running<'_, '_> {
         };
         match FromWorker::of(message.kind) {
             Some(FromWorker::Parents) => {
-                Wire::decode(message.content).map_err(|_: Malformed| Failed::Broke("a malformed message"))
+                let parents: Result<CommitParents, _> =
+                    Wire::decode(message.content).map_err(|_: Malformed| Failed::Broke("a malformed message"))?;
+                if parents.as_ref().is_ok_and(|parents| parents.len() > limit) {
+                    return Err(Failed::Broke("more commits than were asked for"));
+                }
+                Ok(parents)
             }
             _ => Err(Failed::Broke("a message out of order")),
         }

@@ -240,6 +240,11 @@ impl Channel {
         }
     }
 
+    /// Returns `true` if bytes were received that belong to no message taken so far.
+    pub(crate) fn has_more(&self) -> bool {
+        self.start < self.filled
+    }
+
     /// Takes the descriptors that came with the messages so far.
     pub(crate) fn take_descriptors(&mut self) -> Vec<OwnedFd> {
         std::mem::take(&mut self.descriptors)

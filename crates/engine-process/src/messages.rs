@@ -266,7 +266,7 @@ pub(crate) enum FromWorker {
     Rows,
     /// Rows of a SQLite file.
     Cells,
-    /// The result of the call.
+    /// The number of the call and its result.
     Done,
     /// Question: rows to import.
     NextRows,

@@ -117,7 +117,7 @@ fn done<T: Wire, E: Wire>(link: &Link, result: &Result<T, E>) -> Result<(), Fata
 where
     Result<T, E>: Wire,
 {
-    Ok(link.send(FromWorker::Done, result)?)
+    Ok(link.finish(result)?)
 }
 
 /// Takes the descriptor that came with a call.

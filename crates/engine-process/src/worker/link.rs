@@ -139,6 +139,18 @@ impl Link {
         Ok(self.channel.lock().flush(&[], &mut patiently)?)
     }
 
+    /// Sends the result of the call.
+    pub(super) fn finish<T: Wire>(&self, result: &T) -> Result<(), LinkError> {
+        self.queue_rows()?;
+        let number = self.running.number.load(Ordering::Relaxed);
+        let mut channel = self.channel.lock();
+        channel.queue(FromWorker::Done.number(), |out| {
+            number.put(out);
+            result.put(out);
+        })?;
+        Ok(channel.flush(&[], &mut patiently)?)
+    }
+
     /// Receives a message of a kind.
     pub(super) fn receive<T>(
         &self,
