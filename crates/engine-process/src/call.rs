@@ -22,7 +22,7 @@ use crate::history::descends;
 use crate::messages::{Call, FromWorker, RowBatch, Signal, ToWorker};
 use crate::pool::{Borrowed, Pool};
 use crate::process::{LOOK, Shared};
-use crate::wire::domain::get_value;
+use crate::wire::domain::{MOST_VALUE, get_value};
 use crate::wire::{Bytes, Input, Malformed, Wire};
 
 /// Delay of a question whether to go on from which a call counts as silent.
@@ -418,6 +418,9 @@ impl Running<'_, '_> {
             FromWorker::Cells => {
                 let cells = ends.cells.as_mut().ok_or(Failed::Broke("rows where none belong"))?;
                 let batch = CellBatch::decode(content).map_err(broke)?;
+                if batch.iter().flatten().any(|cell| cell.bytes() > MOST_VALUE) {
+                    return Err(Failed::Broke("a value that is too long"));
+                }
                 *is_begun = true;
                 if !*is_stopped && !clock.stopped(|| cells(batch)) {
                     stop(clock, is_stopped);

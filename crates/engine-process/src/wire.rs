@@ -1,8 +1,8 @@
 //! The encoding of values between the server and its workers.
 //!
 //! Both sides run the same binary, so the encoding has no versions. The server does not trust a worker: decoding checks
-//! every length against what is left of the message, allocates no more than the message has bytes, and fails on
-//! anything that is not exactly one value.
+//! every length against what is left of the message, limits the memory of lists by the length of the message, and fails
+//! on anything that is not exactly one value.
 
 pub(crate) mod domain;
 
@@ -14,18 +14,26 @@ use std::time::Duration;
 #[error("a malformed message")]
 pub(crate) struct Malformed;
 
+/// The elements of the lists of a message may take this much memory, and as much again as the message has bytes.
+/// An element of one byte in the message may take a hundred in memory.
+const ELEMENT_BYTES: usize = 32 << 20;
+
 /// What is left of a message.
-pub(crate) struct Input<'a>(&'a [u8]);
+pub(crate) struct Input<'a> {
+    bytes: &'a [u8],
+    /// Memory that further elements of lists may take, in bytes.
+    elements: usize,
+}
 
 impl<'a> Input<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self(bytes)
+        Self { bytes, elements: ELEMENT_BYTES.saturating_add(bytes.len()) }
     }
 
     /// Takes the next `count` bytes.
     pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
-        let (taken, rest) = self.0.split_at_checked(count).ok_or(Malformed)?;
-        self.0 = rest;
+        let (taken, rest) = self.bytes.split_at_checked(count).ok_or(Malformed)?;
+        self.bytes = rest;
         Ok(taken)
     }
 
@@ -36,7 +44,13 @@ impl<'a> Input<'a> {
     /// Reads a length. Every element takes at least one byte, so a length is never more than what is left.
     pub(crate) fn length(&mut self) -> Result<usize, Malformed> {
         let length = usize::try_from(self.number()?).map_err(|_| Malformed)?;
-        if length <= self.0.len() { Ok(length) } else { Err(Malformed) }
+        if length <= self.bytes.len() { Ok(length) } else { Err(Malformed) }
+    }
+
+    /// Accounts for an element of a list.
+    fn element<T>(&mut self) -> Result<(), Malformed> {
+        self.elements = self.elements.checked_sub(size_of::<T>()).ok_or(Malformed)?;
+        Ok(())
     }
 
     /// Reads an unsigned number in groups of seven bits, the lowest first.
@@ -56,12 +70,12 @@ impl<'a> Input<'a> {
 
     /// Succeeds if nothing is left.
     pub(crate) fn end(&self) -> Result<(), Malformed> {
-        if self.0.is_empty() { Ok(()) } else { Err(Malformed) }
+        if self.bytes.is_empty() { Ok(()) } else { Err(Malformed) }
     }
 
     /// Returns `true` if nothing is left.
     pub(crate) fn is_at_end(&self) -> bool {
-        self.0.is_empty()
+        self.bytes.is_empty()
     }
 }
 
@@ -293,7 +307,12 @@ impl<T: Wire> Wire for Vec<T> {
 
     fn get(input: &mut Input<'_>) -> Result<Self, Malformed> {
         // Not reserved: a short message could otherwise ask for much memory.
-        (0..input.length()?).map(|_| T::get(input)).collect()
+        (0..input.length()?)
+            .map(|_| {
+                input.element::<T>()?;
+                T::get(input)
+            })
+            .collect()
     }
 }
 
@@ -307,7 +326,12 @@ impl<K: Wire + Ord, V: Wire> Wire for BTreeMap<K, V> {
     }
 
     fn get(input: &mut Input<'_>) -> Result<Self, Malformed> {
-        (0..input.length()?).map(|_| Ok((K::get(input)?, V::get(input)?))).collect()
+        (0..input.length()?)
+            .map(|_| {
+                input.element::<(K, V)>()?;
+                Ok((K::get(input)?, V::get(input)?))
+            })
+            .collect()
     }
 }
 

@@ -12,7 +12,7 @@ use branchyard_domain::ports::{
     RowTest, Selected, SqlFailure, Test, Written,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId, Timestamp};
-use branchyard_engine_doltlite::{ConflictQuery, ConflictWindow, HeadPair};
+use branchyard_engine_doltlite::{ConflictQuery, ConflictWindow, HeadPair, MAX_LENGTH};
 use uuid::Uuid;
 
 use super::{Input, Malformed, Wire, get_bytes, put_bytes, wire_enum, wire_struct};
@@ -124,7 +124,7 @@ impl Wire for Cell {
         Ok(match u8::get(input)? {
             0 => Self::Null,
             1 => Self::Integer(Wire::get(input)?),
-            2 => Self::Real(Wire::get(input)?),
+            2 => Self::Real(get_real(input)?),
             3 => Self::Text(get_bytes(input)?.to_vec()),
             4 => Self::Blob(get_bytes(input)?.to_vec()),
             _ => return Err(Malformed),
@@ -254,17 +254,29 @@ pub(crate) fn put_value(value: &branchyard_domain::ports::ValueRef<'_>, out: &mu
     }
 }
 
+/// The longest text or blob of a database, in bytes.
+pub(crate) const MOST_VALUE: usize = MAX_LENGTH as usize;
+
 /// Decodes a value of a result row, borrowed from the message.
 pub(crate) fn get_value<'a>(input: &mut Input<'a>) -> Result<branchyard_domain::ports::ValueRef<'a>, Malformed> {
     use branchyard_domain::ports::ValueRef;
     Ok(match u8::get(input)? {
         0 => ValueRef::Null,
         1 => ValueRef::Integer(Wire::get(input)?),
-        2 => ValueRef::Real(Wire::get(input)?),
-        3 => ValueRef::Text(get_bytes(input)?),
-        4 => ValueRef::Blob(get_bytes(input)?),
+        2 => ValueRef::Real(get_real(input)?),
+        3 => ValueRef::Text(get_value_bytes(input)?),
+        4 => ValueRef::Blob(get_value_bytes(input)?),
         _ => return Err(Malformed),
     })
+}
+
+/// Reads a real number. Databases hold NULL instead of what is not a number.
+fn get_real(input: &mut Input<'_>) -> Result<f64, Malformed> {
+    f64::get(input).and_then(|number| if number.is_nan() { Err(Malformed) } else { Ok(number) })
+}
+
+fn get_value_bytes<'a>(input: &mut Input<'a>) -> Result<&'a [u8], Malformed> {
+    get_bytes(input).and_then(|bytes| if bytes.len() > MOST_VALUE { Err(Malformed) } else { Ok(bytes) })
 }
 
 /// The names of the columns and the keys of a SQLite file's table.
