@@ -171,8 +171,8 @@ impl Pool {
                 self.changed.notify_all();
                 break Ok(worker);
             }
-            if state.bound >= self.settings.most {
-                self.end_stalled(&state);
+            if state.bound >= self.settings.most && self.end_stalled(&mut state) {
+                continue;
             }
             self.changed.notify_all();
             if self.changed.wait_until(&mut state, until).timed_out() {
@@ -186,32 +186,49 @@ impl Pool {
         taken
     }
 
-    /// Ends the longest stalled call if clients that stall hold more than half of the workers.
-    fn end_stalled(&self, state: &State) {
+    /// Ends the longest stalled call if clients that stall hold more than half of the workers, and frees its place: its
+    /// thread may wait for its client for long. Returns `true` if it did.
+    fn end_stalled(&self, state: &mut State) -> bool {
         let now = self.moment();
         let limit = u64::try_from(STALLED.as_millis()).unwrap_or(0);
-        let stalled = state.busy.values().filter_map(|(_, shared)| {
+        let stalled = state.busy.iter().filter_map(|(pid, (_, shared))| {
             let since = shared.stalled_since.load(Ordering::Relaxed);
             let is_stalled =
                 since > 0 && now.saturating_sub(since) >= limit && !shared.is_revoked.load(Ordering::Relaxed);
-            is_stalled.then_some((since, shared))
+            is_stalled.then_some((since, *pid))
         });
         let stalled: Vec<_> = stalled.collect();
-        if stalled.len() > self.settings.most / 2
-            && let Some((_, shared)) = stalled.into_iter().min_by_key(|(since, _)| *since)
-        {
-            shared.is_revoked.store(true, Ordering::Relaxed);
-            shared.kill();
-        }
+        let is_over = stalled.len() > self.settings.most / 2;
+        let longest = stalled.into_iter().min().filter(|_| is_over);
+        let Some((_, shared)) = longest.and_then(|(_, pid)| state.busy.remove(&pid)) else { return false };
+        shared.is_revoked.store(true, Ordering::Relaxed);
+        shared.kill();
+        state.bound -= 1;
+        true
     }
 
     fn lend(self: &Arc<Self>, state: &mut State, worker: WorkerProcess, database: DatabaseId) -> Borrowed {
-        state.busy.insert(worker.shared.pid, (database, Arc::clone(&worker.shared)));
+        if state.is_closed {
+            worker.shared.is_revoked.store(true, Ordering::Relaxed);
+            worker.shared.kill();
+        }
+        if state.busy.insert(worker.shared.pid, (database, Arc::clone(&worker.shared))).is_some() {
+            // A worker that ended in its call had the same number. Its place is free.
+            state.bound -= 1;
+        }
         Borrowed { pool: Arc::clone(self), worker: Some(worker) }
     }
 
     fn give_back(&self, mut worker: WorkerProcess) {
         let mut state = self.state.lock();
+        // Another worker may have got the number of a process that ended.
+        let is_listed =
+            state.busy.get(&worker.shared.pid).is_some_and(|(_, shared)| Arc::ptr_eq(shared, &worker.shared));
+        if !is_listed {
+            // Its place was freed when its call was ended.
+            drop(state);
+            return;
+        }
         state.busy.remove(&worker.shared.pid);
         let generation = worker.database.and_then(|(database, _)| state.generations.get(&database)).copied();
         let is_current = worker.generation == generation.unwrap_or(0);
@@ -335,6 +352,7 @@ fn keep_ready(launcher: &Launcher, pool: &Weak<Pool>) {
         let started = launcher.launch().and_then(|launched| WorkerProcess::set_up(launched, &pool.settings.setup));
         let mut state = pool.state.lock();
         match started {
+            Ok(_) if state.is_closed => return,
             Ok(worker) => {
                 state.blank.push(worker);
                 state.last_error = None;
