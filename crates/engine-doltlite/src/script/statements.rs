@@ -82,7 +82,7 @@ impl<'a> Statements<'a> {
                     if blank < length {
                         self.skip(blank);
                     }
-                    if length > self.limit + LEAST_READ {
+                    if length > self.limit.saturating_add(LEAST_READ) {
                         return Err(self.too_long(self.line));
                     }
                     self.read()?;
