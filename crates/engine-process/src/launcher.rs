@@ -140,7 +140,7 @@ pub(crate) fn run(socket: OwnedFd, arguments: Vec<OsString>) -> ExitCode {
 }
 
 /// Starts a worker, as another user if there is one. Returns the server's ends of its connections and a reference to the process.
-fn start_worker(arguments: &[OsString], user: Option<u32>) -> io::Result<(Child, [OwnedFd; 3])> {
+pub(crate) fn start_worker(arguments: &[OsString], user: Option<u32>) -> io::Result<(Child, [OwnedFd; 3])> {
     let start = |user: Option<u32>| {
         let (socket, their_socket) = pair()?;
         let (control, their_control) = pair()?;

@@ -53,6 +53,8 @@ mod options;
 mod pool;
 mod process;
 mod sqlite;
+#[cfg(test)]
+mod tests;
 mod wire;
 mod worker;
 

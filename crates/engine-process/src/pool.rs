@@ -1,5 +1,8 @@
 //! The workers of an engine: blank ones, idle ones that have a database, and those in use.
 
+#[cfg(test)]
+pub(crate) mod tests;
+
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io;

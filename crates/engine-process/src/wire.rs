@@ -121,6 +121,13 @@ macro_rules! wire_struct {
                 Ok(Self { $($field: $crate::wire::Wire::get(input)?),* })
             }
         }
+
+        #[cfg(test)]
+        impl $crate::tests::sample::Sample for $type {
+            fn sample(source: &mut $crate::tests::sample::Source) -> Self {
+                Self { $($field: $crate::tests::sample::Sample::sample(source)),* }
+            }
+        }
     )*};
 }
 
@@ -147,6 +154,21 @@ macro_rules! wire_enum {
                     })*
                     _ => return Err($crate::wire::Malformed),
                 })
+            }
+        }
+
+        #[cfg(test)]
+        impl $crate::tests::sample::Sample for $type {
+            fn sample(source: &mut $crate::tests::sample::Source) -> Self {
+                let variants: &[fn(&mut $crate::tests::sample::Source) -> Self] = &[$(
+                    |source| {
+                        source.step();
+                        $($(let $inner = $crate::tests::sample::Sample::sample(source);)*)?
+                        $($(let $field = $crate::tests::sample::Sample::sample(source);)*)?
+                        Self::$variant $( ( $($inner),* ) )? $( { $($field),* } )?
+                    }
+                ),*];
+                source.one_of(variants)(source)
             }
         }
     };

@@ -3,6 +3,8 @@
 mod calls;
 mod link;
 mod server;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use std::fs::File;
 use std::io::Read as _;
@@ -15,6 +17,7 @@ use branchyard_confinement::{
     ConfinementError, FileRestriction, Refusal, SyscallList, hide_memory, limit_resource, restrict_files,
     restrict_system_calls,
 };
+use branchyard_domain::values::DatabaseId;
 use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions, Long, ProvidedFile};
 
 use self::link::{Link, RunningCall};
@@ -63,6 +66,11 @@ fn serve(socket: OwnedFd, control: OwnedFd) -> Result<(), Fatal> {
         engine.limit_history(Arc::new(Refs { link: Arc::clone(&link), engine: Arc::downgrade(&engine) }));
     }
     link.send(FromWorker::Bound, &())?;
+    answer_calls(&engine, &link, bind.database)
+}
+
+/// Answers calls until the server ends.
+fn answer_calls(engine: &DoltliteEngine, link: &Link, database: DatabaseId) -> Result<(), Fatal> {
     loop {
         let (number, call) = link.receive(ToWorker::Call, |content| {
             let mut input = Input::new(content);
@@ -72,7 +80,7 @@ fn serve(socket: OwnedFd, control: OwnedFd) -> Result<(), Fatal> {
             Ok((number, call))
         })?;
         link.begin(number);
-        calls::answer(&engine, &link, bind.database, call)?;
+        calls::answer(engine, link, database, call)?;
         link.end();
     }
 }
