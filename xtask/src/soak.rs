@@ -51,11 +51,13 @@ pub(crate) fn fixture(workspace: &Workspace, flags: &[&str]) -> Result<()> {
     process::run(test.env("FIXTURE_VERSION", version).current_dir(&workspace.root))
 }
 
-/// Where fuzz targets live: the prefix of their names, the package, the test, and whether coverage guides the mutations.
-const PLACES: &[(&str, &str, &str, bool)] = &[
-    ("engine-", "branchyard-engine-doltlite", "hostile::fuzz", false),
-    ("hrana-", "branchyard", "deployments::hostile::fuzz", false),
-    ("", "branchyard-testkit", "hostile::fuzz", true),
+/// Where fuzz targets live: the prefix of their names, the package, the program, the test, and whether coverage guides the
+/// mutations.
+const PLACES: &[(&str, &str, &[&str], &str, bool)] = &[
+    ("engine-", "branchyard-engine-doltlite", &["--test", "it"], "hostile::fuzz", false),
+    ("hrana-", "branchyard", &["--test", "it"], "deployments::hostile::fuzz", false),
+    ("protocol-", "branchyard-engine-process", &["--lib"], "tests::fuzz::fuzz", false),
+    ("", "branchyard-testkit", &["--test", "it"], "hostile::fuzz", true),
 ];
 
 /// Counts each edge of the control flow of all Rust code, as fuzzers do (`crates/testkit/tests/it/hostile/coverage.rs`).
@@ -70,9 +72,9 @@ pub(crate) fn fuzz(workspace: &Workspace, flags: &[&str]) -> Result<()> {
     let seed = flags.number("--seed")?.unwrap_or(1);
     let place = target.and_then(|name| PLACES.iter().find(|(start, ..)| name.starts_with(start)));
     let places = place.map_or(PLACES, std::slice::from_ref);
-    for &(_, package, name, counted) in places {
+    for &(_, package, program, name, counted) in places {
         let mut test = Command::new(cargo());
-        test.args(["test", "-p", package, "--test", "it"]);
+        test.args(["test", "-p", package]).args(program);
         if counted {
             // `--target` keeps the flags away from build scripts and procedural macros. A separate target folder keeps this build and the
             // ordinary one from invalidating each other.
