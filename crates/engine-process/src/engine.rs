@@ -339,6 +339,7 @@ impl ProcessEngine {
     }
 
     /// Runs a write under the write turn, and proves its result.
+    #[expect(clippy::too_many_arguments, reason = "the parts of a write")]
     fn change<T: Wire>(
         &self,
         database: DatabaseId,

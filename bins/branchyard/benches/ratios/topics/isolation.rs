@@ -143,8 +143,7 @@ fn first_reads(flags: &Flags) -> Vec<Row> {
     for number in 0..8 {
         read(number, "select 1 from t where id < 0");
     }
-    let bound: Vec<f64> =
-        workers(&server).into_iter().filter(|pid| !before.contains(pid)).map(|pid| own_mib(pid)).collect();
+    let bound: Vec<f64> = workers(&server).into_iter().filter(|pid| !before.contains(pid)).map(own_mib).collect();
     let what = format!("memory of its own of a worker that has a database, median of {}", bound.len());
     rows.push(Row::alone("worker, memory", what, median(bound), "MiB", Aim::AtMost(4.0)));
     rows
