@@ -2,7 +2,7 @@
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    for (variable, name) in [("TARGET", "BRANCHYARD_TARGET"), ("PROFILE", "BRANCHYARD_PROFILE")] {
+    for (variable, name) in [("TARGET", "BUILT_FOR_TARGET"), ("PROFILE", "BUILT_WITH_PROFILE")] {
         println!("cargo::rustc-env={name}={}", std::env::var(variable).unwrap_or_default());
     }
 }

@@ -25,8 +25,8 @@ pub fn print() -> anyhow::Result<()> {
     commands::print(concat!("branchyard ", env!("CARGO_PKG_VERSION")))?;
     commands::print(format_args!("engine: DoltLite {}", engine.doltlite))?;
     commands::print(format_args!("sqlite: {}", engine.sqlite))?;
-    commands::print(concat!("target: ", env!("BRANCHYARD_TARGET")))?;
-    commands::print(concat!("profile: ", env!("BRANCHYARD_PROFILE")))?;
+    commands::print(concat!("target: ", env!("BUILT_FOR_TARGET")))?;
+    commands::print(concat!("profile: ", env!("BUILT_WITH_PROFILE")))?;
     commands::print(format_args!("c compiler: {}", record("compiler")))?;
     for flag in FLAGS {
         commands::print(format_args!("{flag}: {}", record(flag)))?;

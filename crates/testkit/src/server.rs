@@ -2,11 +2,11 @@
 
 use branchyard_domain::ports::Durability;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use branchyard::compose::{Environment, Names, Pending};
-use branchyard::config::Config;
+use branchyard::config::{Config, Isolation};
 use branchyard::data_dir::DataDir;
 use branchyard::serve::Running;
 use branchyard_auth::TokenExpiry;
@@ -115,6 +115,7 @@ impl Server {
         config.rate_limit.enabled = false;
         config.web.sign_ins_per_address = 0;
         change(&mut config);
+        let environment = Environment { program: program(&mut config), ..environment };
         let running = Running::start(&config, &environment, Pending::Migrate).expect("the server starts");
         Self { running: Some(running), config, environment, deterministic, dir }
     }
@@ -215,6 +216,24 @@ impl Drop for Server {
             if !std::thread::panicking() {
                 stopped.expect("the server stops cleanly");
             }
+        }
+    }
+}
+
+/// Returns the program that runs workers of servers inside a test. It lies beside the folder of the test programs, and is built
+/// with them: that of the package `branchyard` for its own tests, and that of this package otherwise. Without one, users' SQL runs
+/// in threads, which is printed.
+fn program(config: &mut Config) -> PathBuf {
+    let package = std::env::var("CARGO_PKG_NAME").unwrap_or_default();
+    let name = if package == "branchyard" { "branchyard" } else { "branchyard-testkit-program" };
+    let tests = std::env::current_exe().unwrap_or_default();
+    let folder = tests.ancestors().find(|folder| folder.join(name).is_file());
+    match folder {
+        Some(folder) => folder.join(name),
+        None => {
+            println!("there is no program {name} to run workers: sql.isolation = \"thread\"");
+            config.sql.isolation = Isolation::Thread;
+            tests
         }
     }
 }

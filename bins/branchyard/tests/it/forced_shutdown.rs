@@ -1,8 +1,8 @@
-//! Two SIGTERM signals while the receiver of a webhook does not answer.
+//! SIGTERM while something goes on: a second signal, or the end of the grace, cuts it short.
 
 use std::time::Duration;
 
-use branchyard_testkit::{Receiver, ServerProcess};
+use branchyard_testkit::{AMPLE, Receiver, ServerProcess, command_line, descendants, wait_until};
 use reqwest::blocking::Client;
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -50,4 +50,38 @@ fn a_second_signal_cuts_attempts_short_and_hands_them_back() {
     let received = receiver.wait_for(2);
     assert_eq!(received[0].header("webhook-id"), received[1].header("webhook-id"));
     again.kill();
+}
+
+/// The time limit of the statements is far above the grace.
+#[test]
+fn what_outlives_the_grace_is_ended_with_all_processes() {
+    const ENDLESS: &str = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n";
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let token = program().user(dir, "ada");
+    let mut command = program().serve(dir);
+    command.env("BRANCHYARD_SERVER__SHUTDOWN_GRACE", "1s").env("BRANCHYARD_SQL__ISOLATION", "process");
+    let mut server = ServerProcess::start(&mut command);
+    let origin = server.origin.clone();
+    let client = Client::builder().no_proxy().build().unwrap();
+    let post =
+        |path: &str, body: &Value| client.post(format!("{origin}/api/v2{path}")).bearer_auth(&token).json(body).send();
+    let made = json!({"owner": "ada", "name": "d", "visibility": "public"});
+    assert!(post("/databases", &made).unwrap().status().is_success());
+    let write = json!({"from_branch": "main", "to_branch": "main", "q": format!("create table t as {ENDLESS}")});
+    assert!(post("/databases/ada/d/sql-writes", &write).unwrap().status().is_success());
+    let processes = descendants(server.id());
+    let of_sql = processes.iter().filter(|process| command_line(**process).contains("sql-worker")).count();
+    assert!(of_sql > 1, "a launcher and workers");
+    std::thread::scope(|scope| {
+        let endless = json!({"q": ENDLESS, "timeout_ms": 60_000});
+        scope.spawn(move || drop(post("/databases/ada/d/sql", &endless)));
+        std::thread::sleep(Duration::from_millis(300));
+        server.signal();
+        let ended = server.ended_within(Duration::from_secs(4)).expect("the grace is one second");
+        assert!(ended.success(), "{ended}");
+    });
+    wait_until("the end of all processes", AMPLE, || {
+        processes.iter().all(|id| !command_line(*id).contains("sql-worker"))
+    });
 }

@@ -33,9 +33,16 @@ fn refused_with_an_error(list: &str) {
     assert_eq!(ended.lines, expected, "{}", ended.output);
 }
 
+/// Calls that a worker only fails at, because libraries make them by themselves.
+const PATHS: &[&str] = &["openat", "openat-below-folder", "open", "faccessat", "access", "readlinkat", "readlink"];
+
 fn refused_with_death(list: &str) {
     for name in attempts::names(list) {
         let ended = probe::run(&format!("attempt {list} Kill {name}"));
+        if list == "SqlWorker" && PATHS.contains(&name) {
+            assert_eq!(ended.lines, [format!("{name} {}", libc::EPERM)], "{ended:#?}");
+            continue;
+        }
         assert_eq!(ended.status.signal(), Some(libc::SIGSYS), "{list} {name}: {ended:#?}");
         assert_eq!(ended.lines, [""; 0], "{list} {name}");
     }

@@ -3,8 +3,8 @@
 use branchyard_engine_process::{ProcessEngine, ProcessOptions, WorkerCommand};
 
 pub(crate) struct Harness {
-    pub(crate) folder: tempfile::TempDir,
     pub(crate) engine: ProcessEngine,
+    _folder: tempfile::TempDir,
 }
 
 pub(crate) fn command() -> WorkerCommand {
@@ -21,6 +21,6 @@ impl Harness {
         let mut options = ProcessOptions::new(command());
         set(&mut options);
         let engine = ProcessEngine::open(folder.path().join("databases"), options).unwrap();
-        Self { folder, engine }
+        Self { engine, _folder: folder }
     }
 }
