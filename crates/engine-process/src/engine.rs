@@ -17,8 +17,8 @@ use branchyard_domain::ports::{
 };
 use branchyard_domain::values::{CommitHash, DatabaseId};
 use branchyard_engine_doltlite::{
-    AncestorCache, Ancestry, ConflictQuery, ConflictWindow, Files, HeadPair, MemoryPool, Temporary, TrialMerges,
-    Trials, WriteQueues, WriteTurn, copy_file, copy_for_now, io_fault, limit_process_memory, missing, shape,
+    AncestorCache, Ancestry, ConflictQuery, ConflictWindow, Files, HeadPair, MemoryLender as _, MemoryPool, Temporary,
+    TrialMerges, Trials, WriteQueues, WriteTurn, copy_file, copy_for_now, io_fault, limit_process_memory, missing, shape,
 };
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
@@ -36,6 +36,8 @@ use crate::wire::Wire;
 const FETCH: Duration = Duration::from_secs(3_600);
 /// Limit of calls that have no limit of their own and take milliseconds.
 const SHORT: Duration = Duration::from_secs(120);
+/// Least limit of calls that the engine of the worker limits step by step.
+const LEAST: Duration = Duration::from_secs(1);
 
 /// An engine whose databases are opened by confined worker processes only. This process manages their files.
 #[derive(Debug)]
@@ -85,8 +87,11 @@ impl ProcessEngine {
         let launcher = Launcher::start(options.command.clone()).map_err(fault)?;
         let files = Files::open(folder.clone()).map_err(|error| io_fault("open the folder of the databases", error))?;
         let engine = &options.engine;
+        let memory = Arc::new(MemoryPool::new(engine.total_memory));
+        // A statement can never have more than the pool has, so a worker must not wait for more.
+        let most = memory.most_for(i64::try_from(engine.statement_memory).unwrap_or(i64::MAX));
         let setup = Setup {
-            statement_memory: engine.statement_memory.min(engine.total_memory.unwrap_or(usize::MAX)),
+            statement_memory: usize::try_from(most).unwrap_or_default(),
             pattern_bytes: options.pattern_bytes,
             bounded_functions: engine.bounded_functions,
             trial_merge_timeout: engine.trial_merge_timeout,
@@ -108,7 +113,7 @@ impl ProcessEngine {
         };
         let pool = Pool::start(launcher, settings).map_err(fault)?;
         Ok(Self {
-            memory: Arc::new(MemoryPool::new(engine.total_memory)),
+            memory,
             options,
             files,
             pool,
@@ -386,13 +391,10 @@ impl ProcessEngine {
             let outcome: Outcome<Result<T, EngineError>> =
                 self.run(&mut borrowed, database, call, &[], &bounds, &mut ends);
             drop(borrowed);
-            let was_ended = |error: &EngineError| {
-                matches!(error, EngineError::TimedOut(_) | EngineError::Sql { failure: SqlFailure::TimedOut(_), .. })
-            };
             return match outcome {
-                Outcome { result: Ok(Err(error)), is_stopped: true, .. } if was_ended(&error) => Ok(when_stopped),
+                // What fails after the rows that are needed does not concern the receiver.
+                Outcome { result: Ok(Err(_)) | Err(_), is_stopped: true, .. } => Ok(when_stopped),
                 Outcome { result: Ok(result), .. } => result,
-                Outcome { result: Err(_), is_stopped: true, .. } => Ok(when_stopped),
                 Outcome { result: Err(Failed::Canceled), .. } if canceled.is_canceled() => {
                     Err(self.report(Failed::Overdue(timeout), blame))
                 }
@@ -428,6 +430,41 @@ impl RowSink for OnceDescribed<'_> {
 
     fn row(&mut self, row: &[branchyard_domain::ports::ValueRef<'_>]) -> std::ops::ControlFlow<()> {
         self.sink.row(row)
+    }
+}
+
+/// Counts the rows that `sink` takes.
+struct CountedRows<'a> {
+    sink: &'a mut dyn RowSink,
+    count: u64,
+    is_stopped: bool,
+}
+
+impl RowSink for CountedRows<'_> {
+    fn columns(&mut self, columns: &[branchyard_domain::ports::Column]) -> std::ops::ControlFlow<()> {
+        let flow = self.sink.columns(columns);
+        self.is_stopped = flow.is_break();
+        flow
+    }
+
+    fn row(&mut self, row: &[branchyard_domain::ports::ValueRef<'_>]) -> std::ops::ControlFlow<()> {
+        self.count += 1;
+        let flow = self.sink.row(row);
+        self.is_stopped = flow.is_break();
+        flow
+    }
+}
+
+/// Takes rows that no one needs.
+struct NoRows;
+
+impl RowSink for NoRows {
+    fn columns(&mut self, _: &[branchyard_domain::ports::Column]) -> std::ops::ControlFlow<()> {
+        std::ops::ControlFlow::Continue(())
+    }
+
+    fn row(&mut self, _: &[branchyard_domain::ports::ValueRef<'_>]) -> std::ops::ControlFlow<()> {
+        std::ops::ControlFlow::Continue(())
     }
 }
 
@@ -635,18 +672,30 @@ impl Engine for ProcessEngine {
         wanted: &Selection<'_>,
         sink: &mut dyn RowSink,
     ) -> Result<Selected, EngineError> {
-        let page = Page {
+        let page = |limit: u64| Page {
             table: wanted.table.to_owned(),
             tests: wanted.tests.to_vec(),
             order: wanted.order.map(|order| (order.column.to_owned(), order.descending)),
             backwards: wanted.backwards,
             after: wanted.after.map(<[_]>::to_vec),
             skip: wanted.skip,
-            limit: wanted.limit,
+            limit,
             timeout: wanted.timeout,
         };
-        let (call, blame) = (Call::Rows { at: at.clone(), page }, Blame::Statement(wanted.table));
-        self.stream(database, &call, wanted.timeout, &wanted.canceled, sink, blame, Selected::default())
+        let page_of = |limit: u64, sink: &mut dyn RowSink| {
+            let (call, blame) = (Call::Rows { at: at.clone(), page: page(limit) }, Blame::Statement(wanted.table));
+            self.stream(database, &call, wanted.timeout, &wanted.canceled, sink, blame, Selected::default())
+        };
+        let mut counted = CountedRows { sink, count: 0, is_stopped: false };
+        let selected = page_of(wanted.limit, &mut counted)?;
+        if !counted.is_stopped {
+            return Ok(selected);
+        }
+        // The worker was ahead of the receiver, so its cursors are those of other rows.
+        if counted.count == 0 {
+            return Ok(Selected::default());
+        }
+        Ok(Selected { more: false, ..page_of(counted.count, &mut NoRows)? })
     }
 
     fn count(
@@ -674,7 +723,15 @@ impl Engine for ProcessEngine {
         // The merge has the same time again.
         let limit = if job.then_merge.is_some() { job.timeout * 2 } else { job.timeout };
         let (mut ends, blame) = (Ends::default(), Blame::Statement(job.statements));
-        self.change(database, job.base, &call, limit, &mut ends, blame, |written: &Written| head_of(&written.outcome))
+        let head = |written: &Written| head_of(&written.outcome);
+        self.change(database, job.base, &call, limit, &mut ends, blame, head).map_err(|error| match error {
+            // The limit of the statements, not of both parts, is what the caller knows.
+            EngineError::Sql { failure: SqlFailure::TimedOut(_), statement } => {
+                let millis = u64::try_from(job.timeout.as_millis()).unwrap_or(u64::MAX);
+                EngineError::Sql { failure: SqlFailure::TimedOut(millis), statement }
+            }
+            other => other,
+        })
     }
 
     fn merge(&self, database: DatabaseId, job: &MergeJob<'_>) -> Result<MergeOutcome, EngineError> {
@@ -764,7 +821,7 @@ impl Engine for ProcessEngine {
         to: &CommitHash,
     ) -> Result<Vec<TableChange>, EngineError> {
         let engine = &self.options.engine;
-        let limit = 4 * engine.diff_timeout + engine.count_timeout;
+        let limit = (4 * engine.diff_timeout + engine.count_timeout).max(LEAST);
         self.ask(database, &Call::ChangedTables { from: from.clone(), to: to.clone() }, limit)
     }
 
@@ -777,12 +834,12 @@ impl Engine for ProcessEngine {
         page: &RowPage,
     ) -> Result<ChangedRows, EngineError> {
         let (from, to, table) = (from.clone(), to.clone(), table.to_owned());
-        let limit = 4 * self.options.engine.diff_timeout;
+        let limit = (4 * self.options.engine.diff_timeout).max(LEAST);
         self.ask(database, &Call::ChangedRows { from, to, table, page: page.clone() }, limit)
     }
 
     fn tables(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<TableSchema>, EngineError> {
-        self.ask(database, &Call::Tables { at: at.clone() }, 2 * self.options.engine.diff_timeout)
+        self.ask(database, &Call::Tables { at: at.clone() }, (2 * self.options.engine.diff_timeout).max(LEAST))
     }
 
     fn objects(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<SchemaObject>, EngineError> {

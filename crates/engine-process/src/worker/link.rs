@@ -42,9 +42,10 @@ impl RunningCall {
         // Held until the end, so that the signal does not reach the next call.
         let canceled = self.canceled.lock();
         if self.number.load(Ordering::Acquire) == call {
-            self.stopped.store(true, Ordering::Relaxed);
-            if signal == Signal::Cancel {
-                canceled.cancel();
+            match signal {
+                Signal::Stop => self.stopped.store(true, Ordering::Relaxed),
+                // The receiver needs the rows that follow, so the call has to fail instead of ending early.
+                Signal::Cancel => canceled.cancel(),
             }
         }
     }

@@ -47,12 +47,10 @@ impl MemoryLender for Lender {
         let taken = self.taken.load(Ordering::Relaxed) + bytes;
         let lacking = taken - OWN - self.lent.load(Ordering::Relaxed);
         if lacking > 0 {
-            let more = lacking.saturating_add(PIECE - 1) / PIECE * PIECE;
-            let lent = self.link.ask(FromWorker::TakeMemory, &(more, held));
-            if !matches!(lent, Ok(true)) {
-                return false;
-            }
-            self.lent.fetch_add(more, Ordering::Relaxed);
+            let whole = lacking.saturating_add(PIECE - 1) / PIECE * PIECE;
+            let is_lent = |piece: &i64| matches!(self.link.ask(FromWorker::TakeMemory, &(*piece, held)), Ok(true));
+            let Some(piece) = [whole, lacking].into_iter().find(is_lent) else { return false };
+            self.lent.fetch_add(piece, Ordering::Relaxed);
         }
         self.taken.store(taken, Ordering::Relaxed);
         true
