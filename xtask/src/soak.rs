@@ -56,6 +56,7 @@ pub(crate) fn fixture(workspace: &Workspace, flags: &[&str]) -> Result<()> {
 const PLACES: &[(&str, &str, &[&str], &str, bool)] = &[
     ("engine-", "branchyard-engine-doltlite", &["--test", "it"], "hostile::fuzz", false),
     ("hrana-", "branchyard", &["--test", "it"], "deployments::hostile::fuzz", false),
+    ("process-", "branchyard-engine-process", &["--test", "it"], "hostile::fuzz", false),
     ("protocol-", "branchyard-engine-process", &["--lib"], "tests::fuzz::fuzz", false),
     ("", "branchyard-testkit", &["--test", "it"], "hostile::fuzz", true),
 ];

@@ -10,7 +10,7 @@ use branchyard_domain::entities::{Cell, Signature};
 use branchyard_domain::ports::{CancellationToken, Column, Engine, EngineError, ReadQuery, RowSink, ValueRef};
 use branchyard_domain::values::{CommitHash, Timestamp};
 use branchyard_domain_testing::Watchdog;
-use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions, Long, WatchedCall, YieldHook};
+use branchyard_engine_doltlite::{EngineOptions, Long, WatchedCall, YieldHook};
 
 use crate::support::{EngineHarness, LONG, Taken, ada, id, text};
 
@@ -467,8 +467,8 @@ fn big_writes_leave_nothing_when_they_fail() {
 #[test]
 fn the_engine_keeps_every_promise_of_the_port() {
     let folder = tempfile::tempdir().unwrap();
-    let engine = DoltliteEngine::open(folder.path().join("databases"), EngineOptions::default()).unwrap();
-    branchyard_domain_testing::suites::engine::run_all(&engine);
+    let engine = crate::tested::open(&folder.path().join("databases"), EngineOptions::default());
+    branchyard_domain_testing::suites::engine::run_all(&*engine);
 }
 
 #[test]
@@ -497,7 +497,7 @@ fn what_a_killed_process_left_is_removed_when_asked() {
     let left = folder.join("tmp/1-0.db");
     std::fs::write(&left, "half").unwrap();
     // A command opens the folder too while a server runs.
-    let second = DoltliteEngine::open(folder, EngineOptions::default()).unwrap();
+    let second = crate::tested::open(&folder, EngineOptions::default());
     assert!(left.exists());
     second.clear_temporary().unwrap();
     assert!(!left.exists());

@@ -4,7 +4,9 @@
 //! A default run takes seconds; `cargo xtask fuzz --target engine-read --minutes 60` runs for an hour
 //! (docs/testing.md).
 
-mod grammar;
+#[path = "hostile/grammar.rs"]
+pub(crate) mod grammar;
+#[path = "hostile/growth.rs"]
 mod growth;
 
 use std::collections::BTreeMap;
@@ -18,18 +20,18 @@ use std::time::{Duration, Instant, SystemTime};
 
 use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{
-    Arguments, CancellationToken, Column, Engine as _, EngineError, ReadQuery, RowSink, SessionCaller,
-    SessionEngine as _, SessionError, SessionRequest, SqlFailure, SqlPower, SqlSession, StatementBounds, ValueRef,
+    Arguments, CancellationToken, Column, Engine as _, EngineError, ReadQuery, RowSink, SessionError, SqlFailure,
+    SqlPower, SqlSession, StatementBounds, ValueRef,
 };
 use branchyard_domain::values::CommitHash;
 use parking_lot::Mutex;
 
 use crate::support::{EngineHarness, ada, id};
+use crate::tested::{GRACE, RUNS_IN_THREAD, TARGETS, create_served};
 use grammar::{Grammar, Words};
 
-/// The time limit of a statement, and the delay within which it must have ended.
+/// The time limit of a statement.
 const TIME: Duration = Duration::from_millis(100);
-const GRACE: Duration = Duration::from_millis(200);
 /// Seconds after which a statement counts as hanging.
 const HUNG: usize = 60;
 /// Maximum memory of the process, including all memory held by statements.
@@ -48,19 +50,12 @@ const TABLES: &str =
 
 /// The port that a statement is passed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Read,
     Write,
     ReadSession,
     WriteSession,
 }
-
-const TARGETS: &[(&str, Kind, usize)] = &[
-    ("engine-read", Kind::Read, 4_000),
-    ("engine-write", Kind::Write, 400),
-    ("engine-read-session", Kind::ReadSession, 2_000),
-    ("engine-write-session", Kind::WriteSession, 400),
-];
 
 /// Files by path, with size and modification time.
 type Files = BTreeMap<PathBuf, (u64, SystemTime)>;
@@ -82,7 +77,7 @@ impl Prison {
         let at = harness.write(&harness.base, TABLES);
         let other = harness.engine.create(id(2), &ada(), "Create database").unwrap();
         harness.write_to(id(2), &other, &format!("create table secret(v); insert into secret values ('{CANARY}')"));
-        harness.engine.create_served(id(9), &ada(), "Create database").unwrap();
+        create_served(&harness.engine, id(9));
         let folder = harness.folder.path().to_owned();
         fs::write(folder.join("secret.txt"), CANARY).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -101,29 +96,10 @@ impl Prison {
             "../out.db".to_owned(),
             format!("http://127.0.0.1:{port}/x"),
         ];
-        let plain = rusqlite::Connection::open_in_memory().unwrap();
-        let names = |sql: &str| -> Vec<String> {
-            let mut statement = plain.prepare(sql).unwrap();
-            statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
-        };
-        let functions = names("select distinct name || ' ' || max(narg, 0) from pragma_function_list order by 1");
-        let function =
-            |text: &String| text.split_once(' ').map(|(name, count)| (name.to_owned(), count.parse().unwrap()));
-        let words = Words {
-            functions: functions.iter().filter_map(function).collect(),
-            modules: names("select name from pragma_module_list order by 1"),
-            pragmas: names("select name from pragma_pragma_list order by 1"),
-            places: places.into(),
-        };
+        let words = Words::of_the_engine(places.into());
         // `cargo xtask sanitize` sets it: instrumented code is slower.
         let slowdown = number("FUZZ_SLOWDOWN").and_then(|factor| u32::try_from(factor).ok()).unwrap_or(1);
         Self { harness, at, listener, words, ended_by: TIME + GRACE * slowdown }
-    }
-
-    fn session(&self, power: SqlPower) -> Box<dyn SqlSession> {
-        let caller = SessionCaller { name: "bob".into(), email: "bob@example.test".into() };
-        let request = SessionRequest { database: id(9), branch: None, power, caller, foreign_keys: true };
-        self.harness.engine.session(&request).unwrap()
     }
 
     /// Runs a statement. Returns an error if its outcome violates an invariant.
@@ -142,7 +118,8 @@ impl Prison {
             Kind::Write => self.harness.try_write(id(1), &self.at, sql, TIME).map(|_| "succeeded"),
             Kind::ReadSession | Kind::WriteSession => {
                 let power = if kind == Kind::ReadSession { SqlPower::Read } else { SqlPower::Write };
-                let session = session.get_or_insert_with(|| self.session(power));
+                let session =
+                    session.get_or_insert_with(|| crate::tested::session(&self.harness.engine, id(9), power).unwrap());
                 let bounds = StatementBounds {
                     timeout: TIME,
                     canceled: CancellationToken::default(),
@@ -245,13 +222,13 @@ fn files(folder: &Path) -> Files {
     found
 }
 
-/// Measures the processor time of this thread where the system reports it. A statement cannot request anything that
-/// blocks, so any further time is time spent waiting for the machine: a processor, a disk, memory.
+/// Measures the processor time of this thread where the system reports it and statements run on it. A statement cannot
+/// request anything that blocks, so any further time is time spent waiting for the machine: a processor, a disk, memory.
 pub(crate) struct Computing(Instant, Option<Duration>);
 
 impl Computing {
     pub(crate) fn now() -> Self {
-        let told = fs::read_to_string("/proc/thread-self/schedstat").ok();
+        let told = if RUNS_IN_THREAD { fs::read_to_string("/proc/thread-self/schedstat").ok() } else { None };
         let nanos = told.and_then(|text| text.split_whitespace().next()?.parse().ok());
         Self(Instant::now(), nanos.map(Duration::from_nanos))
     }
@@ -265,6 +242,9 @@ impl Computing {
 
 #[test]
 fn it_counts_what_a_thread_computes_and_not_what_it_waits() {
+    if !RUNS_IN_THREAD {
+        return;
+    }
     let (computing, began) = (Computing::now(), Instant::now());
     while began.elapsed() < Duration::from_millis(100) {
         std::hint::spin_loop();

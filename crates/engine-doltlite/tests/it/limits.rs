@@ -8,12 +8,11 @@ use std::time::{Duration, Instant};
 use branchyard_domain::entities::{Cell, Change};
 use branchyard_domain::ports::{
     Arguments, CancellationToken, Column, Engine as _, EngineError, MergeJob, MergeOutcome, ReadQuery, RowPage,
-    RowSink, SessionCaller, SessionEngine as _, SessionError, SessionRequest, SqlFailure, SqlPower, StatementBounds,
-    ValueRef,
+    RowSink, SessionError, SqlFailure, SqlPower, SqlSession, StatementBounds, ValueRef,
 };
 use branchyard_domain::values::CommitHash;
 use branchyard_domain_testing::Watchdog;
-use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions};
+use branchyard_engine_doltlite::EngineOptions;
 
 use crate::support::{EngineHarness, LONG, Taken, ada, id, text};
 
@@ -56,7 +55,7 @@ fn parentheses_subqueries_and_joins_nest_a_hundred_deep() {
         assert_eq!(harness.write_failure(&at, &sql), (NESTED.to_owned(), 1));
         assert_eq!(harness.write_failure(&at, &format!("select 1; {sql}")), (NESTED.to_owned(), 2));
     }
-    let mut session = session(&harness);
+    let Some(mut session) = session(&harness) else { return };
     let mut run = |sql: &str| session.run(sql, &Arguments::None, &bounds(LONG), &mut Taken::default()).map(drop);
     run(&nested(100)).unwrap();
     let refused = run(&nested(101)).unwrap_err();
@@ -124,18 +123,17 @@ fn bounds(timeout: Duration) -> StatementBounds {
     StatementBounds { timeout, canceled: CancellationToken::default(), has_turn: true, commits_transactions: false }
 }
 
-fn session(harness: &EngineHarness) -> Box<dyn branchyard_domain::ports::SqlSession> {
-    harness.engine.create_served(id(9), &ada(), "Create database").unwrap();
-    let caller = SessionCaller { name: "bob".into(), email: "bob@example.test".into() };
-    let request = SessionRequest { database: id(9), branch: None, power: SqlPower::Write, caller, foreign_keys: true };
-    harness.engine.session(&request).unwrap()
+/// Begins a session, if the engine serves sessions.
+fn session(harness: &EngineHarness) -> Option<Box<dyn SqlSession>> {
+    crate::tested::create_served(&harness.engine, id(9));
+    crate::tested::session(&harness.engine, id(9), SqlPower::Write)
 }
 
 #[test]
 fn sessions_have_the_same_limits() {
     let _watchdog = Watchdog::start();
     let harness = EngineHarness::new();
-    let mut session = session(&harness);
+    let Some(mut session) = session(&harness) else { return };
     for sql in LARGE {
         session.run(sql, &Arguments::None, &bounds(LONG), &mut Taken::default()).unwrap();
     }
@@ -160,7 +158,7 @@ pub(crate) fn confine(harness: &mut EngineHarness, time: Duration, memory: usize
         verify_timeout: time,
         ..EngineOptions::default()
     };
-    harness.engine = DoltliteEngine::open(harness.folder.path().join("databases"), options).unwrap();
+    harness.engine = crate::tested::open(&harness.folder.path().join("databases"), options);
 }
 
 /// An expression that computes for some milliseconds.
@@ -353,25 +351,4 @@ fn after_a_write_that_found_no_memory_or_time_the_next_one_works() {
         }
     }
     assert!(failed > 0);
-}
-
-#[test]
-fn idle_connections_hold_a_bounded_amount_of_memory() {
-    let idle = |idle_memory: usize| {
-        let harness = EngineHarness::with(EngineOptions { idle_memory, ..EngineOptions::default() });
-        let rows = "with recursive n(x) as (select 1 union all select x + 1 from n where x < 20000)
-            select x, 'value ' || x from n";
-        let first = harness
-            .write(&harness.base, &format!("create table t(id integer primary key, v text); insert into t {rows}"));
-        let others = (1..=4).map(|id| harness.write(&first, &format!("delete from t where id = {id}")));
-        let commits: Vec<CommitHash> = others.collect();
-        for at in &commits {
-            // Reading every row fills the cache of the connection.
-            assert_eq!(harness.read(at, "select count(*), max(v) from t")[0][0], Cell::Integer(19_999));
-        }
-        let (readers, _) = harness.engine.idle_connections();
-        assert_eq!(harness.read(&commits[0], "select count(*) from t where v = 'value 1'"), [[Cell::Integer(0)]]);
-        readers
-    };
-    assert_eq!((idle(64 << 20), idle(256 << 10)), (4, 0));
 }

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use branchyard_domain::entities::Cell;
-use branchyard_domain::ports::FormatError;
-use branchyard_engine_doltlite::SqliteTable;
+use branchyard_domain::ports::{FormatError, SqliteFileTable};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::support::{EngineHarness, LONG, text};
+use crate::tested::open_sqlite;
 
 /// Creates a file in SQLite's own format with these statements.
 fn stock(sql: &str) -> Vec<u8> {
@@ -22,11 +22,11 @@ fn stock(sql: &str) -> Vec<u8> {
     std::fs::read(path).unwrap()
 }
 
-fn open(harness: &EngineHarness, mut file: &[u8], table: &str) -> Result<SqliteTable, FormatError> {
-    harness.engine.open_sqlite(&mut file, table, LONG)
+fn open(harness: &EngineHarness, mut file: &[u8], table: &str) -> Result<Box<dyn SqliteFileTable>, FormatError> {
+    open_sqlite(&harness.engine, &mut file, table, LONG)
 }
 
-fn rows(table: &SqliteTable) -> Vec<Vec<Cell>> {
+fn rows(table: &dyn SqliteFileTable) -> Vec<Vec<Cell>> {
     let mut rows = table.rows().unwrap();
     let mut found = Vec::new();
     while let Some(row) = rows.next_row().unwrap() {
@@ -35,8 +35,8 @@ fn rows(table: &SqliteTable) -> Vec<Vec<Cell>> {
     found
 }
 
-fn refusal<T: std::fmt::Debug>(result: Result<T, FormatError>) -> String {
-    match result {
+fn refusal<T>(result: Result<T, FormatError>) -> String {
+    match result.map(drop) {
         Err(FormatError::File(detail)) => detail,
         other => panic!("{other:?}"),
     }
@@ -67,12 +67,12 @@ fn storage_classes_keys_and_names_are_those_of_the_file() {
         vec![text("y"), Cell::Real(1.5), Cell::Null],
         vec![text("z"), Cell::Blob(vec![0, 255]), text("word")],
     ];
-    assert_eq!(rows(&table), expected);
-    assert_eq!(rows(&table), expected, "as often as it is read");
+    assert_eq!(rows(&*table), expected);
+    assert_eq!(rows(&*table), expected, "as often as it is read");
     assert_eq!(refusal(open(&harness, &file, "v")), "the file has no table 'v', and 2 other tables instead of one");
     let only =
         stock("create table lonely(i integer primary key); insert into lonely values (5); create view v as select 1");
-    assert_eq!(rows(&open(&harness, &only, "anything").unwrap()), [[Cell::Integer(5)]]);
+    assert_eq!(rows(&*open(&harness, &only, "anything").unwrap()), [[Cell::Integer(5)]]);
     drop(table);
     assert_eq!(temporary_files(&harness), 0, "nothing is left behind");
 }
@@ -86,7 +86,7 @@ fn many_rows_come_in_batches() {
          insert into t select n, zeroblob(n % 3000) from c",
     );
     let table = open(&harness, &file, "t").unwrap();
-    let found = rows(&table);
+    let found = rows(&*table);
     assert_eq!((found.len(), &found[4_999][0]), (5_000, &Cell::Integer(5_000)));
     let mut begun = table.rows().unwrap();
     begun.next_row().unwrap();
@@ -130,12 +130,12 @@ fn database_file(folder: &Path) -> std::path::PathBuf {
 fn what_the_schema_computes_is_bounded() {
     let harness = EngineHarness::new();
     let file = stock("create table t(a, b as (length(a))); insert into t(a) values ('four')");
-    assert_eq!(rows(&open(&harness, &file, "t").unwrap()), [[text("four"), Cell::Integer(4)]]);
+    assert_eq!(rows(&*open(&harness, &file, "t").unwrap()), [[text("four"), Cell::Integer(4)]]);
     let file = stock(
         "create virtual table f using fts5(x); insert into f values ('word'); create table t(a); insert into t values (1)",
     );
-    assert_eq!(rows(&open(&harness, &file, "t").unwrap()), [[Cell::Integer(1)]]);
-    assert_eq!(rows(&open(&harness, &file, "f").unwrap()), [[Cell::Integer(1)]], "virtual tables are none");
+    assert_eq!(rows(&*open(&harness, &file, "t").unwrap()), [[Cell::Integer(1)]]);
+    assert_eq!(rows(&*open(&harness, &file, "f").unwrap()), [[Cell::Integer(1)]], "virtual tables are none");
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn time_is_bounded() {
         "create table t(n integer primary key, v);
          with recursive c(n) as (values (1) union all select n + 1 from c where n < 5000) insert into t select n, n from c",
     );
-    let late = harness.engine.open_sqlite(&mut &file[..], "t", Duration::ZERO);
+    let late = open_sqlite(&harness.engine, &mut &file[..], "t", Duration::ZERO);
     assert!(matches!(late, Err(FormatError::Io(error)) if error.kind() == std::io::ErrorKind::TimedOut));
     assert_eq!(temporary_files(&harness), 0, "nothing is left behind");
 }

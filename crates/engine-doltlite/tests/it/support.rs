@@ -8,13 +8,15 @@ use branchyard_domain::ports::{
     Column, Engine, EngineError, MergeOutcome, ReadQuery, RowSink, SqlFailure, ValueRef, WriteJob,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId, Timestamp};
-use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions};
+use branchyard_engine_doltlite::EngineOptions;
+
+use crate::tested::{Tested, open};
 
 pub(crate) const LONG: Duration = Duration::from_secs(600);
 
 pub(crate) struct EngineHarness {
     pub(crate) folder: tempfile::TempDir,
-    pub(crate) engine: DoltliteEngine,
+    pub(crate) engine: Tested,
     pub(crate) base: CommitHash,
 }
 
@@ -66,7 +68,7 @@ impl EngineHarness {
 
     pub(crate) fn with(options: EngineOptions) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let engine = DoltliteEngine::open(folder.path().join("databases"), options).unwrap();
+        let engine = open(&folder.path().join("databases"), options);
         let base = engine.create(id(1), &ada(), "Create database").unwrap();
         Self { folder, engine, base }
     }

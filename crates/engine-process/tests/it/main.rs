@@ -4,3 +4,36 @@
 
 mod contract;
 mod support;
+mod tested;
+
+// The tests of the engine that workers run. They use `tested` and `support` of this crate.
+#[path = "../../../engine-doltlite/tests/it/definitions.rs"]
+mod definitions;
+#[path = "../../../engine-doltlite/tests/it/diffs.rs"]
+mod diffs;
+#[path = "../../../engine-doltlite/tests/it/flows.rs"]
+mod flows;
+#[path = "../../../engine-doltlite/tests/it/guard.rs"]
+mod guard;
+#[path = "../../../engine-doltlite/tests/it/hidden.rs"]
+mod hidden;
+#[path = "../../../engine-doltlite/tests/it/hostile.rs"]
+mod hostile;
+#[path = "../../../engine-doltlite/tests/it/imports.rs"]
+mod imports;
+#[path = "../../../engine-doltlite/tests/it/limits.rs"]
+mod limits;
+#[path = "../../../engine-doltlite/tests/it/merges.rs"]
+mod merges;
+#[path = "../../../engine-doltlite/tests/it/objects.rs"]
+mod objects;
+#[path = "../../../engine-doltlite/tests/it/secrecy.rs"]
+mod secrecy;
+#[path = "../../../engine-doltlite/tests/it/selections.rs"]
+mod selections;
+#[path = "../../../engine-doltlite/tests/it/sqlite.rs"]
+mod sqlite;
+#[path = "../../../engine-doltlite/tests/it/stored.rs"]
+mod stored;
+#[path = "../../../engine-doltlite/tests/it/turns.rs"]
+mod turns;

@@ -2,6 +2,11 @@
 
 use branchyard_engine_process::{ProcessEngine, ProcessOptions, WorkerCommand};
 
+#[path = "../../../engine-doltlite/tests/it/support.rs"]
+mod shared;
+
+pub(crate) use shared::{EngineHarness, LONG, Taken, ada, id, text};
+
 pub(crate) struct Harness {
     pub(crate) engine: ProcessEngine,
     _folder: tempfile::TempDir,

@@ -5,13 +5,33 @@ use rand::seq::IndexedRandom as _;
 use rand::{Rng as _, SeedableRng as _};
 
 /// The words of statements besides those of the language.
-pub(super) struct Words {
+pub(crate) struct Words {
     /// Names with their number of arguments.
-    pub(super) functions: Vec<(String, usize)>,
-    pub(super) modules: Vec<String>,
-    pub(super) pragmas: Vec<String>,
+    pub(crate) functions: Vec<(String, usize)>,
+    pub(crate) modules: Vec<String>,
+    pub(crate) pragmas: Vec<String>,
     /// Files outside the database, and network addresses.
-    pub(super) places: Vec<String>,
+    pub(crate) places: Vec<String>,
+}
+
+impl Words {
+    /// Returns all words that the engine knows.
+    pub(crate) fn of_the_engine(places: Vec<String>) -> Self {
+        let plain = rusqlite::Connection::open_in_memory().unwrap();
+        let names = |sql: &str| -> Vec<String> {
+            let mut statement = plain.prepare(sql).unwrap();
+            statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+        };
+        let functions = names("select distinct name || ' ' || max(narg, 0) from pragma_function_list order by 1");
+        let function =
+            |text: &String| text.split_once(' ').map(|(name, count)| (name.to_owned(), count.parse().unwrap()));
+        Self {
+            functions: functions.iter().filter_map(function).collect(),
+            modules: names("select name from pragma_module_list order by 1"),
+            pragmas: names("select name from pragma_pragma_list order by 1"),
+            places,
+        }
+    }
 }
 
 /// Functions that make a statement run, so that not all statements end at the first refused word.
@@ -115,13 +135,13 @@ const OPERATORS: &[&str] = &[
     "collate nocase =",
 ];
 
-pub(super) struct Grammar<'a> {
-    pub(super) random: StdRng,
+pub(crate) struct Grammar<'a> {
+    pub(crate) random: StdRng,
     words: &'a Words,
 }
 
 impl<'a> Grammar<'a> {
-    pub(super) fn new(seed: u64, words: &'a Words) -> Self {
+    pub(crate) fn new(seed: u64, words: &'a Words) -> Self {
         Self { random: StdRng::seed_from_u64(seed), words }
     }
 
@@ -134,7 +154,7 @@ impl<'a> Grammar<'a> {
     }
 
     /// Returns one or several statements, possibly damaged.
-    pub(super) fn statement(&mut self) -> String {
+    pub(crate) fn statement(&mut self) -> String {
         let mut text = self.whole(2);
         if self.chance(12) {
             let next = self.whole(1);

@@ -16,6 +16,7 @@ use branchyard_domain::values::CommitHash;
 use super::Computing;
 use crate::guard::{FUNCTIONS, MODULES};
 use crate::support::{EngineHarness, LONG, Taken, id};
+use crate::tested::RUNS_IN_THREAD;
 
 const TABLE: &str = include_str!("growth.txt");
 /// Shorter times cannot be distinguished from noise.
@@ -171,6 +172,10 @@ fn tables(harness: &EngineHarness) -> CommitHash {
 
 #[test]
 fn no_call_grows_faster_than_its_arguments() {
+    if !RUNS_IN_THREAD {
+        // Workers have the same functions, and their processor time is not measured here.
+        return;
+    }
     let harness = EngineHarness::new();
     let at = tables(&harness);
     let all_sizes = all_sizes();
@@ -247,7 +252,7 @@ fn a_call_with_many_paths_into_a_long_document_is_short_and_one_with_more_is_ref
         }
         let took = measured(&harness, &harness.base, &sql(MOST, elements), LONG, false).unwrap();
         println!("{name}: {took:?} with {MOST} paths");
-        assert!(took * u32::try_from(part).unwrap() < LIMIT, "{name}: {took:?}");
+        assert!(!RUNS_IN_THREAD || took * u32::try_from(part).unwrap() < LIMIT, "{name}: {took:?}");
     }
 }
 
