@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests, too")]
 
 mod contract;
+mod differential;
+mod hogs;
 mod support;
 mod tested;
 

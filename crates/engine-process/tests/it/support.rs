@@ -8,8 +8,8 @@ mod shared;
 pub(crate) use shared::{EngineHarness, LONG, Taken, ada, id, text};
 
 pub(crate) struct Harness {
+    pub(crate) folder: tempfile::TempDir,
     pub(crate) engine: ProcessEngine,
-    _folder: tempfile::TempDir,
 }
 
 pub(crate) fn command() -> WorkerCommand {
@@ -26,6 +26,6 @@ impl Harness {
         let mut options = ProcessOptions::new(command());
         set(&mut options);
         let engine = ProcessEngine::open(folder.path().join("databases"), options).unwrap();
-        Self { engine, _folder: folder }
+        Self { folder, engine }
     }
 }
