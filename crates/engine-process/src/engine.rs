@@ -18,7 +18,8 @@ use branchyard_domain::ports::{
 use branchyard_domain::values::{CommitHash, DatabaseId};
 use branchyard_engine_doltlite::{
     AncestorCache, Ancestry, ConflictQuery, ConflictWindow, Files, HeadPair, MemoryLender as _, MemoryPool, Temporary,
-    TrialMerges, Trials, WriteQueues, WriteTurn, copy_file, copy_for_now, io_fault, limit_process_memory, missing, shape,
+    TrialMerges, Trials, WriteQueues, WriteTurn, copy_file, copy_for_now, io_fault, limit_process_memory, missing,
+    shape,
 };
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};

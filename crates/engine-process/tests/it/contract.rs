@@ -5,8 +5,7 @@ use crate::support::Harness;
 #[test]
 fn the_engine_keeps_every_promise_of_the_port() {
     let harness = Harness::new();
-    for (name, check) in branchyard_domain_testing::suites::engine::ALL {
-        eprintln!("{name}");
+    for (_, check) in branchyard_domain_testing::suites::engine::ALL {
         check(&harness.engine);
     }
 }

@@ -34,8 +34,11 @@ const CALLS: usize = 3_000;
 /// How often a call whose answers differ is made again. Calls that depend on the clock agree within the same second.
 const REPEATS: usize = 4;
 
+/// Returns `true` if two answers differ as they should.
+type IsDeliberate = fn(&Answer, &Answer) -> bool;
+
 /// Answers that differ on purpose: the reason, and a check of the answers in the thread and in a worker.
-const DELIBERATE: &[(&str, fn(&Answer, &Answer) -> bool)] = &[
+const DELIBERATE: &[(&str, IsDeliberate)] = &[
     (
         // The product of the lengths of pattern and text is the time of a comparison, which only the end of its process
         // ends.
@@ -179,7 +182,7 @@ impl Pair {
 }
 
 fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is no number")))
 }
 
 #[test]

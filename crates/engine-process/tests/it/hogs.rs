@@ -135,7 +135,6 @@ impl Neighbors {
         let mut last = String::new();
         for _ in 0..4 {
             let ((), took, short) = self.beside(|| work(self));
-            println!("{took:?}, beside it 99 of 100 short reads {short:?}: {what:.70}");
             if took <= limit && short <= SHORT {
                 return;
             }

@@ -22,6 +22,7 @@ fn value(text: &str, series: &str) -> f64 {
 #[test]
 fn what_happened_is_counted() {
     let server = start(|config| {
+        config.sql.max_concurrent_reads = 7;
         config.rate_limit.enabled = true;
         config.rate_limit.anonymous_per_minute = 2;
         config.hooks.retry_delays_ms = vec![0, 3_600_000];
@@ -71,7 +72,7 @@ fn what_happened_is_counted() {
         (r#"branchyard_operation_run_duration_seconds_count{kind="sql_write"}"#, 1.0),
         (r#"branchyard_operations{state="queued"}"#, 0.0),
         (r#"branchyard_pool_refused_total{pool="sql"}"#, 0.0),
-        (r#"branchyard_pool_places{pool="sql",state="free"}"#, 64.0),
+        (r#"branchyard_pool_places{pool="sql",state="free"}"#, 7.0),
     ] {
         assert_eq!(value(&text, series), expected, "{series}\n{text}");
     }

@@ -177,7 +177,6 @@ impl Call {
     }
 
     /// Makes the call.
-    #[expect(clippy::too_many_lines, reason = "one arm for each call of the port")]
     pub(super) fn run(&self, engine: &dyn Engine, timeout: Duration) -> Answer {
         let (database, author, canceled) = (id(1), ada(), CancellationToken::default());
         match self {
