@@ -154,6 +154,16 @@ pub enum Command {
         #[arg(long, value_name = "DIR")]
         run_dir: PathBuf,
     },
+    /// Create or check a database file of a deployment. The server starts this command itself, with a request on standard input.
+    #[command(hide = true)]
+    StageFiles {
+        /// Folder of the engine in which the database is created.
+        #[arg(long, value_name = "DIR")]
+        folder: PathBuf,
+        /// The file that the database is created from.
+        #[arg(long, value_name = "FILE")]
+        source: Option<PathBuf>,
+    },
     /// Run users' SQL for the server. The server starts this command itself.
     #[command(hide = true)]
     SqlWorker {

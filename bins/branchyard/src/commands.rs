@@ -44,6 +44,7 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Backup { place, to } => backup::run(&Config::load(&place)?, &to),
         Command::Restore { place, from } => restore::run(&Config::load(&place)?, &from),
         Command::ServeDeployment { run_dir } => deployments::serve(&run_dir),
+        Command::StageFiles { folder, source } => deployments::stage_files(&folder, source.as_deref()),
         #[cfg(target_os = "linux")]
         Command::SqlWorker { .. } => sql_worker(),
         #[cfg(not(target_os = "linux"))]

@@ -215,7 +215,8 @@ fn local_provisioner(
         orphan_grace: config.hosted.orphan_grace.duration(),
         allow_unconfined: config.hosted.allow_unconfined,
     };
-    let provisioner = deployments::provisioner(settings, engine.clone(), Arc::clone(backup_files), world)?;
+    let (isolation, backup_files) = (config.sql.isolation, Arc::clone(backup_files));
+    let provisioner = deployments::provisioner(settings, engine.clone(), isolation, backup_files, world)?;
     Ok(Arc::new(provisioner))
 }
 

@@ -9,10 +9,12 @@ use branchyard_deployments::ports::BackupFiles;
 use branchyard_domain::ports::{EngineError, SessionEngine};
 use branchyard_domain::values::DatabaseId;
 use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions, EngineVersions};
-use branchyard_provisioner_local::{EngineSize, HubFiles, LocalProcess, LocalSettings, Tools};
+use branchyard_provisioner_local::{
+    EngineSize, HubFiles, InProcessStaging, LocalProcess, LocalSettings, ProcessStaging, StagingEngine, Tools,
+};
 
 use crate::compose::Environment;
-use crate::config::Hosted;
+use crate::config::{Hosted, Isolation};
 use crate::sql_engine::SqlEngine;
 
 /// Serves the instance in `run_dir` until the process is asked to stop.
@@ -38,24 +40,42 @@ pub fn serve(run_dir: &Path) -> anyhow::Result<()> {
     branchyard_provisioner_local::serve(run_dir, tools).context("cannot serve the deployment")
 }
 
-/// Creates the provisioner that runs instances as local processes of `settings.program`.
+/// Opens the engine that creates and checks files of instances. In the server there is no `process_memory`, because the limit was
+/// set when the server opened its own engine. A process of its own may write only inside its folder.
+fn open_staging(folder: PathBuf, process_memory: Option<u64>) -> Result<Arc<dyn SessionEngine>, EngineError> {
+    let temporary_folder = process_memory.map(|_| folder.join("tmp"));
+    let options = EngineOptions { process_memory, temporary_folder, ..EngineOptions::default() };
+    Ok(Arc::new(DoltliteEngine::open(folder, options)?))
+}
+
+/// Creates or checks one database file of a deployment for the server, and ends.
+///
+/// # Errors
+/// Fails if the server's request cannot be read or answered.
+pub fn stage_files(folder: &Path, source: Option<&Path>) -> anyhow::Result<()> {
+    branchyard_provisioner_local::stage_files(folder, source, &|folder, heap| open_staging(folder, Some(heap)))
+        .context("cannot stage files")
+}
+
+/// Creates the provisioner that runs instances as local processes of `settings.program`. `isolation` decides where database
+/// files of instances are created and checked.
 ///
 /// # Errors
 /// Fails if the folder of the deployments cannot be used.
 pub fn provisioner(
     settings: LocalSettings,
     engine: SqlEngine,
+    isolation: Isolation,
     backup_files: Arc<dyn BackupFiles>,
     world: &Environment,
 ) -> anyhow::Result<LocalProcess> {
     let version = EngineVersions::linked().doltlite;
-    // The memory limit of this process was set when the server opened its own engine.
-    let open_engine = |folder| {
-        let options = EngineOptions { process_memory: None, ..EngineOptions::default() };
-        Ok(Arc::new(DoltliteEngine::open(folder, options)?) as Arc<dyn SessionEngine>)
+    let staging: Box<dyn StagingEngine> = match isolation {
+        Isolation::Process => Box::new(ProcessStaging::new(settings.program.clone(), settings.allow_unconfined)),
+        Isolation::Thread => Box::new(InProcessStaging::new(Box::new(|folder| open_staging(folder, None)))),
     };
     let (clock, ids) = (Arc::clone(&world.clock), Arc::clone(&world.ids));
-    LocalProcess::open(settings, Box::new(open_engine), Arc::new(HubExports(engine)), backup_files, clock, ids, version)
+    LocalProcess::open(settings, staging, Arc::new(HubExports(engine)), backup_files, clock, ids, version)
         .context("cannot use the deployments folder")
 }
 

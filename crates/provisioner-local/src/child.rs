@@ -156,7 +156,8 @@ pub fn serve(run: &Path, tools: Tools) -> Result<(), ServeError> {
     served
 }
 
-fn chain(error: &dyn std::error::Error) -> String {
+/// Returns an error with its causes on one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

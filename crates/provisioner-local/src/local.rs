@@ -23,7 +23,7 @@ use branchyard_deployments::ports::{
     OutputQuery, ProvisionError, Provisioner, Sample, Series, ZoneFeatures,
 };
 use branchyard_deployments::values::{BackupId, DeploymentId, InstanceId, ServedName, Settings};
-use branchyard_domain::ports::{Clock, EngineError, Ids, SessionEngine};
+use branchyard_domain::ports::{Clock, EngineError, Ids};
 use branchyard_domain::values::{DatabaseId, OperationId};
 use parking_lot::Mutex;
 
@@ -32,6 +32,7 @@ use crate::confined_dir::ConfinedDir;
 use crate::control::{ControlReply, ControlRequest};
 use crate::folder::{self, InstanceFolder};
 use crate::spec::{Secret, Spec, settings_map};
+use crate::staging_engine::StagingEngine;
 use link::ProcessLink;
 use running::RunningProcess;
 use staging::Staging;
@@ -73,12 +74,10 @@ pub struct LocalSettings {
     pub allow_unconfined: bool,
 }
 
-type OpenEngine = dyn Fn(PathBuf) -> Result<Arc<dyn SessionEngine>, EngineError> + Send + Sync;
-
 /// The provisioner that runs each instance as a local process.
 pub struct LocalProcess {
     settings: LocalSettings,
-    open_engine: Box<OpenEngine>,
+    staging_engine: Box<dyn StagingEngine>,
     hub: Arc<dyn HubFiles>,
     blobs: Arc<dyn BackupFiles>,
     clock: Arc<dyn Clock>,
@@ -104,14 +103,14 @@ pub(crate) fn unavailable(
 }
 
 impl LocalProcess {
-    /// Opens a provisioner on a folder, which is created if it does not exist. `open_engine` opens the engine on a
-    /// folder of databases. `version` is the version of that engine, without a leading `v`.
+    /// Opens a provisioner on a folder, which is created if it does not exist. `version` is the version of the
+    /// engine, without a leading `v`.
     ///
     /// # Errors
     /// Returns an error if the folder cannot be used.
     pub fn open(
         settings: LocalSettings,
-        open_engine: Box<OpenEngine>,
+        staging_engine: Box<dyn StagingEngine>,
         hub: Arc<dyn HubFiles>,
         blobs: Arc<dyn BackupFiles>,
         clock: Arc<dyn Clock>,
@@ -122,7 +121,7 @@ impl LocalProcess {
         let settings = LocalSettings { root: settings.root.canonicalize()?, ..settings };
         Ok(Self {
             settings,
-            open_engine,
+            staging_engine,
             hub,
             blobs,
             clock,

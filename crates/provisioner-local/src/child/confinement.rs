@@ -27,12 +27,34 @@ pub(crate) fn confine(folder: &Path, port: u16) -> Result<(), ConfinementError> 
 #[cfg(target_os = "linux")]
 pub(crate) fn confine_with(folder: &Path, port: u16, refusal: Refusal) -> Result<(), ConfinementError> {
     let folder = AllowedPath { path: folder, access: PathAccess::ReadWrite };
+    // For root, and only below the folder: the files of an instance may be another user's, after the server changed its user.
+    restrict(CapabilitySet::DAC_OVERRIDE, &[folder], &[port], refusal)
+}
+
+/// Confines this process, which stages files, to the folder that it fills and the file that it reads. Must be called before a
+/// second thread starts.
+///
+/// # Errors
+/// Returns an error if the process is not confined, or only in part.
+#[cfg(target_os = "linux")]
+pub(crate) fn confine_to_files(folder: &Path, source: Option<&Path>) -> Result<(), ConfinementError> {
+    let mut allowed = vec![AllowedPath { path: folder, access: PathAccess::ReadWrite }];
+    allowed.extend(source.map(|path| AllowedPath { path, access: PathAccess::Read }));
+    restrict(CapabilitySet::empty(), &allowed, &[], REFUSAL)
+}
+
+#[cfg(target_os = "linux")]
+fn restrict(
+    capabilities: CapabilitySet,
+    allowed: &[AllowedPath<'_>],
+    listen_ports: &[u16],
+    refusal: Refusal,
+) -> Result<(), ConfinementError> {
     // What one of them cannot restrict, the others may.
     let restrictions = [
-        // For root, and only below the folder: the files of an instance may be another user's, after the server changed its user.
-        drop_capabilities(CapabilitySet::DAC_OVERRIDE),
+        drop_capabilities(capabilities),
         hide_memory(),
-        restrict_files(&[folder], &[port]).and_then(|files| match files {
+        restrict_files(allowed, listen_ports).and_then(|files| match files {
             FileRestriction::Enforced { .. } => Ok(()),
             FileRestriction::NotEnforced => Err(ConfinementError::Unsupported("files")),
         }),
@@ -47,5 +69,14 @@ pub(crate) fn confine_with(folder: &Path, port: u16, refusal: Refusal) -> Result
 /// Always, because this system offers no confinement.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn confine(_folder: &Path, _port: u16) -> Result<(), ConfinementError> {
+    Err(ConfinementError::Unsupported("files and system calls"))
+}
+
+/// Fails.
+///
+/// # Errors
+/// Always, because this system offers no confinement.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn confine_to_files(_folder: &Path, _source: Option<&Path>) -> Result<(), ConfinementError> {
     Err(ConfinementError::Unsupported("files and system calls"))
 }

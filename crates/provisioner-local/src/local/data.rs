@@ -6,8 +6,7 @@ use std::path::Path;
 
 use branchyard_deployments::ports::{BackupFile, CopiedDatabase, DatabaseSeed, InstanceSpec, ProvisionError};
 use branchyard_deployments::values::{BackupId, ServedName};
-use branchyard_domain::ports::{EngineError, SessionEngine};
-use branchyard_domain::values::{CommitHash, DatabaseId, RefName};
+use branchyard_domain::values::DatabaseId;
 use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 
@@ -16,17 +15,11 @@ use super::{LocalProcess, unavailable};
 use crate::child::databases::{self, NamedDatabase};
 use crate::confined_dir::ConfinedDir;
 use crate::folder;
+use crate::staging_engine::{StagedContent, StagingTask, engine_error};
 
 const GIB: u64 = 1 << 30;
-
-fn engine_error(context: &str) -> impl Fn(EngineError) -> ProvisionError {
-    move |error| match error {
-        EngineError::NoSuchCommit(_) | EngineError::Damaged(_) | EngineError::DamagedCommit { .. } => {
-            ProvisionError::Refused(error.to_string())
-        }
-        error => unavailable(context, error),
-    }
-}
+/// Name of the folder, in a staging folder, of a database that is not to stay there.
+const ENGINE: &str = "engine";
 
 fn io_error(context: &'static str) -> impl Fn(io::Error) -> ProvisionError {
     move |error| unavailable(context, error)
@@ -55,13 +48,13 @@ fn fill(
     staging: &Staging,
 ) -> Result<(), ProvisionError> {
     let db = staging.dir().make(folder::DB).map_err(io_error("prepare the folder of an instance"))?;
-    let engine = (on.open_engine)(staging.path(folder::DB)).map_err(engine_error("open the engine"))?;
     let mut named = Vec::new();
     let mut size = 0;
     for (name, seed) in spec.databases.iter().zip(seeds) {
         let id = DatabaseId::from_uuid(on.ids.uuid(on.clock.now()));
-        plant(on, &*engine, &staging.path("seed"), id, seed)?;
-        size += engine.served_size_bytes(id).map_err(engine_error("measure a database"))?;
+        plant(on, staging, folder::DB, id, seed)?;
+        size +=
+            staged_file(on, &db, id).and_then(|file| file.metadata()).map_err(io_error("measure a database"))?.len();
         named.push(NamedDatabase { name: name.clone(), id });
     }
     if size > u64::from(spec.volume_gb) * GIB {
@@ -70,31 +63,40 @@ fn fill(
     databases::write(&db, &named).map_err(io_error("write the list of databases"))
 }
 
-/// Creates a database from its seed. `spare` is an unused path for a temporary file, which is removed.
+/// Opens the file of a staged database. The process that created it is not trusted.
+fn staged_file(on: &LocalProcess, folder: &ConfinedDir, id: DatabaseId) -> io::Result<File> {
+    folder.file_at(&on.hub.place(id))
+}
+
+/// Creates a database from its seed, in the folder `into` of the staging folder.
 fn plant(
     on: &LocalProcess,
-    engine: &dyn SessionEngine,
-    spare: &Path,
+    staging: &Staging,
+    into: &str,
     id: DatabaseId,
     seed: &DatabaseSeed,
 ) -> Result<(), ProvisionError> {
-    let fault = engine_error("seed a database");
+    let (folder, spare) = (staging.path(into), staging.path("seed"));
+    let create =
+        |content: StagedContent<'_>| on.staging_engine.create(&StagingTask { folder: &folder, database: id, content });
     match seed {
-        DatabaseSeed::Empty { author } => engine.create_served(id, author, "Create database").map_err(fault),
+        DatabaseSeed::Empty { author } => create(StagedContent::Empty { author }).map(drop),
         DatabaseSeed::Hub { database, commit, branch } => {
-            let planted = on
-                .hub
-                .export(*database, spare)
-                .and_then(|_| engine.seed(id, spare, branch.as_str(), commit))
-                .map_err(fault);
-            tidy(spare, planted)
+            let exported = on.hub.export(*database, &spare).map_err(engine_error("seed a database"));
+            let planted = exported.and_then(|_| create(StagedContent::Hub { file: &spare, branch, commit }));
+            tidy(&spare, planted.map(drop))
         }
         DatabaseSeed::Backup { file, content } => {
-            let planted = fetch(on, file, content, spare).and_then(|()| {
-                engine.put_back(id, spare).map_err(&fault)?;
-                prove(engine, id, &content.heads)
+            let planted = fetch(on, file, content, &spare).and_then(|()| {
+                let mut expected = content.heads.clone();
+                expected.sort();
+                if create(StagedContent::Copy { file: &spare })? == expected {
+                    Ok(())
+                } else {
+                    Err(ProvisionError::Refused("the heads of the copy differ from those of the backup".into()))
+                }
             });
-            tidy(spare, planted)
+            tidy(&spare, planted)
         }
     }
 }
@@ -136,33 +138,6 @@ fn hash(path: &Path) -> io::Result<String> {
     }
 }
 
-fn heads(engine: &dyn SessionEngine, id: DatabaseId) -> Result<Vec<(RefName, CommitHash)>, ProvisionError> {
-    let heads = engine.heads(id).map_err(engine_error("list the branches"))?;
-    let mut named = Vec::new();
-    for head in heads {
-        // The engine's rules for branch names are stricter than ours.
-        let name = RefName::parse(&head.branch).map_err(|error| ProvisionError::Refused(error.to_string()))?;
-        named.push((name, head.commit));
-    }
-    named.sort();
-    Ok(named)
-}
-
-/// Checks the integrity of a database and compares its heads.
-fn prove(engine: &dyn SessionEngine, id: DatabaseId, expected: &[(RefName, CommitHash)]) -> Result<(), ProvisionError> {
-    let problems = engine.check(id).map_err(engine_error("check a database"))?;
-    if let Some(problem) = problems.first() {
-        return Err(ProvisionError::Refused(format!("the copy is damaged: {problem}")));
-    }
-    let mut expected = expected.to_vec();
-    expected.sort();
-    if heads(engine, id)? == expected {
-        Ok(())
-    } else {
-        Err(ProvisionError::Refused("the heads of the copy differ from those of the backup".into()))
-    }
-}
-
 /// Creates a database as a staged file whose name is `id`.
 pub(super) fn stage(
     on: &LocalProcess,
@@ -170,9 +145,14 @@ pub(super) fn stage(
     id: DatabaseId,
     seed: &DatabaseSeed,
 ) -> Result<(), ProvisionError> {
-    let engine = (on.open_engine)(staging.path("engine")).map_err(engine_error("open the engine"))?;
-    plant(on, &*engine, &staging.path("seed"), id, seed)?;
-    engine.copy_out(id, &staging.path(&id.to_string())).map(drop).map_err(engine_error("copy a database"))
+    let fault = io_error("stage a database");
+    let engine = staging.dir().make(ENGINE).map_err(&fault)?;
+    plant(on, staging, ENGINE, id, seed)?;
+    let copy = || {
+        let mut target = staging.dir().create(&id.to_string())?;
+        io::copy(&mut staged_file(on, &engine, id)?, &mut target)
+    };
+    copy().map(drop).map_err(&fault)
 }
 
 /// Returns the folder of an instance's databases, and their names.
@@ -239,7 +219,6 @@ fn copy_all(
     staging: &Staging,
 ) -> Result<Vec<CopiedDatabase>, ProvisionError> {
     let (db, named) = live(on, spec)?;
-    let checking = (on.open_engine)(staging.path("engine")).map_err(engine_error("open the engine"))?;
     let mut room = u64::from(spec.volume_gb).saturating_mul(GIB).saturating_mul(MOST_VOLUMES);
     let mut copied = Vec::new();
     for named in named {
@@ -248,17 +227,19 @@ fn copy_all(
         let mut copy = staging.dir().create("copy").map_err(io_error("copy a database"))?;
         let size_bytes = copy_at_most(source, &mut copy, room)?;
         room -= size_bytes;
-        checking.put_back(id, &staging.path("copy")).map_err(engine_error("open the copy"))?;
-        let heads = heads(&*checking, id)?;
-        prove(&*checking, id, &heads)?;
+        staging.dir().make(ENGINE).map_err(io_error("check a database"))?;
+        let (folder, path) = (staging.path(ENGINE), staging.path("copy"));
+        let content = StagedContent::Copy { file: &path };
+        let heads = on.staging_engine.create(&StagingTask { folder: &folder, database: id, content })?;
         // The hash is computed from exactly the bytes that are stored.
         copy.rewind().map_err(io_error("read the copy"))?;
         let mut bytes = Hashed { from: copy, hasher: Sha256::new() };
         let file = BackupFile { deployment: spec.deployment, backup, database: name.clone() };
         on.blobs.put_backup(&file, &mut bytes).map_err(|error| unavailable("keep a backup", error))?;
         let sha256 = HEXLOWER.encode(&bytes.hasher.finalize());
-        checking.drop_served(id).map_err(engine_error("remove the copy"))?;
-        staging.dir().remove("copy").map_err(io_error("remove the copy"))?;
+        for part in [ENGINE, "copy"] {
+            staging.dir().remove(part).map_err(io_error("remove the copy"))?;
+        }
         copied.push(CopiedDatabase { name, size_bytes, sha256, heads });
     }
     Ok(copied)

@@ -15,7 +15,7 @@ use std::sync::mpsc;
 use branchyard_auth::HashedToken;
 use branchyard_deployments::ports::{Authorized, BackupFile, BackupFiles, OutputPosition, Towards};
 use branchyard_domain::entities::Signature;
-use branchyard_domain::ports::{BranchHead, SessionError, SessionRequest, SqlSession};
+use branchyard_domain::ports::{BranchHead, SessionEngine, SessionError, SessionRequest, SqlSession};
 use branchyard_domain::values::{CommitHash, Timestamp};
 use branchyard_domain_testing::fakes::{FixedClock, MemoryBlobs, SeededIds};
 use data_encoding::HEXLOWER;
@@ -23,6 +23,7 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use super::*;
+use crate::staging_engine::{InProcessStaging, ProcessStaging};
 
 const SECRET: &str = "the key of the server";
 const DATA: &str = "rows of the deployment";
@@ -148,7 +149,7 @@ impl ProcessHarness {
         };
         let local = LocalProcess::open(
             settings,
-            Box::new(open_engine),
+            Box::new(InProcessStaging::new(Box::new(open_engine))),
             Arc::new(TestFiles),
             Arc::clone(&blobs) as Arc<dyn BackupFiles>,
             Arc::new(FixedClock::default()),
@@ -279,6 +280,25 @@ fn what_is_staged_lies_outside_of_the_folder_of_the_instance_and_is_removed() {
     assert!(!of_instance.exists());
     scene.local.forget(scene.spec.deployment).unwrap();
     assert!(!of_instance.parent().unwrap().exists() && !scene.home().exists());
+}
+
+#[test]
+fn nothing_is_left_of_a_process_that_stages_files_and_fails() {
+    let mut scene = ProcessHarness::new();
+    let staging = ProcessStaging::new("/bin/false".into(), true);
+    Arc::get_mut(&mut scene.local).unwrap().staging_engine = Box::new(staging);
+    let author = Signature { name: "ada".into(), email: String::new(), at: Timestamp::from_seconds(0) };
+    let fresh = InstanceSpec { instance: InstanceId::from_uuid(Uuid::from_u128(3)), ..scene.spec.clone() };
+    refused(scene.snapshot());
+    refused(scene.local.prepare(&fresh, &[DatabaseSeed::Empty { author }]));
+    assert_eq!(scene.kept(), None);
+    let of_deployment = |root: &Path| root.join(fresh.deployment.to_string());
+    let root = scene.dir.path().join("deployments");
+    for instance in [scene.spec.instance, fresh.instance] {
+        let staged = of_deployment(&root.join(".staging")).join(instance.to_string());
+        assert_eq!(fs::read_dir(staged).unwrap().count(), 0);
+    }
+    assert!(!of_deployment(&root).join(fresh.instance.to_string()).join("db").exists());
 }
 
 #[test]

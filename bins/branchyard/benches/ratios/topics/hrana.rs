@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use branchyard::compose::Environment;
+use branchyard::config::Isolation;
 use branchyard::sql_engine::SqlEngine;
 use branchyard_auth::{HashedToken, PlainToken};
 use branchyard_deployments::ports::{
@@ -126,9 +127,9 @@ fn over_hrana(
         allow_unconfined: cfg!(not(target_os = "linux")),
     };
     let blobs = Arc::new(FolderBlobs::open(dir.join("uploads"), dir.join("backups")).unwrap());
+    let (engine, isolation) = (SqlEngine::Thread(engine), Isolation::Thread);
     let local =
-        branchyard::deployments::provisioner(settings, SqlEngine::Thread(engine), blobs, &Environment::default())
-            .unwrap();
+        branchyard::deployments::provisioner(settings, engine, isolation, blobs, &Environment::default()).unwrap();
     local.connect(Arc::new(Everybody));
     let spec = InstanceSpec {
         deployment: DeploymentId::from_uuid(Uuid::from_u128(1)),

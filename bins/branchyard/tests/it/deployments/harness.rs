@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use branchyard::compose::Environment;
+use branchyard::config::Isolation;
 use branchyard::sql_engine::SqlEngine;
 use branchyard_auth::{HashedToken, PlainToken};
 use branchyard_deployments::ports::{
@@ -139,6 +140,7 @@ pub(crate) fn provisioner(dir: &std::path::Path, engine: &Arc<DoltliteEngine>, g
     branchyard::deployments::provisioner(
         settings,
         SqlEngine::Thread(Arc::clone(engine)),
+        if cfg!(target_os = "linux") { Isolation::Process } else { Isolation::Thread },
         blobs,
         &Environment::default(),
     )
