@@ -223,6 +223,7 @@ impl Drop for Server {
 /// Returns the program that runs workers of servers inside a test. It lies beside the folder of the test programs, and is built
 /// with them: that of the package `branchyard` for its own tests, and that of this package otherwise. Without one, users' SQL runs
 /// in threads, which is printed.
+#[expect(clippy::print_stdout, reason = "a test says what it does not test")]
 fn program(config: &mut Config) -> PathBuf {
     let package = std::env::var("CARGO_PKG_NAME").unwrap_or_default();
     let name = if package == "branchyard" { "branchyard" } else { "branchyard-testkit-program" };
