@@ -2,7 +2,7 @@
 
 use super::raw::call;
 
-/// What a worker is told about the processes and files around it.
+/// What a worker knows of the processes and files around it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Targets {
     /// Another database, and the worker's own.
