@@ -1,10 +1,12 @@
 //! Settings of a deployment.
 
-use super::{Deployments, live, primary, update};
+use super::{Deployments, DeploymentsInner, live, primary, update};
 use crate::access::{DeploymentAccess, DeploymentLevel, Manage};
 use crate::entities::{Deployment, Instance};
 use crate::errors::DeploymentError;
-use crate::values::{Applied, Setting};
+use crate::ports::InstanceHandle;
+use crate::values::{Applied, DeploymentId, Setting, Settings};
+use branchyard_domain::errors::PortError;
 use branchyard_domain::ports::Durability;
 
 /// A setting with its current value.
@@ -88,8 +90,27 @@ impl Deployments {
         tx.commit(Durability::Synced)?;
         if let Some(handle) = &instance.handle {
             // If the process cannot be reached now, the supervisor applies the settings later.
-            let _ = self.0.ports.provisioner.apply(handle, &deployment.settings);
+            let _ = apply_settings(&self.0, deployment.id, handle);
         }
         Ok(views(&deployment, &instance))
     }
+}
+
+/// Applies the settings of a deployment to its process. Several callers may do so at once: each looks again afterwards, so that
+/// the last one never leaves older settings behind.
+pub(super) fn apply_settings(
+    inner: &DeploymentsInner,
+    deployment: DeploymentId,
+    handle: &InstanceHandle,
+) -> Result<(), PortError> {
+    let stored = || -> Result<Option<Settings>, PortError> {
+        let deployment = inner.ports.store.read_deployments()?.deployments().get(deployment)?;
+        Ok(deployment.map(|deployment| deployment.settings))
+    };
+    let mut current = stored()?;
+    while let Some(settings) = current {
+        inner.ports.provisioner.apply(handle, &settings)?;
+        current = stored()?.filter(|stored| *stored != settings);
+    }
+    Ok(())
 }

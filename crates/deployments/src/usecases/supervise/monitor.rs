@@ -3,6 +3,7 @@
 use branchyard_domain::ports::Durability;
 use std::time::Duration;
 
+use super::super::config::apply_settings;
 use super::{Stepped, Supervisor};
 use crate::entities::{Deployment, Instance, Metered};
 use crate::ports::{ProvisionError, Resolution, Sample};
@@ -39,7 +40,7 @@ impl Supervisor<'_> {
         let proven = open.map_or(now, |interval| interval.proven_at.unwrap_or(interval.opened_at));
         if proven.plus_seconds(PROOF_SECONDS) <= now {
             // The settings are applied with each proof, in case they could not be applied when they changed.
-            self.0.ports.provisioner.apply(handle, &deployment.settings)?;
+            apply_settings(self.0, deployment.id, handle)?;
             let mut tx = self.0.ports.store.write_deployments()?;
             tx.ledger().prove(instance.id, now)?;
             tx.commit(Durability::Synced)?;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::super::capacity::free_port;
+use super::super::config::apply_settings;
 use super::super::{metering, shutdown};
 use super::attempts::{is_loop, note};
 use super::{DRAIN, Next, Stepped, Supervisor};
@@ -84,7 +85,7 @@ impl Supervisor<'_> {
         version: &str,
     ) -> Result<(), PortError> {
         let now = self.0.now();
-        let settings = self.change(instance, |tx, deployment, instance| {
+        let started = self.change(instance, |tx, deployment, instance| {
             // An adopted process also reports that it is ready; its instance was started long ago.
             if instance.state == RunState::Starting {
                 shutdown::go(deployment, instance, RunState::Started)?;
@@ -99,11 +100,15 @@ impl Supervisor<'_> {
             if !instance.crash_loop {
                 deployment.last_error = None;
             }
-            Ok(deployment.settings.clone())
+            Ok(())
         })?;
-        match settings.map(|settings| self.0.ports.provisioner.apply(handle, &settings)) {
-            None | Some(Ok(()) | Err(ProvisionError::Gone)) => Ok(()),
-            Some(Err(error)) => Err(error.into()),
+        if started.is_none() {
+            return Ok(());
+        }
+        match apply_settings(self.0, instance.deployment_id, handle) {
+            // The next watch returns the end of the process.
+            Err(PortError::External(fault)) if matches!(fault.cause(), Some(ProvisionError::Gone)) => Ok(()),
+            applied => applied,
         }
     }
 
