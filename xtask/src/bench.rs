@@ -18,8 +18,21 @@ const VARIABLE: &str = "XTASK_DATASETTE";
 
 /// All topics, in the order of the table.
 const TOPICS: &[&str] = &[
-    "start", "reads", "tokens", "pages", "streams", "writes", "imports", "forks", "merges", "lists", "web", "hooks",
-    "hrana", "overload",
+    "start",
+    "reads",
+    "tokens",
+    "pages",
+    "isolation",
+    "streams",
+    "writes",
+    "imports",
+    "forks",
+    "merges",
+    "lists",
+    "web",
+    "hooks",
+    "hrana",
+    "overload",
 ];
 
 /// The parsed command line.
