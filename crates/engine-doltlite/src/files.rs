@@ -76,6 +76,24 @@ impl Files {
         Temporary { path: self.folder.join(TEMPORARY).join(format!("{}-{n}.db", std::process::id())) }
     }
 
+    /// Creates a temporary file without a name.
+    ///
+    /// # Errors
+    /// An error if the file cannot be created.
+    #[cfg(target_os = "linux")]
+    pub fn unnamed(&self) -> io::Result<File> {
+        use rustix::fs::{Mode, OFlags, open};
+        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+        match open(self.folder.join(TEMPORARY), flags, Mode::RUSR | Mode::WUSR) {
+            Ok(file) => Ok(File::from(file)),
+            // Some file systems have no such files. The name is removed with `temporary`.
+            Err(_) => {
+                let temporary = self.temporary();
+                File::options().read(true).write(true).create_new(true).open(temporary.path())
+            }
+        }
+    }
+
     /// Moves a finished file to the path of a database, durably.
     ///
     /// # Errors

@@ -63,6 +63,6 @@ pub use options::EngineOptions;
 pub use provided::{CommitParents, ProvidedFile};
 pub use queue::{TurnGate, WriteQueues, WriteTurn};
 pub use sql::shape::shape;
-pub use sqlite::{CellBatch, SqliteRows, SqliteTable, spool};
+pub use sqlite::{BatchSink, CellBatch, SqliteRows, SqliteTable, spool};
 pub use versions::EngineVersions;
 pub use yield_hook::{Long, WatchedCall, YieldHook};

@@ -222,7 +222,7 @@ impl SqliteTable {
     ///
     /// # Errors
     /// [`FormatError`] if the file cannot be opened again or read.
-    pub fn read_batches(&self, sink: &mut dyn FnMut(CellBatch) -> bool) -> Result<(), FormatError> {
+    pub fn read_batches(&self, sink: &mut BatchSink<'_>) -> Result<(), FormatError> {
         let connection = self.opening.open()?;
         self.opening.read(&connection, &self.statement(), self.columns.len(), sink)
     }
@@ -239,19 +239,10 @@ impl SqliteTable {
     pub fn rows(&self) -> Result<SqliteRows, FormatError> {
         let connection = self.opening.open()?;
         let sql = self.statement();
-        let (sender, receiver) = mpsc::sync_channel(1);
         let (opening, width) = (Arc::clone(&self.opening), self.columns.len());
         // Rows borrow their statement, and the statement its connection. On the stack of a thread of their own, they
         // need no self-referential struct.
-        let reader = std::thread::Builder::new().name("sqlite-import".into()).stack_size(2 << 20).spawn(move || {
-            let sent = opening.read(&connection, &sql, width, &mut |batch| sender.send(Ok(batch)).is_ok());
-            if let Err(error) = sent {
-                // Sending fails if the receiver was dropped before the last row; the error is not needed then.
-                let _ = sender.send(Err(error));
-            }
-        });
-        let reader = reader.map_err(FormatError::Io)?;
-        Ok(SqliteRows { receiver: Some(receiver), batch: Vec::new().into_iter(), reader: Some(reader) })
+        SqliteRows::read_ahead(move |sink| opening.read(&connection, &sql, width, sink))
     }
 }
 
@@ -259,7 +250,7 @@ impl SqliteTable {
 pub type CellBatch = Vec<Vec<Cell>>;
 
 /// Receives batches of rows. Returns `false` if it needs no more.
-type BatchSink<'a> = dyn FnMut(CellBatch) -> bool + 'a;
+pub type BatchSink<'a> = dyn FnMut(CellBatch) -> bool + 'a;
 
 fn send(
     connection: &Connection,
@@ -302,6 +293,24 @@ pub struct SqliteRows {
 }
 
 impl SqliteRows {
+    /// Runs `read`, which passes batches of rows to its argument, on a thread of its own.
+    ///
+    /// # Errors
+    /// [`FormatError::Io`] if no thread can be started.
+    pub fn read_ahead(
+        read: impl FnOnce(&mut BatchSink<'_>) -> Result<(), FormatError> + Send + 'static,
+    ) -> Result<Self, FormatError> {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let reader = std::thread::Builder::new().name("sqlite-import".into()).stack_size(2 << 20).spawn(move || {
+            if let Err(error) = read(&mut |batch| sender.send(Ok(batch)).is_ok()) {
+                // Sending fails if the receiver was dropped before the last row; the error is not needed then.
+                let _ = sender.send(Err(error));
+            }
+        });
+        let reader = reader.map_err(FormatError::Io)?;
+        Ok(Self { receiver: Some(receiver), batch: Vec::new().into_iter(), reader: Some(reader) })
+    }
+
     /// Returns the next row, in the order of the columns, or `None` after the last.
     ///
     /// # Errors

@@ -71,8 +71,8 @@ pub(crate) struct Ends<'a> {
 
 /// The bounds of a call.
 pub(crate) struct Bounds {
-    /// Maximum computing time of the worker. `None` sets no limit.
-    pub(crate) limit: Option<Duration>,
+    /// Maximum computing time of the worker.
+    pub(crate) limit: Duration,
     pub(crate) canceled: CancellationToken,
 }
 
@@ -228,7 +228,7 @@ impl Clock<'_> {
             Stage::Running => {
                 let computed = self.computed + (now - self.since);
                 let is_revoked = self.shared.is_revoked.load(Ordering::Relaxed);
-                let reason = if self.bounds.limit.is_some_and(|limit| computed >= limit) {
+                let reason = if computed >= self.bounds.limit {
                     Reason::Overdue
                 } else if is_revoked
                     || self.bounds.canceled.is_canceled()
@@ -260,7 +260,7 @@ impl Clock<'_> {
 
     fn failed(&self, error: ChannelError) -> Failed {
         match (error, self.state) {
-            (_, Stage::Killed(Reason::Overdue)) => Failed::Overdue(self.bounds.limit.unwrap_or_default()),
+            (_, Stage::Killed(Reason::Overdue)) => Failed::Overdue(self.bounds.limit),
             (_, Stage::Killed(Reason::Canceled)) => Failed::Canceled,
             (ChannelError::Closed, _) if self.shared.is_revoked.load(Ordering::Relaxed) => Failed::Canceled,
             (ChannelError::Closed, _) => Failed::Ended,

@@ -46,7 +46,6 @@ pub struct ProcessEngine {
     pub(crate) options: ProcessOptions,
     pub(crate) files: Files,
     pub(crate) pool: Arc<Pool>,
-    folder: PathBuf,
     queues: WriteQueues,
     memory: Arc<MemoryPool>,
     ancestry: Ancestry,
@@ -86,7 +85,7 @@ impl ProcessEngine {
         limit_process_memory(options.engine.process_memory);
         // Before anything else is opened, so that the launcher inherits nothing.
         let launcher = Launcher::start(options.command.clone()).map_err(fault)?;
-        let files = Files::open(folder.clone()).map_err(|error| io_fault("open the folder of the databases", error))?;
+        let files = Files::open(folder).map_err(|error| io_fault("open the folder of the databases", error))?;
         let engine = &options.engine;
         let memory = Arc::new(MemoryPool::new(engine.total_memory));
         // A statement can never have more than the pool has, so a worker must not wait for more.
@@ -118,7 +117,6 @@ impl ProcessEngine {
             options,
             files,
             pool,
-            folder,
             queues: WriteQueues::default(),
             ancestry: Ancestry::default(),
             ancestors: Mutex::default(),
@@ -222,7 +220,7 @@ impl ProcessEngine {
             long: self.options.long(),
             kill_after: self.options.kill_after,
             most_memory: call::most_memory(self.options.engine.statement_memory),
-            make_temporary: &|| self.unnamed_file(),
+            make_temporary: &|| self.files.unnamed(),
         };
         call::run(borrowed, &resources, database, call, descriptors, bounds, ends)
     }
@@ -322,20 +320,6 @@ impl ProcessEngine {
         self.trials.forget(database);
     }
 
-    /// Makes a file without a name.
-    fn unnamed_file(&self) -> io::Result<File> {
-        use rustix::fs::{Mode, OFlags, open};
-        let folder = self.folder.join("tmp");
-        match open(&folder, OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR) {
-            Ok(file) => Ok(File::from(file)),
-            // Some file systems have no such files.
-            Err(_) => {
-                let temporary = self.files.temporary();
-                File::options().read(true).write(true).create_new(true).open(temporary.path())
-            }
-        }
-    }
-
     /// Proves in another process that a new head can be read and descends from its base.
     fn prove(&self, database: DatabaseId, head: &CommitHash, base: &CommitHash) -> Result<(), EngineError> {
         if head == base {
@@ -383,7 +367,7 @@ impl ProcessEngine {
     where
         Result<T, EngineError>: Wire,
     {
-        let bounds = Bounds { limit: Some(timeout), canceled: canceled.clone() };
+        let bounds = Bounds { limit: timeout, canceled: canceled.clone() };
         let mut is_second = false;
         loop {
             let mut borrowed = self.pool.take(&self.files, database, Access::Read, self.limits_history())?;
@@ -411,7 +395,7 @@ impl ProcessEngine {
 
 /// Returns the bounds of a call that cannot be canceled.
 fn within(limit: Duration) -> Bounds {
-    Bounds { limit: Some(limit), canceled: CancellationToken::default() }
+    Bounds { limit, canceled: CancellationToken::default() }
 }
 
 /// Forwards the columns of a result to `sink` once, although the call may begin again before its first row.
@@ -598,10 +582,6 @@ impl Engine for ProcessEngine {
 
     fn limit_history(&self, reachability: Arc<dyn Reachability>) {
         self.reachability.get_or_init(|| HiddenReachability(reachability));
-        // Workers that have a database already show every commit.
-        for database in self.files.list().unwrap_or_default() {
-            self.pool.evict(database);
-        }
     }
 
     fn merge_base(
@@ -627,8 +607,8 @@ impl Engine for ProcessEngine {
         }
         let copy = self.private_copy(from, u64::MAX)?;
         let copy = copy.ok_or_else(|| EngineError::Unavailable("the source is too large to copy".into()))?;
-        let (file, lock) = pool::open(copy.path(), Access::Write).map_err(|error| io_fault("open a copy", error))?;
-        let descriptors: Vec<_> = [Some(&file), lock.as_ref()].into_iter().flatten().map(File::as_fd).collect();
+        let files = pool::open(copy.path(), Access::Write).map_err(|error| io_fault("open a copy", error))?;
+        let descriptors: Vec<_> = files.iter().map(File::as_fd).collect();
         // A worker of its own: it sees two databases, and runs nothing else.
         let mut borrowed = self.pool.take_blank_for(&self.files.path(into), into, Access::Write, false)?;
         borrowed.worker().is_spent = true;

@@ -111,7 +111,10 @@ impl Pool {
     ) -> Result<Borrowed, EngineError> {
         let mut state = self.state.lock();
         loop {
-            let found = state.idle.iter().rposition(|worker| worker.database == Some((database, access)));
+            // One that was bound before history was limited shows every commit.
+            let found = state.idle.iter().rposition(|worker| {
+                worker.database == Some((database, access)) && worker.limits_history == limits_history
+            });
             let Some(at) = found else { break };
             let worker = state.idle.swap_remove(at);
             if worker.has_ended() {
@@ -133,13 +136,13 @@ impl Pool {
         limits_history: bool,
     ) -> Result<Borrowed, EngineError> {
         let generation = self.state.lock().generations.get(&database).copied().unwrap_or(0);
-        let (file, lock) = open(path, access).map_err(|error| match error.kind() {
+        let files = open(path, access).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => missing(database),
             _ => io_fault("open a database", error),
         })?;
         let worker = self.take_blank()?;
         let mut borrowed = self.lend(&mut self.state.lock(), worker, database);
-        let descriptors: Vec<_> = [Some(&file), lock.as_ref()].into_iter().flatten().map(File::as_fd).collect();
+        let descriptors: Vec<_> = files.iter().map(File::as_fd).collect();
         let bound = borrowed.worker().bind(&Bind { database, limits_history }, access, generation, &descriptors);
         match bound {
             Ok(()) => Ok(borrowed),
@@ -318,15 +321,15 @@ impl Drop for Borrowed {
 }
 
 /// Opens the file of a database, and for writing the file of its locks, which is made if it does not exist.
-pub(crate) fn open(path: &Path, access: Access) -> io::Result<(File, Option<File>)> {
+pub(crate) fn open(path: &Path, access: Access) -> io::Result<Vec<File>> {
     if access == Access::Read {
-        return Ok((File::open(path)?, None));
+        return Ok(vec![File::open(path)?]);
     }
     let file = OpenOptions::new().read(true).write(true).open(path)?;
     let mode = file.metadata()?.mode() & 0o777;
     let lock =
         OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(mode).open(lock_path(path))?;
-    Ok((file, Some(lock)))
+    Ok(vec![file, lock])
 }
 
 /// Keeps blank workers ready, and ends those that are idle for too long.

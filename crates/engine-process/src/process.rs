@@ -54,6 +54,8 @@ pub(crate) struct WorkerProcess {
     control: UnixStream,
     pub(crate) shared: Arc<Shared>,
     pub(crate) database: Option<(DatabaseId, Access)>,
+    /// Whether users' statements see only the commits that the server shows.
+    pub(crate) limits_history: bool,
     /// Generation of the database's file when the worker took it.
     pub(crate) generation: u64,
     /// Number of calls so far, and of the last call.
@@ -78,6 +80,7 @@ impl WorkerProcess {
             control,
             shared: Arc::new(shared),
             database: None,
+            limits_history: false,
             generation: 0,
             calls: 0,
             idle_since: Instant::now(),
@@ -96,6 +99,7 @@ impl WorkerProcess {
         descriptors: &[BorrowedFd<'_>],
     ) -> io::Result<()> {
         self.database = Some((bind.database, access));
+        self.limits_history = bind.limits_history;
         self.generation = generation;
         self.exchange(ToWorker::Bind, bind, descriptors, FromWorker::Bound)
     }

@@ -4,14 +4,11 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{CancellationToken, FormatError, SqliteFileRows, SqliteFileTable, SqliteFiles};
 use branchyard_domain::values::DatabaseId;
-use branchyard_engine_doltlite::{CellBatch, Temporary, spool};
+use branchyard_engine_doltlite::{CellBatch, SqliteRows, Temporary, spool};
 use uuid::Uuid;
 
 use crate::call::{Bounds, Ends, Failed};
@@ -59,7 +56,15 @@ impl SqliteFileTable for ProcessSqliteTable {
     }
 
     fn rows(&self) -> Result<Box<dyn SqliteFileRows>, FormatError> {
-        Ok(Box::new(self.read()?))
+        let table = self.clone();
+        let rows = SqliteRows::read_ahead(move |sink| {
+            let call = Call::ReadSqlite { table: table.wanted.clone(), timeout: table.left() };
+            let width = table.shape.columns.len();
+            // A worker that sends other rows than it announced is not believed.
+            let mut cells = |batch: CellBatch| batch.iter().all(|row| row.len() == width) && sink(batch);
+            table.run(&call, &mut Ends { cells: Some(&mut cells), ..Ends::default() })
+        })?;
+        Ok(Box::new(rows))
     }
 }
 
@@ -85,27 +90,6 @@ impl ProcessSqliteTable {
         Ok(found)
     }
 
-    /// Starts to read the table from its first row.
-    fn read(&self) -> Result<ProcessSqliteRows, FormatError> {
-        let (sender, receiver) = mpsc::sync_channel(1);
-        let table = self.clone();
-        let reader = thread::Builder::new().name("sqlite-import".into()).spawn(move || {
-            let call = Call::ReadSqlite { table: table.wanted.clone(), timeout: table.left() };
-            let width = table.shape.columns.len();
-            let mut cells = |batch: CellBatch| {
-                // A worker that sends other rows than it announced is not believed.
-                let fits = batch.iter().all(|row| row.len() == width);
-                fits && sender.send(Ok(batch)).is_ok()
-            };
-            if let Err(error) = table.run::<()>(&call, &mut Ends { cells: Some(&mut cells), ..Ends::default() }) {
-                // Sending fails if the receiver was dropped before the last row; the error is not needed then.
-                let _ = sender.send(Err(error));
-            }
-        });
-        let reader = reader.map_err(FormatError::Io)?;
-        Ok(ProcessSqliteRows { receiver: Some(receiver), batch: Vec::new().into_iter(), reader: Some(reader) })
-    }
-
     fn left(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
@@ -121,7 +105,7 @@ impl ProcessSqliteTable {
         let borrowed = pool.take_blank_for(self.file.path(), NO_DATABASE, Access::Read, false);
         let mut borrowed = borrowed.map_err(fault)?;
         borrowed.worker().is_spent = true;
-        let bounds = Bounds { limit: Some(self.left()), canceled: CancellationToken::default() };
+        let bounds = Bounds { limit: self.left(), canceled: CancellationToken::default() };
         let outcome = self.engine.run(&mut borrowed, NO_DATABASE, call, &[file.as_fd()], &bounds, ends);
         outcome.result.unwrap_or_else(|failed| {
             Err(match failed {
@@ -134,48 +118,5 @@ impl ProcessSqliteTable {
                 Failed::Io(error) => FormatError::Io(error),
             })
         })
-    }
-}
-
-/// The rows of a table, read ahead by a thread that ends when this value is dropped.
-#[derive(Debug)]
-struct ProcessSqliteRows {
-    receiver: Option<Receiver<Result<CellBatch, FormatError>>>,
-    batch: std::vec::IntoIter<Vec<Cell>>,
-    reader: Option<JoinHandle<()>>,
-}
-
-impl SqliteFileRows for ProcessSqliteRows {
-    fn next_row(&mut self) -> Result<Option<Vec<Cell>>, FormatError> {
-        loop {
-            if let Some(row) = self.batch.next() {
-                return Ok(Some(row));
-            }
-            let Some(receiver) = &self.receiver else { return Ok(None) };
-            match receiver.recv() {
-                Ok(Ok(batch)) => self.batch = batch.into_iter(),
-                Ok(Err(error)) => {
-                    self.receiver = None;
-                    return Err(error);
-                }
-                Err(mpsc::RecvError) => {
-                    self.receiver = None;
-                    if let Some(Err(_)) = self.reader.take().map(JoinHandle::join) {
-                        return Err(FormatError::Io(std::io::Error::other("the reader of a SQLite file panicked")));
-                    }
-                }
-            }
-        }
-    }
-}
-
-impl Drop for ProcessSqliteRows {
-    fn drop(&mut self) {
-        // Dropping the receiver ends the reader.
-        self.receiver = None;
-        if let Some(reader) = self.reader.take() {
-            // A panic of the thread was reported when it happened.
-            drop(reader.join());
-        }
     }
 }

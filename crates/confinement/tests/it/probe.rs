@@ -16,7 +16,7 @@ const PREFIX: &str = "probe: ";
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
-    /// What it reported, line by line.
+    /// The lines of its report.
     pub(crate) lines: Vec<String>,
     /// Everything that it wrote, for messages of assertions.
     pub(crate) output: String,

@@ -54,8 +54,8 @@ impl Taken {
             requires_confinement: true,
         };
         let mut worker = WorkerProcess::set_up(launched, &setup).unwrap();
-        let (file, lock) = pool::open(&path(harness, db), access).unwrap();
-        let descriptors: Vec<_> = [Some(&file), lock.as_ref()].into_iter().flatten().map(File::as_fd).collect();
+        let files = pool::open(&path(harness, db), access).unwrap();
+        let descriptors: Vec<_> = files.iter().map(File::as_fd).collect();
         worker.bind(&Bind { database: db.id, limits_history: false }, access, 0, &descriptors).unwrap();
         Self { process, worker, db: db.clone() }
     }

@@ -145,7 +145,7 @@ impl Server {
             Call::ReadSqlite { .. } => Ends { cells: Some(&mut cells), ..Ends::default() },
             _ => Ends::default(),
         };
-        let bounds = Bounds { limit: Some(Duration::from_secs(5)), canceled: CancellationToken::default() };
+        let bounds = Bounds { limit: Duration::from_secs(5), canceled: CancellationToken::default() };
         let outcome: Outcome<T> = std::thread::scope(|scope| {
             let mut reads = theirs.try_clone().unwrap();
             // Errors are those of a server that ended the call.
