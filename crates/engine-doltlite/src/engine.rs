@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use branchyard_domain::entities::{
     Commit, Conflict, LogEntry, LogPosition, SchemaObject, Signature, TableChange, TableSchema,
@@ -45,6 +45,8 @@ pub struct DoltliteEngine {
     pub(crate) sessions: Arc<IdleConnections<SessionRequest>>,
     guard: Arc<GuardSettings>,
     pub(crate) ancestry: Arc<Ancestry>,
+    /// The last proof on a fresh connection.
+    pub(crate) proved: Mutex<Option<(DatabaseId, Instant)>>,
     reachability: OnceLock<Arc<dyn Reachability>>,
 }
 
@@ -105,6 +107,7 @@ impl DoltliteEngine {
             watchdog,
             ancestors: Mutex::default(),
             trials: Trials::default(),
+            proved: Mutex::default(),
             remotes: Remotes::default(),
             guard: Arc::new(guard),
             ancestry: Arc::default(),

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use branchyard_domain::entities::Signature;
 use branchyard_domain::ports::{EngineError, FormatError};
@@ -26,6 +26,10 @@ use crate::{branch, commits, descriptors, fetch, memory};
 
 /// Path of the private copy from which commits are fetched, and of a SQLite file that is imported.
 const COPY: &str = "/copy.db";
+
+/// How long one fresh connection vouches for the file before those of later proofs. Opening one hashes all records since the
+/// last checkpoint, although a proof needs only the new ones.
+const FRESH: Duration = Duration::from_millis(100);
 
 /// Descriptors of a database file.
 #[derive(Debug)]
@@ -85,24 +89,38 @@ impl DoltliteEngine {
         commits::finish_copy(self, &self.files.path(database), branch::rename)
     }
 
-    /// Checks on a fresh connection that the file holds `head`, and that `head` can be read and is `base` or descends
-    /// from it.
+    /// Checks that the file holds `head`, and that `head` can be read and is `base` or descends from it. The connection is
+    /// a fresh one, unless such a one has proved a commit of the database within the last [`FRESH`].
     ///
     /// # Errors
     /// [`EngineError::NoSuchCommit`] if `head` is not in the file; [`EngineError::Damaged`] if it does not descend from
     /// `base`.
     pub fn prove(&self, database: DatabaseId, head: &CommitHash, base: &CommitHash) -> Result<(), EngineError> {
         let fault = |error| errors::fault_at("prove a commit", head, error);
+        let descends = |connection: &rusqlite::Connection| {
+            // Writes and merges add a few commits, so the base is near.
+            let mut parents = |at: &CommitHash| parents_of(connection, at);
+            let descends = self.ancestry.descends(database, std::slice::from_ref(head), base, &mut parents);
+            if descends.map_err(fault)? {
+                Ok(())
+            } else {
+                Err(EngineError::Damaged(format!("commit {head} does not descend from {base}")))
+            }
+        };
+        let is_fresh = |(proved, at): (DatabaseId, Instant)| proved == database && at.elapsed() < FRESH;
+        if self.proved.lock().is_some_and(is_fresh) {
+            return self.reading_history(database, |connection| {
+                let mut differences =
+                    connection.raw().prepare_cached("SELECT count(*) FROM dolt_diff_summary(?, ?)").map_err(fault)?;
+                differences.query_row([base.as_str(), head.as_str()], |_| Ok(())).map_err(fault)?;
+                descends(connection.raw())
+            });
+        }
         let connection = self.open_file(&self.files.path(database), ConnectionUse::Read(head)).map_err(fault)?;
         connection.raw().query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())).map_err(fault)?;
-        // Writes and merges add a few commits, so the base is near.
-        let mut parents = |at: &CommitHash| parents_of(connection.raw(), at);
-        let descends = self.ancestry.descends(database, std::slice::from_ref(head), base, &mut parents);
-        if descends.map_err(fault)? {
-            Ok(())
-        } else {
-            Err(EngineError::Damaged(format!("commit {head} does not descend from {base}")))
-        }
+        descends(connection.raw())?;
+        *self.proved.lock() = Some((database, Instant::now()));
+        Ok(())
     }
 
     /// Returns commits of the history of `from` with their parents, nearest first, at most `limit`. Empty if the file

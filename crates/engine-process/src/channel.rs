@@ -8,6 +8,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
@@ -49,6 +50,8 @@ pub(crate) enum ChannelError {
 #[derive(Debug)]
 pub(crate) struct Channel {
     socket: OwnedFd,
+    /// How long a system call of this channel blocks at most.
+    interval: Option<Timespec>,
     /// Received bytes, from `start` to `filled`; those before `start` belong to messages that were taken.
     buffer: Vec<u8>,
     start: usize,
@@ -74,6 +77,7 @@ impl Channel {
     pub(crate) fn new(socket: OwnedFd) -> Self {
         Self {
             socket,
+            interval: None,
             buffer: Vec::new(),
             start: 0,
             filled: 0,
@@ -89,8 +93,8 @@ impl Channel {
     }
 
     /// Limits how long a system call of this channel blocks.
-    pub(crate) fn wake_every(&self, interval: Duration) -> io::Result<()> {
-        set_socket_timeout(&self.socket, Timeout::Recv, Some(interval))?;
+    pub(crate) fn wake_every(&mut self, interval: Duration) -> io::Result<()> {
+        self.interval = Some(Timespec::try_from(interval).map_err(io::Error::other)?);
         Ok(set_socket_timeout(&self.socket, Timeout::Send, Some(interval))?)
     }
 
@@ -211,11 +215,20 @@ impl Channel {
             self.buffer.resize(room, 0);
         }
         loop {
+            // The kernel wakes a process that is blocked in `recvmsg` also when the other side has read, but not one that waits
+            // for something to read.
+            let mut polled = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN)];
+            match poll(&mut polled, self.interval.as_ref()) {
+                Ok(0) if !wait() => return Err(ChannelError::GivenUp),
+                Ok(0) | Err(Errno::INTR) => continue,
+                Ok(_) => {}
+                Err(error) => return Err(io::Error::from(error).into()),
+            }
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
             let room = if self.takes_descriptors { &mut space[..] } else { &mut [] };
             let mut control = RecvAncillaryBuffer::new(room);
             let mut parts = [IoSliceMut::new(&mut self.buffer[self.filled..])];
-            match recvmsg(&self.socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
+            match recvmsg(&self.socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT) {
                 Ok(got) => {
                     for message in control.drain() {
                         if let RecvAncillaryMessage::ScmRights(passed) = message {
@@ -228,12 +241,7 @@ impl Channel {
                     self.filled += got.bytes;
                     return if got.bytes == 0 { Err(ChannelError::Closed) } else { Ok(()) };
                 }
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => {
-                    if !wait() {
-                        return Err(ChannelError::GivenUp);
-                    }
-                }
+                Err(Errno::INTR | Errno::AGAIN) => {}
                 Err(Errno::CONNRESET) => return Err(ChannelError::Closed),
                 Err(error) => return Err(io::Error::from(error).into()),
             }

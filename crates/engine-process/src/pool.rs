@@ -244,7 +244,9 @@ impl Pool {
         } else {
             worker.idle_since = Instant::now();
             state.idle.push(worker);
-            self.changed.notify_all();
+            if state.waiting > 0 {
+                self.changed.notify_all();
+            }
             return;
         }
         self.changed.notify_all();

@@ -70,7 +70,7 @@ impl WorkerProcess {
     /// Sets a started worker up, and waits until it is confined.
     pub(crate) fn set_up(launched: Launched, setup: &Setup) -> io::Result<Self> {
         let Launched { socket, control, process, pid } = launched;
-        let channel = Channel::without_descriptors(socket);
+        let mut channel = Channel::without_descriptors(socket);
         channel.wake_every(LOOK)?;
         let control = UnixStream::from(control);
         control.set_write_timeout(Some(LOOK))?;

@@ -85,13 +85,14 @@ impl SlowQueryScheduler {
     /// Announces a statement of this shape. Call it on the thread of the call before the statement begins. Returns [`ControlFlow::Break`]
     /// if the call is refused or canceled. Calls outside a pool always continue.
     ///
-    /// If the call becomes slow here, the priority of its thread is lowered later, when it is known to compute on the thread: in
-    /// [`SlowQueryScheduler::go_on`] or [`ScheduledCall::make_slow`].
+    /// If the call becomes slow here, the priority of its thread, or of its process, is lowered later, when it is known to compute
+    /// there for long: in [`SlowQueryScheduler::go_on`] or [`ScheduledCall::make_slow`]. A short call of a slow shape thus costs no
+    /// process.
     pub fn begin(&self, shape: u64, canceled: &CancellationToken) -> ControlFlow<()> {
         let Some(mut call) = ThreadCall::take() else { return ControlFlow::Continue(()) };
         call.shape = Some(shape);
         let flow = if self.0.shapes.are_slow(shape) {
-            self.take_turn(&mut call, canceled, CallState::lower_process)
+            self.take_turn(&mut call, canceled, |_| ())
         } else {
             ControlFlow::Continue(())
         };

@@ -151,13 +151,21 @@ fn a_commit_that_is_acknowledged_is_proved_in_another_process() {
     let beside = harness.write(&db, "INSERT INTO t VALUES ('beside')").unwrap();
     let foreign = harness.write(&other, "INSERT INTO t VALUES ('foreign')").unwrap();
     let invented = CommitHash::parse(&"ab".repeat(20)).unwrap();
-    for head in [&invented, &foreign] {
-        let error = harness.write(&second, &acknowledges(head)).unwrap_err();
-        assert!(matches!(error, EngineError::NoSuchCommit(_) | EngineError::Damaged(_)), "{error:?}");
-    }
-    for head in [&db.first, &db.head, &beside] {
-        let error = harness.write(&second, &acknowledges(head)).unwrap_err();
-        assert!(matches!(error, EngineError::Damaged(_)), "{error:?}");
+    for is_burst in [false, true] {
+        if is_burst {
+            // The proofs that follow soon are made on a connection that stays open.
+            harness.write(&second, "INSERT INTO t VALUES ('z')").unwrap();
+        } else {
+            std::thread::sleep(std::time::Duration::from_millis(150));
+        }
+        for head in [&invented, &foreign] {
+            let error = harness.write(&second, &acknowledges(head)).unwrap_err();
+            assert!(matches!(error, EngineError::NoSuchCommit(_) | EngineError::Damaged(_)), "{error:?}");
+        }
+        for head in [&db.first, &db.head, &beside] {
+            let error = harness.write(&second, &acknowledges(head)).unwrap_err();
+            assert!(matches!(error, EngineError::Damaged(_)), "{error:?}");
+        }
     }
     harness.works(&[&db]);
 }

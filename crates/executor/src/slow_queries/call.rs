@@ -109,21 +109,10 @@ impl CallState {
         }
     }
 
-    /// Lowers the priority of the process in which the call computes, if there is one.
-    pub(super) fn lower_process(&mut self) {
-        if let Some(process) = &mut self.process {
-            process.lower();
-        }
-    }
-
     /// Replaces the process in which the call computes. Returns the former one.
     pub(super) fn move_to(&mut self, process: Option<ComputingProcess>) -> Option<ComputingProcess> {
         self.past_processes = self.used_in_processes();
-        let former = std::mem::replace(&mut self.process, process);
-        if matches!(self.permit, CallPermit::Slow(_)) {
-            self.lower_process();
-        }
-        former
+        std::mem::replace(&mut self.process, process)
     }
 
     fn used_in_processes(&self) -> Duration {

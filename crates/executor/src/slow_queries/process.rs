@@ -4,6 +4,9 @@ use std::time::{Duration, Instant};
 
 use crate::sync::OsProcess;
 
+/// Time that counts as processor time, whatever the process did in it.
+const VERY_SHORT: Duration = Duration::from_millis(1);
+
 /// A process that computes for a call in its main thread.
 pub(super) struct ComputingProcess {
     process: OsProcess,
@@ -23,12 +26,11 @@ impl ComputingProcess {
     }
 
     /// Returns the processor time that the process has used for the call, as the kernel counts it. If the kernel's figure cannot be
-    /// read, returns the time that has passed.
+    /// read, returns the time that has passed, and also if that is very short: most calls then end without a second system call.
     pub(super) fn used(&self) -> Duration {
-        match (self.began, self.process.computed()) {
-            (Some(began), Some(computed)) => computed.saturating_sub(began),
-            _ => self.since.elapsed(),
-        }
+        let passed = self.since.elapsed();
+        let Some(began) = self.began.filter(|_| passed >= VERY_SHORT) else { return passed };
+        self.process.computed().map_or(passed, |computed| computed.saturating_sub(began))
     }
 
     /// Lowers the priority of the process, unless this was tried before.

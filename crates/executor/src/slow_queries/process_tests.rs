@@ -196,30 +196,31 @@ fn a_process_that_has_ended_is_not_lowered() {
 }
 
 #[test]
-fn a_process_is_lowered_at_once_if_the_call_is_slow_already() {
+fn a_process_of_a_slow_call_is_lowered_once_it_computes_for_long() {
     let (scheduler, process, own) = (scheduler(HOUR), TestProcess::sleeping(), own_priority());
     scheduler.0.shapes.record_slow(SHAPE);
     let before = process.priority();
     call(|| {
         assert_eq!(begin(&scheduler), GOES_ON);
         scheduler.computes_in(process.id());
-        assert_eq!((own_priority(), process.priority()), (own, lowered(before)));
+        assert_eq!((own_priority(), process.priority()), (own, before));
         assert_eq!(go_on(&scheduler), GOES_ON);
+        assert_eq!((own_priority(), process.priority()), (own, lowered(before)));
         assert!(scheduler.returned());
         assert_eq!(own_priority(), own);
     });
 }
 
 #[test]
-fn a_statement_of_a_slow_shape_lowers_the_process_in_which_its_call_computes() {
+fn a_short_call_of_a_slow_shape_leaves_its_process_as_it_is() {
     let (scheduler, process, own) = (scheduler(HOUR), TestProcess::sleeping(), own_priority());
     scheduler.0.shapes.record_slow(SHAPE);
     let before = process.priority();
     call(|| {
         scheduler.computes_in(process.id());
         assert_eq!(begin(&scheduler), GOES_ON);
-        assert_eq!((own_priority(), process.priority()), (own, lowered(before)));
-        assert!(scheduler.returned());
+        assert!(!scheduler.returned());
+        assert_eq!((own_priority(), process.priority()), (own, before));
     });
 }
 
@@ -270,6 +271,8 @@ fn a_slow_call_that_moves_from_its_thread_to_a_process_lowers_both() {
         assert_eq!(go_on(&scheduler), GOES_ON);
         assert_eq!(own_priority(), lowered(own));
         scheduler.computes_in(process.id());
+        assert_eq!(process.priority(), before);
+        assert_eq!(go_on(&scheduler), GOES_ON);
         assert_eq!(process.priority(), lowered(before));
         assert!(scheduler.returned());
         assert_eq!(go_on(&scheduler), GOES_ON);
