@@ -19,6 +19,7 @@ mod health;
 mod manifest;
 mod metrics;
 mod per_address;
+pub mod private;
 mod pull_fetches;
 mod scheduler_bridge;
 pub mod serve;

@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use branchyard::cli::{Cli, VersionFlags};
+use branchyard::private;
 use clap::Parser as _;
 
 /// Uses mimalloc because it has one heap per thread. The glibc allocator shares a few heaps between all threads: a low-priority
@@ -24,11 +25,14 @@ fn return_freed_memory() {
 
 fn main() -> ExitCode {
     return_freed_memory();
-    let outcome = if VersionFlags::are_given() {
-        branchyard::build_info::print()
-    } else {
-        branchyard::commands::run(Cli::parse())
-    };
+    private::create_private_files();
+    let outcome = private::hide_password().and_then(|()| {
+        if VersionFlags::are_given() {
+            branchyard::build_info::print()
+        } else {
+            branchyard::commands::run(Cli::parse())
+        }
+    });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

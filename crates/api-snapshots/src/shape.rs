@@ -9,7 +9,14 @@ use serde_json::{Value, json};
 use crate::request::SentRequest;
 
 /// Headers that every response has and that snapshots omit.
-const UNTOLD: &[&str] = &["vary", "x-request-id", "content-length"];
+const UNTOLD: &[&str] = &[
+    "vary",
+    "x-request-id",
+    "content-length",
+    "x-content-type-options",
+    "cross-origin-resource-policy",
+    "strict-transport-security",
+];
 
 /// A response of the server under test.
 #[derive(Debug)]

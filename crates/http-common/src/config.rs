@@ -187,6 +187,11 @@ pub struct HttpConfig {
 }
 
 impl HttpConfig {
+    /// Returns `true` if clients reach the server over https.
+    pub fn is_secure(&self) -> bool {
+        self.public_url.starts_with("https://")
+    }
+
     /// Returns the default configuration of a server reached at `public_url`.
     pub fn new(public_url: String) -> Self {
         let public_url = public_url.trim_end_matches('/').to_owned();

@@ -25,6 +25,8 @@ const EXPOSED: &str =
 const ALLOWED_METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE";
 const ALLOWED_HEADERS: &str = "Authorization, Content-Type, Accept, Idempotency-Key, If-Match, If-None-Match, Prefer, \
                                X-Request-Id, traceparent";
+/// Browsers use https for this host alone for a year (RFC 6797). Subdomains belong to the operator.
+pub const STRICT_TRANSPORT_SECURITY: &str = "max-age=31536000";
 const VARY: &str = "Authorization, Accept, Origin";
 
 /// Assigns request ids, renders problem documents, and sets CORS, cache and rate limit headers. Middleware for an adapter's scope or
@@ -67,6 +69,10 @@ struct About {
     path: String,
     has_credential: bool,
     origin: Option<HeaderValue>,
+    /// Which pages may embed the response without CORS.
+    resource_policy: &'static str,
+    /// Whether the server is reached over https.
+    is_secure: bool,
     is_preflight: bool,
     is_head: bool,
 }
@@ -79,6 +85,8 @@ impl About {
             path: request.uri().path().to_owned(),
             has_credential: headers.contains_key(header::AUTHORIZATION),
             origin: allowed_origin(headers, &state.config.allowed_origins),
+            resource_policy: if allows_all(&state.config.allowed_origins) { "cross-origin" } else { "same-origin" },
+            is_secure: state.config.is_secure(),
             is_preflight: request.method() == Method::OPTIONS
                 && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD),
             is_head: request.method() == Method::HEAD,
@@ -129,6 +137,11 @@ impl About {
             headers.insert(header::CACHE_CONTROL, fixed(cache));
         }
         headers.insert(header::VARY, fixed(VARY));
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, fixed("nosniff"));
+        headers.insert(HeaderName::from_static("cross-origin-resource-policy"), fixed(self.resource_policy));
+        if self.is_secure {
+            headers.insert(header::STRICT_TRANSPORT_SECURITY, fixed(STRICT_TRANSPORT_SECURITY));
+        }
         let Some(origin) = &self.origin else { return };
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
         if self.is_preflight {
@@ -177,8 +190,12 @@ impl MessageBody for HeadBody {
     }
 }
 
+fn allows_all(allowed: &[String]) -> bool {
+    allowed.iter().any(|origin| origin == "*")
+}
+
 fn allowed_origin(headers: &HeaderMap, allowed: &[String]) -> Option<HeaderValue> {
-    if allowed.iter().any(|origin| origin == "*") {
+    if allows_all(allowed) {
         return Some(HeaderValue::from_static("*"));
     }
     let origin = headers.get(header::ORIGIN)?;

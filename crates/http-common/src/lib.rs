@@ -97,7 +97,7 @@ pub use idempotency::ClaimedKey;
 pub use json::Json;
 pub use key_cells::KeyCells;
 pub use keys::ServerKeys;
-pub use layer::{OwnShape, layer, rate_limited, uncounted};
+pub use layer::{OwnShape, STRICT_TRANSPORT_SECURITY, layer, rate_limited, uncounted};
 pub use multipart::{FormPart, Multipart, form_boundary};
 pub use paging::{Listed, Page, PageRequest, bound, cut, open_token, page, token};
 pub use query::Query;

@@ -5,7 +5,7 @@ use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpResponse, web};
-use branchyard_http_common::{AppState, with_room};
+use branchyard_http_common::{AppState, STRICT_TRANSPORT_SECURITY, with_room};
 
 use crate::assets;
 use crate::csrf;
@@ -112,7 +112,9 @@ pub(crate) async fn dress(
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let state = request.app_data::<web::Data<AppState>>().cloned();
     let mut response = next.call(request).await?.map_into_boxed_body();
+    let mut is_secure = false;
     if let Some(state) = state {
+        is_secure = state.config.is_secure();
         response =
             with_room(&state, response, |failure| HttpResponse::from_error(PageError::HandlerError(failure))).await;
     }
@@ -123,6 +125,9 @@ pub(crate) async fn dress(
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     headers
         .insert(header::HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin"));
+    if is_secure {
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static(STRICT_TRANSPORT_SECURITY));
+    }
     if !headers.contains_key(header::CACHE_CONTROL) {
         // Pages depend on the viewer.
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));

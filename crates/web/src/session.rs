@@ -34,7 +34,7 @@ impl CookieKind {
             Self::Theme => "branchyard_theme",
             Self::Notice => "branchyard_notice",
         };
-        if is_https(state) { format!("__Host-{name}") } else { name.to_owned() }
+        if state.config.is_secure() { format!("__Host-{name}") } else { name.to_owned() }
     }
 
     /// Returns the value that the browser sent.
@@ -61,7 +61,7 @@ impl CookieKind {
     }
 
     fn keep(self, state: &AppState, value: &str, seconds: u32) -> String {
-        let secure = if is_https(state) { "; Secure" } else { "" };
+        let secure = if state.config.is_secure() { "; Secure" } else { "" };
         format!("{}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}", self.name(state))
     }
 }
@@ -75,8 +75,4 @@ pub(crate) fn notice(state: &AppState, text: &str) -> String {
 pub(crate) fn noticed(state: &AppState, request: &HttpRequest) -> Option<String> {
     let bytes = URL_SAFE_NO_PAD.decode(CookieKind::Notice.read(state, request)?).ok()?;
     String::from_utf8(bytes).ok()
-}
-
-fn is_https(state: &AppState) -> bool {
-    state.config.public_url.starts_with("https://")
 }

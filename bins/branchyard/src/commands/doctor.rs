@@ -1,6 +1,7 @@
 //! The `doctor` command. Each finding states the problem and its remedy.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use anyhow::bail;
 use branchyard_confinement::{KernelSupport, kernel_support};
@@ -10,6 +11,7 @@ use branchyard_domain::values::{CommitHash, DatabaseId};
 use super::{print, print_note};
 use crate::compose::{Environment, Pending, Stores};
 use crate::config::Config;
+use crate::private::readable_by_others;
 
 pub(super) fn run(config: &Config) -> anyhow::Result<()> {
     // On standard error, because a kernel is a fact and not a finding: scripts compare what is on standard output.
@@ -19,6 +21,9 @@ pub(super) fn run(config: &Config) -> anyhow::Result<()> {
     let world = Environment::default();
     let stores = Stores::open(config, &world, Pending::Refuse)?;
     stores.bind(&world)?;
+    for line in readable_lines(&config.data_dir)? {
+        print_note(&line)?;
+    }
     let findings = examine(&stores)?;
     for finding in &findings {
         print(finding)?;
@@ -40,6 +45,21 @@ fn confinement_lines(support: KernelSupport) -> [String; 2] {
          hosted.allow_unconfined is true"
     };
     [format!("the kernel offers: seccomp {seccomp}, Landlock {landlock}"), format!("this is {outcome}")]
+}
+
+/// Returns a warning if other users of the machine can read files of the data folder.
+fn readable_lines(folder: &Path) -> anyhow::Result<Vec<String>> {
+    let (found, count) = readable_by_others(folder)?;
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let mut lines: Vec<_> = found.iter().map(|path| format!("others can read {}", path.display())).collect();
+    let more = if count > found.len() { format!("and {} more; ", count - found.len()) } else { String::new() };
+    lines.push(format!(
+        "warning: {more}others can read files of the data folder; `chmod -R go= {}` ends it",
+        folder.display()
+    ));
+    Ok(lines)
 }
 
 /// Compares the metadata store, the database files and the uploads with each other and returns the findings.

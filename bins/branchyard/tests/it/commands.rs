@@ -73,6 +73,51 @@ fn healthcheck_migrate_and_doctor_answer() {
     assert!(notes.contains("the kernel offers: seccomp") && notes.contains("Landlock"), "{notes}");
 }
 
+#[cfg(unix)]
+#[test]
+fn what_a_command_creates_is_private_and_doctor_warns_of_what_is_not() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("data");
+    program().succeed(&dir, &["user", "create", "ada", "--email", "ada@example.test"]);
+    program().start(&dir).terminate();
+    let copy = home.path().join("copy");
+    program().succeed(&dir, &["backup", "--to", copy.to_str().unwrap()]);
+    for folder in [&dir, &copy] {
+        assert_eq!(branchyard::private::readable_by_others(folder).unwrap(), (Vec::new(), 0));
+    }
+    let warned = || {
+        let output = program().run(&dir, &["doctor"]);
+        assert!(output.status.success(), "a warning is not a finding: {output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(!warned().contains("others can read"));
+    let key = dir.join("server.key");
+    for path in [&dir, &key] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let lines = warned();
+    assert!(lines.contains(&format!("others can read {}\n", key.display())), "{lines}");
+    assert!(lines.contains(&format!("`chmod -R go= {}` ends it", dir.display())), "{lines}");
+}
+
+/// A command line is readable by every user of the machine.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_password_of_a_metadata_url_does_not_stay_on_the_command_line() {
+    let dir = tempfile::tempdir().unwrap();
+    // Accepts the connection and never answers, so that the server waits.
+    let store = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("postgres://ada:planted-password@{}/yard", store.local_addr().unwrap());
+    let mut server = program().on(dir.path(), &["serve", "--metadata-url", &url, "--no-migrate"]).spawn().unwrap();
+    let connected = store.accept().unwrap();
+    let line = std::fs::read_to_string(format!("/proc/{}/cmdline", server.id())).unwrap();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    drop(connected);
+    assert!(line.contains("--no-migrate") && !line.contains("planted-password"), "{line:?}");
+}
+
 #[test]
 fn an_operator_gives_a_user_another_password() {
     let home = tempfile::tempdir().unwrap();

@@ -54,6 +54,23 @@ async fn options_and_preflights_need_no_credential() {
 }
 
 #[actix_web::test]
+async fn browsers_keep_answers_to_their_type_their_site_and_their_scheme() {
+    let sent = |world: ApiHarness| async move {
+        let answer = world.get(None, "/databases").await.expect(200);
+        let names = ["x-content-type-options", "cross-origin-resource-policy", "strict-transport-security"];
+        names.map(|name| answer.header(name).to_owned())
+    };
+    let secure = "max-age=31536000";
+    assert_eq!(sent(ApiHarness::new()).await, ["nosniff", "same-origin", secure]);
+    let plain = ApiHarness::with(|config| config.public_url = "http://yard.test".to_owned());
+    assert_eq!(sent(plain).await, ["nosniff", "same-origin", ""]);
+    let open = ApiHarness::with(|config| config.allowed_origins = vec!["*".to_owned()]);
+    assert_eq!(sent(open).await, ["nosniff", "cross-origin", secure]);
+    let missing = ApiHarness::new().get(None, "/nothing-here").await.expect(404);
+    assert_eq!(missing.header("x-content-type-options"), "nosniff", "errors have it, too");
+}
+
+#[actix_web::test]
 async fn no_origin_may_call_by_default() {
     let world = ApiHarness::new();
     for method in ["OPTIONS", "GET"] {
@@ -117,7 +134,7 @@ async fn the_user_is_shown() {
     let world = ApiHarness::new();
     let ada = world.user("ada");
     let answer = world.get(Some(&ada), "/user").await.expect(200);
-    let expected = json!({"username": "ada", "email_addresses": [{"address": "ada@example.test", "is_primary": true, "is_verified": true}]});
+    let expected = json!({"username": "ada", "email_addresses": [{"address": "ada@example.test", "is_primary": true, "is_verified": false}]});
     assert_eq!(answer.json(), json!({"data": expected}));
     let etag = answer.header("etag").to_owned();
     let answer = world

@@ -181,7 +181,7 @@ pub(super) fn new_user(inner: &Inner, wanted: NewUser) -> User {
         location: None,
         website_url: None,
         profile_pic_url: None,
-        emails: vec![Email { address: wanted.email, is_primary: true, is_verified: true }],
+        emails: vec![Email { address: wanted.email, is_primary: true, is_verified: false }],
         password_hash: wanted.password.map(|hash| hash.as_phc().to_owned()),
         is_admin: wanted.is_admin,
         created_at: now,

@@ -1,0 +1,2 @@
+-- What was verified before is not known, and nothing ever was.
+SELECT 1;

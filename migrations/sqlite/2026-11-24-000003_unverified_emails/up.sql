@@ -1,0 +1,1 @@
+UPDATE emails SET is_verified = FALSE;
