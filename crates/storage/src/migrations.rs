@@ -41,8 +41,12 @@ macro_rules! texts {
 }
 
 /// All migrations, oldest first.
-const TEXTS: &[MigrationText] =
-    texts!["2026-11-21-000001_start", "2026-11-23-000001_pull_content", "2026-11-23-000002_operation_turns"];
+const TEXTS: &[MigrationText] = texts![
+    "2026-11-21-000001_start",
+    "2026-11-23-000001_pull_content",
+    "2026-11-23-000002_operation_turns",
+    "2026-11-24-000003_unverified_emails"
+];
 
 const LOG: &str = "CREATE TABLE IF NOT EXISTS branchyard_migrations (
     version TEXT NOT NULL PRIMARY KEY, hash TEXT NOT NULL, applied_at BIGINT NOT NULL)";
