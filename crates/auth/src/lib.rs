@@ -27,8 +27,8 @@ pub use credential::{bearer_token, credential_token};
 pub use expiry::{TokenExpiry, UnknownTokenExpiry};
 pub use hashed::HashedToken;
 pub use password::{
-    ARGON2_LANES, ARGON2_MEMORY_KIB, ARGON2_PASSES, PASSWORD_MAX_BYTES, PASSWORD_MIN_BYTES, PasswordHash,
-    PasswordHashingError, PasswordLengthError, PlainPassword, StoredHashError,
+    ARGON2_LANES, ARGON2_MEMORY_KIB, ARGON2_PASSES, ChosenPasswordError, PASSWORD_MAX_BYTES, PASSWORD_MIN_BYTES,
+    PasswordHash, PasswordHashingError, PasswordLengthError, PlainPassword, StoredHashError,
 };
 pub use secret::{PlainSecret, SECRET_LENGTH, SecretFormatError};
 pub use token::{PlainToken, TOKEN_LENGTH, TOKEN_PREFIX, TokenFormatError};

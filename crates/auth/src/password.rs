@@ -41,6 +41,13 @@ const STORED_MAX_PASSES: u32 = 16;
 const STORED_MAX_LANES: u32 = 16;
 const STORED_MIN_HASH_BYTES: usize = 16;
 
+/// Passwords that attackers find within this many guesses are refused: those on lists of common passwords, names and words, as they are
+/// or with the usual changes, and rows of keys. An attacker who has the hash tries that many within a day on a common computer.
+const GUESSES: u64 = 1_000_000;
+
+/// Only the beginning of a password is compared with the lists, in characters. A longer one is safe by its length.
+const COMPARED: usize = 64;
+
 /// A password as the user typed it: any text of [`PASSWORD_MIN_BYTES`] to [`PASSWORD_MAX_BYTES`] bytes.
 ///
 /// The value is wiped from memory on drop and can only be converted to a [`PasswordHash`]. The bytes are not trimmed
@@ -51,6 +58,17 @@ pub struct PlainPassword(SecretString);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a password must have {PASSWORD_MIN_BYTES} to {PASSWORD_MAX_BYTES} bytes")]
 pub struct PasswordLengthError;
+
+/// Why a password cannot be chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChosenPasswordError {
+    /// Its length is not allowed.
+    #[error(transparent)]
+    Length(#[from] PasswordLengthError),
+    /// It is among the first that attackers try.
+    #[error("this password is among the first that attackers try: use several words that do not belong together")]
+    Common,
+}
 
 /// The argon2id hash of a password with salt and parameters, as a PHC string. Storage holds only this string.
 ///
@@ -90,6 +108,19 @@ impl PlainPassword {
         } else {
             Err(PasswordLengthError)
         }
+    }
+
+    /// Wraps a new password, which must not be a common one.
+    ///
+    /// # Errors
+    /// [`ChosenPasswordError`] if the length is not allowed or the password is easily guessed.
+    pub fn choose(text: String) -> Result<Self, ChosenPasswordError> {
+        let chosen = Self::new(text)?;
+        let compared: SecretString = chosen.0.expose_secret().chars().take(COMPARED).collect::<String>().into();
+        if zxcvbn::zxcvbn(compared.expose_secret(), &[]).guesses() < GUESSES {
+            return Err(ChosenPasswordError::Common);
+        }
+        Ok(chosen)
     }
 
     /// Hashes the password with a new random salt. Takes tens of milliseconds and 19 MiB, like verification. Call
@@ -188,7 +219,7 @@ fn argon2id() -> Argon2<'static> {
 
 #[cfg(test)]
 mod tests {
-    use super::{PasswordHash, PasswordLengthError, PlainPassword, StoredHashError};
+    use super::{ChosenPasswordError, PasswordHash, PasswordLengthError, PlainPassword, StoredHashError};
     use proptest::prelude::*;
     use rand::SeedableRng;
     use rand::rngs::StdRng;
@@ -221,6 +252,29 @@ mod tests {
         assert!(!hash.verify(&password("correct horsf")));
         assert!(!hash.verify(&password("correct horse ")));
         assert!(!PasswordHash::dummy_verify(&password("correct horse")));
+    }
+
+    #[test]
+    fn what_attackers_try_first_is_not_chosen_but_still_signs_in() {
+        for common in [
+            "password",
+            "password1",
+            "P@ssw0rd",
+            "qwertyuiop",
+            "iloveyou",
+            "1q2w3e4r",
+            "12345678",
+            "aaaaaaaaaaaa",
+            "abcdefgh",
+        ] {
+            assert_eq!(PlainPassword::choose(common.to_owned()).unwrap_err(), ChosenPasswordError::Common, "{common}");
+            assert!(PlainPassword::new(common.to_owned()).is_ok(), "one that was chosen before");
+        }
+        for good in ["correct horse battery", "x8-Tq.2wLz", "zwölf Boxkämpfer jagen", &"long ".repeat(200)] {
+            assert!(PlainPassword::choose(good.to_owned()).is_ok(), "{good}");
+        }
+        let short = PlainPassword::choose("x8-Tq.2".to_owned()).unwrap_err();
+        assert_eq!(short, ChosenPasswordError::Length(PasswordLengthError));
     }
 
     #[test]

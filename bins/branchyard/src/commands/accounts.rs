@@ -40,6 +40,6 @@ pub(super) fn create_organization(hub: &Hub, name: &str, owner: &str) -> anyhow:
 fn read_password() -> anyhow::Result<branchyard_auth::PasswordHash> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).context("cannot read the password from standard input")?;
-    let password = PlainPassword::new(text.trim_end_matches(['\r', '\n']).to_owned())?;
+    let password = PlainPassword::choose(text.trim_end_matches(['\r', '\n']).to_owned())?;
     Ok(password.hash(&mut rand::rng())?)
 }

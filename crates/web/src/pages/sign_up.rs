@@ -89,7 +89,7 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
     };
     let name = form.checked("name", OwnerName::parse(&posted.form.line("name")));
     let email = form.checked("email", EmailAddress::parse(&posted.form.line("email")));
-    let password = form.checked("password", PlainPassword::new(posted.form.text("password")));
+    let password = form.checked("password", PlainPassword::choose(posted.form.text("password")));
     let again = |form: Filled| posted.refuse(|shell| SignUpPage { shell, form, closed: None, is_administrator });
     let (Some(name), Some(email), Some(password)) = (name, email, password) else { return again(form) };
     if let Some(seconds) = posted.count_sign_in(name.as_str()) {

@@ -44,7 +44,7 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
         let form = form.wrong("", too_many_attempts(seconds));
         return posted.render(StatusCode::TOO_MANY_REQUESTS, fill(&posted, form));
     }
-    let new = form.checked("new_password", PlainPassword::new(posted.form.text("new_password")));
+    let new = form.checked("new_password", PlainPassword::choose(posted.form.text("new_password")));
     let Some(new) = new else { return posted.refuse(fill(&posted, form)) };
     let (old, keep) = (posted.form.text("old_password"), posted.session.as_ref().map(|session| session.id));
     let is_right = posted
