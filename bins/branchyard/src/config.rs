@@ -427,6 +427,8 @@ impl Config {
         Ok(Limits {
             sign_up: self.web.sign_up()?,
             session_seconds: self.web.session_ttl.as_seconds(),
+            session_max_seconds: self.web.session_max_age.as_seconds(),
+            confirm_seconds: self.web.confirm_after.as_seconds(),
             invitation_seconds: self.web.invitation_ttl.as_seconds(),
             tokens_per_user: self.tokens.max_per_user,
             databases_per_owner: self.limits.databases_per_owner,

@@ -81,6 +81,10 @@ pub struct Limits {
     pub sign_up: SignUp,
     /// Lifetime of a session in seconds, counted from its last use.
     pub session_seconds: i64,
+    /// Maximum lifetime of a session in seconds, counted from the sign-in.
+    pub session_max_seconds: i64,
+    /// How long after the user entered the password a session may do what is hard to undo, in seconds.
+    pub confirm_seconds: i64,
     /// Lifetime of an invitation in seconds.
     pub invitation_seconds: i64,
     /// Maximum number of unexpired tokens per user.
@@ -141,6 +145,8 @@ impl Default for Limits {
         Self {
             sign_up: SignUp::default(),
             session_seconds: 30 * 86_400,
+            session_max_seconds: 90 * 86_400,
+            confirm_seconds: 900,
             invitation_seconds: 7 * 86_400,
             tokens_per_user: 100,
             databases_per_owner: 0,

@@ -82,6 +82,7 @@ diesel::table! {
         last_used_at -> BigInt,
         last_used_address -> Text,
         last_used_agent -> Text,
+        confirmed_at -> BigInt,
     }
 }
 

@@ -24,6 +24,7 @@ struct SessionRow {
     last_used_at: i64,
     last_used_address: String,
     last_used_agent: String,
+    confirmed_at: i64,
 }
 
 impl SessionRow {
@@ -37,6 +38,7 @@ impl SessionRow {
             last_used_at: session.last_use.at.as_micros(),
             last_used_address: session.last_use.address.clone(),
             last_used_agent: session.last_use.user_agent.clone(),
+            confirmed_at: session.confirmed_at.as_micros(),
         }
     }
 
@@ -47,6 +49,7 @@ impl SessionRow {
             hash: HashedToken::from_bytes(read("sessions.hash", self.hash)?),
             created_at: time(self.created_at),
             expires_at: time(self.expires_at),
+            confirmed_at: time(self.confirmed_at),
             last_use: LastUse {
                 at: time(self.last_used_at),
                 address: self.last_used_address,
@@ -142,6 +145,15 @@ impl SessionRepository for SqlTransaction {
                     sessions::last_used_address.eq(&last_use.address),
                     sessions::last_used_agent.eq(&last_use.user_agent),
                 ))
+                .execute(conn)?;
+            Ok(())
+        })
+    }
+
+    fn confirm(&mut self, session: SessionId, at: Timestamp) -> Result<()> {
+        self.run("note that a password was entered", |conn| {
+            diesel::update(sessions::table.find(session.to_string()))
+                .set(sessions::confirmed_at.eq(at.as_micros()))
                 .execute(conn)?;
             Ok(())
         })

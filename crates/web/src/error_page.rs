@@ -22,6 +22,9 @@ pub(crate) enum PageError {
     /// The page requires a signed-in user.
     #[error("sign-in required")]
     SignIn,
+    /// The user has to enter the password again. Holds the path of the page to continue with.
+    #[error("the password has to be entered again")]
+    Confirm(String),
     /// The database exists and is visible, but the ref does not exist.
     #[error("no branch, tag or commit '{name}'")]
     NoSuchRef {
@@ -70,6 +73,12 @@ impl PageError {
                 status: StatusCode::UNAUTHORIZED,
                 title: "Sign in to continue",
                 text: "You need to sign in to do this.".to_owned(),
+                retry_after: None,
+            },
+            Self::Confirm(_) => ErrorText {
+                status: StatusCode::FORBIDDEN,
+                title: "Confirm your password",
+                text: "Enter your password again to do this.".to_owned(),
                 retry_after: None,
             },
             Self::NoSuchRef { name, .. } => ErrorText {
@@ -171,6 +180,10 @@ pub(crate) fn show(response: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBod
         // A form cannot be submitted again by following a link.
         let next = if request.method().is_safe() { target } else { "/" };
         let to = format!("/sign-in?next={}", segment(next));
+        return response.into_response(HttpResponse::SeeOther().insert_header((header::LOCATION, to)).finish());
+    }
+    if let PageError::Confirm(next) = stop {
+        let to = format!("/settings/confirm?next={}", segment(next));
         return response.into_response(HttpResponse::SeeOther().insert_header((header::LOCATION, to)).finish());
     }
     let shown = stop.text();

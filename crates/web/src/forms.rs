@@ -22,6 +22,23 @@ pub(crate) struct FormPost {
     room: BodyRoom,
 }
 
+impl FormPost {
+    /// Checks that the user has entered the password in this session recently enough for what is hard to undo.
+    ///
+    /// # Errors
+    /// [`PageError::SignIn`] if no user is signed in; [`PageError::Confirm`], which asks for the password and continues with the
+    /// page `next`.
+    pub(crate) fn confirmed(&self, next: &str) -> Result<(), PageError> {
+        let user = self.user()?;
+        let session = self.session.as_ref().ok_or(PageError::SignIn)?;
+        if self.state.services.sessions().is_confirmed(session, &user) {
+            Ok(())
+        } else {
+            Err(PageError::Confirm(next.to_owned()))
+        }
+    }
+}
+
 impl Deref for FormPost {
     type Target = PageContext;
 

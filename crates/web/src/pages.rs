@@ -56,6 +56,7 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
         .service(web::resource("/settings/theme").post(theme::send))
         .service(web::resource("/new").get(new_database::show).post(new_database::send))
         .route("/settings", web::get().to(settings::index))
+        .service(web::resource("/settings/confirm").get(settings::confirm::show).post(settings::confirm::send))
         .service(web::resource("/settings/profile").get(settings::profile::show).post(settings::profile::send))
         .service(web::resource("/settings/profile/emails").post(settings::profile::add_email))
         .service(web::resource("/settings/profile/emails/remove").post(settings::profile::remove_email))

@@ -72,6 +72,9 @@ fn check_web(config: &Config) -> anyhow::Result<()> {
     let web = &config.web;
     let (minute, year) = (Span::seconds(60), Span::seconds(365 * 86_400));
     within("web.session_ttl", web.session_ttl, minute..=year)?;
+    within("web.session_max_age", web.session_max_age, minute..=year)?;
+    ordered(("web.session_ttl", web.session_ttl), ("web.session_max_age", web.session_max_age))?;
+    within("web.confirm_after", web.confirm_after, minute..=year)?;
     within("web.invitation_ttl", web.invitation_ttl, minute..=year)?;
     within("web.sign_ins_per_account", web.sign_ins_per_account, 0..=1_000_000)?;
     within("web.sign_ins_per_address", web.sign_ins_per_address, 0..=1_000_000)?;

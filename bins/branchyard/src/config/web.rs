@@ -15,6 +15,10 @@ pub struct Web {
     pub sign_up: String,
     /// Idle lifetime of a session. Each use extends the session.
     pub session_ttl: Span,
+    /// Lifetime of a session from the sign-in, however often it is used.
+    pub session_max_age: Span,
+    /// How long after the password was entered a session may do what is hard to undo.
+    pub confirm_after: Span,
     /// Validity of an invitation.
     pub invitation_ttl: Span,
     /// Maximum number of sign-in attempts for one account per window; 0 means no limit.
@@ -30,6 +34,8 @@ impl Default for Web {
         Self {
             sign_up: "invitation".to_owned(),
             session_ttl: Span::seconds(30 * 86_400),
+            session_max_age: Span::seconds(90 * 86_400),
+            confirm_after: Span::seconds(900),
             invitation_ttl: Span::seconds(7 * 86_400),
             sign_ins_per_account: 20,
             sign_ins_per_address: 60,
@@ -76,6 +82,8 @@ mod tests {
         assert_eq!(web.sign_ins(), SignInLimits::default());
         assert_eq!(web.sign_up().unwrap(), SignUp::default());
         assert_eq!(web.session_ttl.as_seconds(), Limits::default().session_seconds);
+        assert_eq!(web.session_max_age.as_seconds(), Limits::default().session_max_seconds);
+        assert_eq!(web.confirm_after.as_seconds(), Limits::default().confirm_seconds);
         assert_eq!(web.invitation_ttl.as_seconds(), Limits::default().invitation_seconds);
     }
 }

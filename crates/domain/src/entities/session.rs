@@ -18,6 +18,8 @@ pub struct Session {
     pub created_at: Timestamp,
     /// When the session expires unless it is used before.
     pub expires_at: Timestamp,
+    /// When the user last entered the password in this session, initially the sign-in.
+    pub confirmed_at: Timestamp,
     /// The last use of the session, initially the sign-in.
     pub last_use: LastUse,
 }

@@ -84,7 +84,8 @@ impl<'a> Sessions<'a> {
             user_id: user.id,
             hash: secret.hash(),
             created_at: now,
-            expires_at: now.plus_seconds(self.0.limits.session_seconds),
+            expires_at: self.expiry(now, now),
+            confirmed_at: now,
             last_use: from.at(now),
         };
         let mut tx = self.0.ports.metadata.write()?;
@@ -104,7 +105,40 @@ impl<'a> Sessions<'a> {
     pub fn check(&self, hash: &HashedToken) -> Result<Option<(Session, User)>, PortError> {
         let now = self.0.now();
         let found = self.0.ports.metadata.read()?.sessions().by_hash(hash)?;
-        Ok(found.filter(|(session, _)| !session.expired(now)))
+        // The maximum age may have been lowered since the session was last used.
+        let is_open = |session: &Session| !session.expired(now) && now < self.last_end(session.created_at);
+        Ok(found.filter(|(session, _)| is_open(session)))
+    }
+
+    /// Returns when a session ends unless it is used again after `now`.
+    fn expiry(&self, created_at: Timestamp, now: Timestamp) -> Timestamp {
+        now.plus_seconds(self.0.limits.session_seconds).min(self.last_end(created_at))
+    }
+
+    /// Returns when a session ends however often it is used.
+    fn last_end(&self, created_at: Timestamp) -> Timestamp {
+        created_at.plus_seconds(self.0.limits.session_max_seconds)
+    }
+
+    /// Returns `true` if the user has entered the password in this session recently enough for what is hard to undo. A
+    /// user without a password cannot enter one.
+    pub fn is_confirmed(&self, session: &Session, user: &User) -> bool {
+        user.password_hash.is_none() || self.0.now() < session.confirmed_at.plus_seconds(self.0.limits.confirm_seconds)
+    }
+
+    /// Checks the password of a session's user, and records that it was entered.
+    ///
+    /// # Errors
+    /// [`SignInError::Wrong`] if it is not the password.
+    pub fn confirm(&self, session: &Session, user: &User, password: &str) -> Result<(), SignInError> {
+        let Ok(password) = PlainPassword::new(password.to_owned()) else { return Err(SignInError::Wrong) };
+        if !check_password(user.password_hash.as_deref(), &password)? {
+            return Err(SignInError::Wrong);
+        }
+        let mut tx = self.0.ports.metadata.write()?;
+        tx.sessions().confirm(session.id, self.0.now())?;
+        tx.commit(Durability::Synced)?;
+        Ok(())
     }
 
     /// Records the time and origin of a use, and extends the session. Does nothing if the last recorded use is less than
@@ -118,7 +152,7 @@ impl<'a> Sessions<'a> {
             return Ok(());
         }
         let mut tx = self.0.ports.metadata.write()?;
-        tx.sessions().touch(session.id, &from.at(now), now.plus_seconds(self.0.limits.session_seconds))?;
+        tx.sessions().touch(session.id, &from.at(now), self.expiry(session.created_at, now))?;
         tx.commit(Durability::Synced)?;
         Ok(())
     }

@@ -62,6 +62,46 @@ fn a_session_ends_some_time_after_its_last_use() {
 }
 
 #[test]
+fn a_session_that_is_used_all_the_time_ends_too() {
+    let world = fakes::hub();
+    user(&world, "ada", false);
+    let sessions = world.hub.sessions();
+    let opened = sessions.sign_in("ada", PASSWORD, from("192.0.2.1")).unwrap();
+    let hash = opened.secret.hash();
+    let (ttl, most) = (world.hub.limits().session_seconds, world.hub.limits().session_max_seconds);
+    for _ in 0..most / (ttl - 1) {
+        world.clock.advance_seconds(ttl - 1);
+        let (session, _) = sessions.check(&hash).unwrap().unwrap();
+        sessions.touch(&session, from("192.0.2.1")).unwrap();
+    }
+    world.clock.advance_seconds(most % (ttl - 1) - 1);
+    let (session, _) = sessions.check(&hash).unwrap().unwrap();
+    assert_eq!(session.expires_at, session.created_at.plus_seconds(most));
+    world.clock.advance_seconds(1);
+    assert!(sessions.check(&hash).unwrap().is_none());
+}
+
+#[test]
+fn the_password_confirms_a_session_for_some_time() {
+    let world = fakes::hub();
+    let ada = user(&world, "ada", false);
+    let sessions = world.hub.sessions();
+    let hash = sessions.sign_in("ada", PASSWORD, from("192.0.2.1")).unwrap().secret.hash();
+    let is_confirmed = || sessions.is_confirmed(&sessions.check(&hash).unwrap().unwrap().0, &ada);
+    world.clock.advance_seconds(world.hub.limits().confirm_seconds - 1);
+    assert!(is_confirmed());
+    world.clock.advance_seconds(1);
+    assert!(!is_confirmed());
+    let (session, user) = sessions.check(&hash).unwrap().unwrap();
+    for wrong in ["another password", "short"] {
+        assert!(matches!(sessions.confirm(&session, &user, wrong), Err(SignInError::Wrong)), "{wrong}");
+        assert!(!is_confirmed());
+    }
+    sessions.confirm(&session, &user, PASSWORD).unwrap();
+    assert!(is_confirmed());
+}
+
+#[test]
 fn what_is_wrong_with_a_sign_in_is_not_said() {
     let world = fakes::hub();
     user(&world, "ada", false);

@@ -1,5 +1,6 @@
 //! `/settings/…`: the account of the signed-in user.
 
+pub(super) mod confirm;
 pub(super) mod invitations;
 pub(super) mod password;
 pub(super) mod profile;

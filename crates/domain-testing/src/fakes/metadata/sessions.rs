@@ -36,6 +36,13 @@ impl SessionRepository for MemoryTransaction<'_> {
         Ok(())
     }
 
+    fn confirm(&mut self, session: SessionId, at: Timestamp) -> Result<()> {
+        if let Some(session) = self.change()?.sessions.get_mut(&session) {
+            session.confirmed_at = at;
+        }
+        Ok(())
+    }
+
     fn remove(&mut self, user: AccountId, session: SessionId) -> Result<bool> {
         if self.state.sessions.get(&session).is_none_or(|found| found.user_id != user) {
             return Ok(false);

@@ -14,6 +14,7 @@ fn session(n: u8, of: &User, expires_at: Timestamp) -> Session {
         hash: HashedToken::from_bytes([n; 32]),
         created_at: at(0),
         expires_at,
+        confirmed_at: at(0),
         last_use: LastUse { at: at(1), address: "192.0.2.1".to_owned(), user_agent: "ünï".to_owned() },
     }
 }
@@ -39,12 +40,14 @@ pub fn sessions(store: &dyn Metadata) {
     write(store, |tx| {
         tx.sessions().touch(SessionId::from_uuid(id(3)), &later, at(500)).unwrap();
         tx.sessions().touch(SessionId::from_uuid(id(99)), &later, at(500)).unwrap();
+        tx.sessions().confirm(SessionId::from_uuid(id(3)), at(6)).unwrap();
+        tx.sessions().confirm(SessionId::from_uuid(id(99)), at(6)).unwrap();
         assert!(!tx.sessions().remove(bob.id, SessionId::from_uuid(id(2))).unwrap(), "not bob's");
         assert!(tx.sessions().remove(ann.id, SessionId::from_uuid(id(2))).unwrap());
         assert!(!tx.sessions().remove(ann.id, SessionId::from_uuid(id(2))).unwrap());
     });
     read(store, |tx| {
-        let expected = Session { last_use: later.clone(), ..session(3, &ann, at(500)) };
+        let expected = Session { last_use: later.clone(), confirmed_at: at(6), ..session(3, &ann, at(500)) };
         assert_eq!(tx.sessions().by_hash(&hash(3)).unwrap().unwrap().0, expected);
         assert!(tx.sessions().by_hash(&hash(2)).unwrap().is_none());
     });

@@ -31,6 +31,8 @@ pub trait SessionRepository {
     fn list(&mut self, user: AccountId) -> Result<Vec<Session>>;
     /// Records the last use of a session and its new expiry.
     fn touch(&mut self, session: SessionId, last_use: &LastUse, expires_at: Timestamp) -> Result<()>;
+    /// Records that the user entered the password in a session.
+    fn confirm(&mut self, session: SessionId, at: Timestamp) -> Result<()>;
     /// Removes a session of a user. Returns `true` if it existed.
     fn remove(&mut self, user: AccountId, session: SessionId) -> Result<bool>;
     /// Removes sessions that expired at `now` or before. Returns how many.

@@ -1,10 +1,14 @@
 //! Sign-up, sign-in, and the settings of an account.
 
+use std::sync::Arc;
+
+use branchyard_domain::values::Timestamp;
+use branchyard_domain_testing::fakes::FixedClock;
 use branchyard_testkit::{Actor, Server};
 use reqwest::Method;
 
 use super::browser::Browser;
-use super::{PASSWORD, open_server, sign_in, sign_up, user};
+use super::{PASSWORD, database, open_server, sign_in, sign_up, user};
 
 #[test]
 fn from_sign_up_to_the_first_api_call_and_the_end_of_the_token() {
@@ -94,6 +98,53 @@ fn sign_in_says_nothing_about_who_exists_and_ends_with_too_many_attempts() {
     sign_in(&other, "ada", "wrong horse").expect(422);
     sign_in(&other, "ada", PASSWORD).expect(429).shows("Too many attempts");
     browser.get("/settings/profile").expect(200).shows("ada@example.test");
+}
+
+/// A session that someone else got hold of, or a device that was left open, must not be enough for what lasts.
+#[test]
+fn the_password_is_asked_for_again_before_what_is_hard_to_undo() {
+    let clock = Arc::new(FixedClock::at(Timestamp::from_micros(1_790_000_000_000_000)));
+    let server = Server::with_clock(Arc::clone(&clock));
+    user(&server, "ada", true);
+    let ada = Browser::at(&server);
+    sign_in(&ada, "ada", PASSWORD).expect(303);
+    database(&server, &ada, "ada");
+    let page = ada.get("/organizations/new").expect(200);
+    ada.submit(&page, "/organizations/new", &[("name", "acme"), ("base_role", "read")]).expect(303);
+
+    let forms = [
+        ("/settings/tokens", vec![("name", "laptop"), ("expires", "30d")], 200),
+        ("/settings/invitations", vec![], 200),
+        ("/ada/rivers/settings/visibility", vec![("visibility", "private")], 303),
+        ("/ada/rivers/settings/delete", vec![("name", "ada/rivers")], 303),
+    ];
+    let minutes = |count: i64| clock.advance_seconds(count * 60);
+    for (path, fields, status) in forms {
+        minutes(15);
+        let page = ada.get(path).expect(200);
+        let sent = ada.submit(&page, path, &fields).expect(303);
+        let ask = ada.follow(&sent).expect(200).shows("Confirm your password");
+        assert_eq!(
+            ada.get("/settings/tokens").expect(200).text.contains("laptop"),
+            path != "/settings/tokens",
+            "{path}"
+        );
+        ada.submit(&ask, "/settings/confirm", &[("password", "wrong horse")]).expect(422).shows("Incorrect password");
+        let right = ada.submit(&ask, "/settings/confirm", &[("password", PASSWORD)]).expect(303);
+        assert_eq!(right.location.as_deref(), Some(path));
+        let page = ada.follow(&right).expect(200).shows("Password confirmed");
+        ada.submit(&page, path, &fields).expect(status);
+    }
+    minutes(15);
+    let page = ada.get("/organizations/acme/settings").expect(200);
+    let sent = ada.submit(&page, "/organizations/acme/settings/delete", &[("name", "acme")]).expect(303);
+    let ask = ada.follow(&sent).expect(200).shows("Confirm your password");
+    let elsewhere = [("next", "https://evil.test/"), ("password", PASSWORD)];
+    let right = ada.submit(&ask, "/settings/confirm", &elsewhere).expect(303);
+    assert_eq!(right.location.as_deref(), Some("/"), "it leads to pages of this server only");
+    ada.submit(&page, "/organizations/acme/settings/delete", &[("name", "acme")]).expect(303);
+    ada.get("/organizations/acme/settings").expect(404);
+    Browser::at(&server).get("/settings/confirm").expect(303);
 }
 
 #[test]

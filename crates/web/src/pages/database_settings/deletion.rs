@@ -27,6 +27,7 @@ pub(crate) async fn delete(posted: FormPost) -> PageResult {
     let (access, frame) = database::open::<Admin>(&posted, DatabaseTab::Settings).await?;
     let mut form = posted.form.again();
     let name = format!("{}/{}", frame.owner, frame.name);
+    posted.confirmed(&format!("/{name}/settings/delete"))?;
     if posted.form.line("name") == name {
         match posted.write(move |hub| hub.databases().delete(&access, None)).await {
             Ok(_) => return posted.redirect_saying("/", &format!("Database {name} deleted.")),

@@ -124,6 +124,7 @@ pub(crate) async fn ask_visibility(visit: PageContext) -> PageResult {
 /// `POST /{owner}/{database}/settings/visibility`
 pub(crate) async fn change_visibility(posted: FormPost) -> PageResult {
     let (access, frame) = database::open::<Admin>(&posted, DatabaseTab::Settings).await?;
+    posted.confirmed(&format!("/{}/{}/settings/visibility", frame.owner, frame.name))?;
     let visibility = match posted.form.line("visibility").as_str() {
         "public" => Visibility::Public,
         "private" => Visibility::Private,

@@ -229,6 +229,7 @@ pub(crate) async fn ask_delete(visit: PageContext) -> PageResult {
 pub(crate) async fn delete(posted: FormPost) -> PageResult {
     let (access, _, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Settings).await?;
     let named = format!("{}/{}", frame.owner, frame.name);
+    posted.confirmed(&format!("/deployments/{named}/delete"))?;
     let mut form = posted.form.again();
     if posted.form.line("name") != named {
         form.fault("name", format!("Nothing was deleted. Type {named} to confirm."));

@@ -121,6 +121,7 @@ async fn filled(visit: &PageContext, form: Filled, minted: Option<String>) -> Re
 /// `POST /deployments/{owner}/{deployment}/tokens`: creates a token. Only this response contains the secret.
 pub(crate) async fn make_token(posted: FormPost) -> PageResult {
     let (access, view, _) = deployment::open::<Observe>(&posted, DeploymentTab::Overview).await?;
+    posted.confirmed(&format!("/deployments/{}", view.deployment.locator))?;
     let user = access.who().clone();
     let name = format!("Deployment {}", view.deployment.locator);
     let minted = posted.write(move |hub| -> Result<_, PortError> {

@@ -73,6 +73,7 @@ pub(crate) async fn edit(posted: FormPost) -> PageResult {
 /// `POST /organizations/{organization}/settings/delete`
 pub(crate) async fn delete(posted: FormPost) -> PageResult {
     let (access, head) = open(&posted).await?;
+    posted.confirmed(&format!("/organizations/{}/settings", head.name))?;
     let form = as_it_is(&access);
     let mut deletion = posted.form.again();
     if posted.form.line("name") == head.name {

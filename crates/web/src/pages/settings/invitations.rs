@@ -60,6 +60,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
 /// `POST /settings/invitations`. Only this response contains the link.
 pub(crate) async fn create(posted: FormPost) -> PageResult {
     let user = posted.user()?;
+    posted.confirmed(HERE)?;
     let minted = posted
         .write(move |hub| -> Result<_, SignUpError> {
             match hub.invitations().create(&user) {

@@ -103,6 +103,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
 /// `POST /settings/tokens`. Only this response contains the secret.
 pub(crate) async fn create(posted: FormPost) -> PageResult {
     let user = posted.user()?;
+    posted.confirmed(HERE)?;
     let mut form = posted.form.again();
     let expiry = form.checked("expires", TokenExpiry::parse(&posted.form.line("expires")));
     let name = posted.form.line("name");
