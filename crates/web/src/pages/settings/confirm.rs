@@ -31,7 +31,7 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
         let form = posted.form.again().wrong(field, text);
         posted.render(status, |shell| ConfirmPage { shell, form })
     };
-    // Whoever holds a stolen session could guess here, so attempts count as those to sign in.
+    // A stolen session could be used to guess the password here, so attempts count as those to sign in.
     if let Some(seconds) = posted.count_sign_in(user.name.as_str()) {
         return again(StatusCode::TOO_MANY_REQUESTS, "", too_many_attempts(seconds));
     }
