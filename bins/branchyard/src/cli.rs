@@ -206,10 +206,14 @@ pub enum UserAction {
         #[arg(long)]
         admin: bool,
     },
-    /// Set a new password for a user, read from standard input. All sessions of the user end; API tokens remain valid.
+    /// Set a new password for a user, read from standard input. All sessions of the user end; API tokens remain valid
+    /// without `--delete-tokens`.
     ResetPassword {
         /// User name.
         name: String,
+        /// Delete all API tokens of the user, too.
+        #[arg(long)]
+        delete_tokens: bool,
     },
 }
 

@@ -27,8 +27,8 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::User { place, action: UserAction::Create { name, email, password_stdin, admin } } => {
             accounts::create_user(&stores(&place)?.hub, &name, &email, password_stdin, admin)
         }
-        Command::User { place, action: UserAction::ResetPassword { name } } => {
-            accounts::reset_password(&stores(&place)?.hub, &name)
+        Command::User { place, action: UserAction::ResetPassword { name, delete_tokens } } => {
+            accounts::reset_password(&stores(&place)?.hub, &name, delete_tokens)
         }
         Command::Org { place, action: OrgAction::Create { name, owner } } => {
             accounts::create_organization(&stores(&place)?.hub, &name, &owner)

@@ -69,7 +69,7 @@ fn password(hub: &Hub) -> anyhow::Result<String> {
     hub.random(&mut random);
     let text = HEXLOWER.encode(&random);
     let hash = PlainPassword::new(text.clone())?.hash_from(&mut |buffer| hub.random(buffer))?;
-    hub.sessions().reset_password(&user, &hash)?;
+    hub.sessions().reset_password(&user, &hash, false)?;
     Ok(text)
 }
 

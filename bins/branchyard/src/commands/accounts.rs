@@ -24,10 +24,11 @@ pub(super) fn create_user(
     print(format!("created user {}", user.name))
 }
 
-pub(super) fn reset_password(hub: &Hub, name: &str) -> anyhow::Result<()> {
+pub(super) fn reset_password(hub: &Hub, name: &str, delete_tokens: bool) -> anyhow::Result<()> {
     let user = hub.people().find_user(&OwnerName::parse(name)?)?;
-    hub.sessions().reset_password(&user, &read_password()?)?;
-    print(format!("changed the password of {} and ended all sessions", user.name))
+    let deleted = hub.sessions().reset_password(&user, &read_password()?, delete_tokens)?;
+    let tokens = if delete_tokens { format!("; tokens deleted: {deleted}") } else { String::new() };
+    print(format!("changed the password of {} and ended all sessions{tokens}", user.name))
 }
 
 pub(super) fn create_organization(hub: &Hub, name: &str, owner: &str) -> anyhow::Result<()> {

@@ -125,6 +125,21 @@ fn an_operator_gives_a_user_another_password() {
     program().succeed(dir, &["user", "create", "ada", "--email", "ada@example.test"]);
     let reset = run_with_input(&mut program().on(dir, &["user", "reset-password", "Ada"]), "correct horse\n");
     assert!(reset.status.success(), "{}", String::from_utf8_lossy(&reset.stderr));
+    let mint = || program().succeed(dir, &["token", "create", "--user", "ada", "--name", "ci", "--expires", "30d"]);
+    let server = program().start(dir);
+    let works =
+        |token: &str| Actor::new(server.origin.clone(), Some(token.to_owned()), "ada").get("/user").status == 200;
+    let tokens = [mint(), mint()];
+    let reset = |flags: &[&str]| {
+        let args = [&["user", "reset-password", "ada"], flags].concat();
+        let output = run_with_input(&mut program().on(dir, &args), "battery staple\n");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(reset(&[]), "changed the password of ada and ended all sessions\n");
+    assert!(tokens.iter().all(|token| works(token)));
+    assert_eq!(reset(&["--delete-tokens"]), "changed the password of ada and ended all sessions; tokens deleted: 2\n");
+    assert!(!tokens.iter().any(|token| works(token)));
+    server.terminate();
     for (name, password, why) in [("ada", "short", "8"), ("nobody", "correct horse", "no user"), ("!", "x", "3 to 32")]
     {
         let refused = run_with_input(&mut program().on(dir, &["user", "reset-password", name]), password);

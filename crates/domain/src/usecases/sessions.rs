@@ -190,19 +190,33 @@ impl<'a> Sessions<'a> {
         Ok(())
     }
 
-    /// Replaces the password of a user without asking for the old one, for operators. Ends all sessions of the user.
+    /// Replaces the password of a user without asking for the old one, for operators. Ends all sessions of the user, and deletes
+    /// all tokens if `deletes_tokens`. Returns the number of deleted tokens.
     ///
     /// # Errors
     /// [`PortError`].
-    pub fn reset_password(&self, user: &User, new: &PasswordHash) -> Result<(), PortError> {
+    pub fn reset_password(&self, user: &User, new: &PasswordHash, deletes_tokens: bool) -> Result<usize, PortError> {
+        /// Tokens that are read at once.
+        const PAGE: usize = 500;
+        let mut deleted = 0;
         let mut tx = self.0.ports.metadata.write()?;
         let gone = || PortError::Unsettled("a user whose password was reset is gone");
         let mut user = tx.users().get(user.id)?.ok_or_else(gone)?;
         user.password_hash = Some(new.as_phc().to_owned());
         tx.users().update(&user)?;
         end_sessions(tx.as_mut(), &user, None)?;
+        while deletes_tokens {
+            let tokens = tx.tokens().list(user.id, None, PAGE)?;
+            for token in &tokens {
+                tx.tokens().remove(user.id, token.id)?;
+            }
+            deleted += tokens.len();
+            if tokens.len() < PAGE {
+                break;
+            }
+        }
         tx.commit(Durability::Synced)?;
-        Ok(())
+        Ok(deleted)
     }
 
     /// Changes the password of a user and ends all sessions except for `keep`. A user without a password need not provide an
