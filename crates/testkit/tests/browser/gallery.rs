@@ -128,6 +128,7 @@ fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
         ("tokens", "/settings/tokens".to_owned()),
         ("token-delete", token),
         ("password", "/settings/password".to_owned()),
+        ("confirm", "/settings/confirm?next=%2Fsettings%2Ftokens".to_owned()),
         ("sessions", "/settings/sessions".to_owned()),
         ("invitations", "/settings/invitations".to_owned()),
         ("database-new", "/new".to_owned()),
