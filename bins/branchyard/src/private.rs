@@ -71,7 +71,7 @@ fn has_password(url: &str) -> bool {
 }
 
 /// Returns the files and folders at and below `folder` that other users of the machine can read or change, by their path
-/// below it, at most [`NAMED`], and the number of all. What lies in a folder that others cannot enter is not theirs to read.
+/// below it, at most 20, and the number of all. What lies in a folder that others cannot enter is not theirs to read.
 ///
 /// # Errors
 /// Fails if a folder cannot be read.

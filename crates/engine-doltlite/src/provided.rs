@@ -90,7 +90,7 @@ impl DoltliteEngine {
     }
 
     /// Checks that the file holds `head`, and that `head` can be read and is `base` or descends from it. The connection is
-    /// a fresh one, unless such a one has proved a commit of the database within the last [`FRESH`].
+    /// a fresh one, unless such a one has proved a commit of the database within the last 100 ms.
     ///
     /// # Errors
     /// [`EngineError::NoSuchCommit`] if `head` is not in the file; [`EngineError::Damaged`] if it does not descend from

@@ -205,14 +205,16 @@ impl<'a> Sessions<'a> {
         user.password_hash = Some(new.as_phc().to_owned());
         tx.users().update(&user)?;
         end_sessions(tx.as_mut(), &user, None)?;
-        while deletes_tokens {
-            let tokens = tx.tokens().list(user.id, None, PAGE)?;
-            for token in &tokens {
-                tx.tokens().remove(user.id, token.id)?;
-            }
-            deleted += tokens.len();
-            if tokens.len() < PAGE {
-                break;
+        if deletes_tokens {
+            loop {
+                let tokens = tx.tokens().list(user.id, None, PAGE)?;
+                for token in &tokens {
+                    tx.tokens().remove(user.id, token.id)?;
+                }
+                deleted += tokens.len();
+                if tokens.len() < PAGE {
+                    break;
+                }
             }
         }
         tx.commit(Durability::Synced)?;
