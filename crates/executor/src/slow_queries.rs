@@ -29,7 +29,7 @@ use std::time::Duration;
 use branchyard_domain::ports::CancellationToken;
 
 pub(crate) use self::call::run;
-use self::call::{CallPermit, CallState, ThreadCall};
+use self::call::{CallPermit, ThreadCall};
 pub use self::call::{ScheduledCall, idle};
 use self::process::ComputingProcess;
 use self::shapes::{CountedTime, Shapes};
@@ -92,7 +92,7 @@ impl SlowQueryScheduler {
         let Some(mut call) = ThreadCall::take() else { return ControlFlow::Continue(()) };
         call.shape = Some(shape);
         let flow = if self.0.shapes.are_slow(shape) {
-            self.take_turn(&mut call, canceled, |_| ())
+            self.take_turn(&mut call, canceled, false)
         } else {
             ControlFlow::Continue(())
         };
@@ -108,7 +108,7 @@ impl SlowQueryScheduler {
         let is_slow = !is_short || self.has_become_slow(&mut call);
         let flow = if is_slow {
             // From here on, short calls precede this one at the processor.
-            self.take_turn(&mut call, canceled, |state| state.lower(priority::lower))
+            self.take_turn(&mut call, canceled, true)
         } else {
             ControlFlow::Continue(())
         };
@@ -174,13 +174,8 @@ impl SlowQueryScheduler {
         shapes.are_slow(shape)
     }
 
-    /// Makes a short call slow, lowers what computes for it, and waits for a turn.
-    fn take_turn(
-        &self,
-        call: &mut ThreadCall,
-        canceled: &CancellationToken,
-        lower: impl FnOnce(&mut CallState),
-    ) -> ControlFlow<()> {
+    /// Makes a short call slow, lowers what computes for it if `lowers`, and waits for a turn.
+    fn take_turn(&self, call: &mut ThreadCall, canceled: &CancellationToken, lowers: bool) -> ControlFlow<()> {
         let mut state = call.shared.state.lock();
         call.counted = None;
         if let CallPermit::Short(_) = state.permit {
@@ -188,7 +183,9 @@ impl SlowQueryScheduler {
             // From here on, the slot of this call is free for the next one.
             state.permit = CallPermit::Slow(slow);
         }
-        lower(&mut state);
+        if lowers {
+            state.lower(priority::lower);
+        }
         match &mut state.permit {
             CallPermit::Slow(slow) => slow.take_turn(canceled),
             CallPermit::Short(_) | CallPermit::Ended => ControlFlow::Continue(()),

@@ -69,8 +69,6 @@ struct About {
     path: String,
     has_credential: bool,
     origin: Option<HeaderValue>,
-    /// Which pages may embed the response without CORS.
-    resource_policy: &'static str,
     /// Whether the server is reached over https.
     is_secure: bool,
     is_preflight: bool,
@@ -85,7 +83,6 @@ impl About {
             path: request.uri().path().to_owned(),
             has_credential: headers.contains_key(header::AUTHORIZATION),
             origin: allowed_origin(headers, &state.config.allowed_origins),
-            resource_policy: if allows_all(&state.config.allowed_origins) { "cross-origin" } else { "same-origin" },
             is_secure: state.config.is_secure(),
             is_preflight: request.method() == Method::OPTIONS
                 && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD),
@@ -138,7 +135,9 @@ impl About {
         }
         headers.insert(header::VARY, fixed(VARY));
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, fixed("nosniff"));
-        headers.insert(HeaderName::from_static("cross-origin-resource-policy"), fixed(self.resource_policy));
+        let is_for_all = self.origin.as_ref().is_some_and(|origin| origin == "*");
+        let resource_policy = if is_for_all { "cross-origin" } else { "same-origin" };
+        headers.insert(HeaderName::from_static("cross-origin-resource-policy"), fixed(resource_policy));
         if self.is_secure {
             headers.insert(header::STRICT_TRANSPORT_SECURITY, fixed(STRICT_TRANSPORT_SECURITY));
         }
@@ -190,12 +189,8 @@ impl MessageBody for HeadBody {
     }
 }
 
-fn allows_all(allowed: &[String]) -> bool {
-    allowed.iter().any(|origin| origin == "*")
-}
-
 fn allowed_origin(headers: &HeaderMap, allowed: &[String]) -> Option<HeaderValue> {
-    if allows_all(allowed) {
+    if allowed.iter().any(|origin| origin == "*") {
         return Some(HeaderValue::from_static("*"));
     }
     let origin = headers.get(header::ORIGIN)?;

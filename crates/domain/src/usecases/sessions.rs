@@ -105,9 +105,12 @@ impl<'a> Sessions<'a> {
     pub fn check(&self, hash: &HashedToken) -> Result<Option<(Session, User)>, PortError> {
         let now = self.0.now();
         let found = self.0.ports.metadata.read()?.sessions().by_hash(hash)?;
-        // The maximum age may have been lowered since the session was last used.
-        let is_open = |session: &Session| !session.expired(now) && now < self.last_end(session.created_at);
-        Ok(found.filter(|(session, _)| is_open(session)))
+        Ok(found.filter(|(session, _)| self.is_open(session, now)))
+    }
+
+    /// Returns `true` if the session has not ended. The maximum age may have been lowered since it was last used.
+    fn is_open(&self, session: &Session, now: Timestamp) -> bool {
+        !session.expired(now) && now < self.last_end(session.created_at)
     }
 
     /// Returns when a session ends unless it is used again after `now`.
@@ -164,7 +167,7 @@ impl<'a> Sessions<'a> {
     pub fn list(&self, user: &User) -> Result<Vec<Session>, PortError> {
         let now = self.0.now();
         let mut sessions = self.0.ports.metadata.read()?.sessions().list(user.id)?;
-        sessions.retain(|session| !session.expired(now));
+        sessions.retain(|session| self.is_open(session, now));
         Ok(sessions)
     }
 
