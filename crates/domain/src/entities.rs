@@ -31,7 +31,7 @@ pub use log::{LogEntry, LogPosition, LogWalk};
 pub use object::{ObjectChange, ObjectKind, SchemaObject, Trigger, brought, object_changes};
 pub use operation::{
     FailureKind, ImportMode, ImportRequest, Operation, OperationFailure, OperationKind, OperationStatus, Outcome,
-    PullEnds, RowProblem, Side, Work,
+    PullEnds, Purged, RowProblem, Side, Work,
 };
 pub use pull::{Pull, PullComment, PullContent, PullHeads, PullHidden, PullState};
 pub use refs::{Branch, Tag};

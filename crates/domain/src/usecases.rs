@@ -53,7 +53,7 @@ pub use idempotency::IdempotencyRecord;
 pub use imports::{CompletedPart, Imports, NewImport, NewUpload, OpenedUpload};
 pub use invitations::{Applicant, Invitations, MintedInvitation, SignUp};
 pub use members::Members;
-pub use operations::{Ended, Operations, SqlWrite};
+pub use operations::{Ended, Operations, ResultView, SqlWrite};
 pub use organizations::{EditOrganization, NewOrganization, OrganizationView, Organizations};
 pub use people::{NewUser, People, Profile};
 pub use pulls::rules as pull_rules;
@@ -215,6 +215,8 @@ pub(crate) struct Inner {
     pub(crate) behind: operations::StrandedLeases,
     pub(crate) progress: progress::ImportProgress,
     pub(crate) settled: Arc<settled::Settled>,
+    /// Held by the one garbage collection that may run.
+    pub(crate) collecting: parking_lot::Mutex<()>,
 }
 
 impl Inner {
@@ -310,6 +312,7 @@ impl Hub {
                 behind: operations::StrandedLeases::default(),
                 progress: progress::ImportProgress::default(),
                 settled: Arc::default(),
+                collecting: parking_lot::Mutex::default(),
             }),
         }
     }

@@ -9,8 +9,9 @@ use branchyard_domain::entities::{
     Commit, Conflict, LogEntry, LogPosition, SchemaObject, Signature, TableChange, TableSchema,
 };
 use branchyard_domain::ports::{
-    ChangedRows, Engine, EngineError, ImportJob, MergeJob, MergeOutcome, Reachability, ReadQuery, ReadReport, RowPage,
-    RowSink, RowSource, RowTest, ScriptJob, Selected, Selection, SessionRequest, TableScan, WriteJob, Written,
+    ChangedRows, Collected, Engine, EngineError, ImportJob, KeptHeads, MergeJob, MergeOutcome, Reachability, ReadQuery,
+    ReadReport, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected, Selection, SessionRequest, TableScan,
+    WriteJob, Written,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId};
 use parking_lot::Mutex;
@@ -380,6 +381,10 @@ impl Engine for DoltliteEngine {
         self.evict(database);
         drop(turn);
         removed
+    }
+
+    fn collect(&self, database: DatabaseId, kept: &mut dyn KeptHeads) -> Result<Collected, EngineError> {
+        crate::collect::collect(self, database, kept)
     }
 
     fn list(&self) -> Result<Vec<DatabaseId>, EngineError> {

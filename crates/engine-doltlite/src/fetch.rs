@@ -186,17 +186,17 @@ impl Fetch<'_> {
 }
 
 /// Moves the reserved branch of a file to a commit.
-fn stand_at(file: &Connection, commit: &CommitHash) -> Result<(), EngineError> {
+pub(crate) fn stand_at(file: &Connection, commit: &CommitHash) -> Result<(), EngineError> {
     write::start(file, commit)?;
     file.raw().execute_batch("COMMIT").map_err(|error| errors::fault("move to a commit", error))
 }
 
-fn add_remote(target: &Connection, name: &str, url: &str) -> rusqlite::Result<()> {
+pub(crate) fn add_remote(target: &Connection, name: &str, url: &str) -> rusqlite::Result<()> {
     target.raw().query_row("SELECT dolt_remote('add', ?, ?)", [name, url], |_| Ok(()))
 }
 
 /// Removes the remotes that `which` selects, with their tracking branches.
-fn forget_remotes(target: &Connection, which: impl Fn(&str) -> bool) -> rusqlite::Result<()> {
+pub(crate) fn forget_remotes(target: &Connection, which: impl Fn(&str) -> bool) -> rusqlite::Result<()> {
     let names: Vec<String> = target
         .raw()
         .prepare("SELECT name FROM dolt_remotes")?

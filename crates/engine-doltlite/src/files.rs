@@ -76,6 +76,15 @@ impl Files {
         Temporary { path: self.folder.join(TEMPORARY).join(format!("{}-{n}.db", std::process::id())) }
     }
 
+    /// Returns how much of the file system of the folder is free for this process, in bytes.
+    ///
+    /// # Errors
+    /// An error if the system does not say.
+    pub fn free_bytes(&self) -> io::Result<u64> {
+        let space = rustix::fs::statvfs(&self.folder)?;
+        Ok(space.f_bavail.saturating_mul(space.f_frsize))
+    }
+
     /// Creates a temporary file without a name.
     ///
     /// # Errors

@@ -16,6 +16,7 @@ mod ancestry;
 mod branch;
 mod browse;
 mod cells;
+mod collect;
 mod commits;
 mod conflicts;
 mod connection;
@@ -52,6 +53,7 @@ mod write;
 mod yield_hook;
 
 pub use ancestry::{Ancestry, ParentsOf};
+pub use collect::{COLLECTION_ROUNDS, CollectedHistory, CollectionSource, FileIdentity};
 pub use commits::{AncestorCache, copy_file};
 pub use engine::{DoltliteEngine, io_fault, missing};
 pub use files::{Files, Temporary, copy_for_now, lock_path};

@@ -14,6 +14,7 @@ use branchyard_domain::entities::Signature;
 use branchyard_domain::ports::{EngineError, FormatError};
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
+use crate::collect::{self, CollectedHistory};
 use crate::connection::ConnectionUse;
 use crate::engine::{DoltliteEngine, io_fault};
 use crate::files::{Files, lock_path};
@@ -24,7 +25,8 @@ use crate::reach::parents_of;
 use crate::sql::errors;
 use crate::{branch, commits, descriptors, fetch, memory};
 
-/// Path of the private copy from which commits are fetched, and of a SQLite file that is imported.
+/// Path of the second file of a call: the private copy from which commits are fetched, the other file of a collection, or
+/// a SQLite file that is imported.
 const COPY: &str = "/copy.db";
 
 /// How long one fresh connection vouches for the file before those of later proofs. Opening one hashes all records since the
@@ -177,6 +179,53 @@ impl DoltliteEngine {
             .and_then(|copy| fetch::fetch_from(self, into, copy, commit));
         withdraw_at(Path::new(COPY));
         fetched
+    }
+
+    /// Writes what `heads` reach from the file of the database, which is a private copy, to the empty file `new`.
+    ///
+    /// # Errors
+    /// [`EngineError::Damaged`] if a history is incomplete, or none of the heads is in the file.
+    pub fn collect_into(
+        &self,
+        database: DatabaseId,
+        new: ProvidedFile,
+        heads: &[CommitHash],
+    ) -> Result<CollectedHistory, EngineError> {
+        provide_at(Path::new(COPY), new)?;
+        let held = collect::write_new_file(self, &self.files.path(database), Path::new(COPY), heads);
+        withdraw_at(Path::new(COPY));
+        held
+    }
+
+    /// Fetches `heads` into the file of the database, which is a new one, from the file that it is to replace. Returns
+    /// those that it holds afterwards; the others are not in that file either.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchCommit`] if a commit did not arrive.
+    pub fn complete_from(
+        &self,
+        database: DatabaseId,
+        source: ProvidedFile,
+        heads: &[CommitHash],
+    ) -> Result<Vec<CommitHash>, EngineError> {
+        provide_at(Path::new(COPY), source)?;
+        let held = collect::complete(self, Path::new(COPY), &self.files.path(database), heads);
+        withdraw_at(Path::new(COPY));
+        held
+    }
+
+    /// Checks that the file of the database holds `heads` with their whole histories, and `commits` commits in all if that
+    /// is known.
+    ///
+    /// # Errors
+    /// [`EngineError::Damaged`] if it does not.
+    pub fn check_new_file(
+        &self,
+        database: DatabaseId,
+        heads: &[CommitHash],
+        commits: Option<u64>,
+    ) -> Result<(), EngineError> {
+        collect::check_new_file(self, &self.files.path(database), heads, commits)
     }
 
     /// Opens a SQLite 3 file. As [`Self::open_sqlite`], without spooling.

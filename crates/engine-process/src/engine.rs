@@ -1,5 +1,6 @@
 //! The engine over worker processes: the implementation of the port.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -11,15 +12,15 @@ use branchyard_domain::entities::{
     Commit, Conflict, LogEntry, LogPosition, SchemaObject, Signature, TableChange, TableSchema,
 };
 use branchyard_domain::ports::{
-    CancellationToken, ChangedRows, Engine, EngineError, ImportJob, MergeJob, MergeOutcome, Reachability, ReadQuery,
-    ReadReport, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected, Selection, SqlFailure, TableScan, WriteJob,
-    Written,
+    CancellationToken, ChangedRows, Collected, Engine, EngineError, ImportJob, KeptHeads, MergeJob, MergeOutcome,
+    Reachability, ReadQuery, ReadReport, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected, Selection,
+    SqlFailure, TableScan, WriteJob, Written,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId};
 use branchyard_engine_doltlite::{
-    AncestorCache, Ancestry, ConflictQuery, ConflictWindow, Files, HeadPair, MemoryLender as _, MemoryPool, Temporary,
-    TrialMerges, Trials, WriteQueues, WriteTurn, copy_file, copy_for_now, io_fault, limit_process_memory, missing,
-    shape,
+    AncestorCache, Ancestry, COLLECTION_ROUNDS, CollectedHistory, CollectionSource, ConflictQuery, ConflictWindow,
+    FileIdentity, Files, HeadPair, MemoryLender as _, MemoryPool, Temporary, TrialMerges, Trials, WriteQueues,
+    WriteTurn, copy_file, copy_for_now, io_fault, limit_process_memory, missing, shape,
 };
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
@@ -33,8 +34,8 @@ use crate::pool::{self, Borrowed, Pool, PoolSettings, WorkerLoad};
 use crate::process::Access;
 use crate::wire::Wire;
 
-/// Limit of a fetch, which may copy a long history. A worker that exceeds it does not compute any more.
-const FETCH: Duration = Duration::from_secs(3_600);
+/// Limit of fetches and collections, which may copy a long history. A worker that exceeds it does not compute any more.
+const COPYING: Duration = Duration::from_secs(3_600);
 /// Limit of calls that have no limit of their own and take milliseconds.
 const SHORT: Duration = Duration::from_secs(120);
 /// Least limit of calls that the engine of the worker limits step by step.
@@ -304,6 +305,42 @@ impl ProcessEngine {
         }
     }
 
+    /// Runs a call on a worker of its own in a file that is not the database's, with descriptors of further files.
+    fn beside<T: Wire>(
+        &self,
+        database: DatabaseId,
+        (path, access): (&Path, Access),
+        further: &[File],
+        call: &Call,
+    ) -> Result<T, EngineError>
+    where
+        Result<T, EngineError>: Wire,
+    {
+        let descriptors: Vec<_> = further.iter().map(File::as_fd).collect();
+        let mut borrowed = self.pool.take_blank_for(path, database, access, false)?;
+        borrowed.worker().is_spent = true;
+        let outcome = self.run(&mut borrowed, database, call, &descriptors, &within(COPYING), &mut Ends::default());
+        outcome.result.unwrap_or_else(|failed| Err(self.report(failed, Blame::Server)))
+    }
+
+    /// Checks in another process that a new file is what its writer says. `held` are those of `heads` that it reports.
+    fn check_new_file(
+        &self,
+        database: DatabaseId,
+        new: &Path,
+        heads: &[CommitHash],
+        held: &[CommitHash],
+        commits: Option<u64>,
+    ) -> Result<(), EngineError> {
+        for head in heads.iter().filter(|head| !held.contains(head)) {
+            if self.has(database, head)? {
+                return Err(EngineError::Damaged(format!("a new file lacks commit {head}")));
+            }
+        }
+        let held: Vec<_> = heads.iter().filter(|head| held.contains(head)).cloned().collect();
+        self.beside(database, (new, Access::Read), &[], &Call::CheckNewFile { heads: held, commits })
+    }
+
     /// Makes a file the file of a database.
     fn install(&self, turn: &WriteTurn, file: Temporary) -> Result<(), EngineError> {
         let database = turn.database();
@@ -540,6 +577,38 @@ impl Engine for ProcessEngine {
         removed
     }
 
+    fn collect(&self, database: DatabaseId, kept: &mut dyn KeptHeads) -> Result<Collected, EngineError> {
+        let open =
+            |path: &Path| pool::open(path, Access::Write).map_err(|error| io_fault("open a file to collect", error));
+        let heads = kept.heads()?;
+        let source = CollectionSource::copy(&self.files, database, self.options.engine.share_blocks)?;
+        let new = self.files.temporary();
+        File::create_new(new.path()).map_err(|error| io_fault("create a new file", error))?;
+        let call = Call::Collect { heads: heads.clone() };
+        let into = open(new.path())?;
+        let held: CollectedHistory = self.beside(database, (source.copy.path(), Access::Write), &into, &call)?;
+        drop(into);
+        self.check_new_file(database, new.path(), &heads, &held.heads, Some(held.commits))?;
+        let turn = self.queues.enter(database);
+        let before = source.length_now(&self.files, database)?;
+        let mut covered: BTreeSet<CommitHash> = heads.into_iter().collect();
+        for _ in 0..COLLECTION_ROUNDS {
+            let lacking = kept.approve(&covered)?;
+            if lacking.is_empty() {
+                let after = FileIdentity::of(new.path()).map_err(|error| io_fault("look at a new file", error))?.1;
+                self.pool.end_writers(database);
+                self.install(&turn, new)?;
+                return Ok(Collected { before, after });
+            }
+            let from = open(&self.files.path(database))?;
+            let call = Call::Complete { heads: lacking.clone() };
+            let held: Vec<CommitHash> = self.beside(database, (new.path(), Access::Write), &from, &call)?;
+            self.check_new_file(database, new.path(), &lacking, &held, None)?;
+            covered.extend(lacking);
+        }
+        Err(EngineError::Busy)
+    }
+
     fn list(&self) -> Result<Vec<DatabaseId>, EngineError> {
         self.files.list().map_err(|error| io_fault("list the databases", error))
     }
@@ -612,10 +681,18 @@ impl Engine for ProcessEngine {
         // A worker of its own: it sees two databases, and runs nothing else.
         let mut borrowed = self.pool.take_blank_for(&self.files.path(into), into, Access::Write, false)?;
         borrowed.worker().is_spent = true;
-        let bounds = within(FETCH);
+        let bounds = within(COPYING);
         let call = Call::Fetch { commit: commit.clone() };
         let outcome = self.run(&mut borrowed, into, &call, &descriptors, &bounds, &mut Ends::default());
-        outcome.result.unwrap_or_else(|failed| Err(self.report(failed, Blame::Server)))
+        let fetched: Result<(), EngineError> =
+            outcome.result.unwrap_or_else(|failed| Err(self.report(failed, Blame::Server)));
+        fetched?;
+        // The worker may have got the file before a collection replaced it.
+        if self.has(into, commit)? {
+            Ok(())
+        } else {
+            Err(EngineError::Unavailable("the file of the target was replaced meanwhile".into()))
+        }
     }
 
     fn read(

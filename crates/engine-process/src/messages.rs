@@ -199,6 +199,19 @@ pub(crate) enum Call {
     Fetch {
         commit: CommitHash,
     },
+    /// Write what `heads` reach from a private copy to a new file, whose descriptors come with the message.
+    Collect {
+        heads: Vec<CommitHash>,
+    },
+    /// Fetch `heads` into a new file from the file that it replaces, whose descriptors come with the message.
+    Complete {
+        heads: Vec<CommitHash>,
+    },
+    /// Check that a new file holds `heads`, and `commits` commits in all if that is known.
+    CheckNewFile {
+        heads: Vec<CommitHash>,
+        commits: Option<u64>,
+    },
     /// Find a table of a SQLite file, whose descriptor comes with the message.
     InspectSqlite {
         table: String,
@@ -236,6 +249,9 @@ wire_enum!(Call {
     21 => Fetch { commit },
     22 => InspectSqlite { table, timeout },
     23 => ReadSqlite { table, timeout },
+    24 => Collect { heads },
+    25 => Complete { heads },
+    26 => CheckNewFile { heads, commits },
 });
 
 /// The kind of a message to a worker.

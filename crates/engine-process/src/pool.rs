@@ -281,6 +281,16 @@ impl Pool {
         }
     }
 
+    /// Ends the workers that have a database's file open for writing, because it is replaced. The caller has the write
+    /// turn, so none of them writes.
+    pub(crate) fn end_writers(&self, database: DatabaseId) {
+        for (bound, shared) in self.state.lock().busy.values() {
+            if *bound == database && shared.writes.load(Ordering::Relaxed) {
+                shared.kill();
+            }
+        }
+    }
+
     /// Ends all workers. Running calls end at once, later ones are refused.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();

@@ -32,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) pid: u32,
     /// Whether the call has to end at once.
     pub(crate) is_revoked: AtomicBool,
+    /// Whether the worker has the file open for writing.
+    pub(crate) writes: AtomicBool,
     /// Since when the call waits for its client, in milliseconds since the engine was opened, plus one; 0 if it does not.
     pub(crate) stalled_since: AtomicU64,
 }
@@ -74,7 +76,13 @@ impl WorkerProcess {
         channel.wake_every(LOOK)?;
         let control = UnixStream::from(control);
         control.set_write_timeout(Some(LOOK))?;
-        let shared = Shared { process, pid, is_revoked: AtomicBool::new(false), stalled_since: AtomicU64::new(0) };
+        let shared = Shared {
+            process,
+            pid,
+            is_revoked: AtomicBool::new(false),
+            writes: AtomicBool::new(false),
+            stalled_since: AtomicU64::new(0),
+        };
         let mut worker = Self {
             channel,
             control,
@@ -99,6 +107,7 @@ impl WorkerProcess {
         descriptors: &[BorrowedFd<'_>],
     ) -> io::Result<()> {
         self.database = Some((bind.database, access));
+        self.shared.writes.store(access == Access::Write, Ordering::Relaxed);
         self.limits_history = bind.limits_history;
         self.generation = generation;
         self.exchange(ToWorker::Bind, bind, descriptors, FromWorker::Bound)

@@ -153,7 +153,7 @@ words! {
     Role { Read = "read", Write = "write", Admin = "admin" }
     MemberRole { Owner = "owner", Member = "member" }
     Visibility { Public = "public", Private = "private" }
-    OperationKind { SqlWrite = "sql_write", Merge = "merge", Fork = "fork", Import = "import" }
+    OperationKind { SqlWrite = "sql_write", Merge = "merge", Fork = "fork", Import = "import", Purge = "purge" }
     OperationState { Queued = "queued", Running = "running", Succeeded = "succeeded", Failed = "failed" }
     PullAction {
         Opened = "pull_opened",

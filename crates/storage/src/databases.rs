@@ -37,6 +37,7 @@ struct DatabaseRow {
     size_bytes: i64,
     star_count: i64,
     version: i64,
+    generation: i64,
     deleted_at: Option<i64>,
 }
 
@@ -66,6 +67,7 @@ impl DatabaseRow {
             size_bytes: database.size_bytes,
             star_count: database.star_count,
             version: database.version,
+            generation: database.generation,
             deleted_at: database.deleted_at.map(Timestamp::as_micros),
         }
     }
@@ -88,6 +90,7 @@ impl DatabaseRow {
             size_bytes: self.size_bytes,
             star_count: self.star_count,
             version: self.version,
+            generation: self.generation,
             deleted_at: self.deleted_at.map(time),
         })
     }
@@ -223,6 +226,29 @@ impl DatabaseRepository for SqlTransaction {
                 .set((databases::last_write_at.eq(at.as_micros()), databases::size_bytes.eq(size_bytes)))
                 .execute(conn)?;
             Ok(())
+        })
+    }
+
+    fn next_generation(&mut self, id: DatabaseId) -> Result<()> {
+        self.run("count a garbage collection", |conn| {
+            update(databases::table.find(id.to_string()))
+                .set(databases::generation.eq(databases::generation + 1))
+                .execute(conn)?;
+            Ok(())
+        })
+    }
+
+    fn list_network(&mut self, network: DatabaseId, after: Option<DatabaseId>, most: usize) -> Result<Vec<Database>> {
+        self.run("list a fork network", |conn| {
+            let rows = databases::table
+                .filter(databases::network_id.eq(network.to_string()))
+                .filter(databases::deleted_at.is_null())
+                .filter(databases::id.gt(after.map(|id| id.to_string()).unwrap_or_default()))
+                .order(databases::id)
+                .limit(limit(most))
+                .select(DatabaseRow::as_select())
+                .load(conn)?;
+            all(rows, DatabaseRow::database)
         })
     }
 

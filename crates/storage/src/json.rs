@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use branchyard_domain::entities::{
     DatabaseLocator, EventKind, FailureKind, ImportMode, ImportRequest, OperationFailure, Outcome, PullAction,
-    PullEnds, RowProblem, Side, Work,
+    PullEnds, Purged, RowProblem, Side, Work,
 };
 use branchyard_domain::values::PullNumber;
 use serde::de::DeserializeOwned;
@@ -95,6 +95,7 @@ enum WorkV1 {
     Merge { pull: i64, ends: EndsV1, message: String, resolve: BTreeMap<String, SideV1> },
     Fork { owner_id: String, owner: String, fork_id: String },
     Import(ImportV1),
+    Purge,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -153,6 +154,7 @@ pub(crate) fn from_work(work: &Work) -> Read<String> {
             pull_branch: import.pull_branch.as_ref().map(ToString::to_string),
             column_map: import.column_map.clone(),
         }),
+        Work::Purge => WorkV1::Purge,
     };
     encode(WORK, mirror)
 }
@@ -190,6 +192,7 @@ pub(crate) fn to_work(text: &str) -> Read<Work> {
             pull_branch: read_if(WORK, import.pull_branch)?,
             column_map: import.column_map,
         }),
+        WorkV1::Purge => Work::Purge,
     })
 }
 
@@ -202,6 +205,14 @@ struct OutcomeV1 {
     rows_affected: Option<u64>,
     pull: Option<i64>,
     database: Option<(String, LocatorV1)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    purged: Option<PurgedV1>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct PurgedV1 {
+    freed_bytes: u64,
+    kept_by: Vec<String>,
 }
 
 const OUTCOME: &str = "operations.outcome";
@@ -215,6 +226,10 @@ pub(crate) fn from_outcome(outcome: &Outcome) -> Read<String> {
             rows_affected: outcome.rows_affected,
             pull: outcome.pull.map(PullNumber::get),
             database: outcome.database.as_ref().map(|(id, locator)| (id.to_string(), locator.into())),
+            purged: outcome.purged.as_ref().map(|purged| PurgedV1 {
+                freed_bytes: purged.freed_bytes,
+                kept_by: purged.kept_by.iter().map(ToString::to_string).collect(),
+            }),
         },
     )
 }
@@ -225,12 +240,18 @@ pub(crate) fn to_outcome(text: &str) -> Read<Outcome> {
         None => None,
         Some((id, locator)) => Some((read(OUTCOME, id)?, locator.locator(OUTCOME)?)),
     };
+    let purged = |purged: PurgedV1| -> Read<Purged> {
+        let kept_by = purged.kept_by.into_iter().map(|id| read(OUTCOME, id)).collect::<Read<_>>()?;
+        Ok(Purged { freed_bytes: purged.freed_bytes, kept_by })
+    };
+    let purged = mirror.purged.map(purged).transpose()?;
     Ok(Outcome {
         commit: read_if(OUTCOME, mirror.commit)?,
         previous: read_if(OUTCOME, mirror.previous)?,
         rows_affected: mirror.rows_affected,
         pull: read_if(OUTCOME, mirror.pull)?,
         database,
+        purged,
     })
 }
 

@@ -46,7 +46,8 @@ const TEXTS: &[MigrationText] = texts![
     "2026-11-23-000001_pull_content",
     "2026-11-23-000002_operation_turns",
     "2026-11-24-000003_unverified_emails",
-    "2026-11-24-000004_session_confirmation"
+    "2026-11-24-000004_session_confirmation",
+    "2026-11-24-000005_purge"
 ];
 
 const LOG: &str = "CREATE TABLE IF NOT EXISTS branchyard_migrations (

@@ -74,6 +74,25 @@ SELECT hash FROM (
     SELECT to_head FROM pulls WHERE database_id = ? AND state <> 'merged' AND fetch_due_at IS NULL AND to_head > ?
 ) AS named ORDER BY hash LIMIT ?";
 
+/// As [`NAMED_COMMITS`], with the heads of all pull requests.
+const KEPT_COMMITS: &str = "\
+SELECT hash FROM (
+    SELECT * FROM (SELECT DISTINCT head AS hash FROM branches WHERE database_id = ? AND head > ? ORDER BY head LIMIT ?) AS b
+    UNION
+    SELECT * FROM (SELECT DISTINCT commit_hash AS hash FROM tags WHERE database_id = ? AND commit_hash > ?
+        ORDER BY commit_hash LIMIT ?) AS t
+    UNION
+    SELECT merged_commit FROM pulls WHERE database_id = ? AND state = 'merged' AND merged_commit > ?
+    UNION
+    SELECT merged_base FROM pulls WHERE database_id = ? AND state = 'merged' AND merged_base > ?
+    UNION
+    SELECT merged_source FROM pulls WHERE database_id = ? AND state = 'merged' AND merged_source > ?
+    UNION
+    SELECT from_head FROM pulls WHERE database_id = ? AND from_head > ?
+    UNION
+    SELECT to_head FROM pulls WHERE database_id = ? AND to_head > ?
+) AS named ORDER BY hash LIMIT ?";
+
 impl BranchRepository for SqlTransaction {
     fn add(&mut self, database: DatabaseId, branch: &Branch) -> Result<()> {
         self.run_unless_taken("add a branch", |conn| {
@@ -214,15 +233,35 @@ impl RefRepository for SqlTransaction {
         after: Option<&CommitHash>,
         most: usize,
     ) -> Result<Vec<CommitHash>> {
-        self.run("list named commits", |conn| {
-            let database = Parameter::Text(database.to_string());
-            let after = Parameter::Text(after.map(CommitHash::as_str).unwrap_or_default().to_owned());
-            let most = Parameter::Number(limit(most));
-            let refs = [&database, &after, &most].repeat(2);
-            let pulls = [&database, &after].repeat(5);
-            let parameters = refs.into_iter().chain(pulls).chain([&most]).cloned().collect();
-            let rows: Vec<String> = PreparedSql::<Text>::new(NAMED_COMMITS, parameters).load(conn)?;
-            all(rows, |hash| read("a named commit", hash))
-        })
+        commits_of(self, NAMED_COMMITS, database, after, most)
     }
+
+    fn kept_commits(
+        &mut self,
+        database: DatabaseId,
+        after: Option<&CommitHash>,
+        most: usize,
+    ) -> Result<Vec<CommitHash>> {
+        commits_of(self, KEPT_COMMITS, database, after, most)
+    }
+}
+
+/// Runs [`NAMED_COMMITS`] or [`KEPT_COMMITS`].
+fn commits_of(
+    tx: &mut SqlTransaction,
+    query: &'static str,
+    database: DatabaseId,
+    after: Option<&CommitHash>,
+    most: usize,
+) -> Result<Vec<CommitHash>> {
+    tx.run("list named commits", |conn| {
+        let database = Parameter::Text(database.to_string());
+        let after = Parameter::Text(after.map(CommitHash::as_str).unwrap_or_default().to_owned());
+        let most = Parameter::Number(limit(most));
+        let refs = [&database, &after, &most].repeat(2);
+        let pulls = [&database, &after].repeat(5);
+        let parameters = refs.into_iter().chain(pulls).chain([&most]).cloned().collect();
+        let rows: Vec<String> = PreparedSql::<Text>::new(query, parameters).load(conn)?;
+        all(rows, |hash| read("a named commit", hash))
+    })
 }

@@ -118,6 +118,7 @@ diesel::table! {
         version -> BigInt,
         deleted_at -> Nullable<BigInt>,
         next_pull -> BigInt,
+        generation -> BigInt,
     }
 }
 

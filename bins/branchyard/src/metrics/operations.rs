@@ -8,8 +8,8 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::{Histograms, Labels, seconds};
 
-const KINDS: [OperationKind; 4] =
-    [OperationKind::SqlWrite, OperationKind::Merge, OperationKind::Fork, OperationKind::Import];
+const KINDS: [OperationKind; 5] =
+    [OperationKind::SqlWrite, OperationKind::Merge, OperationKind::Fork, OperationKind::Import, OperationKind::Purge];
 const ENDS: [Ended; 3] = [Ended::Succeeded, Ended::Failed, Ended::Unsettled];
 
 /// Metrics of operation runs.
@@ -49,6 +49,7 @@ fn labelled(kind: OperationKind) -> (&'static str, String) {
         OperationKind::Merge => "merge",
         OperationKind::Fork => "fork",
         OperationKind::Import => "import",
+        OperationKind::Purge => "purge",
     };
     ("kind", word.to_owned())
 }

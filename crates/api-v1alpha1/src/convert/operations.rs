@@ -157,6 +157,7 @@ fn description(operation: &Operation) -> String {
         }
         Work::Merge { pull, .. } => format!("Merge pull request #{pull}"),
         Work::Fork { .. } => format!("Fork {}", operation.locator),
+        Work::Purge => format!("Purge {}", operation.locator),
         Work::Import(import) if import.table.is_empty() => format!("Import {}", import.file_name),
         Work::Import(import) => format!("Import {} into {}", import.file_name, import.table),
     }
@@ -171,7 +172,7 @@ pub(crate) fn job(operation: &Operation) -> wire::Job {
         description: description(operation),
         job_type: match &operation.work {
             Work::Import(_) => wire::JobType::Import,
-            Work::Merge { .. } | Work::SqlWrite { .. } | Work::Fork { .. } => wire::JobType::Merge,
+            Work::Merge { .. } | Work::SqlWrite { .. } | Work::Fork { .. } | Work::Purge => wire::JobType::Merge,
         },
         status: match &operation.status {
             OperationStatus::Queued => wire::JobState::Pending,
@@ -226,6 +227,7 @@ fn metadata(operation: &Operation) -> OperationMetadata {
             to_branch_name: import.branch.to_string(),
             ..here
         },
+        Work::Purge => here,
     }
 }
 
@@ -237,7 +239,8 @@ pub(crate) fn user_operation(operation: &Operation) -> wire::UserOperation {
         creator: operation.created_by_name.to_string(),
         description: description(operation),
         operation_type: match &operation.work {
-            Work::SqlWrite { .. } => wire::OperationType::SqlWrite,
+            // This API has no word for a purge, and lists none.
+            Work::SqlWrite { .. } | Work::Purge => wire::OperationType::SqlWrite,
             Work::Import(_) => wire::OperationType::Import,
             Work::Merge { .. } => wire::OperationType::Merge,
             Work::Fork { .. } => wire::OperationType::Fork,

@@ -22,6 +22,10 @@ const TYPES: &[(&str, &[OperationKind])] = &[
     ("Migrate", &[]),
 ];
 
+/// The kinds of operations that this API knows.
+const ALL: &[OperationKind] =
+    &[OperationKind::SqlWrite, OperationKind::Import, OperationKind::Merge, OperationKind::Fork];
+
 /// Handles `GET /users/{username}/operations`.
 pub(crate) async fn list_user_operations(asked: LegacyRequest) -> HttpResponse {
     let echo = OperationEcho { username: asked.segment("username"), operation_type: asked.parameter("operationType") };
@@ -48,7 +52,7 @@ async fn list(asked: &LegacyRequest) -> Result<UserOperations, HandlerError> {
     let before: Option<String> = call.page_key(&page, &bound)?;
     let before = before.and_then(|id| OperationId::parse(&id).ok());
     let fetch = page.fetch();
-    let filter = OperationFilter { state: None, kinds };
+    let filter = OperationFilter { state: None, kinds: kinds.or(Some(ALL)) };
     let found = call
         .read(move |hub| hub.operations().list_by(&user, &name, filter, before, fetch).map_err(LegacyError))
         .await?;

@@ -1,6 +1,7 @@
 use branchyard_domain::entities::{
     FailureKind, Operation, OperationFailure, OperationKind, OperationStatus, Outcome, RowProblem,
 };
+use branchyard_domain::usecases::ResultView;
 use branchyard_http_common::{Urls, rfc3339};
 use branchyard_problem_details::ErrorCode;
 
@@ -12,8 +13,8 @@ pub(crate) fn operation_ref(operation: &Operation, urls: &Urls) -> wire::Operati
     wire::OperationRef { id: Urls::operation_id(operation), href: urls.operation(operation) }
 }
 
-/// Converts an operation. `sees_result` is `true` if the caller can see the database that the operation created.
-pub(crate) fn operation(operation: &Operation, sees_result: bool) -> wire::Operation {
+/// Converts an operation. `view` is what the caller may see of its result.
+pub(crate) fn operation(operation: &Operation, view: &ResultView) -> wire::Operation {
     let Operation {
         id: _,
         database_id: _,
@@ -30,7 +31,7 @@ pub(crate) fn operation(operation: &Operation, sees_result: bool) -> wire::Opera
     let (status, error, result) = match status {
         OperationStatus::Queued => (wire::OperationStatus::Queued, None, None),
         OperationStatus::Running => (wire::OperationStatus::Running, None, None),
-        OperationStatus::Succeeded(outcome) => (wire::OperationStatus::Succeeded, None, result(outcome, sees_result)),
+        OperationStatus::Succeeded(outcome) => (wire::OperationStatus::Succeeded, None, result(outcome, view)),
         OperationStatus::Failed(failure) => (wire::OperationStatus::Failed, Some(failure.into()), None),
     };
     wire::Operation {
@@ -40,6 +41,7 @@ pub(crate) fn operation(operation: &Operation, sees_result: bool) -> wire::Opera
             OperationKind::Merge => wire::OperationType::Merge,
             OperationKind::Fork => wire::OperationType::Fork,
             OperationKind::Import => wire::OperationType::Import,
+            OperationKind::Purge => wire::OperationType::Purge,
         },
         status,
         created_at: rfc3339(*created_at),
@@ -52,17 +54,26 @@ pub(crate) fn operation(operation: &Operation, sees_result: bool) -> wire::Opera
     }
 }
 
-fn result(outcome: &Outcome, sees_result: bool) -> Option<wire::OperationResult> {
-    let Outcome { commit, previous: _, rows_affected: _, pull, database } = outcome;
+fn result(outcome: &Outcome, view: &ResultView) -> Option<wire::OperationResult> {
+    let Outcome { commit, previous: _, rows_affected: _, pull, database, purged } = outcome;
+    if let Some(purged) = purged {
+        return Some(wire::OperationResult {
+            freed_bytes: Some(purged.freed_bytes),
+            kept_by_forks: Some(view.kept_by_forks.iter().map(database_ref).collect()),
+            kept_by_other_forks: Some(view.kept_by_other_forks),
+            ..wire::OperationResult::default()
+        });
+    }
     // The database is hidden from the caller, or the result has neither database nor commit because its commit is no longer
     // reachable.
-    if (database.is_some() && !sees_result) || (database.is_none() && commit.is_none()) {
+    if (database.is_some() && !view.sees_database) || (database.is_none() && commit.is_none()) {
         return None;
     }
     Some(wire::OperationResult {
         pull_id: pull.map(|number| number.get()),
         commit_sha: commit.as_ref().map(ToString::to_string),
         database: database.as_ref().map(|(_, locator)| database_ref(locator)),
+        ..wire::OperationResult::default()
     })
 }
 

@@ -61,6 +61,7 @@ impl From<&DatabaseView> for wire::Database {
             size_bytes,
             star_count,
             version: _,
+            generation: _,
             deleted_at: _,
         } = database;
         let DatabaseLocator { owner, name } = locator;

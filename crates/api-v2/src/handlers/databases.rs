@@ -4,10 +4,11 @@ use branchyard_domain::ports::DatabaseFilter;
 use branchyard_domain::usecases::{DatabaseView, EditDatabase, NewDatabase};
 use branchyard_domain::values::{DatabaseName, Description, OwnerName, RefName};
 use branchyard_http_common::{
-    ApiResponse, Endpoint, FieldText as _, Fields, RequestBody, RequestContext, Urls, Words, bound, page, section,
+    ApiResponse, Endpoint, FieldText as _, Fields, NO_FIELDS, RequestBody, RequestContext, Urls, Words, bound, page,
+    section,
 };
 
-use super::{HandlerResult, page_of, unchanged, urls};
+use super::{HandlerResult, accepted, page_of, unchanged, urls};
 use crate::openapi::examples;
 use crate::wire;
 use branchyard_http_common::methods::{delete, get, patch, post};
@@ -23,6 +24,8 @@ get("/{owner}/{database}", "getDatabase", "A database", get_database).credential
 patch("/{owner}/{database}", "updateDatabase", "Change description, visibility or default branch", update_database).json(&UPDATE_DATABASE).responds(200, Success::One("Database"), ("DBPM", &[422])).describe("`null` or an empty text clears `description`. A new visibility takes effect at once; forks keep theirs.").shows(|| one(examples::public_database())),
 delete("/{owner}/{database}", "deleteDatabase", "Delete a database", delete_database).responds(200, Success::One("Database"), "DPM").describe("From then on, the database and everything below it are answered 404, and its name is free. Forks \
                      are kept. Queued and running operations of the database end as `CANCELED`."),
+post("/{owner}/{database}/purge", "purgeDatabase", "Remove deleted history", purge_database).responds(202, Success::One("OperationRef"), ("DKP", &[])).describe("Removes everything that no branch, tag, pull request or release reaches from the file of the database. Runs as \
+                     an operation. Its result names the forks that keep some of it."),
 ])
 }
 
@@ -142,4 +145,17 @@ pub(crate) async fn delete_database(call: RequestContext) -> HandlerResult {
         })
         .await?;
     Ok(ApiResponse::data(200, &shown(&view)))
+}
+
+/// Handles `POST …/purge`.
+pub(crate) async fn purge_database(call: RequestContext) -> HandlerResult {
+    let access = call.access::<Admin>().await?;
+    let key = call.key(access.who()).await?;
+    call.json(&NO_FIELDS)?;
+    let urls = urls(&call.state);
+    let act = move |hub: &branchyard_http_common::Services,
+                    once: Option<&branchyard_domain::usecases::IdempotencyRecord<'_, _>>| {
+        hub.operations().purge(&access, once)
+    };
+    call.effect(key, act, move |operation| accepted(operation, &urls)).await
 }

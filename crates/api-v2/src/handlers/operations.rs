@@ -6,6 +6,7 @@ use branchyard_domain::access::Read;
 use branchyard_domain::entities::{Operation, OperationKind, OperationStatus};
 use branchyard_domain::errors::OperationError;
 use branchyard_domain::ports::{OperationFilter, OperationState};
+use branchyard_domain::usecases::ResultView;
 use branchyard_domain::values::OperationId;
 use branchyard_http_common::{ApiResponse, Endpoint, HandlerError, NO_FIELDS, RequestContext, bound, page, section};
 
@@ -78,6 +79,7 @@ const KINDS: &[(&str, &[OperationKind])] = &[
     ("merge", &[OperationKind::Merge]),
     ("sql_write", &[OperationKind::SqlWrite]),
     ("fork", &[OperationKind::Fork]),
+    ("purge", &[OperationKind::Purge]),
     // Reserved by the published API, never produced.
     ("dolt_ci", &[]),
 ];
@@ -101,13 +103,13 @@ pub(crate) async fn list_operations(call: RequestContext) -> HandlerResult {
         .read(move |hub| -> Result<Vec<_>, OperationError> {
             let found = hub.operations().list(&access, OperationFilter { state, kinds }, before, fetch)?;
             let shown = found.into_iter().map(|operation| {
-                let sees = hub.operations().sees_result(access.caller(), &operation)?;
-                Ok((operation, sees))
+                let view = hub.operations().result_view(access.caller(), &operation)?;
+                Ok((operation, view))
             });
             shown.collect()
         })
         .await?;
-    let shown = |(operation, sees): &(Operation, bool)| convert::operation(operation, *sees);
+    let shown = |(operation, view): &(Operation, ResultView)| convert::operation(operation, view);
     page(&call.state, &page_request, &bound, found, shown, |(operation, _)| operation.id.to_string())
 }
 
@@ -147,8 +149,8 @@ fn named_by(call: &RequestContext) -> Result<OperationPath, HandlerError> {
         .ok_or_else(|| HandlerError::not_found(OperationError::NoSuchOperation.to_string()))
 }
 
-fn answer(operation: &Operation, sees: bool) -> ApiResponse {
-    let answer = ApiResponse::resource(200, &convert::operation(operation, sees));
+fn answer(operation: &Operation, view: &ResultView) -> ApiResponse {
+    let answer = ApiResponse::resource(200, &convert::operation(operation, view));
     if operation.settled() { answer } else { answer.retry_after(1) }
 }
 
@@ -166,10 +168,10 @@ pub(crate) async fn get_operation(call: RequestContext) -> HandlerResult {
                 let _ = tell.send(ended.clone());
             })
         });
-        let (operation, sees) = look(&call, &named).await?;
+        let (operation, view) = look(&call, &named).await?;
         let left = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
         if operation.settled() || left.is_zero() || call.state.draining.load(Ordering::Relaxed) {
-            return Ok(answer(&operation, sees));
+            return Ok(answer(&operation, &view));
         }
         // Waits for the notification or the next poll. Polling is needed because another server may be running the operation.
         let told = timeout(left.min(LOOK), told).await;
@@ -177,27 +179,30 @@ pub(crate) async fn get_operation(call: RequestContext) -> HandlerResult {
         if let Ok(Ok(ended)) = told
             && is_theirs(&ended, &call)
         {
-            return Ok(answer(&ended, true));
+            return Ok(answer(&ended, &ResultView::default()));
         }
     }
 }
 
 /// Returns `true` if the caller may see the complete result without another access check: the caller created the operation, and
-/// the operation created no database, which could have become hidden from the caller in the meantime.
+/// the result names no database, which could have become hidden from the caller in the meantime.
 fn is_theirs(operation: &Operation, call: &RequestContext) -> bool {
-    let made_none = !matches!(&operation.status, OperationStatus::Succeeded(outcome) if outcome.database.is_some());
-    made_none && call.caller.user().is_some_and(|user| user.id == operation.created_by)
+    let names_none = match &operation.status {
+        OperationStatus::Succeeded(outcome) => outcome.database.is_none() && outcome.purged.is_none(),
+        _ => true,
+    };
+    names_none && call.caller.user().is_some_and(|user| user.id == operation.created_by)
 }
 
-async fn look(call: &RequestContext, named: &Arc<OperationPath>) -> Result<(Operation, bool), HandlerError> {
+async fn look(call: &RequestContext, named: &Arc<OperationPath>) -> Result<(Operation, ResultView), HandlerError> {
     let (caller, named) = (call.caller.clone(), Arc::clone(named));
     call.read(move |hub| -> Result<_, OperationError> {
         let operation = hub.operations().get(&caller, named.id)?;
         if !named.is(&operation) {
             return Err(OperationError::NoSuchOperation);
         }
-        let sees = hub.operations().sees_result(&caller, &operation)?;
-        Ok((operation, sees))
+        let view = hub.operations().result_view(&caller, &operation)?;
+        Ok((operation, view))
     })
     .await
 }
@@ -217,7 +222,7 @@ pub(crate) async fn cancel_operation(call: RequestContext) -> HandlerResult {
     .await?;
     let key = call.key(&user).await?;
     call.json(&NO_FIELDS)?;
-    let canceled = |operation: &Operation| answer(operation, true);
+    let canceled = |operation: &Operation| answer(operation, &ResultView::default());
     call.effect(key, move |hub, once| hub.operations().cancel(&user, id, once), canceled).await
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct OperationError {
 }
 
 /// The result of an operation.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Default, Serialize, ToSchema)]
 pub(crate) struct OperationResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) pull_id: Option<i64>,
@@ -40,6 +40,15 @@ pub(crate) struct OperationResult {
     pub(crate) commit_sha: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) database: Option<DatabaseRef>,
+    /// Number of bytes by which a purge made the file of the database smaller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) freed_bytes: Option<u64>,
+    /// Forks that keep commits which the purge removed and that the caller can see.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) kept_by_forks: Option<Vec<DatabaseRef>>,
+    /// Whether there are more such forks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) kept_by_other_forks: Option<bool>,
 }
 
 /// Accepted work.

@@ -45,6 +45,7 @@ pub(crate) enum OperationType {
     Merge,
     SqlWrite,
     Fork,
+    Purge,
     #[expect(dead_code, reason = "reserved by the published API, never produced")]
     DoltCi,
 }

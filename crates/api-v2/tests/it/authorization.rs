@@ -515,7 +515,7 @@ fn body(
         ("PATCH", "/pulls/{pull_number}") => json!({"state": "closed"}),
         ("POST", "/pulls/{pull_number}/comments") => json!({"body": "Fine."}),
         ("POST", "/pulls/{pull_number}/merge") => json!({}),
-        ("POST", "/operations/{operation_id}/cancel" | "/pulls/{pull_number}/withdraw") => return None,
+        ("POST", "/operations/{operation_id}/cancel" | "/pulls/{pull_number}/withdraw" | "/purge") => return None,
         ("POST", "/hooks") => json!({"url": "https://ci.test/yard"}),
         ("PATCH", "/hooks/{hook_id}") => json!({"active": false}),
         ("POST", path) if path.starts_with("/hooks/") => return None,

@@ -236,3 +236,28 @@ async fn what_a_failed_fork_says_names_no_owner() {
     assert_eq!((&error["status"], &error["code"]), (&json!(422), &json!("UNPROCESSABLE")));
     assert!(!error["detail"].as_str().unwrap().contains("bob"), "{error}");
 }
+
+#[actix_web::test]
+async fn a_purge_names_the_forks_that_the_caller_sees() {
+    let world = ApiHarness::new();
+    let (ada, bob) = (world.user("ada"), world.user("bob"));
+    world.database(&ada, "ada", "rivers", "public").await;
+    let create = json!({"from_branch": "main", "to_branch": "gone", "q": "CREATE TABLE gone(a INTEGER)"});
+    let written = world.post(Some(&ada), "/databases/ada/rivers/sql-writes", create).await;
+    world.finish(&ada, &written).await;
+    let accepted = world.post(Some(&bob), "/databases/ada/rivers/forks", json!({"owner": "bob"})).await;
+    world.finish(&bob, &accepted).await;
+    world.delete(Some(&ada), "/databases/ada/rivers/branches/gone").await.expect(200);
+
+    let accepted = world.post(Some(&ada), "/databases/ada/rivers/purge", json!({})).await.expect(202);
+    let operation = world.finish(&ada, &accepted).await;
+    assert_eq!(operation["type"], "purge");
+    assert!(operation["result"]["freed_bytes"].as_u64().unwrap() > 0, "{operation}");
+    assert_eq!(operation["result"]["kept_by_forks"], json!([{"owner": "bob", "name": "rivers"}]));
+    assert_eq!(operation["result"]["kept_by_other_forks"], false);
+
+    world.patch(Some(&bob), "/databases/bob/rivers", json!({"visibility": "private"})).await.expect(200);
+    let id = operation["id"].as_str().unwrap();
+    let result = world.get(Some(&ada), &format!("/operations/{id}")).await.expect(200).data()["result"].clone();
+    assert_eq!((&result["kept_by_forks"], &result["kept_by_other_forks"]), (&json!([]), &json!(true)));
+}

@@ -38,14 +38,18 @@ use branchyard_domain::entities::{
     Commit, Conflict, LogEntry, LogPosition, LogWalk, SchemaObject, Signature, TableChange, TableSchema,
 };
 use branchyard_domain::ports::{
-    ChangedRows, Column, Engine, EngineError, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage,
-    RowSink, RowSource, RowTest, ScriptJob, Selected, Selection, SqlFailure, TableScan, ValueRef, WriteJob, Written,
+    ChangedRows, Collected, Column, Engine, EngineError, ImportJob, KeptHeads, MergeJob, MergeOutcome, ReadQuery,
+    ReadReport, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected, Selection, SqlFailure, TableScan, ValueRef,
+    WriteJob, Written,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId};
 use commits::CommitGraph;
 use table::Snapshot;
 
 type Result<T> = std::result::Result<T, EngineError>;
+/// How often a collection asks again for the heads to keep.
+const COLLECTION_ROUNDS: usize = 8;
+
 type MeanwhileAction = Box<dyn FnOnce() + Send>;
 
 /// An in-memory engine.
@@ -83,7 +87,7 @@ impl std::fmt::Debug for MemoryEngine {
 }
 
 impl MemoryEngine {
-    /// Runs `happens` in the middle of the next write, merge, fetch, import, script or copy, to simulate a concurrent
+    /// Runs `happens` in the middle of the next write, merge, fetch, import, script, copy or collection, to simulate a concurrent
     /// caller.
     pub fn meanwhile(&self, happens: impl FnOnce() + Send + 'static) {
         *self.meanwhile.lock() = Some(Box::new(happens));
@@ -196,6 +200,26 @@ impl Engine for MemoryEngine {
     fn remove(&self, database: DatabaseId) -> Result<()> {
         self.files.lock().remove(&database);
         Ok(())
+    }
+
+    fn collect(&self, database: DatabaseId, kept: &mut dyn KeptHeads) -> Result<Collected> {
+        let heads = kept.heads()?;
+        let mut collected = self.look(database, |history| Ok(history.only(&heads)))?;
+        self.let_happen();
+        let mut covered: BTreeSet<CommitHash> = heads.into_iter().collect();
+        for _ in 0..COLLECTION_ROUNDS {
+            let lacking = kept.approve(&covered)?;
+            if lacking.is_empty() {
+                return self.change(database, |history| {
+                    let before = history.size_bytes();
+                    *history = collected;
+                    Ok(Collected { before, after: history.size_bytes() })
+                });
+            }
+            collected.take_in(self.look(database, |history| Ok(history.only(&lacking)))?);
+            covered.extend(lacking);
+        }
+        Err(EngineError::Busy)
     }
 
     fn list(&self) -> Result<Vec<DatabaseId>> {

@@ -4,6 +4,7 @@
 //! databases.
 
 mod builders;
+mod collections;
 mod files;
 mod history;
 mod imports;
@@ -13,6 +14,7 @@ mod writes;
 
 use branchyard_domain::ports::Engine;
 
+pub use collections::{collections, collections_beside_writes, collections_given_up, readers_beside_a_collection};
 pub use files::{at_once, fetch_and_copy, files};
 pub use history::{diff, diff_pages, log_and_ancestry, objects, schemas};
 pub use imports::{imports, refused_imports, refused_scripts, scripts};
@@ -48,6 +50,10 @@ pub const ALL: &[(&str, EngineCheck)] = &[
     ("scripts", scripts),
     ("refused_scripts", refused_scripts),
     ("at_once", at_once),
+    ("collections", collections),
+    ("collections_beside_writes", collections_beside_writes),
+    ("collections_given_up", collections_given_up),
+    ("readers_beside_a_collection", readers_beside_a_collection),
 ];
 
 /// Runs every check in sequence on one engine.

@@ -66,6 +66,9 @@ pub struct Database {
     pub star_count: i64,
     /// Version of the row, incremented by each change. Detects lost updates.
     pub version: i64,
+    /// Number of garbage collections that took effect. A transaction that stores a hash which was read from the engine
+    /// before must find the number unchanged, or the commit may be gone.
+    pub generation: i64,
     /// When the database was deleted. Deleted databases are retained for their operations and are otherwise
     /// invisible.
     pub deleted_at: Option<Timestamp>,

@@ -101,6 +101,8 @@ pub enum Work {
     },
     /// Import a file.
     Import(ImportRequest),
+    /// Remove the commits that nothing refers to.
+    Purge,
 }
 
 /// The kind of an operation.
@@ -114,6 +116,8 @@ pub enum OperationKind {
     Fork,
     /// See [`Work::Import`].
     Import,
+    /// See [`Work::Purge`].
+    Purge,
 }
 
 impl Work {
@@ -124,6 +128,7 @@ impl Work {
             Self::Merge { .. } => OperationKind::Merge,
             Self::Fork { .. } => OperationKind::Fork,
             Self::Import(_) => OperationKind::Import,
+            Self::Purge => OperationKind::Purge,
         }
     }
 }
@@ -141,6 +146,17 @@ pub struct Outcome {
     pub pull: Option<PullNumber>,
     /// The fork.
     pub database: Option<(DatabaseId, DatabaseLocator)>,
+    /// What a purge removed.
+    pub purged: Option<Purged>,
+}
+
+/// The result of a purge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Purged {
+    /// Number of bytes by which the file is smaller.
+    pub freed_bytes: u64,
+    /// Databases of the fork network whose refs still reach commits that were removed.
+    pub kept_by: Vec<DatabaseId>,
 }
 
 /// The class of a failure.
@@ -256,14 +272,14 @@ impl Operation {
             Work::SqlWrite { statements, message, .. } => (*statements, *message) = Default::default(),
             Work::Merge { message, .. } => message.clear(),
             Work::Import(import) => import.message.clear(),
-            Work::Fork { .. } => {}
+            Work::Fork { .. } | Work::Purge => {}
         }
     }
 
     /// Returns `true` if the commit of the operation is hidden because no ref of the database reaches it any more.
     pub fn is_concealed(&self) -> bool {
         match (&self.status, &self.work) {
-            (_, Work::Fork { .. }) => false,
+            (_, Work::Fork { .. } | Work::Purge) => false,
             (OperationStatus::Succeeded(outcome), _) => outcome.commit.is_none(),
             _ => false,
         }

@@ -3,10 +3,12 @@
 //! The engine does not know the branches and tags of users: every call names commits. A commit that no ref reaches is
 //! garbage.
 
+mod collection;
 mod errors;
 mod jobs;
 mod reads;
 
+pub use collection::{Collected, KeptHeads};
 pub use errors::{EngineError, SqlFailure};
 pub use jobs::{ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome, ScriptJob, WriteJob, Written};
 pub use reads::{
@@ -57,6 +59,16 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// [`EngineError`].
     fn remove(&self, database: DatabaseId) -> Result<(), EngineError>;
+
+    /// Removes the commits that no kept head reaches, and everything else that the file no longer needs, by writing a
+    /// new file that takes the place of the old one. Commits that are made meanwhile are brought over in the write turn
+    /// of the database, if `kept` names them then. Calls that read the old file go on; calls that write to it in several
+    /// steps fail, and may be made again. If the call fails, nothing was removed.
+    ///
+    /// # Errors
+    /// The errors of `kept`; [`EngineError::Unavailable`] if there is no space for a copy of the file, or the file was
+    /// replaced meanwhile; [`EngineError::Busy`] if the heads keep changing.
+    fn collect(&self, database: DatabaseId, kept: &mut dyn KeptHeads) -> Result<Collected, EngineError>;
 
     /// Lists the databases that have a file.
     ///

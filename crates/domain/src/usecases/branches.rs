@@ -5,7 +5,7 @@ use super::pulls::branch_moved;
 use super::{IdempotencyRecord, Inner, idempotency, revisions};
 use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Level, Write};
-use crate::entities::{Branch, EventKind, Operation, Work};
+use crate::entities::{Branch, Database, EventKind, Operation, Work};
 use crate::errors::{AccessError, RefError};
 use crate::ports::{Durability, MetadataError, Transaction};
 use crate::values::{DatabaseId, RefName, Revision, Timestamp};
@@ -38,13 +38,26 @@ impl<'a> Branches<'a> {
         wanted: NewBranch,
         once: Option<&IdempotencyRecord<'_, Branch>>,
     ) -> Result<Branch, RefError> {
-        let database = access.database();
+        revisions::in_one_generation(self.0, access.database(), |database| {
+            self.create_in(database, access, wanted.clone(), once)
+        })
+    }
+
+    fn create_in(
+        &self,
+        database: &Database,
+        access: &DatabaseAccess<Write>,
+        wanted: NewBranch,
+        once: Option<&IdempotencyRecord<'_, Branch>>,
+    ) -> Result<Option<Branch>, RefError> {
         let head = revisions::revision(self.0, database, &wanted.from)?;
         let updated_at = commit_time(self.0, database.id, &head)?;
         let branch = Branch { name: wanted.name, head, updated_at };
         let now = self.0.now();
         let mut tx = self.0.ports.metadata.write()?;
-        live(tx.as_mut(), database.id)?;
+        if live(tx.as_mut(), database.id)?.generation != database.generation {
+            return Ok(None);
+        }
         match tx.branches().add(database.id, &branch) {
             Err(MetadataError::Taken) => return Err(RefError::BranchExists(branch.name.to_string())),
             other => other?,
@@ -65,7 +78,7 @@ impl<'a> Branches<'a> {
             self.0.fetch_wake.one();
         }
         branch_moved(self.0, database.id, &branch.name);
-        Ok(branch)
+        Ok(Some(branch))
     }
 
     /// Returns a branch.
@@ -139,7 +152,7 @@ fn writes_to(operation: &Operation, branch: &RefName, tx: &mut dyn Transaction) 
             tx.pulls().get(operation.database_id, *pull).ok().flatten().is_some_and(|pull| pull.to_branch == *branch)
         }
         Work::Import(import) => import.pull_branch.as_ref().unwrap_or(&import.branch) == branch,
-        Work::Fork { .. } => false,
+        Work::Fork { .. } | Work::Purge => false,
     }
 }
 

@@ -160,6 +160,7 @@ impl<'a> Databases<'a> {
             size_bytes: size,
             star_count: 0,
             version: 1,
+            generation: 0,
             deleted_at: None,
         };
         match tx.databases().add(&database) {

@@ -11,9 +11,10 @@ use super::settled::SettlementWatch;
 use super::{IdempotencyRecord, Inner, idempotency, revisions, run};
 use crate::access::ownership::may_create_for;
 use crate::access::visibility::{self, find_live, live, role_of, visible_locator};
-use crate::access::{Caller, DatabaseAccess, Level, Participate, Write};
+use crate::access::{Admin, Caller, DatabaseAccess, Level, Participate, Write};
 use crate::entities::{
-    Database, FailureKind, Operation, OperationFailure, OperationKind, OperationStatus, Role, User, Work,
+    Database, DatabaseLocator, FailureKind, Operation, OperationFailure, OperationKind, OperationStatus, Outcome, Role,
+    User, Work,
 };
 use crate::errors::{OperationError, PortError};
 use crate::ports::{Durability, MetadataError, OperationBacklog, OperationFilter, Transaction};
@@ -33,6 +34,17 @@ pub struct SqlWrite {
     pub statements: String,
     /// Message of the statements' commit. A default is used if it is absent or blank.
     pub message: Option<String>,
+}
+
+/// What a caller may see of the result of an operation.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ResultView {
+    /// Whether the caller may see the database that the operation created, if it created one.
+    pub sees_database: bool,
+    /// The forks that keep commits which a purge removed and that the caller can see.
+    pub kept_by_forks: Vec<DatabaseLocator>,
+    /// Whether there are more such forks.
+    pub kept_by_other_forks: bool,
 }
 
 /// The outcome of one run of an operation.
@@ -121,6 +133,21 @@ impl<'a> Operations<'a> {
         let fork_id = DatabaseId::from_uuid(self.0.ports.ids.uuid(now));
         let work = Work::Fork { owner_id: owner.id, owner: owner.name, fork_id };
         self.accept(tx, &database, access.who(), work, now, once)
+    }
+
+    /// Queues a purge: the removal of all commits that no branch, tag, pull request or release reaches.
+    ///
+    /// # Errors
+    /// [`OperationError::QueueFull`].
+    pub fn purge(
+        &self,
+        access: &DatabaseAccess<Admin>,
+        once: Option<&IdempotencyRecord<'_, Operation>>,
+    ) -> Result<Operation, OperationError> {
+        let now = self.0.now();
+        let mut tx = self.0.ports.metadata.write()?;
+        let database = live(tx.as_mut(), access.database().id)?;
+        self.accept(tx, &database, access.who(), Work::Purge, now, once)
     }
 
     fn accept(
@@ -252,6 +279,27 @@ impl<'a> Operations<'a> {
         let mut tx = self.0.ports.metadata.read()?;
         let viewer = caller.user().map(|user| user.id);
         Ok(visible_locator(tx.as_mut(), viewer, *made)?.is_some())
+    }
+
+    /// Returns what the caller may see of the result of an operation.
+    ///
+    /// # Errors
+    /// [`OperationError::Port`].
+    pub fn result_view(&self, caller: &Caller, operation: &Operation) -> Result<ResultView, OperationError> {
+        let mut view = ResultView { sees_database: self.sees_result(caller, operation)?, ..ResultView::default() };
+        let OperationStatus::Succeeded(Outcome { purged: Some(purged), .. }) = &operation.status else {
+            return Ok(view);
+        };
+        let mut tx = self.0.ports.metadata.read()?;
+        let viewer = caller.user().map(|user| user.id);
+        for fork in &purged.kept_by {
+            match visible_locator(tx.as_mut(), viewer, *fork)? {
+                Some(locator) => view.kept_by_forks.push(locator),
+                // A deleted fork keeps nothing.
+                None => view.kept_by_other_forks |= find_live(tx.as_mut(), *fork)?.is_some(),
+            }
+        }
+        Ok(view)
     }
 
     /// Returns the number of rows that an import has read from its file so far. Returns `None` unless this process is

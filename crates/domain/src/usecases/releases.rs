@@ -3,7 +3,7 @@
 use super::{IdempotencyRecord, Inner, activities, idempotency, revisions};
 use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Level, Write};
-use crate::entities::{ActivityKind, Release, Tag};
+use crate::entities::{ActivityKind, Database, Release, Tag};
 use crate::errors::{RefError, ReleaseError};
 use crate::ports::{Durability, MetadataError, Transaction};
 use crate::values::{CommitHash, DatabaseId, LongText, RefName, ReleaseId, Revision, Timestamp, Title};
@@ -51,7 +51,18 @@ impl<'a> Releases<'a> {
         wanted: NewRelease,
         once: Option<&IdempotencyRecord<'_, Release>>,
     ) -> Result<Release, ReleaseError> {
-        let database = access.database();
+        revisions::in_one_generation(self.0, access.database(), |database| {
+            self.create_in(database, access, wanted.clone(), once)
+        })
+    }
+
+    fn create_in(
+        &self,
+        database: &Database,
+        access: &DatabaseAccess<Write>,
+        wanted: NewRelease,
+        once: Option<&IdempotencyRecord<'_, Release>>,
+    ) -> Result<Option<Release>, ReleaseError> {
         let commit = match revisions::revision(self.0, database, &Revision::Commit(wanted.commit.clone())) {
             Ok(commit) => commit,
             Err(RefError::Port(fault)) => return Err(fault.into()),
@@ -59,7 +70,9 @@ impl<'a> Releases<'a> {
         };
         let now = self.0.now();
         let mut tx = self.0.ports.metadata.write()?;
-        live(tx.as_mut(), database.id)?;
+        if live(tx.as_mut(), database.id)?.generation != database.generation {
+            return Ok(None);
+        }
         match tx.tags().get(database.id, &wanted.tag)? {
             Some(tag) if tag.commit != commit => return Err(ReleaseError::TagElsewhere(wanted.tag.to_string())),
             Some(_) => {}
@@ -87,7 +100,7 @@ impl<'a> Releases<'a> {
         activities::note(tx.as_mut(), id, database.id, access.who().named(), now, kind)?;
         idempotency::keep(self.0, tx.as_mut(), once, &release, now)?;
         tx.commit(Durability::Synced)?;
-        Ok(release)
+        Ok(Some(release))
     }
 
     /// Returns the release of a tag.

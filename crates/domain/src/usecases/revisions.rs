@@ -66,6 +66,28 @@ pub(super) fn revision(inner: &Inner, database: &Database, from: &Revision) -> R
     }
 }
 
+/// Runs `work`, which looks up a hash and stores it in a transaction. `work` returns `None` if that transaction finds
+/// another generation than the database that it is passed: a garbage collection took effect in between, and the commit may
+/// be gone because its name was removed before. `work` then runs again.
+pub(super) fn in_one_generation<T, E: From<PortError> + From<MetadataError>>(
+    inner: &Inner,
+    database: &Database,
+    mut work: impl FnMut(&Database) -> Result<Option<T>, E>,
+) -> Result<T, E> {
+    /// Collections are rare, and each takes a while.
+    const TRIES: usize = 8;
+    let mut present = database.clone();
+    for _ in 0..TRIES {
+        if let Some(done) = work(&present)? {
+            return Ok(done);
+        }
+        if let Some(newer) = inner.ports.metadata.read()?.databases().get(database.id)? {
+            present = newer;
+        }
+    }
+    Err(PortError::Engine(EngineError::Busy).into())
+}
+
 /// Returns the commit of a name that is not a hash.
 fn resolve_name(tx: &mut dyn Transaction, database: &Database, name: &str) -> Result<Option<CommitHash>, PortError> {
     if name == "HEAD" {

@@ -8,6 +8,7 @@ mod fork;
 mod import;
 mod merge;
 mod prefetch;
+mod purge;
 mod write;
 
 use std::collections::BTreeMap;
@@ -146,6 +147,7 @@ impl LeasedRun<'_> {
             Work::Merge { pull, ends: _, message, resolve } => merge::run(self, *pull, message, resolve),
             Work::Fork { owner_id, owner, fork_id } => fork::run(self, *owner_id, owner, *fork_id),
             Work::Import(request) => import::run(self, request),
+            Work::Purge => purge::run(self),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::{IdempotencyRecord, Inner, idempotency, revisions};
 use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Level, Write};
-use crate::entities::Tag;
+use crate::entities::{Database, Tag};
 use crate::errors::RefError;
 use crate::ports::{Durability, MetadataError, Transaction};
 use crate::values::{DatabaseId, LongText, RefName, Revision};
@@ -37,19 +37,31 @@ impl<'a> Tags<'a> {
         wanted: NewTag,
         once: Option<&IdempotencyRecord<'_, Tag>>,
     ) -> Result<Tag, RefError> {
-        let database = access.database();
+        revisions::in_one_generation(self.0, access.database(), |database| {
+            self.create_in(database, wanted.clone(), once)
+        })
+    }
+
+    fn create_in(
+        &self,
+        database: &Database,
+        wanted: NewTag,
+        once: Option<&IdempotencyRecord<'_, Tag>>,
+    ) -> Result<Option<Tag>, RefError> {
         let commit = revisions::revision(self.0, database, &wanted.from)?;
         let now = self.0.now();
         let tag = Tag { name: wanted.name, commit, message: wanted.message.map(LongText::into_string), tagged_at: now };
         let mut tx = self.0.ports.metadata.write()?;
-        live(tx.as_mut(), database.id)?;
+        if live(tx.as_mut(), database.id)?.generation != database.generation {
+            return Ok(None);
+        }
         match tx.tags().add(database.id, &tag) {
             Err(MetadataError::Taken) => return Err(RefError::TagExists(tag.name.to_string())),
             other => other?,
         }
         idempotency::keep(self.0, tx.as_mut(), once, &tag, now)?;
         tx.commit(Durability::Synced)?;
-        Ok(tag)
+        Ok(Some(tag))
     }
 
     /// Returns a tag.

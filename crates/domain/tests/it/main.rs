@@ -17,6 +17,7 @@ mod properties;
 mod pull_content;
 mod pull_trials;
 mod pulls;
+mod purges;
 mod refs;
 mod sessions;
 mod suites;

@@ -1,6 +1,7 @@
 //! Tests of the engine port on real files.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests, too")]
 
+mod collections;
 mod definitions;
 mod diffs;
 mod flows;

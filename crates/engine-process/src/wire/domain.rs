@@ -12,7 +12,7 @@ use branchyard_domain::ports::{
     RowTest, Selected, SqlFailure, Test, Written,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId, Timestamp};
-use branchyard_engine_doltlite::{ConflictQuery, ConflictWindow, HeadPair, MAX_LENGTH};
+use branchyard_engine_doltlite::{CollectedHistory, ConflictQuery, ConflictWindow, HeadPair, MAX_LENGTH};
 use uuid::Uuid;
 
 use super::{Input, Malformed, Wire, get_bytes, put_bytes, wire_enum, wire_struct};
@@ -41,6 +41,7 @@ wire_struct! {
     ChangedRows { rows, more }
     Written { outcome, rows_affected }
     ImportColumn { name, declared_type }
+    CollectedHistory { heads, commits }
     HeadPair { database, ours, theirs }
     ConflictQuery { pair, table, skip, limit }
     ConflictWindow { table, start, conflicts, complete }

@@ -84,6 +84,15 @@ pub(super) fn answer(engine: &DoltliteEngine, link: &Link, database: DatabaseId,
             let copy = provided(link.take_descriptors())?;
             done(link, &engine.fetch_from_copy(database, copy, &commit))
         }
+        Call::Collect { heads } => {
+            let new = provided(link.take_descriptors())?;
+            done(link, &engine.collect_into(database, new, &heads))
+        }
+        Call::Complete { heads } => {
+            let source = provided(link.take_descriptors())?;
+            done(link, &engine.complete_from(database, source, &heads))
+        }
+        Call::CheckNewFile { heads, commits } => done(link, &engine.check_new_file(database, &heads, commits)),
         Call::InspectSqlite { table, timeout } => {
             let found = engine.open_provided_sqlite(file(link)?, &table, timeout);
             let shape = found.map(|table| TableShape {

@@ -9,6 +9,8 @@ mod support;
 mod tested;
 
 // The tests of the engine that workers run. They use `tested` and `support` of this crate.
+#[path = "../../../engine-doltlite/tests/it/collections.rs"]
+mod collections;
 #[path = "../../../engine-doltlite/tests/it/definitions.rs"]
 mod definitions;
 #[path = "../../../engine-doltlite/tests/it/diffs.rs"]

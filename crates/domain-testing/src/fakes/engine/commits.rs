@@ -113,6 +113,15 @@ impl CommitGraph {
         Ok(Self { commits: commits.map(|(hash, stored)| (hash.clone(), Arc::clone(stored))).collect() })
     }
 
+    /// Returns those of `heads` that exist, with their history.
+    pub(super) fn only(&self, heads: &[CommitHash]) -> Self {
+        let mut kept = Self::default();
+        for reached in heads.iter().filter_map(|head| self.reachable(head).ok()) {
+            kept.take_in(reached);
+        }
+        kept
+    }
+
     pub(super) fn take_in(&mut self, other: Self) {
         self.commits.extend(other.commits);
     }

@@ -89,6 +89,22 @@ impl DatabaseRepository for MemoryTransaction<'_> {
         Ok(())
     }
 
+    fn next_generation(&mut self, id: DatabaseId) -> Result<()> {
+        if let Some(stored) = self.change()?.databases.get_mut(&id) {
+            stored.generation += 1;
+        }
+        Ok(())
+    }
+
+    fn list_network(&mut self, network: DatabaseId, after: Option<DatabaseId>, limit: usize) -> Result<Vec<Database>> {
+        let of_network = |database: &&Database| database.network_id == network && database.deleted_at.is_none();
+        let found = self.state.databases.values().filter(of_network);
+        let mut found: Vec<_> =
+            found.filter(|database| after.is_none_or(|after| database.id > after)).cloned().collect();
+        found.sort_by_key(|database| database.id);
+        Ok(page(found.into_iter(), limit))
+    }
+
     fn list(
         &mut self,
         viewer: Option<AccountId>,

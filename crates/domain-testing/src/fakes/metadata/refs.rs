@@ -111,4 +111,24 @@ impl RefRepository for MemoryTransaction<'_> {
         }
         Ok(page(named.into_iter().filter(|hash| after.is_none_or(|after| hash > after)), limit))
     }
+
+    fn kept_commits(
+        &mut self,
+        database: DatabaseId,
+        after: Option<&CommitHash>,
+        limit: usize,
+    ) -> Result<Vec<CommitHash>> {
+        let mut named = BTreeSet::new();
+        named.extend(self.branches().list(database, None, usize::MAX)?.into_iter().map(|branch| branch.head));
+        named.extend(self.tags().list(database, None, usize::MAX)?.into_iter().map(|tag| tag.commit));
+        for pull in self.state.pulls.values().filter(|pull| pull.database_id == database) {
+            if let PullState::Merged { commit, base, source, .. } = &pull.state {
+                named.extend([commit.clone(), base.clone(), source.clone()]);
+            }
+            if let Some(heads) = &pull.content.heads {
+                named.extend([heads.from.clone(), heads.to.clone()]);
+            }
+        }
+        Ok(page(named.into_iter().filter(|hash| after.is_none_or(|after| hash > after)), limit))
+    }
 }

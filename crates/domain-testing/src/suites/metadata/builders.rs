@@ -89,6 +89,7 @@ pub(crate) fn database(n: u128, of: &User, name: &str) -> Database {
         size_bytes: 4096,
         star_count: 0,
         version: 1,
+        generation: 0,
         deleted_at: None,
     }
 }

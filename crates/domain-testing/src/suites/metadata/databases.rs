@@ -2,7 +2,7 @@
 
 use super::{at, database, database_id, organization, owner, read, reference, scene, taken, user, write};
 use branchyard_domain::entities::{Database, MemberRole, Role, User, Visibility};
-use branchyard_domain::ports::{DatabaseFilter, Metadata};
+use branchyard_domain::ports::{DatabaseFilter, Metadata, Transaction};
 use branchyard_domain::values::DatabaseName;
 
 /// Checks names, versions, deletion and counts of databases.
@@ -25,6 +25,14 @@ pub fn databases(store: &dyn Metadata) {
         assert_eq!(tx.databases().ids(None, 10).unwrap(), [menu.id, fork.id]);
         assert_eq!(tx.databases().ids(Some(menu.id), 10).unwrap(), [fork.id]);
         tx.databases().record_write(menu.id, at(20), 8192).unwrap();
+        tx.databases().next_generation(fork.id).unwrap();
+        let generations = |tx: &mut dyn Transaction| {
+            let network = tx.databases().list_network(menu.id, None, 10).unwrap();
+            network.into_iter().map(|database| (database.id, database.generation, database.version)).collect::<Vec<_>>()
+        };
+        assert_eq!(generations(tx), [(menu.id, 0, menu.version), (fork.id, 1, fork.version)]);
+        assert_eq!(tx.databases().list_network(menu.id, Some(menu.id), 10).unwrap()[0].id, fork.id);
+        assert_eq!(tx.databases().list_network(fork.id, None, 10).unwrap(), []);
     });
     let mut changed = menu.clone();
     changed.description = Some("Über all".to_owned());

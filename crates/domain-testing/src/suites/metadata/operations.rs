@@ -8,7 +8,7 @@ use super::{
 };
 use branchyard_domain::entities::{
     Database, FailureKind, FileType, ImportMode, ImportRequest, Operation, OperationFailure, OperationKind,
-    OperationStatus, Outcome, PullEnds, RowProblem, Side, Upload, UploadPart, User, Work,
+    OperationStatus, Outcome, PullEnds, Purged, RowProblem, Side, Upload, UploadPart, User, Work,
 };
 use branchyard_domain::ports::{LeaseTurn, Metadata, OperationBacklog, OperationFilter, OperationState};
 use branchyard_domain::values::{DatabaseName, PullNumber, UploadId};
@@ -94,6 +94,7 @@ pub fn operations(store: &dyn Metadata) {
             rows_affected: Some(u64::from(u32::MAX) + 1),
             pull: Some(PullNumber::FIRST),
             database: Some((database_id(77), menu.locator.clone())),
+            purged: Some(Purged { freed_bytes: u64::from(u32::MAX) + 2, kept_by: vec![database_id(77)] }),
         });
         done.finished_at = Some(at(32));
         assert!(!tx.operations().settle(&done, None).unwrap(), "it runs");

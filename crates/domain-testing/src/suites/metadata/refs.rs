@@ -85,6 +85,10 @@ pub fn named_commits(store: &dyn Metadata) {
         assert_eq!(tx.refs().named_commits(menu.id, None, 2).unwrap(), expected[..2]);
         assert_eq!(tx.refs().named_commits(menu.id, Some(&hash(3)), 2).unwrap(), expected[2..4]);
         assert!(tx.refs().named_commits(menu.id, Some(&hash(12)), 2).unwrap().is_empty());
+        // What is not fetched yet is kept, too. A hidden pull request keeps nothing.
+        let kept: Vec<CommitHash> = [1, 3, 5, 7, 10, 11, 12, 30, 31].into_iter().map(hash).collect();
+        assert_eq!(tx.refs().kept_commits(menu.id, None, 100).unwrap(), kept);
+        assert_eq!(tx.refs().kept_commits(menu.id, Some(&hash(10)), 2).unwrap(), kept[5..7]);
     });
 }
 

@@ -52,6 +52,10 @@ pub trait DatabaseRepository {
     fn update(&mut self, database: &Database) -> Result<bool>;
     /// Records the time of a write and the size of the file in bytes, without incrementing the version.
     fn record_write(&mut self, id: DatabaseId, at: Timestamp, size_bytes: i64) -> Result<()>;
+    /// Increments the generation, without incrementing the version.
+    fn next_generation(&mut self, id: DatabaseId) -> Result<()>;
+    /// Lists the live databases of a fork network by id, ascending, after `after`.
+    fn list_network(&mut self, network: DatabaseId, after: Option<DatabaseId>, limit: usize) -> Result<Vec<Database>>;
     /// Lists live databases visible to `viewer`, by lower-case owner and name, after that pair.
     fn list(
         &mut self,

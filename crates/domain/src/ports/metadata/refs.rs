@@ -51,4 +51,12 @@ pub trait RefRepository {
         after: Option<&CommitHash>,
         limit: usize,
     ) -> Result<Vec<CommitHash>>;
+    /// Lists the distinct commits that a garbage collection has to keep, ascending, after `after`: those of
+    /// [`RefRepository::named_commits`], and all heads of pull requests, fetched or not.
+    fn kept_commits(
+        &mut self,
+        database: DatabaseId,
+        after: Option<&CommitHash>,
+        limit: usize,
+    ) -> Result<Vec<CommitHash>>;
 }

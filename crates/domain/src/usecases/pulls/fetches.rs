@@ -132,6 +132,11 @@ impl Fetches {
         Some(preview.stage == FetchStage::Ready)
     }
 
+    /// Forgets the prepared previews of a base, because a garbage collection may have removed their commits.
+    pub(in crate::usecases) fn forget_previews(&self, base: DatabaseId) {
+        self.0.lock().previews.retain(|key, preview| key.base != base || preview.stage != FetchStage::Ready);
+    }
+
     /// Returns the queued previews, oldest first.
     fn waiting(&self) -> Vec<(PreviewKey, AccountId)> {
         let known = self.0.lock();

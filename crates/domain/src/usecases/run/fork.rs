@@ -1,11 +1,14 @@
 //! Forks of databases.
 
+use std::collections::BTreeSet;
+
 use super::super::databases::has_room;
 use super::{LeasedRun, RunError, failed};
 use crate::access::ownership::{NewOwner, may_create_for};
 use crate::entities::{Database, DatabaseLocator, FailureKind, Outcome, Role, User};
-use crate::ports::{MetadataError, Transaction};
-use crate::values::{AccountId, DatabaseId, OwnerName};
+use crate::ports::{EngineError, KeptHeads, MetadataError, Transaction};
+use crate::usecases::Inner;
+use crate::values::{AccountId, CommitHash, DatabaseId, OwnerName};
 
 pub(super) fn run(
     run: &LeasedRun<'_>,
@@ -28,11 +31,70 @@ pub(super) fn run(
     // No other operation of the source runs meanwhile, so the copy holds every commit that a ref can name when the fork is
     // settled.
     inner.ports.engine.copy(source.id, fork_id)?;
-    let settled = settle(run, owner_id, owner, fork_id);
+    // The fork must not hold what the source has deleted, and what only its pull requests brought.
+    let mut kept = SourceRefs { inner, source: source.id, covered: BTreeSet::new() };
+    let settled = match inner.ports.engine.collect(fork_id, &mut kept) {
+        Ok(_) => settle(run, owner_id, owner, fork_id, &kept),
+        Err(error) => {
+            inner.ports.engine.remove(fork_id)?;
+            return Err(error.into());
+        }
+    };
     if matches!(settled, Err(RunError::Failed(_) | RunError::Lost)) {
         inner.ports.engine.remove(fork_id)?;
     }
     settled
+}
+
+/// The commits that a fork keeps: those of the branches and tags of its source.
+struct SourceRefs<'a> {
+    inner: &'a Inner,
+    source: DatabaseId,
+    /// The commits that the fork holds.
+    covered: BTreeSet<CommitHash>,
+}
+
+impl SourceRefs<'_> {
+    /// Returns the commits that the fork lacks, as `tx` sees the refs of the source.
+    fn lacking(&self, tx: &mut dyn Transaction) -> Result<Vec<CommitHash>, MetadataError> {
+        /// Number of refs read at a time.
+        const PAGE: usize = 1_000;
+        let mut named = BTreeSet::new();
+        let mut after: Option<String> = None;
+        loop {
+            let page = tx.branches().list(self.source, after.as_deref(), PAGE)?;
+            after = page.last().filter(|_| page.len() == PAGE).map(|branch| branch.name.to_string());
+            named.extend(page.into_iter().map(|branch| branch.head));
+            if after.is_none() {
+                break;
+            }
+        }
+        loop {
+            let page = tx.tags().list(self.source, after.as_deref(), PAGE)?;
+            after = page.last().filter(|_| page.len() == PAGE).map(|tag| tag.name.to_string());
+            named.extend(page.into_iter().map(|tag| tag.commit));
+            if after.is_none() {
+                break;
+            }
+        }
+        Ok(named.into_iter().filter(|commit| !self.covered.contains(commit)).collect())
+    }
+
+    fn look(&self) -> Result<Vec<CommitHash>, EngineError> {
+        let look = || self.lacking(self.inner.ports.metadata.read()?.as_mut());
+        look().map_err(|error| EngineError::Fault { context: "look up the refs".into(), source: Box::new(error) })
+    }
+}
+
+impl KeptHeads for SourceRefs<'_> {
+    fn heads(&mut self) -> Result<Vec<CommitHash>, EngineError> {
+        self.look()
+    }
+
+    fn approve(&mut self, covered: &BTreeSet<CommitHash>) -> Result<Vec<CommitHash>, EngineError> {
+        self.covered.clone_from(covered);
+        self.look()
+    }
 }
 
 /// Returns the id of the database that an attempt copies to. Each attempt has its own file: a worker that lost its lease
@@ -51,13 +113,23 @@ fn new_owner(tx: &mut dyn Transaction, user: &User, id: AccountId, name: &OwnerN
     })
 }
 
-fn settle(run: &LeasedRun<'_>, owner_id: AccountId, owner: &OwnerName, fork_id: DatabaseId) -> Result<(), RunError> {
+fn settle(
+    run: &LeasedRun<'_>,
+    owner_id: AccountId,
+    owner: &OwnerName,
+    fork_id: DatabaseId,
+    kept: &SourceRefs<'_>,
+) -> Result<(), RunError> {
     let inner = run.inner;
     let now = inner.now();
     let size = i64::try_from(inner.ports.engine.size_bytes(fork_id)?).unwrap_or(i64::MAX);
     let mut tx = inner.ports.metadata.write()?;
     let (source, user) = run.begin(tx.as_mut(), Role::Read)?;
     let owner = new_owner(tx.as_mut(), &user, owner_id, owner)?;
+    if !kept.lacking(tx.as_mut())?.is_empty() {
+        // A branch or tag was created meanwhile at a commit that only a pull request named before.
+        return Err(RunError::Moved);
+    }
     if let Err(limit) = has_room(inner, tx.as_mut(), owner.id)? {
         let text = format!("the new owner has reached the limit of {limit} databases");
         return Err(failed(FailureKind::Unprocessable, text));
@@ -76,6 +148,7 @@ fn settle(run: &LeasedRun<'_>, owner_id: AccountId, owner: &OwnerName, fork_id: 
         size_bytes: size,
         star_count: 0,
         version: 1,
+        generation: 0,
         deleted_at: None,
     };
     match tx.databases().add(&fork) {

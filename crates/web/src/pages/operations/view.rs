@@ -114,6 +114,7 @@ fn work(work: &Work) -> (String, Vec<(&'static str, String)>, Option<String>) {
             (format!("Merge pull request #{pull}"), facts, None)
         }
         Work::Fork { owner, .. } => (format!("Fork to {owner}"), Vec::new(), None),
+        Work::Purge => ("Purge deleted history".to_owned(), Vec::new(), None),
         Work::Import(import) => {
             let mut facts = vec![("Branch", import.branch.to_string()), ("Mode", mode(import.mode).to_owned())];
             if let Some(branch) = &import.pull_branch {
