@@ -107,11 +107,13 @@ pub struct MetricsConfig {
 }
 
 /// Quotas and reserved names.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Quotas {
     /// Maximum number of databases of an owner, including forks; 0 means no limit.
     pub databases_per_owner: u64,
+    /// Free bytes of the data folder's file system below which only deletions and sign-in are served; 0 means no limit.
+    pub min_free_bytes: u64,
     /// Owner names to reject in addition to the built-in ones.
     #[serde(deserialize_with = "list::list")]
     pub reserved_names: Vec<String>,
@@ -175,6 +177,8 @@ pub struct ServerConfig {
 pub struct SqlConfig {
     /// Where users' SQL runs.
     pub isolation: Isolation,
+    /// Whether callers without a credential may run SQL, on databases that allow it.
+    pub anonymous: bool,
     /// Maximum number of worker processes that have a database; 0 means 16 and two per core, at most 64.
     pub workers: usize,
     /// Whether the server refuses to start if the kernel cannot confine worker processes.
@@ -287,10 +291,17 @@ impl Default for ServerConfig {
     }
 }
 
+impl Default for Quotas {
+    fn default() -> Self {
+        Self { databases_per_owner: 0, min_free_bytes: 512 << 20, reserved_names: Vec::new() }
+    }
+}
+
 impl Default for SqlConfig {
     fn default() -> Self {
         Self {
             isolation: if cfg!(target_os = "linux") { Isolation::Process } else { Isolation::Thread },
+            anonymous: true,
             workers: 0,
             require_confinement: true,
             default_limit: 1_000,
@@ -431,6 +442,8 @@ impl Config {
             confirm_seconds: self.web.confirm_after.as_seconds(),
             invitation_seconds: self.web.invitation_ttl.as_seconds(),
             tokens_per_user: self.tokens.max_per_user,
+            anonymous_sql: self.sql.anonymous,
+            min_free_bytes: self.limits.min_free_bytes,
             databases_per_owner: self.limits.databases_per_owner,
             queued_per_database: self.operations.max_queued_per_database,
             operation_workers: self.operations.workers(),
@@ -468,6 +481,14 @@ mod tests {
         let file = dir.path().join("branchyard.toml");
         std::fs::write(&file, toml)?;
         Config::load(&cli::ServerLocation { config: Some(file), ..cli::ServerLocation::default() })
+    }
+
+    #[test]
+    fn the_settings_of_a_public_server_load() {
+        let config = load(include_str!("../../../contrib/public.toml")).unwrap();
+        assert!(!config.sql.anonymous);
+        let limits = config.domain_limits().unwrap();
+        assert_eq!((limits.anonymous_sql, limits.databases_per_owner, limits.min_free_bytes), (false, 100, 2 << 30));
     }
 
     #[test]

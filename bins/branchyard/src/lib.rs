@@ -15,6 +15,7 @@ mod deployment_supervisor;
 pub mod deployments;
 mod dispatcher;
 pub mod elf;
+mod free_space;
 mod health;
 mod manifest;
 mod metrics;

@@ -27,6 +27,7 @@ use crate::connections::{self, ConnectionLimits, ProgressTimeouts};
 use crate::data_dir::DataDirLock;
 use crate::deployment_supervisor::Fleet;
 use crate::dispatcher::Dispatcher;
+use crate::free_space::FreeSpaceMonitor;
 use crate::metrics::{self, Metrics, MetricsServer, Sources};
 use crate::pull_fetches::PullFetches;
 use crate::sql_engine::SqlEngine;
@@ -75,6 +76,7 @@ pub struct Running {
     public_url: String,
     state: AppState,
     workers: Workers,
+    free_space: FreeSpaceMonitor,
     pull_fetches: PullFetches,
     dispatcher: Dispatcher,
     fleet: Fleet,
@@ -169,6 +171,7 @@ impl Running {
         let server = runtime.block_on(async { listen(listener, shared, patience, limits) })?;
         let handle = server.handle();
         let server = runtime.spawn(server);
+        let free_space = FreeSpaceMonitor::start(&hub, &config.data_dir).context("cannot measure the free storage")?;
         let workers = Workers::start(&hub, &node, &measured).context("cannot start the workers")?;
         let pull_fetches = PullFetches::start(&hub, &measured).context("cannot start the pull request threads")?;
         let dispatcher = Dispatcher::start(&hub, config.hooks.concurrency, node, measured)
@@ -180,6 +183,7 @@ impl Running {
             public_url,
             state,
             workers,
+            free_space,
             pull_fetches,
             dispatcher,
             fleet,
@@ -269,6 +273,7 @@ impl Running {
         self.workers.stop(|| *in_haste.borrow());
         self.pull_fetches.stop(|| *in_haste.borrow());
         self.dispatcher.stop();
+        self.free_space.stop();
         self.fleet.stop(self.leaves_instances, || *in_haste.borrow());
         if let Some(metrics) = self.metrics {
             self.runtime.block_on(metrics.handle.stop(false));

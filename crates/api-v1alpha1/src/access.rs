@@ -6,6 +6,7 @@ use branchyard_http_common::{ApiError, HandlerError, RequestContext};
 use branchyard_problem_details::{ErrorCode, Problem};
 
 use crate::legacy_errors::LegacyError;
+use crate::request::not_authenticated;
 use crate::wire::Place;
 
 /// Returns the caller's access to the database at `place`, and replaces `place` by the spelling that is stored. `action` names the
@@ -29,6 +30,8 @@ pub(crate) async fn access<L: Level>(
                     let text = format!("permission denied: {action} needs {role} on {locator}");
                     Err(Problem::new(ErrorCode::PermissionDenied, text))
                 }
+                // SQL for users only: the database is visible, so its spelling may be shown.
+                Err(AccessError::SignInRequired) => Err(not_authenticated()),
                 Err(other) => return Err(LegacyError(other).into()),
             };
             Ok((locator, access))

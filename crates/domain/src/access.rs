@@ -40,6 +40,8 @@ pub trait Level: Send + Sync + 'static {
     const NEEDS: Role;
     /// Name of that role.
     const NAME: &'static str;
+    /// Whether anonymous callers hold this level only where they may run SQL.
+    const IS_QUERY: bool;
     /// The holder of the access: [`Caller`] if anonymous access is possible, else a user.
     type Who: Clone + Send + Sync;
 
@@ -48,7 +50,7 @@ pub trait Level: Send + Sync + 'static {
 }
 
 macro_rules! levels {
-    ($($(#[$doc:meta])* $name:ident: $role:ident, $text:literal, $who:ty, $pick:expr;)+) => {$(
+    ($($(#[$doc:meta])* $name:ident: $role:ident, $text:literal, $is_query:literal, $who:ty, $pick:expr;)+) => {$(
         $(#[$doc])*
         #[derive(Debug, Clone, Copy)]
         pub enum $name {}
@@ -56,6 +58,7 @@ macro_rules! levels {
         impl Level for $name {
             const NEEDS: Role = Role::$role;
             const NAME: &'static str = $text;
+            const IS_QUERY: bool = $is_query;
             type Who = $who;
 
             fn who(caller: &Caller) -> Option<$who> {
@@ -67,15 +70,25 @@ macro_rules! levels {
 }
 
 levels! {
-    /// See and query. Anonymous callers may hold this level.
-    Read: Read, "read", Caller, |caller| Some(caller.clone());
+    /// See and browse. Anonymous callers may hold this level.
+    Read: Read, "read", false, Caller, |caller| Some(caller.clone());
+    /// Run SQL that reads. Anonymous callers may hold this level where server and database allow it.
+    Query: Read, "read", true, Caller, |caller| Some(caller.clone());
     /// Open pull requests, comment and fork. Requires the read role and a user.
-    Participate: Read, "read", Arc<User>, |caller| caller.user().cloned();
+    Participate: Read, "read", false, Arc<User>, |caller| caller.user().cloned();
     /// Change data and refs.
-    Write: Write, "write", Arc<User>, |caller| caller.user().cloned();
+    Write: Write, "write", false, Arc<User>, |caller| caller.user().cloned();
     /// Change settings, collaborators and hooks, and delete the database.
-    Admin: Admin, "admin", Arc<User>, |caller| caller.user().cloned();
+    Admin: Admin, "admin", false, Arc<User>, |caller| caller.user().cloned();
 }
+
+/// A level that includes running SQL.
+pub trait RunsSql: Level {}
+
+impl RunsSql for Query {}
+impl RunsSql for Participate {}
+impl RunsSql for Write {}
+impl RunsSql for Admin {}
 
 /// Proof that a caller has the permissions of level `L` on a database.
 #[derive(Debug)]

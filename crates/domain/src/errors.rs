@@ -32,6 +32,11 @@ pub enum PortError {
     /// A concurrent request with the same idempotency key saved its answer first.
     #[error("another request with this idempotency key was faster")]
     KeyTaken,
+    /// Free storage is below the limit, and the change would need some.
+    #[error(
+        "the server's storage is almost full, so only deletions work; delete what you no longer need, or try again later"
+    )]
+    StorageLow,
     /// Concurrent changes prevented completion after several tries.
     #[error("the state changed too often to finish: {0}")]
     Unsettled(&'static str),

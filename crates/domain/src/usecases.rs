@@ -8,6 +8,7 @@ mod databases;
 mod deadline;
 mod exports;
 mod files;
+mod free_space;
 mod history;
 mod hooks;
 mod idempotency;
@@ -89,6 +90,10 @@ pub struct Limits {
     pub invitation_seconds: i64,
     /// Maximum number of unexpired tokens per user.
     pub tokens_per_user: u64,
+    /// Whether anonymous callers may run SQL, on databases that allow it.
+    pub anonymous_sql: bool,
+    /// Free bytes of storage below which only deletions and sign-in are served; 0 means no limit.
+    pub min_free_bytes: u64,
     /// Maximum number of databases per owner; 0 means no limit.
     pub databases_per_owner: u64,
     /// Maximum number of queued operations per database.
@@ -149,6 +154,8 @@ impl Default for Limits {
             confirm_seconds: 900,
             invitation_seconds: 7 * 86_400,
             tokens_per_user: 100,
+            anonymous_sql: true,
+            min_free_bytes: 0,
             databases_per_owner: 0,
             queued_per_database: 100,
             operation_workers: 0,
@@ -204,6 +211,7 @@ pub struct Ports {
 pub(crate) struct Inner {
     pub(crate) ports: Ports,
     pub(crate) limits: Limits,
+    pub(crate) free_space: free_space::FreeSpace,
     pub(crate) wake: wake::Wake,
     pub(crate) worker_shares: worker_shares::WorkerShares,
     pub(crate) outbox: wake::Wake,
@@ -300,6 +308,7 @@ impl Hub {
         Self {
             inner: Arc::new(Inner {
                 reachable,
+                free_space: free_space::FreeSpace::new(limits.min_free_bytes),
                 ports,
                 limits,
                 wake: wake::Wake::default(),
@@ -344,6 +353,21 @@ impl Hub {
     pub fn ready(&self) -> Result<(), PortError> {
         self.inner.ports.metadata.write()?.databases().ids(None, 1)?;
         Ok(())
+    }
+
+    /// Records how many bytes of storage are free. Returns whether storage is low from now on, or `None` if that did not
+    /// change. It is low below [`Limits::min_free_bytes`], until five quarters of it are free.
+    pub fn record_free_bytes(&self, free: u64) -> Option<bool> {
+        let changed = self.inner.free_space.record(free);
+        if changed == Some(false) {
+            self.operations().wake();
+        }
+        changed
+    }
+
+    /// Returns `true` if storage is low. Operations then stay queued, and adapters refuse what would need storage.
+    pub fn is_storage_low(&self) -> bool {
+        self.inner.free_space.is_low()
     }
 
     /// Returns the present time of the hub's clock.

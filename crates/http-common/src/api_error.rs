@@ -29,6 +29,7 @@ impl From<PortError> for ApiError {
     fn from(fault: PortError) -> Self {
         match fault {
             PortError::KeyTaken => key_in_flight().into(),
+            PortError::StorageLow => storage_low().into(),
             PortError::Metadata(_)
             | PortError::Engine(_)
             | PortError::Blobs(_)
@@ -41,6 +42,11 @@ impl From<PortError> for ApiError {
 /// Returns the 409 for an idempotency key whose first request is still running.
 pub(crate) fn key_in_flight() -> Problem {
     Problem::new(ErrorCode::Conflict, "a request with this idempotency key is still running").retry_after(1)
+}
+
+/// Returns the 503 for a change that would need storage while it is low.
+pub(crate) fn storage_low() -> Problem {
+    Problem::new(ErrorCode::ServiceUnavailable, PortError::StorageLow.to_string()).retry_after(60)
 }
 
 /// Returns the problem that the client receives for a fault. The fault itself goes to the operator's log.
@@ -63,6 +69,7 @@ pub(crate) fn problem_of_fault(fault: &PortError) -> Problem {
         PortError::Blobs(error) => error.full,
         PortError::External(fault) => fault.is_temporary(),
         PortError::KeyTaken => return key_in_flight(),
+        PortError::StorageLow => return storage_low(),
     };
     match unavailable {
         true => Problem::new(ErrorCode::ServiceUnavailable, "the server cannot do this just now; try again"),

@@ -18,7 +18,7 @@ use futures_util::future::LocalBoxFuture;
 use tokio::sync::oneshot;
 
 use crate::answer_budget::NoEffect;
-use crate::api_error::{ApiError, problem_of_fault};
+use crate::api_error::{ApiError, problem_of_fault, storage_low};
 use crate::api_response::ApiResponse;
 use crate::body::{self, AnonymousBodies, ReadBody};
 use crate::caller::{self, address_of, address_text, caller_of, user_agent_of};
@@ -397,10 +397,10 @@ impl RequestContext {
         self.run(&self.state.reads, work).await
     }
 
-    /// Runs a change on the write pool.
+    /// Runs a change on the write pool. While storage is low, only requests with the method `DELETE` are served.
     ///
     /// # Errors
-    /// The errors of `work`; 503 if the server is busy.
+    /// The errors of `work`; 503 if the server is busy or storage is low.
     pub async fn write<T, E>(
         &self,
         work: impl FnOnce(&Services) -> Result<T, E> + Send + 'static,
@@ -409,7 +409,34 @@ impl RequestContext {
         T: Send + 'static,
         E: Into<ApiError>,
     {
+        self.refuse_if_storage_is_low()?;
         self.run(&self.state.writes, work).await
+    }
+
+    /// Runs a change that needs next to no storage: a deletion, or what a user needs to sign in and delete.
+    ///
+    /// # Errors
+    /// The errors of `work`; 503 if the server is busy.
+    pub async fn write_always<T, E>(
+        &self,
+        work: impl FnOnce(&Services) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, HandlerError>
+    where
+        T: Send + 'static,
+        E: Into<ApiError>,
+    {
+        self.run(&self.state.writes, work).await
+    }
+
+    /// Refuses a request that would need storage while storage is low.
+    ///
+    /// # Errors
+    /// 503 unless the method is `DELETE`.
+    fn refuse_if_storage_is_low(&self) -> Result<(), HandlerError> {
+        if !self.state.services.is_storage_low() || *self.request.method() == Method::DELETE {
+            return Ok(());
+        }
+        Err(storage_low().into())
     }
 
     /// Checks the address of a webhook. Waits outside all pools, because a name server may not respond.

@@ -109,6 +109,7 @@ diesel::table! {
         search_key -> Text,
         visibility -> Text,
         default_branch -> Text,
+        anonymous_sql -> Bool,
         parent_id -> Nullable<Text>,
         network_id -> Text,
         created_at -> BigInt,

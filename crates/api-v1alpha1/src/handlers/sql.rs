@@ -1,5 +1,5 @@
 use actix_web::HttpResponse;
-use branchyard_domain::access::{DatabaseAccess, Read};
+use branchyard_domain::access::{DatabaseAccess, Query};
 use branchyard_domain::ports::{CancellationToken, ReadQuery, SqlFailure};
 use branchyard_domain::usecases::{ReadEnd, Sql};
 use branchyard_domain::values::CommitHash;
@@ -72,7 +72,7 @@ async fn run(
     commit_ref: &mut String,
 ) -> Result<SqlReadEnd, HandlerError> {
     let call = asked.call()?;
-    let access = access::<Read>(call, place, "reading").await?;
+    let access = access::<Query>(call, place, "reading").await?;
     if at.is_none() {
         *commit_ref = access.database().default_branch.to_string();
     }
@@ -104,7 +104,7 @@ async fn run(
 async fn rows(
     asked: &LegacyRequest,
     call: &RequestContext,
-    access: DatabaseAccess<Read>,
+    access: DatabaseAccess<Query>,
     commit: CommitHash,
     q: String,
     slot: ConcurrencyPermit,

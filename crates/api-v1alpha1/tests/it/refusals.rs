@@ -164,3 +164,22 @@ async fn a_pull_that_would_publish_its_source_is_refused_and_names_where_to_agre
     assert_eq!(patch("closed").await.status, 200);
     assert_eq!(patch("open").await.status, 200, "public, it needs no consent");
 }
+
+#[actix_web::test]
+async fn sql_can_require_a_credential() {
+    let world = LegacyHarness::new(Visibility::Public);
+    let token = format!("token {}", world.token("olga"));
+    let read = async |token: Option<&str>, path: &str| {
+        world.send(LegacyHarness::request(token, "GET", &format!("/api/v1alpha1/{path}?q=select+1"))).await
+    };
+    assert_eq!(read(None, "olga/rivers/main").await.status, 200);
+    let hub = &world.fakes.hub;
+    let olga = Caller::User(hub.people().user_named("olga").unwrap().into());
+    let admin = hub.databases().access::<Admin>(&olga, "olga", "rivers").unwrap();
+    let edit = EditDatabase { anonymous_sql: Some(false), ..EditDatabase::default() };
+    hub.databases().edit(&admin, edit, None).unwrap();
+    let refused = read(None, "olga/rivers/main").await;
+    assert_eq!((refused.status, &refused.json()["query_execution_message"]), (400, &json!("Not authenticated")));
+    assert_eq!(read(None, "olga/nothing/main").await.json()["query_execution_message"], json!("no such repository"));
+    assert_eq!(read(Some(&token), "olga/rivers/main").await.status, 200);
+}

@@ -21,7 +21,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 get("", "listDatabases", "Databases that the caller can see", list_databases).credential(Credential::Optional).query(&["of_owner", "q", "visibility", "page_token", "page_size"]).responds(200, Success::List("Database"), "L").shows(|| json!({"data": [examples::database()], "meta": {"next_page_token": "Yy1kZ0x"}})),
 post("", "createDatabase", "Create a database", create_database).json(&CREATE_DATABASE).responds(201, Success::One("Database"), ("BK", &[403, 409, 422])).describe("The database starts with one branch that holds one empty commit by the caller."),
 get("/{owner}/{database}", "getDatabase", "A database", get_database).credential(Credential::Optional).responds(200, Success::One("Database"), "D"),
-patch("/{owner}/{database}", "updateDatabase", "Change description, visibility or default branch", update_database).json(&UPDATE_DATABASE).responds(200, Success::One("Database"), ("DBPM", &[422])).describe("`null` or an empty text clears `description`. A new visibility takes effect at once; forks keep theirs.").shows(|| one(examples::public_database())),
+patch("/{owner}/{database}", "updateDatabase", "Change description, visibility, default branch or anonymous SQL", update_database).json(&UPDATE_DATABASE).responds(200, Success::One("Database"), ("DBPM", &[422])).describe("`null` or an empty text clears `description`. A new visibility takes effect at once; forks keep theirs.").shows(|| one(examples::public_database())),
 delete("/{owner}/{database}", "deleteDatabase", "Delete a database", delete_database).responds(200, Success::One("Database"), "DPM").describe("From then on, the database and everything below it are answered 404, and its name is free. Forks \
                      are kept. Queued and running operations of the database end as `CANCELED`."),
 post("/{owner}/{database}/purge", "purgeDatabase", "Remove deleted history", purge_database).responds(202, Success::One("OperationRef"), ("DKP", &[])).describe("Removes everything that no branch, tag, pull request or release reaches from the file of the database. Runs as \
@@ -131,7 +131,8 @@ fn edit_database(fields: &Fields<'_>) -> Option<EditDatabase> {
     let description = fields.clearable::<Description>("description");
     let visibility = fields.optional_choice("visibility", &VISIBILITIES);
     let default_branch = fields.doc("An existing branch.").optional_string("default_branch");
-    Some(EditDatabase { description, visibility, default_branch })
+    let anonymous_sql = fields.doc("Whether callers without a credential may run SQL.").optional_bool("anonymous_sql");
+    Some(EditDatabase { description, visibility, default_branch, anonymous_sql })
 }
 
 /// Handles `DELETE …`.

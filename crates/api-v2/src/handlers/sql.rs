@@ -4,7 +4,7 @@ use std::time::Duration;
 use actix_web::http::header;
 use actix_web::{Either, HttpResponse};
 use branchyard_domain::Hub;
-use branchyard_domain::access::{DatabaseAccess, Read, Write};
+use branchyard_domain::access::{DatabaseAccess, Query as QueryLevel, Write};
 use branchyard_domain::entities::Operation;
 use branchyard_domain::errors::ReadError;
 use branchyard_domain::ports::{CancellationToken, ReadQuery, SqlFailure};
@@ -104,7 +104,7 @@ async fn read(call: &RequestContext, asked: Result<ReadRequest, HandlerError>) -
         Ok(asked) => asked,
         Err(failure) => {
             // The access error takes precedence over the error of the request.
-            call.access::<Read>().await?;
+            call.access::<QueryLevel>().await?;
             return Err(failure);
         }
     };
@@ -146,14 +146,14 @@ struct Reading {
 
 /// The resolved target of a read, and the entity tag of its result, which is used only if the result is deterministic.
 struct Granted {
-    access: DatabaseAccess<Read>,
+    access: DatabaseAccess<QueryLevel>,
     commit: CommitHash,
     etag: String,
 }
 
 impl Reading {
     fn grant(&self, hub: &Hub) -> Result<Granted, ApiError> {
-        let access = self.sought.access::<Read>(hub)?;
+        let access = self.sought.access::<QueryLevel>(hub)?;
         let commit = hub.sql().resolve(&access, self.asked.at.as_deref())?;
         let etag = self.etag(&access, &commit);
         Ok(Granted { access, commit, etag })
@@ -161,7 +161,7 @@ impl Reading {
 
     /// Returns the same as [`Self::grant`] if the role and the commit are cached. Never blocks.
     fn known_grant(&self, hub: &Hub) -> Option<Granted> {
-        let access = self.sought.known_access::<Read>(hub)?;
+        let access = self.sought.known_access::<QueryLevel>(hub)?;
         let commit = hub.sql().known(&access, self.asked.at.as_deref())?;
         let etag = self.etag(&access, &commit);
         Some(Granted { access, commit, etag })
@@ -178,7 +178,7 @@ impl Reading {
         if self.is_read && self.format == StreamFormat::Json { self.state.results.get(&granted.etag) } else { None }
     }
 
-    fn etag(&self, access: &DatabaseAccess<Read>, commit: &CommitHash) -> String {
+    fn etag(&self, access: &DatabaseAccess<QueryLevel>, commit: &CommitHash) -> String {
         let limits = &self.state.config.sql;
         let in_force = match self.format {
             StreamFormat::Json => format!("{} {} {}", limits.default_limit, limits.row_cap, limits.max_response_bytes),

@@ -22,6 +22,8 @@ pub(crate) struct Database {
     pub(crate) fork_network_count: u64,
     pub(crate) star_count: i64,
     pub(crate) size_bytes: i64,
+    /// Whether callers without a credential may run SQL. They may not if the server requires a credential for SQL on all databases.
+    pub(crate) anonymous_sql: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) last_write_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -11,7 +11,7 @@ async fn a_database_lives_and_dies() {
     assert_eq!(created.header("location"), "https://yard.test/api/v2/databases/ada/Rivers");
     let expected = json!({
         "owner": "ada", "name": "Rivers", "description": "River gauges", "visibility": "private", "fork_network_count": 0,
-        "star_count": 0, "size_bytes": created.data()["size_bytes"], "last_write_at": "2026-01-02T03:04:05.678Z",
+        "star_count": 0, "size_bytes": created.data()["size_bytes"], "anonymous_sql": true, "last_write_at": "2026-01-02T03:04:05.678Z",
         "default_branch": "main", "created_at": "2026-01-02T03:04:05.678Z", "viewer_role": "admin",
     });
     assert_eq!(created.data(), expected);
@@ -186,4 +186,39 @@ async fn a_filter_finds_only_what_is_seen() {
     assert_eq!(next.json(), json!({"data": [], "meta": {}}));
     world.get(Some(&ada), &format!("/databases?owner=bob&page_token={token}")).await.refused_at(400, "page_token");
     world.get(Some(&ada), &format!("/databases?q=s&owner=ada&page_token={token}")).await.refused_at(400, "page_token");
+}
+
+#[actix_web::test]
+async fn little_free_storage_leaves_reads_and_deletions() {
+    let world = ApiHarness::limited(Limits { min_free_bytes: 1_000, ..Limits::default() });
+    let ada = world.user("ada");
+    for name in ["a", "b"] {
+        world.database(&ada, "ada", name, "public").await;
+    }
+    let hub = &world.fakes.hub;
+    let body = |name: &str| json!({"owner": "ada", "name": name, "visibility": "public"});
+    let statements = json!({"from_branch": "main", "to_branch": "main", "q": "CREATE TABLE t(id INTEGER PRIMARY KEY)"});
+    hub.record_free_bytes(1_000);
+    world.post(Some(&ada), "/databases", body("c")).await.expect(201);
+    let queued = world.post(Some(&ada), "/databases/ada/a/sql-writes", statements.clone()).await.expect(202);
+    hub.record_free_bytes(999);
+    assert_eq!(hub.operations().run_next("test/1").unwrap(), None, "operations stay queued");
+    for (path, body) in [("/databases", body("d")), ("/databases/ada/a/sql-writes", statements)] {
+        let refused = world.post(Some(&ada), path, body).await;
+        assert_eq!((refused.status, refused.header("retry-after")), (503, "60"), "{path}");
+        let problem = refused.json();
+        assert_eq!(problem["code"], json!("SERVICE_UNAVAILABLE"));
+        assert!(problem["detail"].as_str().unwrap().contains("only deletions"), "{problem}");
+    }
+    world.patch(Some(&ada), "/databases/ada/a", json!({"description": "x"})).await.refused(503, "SERVICE_UNAVAILABLE");
+    // Other errors come first, as ever.
+    world.patch(None, "/databases/ada/a", json!({"description": "x"})).await.refused(401, "UNAUTHENTICATED");
+    world.get(None, "/databases/ada/a").await.expect(200);
+    world.post(None, "/databases/ada/a/sql", json!({"q": "SHOW TABLES"})).await.expect(200);
+    world.delete(Some(&ada), "/databases/ada/b").await.expect(200);
+    hub.record_free_bytes(1_249);
+    world.post(Some(&ada), "/databases", body("d")).await.refused(503, "SERVICE_UNAVAILABLE");
+    hub.record_free_bytes(1_250);
+    world.post(Some(&ada), "/databases", body("d")).await.expect(201);
+    assert_eq!(world.finish(&ada, &queued).await["status"], "succeeded");
 }

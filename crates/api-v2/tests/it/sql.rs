@@ -1,4 +1,5 @@
 use crate::harness::ApiHarness;
+use branchyard_domain::usecases::Limits;
 use serde_json::json;
 
 const S: &str = "/databases/ada/rivers/sql";
@@ -228,4 +229,58 @@ async fn a_result_that_is_kept_is_still_guarded_and_still_that_of_its_commit() {
     world.patch(Some(&ada), "/databases/ada/rivers", json!({"visibility": "private"})).await.expect(200);
     world.get(None, &path).await.expect(404);
     world.get(Some(&ada), &path).await.expect(200);
+}
+
+/// Every way to run a read without a credential.
+async fn anonymous_reads(world: &ApiHarness) -> Vec<u16> {
+    let query = format!("{S}?q=select%20id%20from%20t");
+    let mut statuses = Vec::new();
+    for accept in ["application/json", "text/csv", "application/x-ndjson"] {
+        let request = ApiHarness::request(None, "GET", &query).insert_header(("Accept", accept));
+        statuses.push(world.send(request).await.status);
+    }
+    statuses.push(world.post(None, S, json!({"q": "select id from t"})).await.status);
+    // The request is invalid, but the missing credential comes first.
+    statuses.push(world.get(None, S).await.status);
+    statuses
+}
+
+#[actix_web::test]
+async fn a_database_refuses_sql_without_a_credential() {
+    let (world, ada) = rivers().await;
+    let path = "/databases/ada/rivers";
+    assert_eq!(world.get(None, path).await.expect(200).data()["anonymous_sql"], json!(true));
+    assert_eq!(anonymous_reads(&world).await, [200, 200, 200, 200, 400]);
+    let etag = world.get(None, &format!("{S}?q=select%20id%20from%20t")).await.header("etag").to_owned();
+    world.patch(Some(&ada), path, json!({"anonymous_sql": "no"})).await.refused(400, "VALIDATION_FAILED");
+    let changed = world.patch(Some(&ada), path, json!({"anonymous_sql": false})).await.expect(200);
+    assert_eq!(changed.data()["anonymous_sql"], json!(false));
+    assert_eq!(anonymous_reads(&world).await, [401, 401, 401, 401, 401]);
+    let again = ApiHarness::request(None, "GET", &format!("{S}?q=select%20id%20from%20t"))
+        .insert_header(("If-None-Match", etag));
+    assert_eq!(world.send(again).await.status, 401, "not even that a copy is still valid");
+    world.get(None, "/databases/ada/rivers/schema").await.expect(200);
+    let bob = world.user("bob");
+    world.get(Some(&bob), &format!("{S}?q=select%20id%20from%20t")).await.expect(200);
+    world.get(None, "/databases/ada/absent/sql?q=select%201").await.refused(404, "NOT_FOUND");
+    // A fork starts with the setting of its source.
+    let fork = world.post(Some(&bob), "/databases/ada/rivers/forks", json!({"owner": "bob"})).await;
+    assert_eq!(world.finish(&bob, &fork).await["status"], "succeeded");
+    assert_eq!(world.get(None, "/databases/bob/rivers").await.data()["anonymous_sql"], json!(false));
+    world.patch(Some(&ada), path, json!({"anonymous_sql": true})).await.expect(200);
+    assert_eq!(anonymous_reads(&world).await, [200, 200, 200, 200, 400]);
+}
+
+#[actix_web::test]
+async fn a_server_refuses_sql_without_a_credential() {
+    let world = ApiHarness::limited(Limits { anonymous_sql: false, ..Limits::default() });
+    let ada = world.user("ada");
+    world.database(&ada, "ada", "rivers", "public").await;
+    world.write(&ada, "ada/rivers", "main", "CREATE TABLE t(id INTEGER PRIMARY KEY)").await;
+    world.patch(Some(&ada), "/databases/ada/rivers", json!({"anonymous_sql": true})).await.expect(200);
+    assert_eq!(anonymous_reads(&world).await, [401, 401, 401, 401, 401]);
+    world.get(Some(&ada), &format!("{S}?q=select%20id%20from%20t")).await.expect(200);
+    world.get(None, "/databases/ada/rivers/schema").await.expect(200);
+    world.database(&ada, "ada", "secret", "private").await;
+    world.get(None, "/databases/ada/secret/sql?q=select%201").await.refused(404, "NOT_FOUND");
 }

@@ -4,6 +4,7 @@ use super::{Caller, DatabaseAccess, Level};
 use crate::entities::{Database, DatabaseLocator, MemberRole, Role, Visibility};
 use crate::errors::{AccessError, PortError};
 use crate::ports::Transaction;
+use crate::usecases::Limits;
 use crate::values::{AccountId, DatabaseId, DatabaseName, OwnerName};
 
 /// Returns the highest role of a caller on a database, or `None` if the database is hidden from the caller.
@@ -40,12 +41,17 @@ pub(crate) fn live(tx: &mut dyn Transaction, id: DatabaseId) -> Result<Database,
     find_live(tx, id)?.ok_or(AccessError::NoSuchDatabase)
 }
 
-pub(crate) fn grant<L: Level>(
-    tx: &mut dyn Transaction,
+/// Returns the access of a caller that sees the database with `role`.
+pub(crate) fn grant_seen<L: Level>(
+    limits: &Limits,
     caller: &Caller,
     database: Database,
+    role: Role,
 ) -> Result<DatabaseAccess<L>, AccessError> {
-    let role = role_of(tx, caller.user().map(|u| u.id), &database)?.ok_or(AccessError::NoSuchDatabase)?;
+    let needs_user = L::IS_QUERY && !(limits.anonymous_sql && database.anonymous_sql);
+    if needs_user && caller.user().is_none() {
+        return Err(AccessError::SignInRequired);
+    }
     DatabaseAccess::grant(database, caller.clone(), role).ok_or(AccessError::Denied(L::NAME))
 }
 

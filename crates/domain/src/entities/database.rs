@@ -52,6 +52,8 @@ pub struct Database {
     pub visibility: Visibility,
     /// The branch that requests without a ref use.
     pub default_branch: RefName,
+    /// Whether anonymous callers that see the database may run SQL, if the server allows it at all.
+    pub anonymous_sql: bool,
     /// The database that this one was forked from. Kept after the parent is deleted.
     pub parent_id: Option<DatabaseId>,
     /// The root of the fork network: the database's own id if it is not a fork.

@@ -3,7 +3,7 @@
 use super::lookup_cache::access_key;
 use super::{IdempotencyRecord, Inner, idempotency, pulls};
 use crate::access::ownership::{NewOwner, may_create_for};
-use crate::access::visibility::{grant, live, role_by_name, role_of, visible_locator};
+use crate::access::visibility::{grant_seen, live, role_by_name, role_of, visible_locator};
 use crate::access::{Admin, Caller, DatabaseAccess, Level};
 use crate::entities::{
     Branch, Database, DatabaseLocator, FailureKind, OperationFailure, OperationStatus, Role, User, Visibility,
@@ -36,6 +36,8 @@ pub struct EditDatabase {
     pub visibility: Option<Visibility>,
     /// Name of the new default branch, as written by the caller.
     pub default_branch: Option<String>,
+    /// Whether anonymous callers may run SQL from now on.
+    pub anonymous_sql: Option<bool>,
 }
 
 /// A database as seen by one caller.
@@ -65,8 +67,9 @@ impl<'a> Databases<'a> {
     ///
     /// # Errors
     /// [`AccessError::SignInRequired`], before any lookup, if the level needs a signed-in user and the caller is anonymous;
-    /// [`AccessError::NoSuchDatabase`] if the database does not exist or is hidden from the caller; [`AccessError::Denied`]
-    /// if the database is visible and the caller's role is too low.
+    /// [`AccessError::NoSuchDatabase`] if the database does not exist or is hidden from the caller;
+    /// [`AccessError::SignInRequired`] if the database is visible and only signed-in users may run SQL on it;
+    /// [`AccessError::Denied`] if the database is visible and the caller's role is too low.
     pub fn access<L: Level>(&self, caller: &Caller, owner: &str, name: &str) -> Result<DatabaseAccess<L>, AccessError> {
         if L::who(caller).is_none() {
             return Err(AccessError::SignInRequired);
@@ -79,14 +82,14 @@ impl<'a> Databases<'a> {
             .roles
             .find(metadata, key, || role_by_name(self.0.ports.metadata.read()?.as_mut(), caller, owner, name))?;
         let (database, role) = found.ok_or(AccessError::NoSuchDatabase)?;
-        DatabaseAccess::grant(database, caller.clone(), role).ok_or(AccessError::Denied(L::NAME))
+        grant_seen(&self.0.limits, caller, database, role)
     }
 
     /// Returns the access if the cache holds the caller's role. Never blocks. `None` does not mean that access is denied.
     pub fn known_access<L: Level>(&self, caller: &Caller, owner: &str, name: &str) -> Option<DatabaseAccess<L>> {
         let metadata = self.0.ports.metadata.as_ref();
         let (database, role) = self.0.remembered.roles.known(metadata, &access_key(caller, owner, name))?;
-        DatabaseAccess::grant(database, caller.clone(), role)
+        grant_seen(&self.0.limits, caller, database, role).ok()
     }
 
     /// Returns the access to a database given by its id.
@@ -99,7 +102,8 @@ impl<'a> Databases<'a> {
         }
         let mut tx = self.0.ports.metadata.read()?;
         let database = live(tx.as_mut(), id)?;
-        grant(tx.as_mut(), caller, database)
+        let role = role_of(tx.as_mut(), caller.user().map(|u| u.id), &database)?.ok_or(AccessError::NoSuchDatabase)?;
+        grant_seen(&self.0.limits, caller, database, role)
     }
 
     /// Creates a database with one branch that holds one empty commit by `user`.
@@ -153,6 +157,7 @@ impl<'a> Databases<'a> {
             description: wanted.description.map(Description::into_string).filter(|d| !d.is_empty()),
             visibility: wanted.visibility,
             default_branch: default_branch.clone(),
+            anonymous_sql: true,
             parent_id: None,
             network_id: id,
             created_at: now,
@@ -259,7 +264,7 @@ impl<'a> Databases<'a> {
         Ok(found.into_iter().map(|database| database.locator).collect())
     }
 
-    /// Changes the description, visibility or default branch of a database.
+    /// Changes the description, visibility, default branch or anonymous SQL of a database.
     ///
     /// # Errors
     /// [`DatabaseError::NoSuchBranch`] if the new default branch does not exist; [`DatabaseError::ParentPrivate`] if a fork
@@ -287,6 +292,9 @@ impl<'a> Databases<'a> {
         }
         if let Some(text) = edit.description {
             database.description = Some(text.into_string()).filter(|text| !text.is_empty());
+        }
+        if let Some(is_allowed) = edit.anonymous_sql {
+            database.anonymous_sql = is_allowed;
         }
         let changes_visibility = edit.visibility.is_some_and(|wanted| wanted != database.visibility);
         if let Some(visibility) = edit.visibility.filter(|_| changes_visibility) {

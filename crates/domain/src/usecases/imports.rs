@@ -141,6 +141,9 @@ impl<'a> Imports<'a> {
             used_by: None,
             parts: Vec::new(),
         };
+        if self.0.free_space.is_low() {
+            return Err(PortError::StorageLow.into());
+        }
         let mut tx = self.0.ports.metadata.write()?;
         live(tx.as_mut(), upload.database_id)?;
         if tx.uploads().count_open(upload.user_id, now)? >= limits.open_uploads_per_user {
@@ -197,6 +200,9 @@ impl<'a> Imports<'a> {
     }
 
     fn open_session(&self, id: UploadId, number: u32) -> Result<Upload, ImportError> {
+        if self.0.free_space.is_low() {
+            return Err(PortError::StorageLow.into());
+        }
         let mut tx = self.0.ports.metadata.read()?;
         let upload = tx.uploads().get(id)?.ok_or(ImportError::NoSuchUpload)?;
         if tx.databases().get(upload.database_id)?.is_none_or(|database| database.deleted_at.is_some()) {

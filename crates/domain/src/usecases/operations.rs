@@ -385,7 +385,7 @@ impl<'a> Operations<'a> {
         Ok(self.0.ports.metadata.read()?.operations().backlog()?)
     }
 
-    /// Runs the next operation that may run and returns its outcome, or `None` if there was none. `holder` names the worker
+    /// Runs the next operation that may run and returns its outcome, or `None` if there was none or storage is low. `holder` names the worker
     /// as `<node>/<worker>`, and is unique among the workers that run at the same time.
     ///
     /// # Errors
@@ -405,6 +405,9 @@ impl<'a> Operations<'a> {
         holder: &str,
         on_long: &(dyn Fn() + Sync),
     ) -> Result<Option<(OperationKind, Ended)>, PortError> {
+        if self.0.free_space.is_low() {
+            return Ok(None);
+        }
         let turn = self.catch_up().and_then(|()| self.lease_and_run(holder, on_long));
         if turn.is_err() {
             self.0.behind.all().insert(holder.to_owned());

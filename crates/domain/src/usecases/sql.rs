@@ -1,7 +1,7 @@
 //! SQL reads at a ref.
 
 use super::{Inner, revisions, show};
-use crate::access::{DatabaseAccess, Level};
+use crate::access::{DatabaseAccess, Level, RunsSql};
 use crate::errors::{PortError, ReadError};
 use crate::ports::{EngineError, ReadQuery, ReadReport, RowSink, SqlFailure};
 use crate::values::CommitHash;
@@ -43,7 +43,7 @@ impl<'a> Sql<'a> {
     ///
     /// # Errors
     /// [`ReadError::Port`]. Failures of the statement are returned as [`ReadEnd::Failed`].
-    pub fn read<L: Level>(
+    pub fn read<L: RunsSql>(
         &self,
         access: &DatabaseAccess<L>,
         at: &CommitHash,

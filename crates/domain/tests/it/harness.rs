@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use branchyard_domain::Hub;
-use branchyard_domain::access::{Caller, DatabaseAccess, Level, Participate, Read, Write};
+use branchyard_domain::access::{Caller, DatabaseAccess, Level, Participate, Query, Write};
 use branchyard_domain::entities::{EventKind, Operation, OperationStatus, Outcome, Pull, Role, User, Visibility};
 use branchyard_domain::ports::{Durability, Metadata as _, ReadQuery, Transaction};
 use branchyard_domain::usecases::{Limits, NewDatabase, NewPull, NewUser, SqlWrite};
@@ -148,7 +148,7 @@ impl DomainHarness {
     }
 
     pub(crate) fn rows_in(&self, locator: (&str, &str), revision: &str) -> Vec<String> {
-        let access = self.access_to::<Read>(&self.ada, locator);
+        let access = self.access_to::<Query>(&self.ada, locator);
         let at = self.hub.sql().resolve(&access, Some(revision)).unwrap();
         let mut rows = Collected::default();
         let query = ReadQuery::new("SELECT * FROM t ORDER BY id", Duration::from_secs(1));

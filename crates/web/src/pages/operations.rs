@@ -116,7 +116,8 @@ pub(crate) async fn cancel(posted: FormPost) -> PageResult {
     let user = posted.user()?;
     let (_, frame, operation) = named(&posted).await?;
     let id = operation.id;
-    let canceled = posted.write(move |hub| -> Result<_, OperationError> { hub.operations().cancel(&user, id, None) });
+    let canceled =
+        posted.write_always(move |hub| -> Result<_, OperationError> { hub.operations().cancel(&user, id, None) });
     match canceled.await {
         Ok(_) => posted.redirect_saying(&format!("{}/operations/{id}", frame.path), "Operation canceled."),
         Err(failure) => {

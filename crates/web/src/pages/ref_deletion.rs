@@ -121,7 +121,7 @@ pub(super) async fn ask<R: Ref>(visit: PageContext) -> PageResult {
 pub(super) async fn delete<R: Ref>(posted: FormPost) -> PageResult {
     let (access, frame, named) = named::<R>(&posted).await?;
     let (name, commit) = (named.name().to_owned(), posted.form.line("commit"));
-    match posted.write(move |hub| R::delete(hub, &access, &name, &commit)).await {
+    match posted.write_always(move |hub| R::delete(hub, &access, &name, &commit)).await {
         Ok(deleted) => {
             let mut word = R::WORD.to_owned();
             word[..1].make_ascii_uppercase();

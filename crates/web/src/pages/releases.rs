@@ -217,7 +217,7 @@ pub(crate) async fn ask_delete(visit: PageContext) -> PageResult {
 pub(crate) async fn delete(posted: FormPost) -> PageResult {
     let (access, frame, release) = named::<Write>(&posted).await?;
     let tag = release.tag.clone();
-    match posted.write(move |hub| hub.releases().delete(&access, tag.as_str(), None)).await {
+    match posted.write_always(move |hub| hub.releases().delete(&access, tag.as_str(), None)).await {
         Ok(release) => {
             let to = format!("{}/releases", frame.path);
             posted.redirect_saying(&to, &format!("Release {} deleted.", release.title))

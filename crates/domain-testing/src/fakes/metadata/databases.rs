@@ -74,6 +74,7 @@ impl DatabaseRepository for MemoryTransaction<'_> {
         stored.description.clone_from(&database.description);
         stored.visibility = database.visibility;
         stored.default_branch = database.default_branch.clone();
+        stored.anonymous_sql = database.anonymous_sql;
         stored.last_write_at = database.last_write_at;
         stored.size_bytes = database.size_bytes;
         stored.deleted_at = database.deleted_at;

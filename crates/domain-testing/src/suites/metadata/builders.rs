@@ -82,6 +82,7 @@ pub(crate) fn database(n: u128, of: &User, name: &str) -> Database {
         description: None,
         visibility: Visibility::Public,
         default_branch: reference("main"),
+        anonymous_sql: true,
         parent_id: None,
         network_id: database_id(n),
         created_at: at(2),

@@ -38,6 +38,7 @@ pub fn databases(store: &dyn Metadata) {
     changed.description = Some("Über all".to_owned());
     changed.visibility = Visibility::Private;
     changed.default_branch = reference("trunk");
+    changed.anonymous_sql = false;
     changed.last_write_at = Some(at(21));
     changed.size_bytes = 9000;
     write(store, |tx| {

@@ -47,8 +47,8 @@ pub trait DatabaseRepository {
     fn by_name(&mut self, owner: &OwnerName, name: &DatabaseName) -> Result<Option<Database>>;
     /// Returns the database with this id, even if it is deleted.
     fn get(&mut self, id: DatabaseId) -> Result<Option<Database>>;
-    /// Updates description, visibility, default branch, `last_write_at`, `size_bytes` and `deleted_at` if the stored
-    /// version equals `database.version`, and increments the version. Returns `false` if the versions differ.
+    /// Updates description, visibility, default branch, `anonymous_sql`, `last_write_at`, `size_bytes` and `deleted_at` if
+    /// the stored version equals `database.version`, and increments the version. Returns `false` if the versions differ.
     fn update(&mut self, database: &Database) -> Result<bool>;
     /// Records the time of a write and the size of the file in bytes, without incrementing the version.
     fn record_write(&mut self, id: DatabaseId, at: Timestamp, size_bytes: i64) -> Result<()>;

@@ -247,6 +247,9 @@ impl Pulls<'_> {
     /// [`PortError`] if the store failed. The fetch is due again when its lease expires.
     pub fn refresh_next(&self, places: usize) -> Result<Option<Refreshed>, PortError> {
         let inner = self.0;
+        if inner.free_space.is_low() {
+            return Ok(None);
+        }
         let now = inner.now();
         while let Some((database, branch)) = inner.fetches.take_move() {
             want_trials_of(inner, database, &branch)?;

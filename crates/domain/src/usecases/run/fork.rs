@@ -141,6 +141,7 @@ fn settle(
         description: source.description.clone(),
         visibility: source.visibility,
         default_branch: source.default_branch.clone(),
+        anonymous_sql: source.anonymous_sql,
         parent_id: Some(source.id),
         network_id: source.network_id,
         created_at: now,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use branchyard_domain::access::{Caller, Read};
+use branchyard_domain::access::{Caller, Query};
 use branchyard_domain::ports::PullFilter;
 use branchyard_testkit::{Actor, Server, TestAnswer};
 use reqwest::Method;
@@ -175,7 +175,7 @@ impl<'a> Story<'a> {
         }
         let hub = self.stage.server.hub();
         let ada = Caller::User(hub.people().user_named("ada").unwrap().into());
-        let access = hub.databases().access::<Read>(&ada, "ada", &self.name).unwrap();
+        let access = hub.databases().access::<Query>(&ada, "ada", &self.name).unwrap();
         let began = Instant::now();
         loop {
             let pulls = hub.pulls().list(&access, &PullFilter::default(), None, 1_000).unwrap();

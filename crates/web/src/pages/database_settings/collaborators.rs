@@ -118,7 +118,7 @@ pub(crate) async fn put(posted: FormPost) -> PageResult {
 pub(crate) async fn remove(posted: FormPost) -> PageResult {
     let (access, frame) = database::open::<Admin>(&posted, DatabaseTab::Settings).await?;
     let (name, on) = (posted.form.line("username"), access.clone());
-    match posted.write(move |hub| hub.collaborators().remove(&on, &name)).await {
+    match posted.write_always(move |hub| hub.collaborators().remove(&on, &name)).await {
         Ok(one) => {
             let is_viewer = posted.caller.user().is_some_and(|user| user.id == one.user_id);
             // A user who removes their own role may lose access to the settings.

@@ -29,7 +29,7 @@ pub(crate) async fn delete(posted: FormPost) -> PageResult {
     let name = format!("{}/{}", frame.owner, frame.name);
     posted.confirmed(&format!("/{name}/settings/delete"))?;
     if posted.form.line("name") == name {
-        match posted.write(move |hub| hub.databases().delete(&access, None)).await {
+        match posted.write_always(move |hub| hub.databases().delete(&access, None)).await {
             Ok(_) => return posted.redirect_saying("/", &format!("Database {name} deleted.")),
             Err(failure) => form = form.refused(failure, &[])?,
         }

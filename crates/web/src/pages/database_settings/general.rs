@@ -31,6 +31,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let form = Filled::default()
         .with("description", frame.description.clone().unwrap_or_default())
         .with("default_branch", frame.default_branch.clone())
+        .with("anonymous_sql", if access.database().anonymous_sql { "1" } else { "" })
         .with("version", access.database().version.to_string());
     let sections = DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::General);
     visit.page(|shell| DatabaseGeneralPage { shell, frame, sections, form })
@@ -45,6 +46,7 @@ pub(crate) async fn edit(posted: FormPost) -> PageResult {
             description: Some(description),
             default_branch: Some(posted.form.line("default_branch")),
             visibility: None,
+            anonymous_sql: Some(posted.form.is_checked("anonymous_sql")),
         };
         let version = posted.form.line("version");
         let edited = posted.write(move |hub| {

@@ -297,6 +297,6 @@ pub(crate) async fn ask_delete(visit: PageContext) -> PageResult {
 pub(crate) async fn delete(posted: FormPost) -> PageResult {
     let (access, frame, view) = named(&posted).await?;
     let id = view.hook.id;
-    posted.write(move |hub| hub.hooks().delete(&access, id, None)).await?;
+    posted.write_always(move |hub| hub.hooks().delete(&access, id, None)).await?;
     posted.redirect_saying(&address(&frame), "Webhook deleted.")
 }

@@ -125,7 +125,7 @@ pub(crate) async fn delete(posted: FormPost) -> PageResult {
     let (access, _, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Backups).await?;
     let id = posted.segment("backup");
     let asked = id.clone();
-    match posted.write(move |hub| hub.deployments().remove_backup(&access, &asked)).await {
+    match posted.write_always(move |hub| hub.deployments().remove_backup(&access, &asked)).await {
         Ok(_) => posted.redirect_saying(&format!("{}/backups", frame.path), "Backup deleted."),
         Err(failure) => {
             let form = Filled::default().refused(failure, &[])?;

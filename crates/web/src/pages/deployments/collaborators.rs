@@ -109,7 +109,7 @@ pub(crate) async fn put(posted: FormPost) -> PageResult {
 pub(crate) async fn remove(posted: FormPost) -> PageResult {
     let (access, _, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Settings).await?;
     let (name, on) = (posted.form.line("username"), access.clone());
-    match posted.write(move |hub| hub.deployments().remove_collaborator(&on, &name)).await {
+    match posted.write_always(move |hub| hub.deployments().remove_collaborator(&on, &name)).await {
         Ok(one) => {
             let is_viewer = access.who().id == one.user_id;
             // A user who removes their own role may lose access to the settings.

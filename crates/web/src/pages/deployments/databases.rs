@@ -118,7 +118,7 @@ pub(crate) async fn delete(posted: FormPost) -> PageResult {
     let (access, _, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Databases).await?;
     let name = posted.segment("database");
     let asked = name.clone();
-    match posted.write(move |hub| hub.deployments().drop_database(&access, &asked)).await {
+    match posted.write_always(move |hub| hub.deployments().drop_database(&access, &asked)).await {
         Ok(gone) => {
             let said = format!("Database {} deleted.", gone.name);
             posted.redirect_saying(&format!("{}/databases", frame.path), &said)

@@ -80,7 +80,7 @@ pub(crate) async fn ask_shutdown(visit: PageContext) -> PageResult {
 /// `POST …/shutdown`
 pub(crate) async fn shutdown(posted: FormPost) -> PageResult {
     let (access, view, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Settings).await?;
-    match posted.write(move |hub| hub.deployments().disable(&access, None)).await {
+    match posted.write_always(move |hub| hub.deployments().disable(&access, None)).await {
         Ok(_) => posted.redirect_saying(&frame.path, "Shutting down. A final backup is created first."),
         Err(failure) => {
             let form = Filled::default().refused(failure, &[])?;
@@ -235,7 +235,7 @@ pub(crate) async fn delete(posted: FormPost) -> PageResult {
         form.fault("name", format!("Nothing was deleted. Type {named} to confirm."));
     } else {
         let deleted =
-            posted.write(move |hub| -> Result<_, DeploymentError> { hub.deployments().delete(&access, None) });
+            posted.write_always(move |hub| -> Result<_, DeploymentError> { hub.deployments().delete(&access, None) });
         match deleted.await {
             Ok(_) => {
                 let said = format!("Deleting {named}. Its costs stay in your usage reports.");

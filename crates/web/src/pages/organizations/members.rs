@@ -99,12 +99,12 @@ pub(crate) async fn remove(posted: FormPost) -> PageResult {
     let removed = if is_viewer {
         let access: OrganizationAccess<Belong> = posted.organization().await?;
         let to = format!("/{}", access.organization().name);
-        (posted.write(move |hub| hub.members().leave(&access)).await, to)
+        (posted.write_always(move |hub| hub.members().leave(&access)).await, to)
     } else {
         let access: OrganizationAccess<Own> = posted.organization().await?;
         let (seen, to) =
             (posted.organization::<Belong>().await?, format!("/organizations/{}/members", access.organization().name));
-        let removed = posted.write(move |hub| {
+        let removed = posted.write_always(move |hub| {
             let member = hub.members().get(&seen, &name)?;
             hub.members().remove(&access, &member)
         });

@@ -77,7 +77,7 @@ pub(crate) async fn delete(posted: FormPost) -> PageResult {
     let form = as_it_is(&access);
     let mut deletion = posted.form.again();
     if posted.form.line("name") == head.name {
-        match posted.write(move |hub| hub.organizations().delete(&access, None)).await {
+        match posted.write_always(move |hub| hub.organizations().delete(&access, None)).await {
             Ok(_) => return posted.redirect_saying("/", &format!("Organization {} deleted.", head.name)),
             Err(failure) => deletion = deletion.refused(failure, &[])?,
         }

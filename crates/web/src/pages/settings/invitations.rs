@@ -91,6 +91,6 @@ pub(crate) async fn create(posted: FormPost) -> PageResult {
 pub(crate) async fn revoke(posted: FormPost) -> PageResult {
     let user = posted.user()?;
     let id = InvitationId::parse(&posted.form.line("id")).map_err(|_| PageError::nothing_here())?;
-    posted.write(move |hub| hub.invitations().revoke(&user, id)).await?;
+    posted.write_always(move |hub| hub.invitations().revoke(&user, id)).await?;
     posted.redirect_saying(HERE, "Invitation revoked.")
 }

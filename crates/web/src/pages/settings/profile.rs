@@ -79,7 +79,7 @@ pub(crate) async fn add_email(posted: FormPost) -> PageResult {
         return posted.refuse(fill(&posted, &user, said(&user), form));
     };
     let of = Arc::clone(&user);
-    match posted.write(move |hub| hub.people().add_email(&of, address)).await {
+    match posted.write_always(move |hub| hub.people().add_email(&of, address)).await {
         Ok(()) => posted.redirect_saying(HERE, "Email address added."),
         Err(failure) => {
             let form = form.refused(failure, &[])?;

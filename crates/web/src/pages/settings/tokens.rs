@@ -153,6 +153,6 @@ pub(crate) async fn ask(visit: PageContext) -> PageResult {
 pub(crate) async fn delete(posted: FormPost) -> PageResult {
     let user = posted.user()?;
     let id = TokenId::parse(&posted.segment("id")).map_err(|_| PageError::nothing_here())?;
-    let gone = posted.write(move |hub| hub.tokens().delete(&user, id)).await?;
+    let gone = posted.write_always(move |hub| hub.tokens().delete(&user, id)).await?;
     posted.redirect_saying(HERE, &format!("Token “{}” deleted.", gone.name))
 }

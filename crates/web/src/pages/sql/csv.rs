@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use actix_web::HttpResponse;
 use actix_web::http::header;
-use branchyard_domain::access::Read;
+use branchyard_domain::access::Query;
 use branchyard_domain::errors::ReadError;
 use branchyard_domain::ports::{CancellationToken, ReadQuery};
 use branchyard_domain::usecases::ReadEnd;
@@ -20,7 +20,7 @@ type CsvEnd = Result<(), String>;
 
 /// `GET /{owner}/{database}/sql.csv?q=…&ref=…`
 pub(crate) async fn get(visit: PageContext) -> PageResult {
-    let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Sql).await?;
+    let (access, frame) = database::open::<Query>(&visit, DatabaseTab::Sql).await?;
     let at = database::at(&visit, &access, &frame).await?;
     let sql = visit.parameter("q").unwrap_or_default();
     let slot = visit.read_slot()?;

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use askama::Template;
-use branchyard_domain::access::{DatabaseAccess, Read};
+use branchyard_domain::access::{DatabaseAccess, Query};
 use branchyard_domain::errors::ReadError;
 use branchyard_domain::ports::{CancellationToken, Column, ReadQuery, RowSink, SqlFailure, ValueRef};
 use branchyard_domain::usecases::ReadEnd;
@@ -125,7 +125,7 @@ struct SqlPage {
 
 /// `GET /{owner}/{database}/sql?q=…&ref=…`
 pub(crate) async fn show(visit: PageContext) -> PageResult {
-    let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Sql).await?;
+    let (access, frame) = database::open::<Query>(&visit, DatabaseTab::Sql).await?;
     let at = database::at(&visit, &access, &frame).await?;
     let q = visit.parameter("q").unwrap_or_default().replace("\r\n", "\n");
     if visit.parameter("write").is_some() {
@@ -151,7 +151,7 @@ fn write_address(frame: &DatabaseFrame, q: &str) -> String {
 
 async fn run(
     visit: &PageContext,
-    access: &DatabaseAccess<Read>,
+    access: &DatabaseAccess<Query>,
     frame: &DatabaseFrame,
     at: &ShownVersion,
     q: &str,
@@ -189,7 +189,7 @@ pub(super) fn explained(failure: &SqlFailure) -> String {
 
 async fn collect(
     visit: &PageContext,
-    access: &DatabaseAccess<Read>,
+    access: &DatabaseAccess<Query>,
     commit: &CommitHash,
     q: &str,
 ) -> Result<(ReadEnd, ResultRows), PageError> {
