@@ -32,6 +32,7 @@ mod show;
 mod sql;
 mod stars;
 mod tags;
+mod texts;
 mod tokens;
 mod uploaded;
 mod wake;

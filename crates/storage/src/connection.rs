@@ -119,7 +119,8 @@ impl r2d2::CustomizeConnection<Pooled, ConnectError> for SetUp {
                 // An acknowledged change survives a power cut. In WAL mode, that takes a sync of the log, which
                 // transactions share (`wal_sync`).
                 let level = if writes_ahead(sqlite, "PRAGMA journal_mode = WAL")? { "NORMAL" } else { "FULL" };
-                sqlite.batch_execute(&format!("PRAGMA synchronous = {level}"))?;
+                // What is deleted or replaced is overwritten, so that it cannot be read from the file.
+                sqlite.batch_execute(&format!("PRAGMA synchronous = {level}; PRAGMA secure_delete = ON"))?;
                 if self.purpose == TransactionKind::Read {
                     sqlite.batch_execute("PRAGMA query_only = ON")?;
                 }

@@ -324,6 +324,15 @@ impl OperationRepository for SqlTransaction {
         })
     }
 
+    fn replace_work(&mut self, id: OperationId, work: &Work) -> Result<()> {
+        self.run("replace the input of an operation", |conn| {
+            diesel::update(operations::table.filter(operations::id.eq(id.to_string())))
+                .set(operations::work.eq(json::from_work(work)?))
+                .execute(conn)?;
+            Ok(())
+        })
+    }
+
     fn purge(&mut self, before: Timestamp) -> Result<u64> {
         self.run("purge operations", |conn| {
             let removed = diesel::delete(operations::table.filter(operations::finished_at.lt(before.as_micros())))

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use branchyard_deployments::ports::{DeploymentStore, DeploymentTransaction};
 use branchyard_domain::ports::{Metadata, MetadataError, Transaction};
+use diesel::RunQueryDsl as _;
 use diesel::connection::SimpleConnection as _;
+use diesel::deserialize::QueryableByName;
 
 use crate::connection::{ConnectionPool, StoreTarget, TransactionKind};
 use crate::error::OpenError;
@@ -35,6 +37,10 @@ impl Default for StoreOptions {
         Self { readers: 8, writers: 4, wait: Duration::from_secs(5), statement: Duration::from_secs(30) }
     }
 }
+
+/// How often emptying the write-ahead log is tried while a reader uses it, and the pause between two attempts.
+const SCRUB_ATTEMPTS: u32 = 10;
+const SCRUB_PAUSE: Duration = Duration::from_millis(200);
 
 /// The metadata store on SQLite or Postgres.
 pub struct Store {
@@ -144,5 +150,30 @@ impl Metadata for Store {
 
     fn version(&self) -> Option<u64> {
         self.version.as_ref()?.now()
+    }
+
+    /// On SQLite, deleted values are overwritten when the change is checkpointed (`connection`), and are in the log until
+    /// then. On Postgres, they go with the next vacuum and with the write-ahead log that the server keeps.
+    fn scrub(&self) -> Result<(), MetadataError> {
+        if self.log.is_none() {
+            return Ok(());
+        }
+        #[derive(QueryableByName)]
+        struct Checkpoint {
+            #[diesel(sql_type = diesel::sql_types::Integer)]
+            busy: i32,
+        }
+        let fault = |source| MetadataError::Fault { context: "empty the write-ahead log", source };
+        for _ in 0..SCRUB_ATTEMPTS {
+            let mut writer = self.writers.get().map_err(|error| MetadataError::Unavailable(error.into()))?;
+            let checkpoint = diesel::sql_query("PRAGMA wal_checkpoint(TRUNCATE)");
+            let Checkpoint { busy } = checkpoint.get_result(&mut writer.any).map_err(|error| fault(error.into()))?;
+            if busy == 0 {
+                return Ok(());
+            }
+            drop(writer);
+            std::thread::sleep(SCRUB_PAUSE);
+        }
+        Err(fault("readers of old snapshots did not end".into()))
     }
 }

@@ -11,7 +11,7 @@
 mod check;
 mod client;
 mod clock;
-mod disk;
+pub(crate) mod disk;
 mod expected_state;
 mod harness;
 mod inject;

@@ -22,5 +22,6 @@ mod main_job;
 mod migrating;
 mod outage;
 mod process;
+mod purges;
 mod readme;
 mod real_data;

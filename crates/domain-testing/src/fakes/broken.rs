@@ -43,4 +43,8 @@ impl Metadata for BrokenMetadata {
     fn version(&self) -> Option<u64> {
         None
     }
+
+    fn scrub(&self) -> Result<(), MetadataError> {
+        Err(self.error())
+    }
 }

@@ -106,6 +106,10 @@ impl Metadata for MemoryMetadata {
     fn version(&self) -> Option<u64> {
         Some(self.version.load(Ordering::SeqCst))
     }
+
+    fn scrub(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 impl DeploymentStore for MemoryMetadata {

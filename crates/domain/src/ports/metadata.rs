@@ -75,6 +75,13 @@ pub trait Metadata: Send + Sync {
     /// no process has changed anything. Versions do not recur. Returns `None` if the version cannot be determined
     /// cheaply; callers then cache nothing.
     fn version(&self) -> Option<u64>;
+
+    /// Removes values that were replaced or deleted before from the files of the store, as far as the store can. A
+    /// transaction that still reads an old snapshot may prevent it.
+    ///
+    /// # Errors
+    /// [`MetadataError`] if the store cannot be reached.
+    fn scrub(&self) -> Result<()>;
 }
 
 /// What the end of a transaction waits for.

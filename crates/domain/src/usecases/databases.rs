@@ -1,7 +1,7 @@
 //! Databases: access to them, and creating, listing, editing and deleting them.
 
 use super::lookup_cache::access_key;
-use super::{IdempotencyRecord, Inner, idempotency, pulls};
+use super::{IdempotencyRecord, Inner, idempotency, pulls, texts};
 use crate::access::ownership::{NewOwner, may_create_for};
 use crate::access::visibility::{grant_seen, live, role_by_name, role_of, visible_locator};
 use crate::access::{Admin, Caller, DatabaseAccess, Level};
@@ -357,6 +357,8 @@ impl<'a> Databases<'a> {
         pulls::end_with_source(self.0, tx.as_mut(), id, access.who(), now).map_err(ending_failed)?;
         tx.commit(Durability::Synced)?;
         self.0.outbox.one();
+        // The file goes last: as long as it exists, a start after a crash does the rest.
+        texts::remove_of_deleted(self.0, id)?;
         self.0.ports.engine.remove(id)?;
         Ok(seen)
     }

@@ -8,7 +8,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::databases::has_room;
 use super::settled::SettlementWatch;
-use super::{IdempotencyRecord, Inner, idempotency, revisions, run};
+use super::{IdempotencyRecord, Inner, idempotency, revisions, run, texts};
 use crate::access::ownership::may_create_for;
 use crate::access::visibility::{self, find_live, live, role_of, visible_locator};
 use crate::access::{Admin, Caller, DatabaseAccess, Level, Participate, Write};
@@ -364,6 +364,7 @@ impl<'a> Operations<'a> {
         for id in ports.engine.list()? {
             let database = ports.metadata.read()?.databases().get(id)?;
             if database.is_none_or(|database| database.deleted_at.is_some()) {
+                texts::remove_of_deleted(self.0, id)?;
                 ports.engine.remove(id)?;
                 removed += 1;
             }

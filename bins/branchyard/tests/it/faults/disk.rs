@@ -11,7 +11,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 const SIZE: &str = "size=256m";
 
 /// Returns `true` if this machine allows mounting a small disk.
-pub(super) fn small_disks() -> bool {
+pub(crate) fn small_disks() -> bool {
     static OFFERED: OnceLock<bool> = OnceLock::new();
     *OFFERED.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
@@ -20,18 +20,18 @@ pub(super) fn small_disks() -> bool {
 }
 
 /// A mounted small disk. Unmounted when dropped.
-pub(super) struct Disk(PathBuf);
+pub(crate) struct Disk(PathBuf);
 
 impl Disk {
     /// Mounts a small disk at a folder. Returns `None` if mounting is not allowed.
-    pub(super) fn mount(at: &Path) -> Option<Self> {
+    pub(crate) fn mount(at: &Path) -> Option<Self> {
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", SIZE, "branchyard-test"]).arg(at).stderr(Stdio::null());
         mount.status().ok()?.success().then(|| Self(at.to_owned()))
     }
 
     /// Fills the disk, leaving `left` bytes free.
-    pub(super) fn fill(&self, left: u64) {
+    pub(crate) fn fill(&self, left: u64) {
         let ballast = File::create(self.ballast()).unwrap();
         // A tmpfs allocates whole pages, so the step shrinks until the disk is full.
         let mut size = 0;
@@ -44,7 +44,7 @@ impl Disk {
     }
 
     /// Frees the space that [`Disk::fill`] took.
-    pub(super) fn free(&self) {
+    pub(crate) fn free(&self) {
         fs::remove_file(self.ballast()).unwrap();
     }
 

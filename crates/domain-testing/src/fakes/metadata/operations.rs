@@ -178,6 +178,13 @@ impl OperationRepository for MemoryTransaction<'_> {
         Ok(unsettled.filter(|o| to_owner(&o.work)).any(|o| o.locator.name.key() == name.key()))
     }
 
+    fn replace_work(&mut self, id: OperationId, work: &Work) -> Result<()> {
+        if let Some(leased) = self.change()?.operations.get_mut(&id) {
+            leased.operation.work = work.clone();
+        }
+        Ok(())
+    }
+
     fn purge(&mut self, before: Timestamp) -> Result<u64> {
         let operations = &mut self.change()?.operations;
         let had = operations.len();

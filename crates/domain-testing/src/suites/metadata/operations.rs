@@ -103,6 +103,10 @@ pub fn operations(store: &dyn Metadata) {
         assert!(!tx.operations().settle(&done, Some("w1")).unwrap());
         assert_eq!(tx.operations().get(done.id).unwrap().unwrap(), done);
         assert_eq!((done.id, done.started_at, done.attempts), (operation_id(1), Some(at(31)), 1));
+        done.conceal();
+        tx.operations().replace_work(done.id, &done.work).unwrap();
+        let replaced = tx.operations().get(done.id).unwrap().unwrap();
+        assert_eq!((&replaced.work, replaced.is_concealed()), (&done.work, false), "the rest stays");
         assert_eq!(tx.operations().count_queued(menu.id).unwrap(), 2);
         assert_eq!(ids(tx.operations().pending(menu.id).unwrap()), [2, 4]);
     });

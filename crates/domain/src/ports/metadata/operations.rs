@@ -1,7 +1,7 @@
 //! Operations and their leases.
 
 use super::{LeaseTurn, Result};
-use crate::entities::{Operation, OperationKind};
+use crate::entities::{Operation, OperationKind, Work};
 use crate::values::{AccountId, DatabaseId, DatabaseName, OperationId, Timestamp};
 
 /// Filters for lists of operations.
@@ -78,6 +78,8 @@ pub trait OperationRepository {
     /// Settles an operation with the status and times of `operation`, if it is running under a lease of `holder`, or,
     /// with `None`, if it is queued. Returns `false` if it is not in that state.
     fn settle(&mut self, operation: &Operation, holder: Option<&str>) -> Result<bool>;
+    /// Replaces the input of a settled operation. Nothing else about it changes.
+    fn replace_work(&mut self, id: OperationId, work: &Work) -> Result<()>;
     /// Counts the unsettled operations.
     fn backlog(&mut self) -> Result<OperationBacklog>;
     /// Ends the leases of all workers of a node (`<node>/…`) when the node starts. Returns how many.

@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::super::operations::LEASE_SECONDS;
-use super::super::revisions;
+use super::super::{revisions, texts};
 use super::{LeasedRun, RunError, failed};
 use crate::access::visibility::find_live;
 use crate::entities::{Database, FailureKind, Outcome, Purged, Role};
@@ -35,6 +35,7 @@ pub(super) fn run(run: &LeasedRun<'_>) -> Result<(), RunError> {
     }
     let collected = collected?;
     inner.fetches.forget_previews(database.id);
+    texts::remove_of_lost_commits(inner, database.id)?;
 
     let now = inner.now();
     let size = i64::try_from(collected.after).unwrap_or(i64::MAX);
