@@ -99,6 +99,18 @@ pub fn sent_parameter(request: &HttpRequest, name: &str) -> Option<String> {
     read.ok()
 }
 
+/// Runs a use case and records its answer under the idempotency key.
+fn recorded<T, E>(
+    services: &Services,
+    key: &ClaimedKey,
+    act: impl FnOnce(&Services, Option<&IdempotencyRecord<'_, T>>) -> Result<T, E>,
+    render: impl Fn(&T, SecretsShown) -> ApiResponse,
+) -> Result<ApiResponse, E> {
+    let encode = |value: &T| render(value, SecretsShown::Later).encode();
+    let once = key.once(&encode);
+    act(services, once.as_ref()).map(|value| render(&value, SecretsShown::Now))
+}
+
 /// Returns the values of a query parameter in their order, with invalid UTF-8 replaced. A pair without `=` has no value.
 pub fn sent_parameters(request: &HttpRequest, name: &str) -> Vec<String> {
     pairs(request.query_string())
@@ -521,12 +533,24 @@ impl RequestContext {
         T: 'static,
         E: Into<ApiError>,
     {
-        self.write(move |hub| {
-            let encode = |value: &T| render(value, SecretsShown::Later).encode();
-            let once = key.once(&encode);
-            act(hub, once.as_ref()).map(|value| render(&value, SecretsShown::Now))
-        })
-        .await
+        self.write(move |hub| recorded(hub, &key, act, render)).await
+    }
+
+    /// Runs a use case as [`RequestContext::effect`] does, also while storage is low.
+    ///
+    /// # Errors
+    /// The errors of the use case; 503 if the server is busy.
+    pub async fn effect_always<T, E>(
+        &self,
+        key: ClaimedKey,
+        act: impl FnOnce(&Services, Option<&IdempotencyRecord<'_, T>>) -> Result<T, E> + Send + 'static,
+        render: impl Fn(&T) -> ApiResponse + Send + 'static,
+    ) -> Result<ApiResponse, HandlerError>
+    where
+        T: 'static,
+        E: Into<ApiError>,
+    {
+        self.write_always(move |hub| recorded(hub, &key, act, move |value, _| render(value))).await
     }
 
     /// Parses the JSON body. An absent body counts as an empty object.

@@ -8,6 +8,8 @@ use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::serialize::ToSql;
 use diesel::sql_types::{BigInt, HasSqlType, Nullable, Text};
 
+use crate::convert::StoredWord;
+
 /// A query for the id of the next operation to run.
 ///
 /// Each database has at most one candidate. While an operation of the database has a live lease, there is none.
@@ -24,6 +26,7 @@ use diesel::sql_types::{BigInt, HasSqlType, Nullable, Text};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NextOperation {
     now: i64,
+    kind: Option<String>,
     ranges: Vec<Creators>,
 }
 
@@ -56,7 +59,7 @@ impl NextOperation {
                 ranges.push(Creators { after: text(rest), end: Some(NextEnd::At(last.to_string())) });
             }
         }
-        Self { now: now.as_micros(), ranges }
+        Self { now: now.as_micros(), kind: turn.kind.map(|kind| kind.word().to_owned()), ranges }
     }
 }
 
@@ -114,6 +117,10 @@ where
                 }
                 None => {}
             }
+            if let Some(kind) = &self.kind {
+                out.push_sql(" AND o.kind = ");
+                out.push_bind_param::<Text, _>(kind)?;
+            }
             out.push_sql(ENDED);
             out.push_bind_param::<BigInt, _>(&self.now)?;
             out.push_sql(LIVE);
@@ -149,7 +156,10 @@ mod tests {
     fn walked(after: Option<u128>, without: &[u128]) -> Vec<u128> {
         let id = |n: u128| AccountId::from_uuid(Uuid::from_u128(n));
         let without: Vec<_> = without.iter().copied().map(id).collect();
-        let next = NextOperation::new(Timestamp::from_micros(0), LeaseTurn { after: after.map(id), without: &without });
+        let next = NextOperation::new(
+            Timestamp::from_micros(0),
+            LeaseTurn { after: after.map(id), kind: None, without: &without },
+        );
         let is_in = |n: u128, range: &super::Creators| {
             let text = id(n).to_string();
             range.after.as_ref().is_none_or(|after| text > *after)

@@ -14,6 +14,7 @@ mod deployments;
 mod faults;
 mod fixtures;
 mod forced_shutdown;
+mod free_space;
 mod half_sent;
 mod hidden;
 mod hook_docs;

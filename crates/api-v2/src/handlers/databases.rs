@@ -158,5 +158,5 @@ pub(crate) async fn purge_database(call: RequestContext) -> HandlerResult {
                     once: Option<&branchyard_domain::usecases::IdempotencyRecord<'_, _>>| {
         hub.operations().purge(&access, once)
     };
-    call.effect(key, act, move |operation| accepted(operation, &urls)).await
+    call.effect_always(key, act, move |operation| accepted(operation, &urls)).await
 }

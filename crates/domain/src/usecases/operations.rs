@@ -17,7 +17,7 @@ use crate::entities::{
     User, Work,
 };
 use crate::errors::{OperationError, PortError};
-use crate::ports::{Durability, MetadataError, OperationBacklog, OperationFilter, Transaction};
+use crate::ports::{Durability, LeaseTurn, MetadataError, OperationBacklog, OperationFilter, Transaction};
 use crate::values::{AccountId, CommitHash, DatabaseId, OperationId, RefName, Timestamp};
 
 /// Seconds after which the lease of a silent worker expires.
@@ -406,9 +406,6 @@ impl<'a> Operations<'a> {
         holder: &str,
         on_long: &(dyn Fn() + Sync),
     ) -> Result<Option<(OperationKind, Ended)>, PortError> {
-        if self.0.free_space.is_low() {
-            return Ok(None);
-        }
         let turn = self.catch_up().and_then(|()| self.lease_and_run(holder, on_long));
         if turn.is_err() {
             self.0.behind.all().insert(holder.to_owned());
@@ -445,7 +442,10 @@ impl<'a> Operations<'a> {
         let now = self.0.now();
         let mut tx = self.0.ports.metadata.write()?;
         let until = now.plus_seconds(LEASE_SECONDS);
-        let Some((operation, place)) = shares.take(|turn| tx.operations().lease(holder, now, until, turn))? else {
+        // Of all operations, only a purge frees storage.
+        let kind = self.0.free_space.is_low().then_some(OperationKind::Purge);
+        let leased = shares.take(|turn| tx.operations().lease(holder, now, until, LeaseTurn { kind, ..turn }))?;
+        let Some((operation, place)) = leased else {
             tx.discard();
             return Ok(None);
         };

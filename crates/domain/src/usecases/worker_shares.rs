@@ -82,7 +82,7 @@ impl WorkerShares {
             return Ok(None);
         }
         let without = self.at_their_limit(&state);
-        let Some(operation) = lease(LeaseTurn { after: state.last, without: &without })? else {
+        let Some(operation) = lease(LeaseTurn { after: state.last, without: &without, kind: None })? else {
             state.passed_over = without;
             return Ok(None);
         };

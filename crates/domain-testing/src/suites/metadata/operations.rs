@@ -215,7 +215,7 @@ pub fn lease_turns(store: &dyn Metadata) {
     // Returns the operation that would be leased, and rolls back.
     let next = |after: Option<u128>, without: &[u128]| {
         let without: Vec<_> = without.iter().copied().map(account_id).collect();
-        let turn = LeaseTurn { after: after.map(account_id), without: &without };
+        let turn = LeaseTurn { after: after.map(account_id), without: &without, kind: None };
         let mut tx = store.write().unwrap();
         let leased = tx.operations().lease("w", at(0), at(10), turn).unwrap();
         leased.map(|operation| operation.id.as_uuid().as_u128())
@@ -231,8 +231,13 @@ pub fn lease_turns(store: &dyn Metadata) {
     assert_eq!(next(Some(3), &[1]), Some(6));
     assert_eq!(next(Some(2), &[1, 3]), Some(6));
     assert_eq!(next(None, &[3, 1, 2]), None);
+    let of_kind = |kind| {
+        let turn = LeaseTurn { kind: Some(kind), ..LeaseTurn::default() };
+        store.write().unwrap().operations().lease("w", at(0), at(10), turn).unwrap().map(|operation| operation.id)
+    };
+    assert_eq!([of_kind(OperationKind::SqlWrite), of_kind(OperationKind::Purge)], [Some(operation_id(1)), None]);
     let lease = |after: Option<u128>| {
-        let turn = LeaseTurn { after: after.map(account_id), without: &[] };
+        let turn = LeaseTurn { after: after.map(account_id), without: &[], kind: None };
         let leased = write(store, |tx| tx.operations().lease("w", at(0), at(10), turn).unwrap());
         leased.map(|operation| operation.id.as_uuid().as_u128())
     };

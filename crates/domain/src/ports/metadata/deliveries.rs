@@ -1,7 +1,7 @@
 //! Deliveries of webhooks, their attempts and leases.
 
 use super::Result;
-use crate::entities::{Attempt, Delivery, Hook, Request};
+use crate::entities::{Attempt, Delivery, Hook, OperationKind, Request};
 use crate::values::{AccountId, DeliveryId, HookId, Timestamp};
 
 /// Status of a delivery without its data.
@@ -47,6 +47,8 @@ pub struct LeaseTurn<'a> {
     pub after: Option<AccountId>,
     /// Creators whose operations are skipped. A database whose candidate belongs to such a creator is skipped too.
     pub without: &'a [AccountId],
+    /// If present, candidates of other kinds are skipped.
+    pub kind: Option<OperationKind>,
 }
 
 /// How much one call may lease.

@@ -159,3 +159,25 @@ fn no_form_of_keeping_house_is_taken_without_its_token() {
     }
     ada.get("/ada/rivers").expect(200);
 }
+
+#[test]
+fn visitors_run_sql_only_where_the_settings_let_them() {
+    let server = open_server();
+    let ada = sign_up(&server, "ada");
+    database(&server, &ada, "ada");
+    let visitor = Browser::at(&server);
+    visitor.get("/ada/rivers/sql?q=select%201").expect(200);
+    let page = ada.get(SETTINGS).expect(200).shows("Let visitors run SQL without signing in");
+    // A form without the checkbox turns it off.
+    ada.submit(&page, SETTINGS, &[("description", ""), ("default_branch", "main")]).expect(303);
+    for path in ["/ada/rivers/sql", "/ada/rivers/sql?q=select%201", "/ada/rivers/sql.csv?q=select%201"] {
+        visitor.get(path).expect(401).shows("Sign in");
+    }
+    ada.get("/ada/rivers/sql?q=select%201").expect(200);
+    visitor.get("/ada/rivers").expect(200);
+    visitor.get("/ada/rivers/schema").expect(200);
+    let page = ada.get(SETTINGS).expect(200);
+    let fields = [("description", ""), ("default_branch", "main"), ("anonymous_sql", "1")];
+    ada.submit(&page, SETTINGS, &fields).expect(303);
+    visitor.get("/ada/rivers/sql?q=select%201").expect(200);
+}
