@@ -183,3 +183,25 @@ async fn sql_can_require_a_credential() {
     assert_eq!(read(None, "olga/nothing/main").await.json()["query_execution_message"], json!("no such repository"));
     assert_eq!(read(Some(&token), "olga/rivers/main").await.status, 200);
 }
+
+#[actix_web::test]
+async fn suspended_users_are_refused_and_quarantined_databases_are_absent() {
+    let world = LegacyHarness::new(Visibility::Public);
+    let token = format!("token {}", world.token("olga"));
+    let administration = world.fakes.hub.administration();
+    let operator = administration.operator();
+    let ask = async |who: Option<&str>, path: &str| world.send(LegacyHarness::request(who, "GET", path)).await.status;
+    let branches = "/api/v1alpha1/olga/rivers/branches";
+    let nothing = "/api/v1alpha1/olga/nothing/branches";
+    assert_eq!(ask(Some(&token), branches).await, 200);
+    administration.quarantine(&operator, "olga", "rivers").unwrap();
+    let absent = ask(Some(&token), nothing).await;
+    assert_ne!(absent, 200);
+    assert_eq!(ask(Some(&token), branches).await, absent);
+    administration.release(&operator, "olga", "rivers").unwrap();
+    assert_eq!(ask(Some(&token), branches).await, 200);
+    administration.suspend(&operator, "olga").unwrap();
+    assert_eq!(ask(Some(&token), branches).await, 401);
+    administration.resume(&operator, "olga").unwrap();
+    assert_eq!(ask(Some(&token), branches).await, 200);
+}
