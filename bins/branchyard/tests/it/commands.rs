@@ -227,7 +227,8 @@ fn an_operator_suspends_users_and_quarantines_databases_beside_a_running_server(
     for args in [&["token", "revoke"][..], &["token", "revoke", "--user", "ada"], &["session", "end", "x", "--all"]] {
         assert_eq!(program().run(dir, args).status.code(), Some(2), "{args:?}: all of a user is asked for in words");
     }
-    program().succeed(dir, &["user", "suspend", "root"]);
+    let audited = program().run(dir, &["user", "suspend", "root"]);
+    assert!(String::from_utf8_lossy(&audited.stderr).contains("audit: the operator did `user suspend` on root"));
     let last = program().run(dir, &["user", "suspend", "ada"]);
     assert!(String::from_utf8_lossy(&last.stderr).contains("last administrator"), "{last:?}");
 }
