@@ -291,7 +291,7 @@ pub struct Selected {
     #[arg(long, value_name = "NAME", requires = "all")]
     pub user: Option<String>,
     /// Select all of the user.
-    #[arg(long, requires = "user")]
+    #[arg(long, requires = "user", conflicts_with = "id")]
     pub all: bool,
     /// Print a JSON object.
     #[arg(long)]
