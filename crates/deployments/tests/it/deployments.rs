@@ -642,7 +642,7 @@ fn a_price_is_told_before_anything_is_made_and_is_the_one_that_is_metered() {
 
 #[test]
 fn callers_wait_while_the_cloned_database_is_quarantined_and_suspended_users_are_refused() {
-    use branchyard_deployments::ports::{Authorized, Authorizer as _};
+    use branchyard_deployments::ports::Authorized;
     use branchyard_domain::entities::Visibility;
     use branchyard_domain::usecases::NewDatabase;
     use branchyard_domain::values::{DatabaseName, TokenExpiry};
