@@ -108,6 +108,24 @@ pub enum Command {
         #[command(subcommand)]
         action: TokenAction,
     },
+    /// Manage browser sessions.
+    Session {
+        /// Location of state and configuration.
+        #[command(flatten)]
+        place: ServerLocation,
+        /// The action to take.
+        #[command(subcommand)]
+        action: SessionAction,
+    },
+    /// Hide databases from everyone but the server's administrators.
+    Database {
+        /// Location of state and configuration.
+        #[command(flatten)]
+        place: ServerLocation,
+        /// The action to take.
+        #[command(subcommand)]
+        action: DatabaseAction,
+    },
     /// Apply pending migrations to the metadata store.
     Migrate {
         /// Location of state and configuration.
@@ -215,6 +233,92 @@ pub enum UserAction {
         #[arg(long)]
         delete_tokens: bool,
     },
+    /// List all users by name.
+    List {
+        /// Print one JSON object per line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Suspend a user: refuse their password and tokens, end their sessions, and fail their queued operations. Their
+    /// databases stay readable.
+    Suspend {
+        /// User name.
+        name: String,
+        /// Print a JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Lift the suspension of a user.
+    Resume {
+        /// User name.
+        name: String,
+        /// Print a JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make a user an administrator of the server.
+    MakeAdmin {
+        /// User name.
+        name: String,
+        /// Print a JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Actions on sessions.
+#[derive(Debug, Subcommand)]
+pub enum SessionAction {
+    /// List the sessions of a user, newest first.
+    List {
+        /// User name.
+        user: String,
+        /// Print one JSON object per line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// End a session, or all sessions of a user.
+    End(Selected),
+}
+
+/// A credential, or all credentials of one user.
+#[derive(Debug, Args)]
+pub struct Selected {
+    /// Id, as shown in the list.
+    #[arg(required_unless_present = "user", conflicts_with = "user")]
+    pub id: Option<String>,
+    /// User whose credentials are meant; requires `--all`.
+    #[arg(long, value_name = "NAME", requires = "all")]
+    pub user: Option<String>,
+    /// Select all of the user.
+    #[arg(long, requires = "user", conflicts_with = "id")]
+    pub all: bool,
+    /// Print a JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Actions on databases.
+#[derive(Debug, Subcommand)]
+pub enum DatabaseAction {
+    /// Hide a database from everyone but the server's administrators. Its queued operations, webhooks and deployments wait.
+    Quarantine {
+        /// The database.
+        #[arg(value_name = "OWNER/NAME")]
+        database: String,
+        /// Print a JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// End the quarantine of a database. What waited goes on.
+    Release {
+        /// The database.
+        #[arg(value_name = "OWNER/NAME")]
+        database: String,
+        /// Print a JSON object.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 /// Actions on organizations.
@@ -245,4 +349,14 @@ pub enum TokenAction {
         #[arg(long, value_name = "30d|60d|90d|1y")]
         expires: String,
     },
+    /// List the tokens of a user, newest first, without their secrets.
+    List {
+        /// User name.
+        user: String,
+        /// Print one JSON object per line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Revoke a token, or all tokens of a user.
+    Revoke(Selected),
 }

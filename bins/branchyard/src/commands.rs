@@ -1,6 +1,7 @@
 //! The commands other than `serve` and `demo`.
 
 mod accounts;
+mod administration;
 mod backup;
 mod deployment_backups;
 mod doctor;
@@ -11,7 +12,7 @@ mod tokens;
 
 use std::io::Write as _;
 
-use crate::cli::{Api, Cli, Command, OrgAction, TokenAction, UserAction};
+use crate::cli::{Api, Cli, Command, DatabaseAction, OrgAction, SessionAction, TokenAction, UserAction};
 use crate::compose::{Environment, Pending, Stores};
 use crate::config::Config;
 use crate::{cli, demo, deployments, serve};
@@ -29,6 +30,36 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         }
         Command::User { place, action: UserAction::ResetPassword { name, delete_tokens } } => {
             accounts::reset_password(&stores(&place)?.hub, &name, delete_tokens)
+        }
+        Command::User { place, action: UserAction::List { json } } => {
+            administration::list_users(&stores(&place)?.hub, json)
+        }
+        Command::User { place, action: UserAction::Suspend { name, json } } => {
+            administration::suspend(&stores(&place)?.hub, &name, json)
+        }
+        Command::User { place, action: UserAction::Resume { name, json } } => {
+            administration::resume(&stores(&place)?.hub, &name, json)
+        }
+        Command::User { place, action: UserAction::MakeAdmin { name, json } } => {
+            administration::make_admin(&stores(&place)?.hub, &name, json)
+        }
+        Command::Token { place, action: TokenAction::List { user, json } } => {
+            administration::list_tokens(&stores(&place)?.hub, &user, json)
+        }
+        Command::Token { place, action: TokenAction::Revoke(selected) } => {
+            administration::revoke_tokens(&stores(&place)?.hub, &selected)
+        }
+        Command::Session { place, action: SessionAction::List { user, json } } => {
+            administration::list_sessions(&stores(&place)?.hub, &user, json)
+        }
+        Command::Session { place, action: SessionAction::End(selected) } => {
+            administration::end_sessions(&stores(&place)?.hub, &selected)
+        }
+        Command::Database { place, action: DatabaseAction::Quarantine { database, json } } => {
+            administration::quarantine(&stores(&place)?.hub, &database, json)
+        }
+        Command::Database { place, action: DatabaseAction::Release { database, json } } => {
+            administration::release(&stores(&place)?.hub, &database, json)
         }
         Command::Org { place, action: OrgAction::Create { name, owner } } => {
             accounts::create_organization(&stores(&place)?.hub, &name, &owner)

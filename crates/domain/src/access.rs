@@ -34,6 +34,21 @@ impl Caller {
     }
 }
 
+/// Proof that a caller administers the server. [`crate::usecases::Administration`] creates it.
+#[derive(Debug, Clone)]
+pub struct ServerAdmin(Option<Arc<User>>);
+
+impl ServerAdmin {
+    pub(crate) fn new(user: Option<Arc<User>>) -> Self {
+        Self(user)
+    }
+
+    /// Returns the administrator, or `None` for a command on the machine of the server.
+    pub fn user(&self) -> Option<&Arc<User>> {
+        self.0.as_ref()
+    }
+}
+
 /// A level of permission on a database.
 pub trait Level: Send + Sync + 'static {
     /// The minimum role on the database.

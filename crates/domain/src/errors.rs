@@ -9,7 +9,9 @@ mod pulls;
 pub use databases::{AccessError, DatabaseError, ReadError, RefError, ReleaseError};
 pub use hooks::HookError;
 pub use operations::{ImportError, ImportField, OperationError};
-pub use people::{CollaboratorError, OrganizationError, PeopleError, SignInError, SignUpError, TokenError};
+pub use people::{
+    AdministrationError, CollaboratorError, OrganizationError, PeopleError, SignInError, SignUpError, TokenError,
+};
 pub use pulls::{NotShown, PullError, PullStateError};
 
 use crate::ports::{BlobsError, EngineError, FormatError, MetadataError};
@@ -101,6 +103,7 @@ macro_rules! from_ports {
 }
 
 from_ports!(
+    AdministrationError,
     AccessError,
     SignInError,
     SignUpError,

@@ -27,7 +27,7 @@ pub use metadata::{
     Metadata, MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState,
     OrganizationRepository, Places, PullCommentRepository, PullFetch, PullFetchRepository, PullFilter, PullRepository,
     PullStanding, Ranking, RefRepository, ReleaseRepository, Repositories, SavedAnswer, SessionRepository,
-    StarRepository, TagRepository, TokenRepository, Transaction, UploadRepository, UserRepository,
+    StarRepository, TagRepository, TokenRepository, Transaction, UploadRepository, UserFilter, UserRepository,
 };
 pub use session::{
     Arguments, BranchHead, SessionCaller, SessionEngine, SessionError, SessionRequest, SqlPower, SqlSession,

@@ -1,6 +1,7 @@
 //! Use cases, grouped by aggregate and gathered in one [`Hub`].
 
 mod activities;
+mod administration;
 mod branches;
 mod browse;
 mod collaborators;
@@ -41,6 +42,7 @@ mod worker_shares;
 use std::sync::Arc;
 
 pub use activities::{Activities, News};
+pub use administration::{Administration, UserStanding};
 pub use branches::{Branches, NewBranch};
 pub use browse::{Browse, LookEnd, TableSize};
 pub use collaborators::Collaborators;
@@ -254,6 +256,8 @@ macro_rules! nouns {
 nouns! {
     /// Users.
     people: People;
+    /// Administration of the server: suspended users, revoked credentials, quarantined databases.
+    administration: Administration;
     /// Organizations and access to them.
     organizations: Organizations;
     /// Members of organizations.

@@ -3,9 +3,9 @@
 
 use branchyard_deployments::errors::{DeploymentError, DeploymentField};
 use branchyard_domain::errors::{
-    AccessError, CollaboratorError, DatabaseError, HookError, ImportError, ImportField, OperationError,
-    OrganizationError, PeopleError, PortError, PullError, PullStateError, ReadError, RefError, ReleaseError,
-    SignUpError, TokenError,
+    AccessError, AdministrationError, CollaboratorError, DatabaseError, HookError, ImportError, ImportField,
+    OperationError, OrganizationError, PeopleError, PortError, PullError, PullStateError, ReadError, RefError,
+    ReleaseError, SignUpError, TokenError,
 };
 use branchyard_domain::ports::{AddressError, EngineError, MetadataError};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem, escape_pointer_token};
@@ -173,6 +173,20 @@ impl From<TokenError> for ApiError {
             TokenError::TooMany(_) => plain(ErrorCode::Unprocessable, &error),
             TokenError::NoSuchToken => plain(ErrorCode::NotFound, &error),
             TokenError::Port(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<AdministrationError> for ApiError {
+    fn from(error: AdministrationError) -> Self {
+        match error {
+            AdministrationError::NotAdministrator => plain(ErrorCode::PermissionDenied, &error),
+            AdministrationError::NoSuchUser(_)
+            | AdministrationError::NoSuchToken(_)
+            | AdministrationError::NoSuchSession(_)
+            | AdministrationError::NoSuchDatabase(_) => plain(ErrorCode::NotFound, &error),
+            AdministrationError::LastAdministrator(_) => plain(ErrorCode::Unprocessable, &error),
+            AdministrationError::Port(fault) => fault.into(),
         }
     }
 }

@@ -148,6 +148,8 @@ pub(crate) enum CallerOutcome {
     },
     BadToken,
     NoRole,
+    /// The database that the deployment was cloned from is quarantined.
+    Withheld,
     /// The check could not be made now.
     Unknown,
 }
@@ -177,6 +179,7 @@ impl From<Authorized> for CallerOutcome {
             },
             Authorized::BadToken => Self::BadToken,
             Authorized::NoRole => Self::NoRole,
+            Authorized::Withheld => Self::Withheld,
         }
     }
 }
@@ -198,6 +201,7 @@ impl CallerOutcome {
             }),
             Self::BadToken => Authorized::BadToken,
             Self::NoRole => Authorized::NoRole,
+            Self::Withheld => Authorized::Withheld,
             Self::Unknown => return None,
         })
     }
@@ -235,7 +239,7 @@ mod tests {
             power: SqlPower::Admin,
             expires_at: Some(Timestamp::from_seconds(9)),
         });
-        for authorized in [caller, Authorized::BadToken, Authorized::NoRole] {
+        for authorized in [caller, Authorized::BadToken, Authorized::NoRole, Authorized::Withheld] {
             let line = to_line(&CallerOutcome::from(authorized.clone()));
             let back: CallerOutcome = serde_json::from_slice(&line).unwrap();
             assert_eq!(back.authorized(), Some(authorized));

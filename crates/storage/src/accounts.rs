@@ -1,14 +1,15 @@
 //! Users and organizations.
 
 use branchyard_domain::entities::{Account, AccountKind, Email, MemberRole, Organization, User};
-use branchyard_domain::ports::{AccountRepository, MetadataError, OrganizationRepository, UserRepository};
+use branchyard_domain::ports::{AccountRepository, MetadataError, OrganizationRepository, UserFilter, UserRepository};
 use branchyard_domain::values::{AccountId, OwnerName, Timestamp};
+use diesel::dsl::max;
 use diesel::prelude::*;
 
 use crate::connection::AnyConnection;
-use crate::convert::{Read, StoredWord, all, limit, one, read, time};
+use crate::convert::{Read, StoredWord, all, anywhere, count, limit, one, read, time};
 use crate::error::StoreError;
-use crate::schema::{accounts, deployments, emails, members, organizations, users};
+use crate::schema::{accounts, deployments, emails, members, organizations, sessions, tokens, users};
 use crate::transaction::SqlTransaction;
 
 type Result<T> = std::result::Result<T, MetadataError>;
@@ -35,6 +36,7 @@ pub(crate) struct UserRow {
     profile_pic_url: Option<String>,
     password_hash: Option<String>,
     is_admin: bool,
+    suspended_at: Option<i64>,
 }
 
 #[derive(Queryable, Selectable, Insertable)]
@@ -86,6 +88,7 @@ pub(crate) fn user(account: AccountRow, user: UserRow, emails: Vec<EmailRow>) ->
         emails,
         password_hash: user.password_hash,
         is_admin: user.is_admin,
+        suspended_at: user.suspended_at.map(time),
         created_at: time(account.created_at),
     })
 }
@@ -116,6 +119,7 @@ fn add_user(conn: &mut AnyConnection, user: &User) -> std::result::Result<(), St
             profile_pic_url: user.profile_pic_url.clone(),
             password_hash: user.password_hash.clone(),
             is_admin: user.is_admin,
+            suspended_at: user.suspended_at.map(Timestamp::as_micros),
         })
         .execute(conn)?;
     Ok(add_emails(conn, &id, &user.emails)?)
@@ -190,6 +194,7 @@ impl UserRepository for SqlTransaction {
                     users::profile_pic_url.eq(&user.profile_pic_url),
                     users::password_hash.eq(&user.password_hash),
                     users::is_admin.eq(user.is_admin),
+                    users::suspended_at.eq(user.suspended_at.map(Timestamp::as_micros)),
                 ))
                 .execute(conn)?;
             Ok(changed > 0)
@@ -208,6 +213,65 @@ impl UserRepository for SqlTransaction {
         self.run("look for users", |conn| {
             let any: Option<String> = users::table.select(users::id).first(conn).optional()?;
             Ok(any.is_some())
+        })
+    }
+
+    fn list(&mut self, filter: &UserFilter, after: Option<&str>, most: usize) -> Result<Vec<User>> {
+        let mut query = users::table
+            .inner_join(accounts::table.on(accounts::id.eq(users::id)))
+            .filter(accounts::deleted_at.is_null())
+            .into_boxed();
+        if let Some(text) = &filter.contains {
+            if text.len() > UserFilter::MAX_CONTAINS {
+                return Ok(Vec::new());
+            }
+            query = query.filter(accounts::name_key.like(anywhere(text)).escape('\\'));
+        }
+        query = match filter.is_suspended {
+            Some(true) => query.filter(users::suspended_at.is_not_null()),
+            Some(false) => query.filter(users::suspended_at.is_null()),
+            None => query,
+        };
+        if let Some(is_admin) = filter.is_admin {
+            query = query.filter(users::is_admin.eq(is_admin));
+        }
+        if let Some(after) = after {
+            query = query.filter(accounts::name_key.gt(after.to_owned()));
+        }
+        self.run("list users", |conn| {
+            let rows: Vec<(AccountRow, UserRow)> = query
+                .order(accounts::name_key)
+                .limit(limit(most))
+                .select((AccountRow::as_select(), UserRow::as_select()))
+                .load(conn)?;
+            let mut found = Vec::with_capacity(rows.len());
+            for (account_row, user_row) in rows {
+                let emails = emails::table
+                    .filter(emails::user_id.eq(&user_row.id))
+                    .order(emails::position)
+                    .select(EmailRow::as_select())
+                    .load(conn)?;
+                found.push(user(account_row, user_row, emails)?);
+            }
+            Ok(found)
+        })
+    }
+
+    fn count_active_admins(&mut self) -> Result<u64> {
+        self.run("count administrators", |conn| {
+            let active = users::table.filter(users::is_admin.eq(true)).filter(users::suspended_at.is_null());
+            Ok(count(active.count().get_result(conn)?))
+        })
+    }
+
+    fn last_seen(&mut self, id: AccountId) -> Result<Option<Timestamp>> {
+        self.run("look for the last use of a credential", |conn| {
+            let id = id.to_string();
+            let of_tokens: Option<i64> =
+                tokens::table.filter(tokens::user_id.eq(&id)).select(max(tokens::last_used_at)).first(conn)?;
+            let of_sessions: Option<i64> =
+                sessions::table.filter(sessions::user_id.eq(&id)).select(max(sessions::last_used_at)).first(conn)?;
+            Ok(of_tokens.max(of_sessions).map(time))
         })
     }
 }

@@ -9,7 +9,7 @@ use diesel::sql_types::BigInt;
 
 use crate::connection::MultiBackend;
 use crate::convert::{LONGEST_SEARCH, Read, StoredWord, all, anywhere, count, limit, one, read, read_if, time};
-use crate::schema::{collaborators, databases, members, stars};
+use crate::schema::{collaborators, databases, members, stars, users};
 use crate::static_sql::fixed;
 use crate::transaction::SqlTransaction;
 use crate::update::update;
@@ -40,6 +40,7 @@ struct DatabaseRow {
     version: i64,
     generation: i64,
     deleted_at: Option<i64>,
+    quarantined_at: Option<i64>,
 }
 
 /// Returns the lower-case name and description, separated by a character that occurs in neither.
@@ -71,6 +72,7 @@ impl DatabaseRow {
             version: database.version,
             generation: database.generation,
             deleted_at: database.deleted_at.map(Timestamp::as_micros),
+            quarantined_at: database.quarantined_at.map(Timestamp::as_micros),
         }
     }
 
@@ -95,6 +97,7 @@ impl DatabaseRow {
             version: self.version,
             generation: self.generation,
             deleted_at: self.deleted_at.map(time),
+            quarantined_at: self.quarantined_at.map(time),
         })
     }
 }
@@ -103,10 +106,13 @@ impl DatabaseRow {
 fn visible<'q>(viewer: Option<AccountId>) -> Boxed<'q> {
     let live = databases::table.filter(databases::deleted_at.is_null()).into_boxed();
     match viewer.map(|viewer| viewer.to_string()) {
-        None => live.filter(databases::visibility.eq(Visibility::Public.word())),
-        Some(viewer) => live.filter(
+        None => {
+            live.filter(databases::visibility.eq(Visibility::Public.word())).filter(databases::quarantined_at.is_null())
+        }
+        Some(viewer) => unwithheld(live, &viewer).filter(
             databases::visibility
                 .eq(Visibility::Public.word())
+                .or(databases::quarantined_at.is_not_null())
                 .or(databases::owner_id.eq(viewer.clone()))
                 .or(exists(
                     members::table
@@ -122,9 +128,14 @@ fn visible<'q>(viewer: Option<AccountId>) -> Boxed<'q> {
     }
 }
 
-/// Returns the query for a page of [`visible`] databases, sorted by owner and name, after a pair of keys.
-fn page<'q>(viewer: Option<AccountId>, after: Option<(&str, &str)>, most: usize) -> Boxed<'q> {
-    let mut query = visible(viewer);
+/// Leaves quarantined databases out of a query, unless the viewer administers the server.
+fn unwithheld<'q>(query: Boxed<'q>, viewer: &str) -> Boxed<'q> {
+    let is_admin = users::table.filter(users::id.eq(viewer.to_owned())).filter(users::is_admin.eq(true));
+    query.filter(databases::quarantined_at.is_null().or(exists(is_admin)))
+}
+
+/// Returns the query for a page of databases, sorted by owner and name, after a pair of keys.
+fn page<'q>(mut query: Boxed<'q>, after: Option<(&str, &str)>, most: usize) -> Boxed<'q> {
     if let Some((owner, name)) = after {
         // The first filter is redundant, but lets the index scan start at the owner.
         query = query
@@ -146,6 +157,11 @@ fn filtered<'q>(mut query: Boxed<'q>, filter: &DatabaseFilter) -> Option<Boxed<'
         let of_user = stars::table.filter(stars::user_id.eq(user.to_string())).select(stars::database_id);
         query = query.filter(databases::id.eq_any(of_user));
     }
+    query = match filter.is_quarantined {
+        Some(true) => query.filter(databases::quarantined_at.is_not_null()),
+        Some(false) => query.filter(databases::quarantined_at.is_null()),
+        None => query,
+    };
     if let Some(text) = &filter.contains {
         if text.len() > LONGEST_SEARCH {
             return None;
@@ -217,6 +233,7 @@ impl DatabaseRepository for SqlTransaction {
                 databases::last_write_at.eq(database.last_write_at.map(Timestamp::as_micros)),
                 databases::size_bytes.eq(database.size_bytes),
                 databases::deleted_at.eq(database.deleted_at.map(Timestamp::as_micros)),
+                databases::quarantined_at.eq(database.quarantined_at.map(Timestamp::as_micros)),
                 databases::version.eq(database.version.saturating_add(1)),
             ))
             .execute(conn)?;
@@ -263,8 +280,16 @@ impl DatabaseRepository for SqlTransaction {
         after: Option<(&str, &str)>,
         most: usize,
     ) -> Result<Vec<Database>> {
-        let Some(query) = filtered(page(viewer, after, most), filter) else { return Ok(Vec::new()) };
+        let Some(query) = filtered(page(visible(viewer), after, most), filter) else { return Ok(Vec::new()) };
         self.run("list databases", |conn| {
+            all(query.select(DatabaseRow::as_select()).load(conn)?, DatabaseRow::database)
+        })
+    }
+
+    fn list_all(&mut self, filter: &DatabaseFilter, after: Option<(&str, &str)>, most: usize) -> Result<Vec<Database>> {
+        let live = databases::table.filter(databases::deleted_at.is_null()).into_boxed();
+        let Some(query) = filtered(page(live, after, most), filter) else { return Ok(Vec::new()) };
+        self.run("list all databases", |conn| {
             all(query.select(DatabaseRow::as_select()).load(conn)?, DatabaseRow::database)
         })
     }
@@ -293,7 +318,7 @@ impl DatabaseRepository for SqlTransaction {
         let organizations = members::table.filter(members::user_id.eq(&user)).select(members::organization_id);
         let shared = collaborators::table.filter(collaborators::user_id.eq(&user)).select(collaborators::database_id);
         // Three queries, so that each can use its own index.
-        let live = || databases::table.filter(databases::deleted_at.is_null()).into_boxed();
+        let live = || unwithheld(databases::table.filter(databases::deleted_at.is_null()).into_boxed(), &user);
         let queries: [Boxed<'_>; 3] = [
             live().filter(databases::owner_id.eq(&user)),
             live().filter(databases::owner_id.eq_any(organizations)),
@@ -331,7 +356,7 @@ impl DatabaseRepository for SqlTransaction {
         after: Option<(&str, &str)>,
         most: usize,
     ) -> Result<Vec<Database>> {
-        let query = page(viewer, after, most).filter(databases::parent_id.eq(parent.to_string()));
+        let query = page(visible(viewer), after, most).filter(databases::parent_id.eq(parent.to_string()));
         self.run("list forks", |conn| all(query.select(DatabaseRow::as_select()).load(conn)?, DatabaseRow::database))
     }
 

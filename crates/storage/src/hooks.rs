@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use branchyard_domain::entities::{Delivery, Hook, HookEvent, PreviousSecret, Sealed};
 use branchyard_domain::ports::{HookRepository, MetadataError};
 use branchyard_domain::values::{DatabaseId, DeliveryId, HookId, Timestamp};
+use diesel::dsl::{exists, not};
 use diesel::prelude::*;
 use diesel::sql_types::{Nullable, Text};
 
@@ -12,7 +13,7 @@ use crate::connection::AnyConnection;
 use crate::convert::{Read, StoredWord, all, count, limit, one, present, read, read_if, time};
 use crate::deliveries;
 use crate::error::StoreResult;
-use crate::schema::{events, hooks};
+use crate::schema::{databases, events, hooks};
 use crate::static_sql::fixed;
 use crate::transaction::SqlTransaction;
 use crate::update::update;
@@ -127,7 +128,7 @@ pub(crate) enum HookHealth<'a> {
     Failing,
 }
 
-/// Returns the hooks that have a due delivery and no live lease, with the time at which they became due, longest
+/// Returns the hooks of databases that are not quarantined that have a due delivery and no live lease, with the time at which they became due, longest
 /// overdue first.
 pub(crate) fn due(
     conn: &mut AnyConnection,
@@ -141,6 +142,11 @@ pub(crate) fn due(
     let free = hooks::table
         .filter(hooks::due_at.le(now))
         .filter(hooks::lease_until.is_null().or(hooks::lease_until.le(now)))
+        .filter(not(exists(
+            databases::table
+                .filter(databases::id.eq(hooks::database_id))
+                .filter(databases::quarantined_at.is_not_null()),
+        )))
         .into_boxed();
     let ids = |hooks: &[HookId]| hooks.iter().map(ToString::to_string).collect::<Vec<_>>();
     // Each of the two conditions on `failing_since` has a partial index.

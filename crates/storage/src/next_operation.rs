@@ -12,7 +12,8 @@ use crate::convert::StoredWord;
 
 /// A query for the id of the next operation to run.
 ///
-/// Each database has at most one candidate. While an operation of the database has a live lease, there is none.
+/// Each database has at most one candidate. While an operation of the database has a live lease, or the database is
+/// quarantined, there is none.
 /// Otherwise the candidate is the oldest operation whose lease has expired, because it may have begun, or else the
 /// oldest queued operation. Among the candidates, the query returns the oldest one of the creator whose turn it is. A
 /// busy database does not hold up any other.
@@ -89,6 +90,7 @@ const FIRST: &str = " OR o.state = 'queued' OR r.id < o.id))
   AND (o.state = 'running' OR NOT EXISTS (
       SELECT 1 FROM operations AS q
       WHERE q.database_id = o.database_id AND q.finished_at IS NULL AND q.state = 'queued' AND q.id < o.id))
+  AND NOT EXISTS (SELECT 1 FROM databases AS d WHERE d.id = o.database_id AND d.quarantined_at IS NOT NULL)
 ORDER BY o.created_by, o.id LIMIT 1), ";
 
 impl<DB> QueryFragment<DB> for NextOperation

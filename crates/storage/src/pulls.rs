@@ -182,6 +182,8 @@ SELECT database_id, number, creator_id, fetch_tries FROM (
     SELECT database_id, number, creator_id, fetch_tries, fetch_due_at,
         ROW_NUMBER() OVER (PARTITION BY creator_id ORDER BY fetch_due_at, database_id, number) AS place
     FROM pulls WHERE fetch_due_at <= $1 AND (fetch_lease_until IS NULL OR fetch_lease_until <= $2)
+        AND NOT EXISTS (SELECT 1 FROM databases AS d WHERE d.id = pulls.database_id AND d.quarantined_at IS NOT NULL)
+        AND NOT EXISTS (SELECT 1 FROM databases AS d WHERE d.id = pulls.from_database_id AND d.quarantined_at IS NOT NULL)
 ) AS due WHERE place <= $3 ORDER BY fetch_due_at, database_id, number LIMIT $4";
 
 #[derive(QueryableByName)]

@@ -70,6 +70,8 @@ SELECT hash FROM (
     SELECT merged_source FROM pulls WHERE database_id = ? AND state = 'merged' AND merged_source > ?
     UNION
     SELECT from_head FROM pulls WHERE database_id = ? AND state <> 'merged' AND fetch_due_at IS NULL AND from_head > ?
+        AND NOT EXISTS (SELECT 1 FROM databases AS d WHERE d.id = pulls.from_database_id AND d.id <> pulls.database_id
+            AND d.quarantined_at IS NOT NULL)
     UNION
     SELECT to_head FROM pulls WHERE database_id = ? AND state <> 'merged' AND fetch_due_at IS NULL AND to_head > ?
 ) AS named ORDER BY hash LIMIT ?";

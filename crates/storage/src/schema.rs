@@ -27,6 +27,7 @@ diesel::table! {
         profile_pic_url -> Nullable<Text>,
         password_hash -> Nullable<Text>,
         is_admin -> Bool,
+        suspended_at -> Nullable<BigInt>,
     }
 }
 
@@ -120,6 +121,7 @@ diesel::table! {
         deleted_at -> Nullable<BigInt>,
         next_pull -> BigInt,
         generation -> BigInt,
+        quarantined_at -> Nullable<BigInt>,
     }
 }
 

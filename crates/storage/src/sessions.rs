@@ -125,6 +125,13 @@ impl SessionRepository for SqlTransaction {
         })
     }
 
+    fn get(&mut self, id: SessionId) -> Result<Option<Session>> {
+        self.run("read a session", |conn| {
+            let row = sessions::table.find(id.to_string()).select(SessionRow::as_select()).first(conn).optional()?;
+            one(row, SessionRow::session)
+        })
+    }
+
     fn list(&mut self, user: AccountId) -> Result<Vec<Session>> {
         self.run("list sessions", |conn| {
             let rows = sessions::table

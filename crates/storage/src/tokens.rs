@@ -95,6 +95,13 @@ impl TokenRepository for SqlTransaction {
         })
     }
 
+    fn get(&mut self, id: TokenId) -> Result<Option<Token>> {
+        self.run("read a token", |conn| {
+            let row = tokens::table.find(id.to_string()).select(TokenRow::as_select()).first(conn).optional()?;
+            one(row, TokenRow::token)
+        })
+    }
+
     fn list(&mut self, user: AccountId, after: Option<TokenId>, most: usize) -> Result<Vec<Token>> {
         self.run("list tokens", |conn| {
             let mut query = tokens::table.filter(tokens::user_id.eq(user.to_string())).into_boxed();

@@ -83,6 +83,8 @@ pub(crate) struct DatabaseFrame {
     /// The path of the database's page.
     pub(crate) path: String,
     pub(crate) is_private: bool,
+    /// Since when the database is quarantined. Only administrators of the server see it then.
+    pub(crate) quarantined: Option<format::Markup>,
     pub(crate) description: Option<String>,
     /// The database this one was forked from: name and page.
     pub(crate) parent: Option<(String, String)>,
@@ -113,6 +115,7 @@ impl DatabaseFrame {
             name: database.locator.name.to_string(),
             path: paths::database(&database.locator),
             is_private: database.visibility == Visibility::Private,
+            quarantined: database.quarantined_at.map(|at| format::when(at, visit.state.services.now())),
             description: database.description.clone(),
             parent: view.parent.as_ref().map(|parent| (parent.to_string(), paths::database(parent))),
             forks: format::count(view.fork_network_count),

@@ -1,5 +1,6 @@
 //! The pages, one file each, and their routes.
 
+mod admin;
 mod branches;
 mod commit;
 mod commits;
@@ -74,6 +75,7 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
         )
         .service(web::resource("/settings/invitations/revoke").post(settings::invitations::revoke))
         .route("/settings/usage", web::get().to(settings::usage::show))
+        .configure(of_administrators)
         .configure(of_organizations)
         .configure(deployments::routes)
         .route("/{owner}", web::get().to(owner::show))
@@ -94,6 +96,21 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
 }
 
 /// Registers the pages of organizations, except the profile page that all owners share.
+fn of_administrators(config: &mut web::ServiceConfig) {
+    config
+        .route("/admin", web::get().to(admin::index))
+        .route("/admin/users", web::get().to(admin::users::show))
+        .route("/admin/users/{user}", web::get().to(admin::user::show))
+        .service(web::resource("/admin/users/{user}/suspend").post(admin::user::suspend))
+        .service(web::resource("/admin/users/{user}/resume").post(admin::user::resume))
+        .service(web::resource("/admin/users/{user}/make-admin").post(admin::user::make_admin))
+        .service(web::resource("/admin/users/{user}/tokens/revoke").post(admin::user::revoke_tokens))
+        .service(web::resource("/admin/users/{user}/sessions/end").post(admin::user::end_sessions))
+        .route("/admin/databases", web::get().to(admin::databases::show))
+        .service(web::resource("/admin/databases/quarantine").post(admin::databases::quarantine))
+        .service(web::resource("/admin/databases/release").post(admin::databases::release));
+}
+
 fn of_organizations(config: &mut web::ServiceConfig) {
     use organizations::{creation, members, settings};
     let at = |below: &str| web::resource(format!("/organizations{below}"));

@@ -147,3 +147,88 @@ fn an_operator_gives_a_user_another_password() {
         assert!(!refused.status.success() && told.contains(why), "{name}: {told}");
     }
 }
+
+#[test]
+fn an_operator_suspends_users_and_quarantines_databases_beside_a_running_server() {
+    use serde_json::{Value, json};
+
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path();
+    program().succeed(dir, &["user", "create", "root", "--email", "root@example.test", "--admin"]);
+    program().succeed(dir, &["user", "create", "ada", "--email", "ada@example.test"]);
+    let mint = |user: &str| {
+        program().succeed(dir, &["token", "create", "--user", user, "--name", "ci\u{7}", "--expires", "30d"])
+    };
+    let server = program().start(dir);
+    let (token, of_root) = (mint("ada"), mint("root"));
+    let actor = |token: &str| Actor::new(server.origin.clone(), Some(token.to_owned()), "ada");
+    let (ada, root) = (actor(&token), actor(&of_root));
+    let one = |args: &[&str]| serde_json::from_str::<Value>(&program().succeed(dir, args)).unwrap();
+    let lines = |args: &[&str]| {
+        let said = program().succeed(dir, args);
+        said.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()).collect::<Vec<_>>()
+    };
+    ada.database("rivers");
+
+    let users = lines(&["user", "list", "--json"]);
+    assert_eq!(users.iter().map(|user| &user["name"]).collect::<Vec<_>>(), ["ada", "root"]);
+    assert_eq!((&users[0]["admin"], &users[1]["admin"]), (&json!(false), &json!(true)));
+    assert!(users[0]["suspended_at"].is_null() && users[0]["created_at"].is_string());
+    assert!(users[0].as_object().unwrap().contains_key("last_seen_at"));
+    assert!(one(&["user", "suspend", "Ada", "--json"])["suspended_at"].is_string());
+    ada.get("/user").expect(401);
+    root.get("/databases/ada/rivers").expect(200);
+    assert!(program().succeed(dir, &["user", "list"]).contains("suspended"));
+    assert_eq!(one(&["user", "resume", "ada", "--json"])["suspended_at"], json!(null));
+    ada.get("/user").expect(200);
+
+    assert!(one(&["database", "quarantine", "ada/Rivers", "--json"])["quarantined_at"].is_string());
+    ada.get("/databases/ada/rivers").expect(404);
+    root.get("/databases/ada/rivers").expect(200);
+    let released = one(&["database", "release", "ada/rivers", "--json"]);
+    assert_eq!(released, json!({"database": "ada/rivers", "quarantined_at": null}));
+    ada.write("ada/rivers", "main", "create table t (id integer primary key)");
+
+    let another = mint("ada");
+    let listed = lines(&["token", "list", "ada", "--json"]);
+    assert_eq!(listed.len(), 2);
+    let text = program().succeed(dir, &["token", "list", "ada"]);
+    assert!(!text.contains(&token) && !text.contains(&another) && !text.contains('\u{7}'), "{text}");
+    let newest = listed[0]["id"].as_str().unwrap();
+    assert_eq!(one(&["token", "revoke", newest, "--json"]), json!({"tokens_revoked": 1}));
+    actor(&another).get("/user").expect(401);
+    ada.get("/user").expect(200);
+    assert_eq!(one(&["token", "revoke", "--user", "ada", "--all", "--json"]), json!({"tokens_revoked": 1}));
+    ada.get("/user").expect(401);
+    assert_eq!(program().succeed(dir, &["session", "list", "ada", "--json"]), "");
+    assert_eq!(one(&["session", "end", "--user", "ada", "--all", "--json"]), json!({"sessions_ended": 0}));
+    assert_eq!(one(&["user", "make-admin", "ada", "--json"])["admin"], json!(true));
+    server.terminate();
+
+    let unknown = "0199c3a7-1111-7222-8333-444455556666";
+    let cases: &[(&[&str], &str)] = &[
+        (&["user", "suspend", "nobody"], "no user 'nobody'"),
+        (&["user", "resume", "nobody"], "no user 'nobody'"),
+        (&["user", "make-admin", "nobody"], "no user 'nobody'"),
+        (&["token", "list", "nobody"], "no user 'nobody'"),
+        (&["token", "revoke", unknown], "no token"),
+        (&["token", "revoke", "--user", "nobody", "--all"], "no user 'nobody'"),
+        (&["session", "list", "nobody"], "no user 'nobody'"),
+        (&["session", "end", unknown], "no session"),
+        (&["database", "quarantine", "ada/nothing"], "no database 'ada/nothing'"),
+        (&["database", "release", "rivers"], "OWNER/NAME"),
+    ];
+    for (args, expected) in cases {
+        let output = program().run(dir, args);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
+        assert!(said.contains(expected) && output.stdout.is_empty(), "{args:?}: {said}");
+    }
+    for args in [&["token", "revoke"][..], &["token", "revoke", "--user", "ada"], &["session", "end", "x", "--all"]] {
+        assert_eq!(program().run(dir, args).status.code(), Some(2), "{args:?}: all of a user is asked for in words");
+    }
+    let audited = program().run(dir, &["user", "suspend", "root"]);
+    assert!(String::from_utf8_lossy(&audited.stderr).contains("audit: the operator did `user suspend` on root"));
+    let last = program().run(dir, &["user", "suspend", "ada"]);
+    assert!(String::from_utf8_lossy(&last.stderr).contains("last administrator"), "{last:?}");
+}

@@ -112,3 +112,28 @@ async fn only_one_bearer_token_is_a_credential() {
         );
     }
 }
+
+#[actix_web::test]
+async fn the_token_of_a_suspended_user_is_no_credential() {
+    let scene = HostedApiHarness::new();
+    let token = format!("Bearer {}", scene.token("rita"));
+    let administration = scene.fakes.hub.administration();
+    scene.send(Some(&token), "GET", "/user", None).await.expect(200);
+    administration.suspend(&administration.operator(), "rita").unwrap();
+    let answer = scene.send(Some(&token), "GET", "/user", None).await;
+    assert_eq!((answer.status, answer.json()["code"].as_str()), (401, Some("UNAUTHENTICATED")));
+    assert!(answer.header("www-authenticate").contains("invalid_token"));
+    administration.resume(&administration.operator(), "rita").unwrap();
+    scene.send(Some(&token), "GET", "/user", None).await.expect(200);
+}
+
+#[actix_web::test]
+async fn a_quarantined_database_cannot_be_cloned() {
+    let scene = HostedApiHarness::new();
+    let administration = scene.fakes.hub.administration();
+    administration.quarantine(&administration.operator(), "olga", "rivers").unwrap();
+    let mut wanted = body("POST", "/deployments").unwrap();
+    wanted["from_database"] = serde_json::json!({"owner": "olga", "name": "rivers"});
+    let answer = scene.by(OWNER, "POST", "/deployments", Some(&wanted)).await;
+    assert_eq!((answer.status, answer.json()["errors"][0]["pointer"].as_str()), (404, Some("/from_database")));
+}

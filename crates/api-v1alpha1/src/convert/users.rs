@@ -22,6 +22,7 @@ impl From<&User> for wire::User {
             emails,
             password_hash: _,
             is_admin: _,
+            suspended_at: _,
             created_at: _,
         } = user;
         let text = |text: &Option<String>| text.clone().unwrap_or_default();

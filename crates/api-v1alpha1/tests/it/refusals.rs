@@ -183,3 +183,28 @@ async fn sql_can_require_a_credential() {
     assert_eq!(read(None, "olga/nothing/main").await.json()["query_execution_message"], json!("no such repository"));
     assert_eq!(read(Some(&token), "olga/rivers/main").await.status, 200);
 }
+
+#[actix_web::test]
+async fn suspended_users_are_refused_and_quarantined_databases_are_absent() {
+    let world = LegacyHarness::new(Visibility::Public);
+    let token = format!("token {}", world.token("olga"));
+    let administration = world.fakes.hub.administration();
+    let operator = administration.operator();
+    let ask = async |path: &str| {
+        let answer = world.send(LegacyHarness::request(Some(&token), "GET", path)).await;
+        (answer.status, if answer.status == 200 { String::new() } else { message(&answer) })
+    };
+    let branches = "/api/v1alpha1/olga/rivers/branches";
+    assert_eq!(ask(branches).await.0, 200);
+    administration.quarantine(&operator, "olga", "rivers").unwrap();
+    assert_eq!(ask(branches).await, (400, "no such repository".to_owned()));
+    assert_eq!(ask(branches).await, ask("/api/v1alpha1/olga/nothing/branches").await);
+    administration.release(&operator, "olga", "rivers").unwrap();
+    assert_eq!(ask(branches).await.0, 200);
+    administration.suspend(&operator, "olga").unwrap();
+    let refused = "no token found for given API token";
+    assert_eq!(ask(branches).await, (400, refused.to_owned()));
+    assert_eq!(ask("/api/v1alpha1/user").await, (401, refused.to_owned()));
+    administration.resume(&operator, "olga").unwrap();
+    assert_eq!(ask(branches).await.0, 200);
+}

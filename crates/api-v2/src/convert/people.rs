@@ -24,6 +24,7 @@ impl From<&User> for wire::User {
             emails,
             password_hash: _,
             is_admin: _,
+            suspended_at: _,
             created_at: _,
         } = user;
         Self {
@@ -63,6 +64,7 @@ impl From<&DatabaseView> for wire::Database {
             star_count,
             version: _,
             generation: _,
+            quarantined_at: _,
             deleted_at: _,
         } = database;
         let DatabaseLocator { owner, name } = locator;

@@ -59,7 +59,7 @@ pub(crate) async fn list_databases(call: RequestContext) -> HandlerResult {
         Some(Err(_)) => return page(&call.state, &page_request, &bound, Vec::<DatabaseView>::new(), shown, key),
     };
     let (caller, fetch) = (call.caller.clone(), page_request.fetch());
-    let filter = DatabaseFilter { owner, contains, visibility, starred_by: None };
+    let filter = DatabaseFilter { owner, contains, visibility, ..DatabaseFilter::default() };
     let found = call
         .read(move |hub| {
             let after = after.as_ref().map(|(owner, name)| (owner.as_str(), name.as_str()));

@@ -1,6 +1,7 @@
 //! The API over in-memory ports, without a socket.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail where the test would")]
 
+mod administration;
 mod authorization;
 mod collaborators;
 mod conventions;

@@ -239,6 +239,9 @@ pub enum Authorized {
     BadToken,
     /// The token is valid, but its user has no role on the deployment.
     NoRole,
+    /// The hub database that the deployment was cloned from is quarantined. All callers have to wait until it is
+    /// released.
+    Withheld,
 }
 
 /// The callback that checks the callers of instances, on every request.

@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 use branchyard_auth::HashedToken;
 
 use super::{DeploymentsInner, role_of};
-use crate::entities::DeploymentRole;
-use crate::ports::{Authorized, Authorizer, ProvisionError, SqlCaller};
+use crate::entities::{Deployment, DeploymentRole, Instance};
+use crate::ports::{Authorized, Authorizer, DatabaseSeed, DeploymentTransaction, ProvisionError, SqlCaller};
 use crate::values::InstanceId;
 use branchyard_domain::entities::LastUse;
 use branchyard_domain::errors::PortError;
@@ -55,6 +55,7 @@ fn check(
     let deployment = tx.deployments().get(instance.deployment_id)?.filter(|deployment| deployment.removed_at.is_none());
     let Some(deployment) = deployment else { return Ok(Authorized::NoRole) };
     let role = role_of(tx.as_mut(), user.id, deployment.owner_id, deployment.id)?;
+    let is_withheld = is_withheld(tx.as_mut(), &deployment, &instance)?;
     drop(tx);
     let noted = token.last_use.as_ref().map(|last| last.at);
     if noted.is_none_or(|at| at.plus_seconds(NOTED_EVERY) <= now) {
@@ -62,6 +63,9 @@ fn check(
         tokens.touch(token.id, &LastUse { at: now, address, user_agent: "deployment".to_owned() })?;
     }
     let Some(role) = role else { return Ok(Authorized::NoRole) };
+    if is_withheld {
+        return Ok(Authorized::Withheld);
+    }
     let power = match role {
         DeploymentRole::Reader | DeploymentRole::ReaderAndPulls => SqlPower::Read,
         DeploymentRole::Writer => SqlPower::Write,
@@ -75,4 +79,27 @@ fn check(
         power,
         expires_at: Some(token.expires_at),
     }))
+}
+
+/// Returns `true` if a hub database that the deployment was cloned from is quarantined.
+fn is_withheld(
+    tx: &mut dyn DeploymentTransaction,
+    deployment: &Deployment,
+    instance: &Instance,
+) -> Result<bool, PortError> {
+    if let Some(origin) = &deployment.origin {
+        let named = tx.databases().by_name(&origin.database.owner, &origin.database.name)?;
+        // A younger database of the same name is another one.
+        if named.is_some_and(|found| found.quarantined_at.is_some() && found.created_at <= deployment.created_at) {
+            return Ok(true);
+        }
+    }
+    for seed in &instance.seeds {
+        if let DatabaseSeed::Hub { database, .. } = seed
+            && tx.databases().get(*database)?.is_some_and(|found| found.quarantined_at.is_some())
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

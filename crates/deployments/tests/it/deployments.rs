@@ -639,3 +639,47 @@ fn a_price_is_told_before_anything_is_made_and_is_the_one_that_is_metered() {
     assert!(deployments.may_start());
     assert_eq!(deployments.catalogue().instance_types.len(), 3);
 }
+
+#[test]
+fn callers_wait_while_the_cloned_database_is_quarantined_and_suspended_users_are_refused() {
+    use branchyard_deployments::ports::Authorized;
+    use branchyard_domain::entities::Visibility;
+    use branchyard_domain::usecases::NewDatabase;
+    use branchyard_domain::values::{DatabaseName, TokenExpiry};
+
+    let world = DeploymentsHarness::new();
+    let hub = &world.fake.hub;
+    let database = NewDatabase {
+        owner: "ada".to_owned(),
+        name: DatabaseName::parse("rivers").unwrap(),
+        visibility: Visibility::Public,
+        description: None,
+        default_branch: None,
+    };
+    hub.databases().create(&world.ada, database, None).unwrap();
+    let source = branchyard_deployments::DeploymentSource {
+        owner: "ada".to_owned(),
+        name: "rivers".to_owned(),
+        reference: None,
+    };
+    let cloned = world.create(NewDeployment { source: Some(source), ..wanted("cloned", "small", 10) }).unwrap();
+    world.settle(cloned.deployment.id);
+    world.started("empty");
+    world.fake.deployments.serve_instances();
+    let authorizer = world.fake.provisioner.authorizer().unwrap();
+    let tokens = hub.tokens();
+    let token = tokens.create(&world.ada, "ci", TokenExpiry::parse("30d").unwrap(), tokens.mint(), None).unwrap();
+    let asked = |name| authorizer.authorize(&token.secret.hash(), world.instance(name), None).unwrap();
+    assert!(matches!(asked("cloned"), Authorized::Caller(_)));
+    let administration = hub.administration();
+    let operator = administration.operator();
+    administration.quarantine(&operator, "ada", "rivers").unwrap();
+    assert_eq!(asked("cloned"), Authorized::Withheld);
+    assert!(matches!(asked("empty"), Authorized::Caller(_)));
+    administration.release(&operator, "ada", "rivers").unwrap();
+    assert!(matches!(asked("cloned"), Authorized::Caller(_)));
+    administration.suspend(&operator, "ada").unwrap();
+    assert_eq!(asked("cloned"), Authorized::BadToken);
+    administration.resume(&operator, "ada").unwrap();
+    assert!(matches!(asked("cloned"), Authorized::Caller(_)));
+}

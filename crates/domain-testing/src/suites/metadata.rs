@@ -4,6 +4,7 @@
 
 mod accounts;
 mod activities;
+mod administration;
 mod builders;
 mod databases;
 mod events;
@@ -20,6 +21,7 @@ use branchyard_domain::ports::Metadata;
 
 pub use accounts::{accounts, tokens};
 pub use activities::activities;
+pub use administration::{quarantine, user_lists};
 pub(super) use builders::{
     account_id, at, branch, database, database_id, hash, id, operation, operation_id, organization, owner, pull, read,
     reference, scene, tag, taken, user, write,
@@ -47,8 +49,10 @@ pub const ALL: &[(&str, MetadataCheck)] = &[
     ("sessions", sessions),
     ("invitations", invitations),
     ("profiles", profiles),
+    ("user_lists", user_lists),
     ("databases", databases),
     ("database_lists", database_lists),
+    ("quarantine", quarantine),
     ("collaborators", collaborators),
     ("activities", activities),
     ("stars", stars),

@@ -7,8 +7,45 @@ use crate::ports::Transaction;
 use crate::usecases::Limits;
 use crate::values::{AccountId, DatabaseId, DatabaseName, OwnerName};
 
-/// Returns the highest role of a caller on a database, or `None` if the database is hidden from the caller.
+/// Returns the highest role of a caller on a database, or `None` if the database is hidden from the caller. A quarantined
+/// database is hidden from all but the server's administrators, who have at least the read role on it.
 pub(crate) fn role_of(
+    tx: &mut dyn Transaction,
+    caller: Option<AccountId>,
+    database: &Database,
+) -> Result<Option<Role>, PortError> {
+    let role = unquarantined_role_of(tx, caller, database)?;
+    if database.quarantined_at.is_none() {
+        return Ok(role);
+    }
+    Ok(if is_withheld(tx, caller, database)? { None } else { role.max(Some(Role::Read)) })
+}
+
+/// Returns `true` if a database is quarantined and the viewer does not administer the server.
+pub(crate) fn is_withheld(
+    tx: &mut dyn Transaction,
+    viewer: Option<AccountId>,
+    database: &Database,
+) -> Result<bool, PortError> {
+    if database.quarantined_at.is_none() {
+        return Ok(false);
+    }
+    let Some(viewer) = viewer else { return Ok(true) };
+    Ok(!tx.users().get(viewer)?.is_some_and(|user| user.is_admin))
+}
+
+/// Returns a database unless it has been deleted or is withheld from the viewer by a quarantine.
+pub(crate) fn find_unwithheld(
+    tx: &mut dyn Transaction,
+    viewer: Option<AccountId>,
+    id: DatabaseId,
+) -> Result<Option<Database>, PortError> {
+    let Some(database) = find_live(tx, id)? else { return Ok(None) };
+    Ok(if is_withheld(tx, viewer, &database)? { None } else { Some(database) })
+}
+
+/// Returns what [`role_of`] would return if the database were not quarantined.
+pub(crate) fn unquarantined_role_of(
     tx: &mut dyn Transaction,
     caller: Option<AccountId>,
     database: &Database,

@@ -57,6 +57,8 @@ pub struct User {
     pub password_hash: Option<String>,
     /// Whether the user administers the server.
     pub is_admin: bool,
+    /// When an administrator suspended the user. A suspended user can neither sign in nor use tokens.
+    pub suspended_at: Option<Timestamp>,
     /// When the account was created.
     pub created_at: Timestamp,
 }

@@ -74,6 +74,9 @@ pub struct Database {
     /// When the database was deleted. Deleted databases are retained for their operations and are otherwise
     /// invisible.
     pub deleted_at: Option<Timestamp>,
+    /// When an administrator of the server quarantined the database. Only administrators of the server see a
+    /// quarantined database, and its operations and deliveries wait.
+    pub quarantined_at: Option<Timestamp>,
 }
 
 /// A user with a role on a database granted to them directly.

@@ -39,6 +39,9 @@ pub enum SignInError {
     /// The user does not exist, has no password, or has another password. The error does not reveal which.
     #[error("wrong user name or password")]
     Wrong,
+    /// The password is right, but an administrator of the server suspended the user.
+    #[error("this account is suspended; ask your administrator")]
+    Suspended,
     /// A port failed.
     #[error(transparent)]
     Port(#[from] PortError),
@@ -134,6 +137,32 @@ pub enum TokenError {
     /// The user has no such token.
     #[error("no such token")]
     NoSuchToken,
+    /// A port failed.
+    #[error(transparent)]
+    Port(#[from] PortError),
+}
+
+/// Errors of what administrators do to users, credentials and databases.
+#[derive(Debug, thiserror::Error)]
+pub enum AdministrationError {
+    /// The caller does not administer the server.
+    #[error("only an administrator of the server can do this")]
+    NotAdministrator,
+    /// The user does not exist.
+    #[error("no user '{0}'")]
+    NoSuchUser(String),
+    /// The token does not exist.
+    #[error("no token '{0}'")]
+    NoSuchToken(String),
+    /// The session does not exist.
+    #[error("no session '{0}'")]
+    NoSuchSession(String),
+    /// The database does not exist.
+    #[error("no database '{0}'")]
+    NoSuchDatabase(String),
+    /// The user is the only administrator of the server who is not suspended.
+    #[error("'{0}' is the last administrator who is not suspended; make another user an administrator first")]
+    LastAdministrator(String),
     /// A port failed.
     #[error(transparent)]
     Port(#[from] PortError),

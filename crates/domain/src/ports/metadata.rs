@@ -19,7 +19,7 @@ mod refs;
 mod releases;
 mod uploads;
 
-pub use accounts::{AccountRepository, MemberRepository, OrganizationRepository, UserRepository};
+pub use accounts::{AccountRepository, MemberRepository, OrganizationRepository, UserFilter, UserRepository};
 pub use credentials::{InvitationRepository, SessionRepository, TokenRepository};
 pub use databases::{CollaboratorRepository, DatabaseFilter, DatabaseRepository, Ranking, StarRepository};
 pub use deliveries::{AttemptRepository, DeliveryBacklog, DeliveryRepository, DeliveryState, Lease, LeaseTurn, Places};

@@ -167,6 +167,7 @@ impl<'a> Databases<'a> {
             version: 1,
             generation: 0,
             deleted_at: None,
+            quarantined_at: None,
         };
         match tx.databases().add(&database) {
             Err(MetadataError::Taken) => return Err(DatabaseError::NameTaken(database.locator.to_string())),

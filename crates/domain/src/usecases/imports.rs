@@ -14,7 +14,7 @@ use sha2::Sha256;
 use super::operations::{enqueue, save_queued};
 use super::{IdempotencyRecord, Inner, idempotency};
 use crate::access::{DatabaseAccess, Write};
-use crate::entities::{FileType, ImportMode, ImportRequest, Operation, Upload, UploadPart, Work};
+use crate::entities::{Database, FileType, ImportMode, ImportRequest, Operation, Upload, UploadPart, Work};
 use crate::errors::{ImportError, ImportField, OperationError, PortError};
 use crate::values::{LongText, RefName, TableName, UploadId};
 
@@ -205,7 +205,11 @@ impl<'a> Imports<'a> {
         }
         let mut tx = self.0.ports.metadata.read()?;
         let upload = tx.uploads().get(id)?.ok_or(ImportError::NoSuchUpload)?;
-        if tx.databases().get(upload.database_id)?.is_none_or(|database| database.deleted_at.is_some()) {
+        // The address of a part holds no credential, so it serves neither a suspended user nor a quarantined database.
+        let is_open = |database: Database| database.deleted_at.is_none() && database.quarantined_at.is_none();
+        if !tx.databases().get(upload.database_id)?.is_some_and(is_open)
+            || tx.users().get(upload.user_id)?.is_none_or(|user| user.suspended_at.is_some())
+        {
             return Err(ImportError::NoSuchUpload);
         }
         if let Some(operation) = upload.used_by {

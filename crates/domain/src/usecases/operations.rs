@@ -10,7 +10,7 @@ use super::databases::has_room;
 use super::settled::SettlementWatch;
 use super::{IdempotencyRecord, Inner, idempotency, revisions, run, texts};
 use crate::access::ownership::may_create_for;
-use crate::access::visibility::{self, find_live, live, role_of, visible_locator};
+use crate::access::visibility::{self, find_live, find_unwithheld, live, role_of, visible_locator};
 use crate::access::{Admin, Caller, DatabaseAccess, Level, Participate, Write};
 use crate::entities::{
     Database, DatabaseLocator, FailureKind, Operation, OperationFailure, OperationKind, OperationStatus, Outcome, Role,
@@ -166,7 +166,8 @@ impl<'a> Operations<'a> {
     }
 
     /// Returns the operation without commits that its database no longer reaches, such as those of a deleted branch. All
-    /// commits of a deleted database are hidden, because its file may be gone.
+    /// commits of a deleted database are hidden, because its file may be gone, and so are those of a database that a
+    /// quarantine withholds.
     fn shown(&self, mut operation: Operation, is_deleted: bool) -> Result<Operation, PortError> {
         let OperationStatus::Succeeded(outcome) = &mut operation.status else { return Ok(operation) };
         let database = operation.database_id;
@@ -223,7 +224,7 @@ impl<'a> Operations<'a> {
         let mut deleted: HashMap<DatabaseId, bool> = HashMap::new();
         for operation in &found {
             if let Entry::Vacant(place) = deleted.entry(operation.database_id) {
-                place.insert(find_live(tx.as_mut(), operation.database_id)?.is_none());
+                place.insert(find_unwithheld(tx.as_mut(), Some(user.id), operation.database_id)?.is_none());
             }
         }
         drop(tx);
@@ -241,8 +242,9 @@ impl<'a> Operations<'a> {
     /// [`OperationError::NoSuchOperation`] if the operation does not exist or is hidden from the caller.
     pub fn get(&self, caller: &Caller, id: OperationId) -> Result<Operation, OperationError> {
         let mut tx = self.0.ports.metadata.read()?;
-        let operation = readable(tx.as_mut(), caller.user().map(|user| user.id), id)?.0;
-        let is_deleted = find_live(tx.as_mut(), operation.database_id)?.is_none();
+        let viewer = caller.user().map(|user| user.id);
+        let operation = readable(tx.as_mut(), viewer, id)?.0;
+        let is_deleted = find_unwithheld(tx.as_mut(), viewer, operation.database_id)?.is_none();
         drop(tx);
         Ok(self.shown(operation, is_deleted)?)
     }

@@ -184,6 +184,7 @@ pub(super) fn new_user(inner: &Inner, wanted: NewUser) -> User {
         emails: vec![Email { address: wanted.email, is_primary: true, is_verified: false }],
         password_hash: wanted.password.map(|hash| hash.as_phc().to_owned()),
         is_admin: wanted.is_admin,
+        suspended_at: None,
         created_at: now,
     }
 }

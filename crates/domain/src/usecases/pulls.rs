@@ -41,7 +41,9 @@ impl<'a> Pulls<'a> {
     /// # Errors
     /// [`PullError::NoSuchPull`] if the database has no such pull request.
     pub fn get<L: Level>(&self, access: &DatabaseAccess<L>, number: PullNumber) -> Result<Pull, PullError> {
-        self.0.ports.metadata.read()?.pulls().get(access.database().id, number)?.ok_or(PullError::NoSuchPull)
+        let mut tx = self.0.ports.metadata.read()?;
+        let pull = tx.pulls().get(access.database().id, number)?.ok_or(PullError::NoSuchPull)?;
+        Ok(content::without_quarantined_source(tx.as_mut(), pull)?)
     }
 
     /// Returns a pull request that the access holder may edit.
@@ -68,7 +70,9 @@ impl<'a> Pulls<'a> {
         before: Option<PullNumber>,
         limit: usize,
     ) -> Result<Vec<Pull>, PullError> {
-        Ok(self.0.ports.metadata.read()?.pulls().list(access.database().id, filter, before, limit)?)
+        let mut tx = self.0.ports.metadata.read()?;
+        let found = tx.pulls().list(access.database().id, filter, before, limit)?;
+        found.into_iter().map(|pull| Ok(content::without_quarantined_source(tx.as_mut(), pull)?)).collect()
     }
 
     fn emit_pull(

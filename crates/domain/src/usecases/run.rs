@@ -21,7 +21,7 @@ use super::outbox::emit;
 use super::pulls::branch_moved;
 use super::worker_shares::WorkerPlace;
 use super::{Inner, Operations};
-use crate::access::visibility::{find_live, role_of};
+use crate::access::visibility::{find_live, unquarantined_role_of};
 use crate::entities::{
     Branch, Database, EventKind, FailureKind, Operation, OperationFailure, OperationStatus, Outcome, Role, Side, User,
     Work,
@@ -159,7 +159,11 @@ impl LeasedRun<'_> {
             failed(FailureKind::PermissionDenied, format!("{} may no longer do this", self.operation.created_by_name))
         };
         let user = tx.users().get(self.operation.created_by)?.ok_or_else(denied)?;
-        match role_of(tx, Some(user.id), &database)? {
+        if user.suspended_at.is_some() {
+            return Err(failed(FailureKind::PermissionDenied, super::administration::suspended(&user)));
+        }
+        // A quarantine keeps operations from being leased. One that is running may finish.
+        match unquarantined_role_of(tx, Some(user.id), &database)? {
             Some(role) if role >= needs => Ok((database, user)),
             _ => Err(denied()),
         }

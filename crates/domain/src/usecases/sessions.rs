@@ -52,7 +52,8 @@ impl<'a> Sessions<'a> {
     /// too.
     ///
     /// # Errors
-    /// [`SignInError::Wrong`], which does not reveal which of the two is wrong.
+    /// [`SignInError::Wrong`], which does not reveal which of the two is wrong; [`SignInError::Suspended`] with the right
+    /// password of a suspended user.
     pub fn sign_in(&self, name: &str, password: &str, from: Client) -> Result<OpenedSession, SignInError> {
         let Ok(password) = PlainPassword::new(password.to_owned()) else { return Err(SignInError::Wrong) };
         let user = match OwnerName::parse(name) {
@@ -69,6 +70,9 @@ impl<'a> Sessions<'a> {
         let Some(user) = check_password(stored, &password)?.then_some(user).flatten() else {
             return Err(SignInError::Wrong);
         };
+        if user.suspended_at.is_some() {
+            return Err(SignInError::Suspended);
+        }
         Ok(self.open(user, from)?)
     }
 
@@ -98,14 +102,15 @@ impl<'a> Sessions<'a> {
         Ok(OpenedSession { session, secret, user })
     }
 
-    /// Returns the session of a secret and its user, or `None` if the session is unknown or has ended.
+    /// Returns the session of a secret and its user, or `None` if the session is unknown or has ended, or the user is
+    /// suspended.
     ///
     /// # Errors
     /// [`PortError`].
     pub fn check(&self, hash: &HashedToken) -> Result<Option<(Session, User)>, PortError> {
         let now = self.0.now();
         let found = self.0.ports.metadata.read()?.sessions().by_hash(hash)?;
-        Ok(found.filter(|(session, _)| self.is_open(session, now)))
+        Ok(found.filter(|(session, user)| self.is_open(session, now) && user.suspended_at.is_none()))
     }
 
     /// Returns `true` if the session has not ended. The maximum age may have been lowered since it was last used.
@@ -199,8 +204,6 @@ impl<'a> Sessions<'a> {
     /// # Errors
     /// [`PortError`].
     pub fn reset_password(&self, user: &User, new: &PasswordHash, deletes_tokens: bool) -> Result<usize, PortError> {
-        /// Tokens that are read at once.
-        const PAGE: usize = 500;
         let mut deleted = 0;
         let mut tx = self.0.ports.metadata.write()?;
         let gone = || PortError::Unsettled("a user whose password was reset is gone");
@@ -209,18 +212,12 @@ impl<'a> Sessions<'a> {
         tx.users().update(&user)?;
         end_sessions(tx.as_mut(), &user, None)?;
         if deletes_tokens {
-            loop {
-                let tokens = tx.tokens().list(user.id, None, PAGE)?;
-                for token in &tokens {
-                    tx.tokens().remove(user.id, token.id)?;
-                }
-                deleted += tokens.len();
-                if tokens.len() < PAGE {
-                    break;
-                }
-            }
+            deleted = delete_tokens(tx.as_mut(), &user)?;
         }
         tx.commit(Durability::Synced)?;
+        if deletes_tokens {
+            self.0.revocations.announce();
+        }
         Ok(deleted)
     }
 
@@ -257,13 +254,32 @@ impl<'a> Sessions<'a> {
     }
 }
 
-fn end_sessions(tx: &mut dyn Transaction, user: &User, but: Option<SessionId>) -> Result<(), PortError> {
+/// Ends all sessions of a user except for `but`. Returns their number.
+pub(super) fn end_sessions(tx: &mut dyn Transaction, user: &User, but: Option<SessionId>) -> Result<usize, PortError> {
+    let mut ended = 0;
     for session in tx.sessions().list(user.id)? {
         if Some(session.id) != but {
-            tx.sessions().remove(user.id, session.id)?;
+            ended += usize::from(tx.sessions().remove(user.id, session.id)?);
         }
     }
-    Ok(())
+    Ok(ended)
+}
+
+/// Deletes all tokens of a user. Returns their number.
+pub(super) fn delete_tokens(tx: &mut dyn Transaction, user: &User) -> Result<usize, PortError> {
+    /// Tokens that are read at once.
+    const PAGE: usize = 500;
+    let mut deleted = 0;
+    loop {
+        let tokens = tx.tokens().list(user.id, None, PAGE)?;
+        for token in &tokens {
+            tx.tokens().remove(user.id, token.id)?;
+        }
+        deleted += tokens.len();
+        if tokens.len() < PAGE {
+            return Ok(deleted);
+        }
+    }
 }
 
 /// Returns `true` if `password` is correct. Without a stored hash it returns `false` after the same time.

@@ -88,7 +88,7 @@ impl<'a> Tokens<'a> {
         Ok(token)
     }
 
-    /// Returns a token and its user, or `None` if the token is unknown, deleted or expired.
+    /// Returns a token and its user, or `None` if the token is unknown, deleted or expired, or its user is suspended.
     ///
     /// # Errors
     /// [`PortError`] if the store fails.
@@ -109,7 +109,7 @@ impl<'a> Tokens<'a> {
 
     fn live(&self, found: Option<(Token, Arc<User>)>) -> Option<(Token, Arc<User>)> {
         let now = self.0.now();
-        found.filter(|(token, _)| !token.expired(now))
+        found.filter(|(token, user)| !token.expired(now) && user.suspended_at.is_none())
     }
 
     /// Records the last use of a token. Callers do this in batches, off the request path.

@@ -6,6 +6,7 @@ use super::{CommitHash, Invalid};
 
 /// Owner names that would shadow routes or pages.
 const RESERVED_OWNERS: &[&str] = &[
+    "admin",
     "api",
     "csv",
     "database",

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail where the test would")]
 
 mod access;
+mod administration;
 mod browse;
 mod error_sources;
 mod exactly_once;

@@ -116,6 +116,9 @@ impl CallerCache {
             }
             Some(Authorized::Caller(_) | Authorized::BadToken) => Err(rejected),
             Some(Authorized::NoRole) => Err(HttpError::NotFound("there is nothing here".into())),
+            Some(Authorized::Withheld) => {
+                Err(HttpError::Unavailable("an administrator has paused this deployment; try again later"))
+            }
             None => Err(HttpError::Unavailable("who calls cannot be checked at the moment; try again")),
         }
     }
@@ -243,6 +246,9 @@ mod tests {
         assert_eq!(check(&callers).await, rejected);
         serve(&callers, CallerOutcome::NoRole);
         assert!(matches!(check(&callers).await, Err(HttpError::NotFound(_))));
+        serve(&callers, CallerOutcome::Withheld);
+        let paused = check(&callers).await;
+        assert!(matches!(paused, Err(HttpError::Unavailable(text)) if text.contains("paused")));
         serve(&callers, CallerOutcome::Unknown);
         assert!(matches!(check(&callers).await, Err(HttpError::Unavailable(_))));
         let now = Timestamp::from_seconds(100);

@@ -11,6 +11,8 @@ const PHONE: u32 = 390;
 
 /// Returns the name of each screenshot, with the path of its page.
 fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
+    let administration = server.hub().administration();
+    administration.make_admin(&administration.operator(), "ada").unwrap();
     let ada = server.actor_of("ada");
     ada.database("rivers");
     ada.patch(
@@ -37,6 +39,8 @@ fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
         let other = server.user(name);
         other.finish(&other.post("/databases/ada/rivers/forks", &json!({"owner": name})));
     }
+    administration.suspend(&administration.operator(), "bob").unwrap();
+    administration.quarantine(&administration.operator(), "cyn", "rivers").unwrap();
     let bad =
         json!({"from_branch": "main", "to_branch": "main", "q": "insert into rivers values (1, 'Rhine', 1, NULL)"});
     let failed = ada.finish(&ada.post("/databases/ada/rivers/sql-writes", &bad));
@@ -131,6 +135,10 @@ fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
         ("confirm", "/settings/confirm?next=%2Fsettings%2Ftokens".to_owned()),
         ("sessions", "/settings/sessions".to_owned()),
         ("invitations", "/settings/invitations".to_owned()),
+        ("admin-users", "/admin/users".to_owned()),
+        ("admin-user", "/admin/users/bob".to_owned()),
+        ("admin-databases", "/admin/databases".to_owned()),
+        ("quarantined", "/cyn/rivers".to_owned()),
         ("database-new", "/new".to_owned()),
         ("organization", "/acme".to_owned()),
         ("commit", below(&format!("commits/{worked_on}"))),
@@ -195,6 +203,7 @@ fn work(ada: &Actor) -> String {
 const NO_PAGES: &[&str] = &[
     "/static/{file}",
     "/settings",
+    "/admin",
     "/{owner}/{database}/tables/{table}/csv",
     "/{owner}/{database}/sql.csv",
     "/{owner}/{database}/zip",

@@ -2,6 +2,7 @@
 
 mod account;
 mod activity;
+mod administration;
 mod browser;
 mod changes;
 mod data;

@@ -56,18 +56,21 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
     let opened = posted
         .write_always(move |hub| -> Result<_, PortError> {
             match hub.sessions().sign_in(&name, &password, client) {
-                Ok(opened) => Ok(Some(opened)),
-                Err(SignInError::Wrong) => Ok(None),
+                Ok(opened) => Ok(Ok(opened)),
+                Err(error @ (SignInError::Wrong | SignInError::Suspended)) => Ok(Err(error)),
                 Err(SignInError::Port(fault)) => Err(fault),
             }
         })
         .await?;
     match opened {
-        Some(opened) => {
+        Ok(opened) => {
             let next = posted.form.line("next");
             let cookie = CookieKind::Session.set(&posted.state, opened.secret.expose());
             posted.redirect_with(paths::local(Some(&next)), [cookie])
         }
-        None => again(StatusCode::UNPROCESSABLE_ENTITY, "Wrong username or password.".to_owned()),
+        Err(SignInError::Suspended) => {
+            again(StatusCode::FORBIDDEN, "This account is suspended. Ask your administrator.".to_owned())
+        }
+        Err(_) => again(StatusCode::UNPROCESSABLE_ENTITY, "Wrong username or password.".to_owned()),
     }
 }

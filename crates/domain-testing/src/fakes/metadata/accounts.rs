@@ -1,9 +1,9 @@
 //! Users and organizations.
 
-use super::{MemoryTransaction, Result, missing, page};
+use super::{MemoryTransaction, Result, count, missing, page};
 use branchyard_domain::entities::{Account, AccountKind, Email, MemberRole, Organization, User};
 use branchyard_domain::ports::{
-    AccountRepository, MetadataError, OrganizationRepository, Repositories, UserRepository,
+    AccountRepository, MetadataError, OrganizationRepository, Repositories, UserFilter, UserRepository,
 };
 use branchyard_domain::values::{AccountId, OwnerName, Timestamp};
 
@@ -38,6 +38,7 @@ impl UserRepository for MemoryTransaction<'_> {
         stored.profile_pic_url.clone_from(&user.profile_pic_url);
         stored.password_hash.clone_from(&user.password_hash);
         stored.is_admin = user.is_admin;
+        stored.suspended_at = user.suspended_at;
         Ok(true)
     }
 
@@ -51,6 +52,33 @@ impl UserRepository for MemoryTransaction<'_> {
 
     fn any(&mut self) -> Result<bool> {
         Ok(!self.state.users.is_empty())
+    }
+
+    fn list(&mut self, filter: &UserFilter, after: Option<&str>, limit: usize) -> Result<Vec<User>> {
+        if filter.contains.as_ref().is_some_and(|text| text.len() > UserFilter::MAX_CONTAINS) {
+            return Ok(Vec::new());
+        }
+        let text = filter.contains.as_ref().map(|text| text.to_lowercase());
+        let mut found: Vec<&User> = self.state.users.values().collect();
+        found.retain(|user| {
+            text.as_ref().is_none_or(|text| user.name.key().contains(text))
+                && filter.is_suspended.is_none_or(|wanted| user.suspended_at.is_some() == wanted)
+                && filter.is_admin.is_none_or(|wanted| user.is_admin == wanted)
+                && after.is_none_or(|after| *user.name.key() > *after)
+        });
+        found.sort_by_key(|user| user.name.key());
+        Ok(page(found.into_iter().cloned(), limit))
+    }
+
+    fn count_active_admins(&mut self) -> Result<u64> {
+        Ok(count(self.state.users.values().filter(|user| user.is_admin && user.suspended_at.is_none()).count()))
+    }
+
+    fn last_seen(&mut self, id: AccountId) -> Result<Option<Timestamp>> {
+        let tokens = self.state.tokens.values().filter(|token| token.user_id == id);
+        let sessions = self.state.sessions.values().filter(|session| session.user_id == id);
+        let of_tokens = tokens.filter_map(|token| token.last_use.as_ref()).map(|last| last.at);
+        Ok(of_tokens.chain(sessions.map(|session| session.last_use.at)).max())
     }
 }
 

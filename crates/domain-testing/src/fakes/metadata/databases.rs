@@ -7,7 +7,16 @@ use branchyard_domain::values::{AccountId, DatabaseId, DatabaseName, OwnerName, 
 
 impl MemoryTransaction<'_> {
     fn sees(&self, viewer: Option<AccountId>, database: &Database) -> bool {
-        database.visibility == Visibility::Public || viewer.is_some_and(|user| self.has_role(user, database))
+        match database.quarantined_at {
+            Some(_) => viewer.is_some_and(|user| self.is_admin(user)),
+            None => {
+                database.visibility == Visibility::Public || viewer.is_some_and(|user| self.has_role(user, database))
+            }
+        }
+    }
+
+    fn is_admin(&self, user: AccountId) -> bool {
+        self.state.users.get(&user).is_some_and(|user| user.is_admin)
     }
 
     fn has_role(&self, user: AccountId, database: &Database) -> bool {
@@ -25,12 +34,12 @@ impl MemoryTransaction<'_> {
         filter.owner.as_ref().is_none_or(|owner| database.locator.owner.key() == owner.key())
             && filter.visibility.is_none_or(|visibility| database.visibility == visibility)
             && filter.starred_by.is_none_or(|user| self.state.stars.contains_key(&(database.id, user)))
+            && filter.is_quarantined.is_none_or(|wanted| database.quarantined_at.is_some() == wanted)
             && text.as_ref().is_none_or(said)
     }
 
     fn live_page(
         &self,
-        viewer: Option<AccountId>,
         wanted: impl Fn(&Database) -> bool,
         after: Option<(&str, &str)>,
         limit: usize,
@@ -38,7 +47,7 @@ impl MemoryTransaction<'_> {
         let key = |d: &Database| (d.locator.owner.key(), d.locator.name.key());
         let after = after.map(|(owner, name)| (owner.to_ascii_lowercase(), name.to_ascii_lowercase()));
         let mut found: Vec<&Database> = self.state.databases.values().filter(|d| d.deleted_at.is_none()).collect();
-        found.retain(|d| wanted(d) && self.sees(viewer, d) && after.as_ref().is_none_or(|after| key(d) > *after));
+        found.retain(|d| wanted(d) && after.as_ref().is_none_or(|after| key(d) > *after));
         found.sort_by_key(|d| key(d));
         page(found.into_iter().cloned(), limit)
     }
@@ -78,6 +87,7 @@ impl DatabaseRepository for MemoryTransaction<'_> {
         stored.last_write_at = database.last_write_at;
         stored.size_bytes = database.size_bytes;
         stored.deleted_at = database.deleted_at;
+        stored.quarantined_at = database.quarantined_at;
         stored.version += 1;
         Ok(true)
     }
@@ -113,7 +123,16 @@ impl DatabaseRepository for MemoryTransaction<'_> {
         after: Option<(&str, &str)>,
         limit: usize,
     ) -> Result<Vec<Database>> {
-        Ok(self.live_page(viewer, |d| self.passes(d, filter), after, limit))
+        Ok(self.live_page(|d| self.passes(d, filter) && self.sees(viewer, d), after, limit))
+    }
+
+    fn list_all(
+        &mut self,
+        filter: &DatabaseFilter,
+        after: Option<(&str, &str)>,
+        limit: usize,
+    ) -> Result<Vec<Database>> {
+        Ok(self.live_page(|d| self.passes(d, filter), after, limit))
     }
 
     fn list_ranked(
@@ -125,7 +144,7 @@ impl DatabaseRepository for MemoryTransaction<'_> {
         limit: usize,
     ) -> Result<Vec<Database>> {
         let key = |d: &Database| (ranking.of(d), d.id);
-        let mut found = self.live_page(viewer, |d| self.passes(d, filter), None, usize::MAX);
+        let mut found = self.live_page(|d| self.passes(d, filter) && self.sees(viewer, d), None, usize::MAX);
         found.retain(|d| after.is_none_or(|after| key(d) < after));
         found.sort_by_key(|d| std::cmp::Reverse(key(d)));
         Ok(page(found.into_iter(), limit))
@@ -133,7 +152,8 @@ impl DatabaseRepository for MemoryTransaction<'_> {
 
     fn list_of_user(&mut self, user: AccountId, limit: usize) -> Result<Vec<Database>> {
         let live = self.state.databases.values().filter(|d| d.deleted_at.is_none() && self.has_role(user, d));
-        let mut found: Vec<Database> = live.cloned().collect();
+        let is_admin = self.is_admin(user);
+        let mut found: Vec<Database> = live.filter(|d| is_admin || d.quarantined_at.is_none()).cloned().collect();
         found.sort_by_key(|d| std::cmp::Reverse((Ranking::LastWrite.of(d), d.id)));
         Ok(page(found.into_iter(), limit))
     }
@@ -150,7 +170,7 @@ impl DatabaseRepository for MemoryTransaction<'_> {
         after: Option<(&str, &str)>,
         limit: usize,
     ) -> Result<Vec<Database>> {
-        Ok(self.live_page(viewer, |d| d.parent_id == Some(parent), after, limit))
+        Ok(self.live_page(|d| d.parent_id == Some(parent) && self.sees(viewer, d), after, limit))
     }
 
     fn count_forks(&mut self, viewer: Option<AccountId>, network: DatabaseId) -> Result<u64> {

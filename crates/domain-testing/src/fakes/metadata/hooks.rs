@@ -39,6 +39,7 @@ impl MemoryTransaction<'_> {
     fn due(&self, now: Timestamp) -> Vec<(Timestamp, &Hook, Vec<&Delivery>)> {
         let free = self.state.hooks.values().filter(|held| held.lease.as_ref().is_none_or(|(_, until)| *until <= now));
         let mut due: Vec<_> = free
+            .filter(|held| !self.state.is_quarantined(held.hook.database_id))
             .filter_map(|held| {
                 let due = || self.deliveries_of(held.hook.id).filter(|d| due_at(d).is_some_and(|at| at <= now));
                 Some((due().filter_map(due_at).min()?, &held.hook, due().collect()))

@@ -116,6 +116,7 @@ impl OperationRepository for MemoryTransaction<'_> {
         }
         let free = turns.values().filter(|leased| !leased.lease_is_live(now)).map(|leased| &leased.operation);
         let free = free.filter(|operation| turn.kind.is_none_or(|kind| operation.work.kind() == kind));
+        let free = free.filter(|operation| !self.state.is_quarantined(operation.database_id));
         let of_creators = free.filter(|operation| !turn.without.contains(&operation.created_by));
         let had_its_turn = |creator: AccountId| turn.after.is_some_and(|after| creator <= after);
         let next = of_creators.map(|o| (had_its_turn(o.created_by), o.created_by, o.id)).min();

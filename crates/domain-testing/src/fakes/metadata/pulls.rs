@@ -166,7 +166,12 @@ impl PullRepository for MemoryTransaction<'_> {
 
 impl PullFetchRepository for MemoryTransaction<'_> {
     fn due(&mut self, now: Timestamp, per_author: u32, limit: usize) -> Result<Vec<PullFetch>> {
-        let is_due = |pull: &&Pull| pull.content.fetch_due_at.is_some_and(|due| due <= now);
+        let waits = |database| self.state.is_quarantined(database);
+        let is_due = |pull: &&Pull| {
+            pull.content.fetch_due_at.is_some_and(|due| due <= now)
+                && !waits(pull.database_id)
+                && !waits(pull.from_database_id)
+        };
         let mut due = Vec::new();
         for pull in self.state.pulls.values().filter(is_due) {
             let (lease, tries) = self.state.fetches.get(&(pull.database_id, pull.number)).copied().unwrap_or_default();

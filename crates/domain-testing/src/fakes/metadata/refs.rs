@@ -106,7 +106,10 @@ impl RefRepository for MemoryTransaction<'_> {
             if let PullState::Merged { commit, base, source, .. } = &pull.state {
                 named.extend([commit.clone(), base.clone(), source.clone()]);
             } else if let (Some(heads), None) = (&pull.content.heads, pull.content.fetch_due_at) {
-                named.extend([heads.from.clone(), heads.to.clone()]);
+                named.insert(heads.to.clone());
+                if pull.is_within() || !self.state.is_quarantined(pull.from_database_id) {
+                    named.insert(heads.from.clone());
+                }
             }
         }
         Ok(page(named.into_iter().filter(|hash| after.is_none_or(|after| hash > after)), limit))

@@ -24,6 +24,10 @@ impl SessionRepository for MemoryTransaction<'_> {
         Ok(self.state.users.get(&session.user_id).map(|user| (session.clone(), user.clone())))
     }
 
+    fn get(&mut self, id: SessionId) -> Result<Option<Session>> {
+        Ok(self.state.sessions.get(&id).cloned())
+    }
+
     fn list(&mut self, user: AccountId) -> Result<Vec<Session>> {
         Ok(self.state.sessions.values().rev().filter(|session| session.user_id == user).cloned().collect())
     }

@@ -78,6 +78,11 @@ pub(super) struct MetadataState {
 }
 
 impl MetadataState {
+    /// Returns `true` if the database exists and is quarantined.
+    pub(super) fn is_quarantined(&self, id: DatabaseId) -> bool {
+        self.databases.get(&id).is_some_and(|database| database.quarantined_at.is_some())
+    }
+
     /// Returns the live database with this lower-case owner and name.
     pub(super) fn live(&self, owner_key: &str, name_key: &str) -> Option<&Database> {
         self.databases

@@ -24,6 +24,10 @@ impl TokenRepository for MemoryTransaction<'_> {
         Ok(self.state.users.get(&token.user_id).map(|user| (token.clone(), user.clone())))
     }
 
+    fn get(&mut self, id: TokenId) -> Result<Option<Token>> {
+        Ok(self.state.tokens.get(&id).cloned())
+    }
+
     fn list(&mut self, user: AccountId, after: Option<TokenId>, limit: usize) -> Result<Vec<Token>> {
         let of_user = self.state.tokens.values().rev().filter(|t| t.user_id == user);
         Ok(page(of_user.filter(|t| after.is_none_or(|after| t.id < after)).cloned(), limit))

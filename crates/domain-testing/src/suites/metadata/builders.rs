@@ -59,6 +59,7 @@ pub(crate) fn user(n: u128, name: &str) -> User {
         ],
         password_hash: Some("$argon2id$".to_owned()),
         is_admin: n == 1,
+        suspended_at: None,
         created_at: at(0),
     }
 }
@@ -92,6 +93,7 @@ pub(crate) fn database(n: u128, of: &User, name: &str) -> Database {
         version: 1,
         generation: 0,
         deleted_at: None,
+        quarantined_at: None,
     }
 }
 

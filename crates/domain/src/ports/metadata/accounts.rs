@@ -10,19 +10,42 @@ pub trait AccountRepository {
     fn by_name(&mut self, name: &OwnerName) -> Result<Option<Account>>;
 }
 
+/// Filters for lists of users.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct UserFilter {
+    /// Users with this text in their name, compared case-insensitively. No user matches a text longer than
+    /// [`UserFilter::MAX_CONTAINS`].
+    pub contains: Option<String>,
+    /// Users that are suspended, or those that are not.
+    pub is_suspended: Option<bool>,
+    /// Users that administer the server, or those that do not.
+    pub is_admin: Option<bool>,
+}
+
+impl UserFilter {
+    /// Maximum length of the search text, in bytes. SQLite rejects patterns above 50,000 bytes.
+    pub const MAX_CONTAINS: usize = 20_000;
+}
+
 /// The repository of users with their email addresses.
 pub trait UserRepository {
     /// Adds a user with their email addresses. Returns `MetadataError::Taken` if the name is in use.
     fn add(&mut self, user: &User) -> Result<()>;
     /// Returns a user with their email addresses.
     fn get(&mut self, id: AccountId) -> Result<Option<User>>;
-    /// Updates the profile, the password hash and the administrator flag of a user. Returns `false` if the user does
-    /// not exist.
+    /// Updates the profile, the password hash, the administrator flag and the suspension of a user. Returns `false` if
+    /// the user does not exist.
     fn update(&mut self, user: &User) -> Result<bool>;
     /// Replaces the email addresses of a user.
     fn set_emails(&mut self, user: AccountId, emails: &[Email]) -> Result<()>;
     /// Returns `true` if there is at least one user.
     fn any(&mut self) -> Result<bool>;
+    /// Lists users by lower-case name, after `after`.
+    fn list(&mut self, filter: &UserFilter, after: Option<&str>, limit: usize) -> Result<Vec<User>>;
+    /// Counts the administrators of the server that are not suspended.
+    fn count_active_admins(&mut self) -> Result<u64>;
+    /// Returns the time of the last recorded use of a token or session of the user that still exists.
+    fn last_seen(&mut self, id: AccountId) -> Result<Option<Timestamp>>;
 }
 
 /// The repository of organizations.

@@ -11,6 +11,8 @@ pub trait TokenRepository {
     fn add(&mut self, token: &Token) -> Result<()>;
     /// Returns the token with this hash and its user, with one indexed read.
     fn by_hash(&mut self, hash: &HashedToken) -> Result<Option<(Token, User)>>;
+    /// Returns a token by its id.
+    fn get(&mut self, id: TokenId) -> Result<Option<Token>>;
     /// Lists the tokens of a user, newest first, after `after`.
     fn list(&mut self, user: AccountId, after: Option<TokenId>, limit: usize) -> Result<Vec<Token>>;
     /// Counts the unexpired tokens of a user.
@@ -27,6 +29,8 @@ pub trait SessionRepository {
     fn add(&mut self, session: &Session) -> Result<()>;
     /// Returns the session with this hash and its user, with one indexed read.
     fn by_hash(&mut self, hash: &HashedToken) -> Result<Option<(Session, User)>>;
+    /// Returns a session by its id.
+    fn get(&mut self, id: SessionId) -> Result<Option<Session>>;
     /// Lists all sessions of a user, newest first.
     fn list(&mut self, user: AccountId) -> Result<Vec<Session>>;
     /// Records the last use of a session and its new expiry.

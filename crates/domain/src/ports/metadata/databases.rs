@@ -15,6 +15,8 @@ pub struct DatabaseFilter {
     pub visibility: Option<Visibility>,
     /// Databases starred by this user.
     pub starred_by: Option<AccountId>,
+    /// Databases that are quarantined, or those that are not.
+    pub is_quarantined: Option<bool>,
 }
 
 /// Rankings of databases, highest first.
@@ -47,8 +49,8 @@ pub trait DatabaseRepository {
     fn by_name(&mut self, owner: &OwnerName, name: &DatabaseName) -> Result<Option<Database>>;
     /// Returns the database with this id, even if it is deleted.
     fn get(&mut self, id: DatabaseId) -> Result<Option<Database>>;
-    /// Updates description, visibility, default branch, `anonymous_sql`, `last_write_at`, `size_bytes` and `deleted_at` if
-    /// the stored version equals `database.version`, and increments the version. Returns `false` if the versions differ.
+    /// Updates description, visibility, default branch, `anonymous_sql`, `last_write_at`, `size_bytes`, `deleted_at`
+    /// and `quarantined_at` if the stored version equals `database.version`, and increments the version. Returns `false` if the versions differ.
     fn update(&mut self, database: &Database) -> Result<bool>;
     /// Records the time of a write and the size of the file in bytes, without incrementing the version.
     fn record_write(&mut self, id: DatabaseId, at: Timestamp, size_bytes: i64) -> Result<()>;
@@ -56,7 +58,9 @@ pub trait DatabaseRepository {
     fn next_generation(&mut self, id: DatabaseId) -> Result<()>;
     /// Lists the live databases of a fork network by id, ascending, after `after`.
     fn list_network(&mut self, network: DatabaseId, after: Option<DatabaseId>, limit: usize) -> Result<Vec<Database>>;
-    /// Lists live databases visible to `viewer`, by lower-case owner and name, after that pair.
+    /// Lists live databases visible to `viewer`, by lower-case owner and name, after that pair. Only administrators of
+    /// the server see a quarantined database, whatever its visibility. The same holds for the other lists of databases
+    /// visible to a viewer.
     fn list(
         &mut self,
         viewer: Option<AccountId>,
@@ -74,8 +78,11 @@ pub trait DatabaseRepository {
         after: Option<(i64, DatabaseId)>,
         limit: usize,
     ) -> Result<Vec<Database>>;
+    /// Lists all live databases, also hidden ones, by lower-case owner and name, after that pair.
+    fn list_all(&mut self, filter: &DatabaseFilter, after: Option<(&str, &str)>, limit: usize)
+    -> Result<Vec<Database>>;
     /// Lists live databases that a user owns, or has a role on as a collaborator or through an organization, by time
-    /// of the last write, newest first.
+    /// of the last write, newest first. Quarantined databases are left out, unless the user administers the server.
     fn list_of_user(&mut self, user: AccountId, limit: usize) -> Result<Vec<Database>>;
     /// Counts the live databases of an owner.
     fn count(&mut self, owner: AccountId) -> Result<u64>;

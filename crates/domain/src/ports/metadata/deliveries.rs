@@ -64,7 +64,7 @@ pub struct Places<'a> {
     pub slow: &'a [HookId],
 }
 
-/// The repository of deliveries of webhooks.
+/// The repository of deliveries of webhooks. Deliveries of quarantined databases are neither due nor leased.
 pub trait DeliveryRepository {
     /// Queues deliveries.
     fn add(&mut self, deliveries: &[Delivery]) -> Result<()>;

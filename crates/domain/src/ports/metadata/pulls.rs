@@ -116,7 +116,7 @@ pub trait PullRepository {
 /// The repository of fetches of commits for pull requests across forks.
 pub trait PullFetchRepository {
     /// Lists pull requests whose fetch is due at `now` and not leased, longest-waiting first. Returns at most
-    /// `per_author` of each author.
+    /// `per_author` of each author, and none whose base or source is quarantined.
     fn due(&mut self, now: Timestamp, per_author: u32, limit: usize) -> Result<Vec<PullFetch>>;
     /// Leases a fetch that is due at `now` until `until`. Returns `false` if the fetch is not due or is leased.
     fn lease(&mut self, database: DatabaseId, number: PullNumber, now: Timestamp, until: Timestamp) -> Result<bool>;

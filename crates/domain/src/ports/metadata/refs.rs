@@ -44,7 +44,7 @@ pub trait RefRepository {
     fn copy_all(&mut self, from: DatabaseId, to: DatabaseId) -> Result<()>;
     /// Lists the distinct commits that branches, tags and pull requests of a database refer to, ascending, after
     /// `after`. A merged pull request refers to the commits of its merge, any other one to its heads once they are
-    /// fetched.
+    /// fetched. The head of another database that is quarantined is left out.
     fn named_commits(
         &mut self,
         database: DatabaseId,

@@ -3,7 +3,9 @@
 use super::{Pulls, fetches};
 use crate::access::visibility::find_live;
 use crate::access::{DatabaseAccess, Level};
-use crate::entities::{Conflict, ObjectKind, Pull, PullState, TableChange, brought, object_changes};
+use crate::entities::{
+    Conflict, ObjectKind, Pull, PullContent, PullHidden, PullState, TableChange, brought, object_changes,
+};
 use crate::errors::{NotShown, PortError, PullError};
 use crate::ports::{ChangedRows, EngineError, RowPage, Transaction};
 use crate::usecases::Inner;
@@ -147,11 +149,27 @@ impl Pulls<'_> {
     }
 }
 
+/// Returns a pull request as its readers see it: while another source database is quarantined, it shows no content, as if
+/// the source had been deleted. A merged pull request shows what is part of the base.
+pub(super) fn without_quarantined_source(tx: &mut dyn Transaction, mut pull: Pull) -> Result<Pull, PortError> {
+    if pull.is_within() || matches!(pull.state, PullState::Merged { .. }) {
+        return Ok(pull);
+    }
+    let source = find_live(tx, pull.from_database_id)?;
+    if source.is_some_and(|source| source.quarantined_at.is_some()) {
+        let hidden = pull.content.hidden.or(Some(PullHidden::WithSource));
+        pull.content = PullContent { hidden, ..PullContent::default() };
+    }
+    Ok(pull)
+}
+
 /// Returns the heads of the target and of the source branch.
 pub(crate) fn heads(tx: &mut dyn Transaction, pull: &Pull) -> Result<(CommitHash, CommitHash), PullError> {
-    let source = find_live(tx, pull.from_database_id)?;
-    if source.is_none() {
+    let Some(source) = find_live(tx, pull.from_database_id)? else {
         return Err(PullError::BranchMissing("the source database was deleted".to_owned()));
+    };
+    if !pull.is_within() && source.quarantined_at.is_some() {
+        return Err(PullError::BranchMissing("the source database is not available".to_owned()));
     }
     let missing = |name: &RefName| PullError::BranchGone(name.clone());
     let ours = tx.branches().get(pull.database_id, &pull.to_branch)?.ok_or_else(|| missing(&pull.to_branch))?;

@@ -1,6 +1,6 @@
 //! Editing, closing and reopening a pull request.
 
-use super::content::heads;
+use super::content::{heads, without_quarantined_source};
 use super::merge::merging;
 use super::open::may_open;
 use super::rules::OpenRequest;
@@ -57,7 +57,7 @@ impl Pulls<'_> {
         if pull.creator_id != user.id && access.role() < Role::Write {
             return Err(PullError::NotYours);
         }
-        let seen = pull.clone();
+        let seen = without_quarantined_source(tx.as_mut(), pull.clone())?;
         let action = wanted_state(tx.as_mut(), (&base, user), &mut pull, (edit.state, edit.publish), now)?;
         if expected.is_some_and(|matches| !matches(&seen)) {
             return Err(PullError::Changed);
@@ -73,17 +73,18 @@ impl Pulls<'_> {
             pull.description = description;
         }
         if !changed {
-            return Ok(pull);
+            return Ok(without_quarantined_source(tx.as_mut(), pull)?);
         }
         pull.updated_at = now;
         update(tx.as_mut(), &mut pull)?;
         if let Some(action) = action {
             self.emit_pull(tx.as_mut(), &pull, action, user, now)?;
         }
+        let shown = without_quarantined_source(tx.as_mut(), pull.clone())?;
         tx.commit(Durability::Synced)?;
         self.0.outbox.one();
         self.wake_for(&pull);
-        Ok(pull)
+        Ok(shown)
     }
 }
 

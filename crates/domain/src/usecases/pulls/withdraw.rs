@@ -2,7 +2,7 @@
 
 use super::{Pulls, emit_pull, rules, update};
 use crate::access::Caller;
-use crate::access::visibility::{deny_like_a_hidden_one, find_live, live, role_of};
+use crate::access::visibility::{deny_like_a_hidden_one, find_live, is_withheld, live, role_of};
 use crate::entities::{Database, DatabaseLocator, Pull, PullAction, PullHidden, PullState, Role, User};
 use crate::errors::{AccessError, PortError, PullError};
 use crate::ports::{Durability, Transaction};
@@ -59,6 +59,9 @@ impl Pulls<'_> {
             return Err(AccessError::NoSuchDatabase.into());
         };
         let sees_base = role_of(tx.as_mut(), Some(user.id), &base)?.is_some();
+        if is_withheld(tx.as_mut(), Some(user.id), &base)? {
+            return Err(AccessError::NoSuchDatabase.into());
+        }
         let pull = tx.pulls().get(base.id, number)?;
         let is_admin = match &pull {
             Some(pull) => administers_source(tx.as_mut(), user, pull)?,

@@ -151,6 +151,7 @@ fn settle(
         version: 1,
         generation: 0,
         deleted_at: None,
+        quarantined_at: None,
     };
     match tx.databases().add(&fork) {
         Err(MetadataError::Taken) => {

@@ -46,7 +46,7 @@ fn what_is_wrong_stands_beside_its_field_and_nothing_is_made() {
         assert!(again.text.contains(text), "{text}: {}", again.text);
     }
     assert!(again.text.contains("value=\"nobody\"") && !again.text.contains("short"), "{}", again.text);
-    for taken in ["explore", "Sign-In", "settings", "static"] {
+    for taken in ["admin", "explore", "Sign-In", "settings", "static"] {
         let fields = [("name", taken), ("email", "a@b.test"), ("password", PASSWORD)];
         browser.submit(&page, "/sign-up", &fields).expect(422).shows("is reserved");
     }

@@ -62,6 +62,13 @@ fn every_form_wants_the_token() {
         "/settings/tokens/00000000-0000-7000-8000-000000000000/delete",
         "/settings/invitations",
         "/settings/invitations/revoke",
+        "/admin/users/ada/suspend",
+        "/admin/users/ada/resume",
+        "/admin/users/ada/make-admin",
+        "/admin/users/ada/tokens/revoke",
+        "/admin/users/ada/sessions/end",
+        "/admin/databases/quarantine",
+        "/admin/databases/release",
     ];
     for form in forms {
         ada.forge(form, &[], &[]).expect(403).shows("Your session changed");

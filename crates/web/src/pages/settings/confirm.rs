@@ -41,7 +41,7 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
         .write(move |hub| -> Result<_, PortError> {
             match hub.sessions().confirm(&session, &user, &password) {
                 Ok(()) => Ok(true),
-                Err(SignInError::Wrong) => Ok(false),
+                Err(SignInError::Wrong | SignInError::Suspended) => Ok(false),
                 Err(SignInError::Port(fault)) => Err(fault),
             }
         })

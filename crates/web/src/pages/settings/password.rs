@@ -53,7 +53,7 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
             let hash = hashed.map_err(|_| PortError::Unsettled("a password could not be hashed"))?;
             match hub.sessions().change_password(&user, &old, &hash, keep) {
                 Ok(()) => Ok(true),
-                Err(SignInError::Wrong) => Ok(false),
+                Err(SignInError::Wrong | SignInError::Suspended) => Ok(false),
                 Err(SignInError::Port(fault)) => Err(fault),
             }
         })
