@@ -33,6 +33,7 @@ const TOPICS: &[&str] = &[
     "hooks",
     "hrana",
     "overload",
+    "builds",
 ];
 
 /// The parsed command line.

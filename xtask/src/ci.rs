@@ -1,15 +1,16 @@
 //! All of CI, as a developer's machine runs it too. Cheap checks run first, and the first failure ends the run. At the end, a table
 //! has the time of each step.
 
+use crate::cargo_tool::Missing;
 use crate::timetable::Timetable;
 use crate::workspace::{Workspace, cargo};
-use crate::{deny, layers, openapi, process, schemathesis, snapshots, test_times, tidy};
+use crate::{deny, layers, openapi, process, sbom, schemathesis, snapshots, test_times, tidy};
 use anyhow::{Context, Result, bail};
 use std::process::Command;
 
 const POSTGRES: &str = "BRANCHYARD_TEST_POSTGRES_URL";
 
-pub(crate) fn run(workspace: &Workspace, tools: deny::Missing) -> Result<()> {
+pub(crate) fn run(workspace: &Workspace, tools: Missing) -> Result<()> {
     if std::env::var_os(POSTGRES).is_none_or(|url| url.is_empty()) {
         bail!(
             "{POSTGRES} is not set, and CI never skips Postgres\n  fix: `.ci/run` starts one and runs this; or name a server to make \
@@ -25,7 +26,7 @@ pub(crate) fn run(workspace: &Workspace, tools: deny::Missing) -> Result<()> {
     }
 }
 
-fn run_steps(steps: &mut Timetable, workspace: &Workspace, tools: deny::Missing) -> Result<()> {
+fn run_steps(steps: &mut Timetable, workspace: &Workspace, tools: Missing) -> Result<()> {
     let references = snapshots::prepare(workspace)?;
     let cargo = |args: &[&str]| {
         let mut command = Command::new(cargo());
@@ -75,5 +76,6 @@ fn run_steps(steps: &mut Timetable, workspace: &Workspace, tools: deny::Missing)
         openapi::check(workspace, Some(&binary))
     })?;
     steps.run("schemathesis", || schemathesis::run(workspace, Some(&binary), &[]))?;
+    steps.run("sbom", || sbom::run(workspace, tools, None))?;
     steps.run("deny", || deny::run(workspace, tools))
 }

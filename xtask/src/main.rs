@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its user")]
 
 mod bench;
+mod cargo_tool;
 mod ci;
 mod deny;
 mod finding;
@@ -14,6 +15,7 @@ mod openapi;
 mod process;
 mod python;
 mod sanitize;
+mod sbom;
 mod schemathesis;
 mod snapshots;
 mod soak;
@@ -23,7 +25,8 @@ mod timetable;
 mod workspace;
 
 use anyhow::{Result, bail};
-use std::path::PathBuf;
+use cargo_tool::Missing;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use workspace::Workspace;
 
@@ -31,9 +34,9 @@ const USAGE: &str = "\
 usage: cargo xtask <command>
 
   ci [--install-tools]   every check, as CI runs them; needs a Postgres, see BRANCHYARD_TEST_POSTGRES_URL
-                         --install-tools: install cargo-deny under target/tools when it is missing
+                         --install-tools: install cargo-deny and cargo-cyclonedx under target/tools when they are missing
   nightly [--minutes M] [--step NAME]
-                         what is slow and rarely fails: features, packages, sanitizer, fuzz, crash, outage (docs/testing.md);
+                         what is slow and rarely fails: advisories, features, packages, sanitizer, fuzz, crash, outage (docs/testing.md);
                          default: 10 minutes, all steps
   layers                 who may use whom, among our crates and of a few foreign ones
   tidy                   the tree's conventions
@@ -57,7 +60,11 @@ usage: cargo xtask <command>
                          what the server costs, as ratios to baselines of the same run (docs/performance.md); a table, and
                          target/bench.json. --quick: small and in the dev profile; FLAGs go to the bench, `bench --help` lists them
                          XTASK_DATASETTE=<file>: compare with this Datasette instead of installing one
-  deny [--install-tools] licences, bans, sources, advisories (deny.toml)";
+  deny [--install-tools] licences, bans, sources, advisories (deny.toml)
+                         BRANCHYARD_CI_ADVISORIES=required: fail if the advisory database cannot be fetched
+  sbom [--install-tools] [--out FILE]
+                         the software bill of materials of the binary, CycloneDX JSON (docs/security-watch.md); default:
+                         target/sbom/branchyard.cdx.json";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -74,8 +81,8 @@ fn main() -> ExitCode {
 
 fn command(args: &[&str]) -> Result<()> {
     match args {
-        ["ci"] => ci::run(&Workspace::load()?, deny::Missing::Fail),
-        ["ci", "--install-tools"] => ci::run(&Workspace::load()?, deny::Missing::Install),
+        ["ci"] => ci::run(&Workspace::load()?, Missing::Fail),
+        ["ci", "--install-tools"] => ci::run(&Workspace::load()?, Missing::Install),
         ["nightly", flags @ ..] => nightly::run(&Workspace::load()?, flags),
         [test_times::RUN, binary, args @ ..] => test_times::run(binary, args),
         ["layers"] => layers::run(&Workspace::load()?),
@@ -95,8 +102,19 @@ fn command(args: &[&str]) -> Result<()> {
         ["fuzz", flags @ ..] => soak::fuzz(&Workspace::load()?, flags),
         ["sanitize", flags @ ..] => sanitize::run(&Workspace::load()?, flags),
         ["bench", more @ ..] => bench::run(&Workspace::load()?, more),
-        ["deny"] => deny::run(&Workspace::load()?, deny::Missing::Fail),
-        ["deny", "--install-tools"] => deny::run(&Workspace::load()?, deny::Missing::Install),
+        ["deny"] => deny::run(&Workspace::load()?, Missing::Fail),
+        ["deny", "--install-tools"] => deny::run(&Workspace::load()?, Missing::Install),
+        ["sbom", more @ ..] => {
+            let (missing, more) = match more {
+                ["--install-tools", more @ ..] => (Missing::Install, more),
+                more => (Missing::Fail, more),
+            };
+            match more {
+                [] => sbom::run(&Workspace::load()?, missing, None),
+                ["--out", file] => sbom::run(&Workspace::load()?, missing, Some(Path::new(file))),
+                other => bail!("unknown arguments `{}` of sbom\n\n{USAGE}", other.join(" ")),
+            }
+        }
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

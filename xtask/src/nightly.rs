@@ -1,5 +1,7 @@
 //! What is slow and rarely fails: `cargo xtask nightly`. A failed step does not stop the later ones.
 
+use crate::cargo_tool::Missing;
+use crate::deny;
 use crate::process;
 use crate::sanitize;
 use crate::soak::{self, Flags};
@@ -10,7 +12,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// All steps, in their order.
-const STEPS: [&str; 7] = ["features", "packages", "semver", "sanitizer", "fuzz", "crash", "outage"];
+const STEPS: [&str; 8] = ["advisories", "features", "packages", "semver", "sanitizer", "fuzz", "crash", "outage"];
 
 pub(crate) fn run(workspace: &Workspace, flags: &[&str]) -> Result<()> {
     let flags = Flags::parse(flags, &["--minutes", "--step"])?;
@@ -20,6 +22,8 @@ pub(crate) fn run(workspace: &Workspace, flags: &[&str]) -> Result<()> {
         bail!("no step `{step}`; there are {}", STEPS.join(", "));
     }
     let mut nightly = Nightly { steps: Timetable::new("nightly"), only };
+    // New advisories appear without a change of the tree.
+    nightly.attempt("advisories", || deny::advisories(workspace, Missing::Install));
     nightly.attempt("features", || features(workspace));
     nightly.packages(workspace);
     // There are about thirty targets, each of which runs for this time.

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Returns the path of a tool's program. Installs the packages that are pinned in `requirements`, unless exactly these are installed.
+/// A package without a checksum, or with another one, is refused.
 pub(crate) fn tool(workspace: &Workspace, name: &str, program: &str, requirements: &str) -> Result<PathBuf> {
     let pinned = workspace.root.join(requirements);
     let environment = workspace.target.join("tools").join(name);
@@ -21,7 +22,8 @@ pub(crate) fn tool(workspace: &Workspace, name: &str, program: &str, requirement
     process::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment))?;
     process::run(
         Command::new(environment.join("bin/pip"))
-            .args(["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--requirement"])
+            .args(["install", "--quiet", "--disable-pip-version-check"])
+            .args(["--no-deps", "--require-hashes", "--requirement"])
             .arg(&pinned),
     )?;
     std::fs::write(&installed, wanted)?;
