@@ -1,5 +1,6 @@
 //! The tree's conventions, which no reviewer should have to repeat.
 
+mod dependencies;
 mod files;
 mod links;
 mod manifest;
@@ -53,6 +54,9 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
             _ => {}
         }
     }
+
+    findings.extend(manifest::workspace(&read(&root.join("Cargo.toml"))?));
+    findings.extend(dependencies::check(&read(&root.join(dependencies::PAGE))?, &read(&root.join("Cargo.lock"))?));
 
     lengths.sort_unstable_by(|a, b| b.cmp(a));
     println!("the longest files, in lines:");

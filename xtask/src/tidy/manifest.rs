@@ -1,4 +1,4 @@
-//! Checks that every package inherits from the workspace.
+//! Checks that every package inherits from the workspace, and lines of the workspace that no test of a debug build can miss.
 
 use crate::finding::Finding;
 
@@ -24,6 +24,34 @@ pub(super) fn check(file: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
+/// Lines of the workspace's manifest on which safety depends, with their section and the reason.
+const REQUIRED: &[(&str, &str, &str)] = &[
+    ("profile.release", "overflow-checks=true", "an overflow in a crate of the workspace is a panic, not a wrong size"),
+    (
+        "profile.release.package.\"*\"",
+        "overflow-checks=false",
+        "dependencies stay as their authors test and measure them",
+    ),
+];
+
+/// Checks the manifest of the workspace.
+pub(super) fn workspace(text: &str) -> Vec<Finding> {
+    let missing = REQUIRED.iter().filter(|(section, line, _)| !has(text, section, &[line]));
+    let mut findings: Vec<Finding> = missing
+        .map(|(section, line, reason)| {
+            Finding::new(format!("Cargo.toml: `[{section}]` does not have `{line}`"), format!("add the line: {reason}"))
+        })
+        .collect();
+    let lz4 = text.lines().find(|line| line.starts_with("lz4_flex"));
+    if !lz4.is_some_and(|line| ["\"safe-decode\"", "\"safe-encode\""].iter().all(|feature| line.contains(feature))) {
+        findings.push(Finding::new(
+            "Cargo.toml: `lz4_flex` is compiled with unsafe code",
+            "add the features `safe-decode` and `safe-encode`: it reads files of users in the server process",
+        ));
+    }
+    findings
+}
+
 fn inherits(text: &str, section: &str, key: &str) -> bool {
     has(text, section, &[&format!("{key}.workspace=true"), &format!("{key}={{workspace=true}}")])
 }
@@ -33,6 +61,7 @@ fn has(text: &str, section: &str, wanted: &[&str]) -> bool {
     let header = format!("[{section}]");
     let mut inside = false;
     for line in text.lines() {
+        let line = line.split('#').next().unwrap_or_default();
         let line: String = line.chars().filter(|c| !c.is_whitespace()).collect();
         if line.starts_with('[') {
             inside = line == header;
@@ -53,6 +82,22 @@ mod tests {
     #[test]
     fn a_package_inherits() {
         assert_eq!(check("Cargo.toml", GOOD), []);
+    }
+
+    #[test]
+    fn the_release_profile_checks_overflows_of_our_crates_only() {
+        let good = "lz4_flex = { features = [\"safe-decode\", \"safe-encode\"] }\n[profile.release]\noverflow-checks = true # why\n\
+            [profile.release.package.\"*\"]\noverflow-checks = false\n";
+        assert_eq!(workspace(good), []);
+        for line in ["overflow-checks = true", "overflow-checks = false", "[profile.release]\n", ", \"safe-encode\""] {
+            assert_eq!(workspace(&good.replace(line, "")).len(), 1, "{line}");
+        }
+    }
+
+    /// The profile that cargo uses is that of this file.
+    #[test]
+    fn the_manifest_of_the_workspace_has_the_required_lines() {
+        assert_eq!(workspace(include_str!("../../../Cargo.toml")), []);
     }
 
     #[test]
