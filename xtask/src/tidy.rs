@@ -4,6 +4,7 @@ mod dependencies;
 mod files;
 mod links;
 mod manifest;
+mod public_server;
 mod source;
 mod words;
 
@@ -56,6 +57,8 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     }
 
     findings.extend(manifest::workspace(&read(&root.join("Cargo.toml"))?));
+    let page = read(&root.join(public_server::PAGE))?;
+    findings.extend(public_server::check(&read(&root.join(public_server::FILE))?, &page));
     findings.extend(dependencies::check(&read(&root.join(dependencies::PAGE))?, &read(&root.join("Cargo.lock"))?));
 
     lengths.sort_unstable_by(|a, b| b.cmp(a));
