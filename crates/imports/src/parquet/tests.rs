@@ -179,6 +179,39 @@ fn what_expands_too_far_is_refused_before_it_is_read() {
     }
 }
 
+/// The decoders read what a user uploaded. The lengths and offsets of matches are in the first bytes after the header of the page.
+#[test]
+fn damaged_pages_are_read_or_refused() {
+    static TEXT: [u8; 600] = {
+        let mut text = [b'a'; 600];
+        let mut at = 0;
+        while at < text.len() {
+            text[at] = b"abcdefghijklmnopqrstuvwxyz"[at * at % 23];
+            at += 1;
+        }
+        text
+    };
+    for codec in [
+        Compression::GZIP(GzipLevel::default()),
+        Compression::BROTLI(BrotliLevel::default()),
+        Compression::ZSTD(ZstdLevel::default()),
+        Compression::SNAPPY,
+        Compression::LZ4,
+        Compression::LZ4_RAW,
+    ] {
+        let file = write("message m { required binary a; }", codec, vec![required(Values::Bytes(vec![&TEXT]))]);
+        let mut refused = 0;
+        for at in 4..120 {
+            for bits in [0x01, 0x0f, 0x40, 0xf0, 0xff] {
+                let mut damaged = file.clone();
+                damaged[at] ^= bits;
+                refused += u32::from(read_bytes(Format::Parquet, damaged).is_err());
+            }
+        }
+        assert!(refused > 100, "{codec}: {refused}");
+    }
+}
+
 #[test]
 fn other_files_are_refused() {
     let told = |file: &[u8]| errors(read_bytes(Format::Parquet, file)).remove(0);
