@@ -40,6 +40,8 @@ pub(crate) struct Flags {
     pub(crate) json: Option<PathBuf>,
     /// Path of the `datasette` program, if it is available.
     pub(crate) datasette: Option<PathBuf>,
+    /// Another build of the binary, to compare with.
+    pub(crate) other: Option<PathBuf>,
     /// Topics to run. If empty, all topics run.
     pub(crate) topics: Vec<String>,
 }
@@ -55,7 +57,7 @@ impl Flags {
         let quick = arguments.iter().any(|argument| argument == "--quick");
         let values =
             FLAGS.iter().map(|Flag(name, full, small, _)| (*name, if quick { small } else { full }.to_string()));
-        let mut flags = Self { values: values.collect(), json: None, datasette: None, topics: Vec::new() };
+        let mut flags = Self { values: values.collect(), json: None, datasette: None, other: None, topics: Vec::new() };
         let mut arguments = arguments.into_iter().filter(|argument| argument != "--quick");
         while let Some(argument) = arguments.next() {
             if !argument.starts_with("--") {
@@ -66,6 +68,7 @@ impl Flags {
             match argument.as_str() {
                 "--json" => flags.json = Some(value()?.into()),
                 "--datasette" => flags.datasette = Some(value()?.into()),
+                "--other" => flags.other = Some(value()?.into()),
                 name => match flags.values.get_mut(name) {
                     Some(known) => *known = value()?,
                     None => return Err(format!("no flag {argument}\n\n{}", usage())),
@@ -105,5 +108,6 @@ pub(crate) fn usage() -> String {
     for Flag(name, full, small, meaning) in FLAGS {
         text.push_str(&format!("  {name:<20} {meaning} ({full}; {small})\n"));
     }
-    text + "  --json FILE          write the rows there\n  --datasette FILE     compare with this Datasette\n"
+    text + "  --json FILE          write the rows there\n  --datasette FILE     compare with this Datasette\n  \
+            --other FILE         compare this build with that binary (topic builds)\n"
 }

@@ -1,7 +1,7 @@
 //! A server started as in production: the real binary, with its own data folder, on a free loopback port.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -22,14 +22,21 @@ pub(crate) const ONE_CALLER: &[(&str, &str)] =
 /// A data folder with the user `bench`.
 pub(crate) struct BenchHarness {
     dir: tempfile::TempDir,
+    /// The binary that serves the folder.
+    program: PathBuf,
     /// API token of the user `bench`.
     pub(crate) token: String,
 }
 
 impl BenchHarness {
     pub(crate) fn new() -> Self {
+        Self::of_program(Path::new(env!("CARGO_BIN_EXE_branchyard")))
+    }
+
+    /// Creates a data folder for another build of the binary.
+    pub(crate) fn of_program(program: &Path) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let mut harness = Self { dir, token: String::new() };
+        let mut harness = Self { dir, program: program.to_owned(), token: String::new() };
         harness.token = harness.user("bench");
         harness
     }
@@ -44,7 +51,7 @@ impl BenchHarness {
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = Program::at(env!("CARGO_BIN_EXE_branchyard")).on(self.dir.path(), args);
+        let mut command = Program::at(&self.program).on(self.dir.path(), args);
         // Benches choose their limits, and see errors of the server.
         command.env_remove("BRANCHYARD_RATE_LIMIT__ENABLED").env("RUST_LOG", "error");
         command

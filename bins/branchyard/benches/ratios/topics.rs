@@ -1,5 +1,6 @@
 //! The topics, one module each. Each topic returns its rows.
 
+mod builds;
 mod forks;
 mod hooks;
 mod hrana;
@@ -10,6 +11,7 @@ mod merges;
 mod overload;
 mod pages;
 mod reads;
+mod sides;
 mod start;
 mod streams;
 mod tokens;
@@ -39,4 +41,5 @@ pub(crate) const TOPICS: &[Topic] = &[
     ("hooks", hooks::run),
     ("hrana", hrana::run),
     ("overload", overload::run),
+    ("builds", builds::run),
 ];

@@ -2,18 +2,17 @@
 //! workers cost: the first read of a database without a worker, and memory.
 
 use std::fs;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use branchyard_testkit::descendants;
 
 use crate::flags::Flags;
-use crate::harness::{BenchHarness, Caller, NO_RESULTS, ONE_CALLER, Server, write};
-use crate::load::{Connection, Question, encoded, get, rate};
+use crate::harness::{BenchHarness, NO_RESULTS, ONE_CALLER, Server};
+use crate::load::{Connection, encoded, get};
 use crate::report::{Aim, Row};
 use crate::slices::{alternate, median};
 use crate::table::Table;
-use crate::topics::reads::{PATH, with_id};
+use crate::topics::sides::{PAGE, Side};
 
 const THREAD: (&str, &str) = ("SQL__ISOLATION", "thread");
 const PROCESS: (&str, &str) = ("SQL__ISOLATION", "process");
@@ -22,43 +21,6 @@ const THREADS: &str = "sql.isolation = \"thread\"";
 /// Pause between two first reads, so that workers are started off their path.
 const PAUSE: Duration = Duration::from_millis(40);
 
-/// A server in one of the modes.
-struct Side {
-    harness: BenchHarness,
-    server: Server,
-}
-
-impl Side {
-    fn start(mode: (&'static str, &'static str)) -> Self {
-        let harness = BenchHarness::new();
-        let server = harness.start_with(&[ONE_CALLER, &[NO_RESULTS, mode]].concat());
-        Self { harness, server }
-    }
-
-    /// Returns the rate of a read, whose statement holds `{id}`.
-    fn reads(&self, statement: &str, proof: &str, connections: u64, seconds: f64, ids: u64) -> f64 {
-        let path = format!("{PATH}{}", encoded(statement));
-        let head = format!("Authorization: Bearer {}\r\n", self.harness.token);
-        let request = |id: u64, into: &mut Vec<u8>| get(into, &path.replace("{id}", &id.to_string()), &head);
-        let question = Question { address: self.server.address, request: &request, proof: &with_id(proof) };
-        rate(&question, connections, seconds, ids)
-    }
-
-    /// Returns the rate of sql-writes of one caller, until they have succeeded.
-    fn writes(&self, seconds: f64, next: &AtomicU64) -> f64 {
-        let mut caller = Caller::new(self.server.address, &self.harness.token);
-        let began = Instant::now();
-        let mut done = 0_u32;
-        while began.elapsed() < Duration::from_secs_f64(seconds) {
-            let id = next.fetch_add(1, Ordering::Relaxed);
-            let statement = format!("insert into t (id, name, value) values ({id}, 'row number {id}', {id} / 7.0)");
-            caller.finish("/databases/bench/written/sql-writes", &write(&statement).to_string());
-            done += 1;
-        }
-        f64::from(done) / began.elapsed().as_secs_f64()
-    }
-}
-
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     if !cfg!(target_os = "linux") {
         return vec![Row::skipped("process", "worker processes run on Linux only".to_owned())];
@@ -66,11 +28,10 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let table = Table::new(flags.count("--small-rows"), flags.count("--columns"));
     let (seconds, slices) = (flags.number("--seconds"), flags.count("--slices"));
     let (statement, proof) = (flags.text("--statement").to_owned(), flags.text("--proof").to_owned());
-    let (process, thread) = (Side::start(PROCESS), Side::start(THREAD));
+    let (process, thread) = (Side::start(BenchHarness::new(), &[PROCESS]), Side::start(BenchHarness::new(), &[THREAD]));
     let mut rows = vec![idle_memory(&process.server)];
     for side in [&process, &thread] {
-        side.server.database(&side.harness.token, "bench", table);
-        side.server.database(&side.harness.token, "written", Table::new(1_000, 3));
+        side.fill(table);
     }
     for (name, connections) in [("process, read", 1), ("process, 16 reads", 16)] {
         let ask = |side: &Side| side.reads(&statement, &proof, connections, seconds, table.rows);
@@ -78,31 +39,16 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
         let done = alternate(slices, || ask(&process), || ask(&thread));
         rows.push(done.row(name, what, THREADS, "/s", Aim::AtLeast(0.85)));
     }
-    let page = |side: &Side| {
-        side.reads("select * from t where id > {id} % 1000 limit 1000", "\"rows\"", 1, seconds, table.rows)
-    };
+    let page = |side: &Side| side.reads(PAGE, "\"rows\"", 1, seconds, table.rows);
     let done = alternate(slices, || page(&process), || page(&thread));
     rows.push(done.row("process, page", "1,000 rows as JSON, 1 connection".into(), THREADS, "/s", Aim::AtLeast(0.95)));
-    let stream = |side: &Side| {
-        let took = crate::slices::millis(|| stream_csv(&side.server, &side.harness.token));
-        1000.0 / took
-    };
-    let done = alternate(slices, || stream(&process), || stream(&thread));
+    let done = alternate(slices, || process.streams(), || thread.streams());
     rows.push(done.row("process, stream", "all rows as CSV".into(), THREADS, "/s", Aim::AtLeast(0.95)));
-    let (ours, theirs) = (AtomicU64::new(10_000), AtomicU64::new(10_000));
-    let done = alternate(slices, || process.writes(seconds, &ours), || thread.writes(seconds, &theirs));
+    let done = alternate(slices, || process.writes(seconds), || thread.writes(seconds));
     rows.push(done.row("process, write", "sql-writes, one caller".into(), THREADS, "/s", Aim::AtLeast(0.95)));
     drop((process, thread));
     rows.extend(first_reads(flags));
     rows
-}
-
-/// Reads a whole table as CSV.
-fn stream_csv(server: &Server, token: &str) {
-    let body = serde_json::json!({"q": "select * from t", "timeout_ms": 60_000});
-    let request = server.actor("bench", token).request(reqwest::Method::POST, "/databases/bench/bench/sql");
-    let answer = request.header("Accept", "text/csv").json(&body).send().unwrap().error_for_status().unwrap();
-    assert!(answer.bytes().unwrap().len() > 1_000);
 }
 
 /// Reads databases one after the other, each for the first time since its last worker ended, and measures their workers.
