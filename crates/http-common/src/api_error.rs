@@ -4,8 +4,8 @@
 use branchyard_deployments::errors::{DeploymentError, DeploymentField};
 use branchyard_domain::errors::{
     AccessError, CollaboratorError, DatabaseError, HookError, ImportError, ImportField, OperationError,
-    OrganizationError, PeopleError, PortError, PullError, PullStateError, ReadError, RefError, ReleaseError,
-    SignUpError, TokenError,
+    OrganizationError, PeopleError, PortError, PullError, PullStateError, QuotaError, ReadError, RefError,
+    ReleaseError, SignUpError, TokenError,
 };
 use branchyard_domain::ports::{AddressError, EngineError, MetadataError};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem, escape_pointer_token};
@@ -144,7 +144,7 @@ impl From<OrganizationError> for ApiError {
                 plain(ErrorCode::NotFound, &error)
             }
             OrganizationError::Denied(_) => plain(ErrorCode::PermissionDenied, &error),
-            OrganizationError::NoOwnerLeft => plain(ErrorCode::Unprocessable, &error),
+            OrganizationError::NoOwnerLeft | OrganizationError::TooMany(_) => plain(ErrorCode::Unprocessable, &error),
             OrganizationError::OwnsDatabases(_) | OrganizationError::OwnsOthers(_) => {
                 plain(ErrorCode::Conflict, &error)
             }
@@ -190,6 +190,7 @@ impl From<DatabaseError> for ApiError {
                 problem.with_error(FieldError::at_pointer("/visibility", text)).into()
             }
             DatabaseError::Changed => plain(ErrorCode::PreconditionFailed, &error),
+            DatabaseError::Quota(error) => error.into(),
             DatabaseError::Access(error) => error.into(),
             DatabaseError::Port(fault) => fault.into(),
         }
@@ -241,6 +242,7 @@ impl From<PullError> for ApiError {
                 plain(ErrorCode::ServiceUnavailable, &error)
             }
             PullError::QueueFull(_) => plain(ErrorCode::RateLimited, &error),
+            PullError::Quota(error) => error.into(),
             PullError::Access(error) => error.into(),
             PullError::Port(fault) => fault.into(),
         }
@@ -273,6 +275,17 @@ impl From<ReadError> for ApiError {
     }
 }
 
+impl From<QuotaError> for ApiError {
+    fn from(error: QuotaError) -> Self {
+        match error {
+            QuotaError::Bytes(_) => plain(ErrorCode::Unprocessable, &error),
+            QuotaError::Operations { retry_after_seconds, .. } => {
+                Problem::new(ErrorCode::RateLimited, error.to_string()).retry_after(retry_after_seconds).into()
+            }
+        }
+    }
+}
+
 impl From<OperationError> for ApiError {
     fn from(error: OperationError) -> Self {
         match error {
@@ -282,6 +295,7 @@ impl From<OperationError> for ApiError {
             }
             OperationError::NotQueued => plain(ErrorCode::Conflict, &error),
             OperationError::QueueFull(_) => plain(ErrorCode::RateLimited, &error),
+            OperationError::Quota(error) => error.into(),
             OperationError::NameTaken(_) | OperationError::TooManyDatabases(_) => {
                 plain(ErrorCode::Unprocessable, &error)
             }
@@ -327,6 +341,7 @@ impl From<ImportError> for ApiError {
             }
             ImportError::EmptyFile => at("/file", &error).into(),
             ImportError::TooManyUploads(_) | ImportError::QueueFull(_) => plain(ErrorCode::RateLimited, &error),
+            ImportError::Quota(error) => error.into(),
             ImportError::NoSuchUpload => plain(ErrorCode::PermissionDenied, &error),
             ImportError::UploadUsed(_) => plain(ErrorCode::Conflict, &error),
             ImportError::EmptyPart | ImportError::PartChecksum | ImportError::PartCutShort(_) => {

@@ -13,6 +13,7 @@ mod operations;
 mod organizations;
 mod paging;
 mod pulls;
+mod quotas;
 mod rates;
 mod refs;
 mod shapes;

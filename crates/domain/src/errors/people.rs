@@ -76,6 +76,9 @@ pub enum OrganizationError {
     /// Authentication is required.
     #[error("this needs a credential")]
     SignInRequired,
+    /// The user owns as many organizations as a user may own.
+    #[error("you own {0} organizations already; delete one first, or make another member its only owner")]
+    TooMany(u64),
     /// No organization has this name.
     #[error("no such organization")]
     NoSuchOrganization,

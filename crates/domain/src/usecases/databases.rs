@@ -1,6 +1,7 @@
 //! Databases: access to them, and creating, listing, editing and deleting them.
 
 use super::lookup_cache::access_key;
+use super::quotas::check_bytes;
 use super::{IdempotencyRecord, Inner, idempotency, pulls};
 use crate::access::ownership::{NewOwner, may_create_for};
 use crate::access::visibility::{grant_seen, live, role_by_name, role_of, visible_locator};
@@ -196,9 +197,12 @@ impl<'a> Databases<'a> {
             return Err(DatabaseError::NameTaken(locator.to_string()));
         }
         match has_room(self.0, tx, owner.id)? {
-            Ok(()) => Ok(owner),
-            Err(limit) => Err(DatabaseError::TooMany(limit)),
+            Ok(()) => {}
+            Err(limit) => return Err(DatabaseError::TooMany(limit)),
         }
+        // The size of the new file is unknown, and is not 0.
+        check_bytes::<DatabaseError>(self.0, tx, owner.id, 1)?;
+        Ok(owner)
     }
 
     /// Returns the database as seen by the access holder.

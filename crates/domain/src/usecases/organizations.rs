@@ -1,6 +1,7 @@
 //! Organizations and access to them.
 
 use super::people::{refuse_reserved, taken};
+use super::quotas::check_organizations;
 use super::{IdempotencyRecord, Inner, idempotency};
 use crate::access::{Caller, OrganizationAccess, Own, Standing};
 use crate::entities::{AccountKind, MemberRole, Organization, Role, User};
@@ -81,7 +82,8 @@ impl<'a> Organizations<'a> {
     /// Creates an organization owned by `owner`.
     ///
     /// # Errors
-    /// [`OrganizationError::People`] if the name is taken or reserved.
+    /// [`OrganizationError::People`] if the name is taken or reserved; [`OrganizationError::TooMany`] if the user owns
+    /// [`super::Limits::organizations_per_user`].
     pub fn create(
         &self,
         owner: &User,
@@ -99,6 +101,7 @@ impl<'a> Organizations<'a> {
             created_at: now,
         };
         let mut tx = self.0.ports.metadata.write()?;
+        check_organizations(self.0, tx.as_mut(), owner)?;
         taken(tx.organizations().add(&organization), &organization.name)?;
         tx.members().put(organization.id, owner.id, MemberRole::Owner, now)?;
         let view = OrganizationView { organization, role: Some(MemberRole::Owner) };

@@ -18,6 +18,7 @@ mod pull_content;
 mod pull_trials;
 mod pulls;
 mod purges;
+mod quotas;
 mod refs;
 mod sessions;
 mod suites;

@@ -76,6 +76,8 @@ pub fn members(store: &dyn Metadata) {
         assert_eq!(names(tx.members().list(acme.id, Some("ann"), 1).unwrap()), ["bob"]);
         assert_eq!(tx.members().count_owners(acme.id).unwrap(), 2);
         assert_eq!(tx.members().count_owners(account_id(9)).unwrap(), 0);
+        let owned = [ann.id, bob.id, zoe.id].map(|user| tx.members().count_owned(user).unwrap());
+        assert_eq!(owned, [1, 1, 0]);
     });
     write(store, |tx| {
         let found = tx.members().get(acme.id, zoe.id).unwrap();

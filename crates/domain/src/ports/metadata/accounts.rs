@@ -55,4 +55,6 @@ pub trait MemberRepository {
     fn list(&mut self, organization: AccountId, after: Option<&str>, limit: usize) -> Result<Vec<Member>>;
     /// Counts the owners of an organization.
     fn count_owners(&mut self, organization: AccountId) -> Result<u64>;
+    /// Counts the organizations that a user owns.
+    fn count_owned(&mut self, user: AccountId) -> Result<u64>;
 }
