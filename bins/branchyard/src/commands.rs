@@ -11,6 +11,8 @@ mod tokens;
 
 use std::io::Write as _;
 
+use branchyard_domain::usecases::DeleteUser;
+
 use crate::cli::{Api, Cli, Command, OrgAction, TokenAction, UserAction};
 use crate::compose::{Environment, Pending, Stores};
 use crate::config::Config;
@@ -29,6 +31,12 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         }
         Command::User { place, action: UserAction::ResetPassword { name, delete_tokens } } => {
             accounts::reset_password(&stores(&place)?.hub, &name, delete_tokens)
+        }
+        Command::User { place, action: UserAction::Delete { name, with_databases, erase, json } } => {
+            accounts::delete_user(&stores(&place)?.hub, &name, DeleteUser { with_databases, erase }, json)
+        }
+        Command::User { place, action: UserAction::Export { name, to } } => {
+            accounts::export_user(&stores(&place)?.hub, &name, &to)
         }
         Command::Org { place, action: OrgAction::Create { name, owner } } => {
             accounts::create_organization(&stores(&place)?.hub, &name, &owner)

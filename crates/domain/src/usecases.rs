@@ -20,6 +20,7 @@ mod operations;
 mod organizations;
 mod outbox;
 mod people;
+mod personal_data;
 mod progress;
 mod pulls;
 mod quotas;
@@ -35,6 +36,7 @@ mod stars;
 mod tags;
 mod tokens;
 mod uploaded;
+mod user_deletion;
 mod wake;
 mod worker_shares;
 
@@ -58,6 +60,7 @@ pub use members::Members;
 pub use operations::{Ended, Operations, ResultView, SqlWrite};
 pub use organizations::{EditOrganization, NewOrganization, OrganizationView, Organizations};
 pub use people::{NewUser, People, Profile};
+pub use personal_data::PersonalData;
 pub use pulls::rules as pull_rules;
 pub use pulls::{
     EditPull, MergePull, NewPull, PreviewStage, PullEdges, PullPreview, Pulls, Refreshed, WantedState, Withdrawable,
@@ -70,6 +73,7 @@ pub use stars::Stars;
 pub use tags::{NewTag, Tags};
 pub use tokens::{MintedToken, Tokens};
 pub use uploaded::{ArrivedImport, Preview};
+pub use user_deletion::{DeleteUser, DeletedUser};
 pub use wake::Wake;
 
 use crate::errors::PortError;

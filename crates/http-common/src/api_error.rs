@@ -113,7 +113,13 @@ impl From<AccessError> for ApiError {
 impl From<PeopleError> for ApiError {
     fn from(error: PeopleError) -> Self {
         match error {
-            PeopleError::NameTaken(_) | PeopleError::NameReserved(_) => plain(ErrorCode::Conflict, &error),
+            PeopleError::NameTaken(_) | PeopleError::NameReserved(_) | PeopleError::NameRetired(_) => {
+                plain(ErrorCode::Conflict, &error)
+            }
+            PeopleError::LastAdministrator(_)
+            | PeopleError::OwnsThings { .. }
+            | PeopleError::OnlyOwner { .. }
+            | PeopleError::OwnsOthers { .. } => plain(ErrorCode::Conflict, &error),
             PeopleError::EmailKnown | PeopleError::PrimaryEmail => plain(ErrorCode::Conflict, &error),
             PeopleError::TooManyEmails(_) => plain(ErrorCode::Unprocessable, &error),
             PeopleError::NoSuchUser(_) | PeopleError::NoSuchEmail => plain(ErrorCode::NotFound, &error),

@@ -24,3 +24,4 @@ mod outage;
 mod process;
 mod readme;
 mod real_data;
+mod user_deletion;

@@ -338,27 +338,12 @@ impl<'a> Databases<'a> {
         let now = self.0.now();
         let id = access.database().id;
         let mut tx = self.0.ports.metadata.write()?;
-        let mut database = live(tx.as_mut(), id)?;
+        let database = live(tx.as_mut(), id)?;
         let seen = view(tx.as_mut(), Some(access.who().id), database.clone(), access.role())?;
         if expected.is_some_and(|matches| !matches(&seen)) {
             return Err(DatabaseError::Changed);
         }
-        for mut operation in tx.operations().pending(id)? {
-            if operation.status == OperationStatus::Queued {
-                operation.status =
-                    OperationStatus::Failed(OperationFailure::new(FailureKind::Canceled, "its database was deleted"));
-                operation.finished_at = Some(now);
-                tx.operations().settle(&operation, None)?;
-            }
-        }
-        database.deleted_at = Some(now);
-        if !tx.databases().update(&database)? {
-            return Err(DatabaseError::Changed);
-        }
-        tx.hooks().clear(id)?;
-        tx.stars().clear(id)?;
-        tx.activities().clear(id)?;
-        pulls::end_with_source(self.0, tx.as_mut(), id, access.who(), now).map_err(ending_failed)?;
+        end(self.0, tx.as_mut(), database, access.who(), now)?;
         tx.commit(Durability::Synced)?;
         self.0.outbox.one();
         self.0.ports.engine.remove(id)?;
@@ -373,6 +358,33 @@ impl<'a> Databases<'a> {
         let not_before = self.0.now().plus_seconds(-self.0.limits.answer_retention_seconds);
         Ok(self.0.ports.metadata.read()?.idempotency().get(caller, scope, key, not_before)?)
     }
+}
+
+/// Deletes a database within a transaction of the caller, who removes its file after the commit.
+pub(super) fn end(
+    inner: &Inner,
+    tx: &mut dyn Transaction,
+    mut database: Database,
+    by: &User,
+    now: Timestamp,
+) -> Result<(), DatabaseError> {
+    let id = database.id;
+    for mut operation in tx.operations().pending(id)? {
+        if operation.status == OperationStatus::Queued {
+            operation.status =
+                OperationStatus::Failed(OperationFailure::new(FailureKind::Canceled, "its database was deleted"));
+            operation.finished_at = Some(now);
+            tx.operations().settle(&operation, None)?;
+        }
+    }
+    database.deleted_at = Some(now);
+    if !tx.databases().update(&database)? {
+        return Err(DatabaseError::Changed);
+    }
+    tx.hooks().clear(id)?;
+    tx.stars().clear(id)?;
+    tx.activities().clear(id)?;
+    pulls::end_with_source(inner, tx, id, by, now).map_err(ending_failed)
 }
 
 /// Returns `true` if a user may make a database public. A fork of a private database requires an administrator of its

@@ -7,6 +7,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::databases::has_room;
+use super::people::NAME_KEPT_SECONDS;
 use super::quotas::check_work;
 use super::settled::SettlementWatch;
 use super::{IdempotencyRecord, Inner, idempotency, revisions, run};
@@ -505,6 +506,7 @@ impl<'a> Operations<'a> {
         tx.operations().purge(now.plus_seconds(-limits.operation_retention_seconds))?;
         tx.activities().purge(now.plus_seconds(-limits.operation_retention_seconds))?;
         tx.idempotency().purge(now.plus_seconds(-limits.answer_retention_seconds))?;
+        tx.accounts().forget_names(now.plus_seconds(-NAME_KEPT_SECONDS))?;
         let abandoned = tx.uploads().abandoned(now, 100)?;
         tx.commit(Durability::Synced)?;
         for upload in abandoned {

@@ -3,6 +3,7 @@
 
 mod access;
 mod browse;
+mod deleted_accounts;
 mod error_sources;
 mod exactly_once;
 mod fair_workers;

@@ -1,20 +1,24 @@
 //! Users, organizations and memberships.
 
 use super::Result;
-use crate::entities::{Account, Email, Member, MemberRole, Organization, User};
+use crate::entities::{Account, Email, Member, MemberRole, Organization, RetiredName, User};
 use crate::values::{AccountId, OwnerName, Timestamp};
 
 /// The repository of names of users and organizations, which share one namespace.
 pub trait AccountRepository {
-    /// Returns the account with this name, compared case-insensitively. Removed organizations are not found.
+    /// Returns the account with this name, compared case-insensitively. Deleted accounts are not found.
     fn by_name(&mut self, name: &OwnerName) -> Result<Option<Account>>;
+    /// Returns the newest deletion of an account with this name, compared case-insensitively.
+    fn retired(&mut self, name: &OwnerName) -> Result<Option<RetiredName>>;
+    /// Forgets the names of erased accounts that were deleted before `before`. Returns how many.
+    fn forget_names(&mut self, before: Timestamp) -> Result<u64>;
 }
 
 /// The repository of users with their email addresses.
 pub trait UserRepository {
     /// Adds a user with their email addresses. Returns `MetadataError::Taken` if the name is in use.
     fn add(&mut self, user: &User) -> Result<()>;
-    /// Returns a user with their email addresses.
+    /// Returns a user with their email addresses, unless the user is deleted.
     fn get(&mut self, id: AccountId) -> Result<Option<User>>;
     /// Updates the profile, the password hash and the administrator flag of a user. Returns `false` if the user does
     /// not exist.
@@ -23,6 +27,16 @@ pub trait UserRepository {
     fn set_emails(&mut self, user: AccountId, emails: &[Email]) -> Result<()>;
     /// Returns `true` if there is at least one user.
     fn any(&mut self) -> Result<bool>;
+    /// Counts the users that administer the server.
+    fn count_admins(&mut self) -> Result<u64>;
+    /// Deletes a user, with password, tokens, sessions, memberships, stars, saved answers, roles on databases and
+    /// deployments, and the invitations that the user created. Name and id stay, because pull requests, comments and
+    /// operations refer to them.
+    fn remove(&mut self, id: AccountId, at: Timestamp) -> Result<()>;
+    /// Erases the personal data of a deleted user: profile, email addresses, and settled operations that the user
+    /// created. What stays shows [`OwnerName::deleted_user`] in place of the name, which only
+    /// [`AccountRepository::retired`] still knows.
+    fn erase(&mut self, id: AccountId) -> Result<()>;
 }
 
 /// The repository of organizations.
@@ -36,9 +50,9 @@ pub trait OrganizationRepository {
     /// Returns the kind of thing that an organization owns besides databases, as a plural noun for an error message,
     /// or `None`. Crates that depend on this one keep such things in the same store.
     fn owns_others(&mut self, id: AccountId) -> Result<Option<&'static str>>;
-    /// Removes an organization and its memberships. The name becomes free. The id stays taken, because deleted
-    /// databases still refer to it.
-    fn remove(&mut self, id: AccountId, at: Timestamp) -> Result<()>;
+    /// Removes an organization and its memberships. `by` is the user who deleted it. The id stays taken, because
+    /// deleted databases still refer to it.
+    fn remove(&mut self, id: AccountId, at: Timestamp, by: AccountId) -> Result<()>;
     /// Lists the organizations of a user with the user's role, by lower-case name, after `after`.
     fn list(&mut self, user: AccountId, after: Option<&str>, limit: usize) -> Result<Vec<(Organization, MemberRole)>>;
 }
