@@ -264,6 +264,29 @@ pub enum UserAction {
         #[arg(long)]
         json: bool,
     },
+    /// Delete a user, with tokens, sessions, memberships and stars. Pull requests, comments and commits stay. Refused while
+    /// the user owns databases or is the only owner of an organization.
+    Delete {
+        /// User name.
+        name: String,
+        /// Delete the databases of the user too, and organizations that have no other member.
+        #[arg(long)]
+        with_databases: bool,
+        /// Erase the personal data in what stays: profile, email addresses, and the name, except in commits.
+        #[arg(long)]
+        erase: bool,
+        /// Print what was deleted as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write all that is stored about a user to a new folder, as JSON files.
+    Export {
+        /// User name.
+        name: String,
+        /// Folder to create. It must not exist.
+        #[arg(long, value_name = "FOLDER")]
+        to: PathBuf,
+    },
 }
 
 /// Actions on sessions.

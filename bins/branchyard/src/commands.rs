@@ -12,6 +12,8 @@ mod tokens;
 
 use std::io::Write as _;
 
+use branchyard_domain::usecases::DeleteUser;
+
 use crate::cli::{Api, Cli, Command, DatabaseAction, OrgAction, SessionAction, TokenAction, UserAction};
 use crate::compose::{Environment, Pending, Stores};
 use crate::config::Config;
@@ -60,6 +62,12 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         }
         Command::Database { place, action: DatabaseAction::Release { database, json } } => {
             administration::release(&stores(&place)?.hub, &database, json)
+        }
+        Command::User { place, action: UserAction::Delete { name, with_databases, erase, json } } => {
+            accounts::delete_user(&stores(&place)?.hub, &name, DeleteUser { with_databases, erase }, json)
+        }
+        Command::User { place, action: UserAction::Export { name, to } } => {
+            accounts::export_user(&stores(&place)?.hub, &name, &to)
         }
         Command::Org { place, action: OrgAction::Create { name, owner } } => {
             accounts::create_organization(&stores(&place)?.hub, &name, &owner)

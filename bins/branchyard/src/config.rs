@@ -112,6 +112,12 @@ pub struct MetricsConfig {
 pub struct Quotas {
     /// Maximum number of databases of an owner, including forks; 0 means no limit.
     pub databases_per_owner: u64,
+    /// Maximum number of bytes of an owner; 0 means no limit.
+    pub bytes_per_owner: u64,
+    /// Maximum number of operations of an owner in 24 hours; 0 means no limit.
+    pub operations_per_day: u64,
+    /// Maximum number of organizations that a user owns; 0 means no limit.
+    pub organizations_per_user: u64,
     /// Free bytes of the data folder's file system below which only deletions and sign-in are served; 0 means no limit.
     pub min_free_bytes: u64,
     /// Owner names to reject in addition to the built-in ones.
@@ -293,7 +299,14 @@ impl Default for ServerConfig {
 
 impl Default for Quotas {
     fn default() -> Self {
-        Self { databases_per_owner: 0, min_free_bytes: 512 << 20, reserved_names: Vec::new() }
+        Self {
+            databases_per_owner: 0,
+            bytes_per_owner: 0,
+            operations_per_day: 0,
+            organizations_per_user: 0,
+            min_free_bytes: 512 << 20,
+            reserved_names: Vec::new(),
+        }
     }
 }
 
@@ -444,6 +457,9 @@ impl Config {
             tokens_per_user: self.tokens.max_per_user,
             anonymous_sql: self.sql.anonymous,
             min_free_bytes: self.limits.min_free_bytes,
+            bytes_per_owner: self.limits.bytes_per_owner,
+            operations_per_day: self.limits.operations_per_day,
+            organizations_per_user: self.limits.organizations_per_user,
             databases_per_owner: self.limits.databases_per_owner,
             queued_per_database: self.operations.max_queued_per_database,
             operation_workers: self.operations.workers(),

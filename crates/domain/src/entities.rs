@@ -17,7 +17,7 @@ mod session;
 mod token;
 mod upload;
 
-pub use account::{Account, AccountKind, Email, Member, MemberRole, Organization, User};
+pub use account::{Account, AccountKind, Email, Member, MemberRole, Organization, RetiredName, User};
 pub use activity::{Activity, ActivityKind};
 pub use commit::{
     Cell, Change, Commit, Conflict, ConflictKind, ForeignKey, Index, RowChange, Signature, TableChange, TableColumn,
@@ -33,7 +33,7 @@ pub use operation::{
     FailureKind, ImportMode, ImportRequest, Operation, OperationFailure, OperationKind, OperationStatus, Outcome,
     PullEnds, Purged, RowProblem, Side, Work,
 };
-pub use pull::{Pull, PullComment, PullContent, PullHeads, PullHidden, PullState};
+pub use pull::{AuthoredPull, Pull, PullComment, PullContent, PullHeads, PullHidden, PullState};
 pub use refs::{Branch, Tag};
 pub use release::Release;
 pub use session::{Invitation, Session};

@@ -8,7 +8,7 @@ mod pulls;
 
 pub use databases::{AccessError, DatabaseError, ReadError, RefError, ReleaseError};
 pub use hooks::HookError;
-pub use operations::{ImportError, ImportField, OperationError};
+pub use operations::{ImportError, ImportField, OperationError, QuotaError};
 pub use people::{
     AdministrationError, CollaboratorError, OrganizationError, PeopleError, SignInError, SignUpError, TokenError,
 };

@@ -25,9 +25,10 @@ pub use metadata::{
     DatabaseRepository, DeliveryBacklog, DeliveryRepository, DeliveryState, Durability, EventRepository, FetchBacklog,
     FetchEnd, HookRepository, IdempotencyRepository, InvitationRepository, Lease, LeaseTurn, MemberRepository,
     Metadata, MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState,
-    OrganizationRepository, Places, PullCommentRepository, PullFetch, PullFetchRepository, PullFilter, PullRepository,
-    PullStanding, Ranking, RefRepository, ReleaseRepository, Repositories, SavedAnswer, SessionRepository,
-    StarRepository, TagRepository, TokenRepository, Transaction, UploadRepository, UserFilter, UserRepository,
+    OrganizationRepository, PersonalDataRepository, Places, PullCommentRepository, PullFetch, PullFetchRepository,
+    PullFilter, PullRepository, PullStanding, Ranking, RefRepository, ReleaseRepository, Repositories, SavedAnswer,
+    SessionRepository, StarRepository, TagRepository, TokenRepository, Transaction, UploadRepository, UserFilter,
+    UserRepository,
 };
 pub use session::{
     Arguments, BranchHead, SessionCaller, SessionEngine, SessionError, SessionRequest, SqlPower, SqlSession,

@@ -21,8 +21,10 @@ mod operations;
 mod organizations;
 mod outbox;
 mod people;
+mod personal_data;
 mod progress;
 mod pulls;
+mod quotas;
 mod releases;
 mod revisions;
 mod revocations;
@@ -36,6 +38,7 @@ mod tags;
 mod texts;
 mod tokens;
 mod uploaded;
+mod user_deletion;
 mod wake;
 mod worker_shares;
 
@@ -60,6 +63,7 @@ pub use members::Members;
 pub use operations::{Ended, Operations, ResultView, SqlWrite};
 pub use organizations::{EditOrganization, NewOrganization, OrganizationView, Organizations};
 pub use people::{NewUser, People, Profile};
+pub use personal_data::PersonalData;
 pub use pulls::rules as pull_rules;
 pub use pulls::{
     EditPull, MergePull, NewPull, PreviewStage, PullEdges, PullPreview, Pulls, Refreshed, WantedState, Withdrawable,
@@ -72,6 +76,7 @@ pub use stars::Stars;
 pub use tags::{NewTag, Tags};
 pub use tokens::{MintedToken, Tokens};
 pub use uploaded::{ArrivedImport, Preview};
+pub use user_deletion::{DeleteUser, DeletedUser};
 pub use wake::Wake;
 
 use crate::errors::PortError;
@@ -99,6 +104,13 @@ pub struct Limits {
     pub min_free_bytes: u64,
     /// Maximum number of databases per owner; 0 means no limit.
     pub databases_per_owner: u64,
+    /// Maximum number of bytes of an owner: files of databases, uploads, and the texts of stored operations; 0 means no
+    /// limit.
+    pub bytes_per_owner: u64,
+    /// Maximum number of operations on an owner's databases in 24 hours; 0 means no limit.
+    pub operations_per_day: u64,
+    /// Maximum number of organizations that a user owns; 0 means no limit.
+    pub organizations_per_user: u64,
     /// Maximum number of queued operations per database.
     pub queued_per_database: u64,
     /// Maximum number of operations that run at once in this process, not counting long-running ones; 0 means no limit. One
@@ -160,6 +172,9 @@ impl Default for Limits {
             anonymous_sql: true,
             min_free_bytes: 0,
             databases_per_owner: 0,
+            bytes_per_owner: 0,
+            operations_per_day: 0,
+            organizations_per_user: 0,
             queued_per_database: 100,
             operation_workers: 0,
             long_operation_places: 0,

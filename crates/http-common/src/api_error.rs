@@ -4,8 +4,8 @@
 use branchyard_deployments::errors::{DeploymentError, DeploymentField};
 use branchyard_domain::errors::{
     AccessError, AdministrationError, CollaboratorError, DatabaseError, HookError, ImportError, ImportField,
-    OperationError, OrganizationError, PeopleError, PortError, PullError, PullStateError, ReadError, RefError,
-    ReleaseError, SignUpError, TokenError,
+    OperationError, OrganizationError, PeopleError, PortError, PullError, PullStateError, QuotaError, ReadError,
+    RefError, ReleaseError, SignUpError, TokenError,
 };
 use branchyard_domain::ports::{AddressError, EngineError, MetadataError};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem, escape_pointer_token};
@@ -113,7 +113,13 @@ impl From<AccessError> for ApiError {
 impl From<PeopleError> for ApiError {
     fn from(error: PeopleError) -> Self {
         match error {
-            PeopleError::NameTaken(_) | PeopleError::NameReserved(_) => plain(ErrorCode::Conflict, &error),
+            PeopleError::NameTaken(_) | PeopleError::NameReserved(_) | PeopleError::NameRetired(_) => {
+                plain(ErrorCode::Conflict, &error)
+            }
+            PeopleError::LastAdministrator(_)
+            | PeopleError::OwnsThings { .. }
+            | PeopleError::OnlyOwner { .. }
+            | PeopleError::OwnsOthers { .. } => plain(ErrorCode::Conflict, &error),
             PeopleError::EmailKnown | PeopleError::PrimaryEmail => plain(ErrorCode::Conflict, &error),
             PeopleError::TooManyEmails(_) => plain(ErrorCode::Unprocessable, &error),
             PeopleError::NoSuchUser(_) | PeopleError::NoSuchEmail => plain(ErrorCode::NotFound, &error),
@@ -144,7 +150,7 @@ impl From<OrganizationError> for ApiError {
                 plain(ErrorCode::NotFound, &error)
             }
             OrganizationError::Denied(_) => plain(ErrorCode::PermissionDenied, &error),
-            OrganizationError::NoOwnerLeft => plain(ErrorCode::Unprocessable, &error),
+            OrganizationError::NoOwnerLeft | OrganizationError::TooMany(_) => plain(ErrorCode::Unprocessable, &error),
             OrganizationError::OwnsDatabases(_) | OrganizationError::OwnsOthers(_) => {
                 plain(ErrorCode::Conflict, &error)
             }
@@ -204,6 +210,7 @@ impl From<DatabaseError> for ApiError {
                 problem.with_error(FieldError::at_pointer("/visibility", text)).into()
             }
             DatabaseError::Changed => plain(ErrorCode::PreconditionFailed, &error),
+            DatabaseError::Quota(error) => error.into(),
             DatabaseError::Access(error) => error.into(),
             DatabaseError::Port(fault) => fault.into(),
         }
@@ -255,6 +262,7 @@ impl From<PullError> for ApiError {
                 plain(ErrorCode::ServiceUnavailable, &error)
             }
             PullError::QueueFull(_) => plain(ErrorCode::RateLimited, &error),
+            PullError::Quota(error) => error.into(),
             PullError::Access(error) => error.into(),
             PullError::Port(fault) => fault.into(),
         }
@@ -287,6 +295,17 @@ impl From<ReadError> for ApiError {
     }
 }
 
+impl From<QuotaError> for ApiError {
+    fn from(error: QuotaError) -> Self {
+        match error {
+            QuotaError::Bytes(_) => plain(ErrorCode::Unprocessable, &error),
+            QuotaError::Operations { retry_after_seconds, .. } => {
+                Problem::new(ErrorCode::RateLimited, error.to_string()).retry_after(retry_after_seconds).into()
+            }
+        }
+    }
+}
+
 impl From<OperationError> for ApiError {
     fn from(error: OperationError) -> Self {
         match error {
@@ -296,6 +315,7 @@ impl From<OperationError> for ApiError {
             }
             OperationError::NotQueued => plain(ErrorCode::Conflict, &error),
             OperationError::QueueFull(_) => plain(ErrorCode::RateLimited, &error),
+            OperationError::Quota(error) => error.into(),
             OperationError::NameTaken(_) | OperationError::TooManyDatabases(_) => {
                 plain(ErrorCode::Unprocessable, &error)
             }
@@ -341,6 +361,7 @@ impl From<ImportError> for ApiError {
             }
             ImportError::EmptyFile => at("/file", &error).into(),
             ImportError::TooManyUploads(_) | ImportError::QueueFull(_) => plain(ErrorCode::RateLimited, &error),
+            ImportError::Quota(error) => error.into(),
             ImportError::NoSuchUpload => plain(ErrorCode::PermissionDenied, &error),
             ImportError::UploadUsed(_) => plain(ErrorCode::Conflict, &error),
             ImportError::EmptyPart | ImportError::PartChecksum | ImportError::PartCutShort(_) => {

@@ -51,6 +51,7 @@ mod multipart;
 mod object_schema;
 mod paging;
 mod parts;
+pub mod personal_data;
 mod query;
 mod rate;
 mod request_body;

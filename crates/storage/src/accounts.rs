@@ -1,15 +1,18 @@
 //! Users and organizations.
 
-use branchyard_domain::entities::{Account, AccountKind, Email, MemberRole, Organization, User};
+use branchyard_domain::entities::{Account, AccountKind, Email, MemberRole, Organization, RetiredName, User};
 use branchyard_domain::ports::{AccountRepository, MetadataError, OrganizationRepository, UserFilter, UserRepository};
 use branchyard_domain::values::{AccountId, OwnerName, Timestamp};
 use diesel::dsl::max;
 use diesel::prelude::*;
 
 use crate::connection::AnyConnection;
-use crate::convert::{Read, StoredWord, all, anywhere, count, limit, one, read, time};
+use crate::convert::{Read, StoredWord, all, anywhere, count, limit, one, present, read, read_if, time};
 use crate::error::StoreError;
-use crate::schema::{accounts, deployments, emails, members, organizations, sessions, tokens, users};
+use crate::schema::{
+    accounts, answers, collaborators, databases, deployment_collaborators, deployments, emails, invitations, members,
+    operations, organizations, pulls, sessions, stars, tokens, users,
+};
 use crate::transaction::SqlTransaction;
 
 type Result<T> = std::result::Result<T, MetadataError>;
@@ -23,6 +26,7 @@ pub(crate) struct AccountRow {
     kind: String,
     created_at: i64,
     deleted_at: Option<i64>,
+    deleted_by: Option<String>,
 }
 
 #[derive(Queryable, Selectable, Insertable)]
@@ -66,6 +70,7 @@ fn account_row(id: AccountId, name: &OwnerName, kind: AccountKind, created_at: T
         kind: kind.word().to_owned(),
         created_at: created_at.as_micros(),
         deleted_at: None,
+        deleted_by: None,
     }
 }
 
@@ -158,6 +163,65 @@ impl AccountRepository for SqlTransaction {
             })
         })
     }
+
+    fn retired(&mut self, name: &OwnerName) -> Result<Option<RetiredName>> {
+        self.run("find a deleted account", |conn| {
+            let row: Option<(String, Option<i64>, Option<String>)> = accounts::table
+                .filter(accounts::name_key.eq(name.key()))
+                .filter(accounts::deleted_at.is_not_null())
+                .order(accounts::deleted_at.desc())
+                .select((accounts::id, accounts::deleted_at, accounts::deleted_by))
+                .first(conn)
+                .optional()?;
+            one(row, |(id, at, by)| {
+                Ok(RetiredName {
+                    id: read("accounts.id", id)?,
+                    at: time(present("accounts.deleted_at", at)?),
+                    by: read_if("accounts.deleted_by", by)?,
+                })
+            })
+        })
+    }
+
+    fn forget_names(&mut self, before: Timestamp) -> Result<u64> {
+        self.run("forget the names of erased users", |conn| {
+            let erased = OwnerName::deleted_user();
+            let old = accounts::table
+                .filter(accounts::deleted_at.lt(before.as_micros()))
+                .filter(accounts::name.eq(erased.to_string()))
+                .filter(accounts::name_key.ne(erased.key()));
+            let forgotten = diesel::update(old).set(accounts::name_key.eq(erased.key())).execute(conn)?;
+            Ok(u64::try_from(forgotten).unwrap_or(u64::MAX))
+        })
+    }
+}
+
+/// Changes the name that rows show in place of an erased user's.
+fn erase_names(conn: &mut AnyConnection, user: &str, account: &AccountRow) -> QueryResult<()> {
+    let erased = OwnerName::deleted_user();
+    let (name, key) = (erased.as_str(), erased.key());
+    diesel::update(accounts::table.find(user)).set(accounts::name.eq(name)).execute(conn)?;
+    let owned = || databases::table.filter(databases::owner_id.eq(user.to_owned())).select(databases::id);
+    diesel::update(pulls::table.filter(pulls::from_database_id.eq_any(owned())))
+        .set(pulls::from_owner.eq(name))
+        .execute(conn)?;
+    diesel::update(databases::table.filter(databases::owner_id.eq(user)))
+        .set((databases::owner_name.eq(name), databases::owner_key.eq(key)))
+        .execute(conn)?;
+    // Earlier users may have had the same name.
+    diesel::update(pulls::table)
+        .filter(pulls::merged_by.is_not_null().and(pulls::merged_by.assume_not_null().eq(&account.name)))
+        .filter(pulls::created_at.ge(account.created_at).or(pulls::updated_at.ge(account.created_at)))
+        .set(pulls::merged_by.eq(Some(name)))
+        .execute(conn)?;
+    let deployed = || deployments::table.filter(deployments::created_at.ge(account.created_at));
+    diesel::update(deployed().filter(deployments::created_by.eq(&account.name)))
+        .set(deployments::created_by.eq(name))
+        .execute(conn)?;
+    diesel::update(deployments::table.filter(deployments::owner_id.eq(user)))
+        .set(deployments::owner_name.eq(name))
+        .execute(conn)?;
+    Ok(())
 }
 
 impl UserRepository for SqlTransaction {
@@ -170,6 +234,7 @@ impl UserRepository for SqlTransaction {
             let rows: Option<(AccountRow, UserRow)> = users::table
                 .inner_join(accounts::table.on(accounts::id.eq(users::id)))
                 .filter(users::id.eq(id.to_string()))
+                .filter(accounts::deleted_at.is_null())
                 .select((AccountRow::as_select(), UserRow::as_select()))
                 .first(conn)
                 .optional()?;
@@ -274,6 +339,58 @@ impl UserRepository for SqlTransaction {
             Ok(of_tokens.max(of_sessions).map(time))
         })
     }
+
+    fn remove(&mut self, id: AccountId, at: Timestamp) -> Result<()> {
+        self.run("remove a user", |conn| {
+            let user = id.to_string();
+            diesel::delete(tokens::table.filter(tokens::user_id.eq(&user))).execute(conn)?;
+            diesel::delete(sessions::table.filter(sessions::user_id.eq(&user))).execute(conn)?;
+            diesel::delete(invitations::table.filter(invitations::created_by.eq(&user))).execute(conn)?;
+            diesel::delete(members::table.filter(members::user_id.eq(&user))).execute(conn)?;
+            diesel::delete(collaborators::table.filter(collaborators::user_id.eq(&user))).execute(conn)?;
+            diesel::delete(deployment_collaborators::table.filter(deployment_collaborators::user_id.eq(&user)))
+                .execute(conn)?;
+            diesel::delete(answers::table.filter(answers::caller_id.eq(&user))).execute(conn)?;
+            let starred = || stars::table.filter(stars::user_id.eq(user.clone()));
+            diesel::update(databases::table.filter(databases::id.eq_any(starred().select(stars::database_id))))
+                .set(databases::star_count.eq(databases::star_count - 1))
+                .execute(conn)?;
+            diesel::delete(starred()).execute(conn)?;
+            diesel::update(users::table.find(&user))
+                .set((users::password_hash.eq(None::<String>), users::is_admin.eq(false)))
+                .execute(conn)?;
+            diesel::update(accounts::table.find(&user)).set(accounts::deleted_at.eq(at.as_micros())).execute(conn)?;
+            Ok(())
+        })
+    }
+
+    fn erase(&mut self, id: AccountId) -> Result<()> {
+        self.run("erase a user", |conn| {
+            let user = id.to_string();
+            let account: AccountRow = accounts::table
+                .find(&user)
+                .filter(accounts::deleted_at.is_not_null())
+                .select(AccountRow::as_select())
+                .first(conn)?;
+            erase_names(conn, &user, &account)?;
+            let none = None::<String>;
+            diesel::update(users::table.find(&user))
+                .set((
+                    users::display_name.eq(&none),
+                    users::bio.eq(&none),
+                    users::location.eq(&none),
+                    users::website_url.eq(&none),
+                    users::profile_pic_url.eq(&none),
+                ))
+                .execute(conn)?;
+            diesel::delete(emails::table.filter(emails::user_id.eq(&user))).execute(conn)?;
+            let settled = operations::table
+                .filter(operations::created_by.eq(&user))
+                .filter(operations::finished_at.is_not_null());
+            diesel::delete(settled).execute(conn)?;
+            Ok(())
+        })
+    }
 }
 
 impl OrganizationRepository for SqlTransaction {
@@ -337,11 +454,13 @@ impl OrganizationRepository for SqlTransaction {
         })
     }
 
-    fn remove(&mut self, id: AccountId, at: Timestamp) -> Result<()> {
+    fn remove(&mut self, id: AccountId, at: Timestamp, by: AccountId) -> Result<()> {
         self.run("remove an organization", |conn| {
             let id = id.to_string();
             diesel::delete(members::table.filter(members::organization_id.eq(&id))).execute(conn)?;
-            diesel::update(accounts::table.find(&id)).set(accounts::deleted_at.eq(at.as_micros())).execute(conn)?;
+            diesel::update(accounts::table.find(&id))
+                .set((accounts::deleted_at.eq(at.as_micros()), accounts::deleted_by.eq(by.to_string())))
+                .execute(conn)?;
             Ok(())
         })
     }

@@ -15,7 +15,7 @@ type Result<T> = std::result::Result<T, MetadataError>;
 
 #[derive(Queryable, Selectable, Insertable)]
 #[diesel(table_name = activities)]
-struct ActivityRow {
+pub(crate) struct ActivityRow {
     id: String,
     database_id: String,
     at: i64,
@@ -66,7 +66,7 @@ impl ActivityRow {
     }
 }
 
-fn activity((mut row, by_name): (ActivityRow, String)) -> Read<Activity> {
+pub(crate) fn activity((mut row, by_name): (ActivityRow, String)) -> Read<Activity> {
     Ok(Activity {
         kind: row.kind()?,
         id: read("activities.id", row.id)?,

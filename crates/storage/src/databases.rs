@@ -9,7 +9,7 @@ use diesel::sql_types::BigInt;
 
 use crate::connection::MultiBackend;
 use crate::convert::{LONGEST_SEARCH, Read, StoredWord, all, anywhere, count, limit, one, read, read_if, time};
-use crate::schema::{collaborators, databases, members, stars, users};
+use crate::schema::{collaborators, databases, members, operations, stars, uploads, users};
 use crate::static_sql::fixed;
 use crate::transaction::SqlTransaction;
 use crate::update::update;
@@ -170,6 +170,11 @@ fn filtered<'q>(mut query: Boxed<'q>, filter: &DatabaseFilter) -> Option<Boxed<'
     }
     Some(query)
 }
+
+/// Sums in bytes. The casts give both stores the same type.
+const FILE_BYTES: &str = "CAST(COALESCE(SUM(databases.size_bytes), 0) AS BIGINT)";
+const UPLOAD_BYTES: &str = "CAST(COALESCE(SUM(uploads.content_length), 0) AS BIGINT)";
+const TEXT_BYTES: &str = "CAST(COALESCE(SUM(OCTET_LENGTH(operations.work)), 0) AS BIGINT)";
 
 /// Spelled exactly as in the index.
 const LAST_WRITE: &str = "COALESCE(databases.last_write_at, 0)";
@@ -346,6 +351,27 @@ impl DatabaseRepository for SqlTransaction {
                 .count()
                 .get_result(conn)?;
             Ok(count(rows))
+        })
+    }
+
+    fn bytes_of(&mut self, owner: AccountId) -> Result<u64> {
+        self.run("sum the bytes of an owner", |conn| {
+            let owned = || {
+                databases::table
+                    .filter(databases::owner_id.eq(owner.to_string()))
+                    .filter(databases::deleted_at.is_null())
+            };
+            let files: i64 = owned().select(fixed::<BigInt>(FILE_BYTES)).get_result(conn)?;
+            let ids = || owned().select(databases::id);
+            let announced: i64 = uploads::table
+                .filter(uploads::database_id.eq_any(ids()))
+                .select(fixed::<BigInt>(UPLOAD_BYTES))
+                .get_result(conn)?;
+            let texts: i64 = operations::table
+                .filter(operations::database_id.eq_any(ids()))
+                .select(fixed::<BigInt>(TEXT_BYTES))
+                .get_result(conn)?;
+            Ok(count(files).saturating_add(count(announced)).saturating_add(count(texts)))
         })
     }
 

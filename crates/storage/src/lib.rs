@@ -48,6 +48,7 @@ mod migrations;
 mod newest_timestamp;
 mod next_operation;
 mod operations;
+mod personal_data;
 mod prepared;
 mod pulls;
 mod refs;

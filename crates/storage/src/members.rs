@@ -91,6 +91,17 @@ impl MemberRepository for SqlTransaction {
         })
     }
 
+    fn count_owned(&mut self, user: AccountId) -> Result<u64> {
+        self.run("count owned organizations", |conn| {
+            let rows = members::table
+                .filter(members::user_id.eq(user.to_string()))
+                .filter(members::role.eq(MemberRole::Owner.word()))
+                .count()
+                .get_result(conn)?;
+            Ok(count(rows))
+        })
+    }
+
     fn count_owners(&mut self, organization: AccountId) -> Result<u64> {
         self.run("count owners", |conn| {
             let rows = members::table

@@ -49,7 +49,9 @@ const TEXTS: &[MigrationText] = texts![
     "2026-11-24-000004_session_confirmation",
     "2026-11-24-000005_purge",
     "2026-11-24-000006_anonymous_sql",
-    "2026-11-24-000008_operator"
+    "2026-11-24-000008_operator",
+    "2026-11-24-000009_operations_by_age",
+    "2026-11-24-000010_deleted_names"
 ];
 
 const LOG: &str = "CREATE TABLE IF NOT EXISTS branchyard_migrations (

@@ -190,6 +190,27 @@ impl OperationRepository for SqlTransaction {
         })
     }
 
+    fn nth_newest_of(&mut self, owner: AccountId, after: Timestamp, n: u64) -> Result<Option<Timestamp>> {
+        let owned = databases::table.filter(databases::owner_id.eq(owner.to_string())).select(databases::id);
+        self.run("count the operations of an owner", |conn| {
+            let at: Option<i64> = operations::table
+                .filter(operations::created_at.gt(after.as_micros()))
+                .filter(
+                    (operations::fork_owner_id
+                        .is_not_null()
+                        .and(operations::fork_owner_id.assume_not_null().eq(owner.to_string())))
+                    .or(operations::fork_owner_id.is_null().and(operations::database_id.eq_any(owned))),
+                )
+                .order(operations::created_at.desc())
+                .offset(i64::try_from(n.saturating_sub(1)).unwrap_or(i64::MAX))
+                .limit(1)
+                .select(operations::created_at)
+                .first(conn)
+                .optional()?;
+            Ok(at.map(time))
+        })
+    }
+
     fn count_queued(&mut self, database: DatabaseId) -> Result<u64> {
         self.run("count queued operations", |conn| {
             let rows = operations::table

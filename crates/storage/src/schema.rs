@@ -14,6 +14,7 @@ diesel::table! {
         kind -> Text,
         created_at -> BigInt,
         deleted_at -> Nullable<BigInt>,
+        deleted_by -> Nullable<Text>,
     }
 }
 

@@ -110,6 +110,7 @@ impl SessionRepository for SqlTransaction {
                 .inner_join(accounts::table.on(accounts::id.eq(sessions::user_id)))
                 .left_join(emails::table.on(emails::user_id.eq(sessions::user_id)))
                 .filter(sessions::hash.eq(hash.as_bytes().as_slice()))
+                .filter(accounts::deleted_at.is_null())
                 .order(emails::position)
                 .select((
                     SessionRow::as_select(),

@@ -80,6 +80,7 @@ impl TokenRepository for SqlTransaction {
                 .inner_join(accounts::table.on(accounts::id.eq(tokens::user_id)))
                 .left_join(emails::table.on(emails::user_id.eq(tokens::user_id)))
                 .filter(tokens::hash.eq(hash.as_bytes().as_slice()))
+                .filter(accounts::deleted_at.is_null())
                 .order(emails::position)
                 .select((
                     TokenRow::as_select(),

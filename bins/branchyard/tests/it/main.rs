@@ -26,3 +26,4 @@ mod process;
 mod purges;
 mod readme;
 mod real_data;
+mod user_deletion;

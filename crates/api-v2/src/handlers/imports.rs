@@ -34,14 +34,14 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 create_import_upload,
             )
             .json(&CREATE_IMPORT_UPLOAD)
-            .responds(201, Success::One("ImportUpload"), "DBKP")
+            .responds(201, Success::One("ImportUpload"), ("DBKP", &[422]))
             .describe(
                 "Announces a file and returns a URL for each part. The session is valid for one hour, the URLs for \
                  ten minutes. Both contain secrets.",
             ),
             post("/databases/{owner}/{database}/imports", "createImport", "Import an uploaded file", create_import)
                 .json(&CREATE_IMPORT)
-                .responds(202, Success::One("OperationRef"), ("DBKP", &[409]))
+                .responds(202, Success::One("OperationRef"), ("DBKP", &[409, 422]))
                 .describe(
                     "Runs as an operation: the whole file becomes one commit, or nothing changes. `file_parts_md5` is \
                      the base64-encoded MD5 of the concatenated base64-encoded MD5s of the parts, in order.",

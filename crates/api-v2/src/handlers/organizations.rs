@@ -28,7 +28,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         vec![
             post("", "createOrganization", "Create an organization owned by the caller", create_organization)
                 .json(&CREATE_ORGANIZATION)
-                .responds(201, Success::One("Organization"), ("BK", &[409])),
+                .responds(201, Success::One("Organization"), ("BK", &[409, 422])),
             get("/{organization}", "getOrganization", "An organization", get_organization)
                 .credential(Credential::Optional)
                 .responds(200, Success::One("Organization"), &[404]),

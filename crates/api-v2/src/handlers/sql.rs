@@ -35,7 +35,7 @@ post("/sql", "runSqlReadQueryPost", "Run a SQL read", run_sql_read_query_post).c
                      statement that fails is answered 200 with `status` `error` or `timeout`. With `Accept: text/csv` \
                      or `application/x-ndjson` the whole result is streamed, without a row limit; a CSV read that \
                      fails before its first byte is answered 422."),
-post("/sql-writes", "runSqlWriteQuery", "Run SQL statements as one commit", run_sql_write_query).json(&SQL_WRITE).responds(202, Success::One("OperationRef"), "DBKP").describe("Runs as an operation, all or nothing: the statements run on `to_branch` and become one commit by the \
+post("/sql-writes", "runSqlWriteQuery", "Run SQL statements as one commit", run_sql_write_query).json(&SQL_WRITE).responds(202, Success::One("OperationRef"), ("DBKP", &[422])).describe("Runs as an operation, all or nothing: the statements run on `to_branch` and become one commit by the \
                  caller. Then `from_branch`, if it is another branch, is merged into `to_branch`. A missing \
                  `to_branch` is created from the head of `from_branch`."),
 ])

@@ -14,6 +14,7 @@ mod operations;
 mod organizations;
 mod paging;
 mod pulls;
+mod quotas;
 mod rates;
 mod refs;
 mod shapes;

@@ -14,6 +14,7 @@ mod hooks;
 mod ledger;
 mod members;
 mod operations;
+mod personal_data;
 mod pulls;
 mod refs;
 mod releases;

@@ -11,6 +11,7 @@ mod events;
 mod hooks;
 mod operations;
 mod organizations;
+mod people;
 mod pulls;
 mod refs;
 mod sessions;
@@ -31,6 +32,7 @@ pub use events::{answers, events};
 pub use hooks::{deliveries, delivery_leases, delivery_log, hooks};
 pub use operations::{lease_turns, leases, operations, uploads};
 pub use organizations::{members, organizations};
+pub use people::deleted_users;
 pub use pulls::{comments, pull_content, pulls};
 pub use refs::{named_commits, refs, releases};
 pub use sessions::{invitations, profiles, sessions};
@@ -45,6 +47,7 @@ pub const ALL: &[(&str, MetadataCheck)] = &[
     ("accounts", accounts),
     ("organizations", organizations),
     ("members", members),
+    ("deleted_users", deleted_users),
     ("tokens", tokens),
     ("sessions", sessions),
     ("invitations", invitations),

@@ -23,6 +23,17 @@ pub struct Account {
     pub kind: AccountKind,
 }
 
+/// A name that a deleted account held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetiredName {
+    /// Id of the account.
+    pub id: AccountId,
+    /// When the account was deleted.
+    pub at: Timestamp,
+    /// The user who deleted the organization. `None` for a user.
+    pub by: Option<AccountId>,
+}
+
 /// An email address of a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Email {

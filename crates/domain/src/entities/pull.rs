@@ -186,6 +186,25 @@ impl Pull {
     }
 }
 
+/// What the author of a pull request wrote, without the state of the pull request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuthoredPull {
+    /// The base database.
+    pub database: DatabaseLocator,
+    /// Number of the pull request in the base database.
+    pub number: PullNumber,
+    /// Title.
+    pub title: String,
+    /// Description.
+    pub description: Option<String>,
+    /// The branch to merge.
+    pub from_branch: RefName,
+    /// The branch to merge into.
+    pub to_branch: RefName,
+    /// When the pull request was created.
+    pub created_at: Timestamp,
+}
+
 /// A comment on a pull request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullComment {

@@ -1,6 +1,7 @@
 //! Errors of databases, their refs and releases, and of reads.
 
 use super::PortError;
+use super::operations::QuotaError;
 use crate::values::OperationId;
 
 /// Errors of access to a database.
@@ -32,6 +33,9 @@ pub enum DatabaseError {
     /// The owner has reached the limit of databases.
     #[error("the owner has reached the limit of {0} databases")]
     TooMany(u64),
+    /// A quota of the owner is used up.
+    #[error(transparent)]
+    Quota(#[from] QuotaError),
     /// The new default branch does not exist.
     #[error("no branch '{0}'")]
     NoSuchBranch(String),

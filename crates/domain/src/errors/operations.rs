@@ -3,6 +3,22 @@
 use super::PortError;
 use super::databases::AccessError;
 
+/// A quota of an owner that is used up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum QuotaError {
+    /// The owner's databases, uploads and stored statements take all bytes that an owner may use.
+    #[error("the owner has used its storage of {0} bytes; delete databases, or ask the administrator for more")]
+    Bytes(u64),
+    /// The owner's operations of the last 24 hours have reached the limit.
+    #[error("the owner has used its {limit} operations a day; try again in {retry_after_seconds} s")]
+    Operations {
+        /// Operations in 24 hours.
+        limit: u64,
+        /// Seconds until the next operation is accepted.
+        retry_after_seconds: u32,
+    },
+}
+
 /// Errors of operations.
 #[derive(Debug, thiserror::Error)]
 pub enum OperationError {
@@ -21,6 +37,9 @@ pub enum OperationError {
     /// The queue of operations is full.
     #[error("{0} operations are waiting on this database; try again when some have finished")]
     QueueFull(u64),
+    /// A quota of the owner is used up.
+    #[error(transparent)]
+    Quota(#[from] QuotaError),
     /// The start branch does not exist.
     #[error("no branch '{0}'")]
     NoSuchBranch(String),
@@ -123,6 +142,9 @@ pub enum ImportError {
     /// The queue of operations is full.
     #[error("{0} operations are waiting on this database; try again when some have finished")]
     QueueFull(u64),
+    /// A quota of the owner is used up.
+    #[error(transparent)]
+    Quota(#[from] QuotaError),
     /// Access to the database failed.
     #[error(transparent)]
     Access(#[from] AccessError),

@@ -13,9 +13,39 @@ pub enum PeopleError {
     /// The name would shadow a route or a page, or the operator has reserved it.
     #[error("the name '{0}' is reserved")]
     NameReserved(String),
+    /// A deleted account had this name, which is kept for a while.
+    #[error("the name '{0}' belonged to a deleted account and stays taken for 90 days; choose another one")]
+    NameRetired(String),
     /// The user does not exist.
     #[error("no user '{0}'")]
     NoSuchUser(String),
+    /// The last administrator of the server cannot be deleted.
+    #[error("'{0}' is the only administrator of this server; make another user an administrator first")]
+    LastAdministrator(String),
+    /// The user owns databases or organizations. Holds their names.
+    #[error("'{user}' owns {owned}; delete or hand them over first, or delete them too with --with-databases")]
+    OwnsThings {
+        /// Name of the user.
+        user: String,
+        /// The names of what the user owns, separated by commas.
+        owned: String,
+    },
+    /// The user is the only owner of an organization with other members.
+    #[error("'{user}' is the only owner of '{organization}', which has other members; make one of them an owner first")]
+    OnlyOwner {
+        /// Name of the user.
+        user: String,
+        /// Name of the organization.
+        organization: String,
+    },
+    /// The user, or an organization that would be deleted too, owns things that crates which depend on this one store.
+    #[error("'{owner}' owns {what}; disable and delete them first")]
+    OwnsOthers {
+        /// Name of the owner.
+        owner: String,
+        /// What the owner owns, in the plural.
+        what: &'static str,
+    },
     /// The user already has this email address.
     #[error("you already have this address")]
     EmailKnown,
@@ -79,6 +109,9 @@ pub enum OrganizationError {
     /// Authentication is required.
     #[error("this needs a credential")]
     SignInRequired,
+    /// The user owns as many organizations as a user may own.
+    #[error("you own {0} organizations already; delete one first, or make another member its only owner")]
+    TooMany(u64),
     /// No organization has this name.
     #[error("no such organization")]
     NoSuchOrganization,

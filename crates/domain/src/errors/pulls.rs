@@ -2,6 +2,7 @@
 
 use super::PortError;
 use super::databases::AccessError;
+use super::operations::QuotaError;
 use crate::values::{OperationId, PullNumber, RefName};
 
 /// An invalid state transition of a pull request.
@@ -101,6 +102,9 @@ pub enum PullError {
     /// The queue of operations is full.
     #[error("{0} operations are waiting on this database; try again when some have finished")]
     QueueFull(u64),
+    /// A quota of the owner is used up.
+    #[error(transparent)]
+    Quota(#[from] QuotaError),
     /// Access to the database failed.
     #[error(transparent)]
     Access(#[from] AccessError),

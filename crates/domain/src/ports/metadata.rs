@@ -14,6 +14,7 @@ mod events;
 mod hooks;
 mod idempotency;
 mod operations;
+mod personal_data;
 mod pulls;
 mod refs;
 mod releases;
@@ -27,6 +28,7 @@ pub use events::{ActivityRepository, EventRepository};
 pub use hooks::HookRepository;
 pub use idempotency::{IdempotencyRepository, SavedAnswer};
 pub use operations::{OperationBacklog, OperationFilter, OperationRepository, OperationState};
+pub use personal_data::PersonalDataRepository;
 pub use pulls::{
     FetchBacklog, FetchEnd, PullCommentRepository, PullFetch, PullFetchRepository, PullFilter, PullRepository,
     PullStanding,
@@ -177,6 +179,8 @@ pub trait Repositories {
     fn deliveries(&mut self) -> &mut dyn DeliveryRepository;
     /// Returns the repository of attempts of deliveries.
     fn attempts(&mut self) -> &mut dyn AttemptRepository;
+    /// Returns the repository of what refers to one user.
+    fn personal_data(&mut self) -> &mut dyn PersonalDataRepository;
 }
 
 impl<
@@ -204,7 +208,8 @@ impl<
         + ActivityRepository
         + HookRepository
         + DeliveryRepository
-        + AttemptRepository,
+        + AttemptRepository
+        + PersonalDataRepository,
 > Repositories for T
 {
     fn accounts(&mut self) -> &mut dyn AccountRepository {
@@ -304,6 +309,10 @@ impl<
     }
 
     fn attempts(&mut self) -> &mut dyn AttemptRepository {
+        self
+    }
+
+    fn personal_data(&mut self) -> &mut dyn PersonalDataRepository {
         self
     }
 }

@@ -1,6 +1,7 @@
 //! Databases: access to them, and creating, listing, editing and deleting them.
 
 use super::lookup_cache::access_key;
+use super::quotas::check_bytes;
 use super::{IdempotencyRecord, Inner, idempotency, pulls, texts};
 use crate::access::ownership::{NewOwner, may_create_for};
 use crate::access::visibility::{grant_seen, live, role_by_name, role_of, visible_locator};
@@ -197,9 +198,12 @@ impl<'a> Databases<'a> {
             return Err(DatabaseError::NameTaken(locator.to_string()));
         }
         match has_room(self.0, tx, owner.id)? {
-            Ok(()) => Ok(owner),
-            Err(limit) => Err(DatabaseError::TooMany(limit)),
+            Ok(()) => {}
+            Err(limit) => return Err(DatabaseError::TooMany(limit)),
         }
+        // The size of the new file is unknown, and is not 0.
+        check_bytes::<DatabaseError>(self.0, tx, owner.id, 1)?;
+        Ok(owner)
     }
 
     /// Returns the database as seen by the access holder.
@@ -335,27 +339,12 @@ impl<'a> Databases<'a> {
         let now = self.0.now();
         let id = access.database().id;
         let mut tx = self.0.ports.metadata.write()?;
-        let mut database = live(tx.as_mut(), id)?;
+        let database = live(tx.as_mut(), id)?;
         let seen = view(tx.as_mut(), Some(access.who().id), database.clone(), access.role())?;
         if expected.is_some_and(|matches| !matches(&seen)) {
             return Err(DatabaseError::Changed);
         }
-        for mut operation in tx.operations().pending(id)? {
-            if operation.status == OperationStatus::Queued {
-                operation.status =
-                    OperationStatus::Failed(OperationFailure::new(FailureKind::Canceled, "its database was deleted"));
-                operation.finished_at = Some(now);
-                tx.operations().settle(&operation, None)?;
-            }
-        }
-        database.deleted_at = Some(now);
-        if !tx.databases().update(&database)? {
-            return Err(DatabaseError::Changed);
-        }
-        tx.hooks().clear(id)?;
-        tx.stars().clear(id)?;
-        tx.activities().clear(id)?;
-        pulls::end_with_source(self.0, tx.as_mut(), id, access.who(), now).map_err(ending_failed)?;
+        end(self.0, tx.as_mut(), database, access.who(), now)?;
         tx.commit(Durability::Synced)?;
         self.0.outbox.one();
         // The file goes last: as long as it exists, a start after a crash does the rest.
@@ -372,6 +361,33 @@ impl<'a> Databases<'a> {
         let not_before = self.0.now().plus_seconds(-self.0.limits.answer_retention_seconds);
         Ok(self.0.ports.metadata.read()?.idempotency().get(caller, scope, key, not_before)?)
     }
+}
+
+/// Deletes a database within a transaction of the caller, who removes its file after the commit.
+pub(super) fn end(
+    inner: &Inner,
+    tx: &mut dyn Transaction,
+    mut database: Database,
+    by: &User,
+    now: Timestamp,
+) -> Result<(), DatabaseError> {
+    let id = database.id;
+    for mut operation in tx.operations().pending(id)? {
+        if operation.status == OperationStatus::Queued {
+            operation.status =
+                OperationStatus::Failed(OperationFailure::new(FailureKind::Canceled, "its database was deleted"));
+            operation.finished_at = Some(now);
+            tx.operations().settle(&operation, None)?;
+        }
+    }
+    database.deleted_at = Some(now);
+    if !tx.databases().update(&database)? {
+        return Err(DatabaseError::Changed);
+    }
+    tx.hooks().clear(id)?;
+    tx.stars().clear(id)?;
+    tx.activities().clear(id)?;
+    pulls::end_with_source(inner, tx, id, by, now).map_err(ending_failed)
 }
 
 /// Returns `true` if a user may make a database public. A fork of a private database requires an administrator of its

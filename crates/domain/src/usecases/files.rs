@@ -7,6 +7,7 @@ use data_encoding::HEXLOWER;
 
 use super::imports::{self, CountedPart, PartRefusal};
 use super::operations::{enqueue_as, fresh_id, save_queued};
+use super::quotas::check_bytes;
 use super::{CompletedPart, Imports, Inner, NewImport};
 use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Write};
@@ -121,6 +122,8 @@ impl<'a> Imports<'a> {
         let user = access.who();
         let mut tx = self.0.ports.metadata.write()?;
         let database = live(tx.as_mut(), access.database().id)?;
+        // The upload counts before its import does.
+        check_bytes::<ImportError>(self.0, tx.as_mut(), database.owner_id, file.part.size)?;
         let session = Upload { file_type: wanted.file_type, ..file.session(database.id, user.id, now) };
         let request = request(&session, wanted, database.default_branch.as_str(), || own_branch(&user.name, id));
         let (request, session) = imports::check(&request, Some(session), &|_| true, now)?;

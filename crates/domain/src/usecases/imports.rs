@@ -12,6 +12,7 @@ use md5::{Digest as _, Md5};
 use sha2::Sha256;
 
 use super::operations::{enqueue, save_queued};
+use super::quotas::check_bytes;
 use super::{IdempotencyRecord, Inner, idempotency};
 use crate::access::{DatabaseAccess, Write};
 use crate::entities::{Database, FileType, ImportMode, ImportRequest, Operation, Upload, UploadPart, Work};
@@ -146,6 +147,7 @@ impl<'a> Imports<'a> {
         }
         let mut tx = self.0.ports.metadata.write()?;
         live(tx.as_mut(), upload.database_id)?;
+        check_bytes::<ImportError>(self.0, tx.as_mut(), access.database().owner_id, wanted.content_length)?;
         if tx.uploads().count_open(upload.user_id, now)? >= limits.open_uploads_per_user {
             return Err(ImportError::TooManyUploads(limits.open_uploads_per_user));
         }
@@ -276,6 +278,7 @@ impl<'a> Imports<'a> {
 pub(super) fn not_queued(error: OperationError) -> ImportError {
     match error {
         OperationError::QueueFull(limit) => ImportError::QueueFull(limit),
+        OperationError::Quota(error) => ImportError::Quota(error),
         OperationError::Port(fault) => ImportError::Port(fault),
         _ => ImportError::Port(PortError::Unsettled("an import could not be queued")),
     }

@@ -142,6 +142,7 @@ impl<'a> Invitations<'a> {
                 is_admin: invitation.as_ref().is_some_and(|invitation| invitation.is_admin),
             },
         );
+        people::refuse_retired(tx.as_mut(), &user.name, None, user.created_at)?;
         people::taken(tx.users().add(&user), &user.name)?;
         if let Some(invitation) = invitation {
             tx.invitations().remove(invitation.id)?;

@@ -7,6 +7,8 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::databases::has_room;
+use super::people::NAME_KEPT_SECONDS;
+use super::quotas::check_work;
 use super::settled::SettlementWatch;
 use super::{IdempotencyRecord, Inner, idempotency, revisions, run, texts};
 use crate::access::ownership::may_create_for;
@@ -79,7 +81,8 @@ impl<'a> Operations<'a> {
     /// Queues an SQL write.
     ///
     /// # Errors
-    /// [`OperationError::NoSuchBranch`] if `from_branch` does not exist; [`OperationError::QueueFull`].
+    /// [`OperationError::NoSuchBranch`] if `from_branch` does not exist; [`OperationError::QueueFull`];
+    /// [`OperationError::Quota`].
     pub fn sql_write(
         &self,
         access: &DatabaseAccess<Write>,
@@ -111,7 +114,7 @@ impl<'a> Operations<'a> {
     /// # Errors
     /// [`OperationError::MayNotCreateFor`] if the user cannot create databases for `owner`; [`OperationError::NameTaken`] if
     /// `owner` has a database of that name or is about to get one; [`OperationError::TooManyDatabases`];
-    /// [`OperationError::QueueFull`].
+    /// [`OperationError::QueueFull`]; [`OperationError::Quota`] if a quota of the new owner is used up.
     pub fn fork(
         &self,
         access: &DatabaseAccess<Participate>,
@@ -506,6 +509,7 @@ impl<'a> Operations<'a> {
         tx.operations().purge(now.plus_seconds(-limits.operation_retention_seconds))?;
         tx.activities().purge(now.plus_seconds(-limits.operation_retention_seconds))?;
         tx.idempotency().purge(now.plus_seconds(-limits.answer_retention_seconds))?;
+        tx.accounts().forget_names(now.plus_seconds(-NAME_KEPT_SECONDS))?;
         let abandoned = tx.uploads().abandoned(now, 100)?;
         tx.commit(Durability::Synced)?;
         for upload in abandoned {
@@ -556,6 +560,7 @@ pub(super) fn enqueue_as(
     if tx.operations().count_queued(database.id)? >= limit {
         return Err(OperationError::QueueFull(limit));
     }
+    check_work::<OperationError>(inner, tx, database, &work, now)?;
     let operation = Operation {
         id,
         database_id: database.id,

@@ -1,6 +1,7 @@
 //! Organizations and access to them.
 
-use super::people::{refuse_reserved, taken};
+use super::people::{refuse_reserved, refuse_retired, taken};
+use super::quotas::check_organizations;
 use super::{IdempotencyRecord, Inner, idempotency};
 use crate::access::{Caller, OrganizationAccess, Own, Standing};
 use crate::entities::{AccountKind, MemberRole, Organization, Role, User};
@@ -81,7 +82,9 @@ impl<'a> Organizations<'a> {
     /// Creates an organization owned by `owner`.
     ///
     /// # Errors
-    /// [`OrganizationError::People`] if the name is taken or reserved.
+    /// [`OrganizationError::People`] if the name is taken, reserved, or that of an account
+    /// deleted in the last 90 days; [`OrganizationError::TooMany`] if the user owns
+    /// [`super::Limits::organizations_per_user`].
     pub fn create(
         &self,
         owner: &User,
@@ -99,6 +102,8 @@ impl<'a> Organizations<'a> {
             created_at: now,
         };
         let mut tx = self.0.ports.metadata.write()?;
+        check_organizations(self.0, tx.as_mut(), owner)?;
+        refuse_retired(tx.as_mut(), &organization.name, Some(owner), now)?;
         taken(tx.organizations().add(&organization), &organization.name)?;
         tx.members().put(organization.id, owner.id, MemberRole::Owner, now)?;
         let view = OrganizationView { organization, role: Some(MemberRole::Owner) };
@@ -155,7 +160,8 @@ impl<'a> Organizations<'a> {
         Ok(view)
     }
 
-    /// Deletes an organization that owns nothing, and returns its last state. The name can be reused at once.
+    /// Deletes an organization that owns nothing, and returns its last state. The name stays taken for 90 days, except for
+    /// the user who deletes the organization and for administrators of the server.
     ///
     /// # Errors
     /// [`OrganizationError::OwnsDatabases`] with their number; [`OrganizationError::OwnsOthers`] with what else the
@@ -174,7 +180,7 @@ impl<'a> Organizations<'a> {
             return Err(OrganizationError::OwnsOthers(what));
         }
         let view = seen(tx.as_mut(), access, expected)?;
-        tx.organizations().remove(view.organization.id, self.0.now())?;
+        tx.organizations().remove(view.organization.id, self.0.now(), access.who().id)?;
         tx.commit(Durability::Synced)?;
         Ok(view)
     }

@@ -6,7 +6,7 @@ use super::Inner;
 use crate::entities::{Account, AccountKind, Email, User};
 use crate::errors::{PeopleError, PortError};
 use crate::ports::{Durability, MetadataError, Transaction};
-use crate::values::{AccountId, Description, DisplayName, EmailAddress, OwnerName, WebAddress};
+use crate::values::{AccountId, Description, DisplayName, EmailAddress, OwnerName, Timestamp, WebAddress};
 
 /// The properties of a new user.
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ pub struct Profile {
 }
 
 /// Use cases of users.
-pub struct People<'a>(&'a Inner);
+pub struct People<'a>(pub(super) &'a Inner);
 
 impl<'a> People<'a> {
     /// Maximum number of email addresses per user.
@@ -47,7 +47,7 @@ impl<'a> People<'a> {
         Self(inner)
     }
 
-    /// Creates a user.
+    /// Creates a user, for an administrator of the server, who may also use the name of a deleted account.
     ///
     /// # Errors
     /// [`PeopleError::NameTaken`], [`PeopleError::NameReserved`].
@@ -204,6 +204,31 @@ pub(super) fn refuse_reserved(inner: &Inner, name: &OwnerName) -> Result<(), Peo
         return Err(PeopleError::NameReserved(name.to_string()));
     }
     Ok(())
+}
+
+/// Seconds for which the name of a deleted account stays taken, so that old links do not lead to another account.
+pub(super) const NAME_KEPT_SECONDS: i64 = 90 * 86_400;
+
+/// Fails for the name of an account that was deleted recently, unless `by` deleted that organization or administers the
+/// server.
+pub(super) fn refuse_retired(
+    tx: &mut dyn Transaction,
+    name: &OwnerName,
+    by: Option<&User>,
+    now: Timestamp,
+) -> Result<(), PeopleError> {
+    if by.is_some_and(|user| user.is_admin) {
+        return Ok(());
+    }
+    match tx.accounts().retired(name)? {
+        Some(retired)
+            if retired.at.plus_seconds(NAME_KEPT_SECONDS) > now
+                && (retired.by.is_none() || retired.by != by.map(|user| user.id)) =>
+        {
+            Err(PeopleError::NameRetired(name.to_string()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Converts the error of storing an account whose name is taken.

@@ -19,6 +19,7 @@ use std::time::Duration;
 use super::operations::{Ended, LEASE_SECONDS};
 use super::outbox::emit;
 use super::pulls::branch_moved;
+use super::quotas::check_run;
 use super::worker_shares::WorkerPlace;
 use super::{Inner, Operations};
 use crate::access::visibility::{find_live, unquarantined_role_of};
@@ -26,7 +27,7 @@ use crate::entities::{
     Branch, Database, EventKind, FailureKind, Operation, OperationFailure, OperationStatus, Outcome, Role, Side, User,
     Work,
 };
-use crate::errors::{PortError, PullError};
+use crate::errors::{PortError, PullError, QuotaError};
 use crate::ports::{Durability, EngineError, FormatError, MetadataError, Transaction};
 use crate::values::{CommitHash, RefName, Timestamp};
 
@@ -51,6 +52,12 @@ enum RunError {
 impl<E: Into<PortError>> From<E> for RunError {
     fn from(error: E) -> Self {
         Self::Port(error.into())
+    }
+}
+
+impl From<QuotaError> for RunError {
+    fn from(error: QuotaError) -> Self {
+        failed(FailureKind::Unprocessable, error.to_string())
     }
 }
 
@@ -164,9 +171,11 @@ impl LeasedRun<'_> {
         }
         // A quarantine keeps operations from being leased. One that is running may finish.
         match unquarantined_role_of(tx, Some(user.id), &database)? {
-            Some(role) if role >= needs => Ok((database, user)),
-            _ => Err(denied()),
+            Some(role) if role >= needs => {}
+            _ => return Err(denied()),
         }
+        check_run::<RunError>(self.inner, tx, &database, &self.operation.work)?;
+        Ok((database, user))
     }
 
     /// Moves a branch to the commit `head` and emits the events. If `was` is `None`, creates the branch, whose history

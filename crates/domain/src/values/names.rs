@@ -10,6 +10,7 @@ const RESERVED_OWNERS: &[&str] = &[
     "api",
     "csv",
     "database",
+    "deleted-user",
     "deployments",
     "docs",
     "explore",
@@ -95,6 +96,12 @@ impl OwnerName {
     /// Returns the lower-case form, which look-ups and uniqueness use.
     pub fn key(&self) -> String {
         self.0.to_ascii_lowercase()
+    }
+
+    /// Returns the name that stands for users whose personal data was erased. It is reserved.
+    #[must_use]
+    pub fn deleted_user() -> Self {
+        Self("deleted-user".to_owned())
     }
 
     /// Returns `true` if the name would shadow a route or a page. Such names cannot be registered.

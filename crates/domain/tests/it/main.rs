@@ -4,6 +4,7 @@
 mod access;
 mod administration;
 mod browse;
+mod deleted_accounts;
 mod error_sources;
 mod exactly_once;
 mod fair_workers;
@@ -19,6 +20,7 @@ mod pull_content;
 mod pull_trials;
 mod pulls;
 mod purges;
+mod quotas;
 mod refs;
 mod sessions;
 mod suites;

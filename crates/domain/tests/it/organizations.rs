@@ -122,7 +122,7 @@ fn only_an_organization_without_databases_is_deleted() {
     assert!(matches!(late, Err(OrganizationError::NoSuchOrganization)), "an old proof opens nothing");
     let gone = world.hub.databases().create(user(&world.ada), new_database(locator, Visibility::Public), None);
     assert!(matches!(gone, Err(DatabaseError::MayNotCreateFor(_))));
-    world.hub.organizations().create(user(&world.ben), named("WORKS"), None).unwrap();
+    world.hub.organizations().create(user(&world.ada), named("WORKS"), None).unwrap();
 }
 
 #[test]

@@ -44,6 +44,7 @@ checks!(
     accounts,
     organizations,
     members,
+    deleted_users,
     tokens,
     sessions,
     invitations,

@@ -50,6 +50,9 @@ fn limits(text: &str) -> Limits {
         "tokens" => limits.tokens_per_user = number,
         "databases" => limits.databases_per_owner = number,
         "queued" => limits.queued_per_database = number,
+        "organizations" => limits.organizations_per_user = number,
+        "bytes" => limits.bytes_per_owner = number,
+        "operations" => limits.operations_per_day = number,
         "uploads" => limits.open_uploads_per_user = number,
         other => panic!("no limit is called {other}"),
     }
@@ -68,6 +71,12 @@ impl Play<'_> {
                 let token = self.token("owner");
                 let body = json!({"q": "x".repeat((1 << 20) + 1)});
                 SentRequest::new(token, "POST", BASE, "/databases/hydro/rivers/sql".to_owned(), Content::Json(body))
+            }
+            "large-write" => {
+                let token = self.token("owner");
+                let body = json!({"from_branch": "main", "to_branch": "main", "q": "x".repeat(10_000)});
+                let path = "/databases/hydro/rivers/sql-writes".to_owned();
+                SentRequest::new(token, "POST", BASE, path, Content::Json(body))
             }
             "used-part" => self.used_part().await,
             caller => self.request(caller, rest),

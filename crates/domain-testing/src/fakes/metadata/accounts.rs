@@ -1,18 +1,45 @@
 //! Users and organizations.
 
+use std::collections::BTreeSet;
+
 use super::{MemoryTransaction, Result, count, missing, page};
-use branchyard_domain::entities::{Account, AccountKind, Email, MemberRole, Organization, User};
+use branchyard_domain::entities::{
+    Account, AccountKind, Email, MemberRole, Organization, PullState, RetiredName, User,
+};
 use branchyard_domain::ports::{
     AccountRepository, MetadataError, OrganizationRepository, Repositories, UserFilter, UserRepository,
 };
-use branchyard_domain::values::{AccountId, OwnerName, Timestamp};
+use branchyard_domain::values::{AccountId, DatabaseId, OwnerName, Timestamp};
 
 impl AccountRepository for MemoryTransaction<'_> {
     fn by_name(&mut self, name: &OwnerName) -> Result<Option<Account>> {
-        let users = self.state.users.values().map(|u| (u.id, &u.name, AccountKind::User));
+        let live = self.state.users.values().filter(|user| !self.state.retired.contains_key(&user.id));
+        let users = live.map(|u| (u.id, &u.name, AccountKind::User));
         let organizations = self.state.organizations.values().map(|o| (o.id, &o.name, AccountKind::Organization));
         let found = users.chain(organizations).find(|(_, taken, _)| taken.key() == name.key());
         Ok(found.map(|(id, name, kind)| Account { id, name: name.clone(), kind }))
+    }
+
+    fn retired(&mut self, name: &OwnerName) -> Result<Option<RetiredName>> {
+        let same = self.state.retired.values().filter(|(key, _)| *key == name.key()).map(|(_, retired)| *retired);
+        Ok(same.max_by_key(|retired| retired.at))
+    }
+
+    fn forget_names(&mut self, before: Timestamp) -> Result<u64> {
+        let erased = OwnerName::deleted_user();
+        let state = self.change()?;
+        let is_erased = |id: &AccountId| state.users.get(id).is_some_and(|user| user.name == erased);
+        let old = state
+            .retired
+            .iter()
+            .filter(|(id, (key, retired))| retired.at < before && *key != *erased.as_str() && is_erased(id));
+        let old: Vec<AccountId> = old.map(|(id, _)| *id).collect();
+        for id in &old {
+            if let Some((key, _)) = state.retired.get_mut(id) {
+                *key = erased.to_string();
+            }
+        }
+        Ok(count(old.len()))
     }
 }
 
@@ -26,7 +53,8 @@ impl UserRepository for MemoryTransaction<'_> {
     }
 
     fn get(&mut self, id: AccountId) -> Result<Option<User>> {
-        Ok(self.state.users.get(&id).cloned())
+        let is_deleted = self.state.retired.contains_key(&id);
+        Ok(self.state.users.get(&id).filter(|_| !is_deleted).cloned())
     }
 
     fn update(&mut self, user: &User) -> Result<bool> {
@@ -59,7 +87,8 @@ impl UserRepository for MemoryTransaction<'_> {
             return Ok(Vec::new());
         }
         let text = filter.contains.as_ref().map(|text| text.to_lowercase());
-        let mut found: Vec<&User> = self.state.users.values().collect();
+        let live = self.state.users.values().filter(|user| !self.state.retired.contains_key(&user.id));
+        let mut found: Vec<&User> = live.collect();
         found.retain(|user| {
             text.as_ref().is_none_or(|text| user.name.key().contains(text))
                 && filter.is_suspended.is_none_or(|wanted| user.suspended_at.is_some() == wanted)
@@ -79,6 +108,68 @@ impl UserRepository for MemoryTransaction<'_> {
         let sessions = self.state.sessions.values().filter(|session| session.user_id == id);
         let of_tokens = tokens.filter_map(|token| token.last_use.as_ref()).map(|last| last.at);
         Ok(of_tokens.chain(sessions.map(|session| session.last_use.at)).max())
+    }
+
+    fn remove(&mut self, id: AccountId, at: Timestamp) -> Result<()> {
+        let state = self.change()?;
+        let Some(user) = state.users.get_mut(&id) else { return Err(missing("remove a user")) };
+        user.password_hash = None;
+        user.is_admin = false;
+        state.retired.insert(id, (user.name.key(), RetiredName { id, at, by: None }));
+        state.tokens.retain(|_, token| token.user_id != id);
+        state.sessions.retain(|_, session| session.user_id != id);
+        state.invitations.retain(|_, invitation| invitation.created_by != Some(id));
+        state.members.retain(|(_, user), _| *user != id);
+        state.collaborators.retain(|(_, user), _| *user != id);
+        state.deployment_collaborators.retain(|(_, user), _| *user != id);
+        state.answers.retain(|(caller, _, _), _| *caller != id);
+        let starred: Vec<DatabaseId> = state.stars.keys().filter(|(_, user)| *user == id).map(|(of, _)| *of).collect();
+        for database in starred {
+            self.stars().remove(database, id)?;
+        }
+        Ok(())
+    }
+
+    fn erase(&mut self, id: AccountId) -> Result<()> {
+        let name = OwnerName::deleted_user();
+        let state = self.change()?;
+        if !state.retired.contains_key(&id) {
+            return Err(missing("erase a user"));
+        }
+        let Some(user) = state.users.get_mut(&id) else { return Err(missing("erase a user")) };
+        let former = std::mem::replace(&mut user.name, name.clone());
+        (user.display_name, user.bio, user.location) = (None, None, None);
+        (user.website_url, user.profile_pic_url) = (None, None);
+        user.emails.clear();
+        state.operations.retain(|_, leased| leased.operation.created_by != id || !leased.operation.settled());
+        for leased in state.operations.values_mut().filter(|leased| leased.operation.created_by == id) {
+            leased.operation.created_by_name = name.clone();
+        }
+        for activity in state.activities.values_mut().filter(|activity| activity.by == id) {
+            activity.by_name = name.clone();
+        }
+        for (_, comment) in state.comments.values_mut().flatten().filter(|(author, _)| *author == id) {
+            comment.author = name.clone();
+        }
+        for database in state.databases.values_mut().filter(|database| database.owner_id == id) {
+            database.locator.owner = name.clone();
+        }
+        let owned: BTreeSet<DatabaseId> =
+            state.databases.values().filter(|database| database.owner_id == id).map(|database| database.id).collect();
+        for pull in state.pulls.values_mut() {
+            if pull.creator_id == id {
+                pull.creator = name.clone();
+            }
+            if owned.contains(&pull.from_database_id) {
+                pull.from_locator.owner = name.clone();
+            }
+            if let PullState::Merged { by, .. } = &mut pull.state
+                && by.key() == former.key()
+            {
+                *by = name.clone();
+            }
+        }
+        Ok(())
     }
 }
 
@@ -108,9 +199,11 @@ impl OrganizationRepository for MemoryTransaction<'_> {
         Ok(owns.then_some("deployments"))
     }
 
-    fn remove(&mut self, id: AccountId, _at: Timestamp) -> Result<()> {
+    fn remove(&mut self, id: AccountId, at: Timestamp, by: AccountId) -> Result<()> {
         let state = self.change()?;
-        state.organizations.remove(&id);
+        if let Some(organization) = state.organizations.remove(&id) {
+            state.retired.insert(id, (organization.name.key(), RetiredName { id, at, by: Some(by) }));
+        }
         state.members.retain(|(organization, _), _| *organization != id);
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Databases.
 
 use super::{MemoryTransaction, Result, count, page};
-use branchyard_domain::entities::{Database, Visibility};
+use branchyard_domain::entities::{Database, Visibility, Work};
 use branchyard_domain::ports::{DatabaseFilter, DatabaseRepository, MetadataError, Ranking};
 use branchyard_domain::values::{AccountId, DatabaseId, DatabaseName, OwnerName, Timestamp};
 
@@ -161,6 +161,22 @@ impl DatabaseRepository for MemoryTransaction<'_> {
     fn count(&mut self, owner: AccountId) -> Result<u64> {
         let live = self.state.databases.values().filter(|d| d.owner_id == owner && d.deleted_at.is_none());
         Ok(count(live.count()))
+    }
+
+    fn bytes_of(&mut self, owner: AccountId) -> Result<u64> {
+        let of = |id: &DatabaseId| {
+            self.state.databases.get(id).is_some_and(|d| d.owner_id == owner && d.deleted_at.is_none())
+        };
+        let files =
+            self.state.databases.values().filter(|d| of(&d.id)).map(|d| u64::try_from(d.size_bytes).unwrap_or(0));
+        let uploads = self.state.uploads.values().filter(|u| of(&u.database_id)).map(|u| u.content_length);
+        let operations = self.state.operations.values().map(|leased| &leased.operation);
+        let texts = operations.filter(|o| of(&o.database_id)).map(|o| match &o.work {
+            Work::SqlWrite { statements, message, .. } => (statements.len() + message.len()) as u64,
+            Work::Merge { message, .. } => message.len() as u64,
+            Work::Fork { .. } | Work::Import(_) | Work::Purge => 0,
+        });
+        Ok(files.chain(uploads).chain(texts).sum())
     }
 
     fn list_forks(

@@ -40,6 +40,11 @@ impl MemberRepository for MemoryTransaction<'_> {
         Ok(page(found.into_iter(), limit))
     }
 
+    fn count_owned(&mut self, user: AccountId) -> Result<u64> {
+        let owned = self.state.members.iter().filter(|((_, of), (role, _))| *of == user && *role == MemberRole::Owner);
+        Ok(count(owned.count()))
+    }
+
     fn count_owners(&mut self, organization: AccountId) -> Result<u64> {
         let owners = self.state.members.iter().filter(|(_, (role, _))| *role == MemberRole::Owner);
         Ok(count(owners.filter(|((id, _), _)| *id == organization).count()))

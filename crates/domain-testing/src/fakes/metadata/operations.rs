@@ -89,6 +89,19 @@ impl OperationRepository for MemoryTransaction<'_> {
         Ok(self.listed(|o| o.created_by == creator, filter, before, limit))
     }
 
+    fn nth_newest_of(&mut self, owner: AccountId, after: Timestamp, n: u64) -> Result<Option<Timestamp>> {
+        let counts_for = |operation: &Operation| match &operation.work {
+            Work::Fork { owner_id, .. } => Some(*owner_id),
+            _ => self.state.databases.get(&operation.database_id).map(|database| database.owner_id),
+        };
+        let all = self.state.operations.values().map(|leased| &leased.operation);
+        let of_owner = all.filter(|o| o.created_at > after && counts_for(o) == Some(owner));
+        let mut times: Vec<Timestamp> = of_owner.map(|o| o.created_at).collect();
+        times.sort_by_key(|time| std::cmp::Reverse(*time));
+        let place = usize::try_from(n).unwrap_or(usize::MAX).saturating_sub(1);
+        Ok(times.get(place).copied())
+    }
+
     fn count_queued(&mut self, database: DatabaseId) -> Result<u64> {
         let queued = self.state.operations.values().filter(|l| l.is(OperationState::Queued));
         Ok(count(queued.filter(|l| l.operation.database_id == database).count()))

@@ -285,7 +285,7 @@ impl PullCommentRepository for MemoryTransaction<'_> {
         if !self.state.pulls.contains_key(&key) || !self.state.users.contains_key(&author) {
             return Err(missing("add a comment"));
         }
-        self.change()?.comments.entry(key).or_default().push(comment.clone());
+        self.change()?.comments.entry(key).or_default().push((author, comment.clone()));
         Ok(())
     }
 
@@ -296,7 +296,8 @@ impl PullCommentRepository for MemoryTransaction<'_> {
         after: Option<(Timestamp, CommentId)>,
         limit: usize,
     ) -> Result<Vec<PullComment>> {
-        let mut found = self.state.comments.get(&(database, number)).cloned().unwrap_or_default();
+        let stored = self.state.comments.get(&(database, number)).into_iter().flatten();
+        let mut found: Vec<PullComment> = stored.map(|(_, comment)| comment.clone()).collect();
         found.retain(|c| after.is_none_or(|after| (c.created_at, c.id) > after));
         found.sort_by_key(|c| (c.created_at, c.id));
         Ok(page(found.into_iter(), limit))

@@ -21,7 +21,8 @@ impl SessionRepository for MemoryTransaction<'_> {
 
     fn by_hash(&mut self, hash: &HashedToken) -> Result<Option<(Session, User)>> {
         let Some(session) = self.state.sessions.values().find(|session| session.hash == *hash) else { return Ok(None) };
-        Ok(self.state.users.get(&session.user_id).map(|user| (session.clone(), user.clone())))
+        let is_deleted = self.state.retired.contains_key(&session.user_id);
+        Ok(self.state.users.get(&session.user_id).filter(|_| !is_deleted).map(|user| (session.clone(), user.clone())))
     }
 
     fn get(&mut self, id: SessionId) -> Result<Option<Session>> {

@@ -7,7 +7,7 @@ use branchyard_deployments::ports::{Resolution, Sample};
 use branchyard_deployments::values::{BackupId, DeploymentId, InstanceId};
 use branchyard_domain::entities::{
     Activity, Attempt, Branch, Database, Delivery, Event, Hook, Invitation, MemberRole, Operation, Organization, Pull,
-    PullComment, Release, Request, Role, Session, Tag, Token, Upload, User,
+    PullComment, Release, Request, RetiredName, Role, Session, Tag, Token, Upload, User,
 };
 use branchyard_domain::ports::SavedAnswer;
 use branchyard_domain::values::{
@@ -39,7 +39,10 @@ pub(super) struct Logged {
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct MetadataState {
+    /// Users, including deleted ones.
     pub(super) users: BTreeMap<AccountId, User>,
+    /// Names of deleted accounts, in lower case, with the deletion.
+    pub(super) retired: BTreeMap<AccountId, (String, RetiredName)>,
     pub(super) organizations: BTreeMap<AccountId, Organization>,
     /// Roles and join times by organization and user.
     pub(super) members: BTreeMap<(AccountId, AccountId), (MemberRole, Timestamp)>,
@@ -56,7 +59,8 @@ pub(super) struct MetadataState {
     pub(super) pull_numbers: BTreeMap<DatabaseId, i64>,
     /// The end of the lease of a fetch, and the number of failed fetches.
     pub(super) fetches: BTreeMap<(DatabaseId, PullNumber), (Option<Timestamp>, u32)>,
-    pub(super) comments: BTreeMap<(DatabaseId, PullNumber), Vec<PullComment>>,
+    /// Comments with their authors.
+    pub(super) comments: BTreeMap<(DatabaseId, PullNumber), Vec<(AccountId, PullComment)>>,
     pub(super) releases: BTreeMap<(DatabaseId, RefName), Release>,
     pub(super) operations: BTreeMap<OperationId, Leased>,
     pub(super) uploads: BTreeMap<UploadId, Upload>,

@@ -21,7 +21,8 @@ impl TokenRepository for MemoryTransaction<'_> {
 
     fn by_hash(&mut self, hash: &HashedToken) -> Result<Option<(Token, User)>> {
         let Some(token) = self.state.tokens.values().find(|token| token.hash == *hash) else { return Ok(None) };
-        Ok(self.state.users.get(&token.user_id).map(|user| (token.clone(), user.clone())))
+        let is_deleted = self.state.retired.contains_key(&token.user_id);
+        Ok(self.state.users.get(&token.user_id).filter(|_| !is_deleted).map(|user| (token.clone(), user.clone())))
     }
 
     fn get(&mut self, id: TokenId) -> Result<Option<Token>> {

@@ -50,6 +50,13 @@ pub fn operations(store: &dyn Metadata) {
         assert_eq!(tx.operations().get(operation_id(3)).unwrap().unwrap(), list[2]);
         assert_eq!(tx.operations().get(operation_id(9)).unwrap(), None);
         assert_eq!(tx.operations().count_queued(menu.id).unwrap(), 4);
+        let newest = list[3].created_at;
+        let mut nth = |owner, since, n| tx.operations().nth_newest_of(owner, since, n).unwrap();
+        assert_eq!(nth(ann.id, at(0), 3), Some(list[0].created_at), "three on her database");
+        assert_eq!(nth(ann.id, at(0), 4), None, "the fork is bob's");
+        assert_eq!((nth(bob.id, at(0), 1), nth(bob.id, at(0), 2)), (Some(list[2].created_at), None));
+        assert_eq!(nth(ann.id, newest, 1), None, "the bound itself is excluded");
+        assert_eq!(nth(ann.id, newest.plus_seconds(-1), 1), Some(newest));
         assert!(tx.operations().is_forking_to(bob.id, &DatabaseName::parse("mENU").unwrap()).unwrap());
         assert!(!tx.operations().is_forking_to(ann.id, &menu.locator.name).unwrap());
         assert!(!tx.operations().is_forking_to(bob.id, &DatabaseName::parse("other").unwrap()).unwrap());
@@ -271,6 +278,13 @@ pub fn uploads(store: &dyn Metadata) {
         for n in 1..=4 {
             tx.uploads().add(&upload(n, at(10))).unwrap();
         }
+        let bytes = tx.databases().bytes_of(ann.id).unwrap();
+        assert_eq!(bytes, u64::try_from(menu.size_bytes).unwrap() + 4 * 5_000_000_000);
+        let Work::SqlWrite { statements, .. } = operation(8, &menu, &ann).work else { panic!("a write") };
+        tx.operations().add(&operation(8, &menu, &ann)).unwrap();
+        let with_text = tx.databases().bytes_of(ann.id).unwrap();
+        assert!(with_text >= bytes + statements.len() as u64 && with_text < bytes + 10_000, "{with_text}");
+        assert_eq!(tx.databases().bytes_of(account_id(2)).unwrap(), 0);
         for part in [part(2, 5), part(1, 5_000_000_000), part(2, 6)] {
             tx.uploads().put_part(upload_id(1), &part).unwrap();
         }

@@ -1,7 +1,7 @@
 //! Checks of organizations and their members.
 
-use super::{account_id, at, database, database_id, organization, read, user, write};
-use branchyard_domain::entities::{Member, MemberRole, Organization, Role, User};
+use super::{account_id, at, database, database_id, organization, owner, read, user, write};
+use branchyard_domain::entities::{Member, MemberRole, Organization, RetiredName, Role, User};
 use branchyard_domain::ports::Metadata;
 
 /// Checks organizations: changes, lists for members, and removal, after which the name is free.
@@ -38,7 +38,7 @@ pub fn organizations(store: &dyn Metadata) {
         tx.databases().add(&gone).unwrap();
         gone.deleted_at = Some(at(9));
         assert!(tx.databases().update(&gone).unwrap());
-        tx.organizations().remove(acme.id, at(10)).unwrap();
+        tx.organizations().remove(acme.id, at(10), ann.id).unwrap();
     });
     write(store, |tx| {
         assert_eq!(tx.organizations().get(acme.id).unwrap(), None);
@@ -46,6 +46,9 @@ pub fn organizations(store: &dyn Metadata) {
         assert_eq!(tx.members().get(acme.id, ann.id).unwrap(), None);
         assert!(tx.organizations().list(bob.id, None, 10).unwrap().is_empty());
         assert_eq!(tx.databases().get(database_id(10)).unwrap().unwrap().owner_id, acme.id);
+        let retired = tx.accounts().retired(&owner("acme")).unwrap();
+        assert_eq!(retired, Some(RetiredName { id: acme.id, at: at(10), by: Some(ann.id) }));
+        assert_eq!(tx.accounts().retired(&owner("works")).unwrap(), None);
         tx.users().add(&user(7, "ACME")).unwrap();
         assert_eq!(tx.accounts().by_name(&acme.name).unwrap().unwrap().id, account_id(7));
     });
@@ -76,6 +79,8 @@ pub fn members(store: &dyn Metadata) {
         assert_eq!(names(tx.members().list(acme.id, Some("ann"), 1).unwrap()), ["bob"]);
         assert_eq!(tx.members().count_owners(acme.id).unwrap(), 2);
         assert_eq!(tx.members().count_owners(account_id(9)).unwrap(), 0);
+        let owned = [ann.id, bob.id, zoe.id].map(|user| tx.members().count_owned(user).unwrap());
+        assert_eq!(owned, [1, 1, 0]);
     });
     write(store, |tx| {
         let found = tx.members().get(acme.id, zoe.id).unwrap();

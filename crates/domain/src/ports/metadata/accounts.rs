@@ -1,13 +1,17 @@
 //! Users, organizations and memberships.
 
 use super::Result;
-use crate::entities::{Account, Email, Member, MemberRole, Organization, User};
+use crate::entities::{Account, Email, Member, MemberRole, Organization, RetiredName, User};
 use crate::values::{AccountId, OwnerName, Timestamp};
 
 /// The repository of names of users and organizations, which share one namespace.
 pub trait AccountRepository {
-    /// Returns the account with this name, compared case-insensitively. Removed organizations are not found.
+    /// Returns the account with this name, compared case-insensitively. Deleted accounts are not found.
     fn by_name(&mut self, name: &OwnerName) -> Result<Option<Account>>;
+    /// Returns the newest deletion of an account with this name, compared case-insensitively.
+    fn retired(&mut self, name: &OwnerName) -> Result<Option<RetiredName>>;
+    /// Forgets the names of erased accounts that were deleted before `before`. Returns how many.
+    fn forget_names(&mut self, before: Timestamp) -> Result<u64>;
 }
 
 /// Filters for lists of users.
@@ -31,7 +35,7 @@ impl UserFilter {
 pub trait UserRepository {
     /// Adds a user with their email addresses. Returns `MetadataError::Taken` if the name is in use.
     fn add(&mut self, user: &User) -> Result<()>;
-    /// Returns a user with their email addresses.
+    /// Returns a user with their email addresses, unless the user is deleted.
     fn get(&mut self, id: AccountId) -> Result<Option<User>>;
     /// Updates the profile, the password hash, the administrator flag and the suspension of a user. Returns `false` if
     /// the user does not exist.
@@ -46,6 +50,14 @@ pub trait UserRepository {
     fn count_active_admins(&mut self) -> Result<u64>;
     /// Returns the time of the last recorded use of a token or session of the user that still exists.
     fn last_seen(&mut self, id: AccountId) -> Result<Option<Timestamp>>;
+    /// Deletes a user, with password, tokens, sessions, memberships, stars, saved answers, roles on databases and
+    /// deployments, and the invitations that the user created. Name and id stay, because pull requests, comments and
+    /// operations refer to them.
+    fn remove(&mut self, id: AccountId, at: Timestamp) -> Result<()>;
+    /// Erases the personal data of a deleted user: profile, email addresses, and settled operations that the user
+    /// created. What stays shows [`OwnerName::deleted_user`] in place of the name, which only
+    /// [`AccountRepository::retired`] still knows.
+    fn erase(&mut self, id: AccountId) -> Result<()>;
 }
 
 /// The repository of organizations.
@@ -59,9 +71,9 @@ pub trait OrganizationRepository {
     /// Returns the kind of thing that an organization owns besides databases, as a plural noun for an error message,
     /// or `None`. Crates that depend on this one keep such things in the same store.
     fn owns_others(&mut self, id: AccountId) -> Result<Option<&'static str>>;
-    /// Removes an organization and its memberships. The name becomes free. The id stays taken, because deleted
-    /// databases still refer to it.
-    fn remove(&mut self, id: AccountId, at: Timestamp) -> Result<()>;
+    /// Removes an organization and its memberships. `by` is the user who deleted it. The id stays taken, because
+    /// deleted databases still refer to it.
+    fn remove(&mut self, id: AccountId, at: Timestamp, by: AccountId) -> Result<()>;
     /// Lists the organizations of a user with the user's role, by lower-case name, after `after`.
     fn list(&mut self, user: AccountId, after: Option<&str>, limit: usize) -> Result<Vec<(Organization, MemberRole)>>;
 }
@@ -78,4 +90,6 @@ pub trait MemberRepository {
     fn list(&mut self, organization: AccountId, after: Option<&str>, limit: usize) -> Result<Vec<Member>>;
     /// Counts the owners of an organization.
     fn count_owners(&mut self, organization: AccountId) -> Result<u64>;
+    /// Counts the organizations that a user owns.
+    fn count_owned(&mut self, user: AccountId) -> Result<u64>;
 }

@@ -86,6 +86,9 @@ pub trait DatabaseRepository {
     fn list_of_user(&mut self, user: AccountId, limit: usize) -> Result<Vec<Database>>;
     /// Counts the live databases of an owner.
     fn count(&mut self, owner: AccountId) -> Result<u64>;
+    /// Returns the bytes of an owner's live databases: the sizes of their files, the announced sizes of their uploads, and
+    /// the stored texts of their operations.
+    fn bytes_of(&mut self, owner: AccountId) -> Result<u64>;
     /// Lists live direct forks visible to `viewer`, by lower-case owner and name, after that pair.
     fn list_forks(
         &mut self,

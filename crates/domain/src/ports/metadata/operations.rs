@@ -57,6 +57,9 @@ pub trait OperationRepository {
         before: Option<OperationId>,
         limit: usize,
     ) -> Result<Vec<Operation>>;
+    /// Returns when the `n`-th newest of an owner's operations created after `after` was created, or `None` if there are
+    /// fewer. A fork counts for its new owner, any other operation for the owner of its database, even if that is deleted.
+    fn nth_newest_of(&mut self, owner: AccountId, after: Timestamp, n: u64) -> Result<Option<Timestamp>>;
     /// Counts the queued operations of a database.
     fn count_queued(&mut self, database: DatabaseId) -> Result<u64>;
     /// Lists the unsettled operations of a database, oldest first.

@@ -60,6 +60,7 @@ impl Pulls<'_> {
         };
         let operation = enqueue(self.0, tx.as_mut(), &base, access.who(), work, now).map_err(|error| match error {
             OperationError::QueueFull(limit) => PullError::QueueFull(limit),
+            OperationError::Quota(error) => PullError::Quota(error),
             OperationError::Port(fault) => PullError::Port(fault),
             _ => PullError::Port(PortError::Unsettled("a merge could not be queued")),
         })?;

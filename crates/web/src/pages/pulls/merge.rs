@@ -33,7 +33,8 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
             error @ (PullError::Merging(_)
             | PullError::State(_)
             | PullError::BranchMissing(_)
-            | PullError::QueueFull(_)),
+            | PullError::QueueFull(_)
+            | PullError::Quota(_)),
         ) => posted.redirect_saying(&head.path, &format!("Not merged: {error}.")),
         Err(error) => Err(PageError::refused(error.into(), posted.request())),
     }

@@ -100,7 +100,7 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
             settled::soon(&posted, operation.id).await;
             posted.redirect(&format!("{writes}/{}", operation.id))
         }
-        Err(error @ (OperationError::QueueFull(_) | OperationError::NoSuchBranch(_))) => {
+        Err(error @ (OperationError::QueueFull(_) | OperationError::Quota(_) | OperationError::NoSuchBranch(_))) => {
             refuse(form.wrong("", sentence(&error.to_string())))
         }
         Err(error) => Err(PageError::refused(error.into(), posted.request())),

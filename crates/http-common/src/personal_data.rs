@@ -1,0 +1,215 @@
+//! The files of an export of a user's data. `docs/personal-data.md` describes them.
+
+use branchyard_domain::entities::{
+    ActivityKind, Database, DatabaseLocator, Hook, HookEvent, LastUse, MemberRole, Operation, OperationStatus,
+    PullAction, Role, User, Visibility, Work,
+};
+use branchyard_domain::usecases::PersonalData;
+use branchyard_domain::values::Timestamp;
+use serde_json::{Value, json};
+
+use crate::time::rfc3339;
+
+/// Returns the names and the contents of the files. Secrets and their hashes are left out.
+#[must_use]
+pub fn files(data: &PersonalData) -> Vec<(&'static str, Value)> {
+    let tokens = data.tokens.iter().map(|token| {
+        json!({
+            "id": token.id.to_string(),
+            "name": token.name,
+            "created_at": rfc3339(token.created_at),
+            "expires_at": rfc3339(token.expires_at),
+            "last_use": token.last_use.as_ref().map(last_use),
+        })
+    });
+    let sessions = data.sessions.iter().map(|session| {
+        json!({
+            "id": session.id.to_string(),
+            "created_at": rfc3339(session.created_at),
+            "expires_at": rfc3339(session.expires_at),
+            "password_entered_at": rfc3339(session.confirmed_at),
+            "last_use": last_use(&session.last_use),
+        })
+    });
+    let invitations = data.invitations.iter().map(|invitation| {
+        json!({
+            "id": invitation.id.to_string(),
+            "is_admin": invitation.is_admin,
+            "created_at": rfc3339(invitation.created_at),
+            "expires_at": rfc3339(invitation.expires_at),
+        })
+    });
+    let memberships = data.memberships.iter().map(|(organization, role)| {
+        let role = match role {
+            MemberRole::Member => "member",
+            MemberRole::Owner => "owner",
+        };
+        json!({"organization": organization.name.as_str(), "role": role})
+    });
+    let collaborations = data.collaborations.iter().map(|(database, role, since)| {
+        json!({"database": database.to_string(), "role": role_word(*role), "added_at": rfc3339(*since)})
+    });
+    let stars = data.stars.iter().map(|(database, at)| on(database, *at));
+    let pulls = data.pulls.iter().map(|pull| {
+        json!({
+            "database": pull.database.to_string(),
+            "number": pull.number.get(),
+            "title": pull.title,
+            "description": pull.description,
+            "from_branch": pull.from_branch.as_str(),
+            "to_branch": pull.to_branch.as_str(),
+            "created_at": rfc3339(pull.created_at),
+        })
+    });
+    let comments = data.comments.iter().map(|(database, number, comment)| {
+        json!({
+            "id": comment.id.to_string(),
+            "database": database.to_string(),
+            "pull": number.get(),
+            "comment": comment.body,
+            "created_at": rfc3339(comment.created_at),
+            "updated_at": rfc3339(comment.updated_at),
+        })
+    });
+    let activity = data.activities.iter().map(|(database, activity)| {
+        let (kind, subject) = activity_words(&activity.kind);
+        json!({"database": database.to_string(), "at": rfc3339(activity.at), "kind": kind, "subject": subject})
+    });
+    vec![
+        ("profile.json", profile(&data.user)),
+        ("tokens.json", tokens.collect()),
+        ("sessions.json", sessions.collect()),
+        ("invitations.json", invitations.collect()),
+        ("memberships.json", memberships.collect()),
+        ("collaborations.json", collaborations.collect()),
+        ("stars.json", stars.collect()),
+        ("databases.json", data.databases.iter().map(database).collect()),
+        ("pulls.json", pulls.collect()),
+        ("comments.json", comments.collect()),
+        ("activity.json", activity.collect()),
+        ("operations.json", data.operations.iter().map(operation).collect()),
+    ]
+}
+
+fn profile(user: &User) -> Value {
+    let emails = user.emails.iter().map(
+        |email| json!({"address": email.address, "is_primary": email.is_primary, "is_verified": email.is_verified}),
+    );
+    json!({
+        "id": user.id.to_string(),
+        "username": user.name.as_str(),
+        "display_name": user.display_name,
+        "bio": user.bio,
+        "location": user.location,
+        "website_url": user.website_url,
+        "profile_pic_url": user.profile_pic_url,
+        "emails": emails.collect::<Value>(),
+        "has_password": user.password_hash.is_some(),
+        "is_admin": user.is_admin,
+        "created_at": rfc3339(user.created_at),
+    })
+}
+
+fn last_use(last_use: &LastUse) -> Value {
+    json!({"at": rfc3339(last_use.at), "address": last_use.address, "user_agent": last_use.user_agent})
+}
+
+fn on(database: &DatabaseLocator, at: Timestamp) -> Value {
+    json!({"database": database.to_string(), "starred_at": rfc3339(at)})
+}
+
+fn role_word(role: Role) -> &'static str {
+    match role {
+        Role::Read => "read",
+        Role::Write => "write",
+        Role::Admin => "admin",
+    }
+}
+
+fn database((database, hooks): &(Database, Vec<Hook>)) -> Value {
+    let hooks = hooks.iter().map(|hook| {
+        let events = hook.events.iter().map(|event| match event {
+            HookEvent::Push => "push",
+            HookEvent::PullRequest => "pull_request",
+            HookEvent::Branch => "branch",
+        });
+        json!({
+            "id": hook.id.to_string(),
+            "url": hook.url,
+            "events": events.collect::<Vec<_>>(),
+            "active": hook.active,
+            "created_at": rfc3339(hook.created_at),
+        })
+    });
+    json!({
+        "name": database.locator.to_string(),
+        "description": database.description,
+        "visibility": match database.visibility {
+            Visibility::Public => "public",
+            Visibility::Private => "private",
+        },
+        "size_bytes": database.size_bytes,
+        "created_at": rfc3339(database.created_at),
+        "last_write_at": database.last_write_at.map(rfc3339),
+        "hooks": hooks.collect::<Value>(),
+    })
+}
+
+fn activity_words(kind: &ActivityKind) -> (&'static str, String) {
+    match kind {
+        ActivityKind::Pushed { branch, .. } => ("push", branch.to_string()),
+        ActivityKind::BranchCreated { branch } => ("branch_created", branch.to_string()),
+        ActivityKind::BranchDeleted { branch } => ("branch_deleted", branch.to_string()),
+        ActivityKind::Released { tag } => ("release", tag.to_string()),
+        ActivityKind::Pull { number, action } => {
+            let word = match action {
+                PullAction::Opened => "pull_opened",
+                PullAction::Closed => "pull_closed",
+                PullAction::Reopened => "pull_reopened",
+                PullAction::Merged => "pull_merged",
+            };
+            (word, number.get().to_string())
+        }
+    }
+}
+
+fn operation(operation: &Operation) -> Value {
+    let (kind, input) = match &operation.work {
+        Work::SqlWrite { from_branch, to_branch, statements, message } => (
+            "sql_write",
+            json!({
+                "from_branch": from_branch.as_str(),
+                "to_branch": to_branch.as_str(),
+                "statements": statements,
+                "message": message,
+            }),
+        ),
+        Work::Merge { pull, message, .. } => ("merge", json!({"pull": pull.get(), "message": message})),
+        Work::Fork { owner, .. } => ("fork", json!({"owner": owner.as_str()})),
+        Work::Import(import) => (
+            "import",
+            json!({
+                "branch": import.branch.as_str(),
+                "table": import.table,
+                "file_name": import.file_name,
+                "message": import.message,
+            }),
+        ),
+        Work::Purge => ("purge", json!({})),
+    };
+    let status = match &operation.status {
+        OperationStatus::Queued => "queued",
+        OperationStatus::Running => "running",
+        OperationStatus::Succeeded(_) => "succeeded",
+        OperationStatus::Failed(_) => "failed",
+    };
+    json!({
+        "id": operation.id.to_string(),
+        "database": operation.locator.to_string(),
+        "type": kind,
+        "input": input,
+        "status": status,
+        "created_at": rfc3339(operation.created_at),
+        "finished_at": operation.finished_at.map(rfc3339),
+    })
+}

@@ -1,0 +1,2 @@
+DROP INDEX accounts_deleted_name;
+ALTER TABLE accounts DROP COLUMN deleted_by;
