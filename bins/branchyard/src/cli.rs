@@ -126,6 +126,15 @@ pub enum Command {
         #[command(subcommand)]
         action: DatabaseAction,
     },
+    /// Manage the key ring, which seals secrets and signs tokens.
+    Keys {
+        /// Location of state and configuration.
+        #[command(flatten)]
+        place: ServerLocation,
+        /// The action to take.
+        #[command(subcommand)]
+        action: KeysAction,
+    },
     /// Apply pending migrations to the metadata store.
     Migrate {
         /// Location of state and configuration.
@@ -155,6 +164,12 @@ pub enum Command {
         /// Folder of the backup; created if missing.
         #[arg(long, value_name = "DIR")]
         to: PathBuf,
+        /// Take the key ring too. Whoever can read the backup can then open the secrets in it.
+        #[arg(long)]
+        with_keys: bool,
+        /// Encrypt each file with age to this recipient; may be given several times.
+        #[arg(long, value_name = "AGE_RECIPIENT")]
+        encrypt_to: Vec<String>,
     },
     /// Restore a backup into an empty data folder and an empty metadata store.
     Restore {
@@ -164,6 +179,9 @@ pub enum Command {
         /// Folder of the backup.
         #[arg(long, value_name = "DIR")]
         from: PathBuf,
+        /// Identity file of age, for an encrypted backup.
+        #[arg(long, value_name = "FILE")]
+        identity: Option<PathBuf>,
     },
     /// Serve a deployment's instance. The server starts this command itself.
     #[command(hide = true)]
@@ -354,6 +372,24 @@ pub enum OrgAction {
         /// User that owns the organization.
         #[arg(long, value_name = "USER")]
         owner: String,
+    },
+}
+
+/// Actions on the key ring.
+#[derive(Debug, Subcommand)]
+pub enum KeysAction {
+    /// Add a new key, also while the server runs. The server seals all secrets under it in the background.
+    Rotate,
+    /// List the keys, newest first, with the number of webhooks that have a secret under each.
+    List {
+        /// Print a JSON document.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove a key under which no secret is sealed. Page tokens, forms and part URLs that were made under it end.
+    Remove {
+        /// Id of the key, as `keys list` shows it.
+        id: String,
     },
 }
 

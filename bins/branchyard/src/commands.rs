@@ -6,6 +6,7 @@ mod backup;
 mod deployment_backups;
 mod doctor;
 mod healthcheck;
+mod keys;
 mod migrate;
 mod restore;
 mod tokens;
@@ -14,9 +15,11 @@ use std::io::Write as _;
 
 use branchyard_domain::usecases::DeleteUser;
 
-use crate::cli::{Api, Cli, Command, DatabaseAction, OrgAction, SessionAction, TokenAction, UserAction};
+use self::backup::BackupOptions;
+use crate::cli::{Api, Cli, Command, DatabaseAction, KeysAction, OrgAction, SessionAction, TokenAction, UserAction};
 use crate::compose::{Environment, Pending, Stores};
 use crate::config::Config;
+use crate::sealed_files::Recipients;
 use crate::{cli, demo, deployments, serve};
 
 /// Runs a command to completion.
@@ -75,13 +78,17 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Token { place, action: TokenAction::Create { user, name, expires } } => {
             tokens::create(&stores(&place)?.hub, &user, &name, &expires)
         }
+        Command::Keys { place, action } => keys::run(&stores(&place)?, action),
         Command::Migrate { place, check } => migrate::run(&Config::load(&place)?, check),
         Command::Openapi { api: Api::V2 } => print(branchyard_api_v2::openapi()),
         Command::Openapi { api: Api::V1alpha1 } => print(branchyard_api_v1alpha1::openapi()),
         Command::Openapi { api: Api::HostedV1 } => print(branchyard_api_hosted_v1::openapi()),
         Command::Healthcheck { url } => healthcheck::run(&url),
-        Command::Backup { place, to } => backup::run(&Config::load(&place)?, &to),
-        Command::Restore { place, from } => restore::run(&Config::load(&place)?, &from),
+        Command::Backup { place, to, with_keys, encrypt_to } => {
+            let options = BackupOptions { with_keys, recipients: Recipients::parse(&encrypt_to)? };
+            backup::run(&Config::load(&place)?, &to, &options)
+        }
+        Command::Restore { place, from, identity } => restore::run(&Config::load(&place)?, &from, identity.as_deref()),
         Command::ServeDeployment { run_dir } => deployments::serve(&run_dir),
         Command::StageFiles { folder, source } => deployments::stage_files(&folder, source.as_deref()),
         #[cfg(target_os = "linux")]

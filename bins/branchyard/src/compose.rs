@@ -12,7 +12,7 @@ use branchyard_domain::{Hub, Ports};
 use branchyard_engine_doltlite::{EngineOptions, Long};
 use branchyard_executor::SlowQueryScheduler;
 pub use branchyard_hooks::Names;
-use branchyard_hooks::{HttpSender, JsonPayloads, ServerVault, SystemNames};
+use branchyard_hooks::{HttpSender, JsonPayloads, SystemNames};
 use branchyard_import_formats::FileFormats;
 use branchyard_provisioner_local::LocalSettings;
 use branchyard_storage::{FolderBlobs, Store};
@@ -21,6 +21,7 @@ use branchyard_system::{SystemClock, SystemIds};
 use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::deployments;
+use crate::live_keys::LiveKeys;
 use crate::scheduler_bridge::SchedulerBridge;
 use crate::sql_engine::SqlEngine;
 
@@ -85,6 +86,8 @@ const LEAD_NOTED_SECONDS: i64 = 10;
 pub struct Stores {
     /// Layout of the data folder.
     pub dir: DataDir,
+    /// The keys that seal secrets and sign tokens.
+    pub keys: Arc<LiveKeys>,
     /// The metadata store, which also runs migrations.
     pub metadata: Arc<Store>,
     /// The SQL engine.
@@ -143,6 +146,7 @@ impl Stores {
         };
         let sender = HttpSender::with_names(config.sender_options()?, Arc::clone(&world.names));
         let sender = sender.context("configuration: hooks.extra_ca_file")?;
+        let keys = Arc::new(LiveKeys::open(&dir, world.ids.as_ref(), world.clock.now())?);
         let ports = Ports {
             metadata: Arc::clone(&metadata) as _,
             engine: engine.port(),
@@ -151,7 +155,7 @@ impl Stores {
             clock: Arc::clone(&world.clock),
             ids: Arc::clone(&world.ids),
             payloads: Arc::new(JsonPayloads),
-            vault: Arc::new(ServerVault::from_secret(&dir.secret(world.ids.as_ref())?)),
+            vault: Arc::clone(&keys) as _,
             sender: Arc::new(sender),
         };
         let hub = Hub::new(ports, config.domain_limits()?);
@@ -164,7 +168,7 @@ impl Stores {
         };
         let node = dir.node(&world.ids.uuid(world.clock.now()).to_string())?;
         let deployments = Deployments::new(hub.clone(), ports, HostingSettings { node, ..config.hosted.domain()? });
-        Ok(Self { dir, metadata, engine, hub, deployments })
+        Ok(Self { dir, keys, metadata, engine, hub, deployments })
     }
 
     /// Checks that the metadata store belongs to the data folder. Binds the folder if it is new.

@@ -1,4 +1,4 @@
-//! The data folder: its layout, the lock that reserves it for one server, and the server's secret.
+//! The data folder: its layout, the lock that reserves it for one server, and the key ring.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write as _;
@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use branchyard_domain::ports::Ids;
+use branchyard_domain::values::Timestamp;
+
+use crate::key_ring::{KeyRing, RingKey};
 
 /// The folder that holds all server state.
 #[derive(Debug, Clone)]
@@ -103,15 +106,7 @@ impl DataDir {
     pub fn node(&self, fresh: &str) -> anyhow::Result<String> {
         let path = self.node_file();
         if !path.exists() {
-            let mine = path.with_extension(fresh);
-            let made = write_durably(&mine, fresh.as_bytes()).and_then(|()| {
-                let linked = fs::hard_link(&mine, &path);
-                fs::remove_file(&mine)?;
-                match linked {
-                    Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
-                    _ => Ok(()),
-                }
-            });
+            let made = create_once(&path, fresh, fresh.as_bytes());
             made.with_context(|| format!("cannot write {}", path.display()))?;
         }
         let node = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -123,37 +118,74 @@ impl DataDir {
         }
     }
 
-    /// Returns the path of the file with the server's secret.
-    pub fn secret_file(&self) -> PathBuf {
+    /// Returns the path of the file with the key ring.
+    pub fn key_ring_file(&self) -> PathBuf {
         self.0.join("server.key")
     }
 
-    /// Returns the secret that protects page tokens, upload URLs, and the secrets of webhooks. Creates it on first use.
+    /// Creates the key ring with one key if there is no file, only once even by concurrent processes.
     ///
     /// # Errors
-    /// Fails if the secret cannot be read or written, or if the file does not hold 32 bytes.
-    pub fn secret(&self, ids: &dyn Ids) -> anyhow::Result<[u8; 32]> {
-        let path = self.secret_file();
-        match fs::read(&path) {
-            Ok(bytes) => {
-                let wrong = || {
-                    format!(
-                        "{} does not hold 32 bytes; restore it, or delete it to create a new one and rotate the secrets of all hooks",
-                        path.display()
-                    )
-                };
-                <[u8; 32]>::try_from(bytes.as_slice()).with_context(wrong)
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => self.make_secret(&path, ids),
-            Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    /// Fails if the file cannot be written.
+    pub fn create_key_ring(&self, ids: &dyn Ids, now: Timestamp) -> anyhow::Result<()> {
+        let path = self.key_ring_file();
+        if !path.exists() {
+            let key = new_key(ids, now)?;
+            let suffix = key.sealed_as();
+            let text = KeyRing::of(key).to_text();
+            create_once(&path, &suffix, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
         }
+        Ok(())
     }
 
-    fn make_secret(&self, path: &Path, ids: &dyn Ids) -> anyhow::Result<[u8; 32]> {
-        let mut secret = [0; 32];
-        ids.fill(&mut secret);
-        write_durably(path, &secret).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(secret)
+    /// Reads the key ring.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be read or is not a key ring.
+    pub fn key_ring(&self) -> anyhow::Result<KeyRing> {
+        let path = self.key_ring_file();
+        let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        KeyRing::parse(&bytes).with_context(|| format!("{} is not a key ring", path.display()))
+    }
+
+    /// Replaces the key ring by what `change` makes of it, in one step that is durable. Other processes that do the same wait.
+    ///
+    /// # Errors
+    /// Fails if `change` does, or if the file cannot be read or written; the ring is then unchanged.
+    pub fn change_key_ring<T>(&self, change: impl FnOnce(&mut KeyRing) -> anyhow::Result<T>) -> anyhow::Result<T> {
+        let lock = self.0.join("server.key.lock");
+        let held = OpenOptions::new().create(true).truncate(false).write(true).open(&lock);
+        let held = held.and_then(|file| file.lock().map(|()| file));
+        let held = held.with_context(|| format!("cannot lock {}", lock.display()))?;
+        let mut ring = self.key_ring()?;
+        let changed = change(&mut ring)?;
+        let path = self.key_ring_file();
+        write_durably(&path, ring.to_text().as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
+        drop(held);
+        Ok(changed)
+    }
+}
+
+/// Creates a key of random bytes.
+///
+/// # Errors
+/// Fails if the clock shows no day of the calendar.
+pub fn new_key(ids: &dyn Ids, now: Timestamp) -> anyhow::Result<RingKey> {
+    let mut secret = [0; 32];
+    ids.fill(&mut secret);
+    let day = chrono::DateTime::from_timestamp_micros(now.as_micros()).context("the clock is outside the calendar")?;
+    Ok(RingKey::made_on(day.date_naive(), secret))
+}
+
+/// Writes a small file as [`write_durably`] does, unless it exists. `suffix` distinguishes the processes that do so at once.
+fn create_once(path: &Path, suffix: &str, bytes: &[u8]) -> std::io::Result<()> {
+    let mine = path.with_extension(suffix);
+    write_durably(&mine, bytes)?;
+    let linked = fs::hard_link(&mine, path);
+    fs::remove_file(&mine)?;
+    match linked {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
+        _ => sync_folder(path),
     }
 }
 
@@ -174,6 +206,11 @@ pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&temporary, path)?;
+    sync_folder(path)
+}
+
+/// Makes the entry of a file in its folder durable.
+fn sync_folder(path: &Path) -> std::io::Result<()> {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => File::open(folder)?.sync_all(),
         _ => Ok(()),

@@ -327,7 +327,7 @@ fn attempts(hub: &Hub, take: &Mutex<Receiver<LeasedAttempts>>, tell: &Sender<End
         let run = match panic::catch_unwind(AssertUnwindSafe(attempt)) {
             Ok(Some(run)) => Some(run),
             Ok(None) => {
-                tracing::error!(%hook, "cannot open the secret of a webhook with this server.key; rotate the secret");
+                tracing::error!(%hook, "the key ring (server.key) lacks the key of a webhook's secret; rotate the secret, or add the key");
                 None
             }
             Err(_) => {

@@ -15,7 +15,7 @@ use branchyard_confinement::kernel_support;
 use branchyard_deployment_proxy::DeploymentProxy;
 use branchyard_deployments::Deployments;
 use branchyard_domain::Hub;
-use branchyard_http_common::{AppState, ServerKeys, Services, head_limit};
+use branchyard_http_common::{AppState, Services, head_limit};
 use branchyard_web::Reference;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -28,6 +28,7 @@ use crate::data_dir::DataDirLock;
 use crate::deployment_supervisor::Fleet;
 use crate::dispatcher::Dispatcher;
 use crate::free_space::FreeSpaceMonitor;
+use crate::live_keys::KeyRingWatch;
 use crate::metrics::{self, Metrics, MetricsServer, Sources};
 use crate::pull_fetches::PullFetches;
 use crate::sql_engine::SqlEngine;
@@ -77,6 +78,7 @@ pub struct Running {
     state: AppState,
     workers: Workers,
     free_space: FreeSpaceMonitor,
+    key_ring: KeyRingWatch,
     pull_fetches: PullFetches,
     dispatcher: Dispatcher,
     fleet: Fleet,
@@ -102,7 +104,6 @@ impl Running {
         let stores = Stores::open(config, world, pending)?;
         stores.bind(world)?;
         stores.engine.clear_temporary().context("cannot remove the temporary files of the engine")?;
-        let secret = stores.dir.secret(world.ids.as_ref())?;
         let hub = stores.hub.clone();
         let deployments = stores.deployments.clone();
         let node = deployments.hosting().node.clone();
@@ -132,7 +133,7 @@ impl Running {
         let state = AppState::new(
             Services::new(hub.clone(), deployments.clone()),
             config.http_config(public_url.clone())?,
-            ServerKeys::from_secret(secret),
+            stores.keys.tokens(),
         );
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let patience = ProgressTimeouts {
@@ -172,6 +173,7 @@ impl Running {
         let handle = server.handle();
         let server = runtime.spawn(server);
         let free_space = FreeSpaceMonitor::start(&hub, &config.data_dir).context("cannot measure the free storage")?;
+        let key_ring = KeyRingWatch::start(&hub, Arc::clone(&stores.keys)).context("cannot follow the key ring")?;
         let workers = Workers::start(&hub, &node, &measured).context("cannot start the workers")?;
         let pull_fetches = PullFetches::start(&hub, &measured).context("cannot start the pull request threads")?;
         let dispatcher = Dispatcher::start(&hub, config.hooks.concurrency, node, measured)
@@ -184,6 +186,7 @@ impl Running {
             state,
             workers,
             free_space,
+            key_ring,
             pull_fetches,
             dispatcher,
             fleet,
@@ -274,6 +277,7 @@ impl Running {
         self.pull_fetches.stop(|| *in_haste.borrow());
         self.dispatcher.stop();
         self.free_space.stop();
+        self.key_ring.stop();
         self.fleet.stop(self.leaves_instances, || *in_haste.borrow());
         if let Some(metrics) = self.metrics {
             self.runtime.block_on(metrics.handle.stop(false));

@@ -21,7 +21,7 @@ pub use broken::BrokenMetadata;
 pub use clock::FixedClock;
 pub use engine::MemoryEngine;
 pub use formats::PlainFormats;
-pub use hooks::{OpenVault, PlainPayloads, ScriptedSender};
+pub use hooks::{KeyedVault, OpenVault, PlainPayloads, ScriptedSender};
 pub use ids::SeededIds;
 pub use metadata::{MemoryMetadata, SaveFault};
 pub use provisioner::MemoryProvisioner;
@@ -29,7 +29,7 @@ pub use rows::Collected;
 
 use branchyard_deployments::ports::DeploymentStore;
 use branchyard_deployments::{DeploymentPorts, Deployments, HostingSettings};
-use branchyard_domain::ports::{Formats, Metadata};
+use branchyard_domain::ports::{Formats, Metadata, Vault};
 use branchyard_domain::usecases::Limits;
 use branchyard_domain::{Hub, Ports};
 
@@ -88,6 +88,11 @@ impl FakeHub {
     /// Creates the hub of another server over the same stores, with its own file formats.
     pub fn reading(&self, formats: Arc<dyn Formats>) -> Hub {
         Hub::new(Ports { formats, ..self.ports(self.metadata.clone()) }, Limits::default())
+    }
+
+    /// Creates the hub of another server over the same stores, with its own keys.
+    pub fn sealing(&self, vault: Arc<dyn Vault>, limits: Limits) -> Hub {
+        Hub::new(Ports { vault, ..self.ports(self.metadata.clone()) }, limits)
     }
 
     fn ports(&self, metadata: Arc<dyn Metadata>) -> Ports {

@@ -29,6 +29,7 @@ mod releases;
 mod revisions;
 mod revocations;
 mod run;
+mod secrets;
 mod sessions;
 mod settled;
 mod show;
@@ -69,6 +70,7 @@ pub use pulls::{
     EditPull, MergePull, NewPull, PreviewStage, PullEdges, PullPreview, Pulls, Refreshed, WantedState, Withdrawable,
 };
 pub use releases::{EditRelease, NewRelease, Releases};
+pub use secrets::{ResealOutcome, Secrets, UnreadableHook};
 pub use sessions::{Client, OpenedSession, Sessions};
 pub use settled::SettlementWatch;
 pub use sql::{ReadEnd, Sql};
@@ -317,6 +319,8 @@ nouns! {
     deliveries: Deliveries;
     /// Dispatch of webhook events from the outbox to their receivers.
     dispatch: Dispatch;
+    /// The keys that secrets are sealed under.
+    secrets: Secrets;
 }
 
 impl Hub {

@@ -11,25 +11,42 @@ use sha2::Sha256;
 
 const NONCE_BYTES: usize = 24;
 
-/// Seals secrets with XChaCha20-Poly1305 under a key derived from the server's secret. A secret sealed for one hook
-/// cannot be opened for another.
+/// Seals secrets with XChaCha20-Poly1305 under a key derived from the newest of the server's keys, and opens what was sealed
+/// under any of them. A secret sealed for one hook cannot be opened for another.
 pub struct ServerVault {
+    newest: HookKey,
+    older: Vec<HookKey>,
+}
+
+/// A key for the secrets of hooks. Its id is derived too, so that a sealed secret names its key without revealing it.
+struct HookKey {
     key: [u8; 32],
-    key_id: String,
+    id: String,
+}
+
+impl HookKey {
+    fn from_secret(secret: &[u8; 32]) -> Self {
+        let key = derive(secret, "branchyard hook secrets v1");
+        let id = derive(secret, "branchyard hook secrets v1 id");
+        Self { key, id: HEXLOWER.encode(&id[..8]) }
+    }
 }
 
 impl std::fmt::Debug for ServerVault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "ServerVault({})", self.key_id)
+        write!(f, "ServerVault({})", self.newest.id)
     }
 }
 
 impl ServerVault {
-    /// Derives the key from 32 random bytes. Servers that share a store must use the same bytes.
-    pub fn from_secret(secret: &[u8; 32]) -> Self {
-        let key = derive(secret, "branchyard hook secrets v1");
-        let id = derive(secret, "branchyard hook secrets v1 id");
-        Self { key, key_id: HEXLOWER.encode(&id[..8]) }
+    /// Derives the keys from 32 random bytes each. Servers that share a store must use the same ones.
+    pub fn from_secrets(newest: &[u8; 32], older: &[[u8; 32]]) -> Self {
+        Self { newest: HookKey::from_secret(newest), older: older.iter().map(HookKey::from_secret).collect() }
+    }
+
+    /// Returns the id by which secrets sealed under the key of these 32 bytes name it: 16 hexadecimal digits.
+    pub fn id_of(secret: &[u8; 32]) -> String {
+        HookKey::from_secret(secret).id
     }
 }
 
@@ -45,24 +62,26 @@ fn derive(secret: &[u8; 32], label: &str) -> [u8; 32] {
 impl Vault for ServerVault {
     #[expect(clippy::expect_used, reason = "the cipher refuses only texts of more than 256 GiB")]
     fn seal(&self, hook: HookId, secret: &HookSecret, nonce: [u8; NONCE_BYTES]) -> Sealed {
-        let cipher = XChaCha20Poly1305::new(Key::from_slice(&self.key));
+        let cipher = XChaCha20Poly1305::new(Key::from_slice(&self.newest.key));
         let hook = hook.as_uuid();
         let payload = Payload { msg: secret.expose().as_bytes(), aad: hook.as_bytes() };
         let mut bytes = nonce.to_vec();
         bytes.extend(cipher.encrypt(XNonce::from_slice(&nonce), payload).expect("a secret that fits into memory"));
-        Sealed { key_id: self.key_id.clone(), bytes }
+        Sealed { key_id: self.newest.id.clone(), bytes }
     }
 
     fn open(&self, hook: HookId, sealed: &Sealed) -> Option<HookSecret> {
-        if sealed.key_id != self.key_id {
-            return None;
-        }
+        let key = std::iter::once(&self.newest).chain(&self.older).find(|key| key.id == sealed.key_id)?;
         let (nonce, text) = sealed.bytes.split_at_checked(NONCE_BYTES)?;
-        let cipher = XChaCha20Poly1305::new(Key::from_slice(&self.key));
+        let cipher = XChaCha20Poly1305::new(Key::from_slice(&key.key));
         let hook = hook.as_uuid();
         let payload = Payload { msg: text, aad: hook.as_bytes() };
         let opened = cipher.decrypt(XNonce::from_slice(nonce), payload).ok()?;
         String::from_utf8(opened).ok().map(HookSecret::from_text)
+    }
+
+    fn key_id(&self) -> String {
+        self.newest.id.clone()
     }
 }
 
@@ -77,7 +96,7 @@ mod tests {
 
     #[test]
     fn what_is_sealed_opens_for_its_hook_under_its_key_only() {
-        let vault = ServerVault::from_secret(&[7; 32]);
+        let vault = ServerVault::from_secrets(&[7; 32], &[]);
         let (hook, other) = (HookId::from_uuid(Uuid::from_u128(1)), HookId::from_uuid(Uuid::from_u128(2)));
         let secret = HookSecret::from_text("whsec_AAEC".to_owned());
         let sealed = vault.seal(hook, &secret, [3; 24]);
@@ -85,14 +104,29 @@ mod tests {
         assert_eq!(vault.open(other, &sealed), None);
         assert!(!sealed.bytes.windows(4).any(|part| part == b"AAEC"), "not in clear");
         assert_ne!(vault.seal(hook, &secret, [4; 24]).bytes, sealed.bytes);
-        let restarted = ServerVault::from_secret(&[7; 32]);
+        let restarted = ServerVault::from_secrets(&[7; 32], &[]);
         assert_eq!(restarted.open(hook, &sealed), Some(secret));
-        let foreign = ServerVault::from_secret(&[8; 32]);
+        let foreign = ServerVault::from_secrets(&[8; 32], &[]);
         assert_eq!(foreign.open(hook, &sealed), None);
-        assert_eq!(foreign.open(hook, &Sealed { key_id: foreign.key_id.clone(), ..sealed.clone() }), None);
+        assert_eq!(foreign.open(hook, &Sealed { key_id: foreign.key_id(), ..sealed.clone() }), None);
         let mut changed = sealed.clone();
         changed.bytes[30] ^= 1;
         assert_eq!(vault.open(hook, &changed), None);
         assert_eq!(vault.open(hook, &Sealed { bytes: vec![1], ..sealed }), None);
+    }
+
+    #[test]
+    fn the_newest_key_seals_and_each_key_opens_what_names_it() {
+        let hook = HookId::from_uuid(Uuid::from_u128(1));
+        let secret = HookSecret::from_text("whsec_AAEC".to_owned());
+        let sealed = ServerVault::from_secrets(&[7; 32], &[]).seal(hook, &secret, [3; 24]);
+        assert_eq!(sealed.key_id, "4858424c002c3163", "ids are in stores");
+        let ring = ServerVault::from_secrets(&[9; 32], &[[8; 32], [7; 32]]);
+        assert_eq!(ring.open(hook, &sealed), Some(secret.clone()));
+        let anew = ring.seal(hook, &secret, [3; 24]);
+        assert_eq!((&anew.key_id, &anew.key_id), (&ring.key_id(), &ServerVault::id_of(&[9; 32])));
+        assert_eq!(ServerVault::from_secrets(&[9; 32], &[]).open(hook, &anew), Some(secret));
+        assert_eq!(ServerVault::from_secrets(&[9; 32], &[[8; 32]]).open(hook, &sealed), None);
+        assert_eq!(ring.open(hook, &Sealed { key_id: anew.key_id, ..sealed }), None, "another key than it names");
     }
 }

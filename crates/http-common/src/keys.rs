@@ -1,22 +1,45 @@
 //! Keys of the server: sealed page tokens, signed part URLs, form tokens, entity tags of SQL reads.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
 use data_encoding::HEXLOWER;
 use hmac::{Hmac, Mac};
+use parking_lot::RwLock;
 use sha2::Sha256;
 
 const NONCE_BYTES: usize = 24;
 
-/// Keys derived from the server's secret. Nodes that share a metadata store share the secret.
+/// Keys derived from the server's key ring. Tokens and signatures are made under the newest key and are valid under each.
+/// Nodes that share a metadata store share the ring. Clones share their keys.
 #[derive(Clone)]
-pub struct ServerKeys {
+pub struct ServerKeys(Arc<RwLock<Arc<[DerivedKeys]>>>);
+
+/// Keys derived from one key of the ring.
+struct DerivedKeys {
     pages: [u8; 32],
     parts: [u8; 32],
     tags: [u8; 32],
     forms: [u8; 32],
+}
+
+impl DerivedKeys {
+    fn from_secret(secret: &[u8; 32]) -> Self {
+        let derive = |label: &str| mac_of(secret, &[label.as_bytes()]);
+        Self {
+            pages: derive("branchyard page tokens v1"),
+            parts: derive("branchyard part urls v1"),
+            tags: derive("branchyard sql etags v1"),
+            forms: derive("branchyard forms v1"),
+        }
+    }
+}
+
+fn derived(newest: &[u8; 32], older: &[[u8; 32]]) -> Arc<[DerivedKeys]> {
+    std::iter::once(newest).chain(older).map(DerivedKeys::from_secret).collect()
 }
 
 impl std::fmt::Debug for ServerKeys {
@@ -26,21 +49,35 @@ impl std::fmt::Debug for ServerKeys {
 }
 
 impl ServerKeys {
-    /// Derives all keys from 32 random bytes.
+    /// Derives all keys from 32 random bytes, as from a ring of one.
     pub fn from_secret(secret: [u8; 32]) -> Self {
-        let derive = |label: &str| mac_of(&secret, &[label.as_bytes()]);
-        Self {
-            pages: derive("branchyard page tokens v1"),
-            parts: derive("branchyard part urls v1"),
-            tags: derive("branchyard sql etags v1"),
-            forms: derive("branchyard forms v1"),
-        }
+        Self::from_secrets(&secret, &[])
+    }
+
+    /// Derives all keys from 32 random bytes for each key of the ring.
+    pub fn from_secrets(newest: &[u8; 32], older: &[[u8; 32]]) -> Self {
+        Self(Arc::new(RwLock::new(derived(newest, older))))
+    }
+
+    /// Replaces the keys of this value and of all its clones.
+    pub fn replace(&self, newest: &[u8; 32], older: &[[u8; 32]]) {
+        *self.0.write() = derived(newest, older);
+    }
+
+    fn all(&self) -> Arc<[DerivedKeys]> {
+        Arc::clone(&self.0.read())
+    }
+
+    /// Runs `work` with the newest keys.
+    fn newest<T>(&self, work: impl FnOnce(&DerivedKeys) -> T) -> T {
+        // `derived` never returns an empty slice.
+        work(&self.all()[0])
     }
 
     /// Encrypts and authenticates a text. The result opens only with the same `bound`.
     #[expect(clippy::expect_used, reason = "the cipher refuses only texts of more than 256 GiB")]
     pub(crate) fn seal(&self, nonce: [u8; NONCE_BYTES], bound: &str, text: &[u8]) -> String {
-        let cipher = XChaCha20Poly1305::new(Key::from_slice(&self.pages));
+        let cipher = self.newest(|keys| XChaCha20Poly1305::new(Key::from_slice(&keys.pages)));
         let payload = Payload { msg: text, aad: bound.as_bytes() };
         let mut sealed = nonce.to_vec();
         sealed.extend(cipher.encrypt(XNonce::from_slice(&nonce), payload).expect("a text that fits into memory"));
@@ -51,30 +88,36 @@ impl ServerKeys {
     pub(crate) fn open(&self, bound: &str, token: &str) -> Option<Vec<u8>> {
         let sealed = URL_SAFE_NO_PAD.decode(token).ok()?;
         let (nonce, sealed) = sealed.split_at_checked(NONCE_BYTES)?;
-        let cipher = XChaCha20Poly1305::new(Key::from_slice(&self.pages));
-        cipher.decrypt(XNonce::from_slice(nonce), Payload { msg: sealed, aad: bound.as_bytes() }).ok()
+        self.all().iter().find_map(|keys| {
+            let cipher = XChaCha20Poly1305::new(Key::from_slice(&keys.pages));
+            cipher.decrypt(XNonce::from_slice(nonce), Payload { msg: sealed, aad: bound.as_bytes() }).ok()
+        })
     }
 
     /// Returns the signature of a part's address.
     pub(crate) fn sign_part(&self, text: &str) -> String {
-        URL_SAFE_NO_PAD.encode(mac_of(&self.parts, &[text.as_bytes()]))
+        self.newest(|keys| URL_SAFE_NO_PAD.encode(mac_of(&keys.parts, &[text.as_bytes()])))
     }
 
     /// Returns `true` if the signature is that of the address. Compares in constant time.
     pub(crate) fn part_signed(&self, text: &str, signature: &str) -> bool {
-        let Ok(signature) = URL_SAFE_NO_PAD.decode(signature) else { return false };
-        mac(&self.parts, &[text.as_bytes()]).verify_slice(&signature).is_ok()
+        self.is_mac(|keys| &keys.parts, text, signature)
     }
 
     /// Returns the token for forms of the holder of `secret`, for example of a session (protection against CSRF).
     pub fn form_token(&self, secret: &str) -> String {
-        URL_SAFE_NO_PAD.encode(mac_of(&self.forms, &[secret.as_bytes()]))
+        self.newest(|keys| URL_SAFE_NO_PAD.encode(mac_of(&keys.forms, &[secret.as_bytes()])))
     }
 
     /// Returns `true` if the token is that of the holder of `secret`. Compares in constant time.
     pub fn is_form_token(&self, secret: &str, token: &str) -> bool {
-        let Ok(token) = URL_SAFE_NO_PAD.decode(token) else { return false };
-        mac(&self.forms, &[secret.as_bytes()]).verify_slice(&token).is_ok()
+        self.is_mac(|keys| &keys.forms, secret, token)
+    }
+
+    /// Returns `true` if `code` is the code of `text` under one of the keys that `select` selects.
+    fn is_mac(&self, select: impl Fn(&DerivedKeys) -> &[u8; 32], text: &str, code: &str) -> bool {
+        let Ok(code) = URL_SAFE_NO_PAD.decode(code) else { return false };
+        self.all().iter().any(|keys| mac(select(keys), &[text.as_bytes()]).verify_slice(&code).is_ok())
     }
 
     /// Returns an entity tag over these texts that only this server can produce.
@@ -85,7 +128,7 @@ impl ServerKeys {
             chunks.push(length);
             chunks.push(text.as_bytes());
         }
-        let digest = mac_of(&self.tags, &chunks);
+        let digest = self.newest(|keys| mac_of(&keys.tags, &chunks));
         format!("\"{}\"", HEXLOWER.encode(&digest[..16]))
     }
 }
@@ -148,5 +191,23 @@ mod tests {
     #[test]
     fn nothing_prints_the_keys() {
         assert_eq!(format!("{:?}", ServerKeys::from_secret([7; 32])), "ServerKeys([redacted])");
+    }
+
+    #[test]
+    fn what_an_older_key_of_the_ring_made_stays_valid() {
+        let old = ServerKeys::from_secret([7; 32]);
+        let (page, part, form) = (old.seal([1; 24], "b", b"main"), old.sign_part("a|1"), old.form_token("ann"));
+        let keys = old.clone();
+        let is_valid =
+            || (keys.open("b", &page).is_some(), keys.part_signed("a|1", &part), keys.is_form_token("ann", &form));
+        old.replace(&[9; 32], &[[8; 32], [7; 32]]);
+        assert_eq!(is_valid(), (true, true, true), "clones share their keys");
+        let newest = ServerKeys::from_secret([9; 32]);
+        assert_eq!(newest.form_token("ann"), keys.form_token("ann"));
+        assert_eq!(newest.sign_part("a|1"), keys.sign_part("a|1"));
+        assert_eq!(newest.entity_tag(&["a"]), keys.entity_tag(&["a"]));
+        assert_eq!(newest.open("b", &keys.seal([2; 24], "b", b"x")).as_deref(), Some(&b"x"[..]));
+        old.replace(&[9; 32], &[[8; 32]]);
+        assert_eq!(is_valid(), (false, false, false), "the key was removed");
     }
 }

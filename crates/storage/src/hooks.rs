@@ -1,11 +1,11 @@
 //! Hooks.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use branchyard_domain::entities::{Delivery, Hook, HookEvent, PreviousSecret, Sealed};
 use branchyard_domain::ports::{HookRepository, MetadataError};
 use branchyard_domain::values::{DatabaseId, DeliveryId, HookId, Timestamp};
-use diesel::dsl::{exists, not};
+use diesel::dsl::{count_star, exists, not};
 use diesel::prelude::*;
 use diesel::sql_types::{Nullable, Text};
 
@@ -243,6 +243,35 @@ impl HookRepository for SqlTransaction {
             diesel::delete(hooks::table.filter(hooks::database_id.eq(&database))).execute(conn)?;
             diesel::delete(events::table.filter(events::database_id.eq(&database))).execute(conn)?;
             Ok(())
+        })
+    }
+
+    fn list_sealed_otherwise(&mut self, key_id: &str, after: Option<HookId>, most: usize) -> Result<Vec<Hook>> {
+        self.run("find hooks by their key", |conn| {
+            let mut query = hooks::table
+                .filter(hooks::secret_key_id.ne(key_id).or(hooks::previous_key_id.assume_not_null().ne(key_id)))
+                .into_boxed();
+            if let Some(after) = after {
+                query = query.filter(hooks::id.gt(after.to_string()));
+            }
+            let rows = query.order(hooks::id).limit(limit(most)).select(HookRow::as_select()).load(conn)?;
+            all(rows, hook)
+        })
+    }
+
+    fn count_by_key(&mut self) -> Result<Vec<(String, u64)>> {
+        self.run("count hooks by their keys", |conn| {
+            let rows: Vec<(String, Option<String>, i64)> = hooks::table
+                .group_by((hooks::secret_key_id, hooks::previous_key_id))
+                .select((hooks::secret_key_id, hooks::previous_key_id, count_star()))
+                .load(conn)?;
+            let mut counts = BTreeMap::new();
+            for (present, previous, hooks) in rows {
+                for key in previous.into_iter().filter(|previous| *previous != present).chain([present.clone()]) {
+                    *counts.entry(key).or_insert(0) += count(hooks);
+                }
+            }
+            Ok(counts.into_iter().collect())
         })
     }
 

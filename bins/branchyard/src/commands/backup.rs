@@ -2,24 +2,35 @@
 //!
 //! The metadata is copied first, then the database files. Each file in the backup therefore holds at least the commits that the
 //! metadata names. Commits made later may be in a file, but no ref names them.
+//!
+//! Every file goes straight from its source into the backup, encrypted on its way if that is wanted: nothing plain is written.
 
 use std::fs::{self, File};
-use std::io::{BufWriter, Write as _};
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use branchyard_domain::ports::EngineError;
 use branchyard_domain::values::DatabaseId;
+use branchyard_engine_doltlite::DoltliteEngine;
 
-use super::{deployment_backups, print};
+use super::{deployment_backups, print, print_note};
 use crate::compose::{Environment, Pending, Stores};
 use crate::config::Config;
 use crate::manifest::{DATABASES, METADATA, Manifest, NODE, SECRET};
+use crate::sealed_files::Recipients;
 
 /// Attempts at a consistent backup. An attempt fails if a database is deleted while files are copied.
 const ATTEMPTS: usize = 5;
 
-pub(super) fn run(config: &Config, to: &Path) -> anyhow::Result<()> {
+/// How a backup is made.
+pub(super) struct BackupOptions {
+    /// Whether it holds the key ring.
+    pub(super) with_keys: bool,
+    /// What it is encrypted to.
+    pub(super) recipients: Recipients,
+}
+
+pub(super) fn run(config: &Config, to: &Path, options: &BackupOptions) -> anyhow::Result<()> {
     let world = Environment::default();
     let stores = Stores::open(config, &world, Pending::Refuse)?;
     stores.bind(&world)?;
@@ -30,10 +41,11 @@ pub(super) fn run(config: &Config, to: &Path) -> anyhow::Result<()> {
     }
     for attempt in 1.. {
         fs::create_dir(&databases).with_context(|| format!("cannot create {}", databases.display()))?;
-        match copy(&stores, to) {
+        match copy(&stores, to, options) {
             Ok(manifest) => {
                 manifest.write(to)?;
                 let count = manifest.databases().count();
+                print_note(keys_note(options))?;
                 return print(format!("{count} databases, {} bytes in {}", manifest.size(), to.display()));
             }
             Err(BackupFailed::Deleted(id)) if attempt < ATTEMPTS => {
@@ -61,32 +73,61 @@ impl<E: Into<anyhow::Error>> From<E> for BackupFailed {
     }
 }
 
-fn copy(stores: &Stores, to: &Path) -> Result<Manifest, BackupFailed> {
-    let mut manifest = Manifest::new();
-    let mut dump = BufWriter::new(File::create(to.join(METADATA))?);
-    let live = stores.metadata.dump(&mut dump)?;
-    dump.flush()?;
-    dump.get_ref().sync_all()?;
-    manifest.add(to, METADATA)?;
+/// Returns what the operator should know of the keys of this backup.
+fn keys_note(options: &BackupOptions) -> &'static str {
+    match (options.with_keys, options.recipients.encrypt()) {
+        (true, false) => "warning: the backup holds the key ring: whoever can read it can open the secrets of webhooks",
+        (true, true) => "the backup holds the key ring: whoever can decrypt it can open the secrets of webhooks",
+        (false, _) => {
+            "the backup leaves out the key ring (server.key); keep a copy of it elsewhere, or use --with-keys"
+        }
+    }
+}
+
+fn copy(stores: &Stores, to: &Path, options: &BackupOptions) -> Result<Manifest, BackupFailed> {
+    let recipients = &options.recipients;
+    let mut manifest = Manifest::new(recipients.encrypt());
+    let path = recipients.path(METADATA);
+    // An earlier attempt may have written one.
+    remove_if_present(&to.join(&path))?;
+    let mut live = Vec::new();
+    recipients.create::<anyhow::Error>(&to.join(&path), |dump| {
+        live = stores.metadata.dump(dump)?;
+        Ok(())
+    })?;
+    manifest.add(to, &path)?;
     for id in live {
-        let path = format!("{DATABASES}/{id}.db");
-        match stores.engine.back_up(id, &to.join(&path)) {
-            Err(EngineError::Damaged(_)) => return Err(BackupFailed::Deleted(id)),
-            other => other?,
+        let source = stores.dir.databases().join(DoltliteEngine::place(id));
+        // The file only grows at its end, and an incomplete end is cut off when the copy is opened. A purge replaces the file
+        // and leaves the one that is open here.
+        let mut source = match File::open(source) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Err(BackupFailed::Deleted(id)),
+            opened => opened?,
         };
+        let path = recipients.path(&format!("{DATABASES}/{id}.db"));
+        recipients.create(&to.join(&path), |mut copy| io::copy(&mut source, &mut copy).map(drop))?;
         manifest.add(to, &path)?;
     }
-    for path in deployment_backups::save(stores, to)? {
+    for path in deployment_backups::save(stores, to, recipients)? {
         manifest.add(to, &path)?;
     }
     // Without the node id, the restored deployments would belong to another server.
-    fs::copy(stores.dir.node_file(), to.join(NODE))?;
-    manifest.add(to, NODE)?;
-    // Without the secret, issued page tokens and upload URLs would stop working, and the secrets of webhooks could not be
-    // decrypted.
-    if stores.dir.secret_file().exists() {
-        fs::copy(stores.dir.secret_file(), to.join(SECRET))?;
-        manifest.add(to, SECRET)?;
+    let mut small = vec![(NODE, fs::read(stores.dir.node_file())?)];
+    if options.with_keys {
+        small.push((SECRET, fs::read(stores.dir.key_ring_file())?));
+    }
+    for (plain, bytes) in small {
+        let path = recipients.path(plain);
+        remove_if_present(&to.join(&path))?;
+        recipients.create(&to.join(&path), |copy| copy.write_all(&bytes))?;
+        manifest.add(to, &path)?;
     }
     Ok(manifest)
+}
+
+fn remove_if_present(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }

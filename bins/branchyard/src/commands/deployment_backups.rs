@@ -2,7 +2,7 @@
 //! are left out because other processes write to them.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
@@ -11,10 +11,11 @@ use branchyard_deployments::values::{BackupId, DeploymentId};
 
 use crate::compose::Stores;
 use crate::manifest::BACKUPS;
+use crate::sealed_files::Recipients;
 
 /// Copies the files of all backups that the metadata lists and returns their paths relative to `to`. Files that are deleted in
 /// the meantime are skipped.
-pub(super) fn save(stores: &Stores, to: &Path) -> anyhow::Result<Vec<String>> {
+pub(super) fn save(stores: &Stores, to: &Path, recipients: &Recipients) -> anyhow::Result<Vec<String>> {
     let mut saved = Vec::new();
     for deployment in names(&stores.dir.backups())? {
         let Ok(id) = DeploymentId::parse(&deployment) else { continue };
@@ -25,10 +26,16 @@ pub(super) fn save(stores: &Stores, to: &Path) -> anyhow::Result<Vec<String>> {
                 continue;
             }
             for file in names(&folder.join(&backup))? {
-                let path = format!("{BACKUPS}/{deployment}/{backup}/{file}");
-                if !file.starts_with('.') && copy(&folder.join(&backup).join(&file), &to.join(&path))? {
-                    saved.push(path);
+                let path = recipients.path(&format!("{BACKUPS}/{deployment}/{backup}/{file}"));
+                if file.starts_with('.') {
+                    continue;
                 }
+                let mut source = match File::open(folder.join(&backup).join(&file)) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                    opened => opened?,
+                };
+                recipients.create(&to.join(&path), |mut copy| io::copy(&mut source, &mut copy).map(drop))?;
+                saved.push(path);
             }
         }
     }
@@ -43,29 +50,22 @@ pub(super) fn discard(to: &Path) -> io::Result<()> {
     }
 }
 
-/// Restores one file of a backup. `path` is a path from a manifest; paths that do not have the form of a backup file are
+/// Restores one file of a backup. `path` is a plain path from a manifest; paths that do not have the form of a backup file are
 /// rejected.
-pub(super) fn load(from: &Path, path: &str, stores: &Stores) -> anyhow::Result<()> {
+pub(super) fn load(path: &str, from: &mut dyn Read, stores: &Stores) -> anyhow::Result<()> {
     let parts: Vec<&str> = path.split('/').collect();
     let &[BACKUPS, deployment, backup, file] = parts.as_slice() else { bail!("{path} is not a file of a backup") };
     let is_plain = !file.is_empty() && file.bytes().all(|byte| byte.is_ascii_hexdigit());
     if DeploymentId::parse(deployment).is_err() || BackupId::parse(backup).is_err() || !is_plain {
         bail!("{path} is not a file of a backup");
     }
-    let to = stores.dir.backups().join(deployment).join(backup).join(file);
-    copy(&from.join(path), &to).with_context(|| format!("cannot restore {path}")).map(drop)
-}
-
-/// Copies a file, creating the parent folders of `to`. Returns `false` if `from` does not exist.
-fn copy(from: &Path, to: &Path) -> io::Result<bool> {
-    if let Some(folder) = to.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    match fs::copy(from, to) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-        Ok(_) => File::open(to)?.sync_all().map(|()| true),
-    }
+    let folder = stores.dir.backups().join(deployment).join(backup);
+    let copied = fs::create_dir_all(&folder).and_then(|()| {
+        let mut to = File::create(folder.join(file))?;
+        io::copy(from, &mut to)?;
+        to.sync_all()
+    });
+    copied.with_context(|| format!("cannot restore {path}"))
 }
 
 /// Returns the UTF-8 names in a folder, sorted. The list is empty if the folder does not exist.

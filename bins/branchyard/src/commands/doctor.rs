@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::bail;
 use branchyard_confinement::{KernelSupport, kernel_support};
 use branchyard_domain::ports::{Blobs as _, Metadata as _};
+use branchyard_domain::usecases::UnreadableHook;
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
 use super::{print, print_note};
@@ -24,7 +25,8 @@ pub(super) fn run(config: &Config) -> anyhow::Result<()> {
     for line in readable_lines(&config.data_dir)? {
         print_note(&line)?;
     }
-    let findings = examine(&stores)?;
+    let mut findings = examine(&stores)?;
+    findings.extend(unreadable_secrets(&stores)?);
     for finding in &findings {
         print(finding)?;
     }
@@ -60,6 +62,18 @@ fn readable_lines(folder: &Path) -> anyhow::Result<Vec<String>> {
         folder.display()
     ));
     Ok(lines)
+}
+
+/// Returns the webhooks whose secret cannot be opened, each with its remedy.
+pub(super) fn unreadable_secrets(stores: &Stores) -> anyhow::Result<Vec<String>> {
+    let unreadable = stores.hub.secrets().unreadable()?;
+    let lines = unreadable.into_iter().map(|UnreadableHook { database, hook }| {
+        format!(
+            "webhook {hook} of {database}: the key of its secret is not in the key ring; rotate its secret and give the new \
+             one to its receiver, or add the key to the ring. Until then its deliveries wait"
+        )
+    });
+    Ok(lines.collect())
 }
 
 /// Compares the metadata store, the database files and the uploads with each other and returns the findings.

@@ -2,7 +2,7 @@
 //! by `doctor`.
 
 use std::fs::{self, File};
-use std::io::BufReader;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
@@ -12,11 +12,27 @@ use super::{deployment_backups, doctor, print};
 use crate::compose::{Environment, Pending, Stores};
 use crate::config::Config;
 use crate::data_dir::{DataDir, write_durably};
+use crate::key_ring::KeyRing;
 use crate::manifest::{DATABASES, METADATA, Manifest, NODE, SECRET};
+use crate::sealed_files::Identities;
 
-pub(super) fn run(config: &Config, from: &Path) -> anyhow::Result<()> {
-    let manifest = Manifest::verified(from)?;
-    let _lock = DataDir::open(&config.data_dir)?.lock()?;
+pub(super) fn run(config: &Config, from: &Path, identity: Option<&Path>) -> anyhow::Result<()> {
+    let identities = identity.map(Identities::read).transpose()?;
+    let identities = identities.as_ref();
+    let manifest = Manifest::verified(from, identities)?;
+    let small = |plain: &str| -> anyhow::Result<Option<Vec<u8>>> {
+        let Some(mut file) = manifest.open(from, plain, identities)? else { return Ok(None) };
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).with_context(|| format!("cannot read {plain} of the backup"))?;
+        Ok(Some(bytes))
+    };
+    let ring = small(SECRET)?;
+    if let Some(ring) = &ring {
+        KeyRing::parse(ring).with_context(|| format!("{SECRET} of the backup is not a key ring"))?;
+    }
+    let dir = DataDir::open(&config.data_dir)?;
+    let _lock = dir.lock()?;
+    let had_ring = dir.key_ring_file().exists();
     let world = Environment::default();
     let stores = Stores::open(config, &world, Pending::Migrate)?;
     if !stores.engine.port().list()?.is_empty() {
@@ -25,27 +41,41 @@ pub(super) fn run(config: &Config, from: &Path) -> anyhow::Result<()> {
     let mut count = 0;
     for id in manifest.databases() {
         let id = DatabaseId::parse(id).with_context(|| format!("{id} is not the id of a database"))?;
-        let file = from.join(DATABASES).join(format!("{id}.db"));
-        stores.engine.restore(id, &file).with_context(|| format!("cannot restore database {id}"))?;
+        let path = format!("{DATABASES}/{id}.db");
+        let restored = match manifest.open(from, &path, identities)? {
+            // The engine copies files.
+            Some(mut file) if manifest.is_encrypted() => {
+                let copy = PlainCopy(config.data_dir.join("restored.tmp"));
+                io::copy(&mut file, &mut File::create(&copy.0)?)?;
+                stores.engine.restore(id, &copy.0)
+            }
+            _ => stores.engine.restore(id, &from.join(&path)),
+        };
+        restored.with_context(|| format!("cannot restore database {id}"))?;
         count += 1;
     }
-    if from.join(SECRET).exists() {
-        write_durably(&stores.dir.secret_file(), &fs::read(from.join(SECRET))?)?;
+    if let Some(ring) = &ring {
+        write_durably(&stores.dir.key_ring_file(), ring)?;
     }
-    if from.join(NODE).exists() {
-        write_durably(&stores.dir.node_file(), &fs::read(from.join(NODE))?)?;
+    if let Some(node) = small(NODE)? {
+        write_durably(&stores.dir.node_file(), &node)?;
     }
     for path in manifest.deployment_backups() {
-        deployment_backups::load(from, path, &stores)?;
+        if let Some(mut file) = manifest.open(from, path, identities)? {
+            deployment_backups::load(path, &mut file, &stores)?;
+        }
     }
     // The metadata is loaded last: until then the metadata store is empty, and a failed restore can be started again in another
     // folder.
-    let mut dump = BufReader::new(File::open(from.join(METADATA))?);
+    let mut dump = manifest.open(from, METADATA, identities)?.context("the backup holds no metadata")?;
     stores.metadata.load(&mut dump).context("cannot load the metadata")?;
     stores.adopt(&world)?;
     let stopped = stores.deployments.supervisor().restored().context("cannot record that deployments are stopped")?;
     if stopped > 0 {
         print(format!("stopped {stopped} deployments that were running; start them again from their own backups"))?;
+    }
+    if ring.is_none() {
+        print_what_ended(&stores, had_ring)?;
     }
     let findings = doctor::examine(&stores)?;
     for finding in &findings {
@@ -55,4 +85,29 @@ pub(super) fn run(config: &Config, from: &Path) -> anyhow::Result<()> {
         bail!("restored {count} databases, with {} findings", findings.len());
     }
     print(format!("restored {count} databases; everything is in order"))
+}
+
+/// Prints what does not work any more because the backup leaves out the key ring.
+fn print_what_ended(stores: &Stores, had_ring: bool) -> anyhow::Result<()> {
+    let unreadable = doctor::unreadable_secrets(stores)?;
+    if had_ring {
+        print("the backup leaves out the key ring; the one that is in the data folder stays")?;
+    } else {
+        print("the backup leaves out the key ring; the data folder has a new one")?;
+        print(
+            "passwords, API tokens and sessions stay valid; page tokens, forms and part URLs that were made before have \
+             ended, so reload open pages",
+        )?;
+    }
+    unreadable.into_iter().try_for_each(print)
+}
+
+/// The decrypted copy of a database file, on its way into the data folder.
+struct PlainCopy(std::path::PathBuf);
+
+impl Drop for PlainCopy {
+    fn drop(&mut self) {
+        // Fails if the file was not created, which leaves nothing to remove.
+        let _ = fs::remove_file(&self.0);
+    }
 }

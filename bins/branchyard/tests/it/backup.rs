@@ -57,7 +57,7 @@ fn a_backup_taken_under_writes_is_restored_whole() {
 
     let back = home.path().join("back");
     let said = program().succeed(&back, &["restore", "--from", to.to_str().unwrap()]);
-    assert_eq!(said, "restored 2 databases; everything is in order");
+    assert!(said.ends_with("\nrestored 2 databases; everything is in order"), "{said}");
     let server = program().start(&back);
     let ada = Actor::new(server.origin.clone(), ada.token().map(str::to_owned), "ada");
     let found = ada.read("ada/rivers", "main", "select count(*), max(n) from t")[0].clone();
@@ -110,4 +110,78 @@ fn a_server_on_the_wrong_metadata_store_does_not_start() {
     }
     assert_eq!(files(), before);
     assert_eq!(program().succeed(&dir, &["doctor"]), "everything is in order");
+}
+
+/// Two identity files and the recipient of the first.
+fn identities(folder: &Path) -> ([String; 2], String) {
+    use age::secrecy::ExposeSecret as _;
+    let keys = [age::x25519::Identity::generate(), age::x25519::Identity::generate()];
+    let files = ["mine", "other"].map(|name| folder.join(name).to_str().unwrap().to_owned());
+    for (file, key) in files.iter().zip(&keys) {
+        fs::write(file, format!("# an identity\n{}\n", key.to_string().expose_secret())).unwrap();
+    }
+    (files, keys[0].to_public().to_string())
+}
+
+/// Returns all files at and below a folder.
+fn files(folder: &Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+    }
+    found
+}
+
+#[test]
+fn an_encrypted_backup_opens_with_its_identity_only_and_shows_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let (dir, to) = (home.path().join("data"), home.path().join("backup"));
+    let ([mine, other], recipient) = identities(home.path());
+    let (server, ada) = start(&dir);
+    write(&ada, "create table planted (t text); insert into planted values ('planted-in-rivers')");
+    let wrong = ["backup", "--to", to.to_str().unwrap(), "--encrypt-to", "age1nonsense"];
+    assert!(refused(&dir, &wrong).contains("number 1 is not an age recipient"));
+    assert!(!to.exists());
+    let args = ["backup", "--to", to.to_str().unwrap(), "--with-keys", "--encrypt-to", &recipient];
+    program().succeed(&dir, &args);
+    server.terminate();
+    let ring = fs::read(dir.join("server.key")).unwrap();
+    let found = files(&to);
+    assert_eq!(found.len(), 6, "{found:?}");
+    for path in &found {
+        let is_manifest = path.ends_with("manifest.json");
+        assert!(is_manifest || path.extension().is_some_and(|extension| extension == "age"), "{path:?}");
+        let bytes = fs::read(path).unwrap();
+        for plain in [&b"planted-in-rivers"[..], b"ada@example.test", &ring[20..]] {
+            assert!(!bytes.windows(plain.len()).any(|window| window == plain), "{path:?}");
+        }
+    }
+    #[cfg(unix)]
+    assert_eq!(branchyard::private::readable_by_others(&to).unwrap(), (Vec::new(), 0));
+
+    let restore = |flags: &[&str]| {
+        let back = tempfile::tempdir().unwrap();
+        let said = refused(back.path(), &[&["restore", "--from", to.to_str().unwrap()], flags].concat());
+        assert_eq!(files(back.path()), Vec::<std::path::PathBuf>::new(), "nothing is written");
+        said
+    };
+    assert!(restore(&[]).contains("--identity FILE"));
+    assert!(restore(&["--identity", &other]).contains("encrypted to other recipients"));
+    assert!(restore(&["--identity", "/nowhere"]).contains("cannot read the identity file"));
+    let dump = to.join("metadata.ndjson.age");
+    let whole = fs::read(&dump).unwrap();
+    fs::write(&dump, &whole[..whole.len() - 1]).unwrap();
+    assert!(restore(&["--identity", &mine]).contains("damaged"));
+    fs::write(&dump, &whole).unwrap();
+
+    let back = home.path().join("back");
+    let said = program().succeed(&back, &["restore", "--from", to.to_str().unwrap(), "--identity", &mine]);
+    assert_eq!(said, "restored 2 databases; everything is in order");
+    assert_eq!(fs::read(back.join("server.key")).unwrap(), ring);
+    assert!(!back.join("restored.tmp").exists());
+    let server = program().start(&back);
+    let ada = Actor::new(server.origin.clone(), ada.token().map(str::to_owned), "ada");
+    assert_eq!(ada.read("ada/rivers", "main", "select t from planted"), serde_json::json!([["planted-in-rivers"]]));
+    server.terminate();
 }

@@ -19,6 +19,7 @@ mod half_sent;
 mod hidden;
 mod hook_docs;
 mod hosted;
+mod keys;
 mod main_job;
 mod migrating;
 mod outage;

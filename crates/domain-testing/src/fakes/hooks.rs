@@ -33,6 +33,35 @@ impl Vault for OpenVault {
         let text = String::from_utf8(sealed.bytes.iter().map(|byte| !byte).collect()).ok()?;
         Some(HookSecret::from_text(text.strip_suffix(&hook.to_string())?.to_owned()))
     }
+
+    fn key_id(&self) -> String {
+        "fake".to_owned()
+    }
+}
+
+/// A vault with several keys that inverts bits instead of encrypting. A secret opens only while its key is in the vault.
+#[derive(Debug, Default)]
+pub struct KeyedVault(Mutex<Vec<String>>);
+
+impl KeyedVault {
+    /// Replaces the ids of the keys; the first one seals.
+    pub fn set(&self, keys: &[&str]) {
+        *self.0.lock() = keys.iter().map(|key| (*key).to_owned()).collect();
+    }
+}
+
+impl Vault for KeyedVault {
+    fn seal(&self, hook: HookId, secret: &HookSecret, nonce: [u8; 24]) -> Sealed {
+        Sealed { key_id: self.key_id(), ..OpenVault.seal(hook, secret, nonce) }
+    }
+
+    fn open(&self, hook: HookId, sealed: &Sealed) -> Option<HookSecret> {
+        self.0.lock().contains(&sealed.key_id).then(|| OpenVault.open(hook, sealed)).flatten()
+    }
+
+    fn key_id(&self) -> String {
+        self.0.lock().first().cloned().unwrap_or_default()
+    }
 }
 
 /// A sender that records requests and returns planned responses, by default with status 200.

@@ -29,7 +29,7 @@ pub(super) use builders::{
 };
 pub use databases::{collaborators, database_lists, databases};
 pub use events::{answers, events};
-pub use hooks::{deliveries, delivery_leases, delivery_log, hooks};
+pub use hooks::{deliveries, delivery_leases, delivery_log, hook_secrets, hooks};
 pub use operations::{lease_turns, leases, operations, uploads};
 pub use organizations::{members, organizations};
 pub use people::deleted_users;
@@ -73,6 +73,7 @@ pub const ALL: &[(&str, MetadataCheck)] = &[
     ("answers", answers),
     ("events", events),
     ("hooks", hooks),
+    ("hook_secrets", hook_secrets),
     ("deliveries", deliveries),
     ("delivery_log", delivery_log),
     ("delivery_leases", delivery_leases),

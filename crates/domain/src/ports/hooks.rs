@@ -15,8 +15,12 @@ pub trait Vault: Send + Sync {
     /// Encrypts the secret of a hook. `nonce` has to be fresh randomness.
     fn seal(&self, hook: HookId, secret: &HookSecret, nonce: [u8; 24]) -> Sealed;
 
-    /// Decrypts a secret that was sealed for this hook. Returns `None` if the key differs or the bytes were changed.
+    /// Decrypts a secret that was sealed for this hook. Returns `None` if its key is absent or the bytes were
+    /// changed.
     fn open(&self, hook: HookId, sealed: &Sealed) -> Option<HookSecret>;
+
+    /// Returns the id of the key under which [`Vault::seal`] encrypts.
+    fn key_id(&self) -> String;
 }
 
 /// A URL that hooks may not have. The texts are for the user who entered it.

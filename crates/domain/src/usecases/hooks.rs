@@ -266,7 +266,7 @@ impl<'a> Hooks<'a> {
         Ok(details)
     }
 
-    /// Replaces the secret of a hook. For a day, deliveries are signed with the previous secret too.
+    /// Replaces the secret of a hook. For a day, deliveries are signed with the previous secret too, if it can be opened.
     ///
     /// # Errors
     /// [`HookError::NoSuchHook`] if the database has no such hook.
@@ -282,8 +282,9 @@ impl<'a> Hooks<'a> {
         let mut view = view(tx.as_mut(), database, id)?;
         let (secret, sealed) = self.mint(id);
         let previous = std::mem::replace(&mut view.hook.secret, sealed);
+        let opens = self.0.ports.vault.open(id, &previous).is_some();
         view.hook.previous_secret =
-            Some(PreviousSecret { secret: previous, until: now.plus_seconds(ROTATION_SECONDS) });
+            opens.then(|| PreviousSecret { secret: previous, until: now.plus_seconds(ROTATION_SECONDS) });
         view.hook.updated_at = now;
         tx.hooks().update(&view.hook)?;
         let rotated = SecretHook { view, secret };

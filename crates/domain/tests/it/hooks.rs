@@ -10,9 +10,11 @@ use branchyard_domain::errors::HookError;
 use branchyard_domain::ports::{
     AddressError, CancellationToken, Durability, Ids as _, Lease, Metadata as _, RetryAfter, Sent, Vault as _,
 };
-use branchyard_domain::usecases::{EditHook, HookView, IdempotencyRecord, Limits, NewHook, Room, Run, SecretHook};
+use branchyard_domain::usecases::{
+    EditHook, HookView, IdempotencyRecord, Limits, NewHook, ResealOutcome, Room, Run, SecretHook, UnreadableHook,
+};
 use branchyard_domain::values::{DeliveryId, HookId, Timestamp};
-use branchyard_domain_testing::fakes::ScriptedSender;
+use branchyard_domain_testing::fakes::{KeyedVault, SaveFault, ScriptedSender};
 
 use crate::harness::{DomainHarness, create, user, world, world_with};
 use crate::refs::at;
@@ -631,4 +633,117 @@ fn an_attempt_cut_short_is_due_as_before_and_a_slow_hook_waits_for_a_place() {
     assert!(!world.hub.dispatch().is_due(room(0)).unwrap());
     assert!(world.hub.dispatch().is_due(room(1)).unwrap());
     assert_eq!(world.hub.dispatch().turn("w", &[], room(1)).unwrap().leases.len(), 1);
+}
+
+/// Returns the key ids of a hook's secrets, the present one first.
+fn keys(view: &HookView) -> Vec<String> {
+    let previous = view.hook.previous_secret.iter().map(|previous| &previous.secret);
+    std::iter::once(&view.hook.secret).chain(previous).map(|sealed| sealed.key_id.clone()).collect()
+}
+
+/// A hub whose vault has the keys `names`, over the stores of `world`.
+fn keyed(world: &DomainHarness, names: &[&str]) -> (branchyard_domain::Hub, std::sync::Arc<KeyedVault>) {
+    let vault = std::sync::Arc::new(KeyedVault::default());
+    vault.set(names);
+    let limits = Limits { hooks_per_database: 200, ..Limits::default() };
+    (world.fakes.sealing(vault.clone(), limits), vault)
+}
+
+#[test]
+fn secrets_stay_readable_wherever_sealing_anew_is_interrupted() {
+    const HOOKS: usize = 120;
+    for fault in [SaveFault::Lost, SaveFault::Unheard] {
+        for saves in 0..3 {
+            let world = world();
+            let (hub, vault) = keyed(&world, &["old"]);
+            let url = hub.hooks().address(&world.admin(), URL).unwrap();
+            let wanted = NewHook { url, events: [HookEvent::Branch].into(), active: true };
+            let register = || hub.hooks().create(&world.admin(), wanted.clone(), None).unwrap();
+            let mut made: Vec<_> = (0..HOOKS).map(|_| register()).collect();
+            made[7] = hub.hooks().rotate_secret(&world.admin(), made[7].view.hook.id, None).unwrap();
+
+            vault.set(&["new", "old"]);
+            world.fakes.metadata.fail_after(saves, 1, fault);
+            hub.secrets().reseal(|| true).unwrap_err();
+            let is_whole = || {
+                made.iter().all(|made| {
+                    let hook = world.view(made.view.hook.id).hook;
+                    vault.open(hook.id, &hook.secret).as_ref() == Some(&made.secret)
+                })
+            };
+            assert!(is_whole(), "after {saves} transactions");
+            let kept = saves * 50 + if fault == SaveFault::Unheard { 50 } else { 0 };
+            let left = HOOKS.saturating_sub(kept);
+            let outcome = hub.secrets().reseal(|| true).unwrap();
+            assert_eq!(outcome, ResealOutcome { resealed: u64::try_from(left).unwrap(), unreadable: 0 });
+            vault.set(&["new"]);
+            assert!(is_whole());
+            assert_eq!(keys(&world.view(made[7].view.hook.id)), ["new", "new"]);
+            let counted = hub.secrets().counts().unwrap();
+            assert_eq!(hub.secrets().with_counts(<[_]>::to_vec).unwrap(), counted);
+            assert_eq!(counted, [("new".to_owned(), u64::try_from(HOOKS).unwrap())]);
+            assert_eq!(hub.secrets().reseal(|| true).unwrap(), ResealOutcome::default());
+        }
+    }
+}
+
+#[test]
+fn sealing_anew_changes_nothing_else_and_stops_when_asked() {
+    let world = world();
+    let (hub, vault) = keyed(&world, &["old"]);
+    let url = hub.hooks().address(&world.admin(), URL).unwrap();
+    let wanted = NewHook { url, events: [HookEvent::Branch].into(), active: true };
+    let before = hub.hooks().create(&world.admin(), wanted, None).unwrap().view.hook;
+    vault.set(&["new", "old"]);
+    assert_eq!(hub.secrets().reseal(|| false).unwrap(), ResealOutcome::default());
+    assert_eq!(world.view(before.id).hook, before);
+    world.fakes.clock.advance_seconds(5);
+    assert_eq!(hub.secrets().reseal(|| true).unwrap(), ResealOutcome { resealed: 1, unreadable: 0 });
+    let after = world.view(before.id).hook;
+    assert_ne!(after.secret, before.secret);
+    assert_eq!(branchyard_domain::entities::Hook { secret: before.secret.clone(), ..after }, before);
+}
+
+/// The keys are lost, as after a restore without them.
+#[test]
+fn a_hook_whose_key_is_lost_waits_until_its_secret_is_rotated() {
+    let world = world();
+    while !world.hub.dispatch().fan_out().unwrap().is_empty() {}
+    let (hub, vault) = keyed(&world, &["lost"]);
+    let url = hub.hooks().address(&world.admin(), URL).unwrap();
+    let wanted = NewHook { url, events: [HookEvent::Branch].into(), active: true };
+    let hook = hub.hooks().create(&world.admin(), wanted, None).unwrap().view.hook.id;
+    vault.set(&["new"]);
+    assert_eq!(hub.secrets().reseal(|| true).unwrap(), ResealOutcome { resealed: 0, unreadable: 1 });
+    let lost = UnreadableHook { database: world.admin().database().locator.clone(), hook };
+    assert_eq!(hub.secrets().unreadable().unwrap(), [lost]);
+
+    world.branches(&["a"]);
+    let dispatch = hub.dispatch();
+    while !dispatch.fan_out().unwrap().is_empty() {}
+    let attempt = || {
+        let lease = dispatch.turn("w", &[], room(9, 9)).unwrap().leases.remove(0);
+        dispatch.attempt(lease, &CancellationToken::default(), || true)
+    };
+    assert!(attempt().is_none());
+    assert!(world.last(hook).is_pending() && world.fakes.sender.sent().is_empty());
+
+    let rotated = hub.hooks().rotate_secret(&world.admin(), hook, None).unwrap();
+    assert_eq!(keys(&rotated.view), ["new"], "a previous secret that cannot be opened is dropped");
+    assert_eq!(hub.secrets().unreadable().unwrap(), []);
+    world.fakes.clock.advance_seconds(3_600);
+    let run = attempt().unwrap();
+    dispatch.turn("w", &[run], room(0, 0)).unwrap();
+    assert_eq!(world.fakes.sender.sent()[0].secrets, [rotated.secret]);
+
+    // The key of the previous secret is lost later.
+    let again = hub.hooks().rotate_secret(&world.admin(), hook, None).unwrap();
+    assert_eq!(keys(&again.view), ["new", "new"]);
+    vault.set(&["newest", "new"]);
+    let newest = hub.hooks().rotate_secret(&world.admin(), hook, None).unwrap();
+    vault.set(&["newest"]);
+    world.branches(&["b"]);
+    while !dispatch.fan_out().unwrap().is_empty() {}
+    attempt().unwrap();
+    assert_eq!(world.fakes.sender.sent()[1].secrets, [newest.secret]);
 }

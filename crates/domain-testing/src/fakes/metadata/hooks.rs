@@ -1,5 +1,7 @@
 //! Hooks, their deliveries and leases.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::state::{Held, Logged};
 use super::{MemoryTransaction, Result, count, missing, page};
 use branchyard_domain::entities::{Attempt, Delivery, DeliveryStatus, Hook, HookEvent, Request};
@@ -22,6 +24,12 @@ fn due_at(delivery: &Delivery) -> Option<Timestamp> {
         DeliveryStatus::Pending { next_attempt_at } => Some(next_attempt_at),
         DeliveryStatus::Delivered { .. } | DeliveryStatus::Failed { .. } => None,
     }
+}
+
+/// Returns the ids of the keys that the secrets of a hook are sealed under.
+fn keys_of(hook: &Hook) -> impl Iterator<Item = &str> {
+    let previous = hook.previous_secret.as_ref().map(|previous| &previous.secret);
+    std::iter::once(&hook.secret).chain(previous).map(|sealed| sealed.key_id.as_str())
 }
 
 /// Returns `true` if a hook counts against the limit for failing and slow hooks.
@@ -99,6 +107,22 @@ impl HookRepository for MemoryTransaction<'_> {
         }
         self.change()?.events.retain(|(event, _)| event.database_id != database);
         Ok(())
+    }
+
+    fn list_sealed_otherwise(&mut self, key_id: &str, after: Option<HookId>, limit: usize) -> Result<Vec<Hook>> {
+        let hooks = self.state.hooks.values().map(|held| &held.hook);
+        let later = hooks.filter(|hook| after.is_none_or(|after| hook.id > after));
+        Ok(page(later.filter(|hook| keys_of(hook).any(|key| key != key_id)).cloned(), limit))
+    }
+
+    fn count_by_key(&mut self) -> Result<Vec<(String, u64)>> {
+        let mut counts = BTreeMap::new();
+        for held in self.state.hooks.values() {
+            for key in keys_of(&held.hook).collect::<BTreeSet<_>>() {
+                *counts.entry(key.to_owned()).or_insert(0) += 1;
+            }
+        }
+        Ok(counts.into_iter().collect())
     }
 
     fn list_subscribed(&mut self, database: DatabaseId, event: HookEvent) -> Result<Vec<(HookId, Option<DeliveryId>)>> {

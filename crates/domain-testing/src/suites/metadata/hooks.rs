@@ -125,6 +125,38 @@ pub fn hooks(store: &dyn Metadata) {
     });
 }
 
+/// Checks how hooks are found and counted by the keys that their secrets are sealed under.
+pub fn hook_secrets(store: &dyn Metadata) {
+    let (_, bob, menu) = scene(store);
+    let other = database(11, &bob, "other");
+    let keyed = |n, on: &Database, key, previous: Option<u8>| Hook {
+        secret: sealed(key),
+        previous_secret: previous.map(|key| PreviousSecret { secret: sealed(key), until: at(99) }),
+        ..hook(n, on, &[HookEvent::Push])
+    };
+    write(store, |tx| {
+        assert_eq!(tx.hooks().count_by_key().unwrap(), []);
+        tx.databases().add(&other).unwrap();
+        for hook in [keyed(1, &menu, 1, None), keyed(2, &other, 2, Some(1)), keyed(3, &menu, 2, Some(2))] {
+            tx.hooks().add(&hook).unwrap();
+        }
+        tx.hooks().add(&keyed(4, &menu, 2, None)).unwrap();
+    });
+    let mut tx = store.read().unwrap();
+    let counts = |counts: &[(&str, u64)]| counts.iter().map(|(key, n)| ((*key).to_owned(), *n)).collect::<Vec<_>>();
+    assert_eq!(tx.hooks().count_by_key().unwrap(), counts(&[("k1", 2), ("k2", 3)]));
+    let mut otherwise = |key, after, most| {
+        let found = tx.hooks().list_sealed_otherwise(key, after, most).unwrap();
+        found.iter().map(|hook| hook.id.as_uuid().as_u128()).collect::<Vec<_>>()
+    };
+    assert_eq!(otherwise("k2", None, 9), [1, 2], "also for its previous secret");
+    assert_eq!(otherwise("k2", Some(hook_id(1)), 9), [2]);
+    assert_eq!(otherwise("k1", None, 9), [2, 3, 4]);
+    assert_eq!(otherwise("k3", None, 3), [1, 2, 3]);
+    let found = tx.hooks().list_sealed_otherwise("k2", Some(hook_id(1)), 9).unwrap();
+    assert_eq!(found, [keyed(2, &other, 2, Some(1))]);
+}
+
 /// Checks deliveries: lists by state, giving up, and retention.
 pub fn deliveries(store: &dyn Metadata) {
     let (_, _, menu) = scene(store);

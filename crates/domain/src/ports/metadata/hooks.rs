@@ -26,6 +26,12 @@ pub trait HookRepository {
     fn remove(&mut self, id: HookId) -> Result<bool>;
     /// Removes all hooks of a database with their deliveries, and the events of the database.
     fn clear(&mut self, database: DatabaseId) -> Result<()>;
+    /// Lists the hooks of all databases that have a secret, present or previous, sealed under another key than `key_id`, by
+    /// ascending id after `after`.
+    fn list_sealed_otherwise(&mut self, key_id: &str, after: Option<HookId>, limit: usize) -> Result<Vec<Hook>>;
+    /// Counts the hooks of all databases by the keys that their secrets, present and previous, are sealed under, in the order
+    /// of the ids of these keys. A hook with secrets under two keys counts for both.
+    fn count_by_key(&mut self) -> Result<Vec<(String, u64)>>;
     /// Lists the active hooks of a database that subscribe to an event, by id. Each comes with its newest delivery.
     fn list_subscribed(&mut self, database: DatabaseId, event: HookEvent) -> Result<Vec<(HookId, Option<DeliveryId>)>>;
 }

@@ -180,7 +180,7 @@ impl<'a> Dispatch<'a> {
         Ok(Turn { leases, disabled, delivered, failed })
     }
 
-    /// Builds the request for a delivery, with a new attempt id. Returns `None` if the hook's secret cannot be opened.
+    /// Builds the request for a delivery, with a new attempt id. Returns `None` if the hook's present secret cannot be opened.
     fn parcel(
         &self,
         hook: &Hook,
@@ -189,8 +189,10 @@ impl<'a> Dispatch<'a> {
         canceled: &CancellationToken,
     ) -> Option<WebhookRequest> {
         let now = self.0.now();
+        let vault = &self.0.ports.vault;
         let previous = hook.previous_secret.as_ref().filter(|previous| previous.until > now);
-        let sealed = std::iter::once(&hook.secret).chain(previous.map(|previous| &previous.secret));
+        // A previous secret whose key was lost is left out: the receiver was given the present one because of that.
+        let previous = previous.and_then(|previous| vault.open(hook.id, &previous.secret));
         Some(WebhookRequest {
             url: hook.url.clone(),
             delivery: delivery.id,
@@ -198,14 +200,14 @@ impl<'a> Dispatch<'a> {
             at: now,
             event: delivery.event,
             body,
-            secrets: sealed.map(|sealed| self.0.ports.vault.open(hook.id, sealed)).collect::<Option<_>>()?,
+            secrets: std::iter::once(vault.open(hook.id, &hook.secret)?).chain(previous).collect(),
             canceled: canceled.clone(),
         })
     }
 
     /// Attempts the deliveries of a lease one after the other, and blocks until the last attempt has ended. Stops when an
     /// attempt fails, `go_on` returns `false`, the lease does not cover another attempt, or 50 ms have passed. Returns
-    /// `None` if the hook's secret cannot be opened; the lease then expires, and the delivery is attempted again.
+    /// `None` if the hook's present secret cannot be opened; the lease then expires, and the delivery is attempted again.
     ///
     /// Once `canceled`, the attempt under way is aborted and no further one is made. The aborted delivery stays due.
     pub fn attempt(&self, mut lease: Lease, canceled: &CancellationToken, go_on: impl Fn() -> bool) -> Option<Run> {

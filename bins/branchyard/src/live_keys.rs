@@ -1,0 +1,209 @@
+//! The keys of a process, which follow the file of the key ring.
+//!
+//! Before each sealing, and every second in a server, the process compares the file with the one it read last. A sealing within
+//! a metadata transaction therefore uses a key that the file held during this transaction, and `keys remove`, which excludes such
+//! transactions, takes no key away from a secret that is being sealed.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::Context as _;
+use branchyard_domain::Hub;
+use branchyard_domain::entities::{HookSecret, Sealed};
+use branchyard_domain::ports::{Ids, Vault};
+use branchyard_domain::usecases::ResealOutcome;
+use branchyard_domain::values::{HookId, Timestamp};
+use branchyard_hooks::ServerVault;
+use branchyard_http_common::ServerKeys;
+use parking_lot::{Mutex, RwLock};
+
+use crate::data_dir::DataDir;
+use crate::key_ring::KeyRing;
+
+/// Interval at which a server looks for a changed file.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Delay before secrets are sealed anew once more, after the metadata store failed.
+const RETRY: Duration = Duration::from_secs(30);
+
+/// What distinguishes a file from the one that replaced it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct FileStamp {
+    modified: Option<SystemTime>,
+    bytes: u64,
+    #[cfg(unix)]
+    inode: u64,
+}
+
+impl FileStamp {
+    fn of(file: &File) -> std::io::Result<Self> {
+        Ok(Self::from(&file.metadata()?))
+    }
+}
+
+impl From<&fs::Metadata> for FileStamp {
+    fn from(metadata: &fs::Metadata) -> Self {
+        Self {
+            modified: metadata.modified().ok(),
+            bytes: metadata.len(),
+            #[cfg(unix)]
+            inode: std::os::unix::fs::MetadataExt::ino(metadata),
+        }
+    }
+}
+
+/// The keys of this process.
+pub struct LiveKeys {
+    path: PathBuf,
+    vault: RwLock<ServerVault>,
+    tokens: ServerKeys,
+    /// The file that was looked at last; `None` if it was missing.
+    seen: Mutex<Option<FileStamp>>,
+}
+
+impl LiveKeys {
+    /// Reads the key ring of a data folder, and creates it on first use.
+    ///
+    /// # Errors
+    /// Fails if the ring cannot be created or read.
+    pub fn open(dir: &DataDir, ids: &dyn Ids, now: Timestamp) -> anyhow::Result<Self> {
+        dir.create_key_ring(ids, now)?;
+        let path = dir.key_ring_file();
+        let (stamp, ring) = read(&path)?;
+        let (newest, older) = ring.secrets();
+        Ok(Self {
+            path,
+            vault: RwLock::new(ServerVault::from_secrets(&newest, &older)),
+            tokens: ServerKeys::from_secrets(&newest, &older),
+            seen: Mutex::new(Some(stamp)),
+        })
+    }
+
+    /// Returns the keys of tokens, signatures and entity tags, which follow the file too.
+    pub fn tokens(&self) -> ServerKeys {
+        self.tokens.clone()
+    }
+
+    /// Reads the file if it changed. If it cannot be read, logs that once, and the keys stay as they are.
+    pub fn refresh(&self) {
+        // Held until the keys are replaced, so that no other thread seals under the earlier ones meanwhile.
+        let mut seen = self.seen.lock();
+        let found = fs::metadata(&self.path).ok().map(|metadata| FileStamp::from(&metadata));
+        if found == *seen {
+            return;
+        }
+        match read(&self.path) {
+            Ok((stamp, ring)) => {
+                let (newest, older) = ring.secrets();
+                *self.vault.write() = ServerVault::from_secrets(&newest, &older);
+                self.tokens.replace(&newest, &older);
+                *seen = Some(stamp);
+                tracing::info!(newest = ring.keys()[0].id(), keys = ring.keys().len(), "read the changed key ring");
+            }
+            Err(error) => {
+                *seen = found;
+                let error: &(dyn std::error::Error + 'static) = error.as_ref();
+                tracing::error!(error, "keeping the keys in memory; restore the file of the key ring before a restart");
+            }
+        }
+    }
+}
+
+/// Reads a key ring, together with the stamp of its file.
+fn read(path: &std::path::Path) -> anyhow::Result<(FileStamp, KeyRing)> {
+    let contents = || {
+        let mut file = File::open(path)?;
+        let stamp = FileStamp::of(&file)?;
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut file, &mut bytes)?;
+        // A key must not seal before it survives a power failure: whoever replaced the file may not have come that far.
+        file.sync_all()?;
+        path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())?;
+        Ok::<_, std::io::Error>((stamp, bytes))
+    };
+    let (stamp, bytes) = contents().with_context(|| format!("cannot read {}", path.display()))?;
+    let ring = KeyRing::parse(&bytes).with_context(|| {
+        format!("{} is not a key ring (one `id base64` a line); restore it from a copy", path.display())
+    })?;
+    Ok((stamp, ring))
+}
+
+impl Vault for LiveKeys {
+    fn seal(&self, hook: HookId, secret: &HookSecret, nonce: [u8; 24]) -> Sealed {
+        self.refresh();
+        self.vault.read().seal(hook, secret, nonce)
+    }
+
+    fn open(&self, hook: HookId, sealed: &Sealed) -> Option<HookSecret> {
+        let opened = self.vault.read().open(hook, sealed);
+        opened.or_else(|| {
+            // Another process may have sealed it under a key that was just added.
+            self.refresh();
+            self.vault.read().open(hook, sealed)
+        })
+    }
+
+    fn key_id(&self) -> String {
+        self.refresh();
+        self.vault.read().key_id()
+    }
+}
+
+/// The thread of a server that follows the key ring and seals all secrets under its newest key.
+pub(crate) struct KeyRingWatch {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl KeyRingWatch {
+    /// Starts the thread.
+    pub(crate) fn start(hub: &Hub, keys: Arc<LiveKeys>) -> std::io::Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (hub, stopped) = (hub.clone(), Arc::clone(&stop));
+        let thread = thread::Builder::new().name("key-ring".to_owned()).spawn(move || {
+            let (mut sealed_under, mut not_before) = (None, Instant::now());
+            while !stopped.load(Ordering::Relaxed) {
+                let newest = keys.key_id();
+                if sealed_under.as_ref() != Some(&newest) && Instant::now() >= not_before {
+                    match hub.secrets().reseal(|| !stopped.load(Ordering::Relaxed)) {
+                        Ok(outcome) => {
+                            log(outcome);
+                            sealed_under = Some(newest);
+                        }
+                        Err(error) => {
+                            not_before = Instant::now() + RETRY;
+                            let error: &(dyn std::error::Error + 'static) = &error;
+                            tracing::error!(error, "cannot seal the secrets of webhooks anew; trying again");
+                        }
+                    }
+                }
+                thread::park_timeout(INTERVAL);
+            }
+        })?;
+        Ok(Self { stop, thread })
+    }
+
+    /// Ends the thread.
+    pub(crate) fn stop(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.thread().unpark();
+        if self.thread.join().is_err() {
+            tracing::error!("the thread that follows the key ring panicked");
+        }
+    }
+}
+
+fn log(ResealOutcome { resealed, unreadable }: ResealOutcome) {
+    if resealed > 0 {
+        tracing::info!(hooks = resealed, "sealed the secrets of webhooks under the newest key");
+    }
+    if unreadable > 0 {
+        tracing::warn!(
+            hooks = unreadable,
+            "the keys of some secrets of webhooks are not in the key ring; `branchyard doctor` names the webhooks"
+        );
+    }
+}
