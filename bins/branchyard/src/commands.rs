@@ -4,6 +4,7 @@ mod accounts;
 mod backup;
 mod deployment_backups;
 mod doctor;
+mod gc;
 mod healthcheck;
 mod migrate;
 mod restore;
@@ -49,6 +50,7 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::SqlWorker { .. } => sql_worker(),
         #[cfg(not(target_os = "linux"))]
         Command::SqlWorker { .. } => anyhow::bail!("worker processes run on Linux only"),
+        Command::Gc { place, database, json } => gc::run(&Config::load(&place)?, database.as_deref(), json),
         Command::Doctor { place } => doctor::run(&Config::load(&place)?),
     }
 }

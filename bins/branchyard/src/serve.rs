@@ -20,6 +20,7 @@ use branchyard_web::Reference;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::collector::Collector;
 use crate::commands::print;
 use crate::compose::{Environment, Pending, Stores};
 use crate::config::Config;
@@ -78,6 +79,7 @@ pub struct Running {
     workers: Workers,
     free_space: FreeSpaceMonitor,
     pull_fetches: PullFetches,
+    collector: Collector,
     dispatcher: Dispatcher,
     fleet: Fleet,
     leaves_instances: bool,
@@ -114,6 +116,7 @@ impl Running {
         if swept > 0 {
             tracing::info!(files = swept, "removed files that nothing refers to");
         }
+        hub.collections().recover(&node).context("cannot recover interrupted collections of garbage")?;
         hub.pulls().recover().context("cannot recover interrupted fetches for pull requests")?;
         hub.dispatch().recover(&node).context("cannot recover interrupted webhook deliveries")?;
         if !config.hosted.address()?.is_loopback() {
@@ -174,6 +177,7 @@ impl Running {
         let free_space = FreeSpaceMonitor::start(&hub, &config.data_dir).context("cannot measure the free storage")?;
         let workers = Workers::start(&hub, &node, &measured).context("cannot start the workers")?;
         let pull_fetches = PullFetches::start(&hub, &measured).context("cannot start the pull request threads")?;
+        let collector = Collector::start(&hub, &node).context("cannot start the thread that collects garbage")?;
         let dispatcher = Dispatcher::start(&hub, config.hooks.concurrency, node, measured)
             .context("cannot start the webhook dispatcher")?;
         Ok(Self {
@@ -185,6 +189,7 @@ impl Running {
             workers,
             free_space,
             pull_fetches,
+            collector,
             dispatcher,
             fleet,
             leaves_instances: config.hosted.leaves(),
@@ -272,6 +277,7 @@ impl Running {
         })?;
         self.workers.stop(|| *in_haste.borrow());
         self.pull_fetches.stop(|| *in_haste.borrow());
+        self.collector.stop(|| *in_haste.borrow());
         self.dispatcher.stop();
         self.free_space.stop();
         self.fleet.stop(self.leaves_instances, || *in_haste.borrow());

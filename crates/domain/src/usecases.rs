@@ -4,6 +4,7 @@ mod activities;
 mod branches;
 mod browse;
 mod collaborators;
+mod collections;
 mod databases;
 mod deadline;
 mod exports;
@@ -43,6 +44,7 @@ pub use activities::{Activities, News};
 pub use branches::{Branches, NewBranch};
 pub use browse::{Browse, LookEnd, TableSize};
 pub use collaborators::Collaborators;
+pub use collections::{CollectionStep, Collections};
 pub use databases::{DatabaseView, Databases, EditDatabase, NewDatabase};
 pub use exports::{ExportLimits, Exports};
 pub use files::{NewFileImport, StoredFile};
@@ -94,6 +96,8 @@ pub struct Limits {
     pub anonymous_sql: bool,
     /// Free bytes of storage below which only deletions and sign-in are served; 0 means no limit.
     pub min_free_bytes: u64,
+    /// Seconds for which the commit of a deleted branch or tag is kept; 0 means that it is garbage at once.
+    pub keep_deleted_seconds: i64,
     /// Maximum number of databases per owner; 0 means no limit.
     pub databases_per_owner: u64,
     /// Maximum number of queued operations per database.
@@ -156,6 +160,7 @@ impl Default for Limits {
             tokens_per_user: 100,
             anonymous_sql: true,
             min_free_bytes: 0,
+            keep_deleted_seconds: 0,
             databases_per_owner: 0,
             queued_per_database: 100,
             operation_workers: 0,
@@ -223,6 +228,7 @@ pub(crate) struct Inner {
     pub(crate) behind: operations::StrandedLeases,
     pub(crate) progress: progress::ImportProgress,
     pub(crate) settled: Arc<settled::Settled>,
+    pub(crate) collection_wake: wake::Wake,
     /// Held by the one garbage collection that may run.
     pub(crate) collecting: parking_lot::Mutex<()>,
 }
@@ -289,7 +295,9 @@ nouns! {
     exports: Exports;
     /// Uploads and imports.
     imports: Imports;
-    /// Operations: SQL writes, merges, forks and imports.
+    /// Garbage collections in the background.
+    collections: Collections;
+    /// Operations: SQL writes, merges, forks, imports and purges.
     operations: Operations;
     /// Webhooks.
     hooks: Hooks;
@@ -321,6 +329,7 @@ impl Hub {
                 behind: operations::StrandedLeases::default(),
                 progress: progress::ImportProgress::default(),
                 settled: Arc::default(),
+                collection_wake: wake::Wake::default(),
                 collecting: parking_lot::Mutex::default(),
             }),
         }

@@ -48,7 +48,8 @@ const TEXTS: &[MigrationText] = texts![
     "2026-11-24-000003_unverified_emails",
     "2026-11-24-000004_session_confirmation",
     "2026-11-24-000005_purge",
-    "2026-11-24-000006_anonymous_sql"
+    "2026-11-24-000006_anonymous_sql",
+    "2026-11-24-000011_collections"
 ];
 
 const LOG: &str = "CREATE TABLE IF NOT EXISTS branchyard_migrations (

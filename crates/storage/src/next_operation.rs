@@ -10,7 +10,8 @@ use diesel::sql_types::{BigInt, HasSqlType, Nullable, Text};
 
 /// A query for the id of the next operation to run.
 ///
-/// Each database has at most one candidate. While an operation of the database has a live lease, there is none.
+/// Each database has at most one candidate. While an operation or a collection of the database has a live lease, there is
+/// none.
 /// Otherwise the candidate is the oldest operation whose lease has expired, because it may have begun, or else the
 /// oldest queued operation. Among the candidates, the query returns the oldest one of the creator whose turn it is. A
 /// busy database does not hold up any other.
@@ -77,6 +78,9 @@ SELECT o.id FROM operations AS o
 WHERE o.finished_at IS NULL";
 const ENDED: &str = "
   AND (o.state = 'queued' OR o.lease_until <= ";
+const COLLECTED: &str = ")
+  AND NOT EXISTS (
+      SELECT 1 FROM collections AS c WHERE c.database_id = o.database_id AND c.lease_until > ";
 const LIVE: &str = ")
   AND NOT EXISTS (
       SELECT 1 FROM operations AS r
@@ -115,6 +119,8 @@ where
                 None => {}
             }
             out.push_sql(ENDED);
+            out.push_bind_param::<BigInt, _>(&self.now)?;
+            out.push_sql(COLLECTED);
             out.push_bind_param::<BigInt, _>(&self.now)?;
             out.push_sql(LIVE);
             out.push_bind_param::<BigInt, _>(&self.now)?;

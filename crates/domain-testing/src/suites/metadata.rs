@@ -5,6 +5,7 @@
 mod accounts;
 mod activities;
 mod builders;
+mod collections;
 mod databases;
 mod events;
 mod hooks;
@@ -21,9 +22,10 @@ use branchyard_domain::ports::Metadata;
 pub use accounts::{accounts, tokens};
 pub use activities::activities;
 pub(super) use builders::{
-    account_id, at, branch, database, database_id, hash, id, operation, operation_id, organization, owner, pull, read,
-    reference, scene, tag, taken, user, write,
+    account_id, at, branch, database, database_id, hash, id, kept_ref, operation, operation_id, organization, owner,
+    pull, read, reference, scene, tag, taken, user, write,
 };
+pub use collections::{collections, kept_refs};
 pub use databases::{collaborators, database_lists, databases};
 pub use events::{answers, events};
 pub use hooks::{deliveries, delivery_leases, delivery_log, hooks};
@@ -55,6 +57,8 @@ pub const ALL: &[(&str, MetadataCheck)] = &[
     ("rankings", rankings),
     ("refs", refs),
     ("named_commits", named_commits),
+    ("kept_refs", kept_refs),
+    ("collections", collections),
     ("pulls", pulls),
     ("pull_content", pull_content),
     ("comments", comments),

@@ -163,6 +163,7 @@ impl<'a> Databases<'a> {
             created_at: now,
             last_write_at: Some(now),
             size_bytes: size,
+            live_bytes: size,
             star_count: 0,
             version: 1,
             generation: 0,
@@ -318,6 +319,7 @@ impl<'a> Databases<'a> {
         tx.commit(Durability::Synced)?;
         if changes_visibility {
             self.0.outbox.one();
+            self.0.collection_wake.one();
         }
         Ok(DatabaseView { database, ..seen })
     }
@@ -354,9 +356,11 @@ impl<'a> Databases<'a> {
         tx.hooks().clear(id)?;
         tx.stars().clear(id)?;
         tx.activities().clear(id)?;
+        tx.kept_refs().expire(id, None)?;
         pulls::end_with_source(self.0, tx.as_mut(), id, access.who(), now).map_err(ending_failed)?;
         tx.commit(Durability::Synced)?;
         self.0.outbox.one();
+        self.0.collection_wake.one();
         self.0.ports.engine.remove(id)?;
         Ok(seen)
     }

@@ -3,6 +3,7 @@
 
 mod access;
 mod browse;
+mod collections;
 mod error_sources;
 mod exactly_once;
 mod fair_workers;
