@@ -206,6 +206,19 @@ pub enum Command {
         /// What the process is.
         role: std::ffi::OsString,
     },
+    /// Remove what no branch, tag, release or pull request reaches from the files of databases. A running server does it
+    /// in the background; without one this command does it.
+    Gc {
+        /// Location of state and configuration.
+        #[command(flatten)]
+        place: ServerLocation,
+        /// The database [default: all databases].
+        #[arg(value_name = "OWNER/DATABASE")]
+        database: Option<String>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Check the configuration and all stored state; exit with status 1 if there are findings.
     Doctor {
         /// Location of state and configuration.

@@ -5,6 +5,7 @@ mod administration;
 mod backup;
 mod deployment_backups;
 mod doctor;
+mod gc;
 mod healthcheck;
 mod keys;
 mod migrate;
@@ -16,7 +17,7 @@ use std::io::Write as _;
 use branchyard_domain::usecases::DeleteUser;
 
 use self::backup::BackupOptions;
-use crate::cli::{Api, Cli, Command, DatabaseAction, KeysAction, OrgAction, SessionAction, TokenAction, UserAction};
+use crate::cli::{Api, Cli, Command, DatabaseAction, OrgAction, SessionAction, TokenAction, UserAction};
 use crate::compose::{Environment, Pending, Stores};
 use crate::config::Config;
 use crate::sealed_files::Recipients;
@@ -95,6 +96,7 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::SqlWorker { .. } => sql_worker(),
         #[cfg(not(target_os = "linux"))]
         Command::SqlWorker { .. } => anyhow::bail!("worker processes run on Linux only"),
+        Command::Gc { place, database, json } => gc::run(&Config::load(&place)?, database.as_deref(), json),
         Command::Doctor { place } => doctor::run(&Config::load(&place)?),
     }
 }

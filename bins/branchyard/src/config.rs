@@ -120,6 +120,8 @@ pub struct Quotas {
     pub organizations_per_user: u64,
     /// Free bytes of the data folder's file system below which only deletions and sign-in are served; 0 means no limit.
     pub min_free_bytes: u64,
+    /// How long the commit of a deleted branch or tag is kept.
+    pub keep_deleted: Span,
     /// Owner names to reject in addition to the built-in ones.
     #[serde(deserialize_with = "list::list")]
     pub reserved_names: Vec<String>,
@@ -305,6 +307,7 @@ impl Default for Quotas {
             operations_per_day: 0,
             organizations_per_user: 0,
             min_free_bytes: 512 << 20,
+            keep_deleted: Span::seconds(0),
             reserved_names: Vec::new(),
         }
     }
@@ -460,6 +463,7 @@ impl Config {
             bytes_per_owner: self.limits.bytes_per_owner,
             operations_per_day: self.limits.operations_per_day,
             organizations_per_user: self.limits.organizations_per_user,
+            keep_deleted_seconds: self.limits.keep_deleted.as_seconds(),
             databases_per_owner: self.limits.databases_per_owner,
             queued_per_database: self.operations.max_queued_per_database,
             operation_workers: self.operations.workers(),
@@ -551,6 +555,7 @@ mod tests {
 
     #[test]
     fn values_outside_their_range_are_refused_by_name() {
+        assert!(load("[limits]\nkeep_deleted = \"90d\"").is_ok());
         for (toml, key) in [
             ("[http]\nmax_head_bytes = 131073", "http.max_head_bytes"),
             ("[http]\nhead_timeout_ms = 1", "http.head_timeout_ms"),
@@ -567,6 +572,7 @@ mod tests {
             ("[pagination]\nmax_page_bytes = 8388609", "pagination.max_page_bytes"),
             ("[idempotency]\nttl = \"59s\"", "idempotency.ttl"),
             ("[idempotency]\nttl = \"a day\"", "idempotency.ttl"),
+            ("[limits]\nkeep_deleted = \"7776001s\"", "limits.keep_deleted"),
             ("[rate_limit]\nuser_per_hour = -1", "rate_limit.user_per_hour"),
             ("[tokens]\nlast_used_interval = 0", "tokens.last_used_interval"),
             ("[imports]\nurl_ttl = \"2h\"", "imports.url_ttl"),

@@ -58,14 +58,23 @@ impl DataDir {
     /// # Errors
     /// Fails if another server holds the lock, or if the lock file cannot be opened.
     pub fn lock(&self) -> anyhow::Result<DataDirLock> {
+        let Some(lock) = self.try_lock()? else {
+            bail!("another server uses the data folder {}; stop it, or choose another --data-dir", self.0.display())
+        };
+        Ok(lock)
+    }
+
+    /// Locks the folder as [`DataDir::lock`] does, or returns `None` if another server holds the lock.
+    ///
+    /// # Errors
+    /// Fails if the lock file cannot be opened.
+    pub fn try_lock(&self) -> anyhow::Result<Option<DataDirLock>> {
         let path = self.0.join("server.lock");
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
         let file = file.with_context(|| format!("cannot open {}", path.display()))?;
         match file.try_lock() {
-            Ok(()) => Ok(DataDirLock(file)),
-            Err(TryLockError::WouldBlock) => {
-                bail!("another server uses the data folder {}; stop it, or choose another --data-dir", self.0.display())
-            }
+            Ok(()) => Ok(Some(DataDirLock(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error).with_context(|| format!("cannot lock {}", path.display())),
         }
     }

@@ -5,6 +5,7 @@
 
 pub mod build_info;
 pub mod cli;
+mod collector;
 pub mod commands;
 pub mod compose;
 pub mod config;

@@ -20,6 +20,7 @@ use branchyard_web::Reference;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::collector::Collector;
 use crate::commands::print;
 use crate::compose::{Environment, Pending, Stores};
 use crate::config::Config;
@@ -80,6 +81,7 @@ pub struct Running {
     free_space: FreeSpaceMonitor,
     key_ring: KeyRingWatch,
     pull_fetches: PullFetches,
+    collector: Collector,
     dispatcher: Dispatcher,
     fleet: Fleet,
     leaves_instances: bool,
@@ -115,6 +117,7 @@ impl Running {
         if swept > 0 {
             tracing::info!(files = swept, "removed files that nothing refers to");
         }
+        hub.collections().recover(&node).context("cannot recover interrupted collections of garbage")?;
         hub.pulls().recover().context("cannot recover interrupted fetches for pull requests")?;
         hub.dispatch().recover(&node).context("cannot recover interrupted webhook deliveries")?;
         if !config.hosted.address()?.is_loopback() {
@@ -176,6 +179,7 @@ impl Running {
         let key_ring = KeyRingWatch::start(&hub, Arc::clone(&stores.keys)).context("cannot follow the key ring")?;
         let workers = Workers::start(&hub, &node, &measured).context("cannot start the workers")?;
         let pull_fetches = PullFetches::start(&hub, &measured).context("cannot start the pull request threads")?;
+        let collector = Collector::start(&hub, &node).context("cannot start the thread that collects garbage")?;
         let dispatcher = Dispatcher::start(&hub, config.hooks.concurrency, node, measured)
             .context("cannot start the webhook dispatcher")?;
         Ok(Self {
@@ -188,6 +192,7 @@ impl Running {
             free_space,
             key_ring,
             pull_fetches,
+            collector,
             dispatcher,
             fleet,
             leaves_instances: config.hosted.leaves(),
@@ -275,6 +280,7 @@ impl Running {
         })?;
         self.workers.stop(|| *in_haste.borrow());
         self.pull_fetches.stop(|| *in_haste.borrow());
+        self.collector.stop(|| *in_haste.borrow());
         self.dispatcher.stop();
         self.free_space.stop();
         self.key_ring.stop();

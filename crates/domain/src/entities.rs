@@ -2,6 +2,7 @@
 
 mod account;
 mod activity;
+mod collection;
 mod commit;
 mod database;
 mod delivery;
@@ -19,6 +20,7 @@ mod upload;
 
 pub use account::{Account, AccountKind, Email, Member, MemberRole, Organization, RetiredName, User};
 pub use activity::{Activity, ActivityKind};
+pub use collection::{CollectionRecord, KeptRef, RefKind};
 pub use commit::{
     Cell, Change, Commit, Conflict, ConflictKind, ForeignKey, Index, RowChange, Signature, TableChange, TableColumn,
     TableKind, TableSchema,

@@ -21,14 +21,14 @@ pub use formats::{
 };
 pub use hooks::{AddressError, LookedUp, Payloads, Reply, RetryAfter, Sender, Sent, Vault, WebhookRequest};
 pub use metadata::{
-    AccountRepository, ActivityRepository, AttemptRepository, BranchRepository, CollaboratorRepository, DatabaseFilter,
-    DatabaseRepository, DeliveryBacklog, DeliveryRepository, DeliveryState, Durability, EventRepository, FetchBacklog,
-    FetchEnd, HookRepository, IdempotencyRepository, InvitationRepository, Lease, LeaseTurn, MemberRepository,
-    Metadata, MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState,
-    OrganizationRepository, PersonalDataRepository, Places, PullCommentRepository, PullFetch, PullFetchRepository,
-    PullFilter, PullRepository, PullStanding, Ranking, RefRepository, ReleaseRepository, Repositories, SavedAnswer,
-    SessionRepository, StarRepository, TagRepository, TokenRepository, Transaction, UploadRepository, UserFilter,
-    UserRepository,
+    AccountRepository, ActivityRepository, AttemptRepository, BranchRepository, CollaboratorRepository,
+    CollectionRepository, DatabaseFilter, DatabaseRepository, DeliveryBacklog, DeliveryRepository, DeliveryState,
+    DueCollection, Durability, EventRepository, FetchBacklog, FetchEnd, HookRepository, IdempotencyRepository,
+    InvitationRepository, KeptRefRepository, Lease, LeaseTurn, MemberRepository, Metadata, MetadataError,
+    OperationBacklog, OperationFilter, OperationRepository, OperationState, OrganizationRepository,
+    PersonalDataRepository, Places, PullCommentRepository, PullFetch, PullFetchRepository, PullFilter, PullRepository,
+    PullStanding, Ranking, RefRepository, ReleaseRepository, Repositories, SavedAnswer, SessionRepository, SizeChange,
+    StarRepository, TagRepository, TokenRepository, Transaction, UploadRepository, UserFilter, UserRepository,
 };
 pub use session::{
     Arguments, BranchHead, SessionCaller, SessionEngine, SessionError, SessionRequest, SqlPower, SqlSession,

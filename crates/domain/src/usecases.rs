@@ -5,6 +5,7 @@ mod administration;
 mod branches;
 mod browse;
 mod collaborators;
+mod collections;
 mod databases;
 mod deadline;
 mod exports;
@@ -50,6 +51,7 @@ pub use administration::{Administration, UserStanding};
 pub use branches::{Branches, NewBranch};
 pub use browse::{Browse, LookEnd, TableSize};
 pub use collaborators::Collaborators;
+pub use collections::{CollectionStep, Collections};
 pub use databases::{DatabaseView, Databases, EditDatabase, NewDatabase};
 pub use exports::{ExportLimits, Exports};
 pub use files::{NewFileImport, StoredFile};
@@ -104,6 +106,8 @@ pub struct Limits {
     pub anonymous_sql: bool,
     /// Free bytes of storage below which only deletions and sign-in are served; 0 means no limit.
     pub min_free_bytes: u64,
+    /// Seconds for which the commit of a deleted branch or tag is kept; 0 means that it is garbage at once.
+    pub keep_deleted_seconds: i64,
     /// Maximum number of databases per owner; 0 means no limit.
     pub databases_per_owner: u64,
     /// Maximum number of bytes of an owner: files of databases, uploads, and the texts of stored operations; 0 means no
@@ -173,6 +177,7 @@ impl Default for Limits {
             tokens_per_user: 100,
             anonymous_sql: true,
             min_free_bytes: 0,
+            keep_deleted_seconds: 0,
             databases_per_owner: 0,
             bytes_per_owner: 0,
             operations_per_day: 0,
@@ -243,6 +248,7 @@ pub(crate) struct Inner {
     pub(crate) behind: operations::StrandedLeases,
     pub(crate) progress: progress::ImportProgress,
     pub(crate) settled: Arc<settled::Settled>,
+    pub(crate) collection_wake: wake::Wake,
     /// Held by the one garbage collection that may run.
     pub(crate) collecting: parking_lot::Mutex<()>,
 }
@@ -311,7 +317,9 @@ nouns! {
     exports: Exports;
     /// Uploads and imports.
     imports: Imports;
-    /// Operations: SQL writes, merges, forks and imports.
+    /// Garbage collections in the background.
+    collections: Collections;
+    /// Operations: SQL writes, merges, forks, imports and purges.
     operations: Operations;
     /// Webhooks.
     hooks: Hooks;
@@ -345,6 +353,7 @@ impl Hub {
                 behind: operations::StrandedLeases::default(),
                 progress: progress::ImportProgress::default(),
                 settled: Arc::default(),
+                collection_wake: wake::Wake::default(),
                 collecting: parking_lot::Mutex::default(),
             }),
         }

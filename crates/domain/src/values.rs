@@ -12,8 +12,8 @@ pub use branchyard_auth::TokenExpiry;
 pub use commit::CommitHash;
 pub use email::EmailAddress;
 pub use ids::{
-    AccountId, ActivityId, AttemptId, CommentId, DatabaseId, DeliveryId, EventId, HookId, InvitationId, OperationId,
-    PullNumber, ReleaseId, SessionId, TokenId, UploadId,
+    AccountId, ActivityId, AttemptId, CommentId, DatabaseId, DeliveryId, EventId, HookId, InvitationId, KeptRefId,
+    OperationId, PullNumber, ReleaseId, SessionId, TokenId, UploadId,
 };
 pub use names::{DatabaseName, OwnerName, RefName, Revision, TableName};
 pub use text::{Description, DisplayName, LongText, Title, TokenName};

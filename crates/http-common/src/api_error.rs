@@ -220,7 +220,7 @@ impl From<DatabaseError> for ApiError {
 impl From<RefError> for ApiError {
     fn from(error: RefError) -> Self {
         match error {
-            RefError::NoSuchRef { .. } | RefError::NoSuchBranch(_) | RefError::NoSuchTag(_) => {
+            RefError::NoSuchRef { .. } | RefError::NoSuchBranch(_) | RefError::NoSuchTag(_) | RefError::NotKept => {
                 plain(ErrorCode::NotFound, &error)
             }
             RefError::BranchExists(_) | RefError::TagExists(_) | RefError::InUse(_) | RefError::ReleaseUsesTag(_) => {

@@ -4,14 +4,14 @@ use branchyard_deployments::entities::{BackupKind, DeploymentFailureKind, Deploy
 use branchyard_deployments::ports::{DeploymentOperationKind, Resolution};
 use branchyard_deployments::values::{BackupId, DeploymentId, DeploymentName, InstanceId, ServedName};
 use branchyard_domain::entities::{
-    AccountKind, AttemptError, DisabledReason, EventName, FileType, MemberRole, OperationKind, PullAction, Role,
-    Visibility,
+    AccountKind, AttemptError, DisabledReason, EventName, FileType, MemberRole, OperationKind, PullAction, RefKind,
+    Role, Visibility,
 };
 use branchyard_domain::ports::{DeliveryState, OperationState, PullFilter};
 use branchyard_domain::values::{
     AccountId, ActivityId, AttemptId, CommentId, CommitHash, DatabaseId, DatabaseName, DeliveryId, EventId, HookId,
-    Invalid, InvitationId, OperationId, OwnerName, PullNumber, RefName, ReleaseId, SessionId, Timestamp, TokenId,
-    UploadId,
+    Invalid, InvitationId, KeptRefId, OperationId, OwnerName, PullNumber, RefName, ReleaseId, SessionId, Timestamp,
+    TokenId, UploadId,
 };
 
 use crate::error::Unreadable;
@@ -72,6 +72,7 @@ stored_texts!(
     TokenId,
     SessionId,
     InvitationId,
+    KeptRefId,
     DatabaseId,
     CommentId,
     ReleaseId,
@@ -154,6 +155,7 @@ words! {
     MemberRole { Owner = "owner", Member = "member" }
     Visibility { Public = "public", Private = "private" }
     OperationKind { SqlWrite = "sql_write", Merge = "merge", Fork = "fork", Import = "import", Purge = "purge" }
+    RefKind { Branch = "branch", Tag = "tag" }
     OperationState { Queued = "queued", Running = "running", Succeeded = "succeeded", Failed = "failed" }
     PullAction {
         Opened = "pull_opened",

@@ -1,7 +1,7 @@
 //! Databases.
 
 use branchyard_domain::entities::{Database, DatabaseLocator, Visibility};
-use branchyard_domain::ports::{DatabaseFilter, DatabaseRepository, MetadataError, Ranking};
+use branchyard_domain::ports::{DatabaseFilter, DatabaseRepository, MetadataError, Ranking, SizeChange};
 use branchyard_domain::values::{AccountId, DatabaseId, DatabaseName, OwnerName, Timestamp};
 use diesel::dsl::exists;
 use diesel::prelude::*;
@@ -36,6 +36,7 @@ struct DatabaseRow {
     created_at: i64,
     last_write_at: Option<i64>,
     size_bytes: i64,
+    live_bytes: i64,
     star_count: i64,
     version: i64,
     generation: i64,
@@ -68,6 +69,7 @@ impl DatabaseRow {
             created_at: database.created_at.as_micros(),
             last_write_at: database.last_write_at.map(Timestamp::as_micros),
             size_bytes: database.size_bytes,
+            live_bytes: database.live_bytes,
             star_count: database.star_count,
             version: database.version,
             generation: database.generation,
@@ -93,6 +95,7 @@ impl DatabaseRow {
             created_at: time(self.created_at),
             last_write_at: self.last_write_at.map(time),
             size_bytes: self.size_bytes,
+            live_bytes: self.live_bytes,
             star_count: self.star_count,
             version: self.version,
             generation: self.generation,
@@ -249,8 +252,29 @@ impl DatabaseRepository for SqlTransaction {
     fn record_write(&mut self, id: DatabaseId, at: Timestamp, size_bytes: i64) -> Result<()> {
         self.run("note a write to a database", |conn| {
             update(databases::table.find(id.to_string()))
-                .set((databases::last_write_at.eq(at.as_micros()), databases::size_bytes.eq(size_bytes)))
+                .set((
+                    databases::last_write_at.eq(at.as_micros()),
+                    databases::live_bytes
+                        .eq(databases::live_bytes - databases::size_bytes + size_bytes.into_sql::<BigInt>()),
+                    databases::size_bytes.eq(size_bytes),
+                ))
                 .execute(conn)?;
+            Ok(())
+        })
+    }
+
+    fn record_size(&mut self, id: DatabaseId, size_bytes: i64, change: SizeChange) -> Result<()> {
+        self.run("note the size of a database", |conn| {
+            let row = databases::table.find(id.to_string());
+            let size = databases::size_bytes.eq(size_bytes);
+            match change {
+                SizeChange::Added => {
+                    let live = databases::live_bytes - databases::size_bytes + size_bytes.into_sql::<BigInt>();
+                    update(row).set((databases::live_bytes.eq(live), size)).execute(conn)?
+                }
+                SizeChange::Wasted => update(row).set(size).execute(conn)?,
+                SizeChange::Collected => update(row).set((databases::live_bytes.eq(size_bytes), size)).execute(conn)?,
+            };
             Ok(())
         })
     }

@@ -33,6 +33,8 @@ const TABLES: &[&str] = &[
     "stars",
     "branches",
     "tags",
+    "kept_refs",
+    "collections",
     "pulls",
     "comments",
     "releases",

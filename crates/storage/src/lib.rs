@@ -28,6 +28,7 @@ mod backup_files;
 mod backups;
 mod blobs;
 mod collaborators;
+mod collections;
 mod connection;
 mod convert;
 mod databases;

@@ -12,8 +12,8 @@ use crate::convert::StoredWord;
 
 /// A query for the id of the next operation to run.
 ///
-/// Each database has at most one candidate. While an operation of the database has a live lease, or the database is
-/// quarantined, there is none.
+/// Each database has at most one candidate. While an operation or a collection of the database has a live lease, or the
+/// database is quarantined, there is none.
 /// Otherwise the candidate is the oldest operation whose lease has expired, because it may have begun, or else the
 /// oldest queued operation. Among the candidates, the query returns the oldest one of the creator whose turn it is. A
 /// busy database does not hold up any other.
@@ -81,6 +81,9 @@ SELECT o.id FROM operations AS o
 WHERE o.finished_at IS NULL";
 const ENDED: &str = "
   AND (o.state = 'queued' OR o.lease_until <= ";
+const COLLECTED: &str = ")
+  AND NOT EXISTS (
+      SELECT 1 FROM collections AS c WHERE c.database_id = o.database_id AND c.lease_until > ";
 const LIVE: &str = ")
   AND NOT EXISTS (
       SELECT 1 FROM operations AS r
@@ -124,6 +127,8 @@ where
                 out.push_bind_param::<Text, _>(kind)?;
             }
             out.push_sql(ENDED);
+            out.push_bind_param::<BigInt, _>(&self.now)?;
+            out.push_sql(COLLECTED);
             out.push_bind_param::<BigInt, _>(&self.now)?;
             out.push_sql(LIVE);
             out.push_bind_param::<BigInt, _>(&self.now)?;

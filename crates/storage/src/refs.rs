@@ -76,7 +76,7 @@ SELECT hash FROM (
     SELECT to_head FROM pulls WHERE database_id = ? AND state <> 'merged' AND fetch_due_at IS NULL AND to_head > ?
 ) AS named ORDER BY hash LIMIT ?";
 
-/// As [`NAMED_COMMITS`], with the heads of all pull requests.
+/// As [`NAMED_COMMITS`], with the heads of all pull requests and the commits of deleted refs that are kept.
 const KEPT_COMMITS: &str = "\
 SELECT hash FROM (
     SELECT * FROM (SELECT DISTINCT head AS hash FROM branches WHERE database_id = ? AND head > ? ORDER BY head LIMIT ?) AS b
@@ -93,6 +93,8 @@ SELECT hash FROM (
     SELECT from_head FROM pulls WHERE database_id = ? AND from_head > ?
     UNION
     SELECT to_head FROM pulls WHERE database_id = ? AND to_head > ?
+    UNION
+    SELECT commit_hash FROM kept_refs WHERE database_id = ? AND commit_hash > ? AND kept_until > ?
 ) AS named ORDER BY hash LIMIT ?";
 
 impl BranchRepository for SqlTransaction {
@@ -235,16 +237,18 @@ impl RefRepository for SqlTransaction {
         after: Option<&CommitHash>,
         most: usize,
     ) -> Result<Vec<CommitHash>> {
-        commits_of(self, NAMED_COMMITS, database, after, most)
+        commits_of(self, NAMED_COMMITS, database, None, after, most)
     }
 
     fn kept_commits(
         &mut self,
         database: DatabaseId,
+        kept_at: Option<Timestamp>,
         after: Option<&CommitHash>,
         most: usize,
     ) -> Result<Vec<CommitHash>> {
-        commits_of(self, KEPT_COMMITS, database, after, most)
+        let kept_at = kept_at.map_or(i64::MAX, Timestamp::as_micros);
+        commits_of(self, KEPT_COMMITS, database, Some(kept_at), after, most)
     }
 }
 
@@ -253,6 +257,7 @@ fn commits_of(
     tx: &mut SqlTransaction,
     query: &'static str,
     database: DatabaseId,
+    kept_at: Option<i64>,
     after: Option<&CommitHash>,
     most: usize,
 ) -> Result<Vec<CommitHash>> {
@@ -262,7 +267,9 @@ fn commits_of(
         let most = Parameter::Number(limit(most));
         let refs = [&database, &after, &most].repeat(2);
         let pulls = [&database, &after].repeat(5);
-        let parameters = refs.into_iter().chain(pulls).chain([&most]).cloned().collect();
+        let kept_at = kept_at.map(Parameter::Number);
+        let kept: Vec<&Parameter> = kept_at.iter().flat_map(|kept_at| [&database, &after, kept_at]).collect();
+        let parameters = refs.into_iter().chain(pulls).chain(kept).chain([&most]).cloned().collect();
         let rows: Vec<String> = PreparedSql::<Text>::new(query, parameters).load(conn)?;
         all(rows, |hash| read("a named commit", hash))
     })

@@ -123,6 +123,32 @@ diesel::table! {
         next_pull -> BigInt,
         generation -> BigInt,
         quarantined_at -> Nullable<BigInt>,
+        live_bytes -> BigInt,
+    }
+}
+
+diesel::table! {
+    collections (database_id) {
+        database_id -> Text,
+        due_at -> Nullable<BigInt>,
+        is_urgent -> Bool,
+        requests -> BigInt,
+        failures -> BigInt,
+        retry_at -> Nullable<BigInt>,
+        lease_holder -> Nullable<Text>,
+        lease_until -> Nullable<BigInt>,
+    }
+}
+
+diesel::table! {
+    kept_refs (id) {
+        id -> Text,
+        database_id -> Text,
+        kind -> Text,
+        name -> Text,
+        commit_hash -> Text,
+        deleted_at -> BigInt,
+        kept_until -> BigInt,
     }
 }
 
@@ -471,6 +497,8 @@ diesel::allow_tables_to_appear_in_same_query!(
     stars,
     branches,
     tags,
+    kept_refs,
+    collections,
     pulls,
     comments,
     releases,

@@ -126,6 +126,7 @@ fn of_organizations(config: &mut web::ServiceConfig) {
 fn refs(config: &mut web::ServiceConfig) {
     config
         .service(web::resource("/{owner}/{database}/branches").get(branches::show).post(branches::create))
+        .route("/{owner}/{database}/branches/restore", web::post().to(branches::restore))
         .service(
             web::resource("/{owner}/{database}/branches/{branch}/delete")
                 .get(ref_deletion::ask::<Branch>)
@@ -166,12 +167,13 @@ fn work(config: &mut web::ServiceConfig) {
 
 /// Registers the settings of a database.
 fn of_settings(config: &mut web::ServiceConfig) {
-    use database_settings::{collaborators, deletion, deliveries, general, hooks};
+    use database_settings::{collaborators, deletion, deliveries, general, hooks, purge};
     let at = |below: &str| web::resource(format!("/{{owner}}/{{database}}/settings{below}"));
     config
         .service(at("").get(general::show).post(general::edit))
         .service(at("/visibility").get(general::ask_visibility).post(general::change_visibility))
         .service(at("/delete").get(deletion::ask).post(deletion::delete))
+        .service(at("/purge").get(purge::ask).post(purge::purge))
         .service(at("/collaborators").get(collaborators::show).post(collaborators::put))
         .service(at("/collaborators/remove").post(collaborators::remove))
         .service(at("/hooks").get(hooks::list))

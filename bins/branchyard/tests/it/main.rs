@@ -7,6 +7,7 @@ mod build_info;
 #[cfg(target_os = "linux")]
 mod c_hardening;
 mod clients;
+mod collections;
 mod commands;
 mod crash;
 mod crash_hooks;

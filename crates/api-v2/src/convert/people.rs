@@ -1,4 +1,4 @@
-use branchyard_domain::entities::{Database, DatabaseLocator, Email, User, Visibility};
+use branchyard_domain::entities::{Database, DatabaseLocator, Email, Role, User, Visibility};
 use branchyard_domain::usecases::DatabaseView;
 use branchyard_http_common::rfc3339;
 
@@ -61,6 +61,7 @@ impl From<&DatabaseView> for wire::Database {
             created_at,
             last_write_at,
             size_bytes,
+            live_bytes: _,
             star_count,
             version: _,
             generation: _,
@@ -79,6 +80,7 @@ impl From<&DatabaseView> for wire::Database {
             fork_network_count: *fork_network_count,
             star_count: *star_count,
             size_bytes: *size_bytes,
+            garbage_bytes: (*role == Role::Admin).then(|| database.garbage_bytes()),
             anonymous_sql: *anonymous_sql,
             last_write_at: last_write_at.map(rfc3339),
             parent: parent.as_ref().map(database_ref),

@@ -143,7 +143,7 @@ pub(crate) fn fresh_hook() -> Value {
 pub(crate) fn database() -> Value {
     json!({
         "owner": "ada", "name": "rivers", "description": "River gauges", "visibility": "private", "fork_network_count": 0,
-        "star_count": 0, "size_bytes": 4096, "anonymous_sql": true, "last_write_at": AT, "default_branch": "main", "created_at": AT,
+        "star_count": 0, "size_bytes": 4096, "garbage_bytes": 0, "anonymous_sql": true, "last_write_at": AT, "default_branch": "main", "created_at": AT,
         "viewer_role": "admin",
     })
 }

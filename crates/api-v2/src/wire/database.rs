@@ -21,7 +21,11 @@ pub(crate) struct Database {
     /// Number of forks in the whole network, direct and indirect.
     pub(crate) fork_network_count: u64,
     pub(crate) star_count: i64,
+    /// Size of the file in bytes, with what pull requests of others brought and what no ref reaches any more.
     pub(crate) size_bytes: i64,
+    /// Estimate of what a purge would free, in bytes. Administrators of the database only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) garbage_bytes: Option<i64>,
     /// Whether callers without a credential may run SQL. They may not if the server requires a credential for SQL on all databases.
     pub(crate) anonymous_sql: bool,
     #[serde(skip_serializing_if = "Option::is_none")]

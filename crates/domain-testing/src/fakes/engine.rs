@@ -93,6 +93,13 @@ impl MemoryEngine {
         *self.meanwhile.lock() = Some(Box::new(happens));
     }
 
+    /// Adds bytes to the file of a database that no commit needs. A collection removes them.
+    pub fn pad(&self, database: DatabaseId, bytes: u64) {
+        if let Some(history) = self.files.lock().get_mut(&database) {
+            history.pad(bytes);
+        }
+    }
+
     /// Requires conflicts to be prepared in the background from now on.
     pub fn prepare_first(&self) {
         *self.prepared.lock() = Some(BTreeSet::new());

@@ -7,6 +7,7 @@
 mod accounts;
 mod activities;
 mod collaborators;
+mod collections;
 mod databases;
 mod deployments;
 mod events;

@@ -6,6 +6,7 @@ mod accounts;
 mod activities;
 mod administration;
 mod builders;
+mod collections;
 mod databases;
 mod events;
 mod hooks;
@@ -24,9 +25,10 @@ pub use accounts::{accounts, tokens};
 pub use activities::activities;
 pub use administration::{quarantine, user_lists};
 pub(super) use builders::{
-    account_id, at, branch, database, database_id, hash, id, operation, operation_id, organization, owner, pull, read,
-    reference, scene, tag, taken, user, write,
+    account_id, at, branch, database, database_id, hash, id, kept_ref, operation, operation_id, organization, owner,
+    pull, read, reference, scene, tag, taken, user, write,
 };
+pub use collections::{collections, kept_refs};
 pub use databases::{collaborators, database_lists, databases};
 pub use events::{answers, events};
 pub use hooks::{deliveries, delivery_leases, delivery_log, hook_secrets, hooks};
@@ -62,6 +64,8 @@ pub const ALL: &[(&str, MetadataCheck)] = &[
     ("rankings", rankings),
     ("refs", refs),
     ("named_commits", named_commits),
+    ("kept_refs", kept_refs),
+    ("collections", collections),
     ("pulls", pulls),
     ("pull_content", pull_content),
     ("comments", comments),

@@ -64,6 +64,8 @@ pub struct Database {
     pub last_write_at: Option<Timestamp>,
     /// Size of the engine file as of the last write, in bytes.
     pub size_bytes: i64,
+    /// Size of the file after its last collection, and what settled work has added since, in bytes.
+    pub live_bytes: i64,
     /// Number of stars.
     pub star_count: i64,
     /// Version of the row, incremented by each change. Detects lost updates.
@@ -77,6 +79,14 @@ pub struct Database {
     /// When an administrator of the server quarantined the database. Only administrators of the server see a
     /// quarantined database, and its operations and deliveries wait.
     pub quarantined_at: Option<Timestamp>,
+}
+
+impl Database {
+    /// Returns an estimate of what a garbage collection would free, in bytes. What deleted refs kept is not known
+    /// before a collection, and not part of the estimate.
+    pub fn garbage_bytes(&self) -> i64 {
+        self.size_bytes.saturating_sub(self.live_bytes).max(0)
+    }
 }
 
 /// A user with a role on a database granted to them directly.

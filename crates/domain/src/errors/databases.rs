@@ -85,6 +85,9 @@ pub enum RefError {
     /// A release uses the tag.
     #[error("a release uses tag '{0}'; delete the release first")]
     ReleaseUsesTag(String),
+    /// The deleted branch is not kept any longer.
+    #[error("this branch isn't kept any longer, so it can't be restored")]
+    NotKept,
     /// The branch or tag changed since the caller read it.
     #[error("it changed since it was read")]
     Changed,

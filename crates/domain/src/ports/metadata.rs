@@ -7,6 +7,7 @@
 #![expect(clippy::missing_errors_doc, reason = "said once for all repositories in the head of the module")]
 
 mod accounts;
+mod collections;
 mod credentials;
 mod databases;
 mod deliveries;
@@ -21,8 +22,9 @@ mod releases;
 mod uploads;
 
 pub use accounts::{AccountRepository, MemberRepository, OrganizationRepository, UserFilter, UserRepository};
+pub use collections::{CollectionRepository, DueCollection, KeptRefRepository};
 pub use credentials::{InvitationRepository, SessionRepository, TokenRepository};
-pub use databases::{CollaboratorRepository, DatabaseFilter, DatabaseRepository, Ranking, StarRepository};
+pub use databases::{CollaboratorRepository, DatabaseFilter, DatabaseRepository, Ranking, SizeChange, StarRepository};
 pub use deliveries::{AttemptRepository, DeliveryBacklog, DeliveryRepository, DeliveryState, Lease, LeaseTurn, Places};
 pub use events::{ActivityRepository, EventRepository};
 pub use hooks::HookRepository;
@@ -155,6 +157,10 @@ pub trait Repositories {
     fn tags(&mut self) -> &mut dyn TagRepository;
     /// Returns the repository of refs of all kinds.
     fn refs(&mut self) -> &mut dyn RefRepository;
+    /// Returns the repository of deleted refs that are kept for a while.
+    fn kept_refs(&mut self) -> &mut dyn KeptRefRepository;
+    /// Returns the repository of the records of garbage collections.
+    fn collections(&mut self) -> &mut dyn CollectionRepository;
     /// Returns the repository of pull requests.
     fn pulls(&mut self) -> &mut dyn PullRepository;
     /// Returns the repository of fetches for pull requests across forks.
@@ -197,6 +203,8 @@ impl<
         + BranchRepository
         + TagRepository
         + RefRepository
+        + KeptRefRepository
+        + CollectionRepository
         + PullRepository
         + PullFetchRepository
         + PullCommentRepository
@@ -261,6 +269,14 @@ impl<
     }
 
     fn refs(&mut self) -> &mut dyn RefRepository {
+        self
+    }
+
+    fn kept_refs(&mut self) -> &mut dyn KeptRefRepository {
+        self
+    }
+
+    fn collections(&mut self) -> &mut dyn CollectionRepository {
         self
     }
 

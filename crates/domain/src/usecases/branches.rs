@@ -1,14 +1,15 @@
 //! Branches: creating, listing and deleting them.
 
+use super::collections::ref_deleted;
 use super::outbox::emit;
 use super::pulls::branch_moved;
 use super::{IdempotencyRecord, Inner, idempotency, revisions};
 use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Level, Write};
-use crate::entities::{Branch, Database, EventKind, Operation, Work};
+use crate::entities::{Branch, Database, EventKind, KeptRef, Operation, RefKind, Work};
 use crate::errors::{AccessError, RefError};
 use crate::ports::{Durability, MetadataError, Transaction};
-use crate::values::{DatabaseId, RefName, Revision, Timestamp};
+use crate::values::{DatabaseId, KeptRefId, RefName, Revision, Timestamp};
 
 /// The properties of a new branch.
 #[derive(Debug, Clone)]
@@ -58,27 +59,70 @@ impl<'a> Branches<'a> {
         if live(tx.as_mut(), database.id)?.generation != database.generation {
             return Ok(None);
         }
-        match tx.branches().add(database.id, &branch) {
+        self.settle_new(tx, access, &branch, now, once)?;
+        Ok(Some(branch))
+    }
+
+    /// Adds a branch with its event, and commits `tx`.
+    fn settle_new(
+        &self,
+        mut tx: Box<dyn Transaction + '_>,
+        access: &DatabaseAccess<Write>,
+        branch: &Branch,
+        now: Timestamp,
+        once: Option<&IdempotencyRecord<'_, Branch>>,
+    ) -> Result<(), RefError> {
+        let database = access.database().id;
+        match tx.branches().add(database, branch) {
             Err(MetadataError::Taken) => return Err(RefError::BranchExists(branch.name.to_string())),
             other => other?,
         }
-        let due = tx.pulls().record_source_move(database.id, &branch.name, &branch.head, now)?;
-        emit(
-            self.0,
-            tx.as_mut(),
-            database.id,
-            access.who().named(),
-            now,
-            EventKind::BranchCreated { branch: branch.name.clone() },
-        )?;
-        idempotency::keep(self.0, tx.as_mut(), once, &branch, now)?;
+        let due = tx.pulls().record_source_move(database, &branch.name, &branch.head, now)?;
+        let created = EventKind::BranchCreated { branch: branch.name.clone() };
+        emit(self.0, tx.as_mut(), database, access.who().named(), now, created)?;
+        idempotency::keep(self.0, tx.as_mut(), once, branch, now)?;
         tx.commit(Durability::Synced)?;
         self.0.outbox.one();
         if due > 0 {
             self.0.fetch_wake.one();
         }
-        branch_moved(self.0, database.id, &branch.name);
-        Ok(Some(branch))
+        branch_moved(self.0, database, &branch.name);
+        Ok(())
+    }
+
+    /// Returns up to `limit` deleted branches that can be restored, before `before`, the ones deleted last first.
+    ///
+    /// # Errors
+    /// [`RefError::Port`].
+    pub fn restorable(
+        &self,
+        access: &DatabaseAccess<Write>,
+        before: Option<KeptRefId>,
+        limit: usize,
+    ) -> Result<Vec<KeptRef>, RefError> {
+        let (database, now) = (access.database().id, self.0.now());
+        Ok(self.0.ports.metadata.read()?.kept_refs().list(database, RefKind::Branch, now, before, limit)?)
+    }
+
+    /// Creates a deleted branch again, at the head that it had.
+    ///
+    /// # Errors
+    /// [`RefError::NotKept`] if the branch is not kept, or not any longer; [`RefError::BranchExists`] if its name is in
+    /// use again.
+    pub fn restore(&self, access: &DatabaseAccess<Write>, id: KeptRefId) -> Result<Branch, RefError> {
+        let found =
+            self.0.ports.metadata.read()?.kept_refs().get(access.database().id, id)?.ok_or(RefError::NotKept)?;
+        let updated_at = commit_time(self.0, access.database().id, &found.commit)?;
+        let now = self.0.now();
+        let mut tx = self.0.ports.metadata.write()?;
+        let database = live(tx.as_mut(), access.database().id)?;
+        // A collection that does not keep the commit removes the record before it takes effect.
+        let kept = tx.kept_refs().get(database.id, id)?;
+        let kept = kept.filter(|kept| kept.kind == RefKind::Branch && kept.until > now).ok_or(RefError::NotKept)?;
+        tx.kept_refs().remove(database.id, id)?;
+        let branch = Branch { name: kept.name, head: kept.commit, updated_at };
+        self.settle_new(tx, access, &branch, now, None)?;
+        Ok(branch)
     }
 
     /// Returns a branch.
@@ -130,6 +174,7 @@ impl<'a> Branches<'a> {
         {
             return Err(RefError::Changed);
         }
+        ref_deleted(self.0, tx.as_mut(), database.id, (RefKind::Branch, &branch.name), &branch.head, now)?;
         emit(
             self.0,
             tx.as_mut(),

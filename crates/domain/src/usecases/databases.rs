@@ -164,6 +164,7 @@ impl<'a> Databases<'a> {
             created_at: now,
             last_write_at: Some(now),
             size_bytes: size,
+            live_bytes: size,
             star_count: 0,
             version: 1,
             generation: 0,
@@ -323,6 +324,7 @@ impl<'a> Databases<'a> {
         tx.commit(Durability::Synced)?;
         if changes_visibility {
             self.0.outbox.one();
+            self.0.collection_wake.one();
         }
         Ok(DatabaseView { database, ..seen })
     }
@@ -347,6 +349,7 @@ impl<'a> Databases<'a> {
         end(self.0, tx.as_mut(), database, access.who(), now)?;
         tx.commit(Durability::Synced)?;
         self.0.outbox.one();
+        self.0.collection_wake.one();
         // The file goes last: as long as it exists, a start after a crash does the rest.
         texts::remove_of_deleted(self.0, id)?;
         self.0.ports.engine.remove(id)?;
@@ -387,6 +390,7 @@ pub(super) fn end(
     tx.hooks().clear(id)?;
     tx.stars().clear(id)?;
     tx.activities().clear(id)?;
+    tx.kept_refs().expire(id, None)?;
     pulls::end_with_source(inner, tx, id, by, now).map_err(ending_failed)
 }
 

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{OnceLock, mpsc};
 use std::time::Duration;
 
+use super::collections::record_size;
 use super::operations::{Ended, LEASE_SECONDS};
 use super::outbox::emit;
 use super::pulls::branch_moved;
@@ -28,7 +29,7 @@ use crate::entities::{
     Work,
 };
 use crate::errors::{PortError, PullError, QuotaError};
-use crate::ports::{Durability, EngineError, FormatError, MetadataError, Transaction};
+use crate::ports::{Durability, EngineError, FormatError, MetadataError, SizeChange, Transaction};
 use crate::values::{CommitHash, RefName, Timestamp};
 
 /// Maximum number of tries when refs move while the work is done.
@@ -268,6 +269,12 @@ impl LeasedRun<'_> {
         let mut tx = self.inner.ports.metadata.write()?;
         if !tx.operations().settle(&self.operation, Some(self.holder))? {
             return Ok(Ended::Unsettled);
+        }
+        let now = self.inner.now();
+        match record_size(self.inner, tx.as_mut(), self.operation.database_id, SizeChange::Wasted, now) {
+            // The size is measured again after the next operation.
+            Ok(_) | Err(PortError::Engine(_)) => {}
+            Err(error) => return Err(error),
         }
         tx.commit(Durability::Synced)?;
         self.inner.settled.tell(&self.operation);

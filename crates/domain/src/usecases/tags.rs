@@ -1,9 +1,10 @@
 //! Tags: creating, listing and deleting them.
 
+use super::collections::ref_deleted;
 use super::{IdempotencyRecord, Inner, idempotency, revisions};
 use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Level, Write};
-use crate::entities::{Database, Tag};
+use crate::entities::{Database, RefKind, Tag};
 use crate::errors::RefError;
 use crate::ports::{Durability, MetadataError, Transaction};
 use crate::values::{DatabaseId, LongText, RefName, Revision};
@@ -96,6 +97,7 @@ impl<'a> Tags<'a> {
         name: &str,
         expected: Option<&dyn Fn(&Tag) -> bool>,
     ) -> Result<Tag, RefError> {
+        let now = self.0.now();
         let mut tx = self.0.ports.metadata.write()?;
         let database = live(tx.as_mut(), access.database().id)?;
         let tag = find(tx.as_mut(), database.id, name)?;
@@ -106,6 +108,7 @@ impl<'a> Tags<'a> {
             return Err(RefError::Changed);
         }
         tx.tags().remove(database.id, &tag.name)?;
+        ref_deleted(self.0, tx.as_mut(), database.id, (RefKind::Tag, &tag.name), &tag.commit, now)?;
         tx.commit(Durability::Synced)?;
         Ok(tag)
     }

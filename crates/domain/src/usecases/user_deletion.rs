@@ -1,7 +1,7 @@
 //! Deletion of users by the operator.
 
-use super::databases;
 use super::people::People;
+use super::{databases, texts};
 use crate::entities::{
     AccountKind, Database, DatabaseLocator, FailureKind, MemberRole, OperationFailure, OperationStatus, Organization,
     User,
@@ -63,7 +63,7 @@ impl People<'_> {
         }
         let organizations = owned_alone(tx.as_mut(), &user)?;
         let mut owned = owned_databases(tx.as_mut(), &user, &user.name)?;
-        if !wanted.with_databases && !(owned.is_empty() && organizations.is_empty()) {
+        if !(wanted.with_databases || owned.is_empty() && organizations.is_empty()) {
             return Err(owns_things(&user, &owned, &organizations));
         }
         for organization in &organizations {
@@ -96,7 +96,9 @@ impl People<'_> {
         tx.commit(Durability::Synced)?;
         inner.revocations.announce();
         inner.outbox.one();
+        inner.collection_wake.one();
         for file in files {
+            texts::remove_of_deleted(inner, file)?;
             // The next start of the server removes a file that stays.
             let _ = inner.ports.engine.remove(file);
         }

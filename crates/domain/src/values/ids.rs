@@ -74,6 +74,8 @@ id_types! {
     DeliveryId,
     /// An attempt of a delivery.
     AttemptId,
+    /// A deleted ref that is kept for a while.
+    KeptRefId,
 }
 
 /// The number of a pull request in its base database, starting at 1.

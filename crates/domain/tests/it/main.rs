@@ -4,6 +4,7 @@
 mod access;
 mod administration;
 mod browse;
+mod collections;
 mod deleted_accounts;
 mod error_sources;
 mod exactly_once;

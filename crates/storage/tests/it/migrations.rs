@@ -235,3 +235,37 @@ fn the_upgrade_hides_what_open_pulls_show_of_private_databases() {
         assert_eq!(lines, ["1 open - 0", "2 open - 0", "3 closed source -", "4 closed source -", "5 closed - -"]);
     }
 }
+
+/// Earlier releases copied the whole file of a source to a fork, with all that nothing reached any more.
+#[test]
+fn the_upgrade_has_existing_forks_collected() {
+    let account = "0199c3a2-0000-7000-8000-000000000001";
+    let [root, fork, deleted] = [2, 3, 4].map(|n| format!("0199c3a2-0000-7000-8000-00000000000{n}"));
+    for home in Home::each() {
+        drop(home.open());
+        with_harness!(&home, |conn, source| {
+            while conn.pending_migrations(source.clone()).unwrap()[0].name().version().to_string() != "20261124000011" {
+                conn.run_next_migration(source.clone()).unwrap();
+            }
+        });
+        home.execute(&format!(
+            "INSERT INTO accounts (id, name, name_key, kind, created_at) VALUES ('{account}', 'ann', 'ann', 'user', 1)"
+        ));
+        for (id, parent, deleted_at) in
+            [(&root, "NULL", "NULL"), (&fork, root.as_str(), "NULL"), (&deleted, &root, "7")]
+        {
+            let parent = if parent == "NULL" { parent.to_owned() } else { format!("'{parent}'") };
+            home.execute(&format!(
+                "INSERT INTO databases (id, owner_id, owner_name, owner_key, name, name_key, search_key, visibility, default_branch, network_id,
+                    parent_id, created_at, size_bytes, star_count, version, deleted_at)
+                 VALUES ('{id}', '{account}', 'ann', 'ann', '{id}', '{id}', '', 'public', 'main', '{root}', {parent}, 5, 4096, 0, 1, {deleted_at})"
+            ));
+        }
+        with_harness!(&home, |conn, source| {
+            conn.run_next_migration(source).unwrap();
+        });
+        let due = home.lines("SELECT database_id || ' ' || due_at || ' ' || requests AS line FROM collections");
+        assert_eq!(due, [format!("{fork} 5 1")]);
+        assert_eq!(home.lines("SELECT DISTINCT '' || live_bytes AS line FROM databases"), ["4096"]);
+    }
+}

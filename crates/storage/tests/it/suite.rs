@@ -59,6 +59,8 @@ checks!(
     rankings,
     refs,
     named_commits,
+    kept_refs,
+    collections,
     pulls,
     pull_content,
     comments,

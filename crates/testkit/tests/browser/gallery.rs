@@ -113,6 +113,7 @@ fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
         ("import-new", "imports/new"),
         ("settings", "settings"),
         ("settings-delete", "settings/delete"),
+        ("settings-purge", "settings/purge"),
         ("collaborators", "settings/collaborators"),
         ("hooks", "settings/hooks"),
         ("hook-new", "settings/hooks/new"),

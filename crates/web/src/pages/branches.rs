@@ -2,9 +2,10 @@
 
 use askama::Template;
 use branchyard_domain::access::{DatabaseAccess, Read, Write};
-use branchyard_domain::entities::Branch;
+use branchyard_domain::entities::{Branch, KeptRef};
+use branchyard_domain::errors::RefError;
 use branchyard_domain::usecases::NewBranch;
-use branchyard_domain::values::{RefName, Revision};
+use branchyard_domain::values::{KeptRefId, RefName, Revision};
 use branchyard_http_common::{ApiError, segment};
 
 use crate::database::{self, DatabaseFrame, DatabaseTab};
@@ -18,6 +19,18 @@ use crate::paths;
 /// Branches, or tags, per page.
 pub(crate) const PAGE: usize = 50;
 const FIELDS: &[&str] = &["name", "from"];
+
+/// Number of deleted branches shown.
+const RESTORABLE: usize = 50;
+
+/// A deleted branch that can be restored.
+struct RestorableBranch {
+    id: String,
+    name: String,
+    short: String,
+    deleted: Markup,
+    until: Markup,
+}
 
 struct BranchItem {
     name: String,
@@ -36,6 +49,7 @@ struct BranchesPage {
     frame: DatabaseFrame,
     rows: Vec<BranchItem>,
     next: Option<String>,
+    restorable: Vec<RestorableBranch>,
     form: Filled,
 }
 
@@ -44,7 +58,26 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Branches).await?;
     let form = Filled::default().with("from", frame.default_branch.clone());
     let (rows, next) = rows(&visit, access, &frame).await?;
-    visit.page(|shell| BranchesPage { shell, frame, rows, next, form })
+    let restorable = restorable(&visit, &frame).await?;
+    visit.page(|shell| BranchesPage { shell, frame, rows, next, restorable, form })
+}
+
+/// Returns the branches deleted last that a writer can restore.
+async fn restorable(visit: &PageContext, frame: &DatabaseFrame) -> Result<Vec<RestorableBranch>, PageError> {
+    if !frame.may_write {
+        return Ok(Vec::new());
+    }
+    let (access, _) = database::open::<Write>(visit, DatabaseTab::Branches).await?;
+    let found = visit.read(move |hub| hub.branches().restorable(&access, None, RESTORABLE)).await?;
+    let now = visit.state.services.now();
+    let row = |kept: &KeptRef| RestorableBranch {
+        id: kept.id.to_string(),
+        name: kept.name.to_string(),
+        short: format::short(&kept.commit),
+        deleted: format::when(kept.deleted_at, now),
+        until: format::when(kept.until, now),
+    };
+    Ok(found.iter().map(row).collect())
 }
 
 async fn rows(
@@ -97,7 +130,32 @@ pub(crate) async fn create(posted: FormPost) -> PageResult {
         Some(failure) => form.refused(failure, FIELDS)?,
         None => form,
     };
-    let (access, _) = database::open::<Read>(&posted, DatabaseTab::Branches).await?;
-    let (rows, next) = rows(&posted, access, &frame).await?;
-    posted.refuse(|shell| BranchesPage { shell, frame, rows, next, form })
+    refuse(&posted, frame, form).await
+}
+
+/// Shows the page again, with the reason why the action failed.
+async fn refuse(posted: &FormPost, frame: DatabaseFrame, form: Filled) -> PageResult {
+    let (access, _) = database::open::<Read>(posted, DatabaseTab::Branches).await?;
+    let (rows, next) = rows(posted, access, &frame).await?;
+    let restorable = restorable(posted, &frame).await?;
+    posted.refuse(|shell| BranchesPage { shell, frame, rows, next, restorable, form })
+}
+
+/// `POST /{owner}/{database}/branches/restore`
+pub(crate) async fn restore(posted: FormPost) -> PageResult {
+    let (access, frame) = database::open::<Write>(&posted, DatabaseTab::Branches).await?;
+    let id = KeptRefId::parse(&posted.form.line("id"));
+    let restored = posted.write(move |hub| -> Result<_, ApiError> {
+        let id = id.map_err(|_| RefError::NotKept)?;
+        Ok(hub.branches().restore(&access, id)?)
+    });
+    match restored.await {
+        Ok(branch) => {
+            posted.redirect_saying(&format!("{}/branches", frame.path), &format!("Branch {} restored.", branch.name))
+        }
+        Err(failure) => {
+            let form = Filled::default().with("from", frame.default_branch.clone()).refused(failure, &[])?;
+            refuse(&posted, frame, form).await
+        }
+    }
 }

@@ -5,6 +5,7 @@ pub(crate) mod deletion;
 pub(crate) mod deliveries;
 pub(crate) mod general;
 pub(crate) mod hooks;
+pub(crate) mod purge;
 
 use crate::database::DatabaseFrame;
 

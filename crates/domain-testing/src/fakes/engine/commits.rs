@@ -25,6 +25,8 @@ pub(super) struct Stored {
 #[derive(Debug, Clone, Default)]
 pub(super) struct CommitGraph {
     commits: BTreeMap<CommitHash, Arc<Stored>>,
+    /// Bytes that no commit needs.
+    padding: u64,
 }
 
 impl CommitGraph {
@@ -33,7 +35,11 @@ impl CommitGraph {
     }
 
     pub(super) fn size_bytes(&self) -> u64 {
-        self.commits.values().map(|stored| stored.size).sum::<u64>() + EMPTY_FILE
+        self.commits.values().map(|stored| stored.size).sum::<u64>() + EMPTY_FILE + self.padding
+    }
+
+    pub(super) fn pad(&mut self, bytes: u64) {
+        self.padding += bytes;
     }
 
     /// Adds a commit. The hash is derived from its whole content.
@@ -110,7 +116,8 @@ impl CommitGraph {
     pub(super) fn reachable(&self, from: &CommitHash) -> Result<Self> {
         let wanted = self.ancestors(from)?;
         let commits = self.commits.iter().filter(|(hash, _)| wanted.contains(hash));
-        Ok(Self { commits: commits.map(|(hash, stored)| (hash.clone(), Arc::clone(stored))).collect() })
+        let commits = commits.map(|(hash, stored)| (hash.clone(), Arc::clone(stored))).collect();
+        Ok(Self { commits, padding: 0 })
     }
 
     /// Returns those of `heads` that exist, with their history.

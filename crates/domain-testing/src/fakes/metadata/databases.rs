@@ -2,7 +2,7 @@
 
 use super::{MemoryTransaction, Result, count, page};
 use branchyard_domain::entities::{Database, Visibility, Work};
-use branchyard_domain::ports::{DatabaseFilter, DatabaseRepository, MetadataError, Ranking};
+use branchyard_domain::ports::{DatabaseFilter, DatabaseRepository, MetadataError, Ranking, SizeChange};
 use branchyard_domain::values::{AccountId, DatabaseId, DatabaseName, OwnerName, Timestamp};
 
 impl MemoryTransaction<'_> {
@@ -95,6 +95,17 @@ impl DatabaseRepository for MemoryTransaction<'_> {
     fn record_write(&mut self, id: DatabaseId, at: Timestamp, size_bytes: i64) -> Result<()> {
         if let Some(stored) = self.change()?.databases.get_mut(&id) {
             stored.last_write_at = Some(at);
+        }
+        self.record_size(id, size_bytes, SizeChange::Added)
+    }
+
+    fn record_size(&mut self, id: DatabaseId, size_bytes: i64, change: SizeChange) -> Result<()> {
+        if let Some(stored) = self.change()?.databases.get_mut(&id) {
+            match change {
+                SizeChange::Added => stored.live_bytes += size_bytes - stored.size_bytes,
+                SizeChange::Wasted => {}
+                SizeChange::Collected => stored.live_bytes = size_bytes,
+            }
             stored.size_bytes = size_bytes;
         }
         Ok(())

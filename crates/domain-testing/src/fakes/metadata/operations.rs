@@ -127,9 +127,14 @@ impl OperationRepository for MemoryTransaction<'_> {
                 *turn = leased;
             }
         }
+        let is_collected = |operation: &Operation| {
+            let record = self.state.collections.get(&operation.database_id);
+            record.and_then(|record| record.lease.as_ref()).is_some_and(|(_, until)| *until > now)
+        };
         let free = turns.values().filter(|leased| !leased.lease_is_live(now)).map(|leased| &leased.operation);
         let free = free.filter(|operation| turn.kind.is_none_or(|kind| operation.work.kind() == kind));
         let free = free.filter(|operation| !self.state.is_quarantined(operation.database_id));
+        let free = free.filter(|operation| !is_collected(operation));
         let of_creators = free.filter(|operation| !turn.without.contains(&operation.created_by));
         let had_its_turn = |creator: AccountId| turn.after.is_some_and(|after| creator <= after);
         let next = of_creators.map(|o| (had_its_turn(o.created_by), o.created_by, o.id)).min();

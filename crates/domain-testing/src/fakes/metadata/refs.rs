@@ -118,12 +118,17 @@ impl RefRepository for MemoryTransaction<'_> {
     fn kept_commits(
         &mut self,
         database: DatabaseId,
+        kept_at: Option<Timestamp>,
         after: Option<&CommitHash>,
         limit: usize,
     ) -> Result<Vec<CommitHash>> {
         let mut named = BTreeSet::new();
         named.extend(self.branches().list(database, None, usize::MAX)?.into_iter().map(|branch| branch.head));
         named.extend(self.tags().list(database, None, usize::MAX)?.into_iter().map(|tag| tag.commit));
+        if let Some(now) = kept_at {
+            let kept = self.state.kept_refs.iter().filter(|((of, _), kept)| *of == database && kept.until > now);
+            named.extend(kept.map(|(_, kept)| kept.commit.clone()));
+        }
         for pull in self.state.pulls.values().filter(|pull| pull.database_id == database) {
             if let PullState::Merged { commit, base, source, .. } = &pull.state {
                 named.extend([commit.clone(), base.clone(), source.clone()]);

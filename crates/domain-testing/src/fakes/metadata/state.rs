@@ -6,13 +6,13 @@ use branchyard_deployments::entities::{Backup, Deployment, DeploymentOperation, 
 use branchyard_deployments::ports::{Resolution, Sample};
 use branchyard_deployments::values::{BackupId, DeploymentId, InstanceId};
 use branchyard_domain::entities::{
-    Activity, Attempt, Branch, Database, Delivery, Event, Hook, Invitation, MemberRole, Operation, Organization, Pull,
-    PullComment, Release, Request, RetiredName, Role, Session, Tag, Token, Upload, User,
+    Activity, Attempt, Branch, CollectionRecord, Database, Delivery, Event, Hook, Invitation, KeptRef, MemberRole,
+    Operation, Organization, Pull, PullComment, Release, Request, RetiredName, Role, Session, Tag, Token, Upload, User,
 };
 use branchyard_domain::ports::SavedAnswer;
 use branchyard_domain::values::{
-    AccountId, ActivityId, DatabaseId, DeliveryId, HookId, InvitationId, OperationId, PullNumber, RefName, SessionId,
-    Timestamp, TokenId, UploadId,
+    AccountId, ActivityId, DatabaseId, DeliveryId, HookId, InvitationId, KeptRefId, OperationId, PullNumber, RefName,
+    SessionId, Timestamp, TokenId, UploadId,
 };
 
 /// An operation with its lease.
@@ -53,6 +53,8 @@ pub(super) struct MetadataState {
     pub(super) collaborators: BTreeMap<(DatabaseId, AccountId), (Role, Timestamp)>,
     pub(super) stars: BTreeMap<(DatabaseId, AccountId), Timestamp>,
     pub(super) branches: BTreeMap<(DatabaseId, RefName), Branch>,
+    pub(super) kept_refs: BTreeMap<(DatabaseId, KeptRefId), KeptRef>,
+    pub(super) collections: BTreeMap<DatabaseId, CollectionRecord>,
     pub(super) tags: BTreeMap<(DatabaseId, RefName), Tag>,
     pub(super) pulls: BTreeMap<(DatabaseId, PullNumber), Pull>,
     /// The last allocated number, by database.

@@ -183,7 +183,7 @@ pub fn quarantine(store: &dyn Metadata) {
     assert_eq!(seen(Some(admin)), [menu.id, fork.id, hidden.id], "whatever the visibility");
     write(store, |tx| {
         assert!(!own(tx, other).contains(&fork.id));
-        let kept = tx.refs().kept_commits(menu.id, None, 10).unwrap();
+        let kept = tx.refs().kept_commits(menu.id, None, None, 10).unwrap();
         assert_eq!(kept, [hash(20), hash(21), hash(22), hash(23)], "a garbage collection keeps what is hidden");
         assert_eq!(named(tx), [hash(20), hash(22)], "what came from the source is hidden");
         assert!(tx.pull_fetches().due(at(5), 5, 5).unwrap().is_empty());

@@ -3,12 +3,12 @@
 use uuid::Uuid;
 
 use branchyard_domain::entities::{
-    Branch, Database, DatabaseLocator, Email, Operation, OperationStatus, Organization, Pull, PullContent, PullState,
-    Role, Tag, User, Visibility, Work,
+    Branch, Database, DatabaseLocator, Email, KeptRef, Operation, OperationStatus, Organization, Pull, PullContent,
+    PullState, RefKind, Role, Tag, User, Visibility, Work,
 };
 use branchyard_domain::ports::{Durability, Metadata, MetadataError, Transaction};
 use branchyard_domain::values::{
-    AccountId, CommitHash, DatabaseId, DatabaseName, OperationId, OwnerName, PullNumber, RefName, Timestamp,
+    AccountId, CommitHash, DatabaseId, DatabaseName, KeptRefId, OperationId, OwnerName, PullNumber, RefName, Timestamp,
 };
 
 pub(crate) fn id(n: u128) -> Uuid {
@@ -89,6 +89,7 @@ pub(crate) fn database(n: u128, of: &User, name: &str) -> Database {
         created_at: at(2),
         last_write_at: None,
         size_bytes: 4096,
+        live_bytes: 4096,
         star_count: 0,
         version: 1,
         generation: 0,
@@ -103,6 +104,11 @@ pub(crate) fn branch(name: &str, head: u64) -> Branch {
 
 pub(crate) fn tag(name: &str, commit: u64) -> Tag {
     Tag { name: reference(name), commit: hash(commit), message: Some("m".to_owned()), tagged_at: at(4) }
+}
+
+pub(crate) fn kept_ref(n: u128, kind: RefKind, commit: u64, until: i64) -> KeptRef {
+    let id = KeptRefId::from_uuid(id(n));
+    KeptRef { id, kind, name: reference("gone"), commit: hash(commit), deleted_at: at(8), until: at(until) }
 }
 
 pub(crate) fn pull(n: i64, base: &Database, source: &Database, from: &str, creator: &User) -> Pull {

@@ -2,7 +2,7 @@
 
 use super::{at, database, database_id, organization, owner, read, reference, scene, taken, user, write};
 use branchyard_domain::entities::{Database, MemberRole, Role, User, Visibility};
-use branchyard_domain::ports::{DatabaseFilter, Metadata, Transaction};
+use branchyard_domain::ports::{DatabaseFilter, Metadata, SizeChange, Transaction};
 use branchyard_domain::values::DatabaseName;
 
 /// Checks names, versions, deletion and counts of databases.
@@ -25,6 +25,17 @@ pub fn databases(store: &dyn Metadata) {
         assert_eq!(tx.databases().ids(None, 10).unwrap(), [menu.id, fork.id]);
         assert_eq!(tx.databases().ids(Some(menu.id), 10).unwrap(), [fork.id]);
         tx.databases().record_write(menu.id, at(20), 8192).unwrap();
+        let sizes = |tx: &mut dyn Transaction| {
+            let stored = tx.databases().get(menu.id).unwrap().unwrap();
+            (stored.size_bytes, stored.live_bytes, stored.last_write_at, stored.version)
+        };
+        assert_eq!(sizes(tx), (8192, 8192, Some(at(20)), menu.version));
+        tx.databases().record_size(menu.id, 9000, SizeChange::Wasted).unwrap();
+        tx.databases().record_size(menu.id, 9500, SizeChange::Added).unwrap();
+        assert_eq!(sizes(tx), (9500, 8692, Some(at(20)), menu.version));
+        assert_eq!(tx.databases().get(menu.id).unwrap().unwrap().garbage_bytes(), 808);
+        tx.databases().record_size(menu.id, 8192, SizeChange::Collected).unwrap();
+        assert_eq!(sizes(tx), (8192, 8192, Some(at(20)), menu.version));
         tx.databases().next_generation(fork.id).unwrap();
         let generations = |tx: &mut dyn Transaction| {
             let network = tx.databases().list_network(menu.id, None, 10).unwrap();
@@ -41,6 +52,7 @@ pub fn databases(store: &dyn Metadata) {
     changed.anonymous_sql = false;
     changed.last_write_at = Some(at(21));
     changed.size_bytes = 9000;
+    changed.live_bytes = 8192;
     write(store, |tx| {
         let found = tx.databases().get(menu.id).unwrap().unwrap();
         assert_eq!((found.version, found.last_write_at, found.size_bytes), (1, Some(at(20)), 8192));

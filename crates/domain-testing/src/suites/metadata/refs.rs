@@ -1,7 +1,7 @@
 //! Checks of branches, tags and releases.
 
-use super::{at, branch, database, hash, id, pull, read, reference, scene, tag, taken, write};
-use branchyard_domain::entities::{Branch, Pull, PullContent, PullHeads, PullHidden, Release};
+use super::{at, branch, database, hash, id, kept_ref, pull, read, reference, scene, tag, taken, write};
+use branchyard_domain::entities::{Branch, Pull, PullContent, PullHeads, PullHidden, RefKind, Release};
 use branchyard_domain::ports::Metadata;
 use branchyard_domain::values::{CommitHash, ReleaseId};
 
@@ -78,6 +78,8 @@ pub fn named_commits(store: &dyn Metadata) {
         let mut unfetched = showing(4, "e", (30, 31));
         unfetched.content.fetch_due_at = Some(at(9));
         tx.pulls().add(&unfetched).unwrap();
+        tx.kept_refs().add(menu.id, &kept_ref(1, RefKind::Branch, 50, 20)).unwrap();
+        tx.kept_refs().add(other.id, &kept_ref(2, RefKind::Tag, 51, 20)).unwrap();
     });
     read(store, |tx| {
         let expected: Vec<CommitHash> = [1, 3, 5, 7, 10, 11, 12].into_iter().map(hash).collect();
@@ -87,8 +89,12 @@ pub fn named_commits(store: &dyn Metadata) {
         assert!(tx.refs().named_commits(menu.id, Some(&hash(12)), 2).unwrap().is_empty());
         // What is not fetched yet is kept, too. A hidden pull request keeps nothing.
         let kept: Vec<CommitHash> = [1, 3, 5, 7, 10, 11, 12, 30, 31].into_iter().map(hash).collect();
-        assert_eq!(tx.refs().kept_commits(menu.id, None, 100).unwrap(), kept);
-        assert_eq!(tx.refs().kept_commits(menu.id, Some(&hash(10)), 2).unwrap(), kept[5..7]);
+        assert_eq!(tx.refs().kept_commits(menu.id, None, None, 100).unwrap(), kept);
+        assert_eq!(tx.refs().kept_commits(menu.id, None, Some(&hash(10)), 2).unwrap(), kept[5..7]);
+        // Deleted refs keep their commits until their time ends, and name nothing.
+        let with_deleted: Vec<CommitHash> = [1, 3, 5, 7, 10, 11, 12, 30, 31, 50].into_iter().map(hash).collect();
+        assert_eq!(tx.refs().kept_commits(menu.id, Some(at(19)), None, 100).unwrap(), with_deleted);
+        assert_eq!(tx.refs().kept_commits(menu.id, Some(at(20)), None, 100).unwrap(), kept);
     });
 }
 

@@ -41,6 +41,17 @@ impl Ranking {
     }
 }
 
+/// What became of the bytes by which the file of a database changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SizeChange {
+    /// Settled work added them.
+    Added,
+    /// Work without an effect left them.
+    Wasted,
+    /// A garbage collection removed what was not in use.
+    Collected,
+}
+
 /// The repository of databases.
 pub trait DatabaseRepository {
     /// Adds a database. Returns `MetadataError::Taken` if its owner has a live database of that name.
@@ -52,8 +63,12 @@ pub trait DatabaseRepository {
     /// Updates description, visibility, default branch, `anonymous_sql`, `last_write_at`, `size_bytes`, `deleted_at`
     /// and `quarantined_at` if the stored version equals `database.version`, and increments the version. Returns `false` if the versions differ.
     fn update(&mut self, database: &Database) -> Result<bool>;
-    /// Records the time of a write and the size of the file in bytes, without incrementing the version.
+    /// Records the time of a write and the size of the file in bytes, as [`SizeChange::Added`], without incrementing
+    /// the version.
     fn record_write(&mut self, id: DatabaseId, at: Timestamp, size_bytes: i64) -> Result<()>;
+    /// Records the size of the file in bytes, without incrementing the version. Bytes that were added count as in use,
+    /// and after a collection all of them do.
+    fn record_size(&mut self, id: DatabaseId, size_bytes: i64, change: SizeChange) -> Result<()>;
     /// Increments the generation, without incrementing the version.
     fn next_generation(&mut self, id: DatabaseId) -> Result<()>;
     /// Lists the live databases of a fork network by id, ascending, after `after`.

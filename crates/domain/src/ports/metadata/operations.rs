@@ -66,7 +66,8 @@ pub trait OperationRepository {
     fn pending(&mut self, database: DatabaseId) -> Result<Vec<Operation>>;
     /// Leases the next operation to `holder` until `until`, marks it as running and counts an attempt.
     ///
-    /// A database with a live lease and a quarantined database are skipped. In any other database the candidate is the running operation whose
+    /// A database with a live lease, of an operation or of a collection, and a quarantined database are skipped. In any other
+    /// database the candidate is the running operation whose
     /// lease ended, because its work may have begun, else the oldest queued operation. `turn` selects the creator
     /// among the candidates; the oldest candidate of that creator is leased.
     fn lease(

@@ -52,10 +52,12 @@ pub trait RefRepository {
         limit: usize,
     ) -> Result<Vec<CommitHash>>;
     /// Lists the distinct commits that a garbage collection has to keep, ascending, after `after`: those of
-    /// [`RefRepository::named_commits`], and all heads of pull requests, fetched or not.
+    /// [`RefRepository::named_commits`], all heads of pull requests, fetched or not, and, with `kept_at`, those of
+    /// deleted refs whose time ends after it.
     fn kept_commits(
         &mut self,
         database: DatabaseId,
+        kept_at: Option<Timestamp>,
         after: Option<&CommitHash>,
         limit: usize,
     ) -> Result<Vec<CommitHash>>;

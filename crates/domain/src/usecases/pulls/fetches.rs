@@ -16,8 +16,11 @@ use super::{Pulls, heads};
 use crate::access::visibility::find_live;
 use crate::entities::{Pull, PullHeads, PullState};
 use crate::errors::{PortError, PullError};
-use crate::ports::{Durability, EngineError, FetchBacklog, FetchEnd, PullFetch, PullFilter, PullStanding};
+use crate::ports::{
+    Durability, EngineError, FetchBacklog, FetchEnd, PullFetch, PullFilter, PullStanding, SizeChange, Transaction,
+};
 use crate::usecases::Inner;
+use crate::usecases::collections::{record_size, request};
 use crate::values::{AccountId, CommitHash, DatabaseId, PullNumber, RefName, Timestamp};
 
 /// Number of due fetches from which the next one is chosen, in total and per author.
@@ -28,6 +31,8 @@ const RETRY_SECONDS: i64 = 1;
 const RETRY_SECONDS_MAX: i64 = 300;
 /// Seconds for which a prepared preview is kept.
 const PREVIEW_SECONDS: i64 = 600;
+/// Seconds from a fetch for a preview to the collection of what it brought.
+const PREVIEW_GARBAGE_SECONDS: i64 = PREVIEW_SECONDS + 1_800;
 /// Maximum number of queued and kept previews, in total and per user.
 const PREVIEWS: usize = 1_000;
 const PREVIEWS_PER_USER: usize = 20;
@@ -323,7 +328,10 @@ fn fetch_preview(inner: &Inner, key: &PreviewKey, user: AccountId) -> Refreshed 
         Ok(()) => {
             inner.fetches.turn(key, FetchStage::Running, Some(FetchStage::Ready), inner.now());
             want_trial(inner, key.base, user, &key.ours, &key.theirs);
-            Refreshed::Fetched
+            match record_preview(inner, key.base) {
+                Ok(()) => Refreshed::Fetched,
+                Err(error) => Refreshed::Failed(error),
+            }
         }
         Err(error) => {
             inner.fetches.turn(key, FetchStage::Running, None, inner.now());
@@ -332,12 +340,45 @@ fn fetch_preview(inner: &Inner, key: &PreviewKey, user: AccountId) -> Refreshed 
     }
 }
 
+/// Records what a preview brought. No ref reaches it, so it is garbage once the preview has ended.
+fn record_preview(inner: &Inner, base: DatabaseId) -> Result<(), PortError> {
+    let mut tx = inner.ports.metadata.write()?;
+    if record_fetch(inner, tx.as_mut(), base, SizeChange::Wasted)? {
+        request(tx.as_mut(), base, inner.now().plus_seconds(PREVIEW_GARBAGE_SECONDS), false)?;
+    }
+    Ok(tx.commit(Durability::Unsynced)?)
+}
+
+/// Records the size of the file of a base. Returns `true` if it changed.
+fn record_fetch(
+    inner: &Inner,
+    tx: &mut dyn Transaction,
+    base: DatabaseId,
+    change: SizeChange,
+) -> Result<bool, PortError> {
+    match record_size(inner, tx, base, change, inner.now()) {
+        // The size is measured again after the next operation.
+        Err(PortError::Engine(_)) => Ok(false),
+        other => other,
+    }
+}
+
 fn fetch_pull(inner: &Inner, leased: &PullFetch) -> Result<Refreshed, PortError> {
     let (database, number) = (leased.database_id, leased.number);
     let end = |end: FetchEnd<'_>| -> Result<bool, PortError> {
         let mut tx = inner.ports.metadata.write()?;
         let shown = tx.pull_fetches().settle(database, number, end)?;
+        record_fetch(inner, tx.as_mut(), database, if shown { SizeChange::Added } else { SizeChange::Wasted })?;
+        let pull = tx.pulls().get(database, number)?;
+        let is_hidden = pull.is_some_and(|pull| pull.content.hidden.is_some());
+        if is_hidden {
+            // The commits arrived after a collection that was to remove them, perhaps.
+            request(tx.as_mut(), database, inner.now(), true)?;
+        }
         tx.commit(Durability::Synced)?;
+        if is_hidden {
+            inner.collection_wake.one();
+        }
         Ok(shown)
     };
     let Some((pull, heads)) = wanted(inner, leased)? else {

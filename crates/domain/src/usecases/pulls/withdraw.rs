@@ -6,6 +6,7 @@ use crate::access::visibility::{deny_like_a_hidden_one, find_live, is_withheld, 
 use crate::entities::{Database, DatabaseLocator, Pull, PullAction, PullHidden, PullState, Role, User};
 use crate::errors::{AccessError, PortError, PullError};
 use crate::ports::{Durability, Transaction};
+use crate::usecases::collections::{forget_kept_refs_to, request};
 use crate::usecases::{IdempotencyRecord, Inner, idempotency};
 use crate::values::{DatabaseId, DatabaseName, OwnerName, PullNumber, Timestamp};
 
@@ -96,6 +97,7 @@ impl Pulls<'_> {
         idempotency::keep(self.0, tx.as_mut(), once, &pull, now)?;
         tx.commit(Durability::Synced)?;
         self.0.outbox.one();
+        self.0.collection_wake.one();
         Ok(pull)
     }
 
@@ -119,7 +121,8 @@ fn administers_source(tx: &mut dyn Transaction, user: &User, pull: &Pull) -> Res
     Ok(role_of(tx, Some(user.id), &source)? == Some(Role::Admin))
 }
 
-/// Hides the content of a pull request, closes it, and emits an event if it was open.
+/// Hides the content of a pull request, closes it, and emits an event if it was open. Requests a collection of the base, which
+/// the caller wakes the collector for. What the pull request showed is not kept for deleted refs of the base either.
 fn hide(
     inner: &Inner,
     tx: &mut dyn Transaction,
@@ -128,9 +131,18 @@ fn hide(
     by: &User,
     now: Timestamp,
 ) -> Result<(), PullError> {
+    let shown = pull.content.heads.clone();
     let was_open = pull.hide(why, now)?;
     pull.updated_at = now;
     update(tx, pull)?;
+    if let Some(heads) = shown {
+        match forget_kept_refs_to(inner, tx, pull.database_id, &heads.from) {
+            // The file may be gone with the base.
+            Ok(()) | Err(PortError::Engine(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    request(tx, pull.database_id, now, true)?;
     if was_open && live(tx, pull.database_id).is_ok() {
         emit_pull(inner, tx, pull, PullAction::Closed, by, now)?;
     }

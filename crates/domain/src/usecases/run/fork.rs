@@ -147,6 +147,7 @@ fn settle(
         created_at: now,
         last_write_at: source.last_write_at,
         size_bytes: size,
+        live_bytes: size,
         star_count: 0,
         version: 1,
         generation: 0,

@@ -116,6 +116,7 @@ fn the_password_is_asked_for_again_before_what_is_hard_to_undo() {
         ("/settings/tokens", vec![("name", "laptop"), ("expires", "30d")], 200),
         ("/settings/invitations", vec![], 200),
         ("/ada/rivers/settings/visibility", vec![("visibility", "private")], 303),
+        ("/ada/rivers/settings/purge", vec![], 303),
         ("/ada/rivers/settings/delete", vec![("name", "ada/rivers")], 303),
     ];
     let minutes = |count: i64| clock.advance_seconds(count * 60);

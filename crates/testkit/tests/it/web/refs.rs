@@ -1,5 +1,8 @@
 //! Branches, tags and releases.
 
+use branchyard::config::Span;
+use branchyard_testkit::Server;
+
 use super::browser::Browser;
 use super::{database, open_server, sign_up};
 
@@ -31,6 +34,35 @@ fn branches_are_made_from_any_ref_and_deleted_after_a_question() {
     let question = ada.get(main).expect(200);
     ada.submit(&question, main, &[]).expect(422).shows("is the default branch");
     ada.get("/ada/rivers/branches").expect(200).shows(">main<");
+}
+
+#[test]
+fn a_deleted_branch_is_restored_by_writers_while_it_is_kept() {
+    let server = Server::start_with(|config| {
+        config.web.sign_up = "open".to_owned();
+        config.limits.keep_deleted = Span::seconds(86_400);
+    });
+    let ada = sign_up(&server, "ada");
+    let actor = database(&server, &ada, "ada");
+    let body = serde_json::json!({"name": "draft", "from": {"branch": "main"}});
+    actor.post("/databases/ada/rivers/branches", &body).expect(201);
+    let head = actor.write("ada/rivers", "draft", "insert into r values (1, 'Rhine')");
+    assert!(!ada.get("/ada/rivers/branches").expect(200).text.contains("Restore branch"));
+    actor.delete("/databases/ada/rivers/branches/draft").expect(200);
+    actor.get(&format!("/databases/ada/rivers/commits/{head}")).expect(404);
+
+    let bob = sign_up(&server, "bob");
+    assert!(!bob.get("/ada/rivers/branches").expect(200).text.contains("Restore branch"));
+    let page = ada.get("/ada/rivers/branches").expect(200).shows("Deleted branches").shows(&head[..8]);
+    let form = "/ada/rivers/branches/restore";
+    let fields = page.hidden_fields(form);
+    let id = &fields.iter().find(|(name, _)| name == "id").unwrap().1;
+    ada.submit(&page, form, &[("id", "nonsense")]).expect(422).shows("kept any longer");
+    let done = ada.submit(&page, form, &[("id", id)]).expect(303);
+    ada.follow(&done).expect(200).shows("Branch draft restored.").shows(">draft<");
+    let branch = actor.get("/databases/ada/rivers/branches/draft").expect(200).data();
+    assert_eq!(branch["head_commit_sha"], head);
+    ada.submit(&page, form, &[("id", id)]).expect(422);
 }
 
 #[test]

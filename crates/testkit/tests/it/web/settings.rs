@@ -1,5 +1,7 @@
 //! Settings of a database: general, visibility, collaborators, deletion.
 
+use serde_json::json;
+
 use super::browser::Browser;
 use super::{database, open_server, sign_up};
 
@@ -83,6 +85,25 @@ fn a_database_is_deleted_by_who_types_its_name() {
 }
 
 #[test]
+fn a_purge_is_offered_with_what_it_frees_and_its_operation_is_shown() {
+    let server = open_server();
+    let ada = sign_up(&server, "ada");
+    let actor = database(&server, &ada, "ada");
+    ada.get("/ada/rivers/settings").expect(200).shows(" used").shows("About 0").shows("Purge deleted history");
+    actor.post("/databases/ada/rivers/branches", &json!({"name": "gone", "from": {"branch": "main"}})).expect(201);
+    actor.write("ada/rivers", "gone", "INSERT INTO r VALUES (1, hex(randomblob(100000)))");
+    actor.delete("/databases/ada/rivers/branches/gone").expect(200);
+    let size = || actor.get("/databases/ada/rivers").expect(200).data()["size_bytes"].as_u64().unwrap();
+    let before = size();
+    let question = ada.get("/ada/rivers/settings/purge").expect(200).shows("Purge deleted history?");
+    let done = ada.submit(&question, "/ada/rivers/settings/purge", &[]).expect(303);
+    let operation = done.location.clone().unwrap();
+    assert!(operation.starts_with("/ada/rivers/operations/"), "{operation}");
+    ada.settled(&operation).shows("Succeeded");
+    assert!(size() + 50_000 < before, "{before} {}", size());
+}
+
+#[test]
 fn pages_of_keeping_house_are_for_those_who_may_and_hidden_from_strangers() {
     let server = open_server();
     let ada = sign_up(&server, "ada");
@@ -94,6 +115,7 @@ fn pages_of_keeping_house_are_for_those_who_may_and_hidden_from_strangers() {
         "settings",
         "settings/visibility",
         "settings/delete",
+        "settings/purge",
         "settings/collaborators",
         "settings/hooks",
         "settings/hooks/new",

@@ -1,0 +1,226 @@
+//! Garbage collections of databases, and deleted refs that are kept for a while.
+
+use branchyard_domain::entities::{CollectionRecord, KeptRef, RefKind};
+use branchyard_domain::ports::{CollectionRepository, DueCollection, KeptRefRepository, MetadataError, OperationState};
+use branchyard_domain::values::{DatabaseId, KeptRefId, Timestamp};
+use diesel::dsl::{exists, min};
+use diesel::prelude::*;
+
+use crate::convert::{Read, StoredWord, all, count, limit, one, read, time};
+use crate::schema::{collections, databases, kept_refs, operations};
+use crate::transaction::SqlTransaction;
+
+type Result<T> = std::result::Result<T, MetadataError>;
+
+#[derive(Queryable, Selectable, Insertable, AsChangeset)]
+#[diesel(table_name = collections, treat_none_as_null = true)]
+struct CollectionRow {
+    database_id: String,
+    due_at: Option<i64>,
+    is_urgent: bool,
+    requests: i64,
+    failures: i64,
+    retry_at: Option<i64>,
+    lease_holder: Option<String>,
+    lease_until: Option<i64>,
+}
+
+impl CollectionRow {
+    fn new(database: DatabaseId, record: &CollectionRecord) -> Self {
+        let (lease_holder, lease_until) = record.lease.clone().unzip();
+        Self {
+            database_id: database.to_string(),
+            due_at: record.due_at.map(Timestamp::as_micros),
+            is_urgent: record.is_urgent,
+            requests: i64::try_from(record.requests).unwrap_or(i64::MAX),
+            failures: i64::from(record.failures),
+            retry_at: record.retry_at.map(Timestamp::as_micros),
+            lease_holder,
+            lease_until: lease_until.map(Timestamp::as_micros),
+        }
+    }
+
+    fn record(self) -> Read<CollectionRecord> {
+        Ok(CollectionRecord {
+            due_at: self.due_at.map(time),
+            is_urgent: self.is_urgent,
+            requests: read("collections.requests", self.requests)?,
+            failures: read("collections.failures", self.failures)?,
+            retry_at: self.retry_at.map(time),
+            lease: self.lease_holder.zip(self.lease_until.map(time)),
+        })
+    }
+}
+
+#[derive(Queryable, Selectable, Insertable)]
+#[diesel(table_name = kept_refs)]
+struct KeptRefRow {
+    id: String,
+    database_id: String,
+    kind: String,
+    name: String,
+    commit_hash: String,
+    deleted_at: i64,
+    kept_until: i64,
+}
+
+impl KeptRefRow {
+    fn kept(self) -> Read<KeptRef> {
+        Ok(KeptRef {
+            id: read("kept_refs.id", self.id)?,
+            kind: read("kept_refs.kind", self.kind)?,
+            name: read("kept_refs.name", self.name)?,
+            commit: read("kept_refs.commit_hash", self.commit_hash)?,
+            deleted_at: time(self.deleted_at),
+            until: time(self.kept_until),
+        })
+    }
+}
+
+impl CollectionRepository for SqlTransaction {
+    fn get(&mut self, database: DatabaseId) -> Result<CollectionRecord> {
+        self.run("read the record of collections", |conn| {
+            let row = collections::table
+                .find(database.to_string())
+                .select(CollectionRow::as_select())
+                .first(conn)
+                .optional()?;
+            Ok(one(row, CollectionRow::record)?.unwrap_or_default())
+        })
+    }
+
+    fn put(&mut self, database: DatabaseId, record: &CollectionRecord) -> Result<()> {
+        self.run("record a collection", |conn| {
+            let row = CollectionRow::new(database, record);
+            let changed = diesel::update(collections::table.find(database.to_string())).set(&row).execute(conn)?;
+            if changed == 0 {
+                diesel::insert_into(collections::table).values(row).execute(conn)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn due(&mut self, holder: &str, now: Timestamp, most: usize) -> Result<Vec<DueCollection>> {
+        self.run("list due collections", |conn| {
+            let now = now.as_micros();
+            let running = operations::table
+                .filter(operations::database_id.eq(collections::database_id))
+                .filter(operations::finished_at.is_null())
+                .filter(operations::state.eq(OperationState::Running.word()));
+            let rows: Vec<(String, bool)> = collections::table
+                .inner_join(databases::table.on(databases::id.eq(collections::database_id)))
+                .filter(databases::deleted_at.is_null())
+                .filter(collections::due_at.le(now))
+                .filter(collections::retry_at.is_null().or(collections::retry_at.le(now)))
+                .filter(
+                    collections::lease_until
+                        .is_null()
+                        .or(collections::lease_until.le(now))
+                        .or(collections::lease_holder.eq(holder)),
+                )
+                .order((collections::is_urgent.desc(), collections::due_at, collections::database_id))
+                .limit(limit(most))
+                .select((collections::database_id, exists(running)))
+                .load(conn)?;
+            all(rows, |(id, is_busy)| Ok(DueCollection { database_id: read("collections.database_id", id)?, is_busy }))
+        })
+    }
+
+    fn recover(&mut self, node: &str) -> Result<u64> {
+        self.run("recover the leases of collections", |conn| {
+            let rows: Vec<(String, Option<String>)> = collections::table
+                .filter(collections::lease_holder.is_not_null())
+                .select((collections::database_id, collections::lease_holder))
+                .load(conn)?;
+            let of_node = format!("{node}/");
+            let mut ended = 0;
+            for (id, _) in rows.iter().filter(|(_, holder)| holder.as_ref().is_some_and(|h| h.starts_with(&of_node))) {
+                diesel::update(collections::table.find(id))
+                    .set((collections::lease_holder.eq(None::<String>), collections::lease_until.eq(None::<i64>)))
+                    .execute(conn)?;
+                ended += 1;
+            }
+            Ok(ended)
+        })
+    }
+}
+
+impl KeptRefRepository for SqlTransaction {
+    fn add(&mut self, database: DatabaseId, kept: &KeptRef) -> Result<()> {
+        self.run("keep a deleted ref", |conn| {
+            let row = KeptRefRow {
+                id: kept.id.to_string(),
+                database_id: database.to_string(),
+                kind: kept.kind.word().to_owned(),
+                name: kept.name.to_string(),
+                commit_hash: kept.commit.to_string(),
+                deleted_at: kept.deleted_at.as_micros(),
+                kept_until: kept.until.as_micros(),
+            };
+            diesel::insert_into(kept_refs::table).values(row).execute(conn)?;
+            Ok(())
+        })
+    }
+
+    fn get(&mut self, database: DatabaseId, id: KeptRefId) -> Result<Option<KeptRef>> {
+        self.run("read a deleted ref", |conn| {
+            let row = kept_refs::table
+                .find(id.to_string())
+                .filter(kept_refs::database_id.eq(database.to_string()))
+                .select(KeptRefRow::as_select())
+                .first(conn)
+                .optional()?;
+            one(row, KeptRefRow::kept)
+        })
+    }
+
+    fn remove(&mut self, database: DatabaseId, id: KeptRefId) -> Result<bool> {
+        self.run("forget a deleted ref", |conn| {
+            let of_database = kept_refs::table.find(id.to_string());
+            let removed =
+                diesel::delete(of_database.filter(kept_refs::database_id.eq(database.to_string()))).execute(conn)?;
+            Ok(removed > 0)
+        })
+    }
+
+    fn list(
+        &mut self,
+        database: DatabaseId,
+        kind: RefKind,
+        now: Timestamp,
+        before: Option<KeptRefId>,
+        most: usize,
+    ) -> Result<Vec<KeptRef>> {
+        self.run("list deleted refs", |conn| {
+            let mut query = kept_refs::table
+                .filter(kept_refs::database_id.eq(database.to_string()))
+                .filter(kept_refs::kind.eq(kind.word()))
+                .filter(kept_refs::kept_until.gt(now.as_micros()))
+                .into_boxed();
+            if let Some(before) = before {
+                query = query.filter(kept_refs::id.lt(before.to_string()));
+            }
+            let query = query.order(kept_refs::id.desc()).limit(limit(most));
+            all(query.select(KeptRefRow::as_select()).load(conn)?, KeptRefRow::kept)
+        })
+    }
+
+    fn expire(&mut self, database: DatabaseId, until: Option<Timestamp>) -> Result<u64> {
+        self.run("forget deleted refs", |conn| {
+            let until = until.map_or(i64::MAX, Timestamp::as_micros);
+            let ended = kept_refs::table
+                .filter(kept_refs::database_id.eq(database.to_string()))
+                .filter(kept_refs::kept_until.le(until));
+            let removed = diesel::delete(ended).execute(conn)?;
+            Ok(count(i64::try_from(removed).unwrap_or(i64::MAX)))
+        })
+    }
+
+    fn first_end(&mut self, database: DatabaseId) -> Result<Option<Timestamp>> {
+        self.run("look for the end of a deleted ref", |conn| {
+            let of_database = kept_refs::table.filter(kept_refs::database_id.eq(database.to_string()));
+            let first: Option<i64> = of_database.select(min(kept_refs::kept_until)).first(conn)?;
+            Ok(first.map(time))
+        })
+    }
+}
