@@ -164,7 +164,7 @@ pub enum Command {
         /// Folder of the backup; created if missing.
         #[arg(long, value_name = "DIR")]
         to: PathBuf,
-        /// Take the key ring too. Whoever can read the backup can then open the secrets in it.
+        /// Take the key ring too. Those who can read the backup can then open the secrets in it.
         #[arg(long)]
         with_keys: bool,
         /// Encrypt each file with age to this recipient; may be given several times.

@@ -119,7 +119,7 @@ fn read(path: &std::path::Path) -> anyhow::Result<(FileStamp, KeyRing)> {
         let stamp = FileStamp::of(&file)?;
         let mut bytes = Vec::new();
         std::io::Read::read_to_end(&mut file, &mut bytes)?;
-        // A key must not seal before it survives a power failure: whoever replaced the file may not have come that far.
+        // A key must not seal before it survives a power failure: a process that replaced the file may not have come that far.
         file.sync_all()?;
         path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())?;
         Ok::<_, std::io::Error>((stamp, bytes))

@@ -1,5 +1,5 @@
 //! The manifest of a backup. It is written last: a backup without a manifest is incomplete. It is plain also if the files are
-//! encrypted, so that whoever keeps the backup can verify it without opening it.
+//! encrypted, so that a person who keeps the backup can verify it without opening it.
 
 use std::fs::File;
 use std::io::{self, BufRead};

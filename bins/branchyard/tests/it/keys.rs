@@ -113,8 +113,10 @@ fn a_key_that_seals_secrets_is_not_removed_and_a_file_of_raw_bytes_is_a_ring_of_
     receiver.wait_for(1);
     server.terminate();
 
-    let max = (0..15).map(|_| program().succeed(&dir, &["keys", "rotate"])).count();
-    assert_eq!(listed(&dir)["keys"].as_array().unwrap().len(), max + 1);
+    for _ in 0..15 {
+        program().succeed(&dir, &["keys", "rotate"]);
+    }
+    assert_eq!(listed(&dir)["keys"].as_array().unwrap().len(), 16);
     assert!(refused(&dir, &["keys", "rotate"]).contains("16 keys"));
     fs::write(dir.join("server.key"), "a SECRET\n").unwrap();
     let error = refused(&dir, &["serve"]);
