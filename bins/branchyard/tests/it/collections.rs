@@ -45,7 +45,7 @@ fn gc_collects_without_a_server_and_reports_what_it_freed() {
     let ada = program().succeed(dir.path(), &["token", "create", "--user", "ada", "--name", "x", "--expires", "90d"]);
     let ada = Actor::new(server.origin.clone(), Some(ada), "ada");
     assert_eq!(size_of(&ada), size - freed);
-    assert_eq!(ada.read("ada/d", "main", "SELECT id FROM t"), json!([[1]]));
+    assert_eq!(ada.read("ada/d", "main", "SELECT id FROM t"), json!([["1"]]));
 }
 
 #[test]

@@ -11,7 +11,7 @@ async fn a_database_lives_and_dies() {
     assert_eq!(created.header("location"), "https://yard.test/api/v2/databases/ada/Rivers");
     let expected = json!({
         "owner": "ada", "name": "Rivers", "description": "River gauges", "visibility": "private", "fork_network_count": 0,
-        "star_count": 0, "size_bytes": created.data()["size_bytes"], "anonymous_sql": true, "last_write_at": "2026-01-02T03:04:05.678Z",
+        "star_count": 0, "size_bytes": created.data()["size_bytes"], "garbage_bytes": 0, "anonymous_sql": true, "last_write_at": "2026-01-02T03:04:05.678Z",
         "default_branch": "main", "created_at": "2026-01-02T03:04:05.678Z", "viewer_role": "admin",
     });
     assert_eq!(created.data(), expected);

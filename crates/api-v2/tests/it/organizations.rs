@@ -49,7 +49,9 @@ async fn an_organization_lives_and_dies() {
     assert_eq!((gone.data(), gone.header("etag")), (expected, ""));
     world.get(Some(&ada), HYDRO).await.refused(404, "NOT_FOUND");
     assert_eq!(world.get(Some(&ada), "/user/organizations").await.data(), json!([]));
-    world.post(Some(&world.user("bob")), "/organizations", json!({"name": "HYDRO"})).await.expect(201);
+    let again = json!({"name": "HYDRO"});
+    world.post(Some(&world.user("bob")), "/organizations", again.clone()).await.refused(409, "CONFLICT");
+    world.post(Some(&ada), "/organizations", again).await.expect(201);
 }
 
 #[actix_web::test]

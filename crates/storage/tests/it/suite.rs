@@ -72,6 +72,7 @@ checks!(
     answers,
     events,
     hooks,
+    hook_secrets,
     deliveries,
     delivery_log,
     delivery_leases,

@@ -105,6 +105,8 @@ impl<'a> FaultsHarness<'a> {
         if let Some((_, url)) = &self.database {
             command.args(["--metadata-url", url]);
         }
+        // The small disks hold less than what a server keeps free by default.
+        command.env("BRANCHYARD_LIMITS__MIN_FREE_BYTES", "0");
         command.env("BRANCHYARD_HOSTED__PORT_RANGE", &self.ports);
         // Declares more disk capacity than the small disk has, because a volume's size is not allocated.
         command.env(

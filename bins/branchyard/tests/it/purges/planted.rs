@@ -37,7 +37,6 @@ fn what_was_purged_is_in_no_file_and_no_answer() {
     let wanted = json!({"title": "Nine", "from_branch": end("eve"), "to_branch": end("ada"), "publish": true});
     eve.post("/databases/ada/lakes/pulls", &wanted).expect(201);
     wait_until("the source to be fetched", AMPLE, || eve.get("/databases/ada/lakes/pulls/1/diff/tables").status == 200);
-    eve.post("/databases/ada/lakes/pulls/1/withdraw", &json!({})).expect(200);
     for branch in ["gone", "imported"] {
         ada.delete(&format!("/databases/ada/lakes/branches/{branch}")).expect(200);
     }
@@ -47,6 +46,7 @@ fn what_was_purged_is_in_no_file_and_no_answer() {
     assert_eq!(purged["kept_by_forks"], json!([{"owner": "bob", "name": "lakes"}]), "{purged}");
     assert_eq!(purged["kept_by_other_forks"], json!(true), "Eve's fork, which Ada cannot see: {purged}");
     assert_eq!(bob.read("bob/lakes", "gone", "select count(*) from t where id in (2, 3)"), json!([["2"]]));
+    eve.post("/databases/ada/lakes/pulls/1/withdraw", &json!({})).expect(200);
     for (owner, actor) in [("bob", &bob), ("eve", &eve)] {
         actor.delete(&format!("/databases/{owner}/lakes")).expect(200);
     }
