@@ -22,6 +22,10 @@ pub(crate) enum PageError {
     /// The page requires a signed-in user.
     #[error("sign-in required")]
     SignIn,
+    /// Callers without a credential may browse the database and not run SQL. Not a redirect, so that a program that fetches
+    /// statements as CSV notices.
+    #[error("sign-in required to run SQL")]
+    SqlSignIn,
     /// The user has to enter the password again. Holds the path of the page to continue with.
     #[error("the password has to be entered again")]
     Confirm(String),
@@ -61,6 +65,16 @@ impl PageError {
         Self::HandlerError(HandlerError::not_found("nothing is here"))
     }
 
+    /// Converts the error of opening a database to run SQL.
+    pub(crate) fn of_sql(self) -> Self {
+        match self {
+            Self::HandlerError(HandlerError::Problem(problem)) if problem.code() == ErrorCode::Unauthenticated => {
+                Self::SqlSignIn
+            }
+            other => other,
+        }
+    }
+
     pub(crate) fn unexpected_method() -> Self {
         Problem::new(ErrorCode::MethodNotAllowed, "this URL does not support this method").into()
     }
@@ -73,6 +87,12 @@ impl PageError {
                 status: StatusCode::UNAUTHORIZED,
                 title: "Sign in to continue",
                 text: "You need to sign in to do this.".to_owned(),
+                retry_after: None,
+            },
+            Self::SqlSignIn => ErrorText {
+                status: StatusCode::UNAUTHORIZED,
+                title: "Sign in to run SQL",
+                text: "Visitors may browse the tables of this database, but SQL needs an account here.".to_owned(),
                 retry_after: None,
             },
             Self::Confirm(_) => ErrorText {
@@ -196,6 +216,10 @@ pub(crate) fn show(response: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBod
     let mut bare = HttpResponse::build(shown.status);
     if let Some(seconds) = shown.retry_after {
         bare.insert_header((header::RETRY_AFTER, seconds));
+    }
+    if shown.status == StatusCode::UNAUTHORIZED {
+        // RFC 9110 §15.5.2 requires a challenge. Browsers show no dialog for this scheme.
+        bare.insert_header((header::WWW_AUTHENTICATE, "Bearer realm=\"branchyard\""));
     }
     let body = page.render().unwrap_or_else(|_| shown.title.to_owned());
     response.into_response(bare.content_type("text/html; charset=utf-8").body(body))

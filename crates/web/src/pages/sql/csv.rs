@@ -13,6 +13,7 @@ use branchyard_problem_details::{ErrorCode, Problem};
 
 use super::read::explained;
 use crate::database::{self, DatabaseTab};
+use crate::error_page::PageError;
 use crate::page_context::{PageContext, PageResult};
 
 /// How the download ended: `Err` contains the error of the statement.
@@ -20,7 +21,7 @@ type CsvEnd = Result<(), String>;
 
 /// `GET /{owner}/{database}/sql.csv?q=…&ref=…`
 pub(crate) async fn get(visit: PageContext) -> PageResult {
-    let (access, frame) = database::open::<Query>(&visit, DatabaseTab::Sql).await?;
+    let (access, frame) = database::open::<Query>(&visit, DatabaseTab::Sql).await.map_err(PageError::of_sql)?;
     let at = database::at(&visit, &access, &frame).await?;
     let sql = visit.parameter("q").unwrap_or_default();
     let slot = visit.read_slot()?;

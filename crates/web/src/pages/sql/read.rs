@@ -125,7 +125,7 @@ struct SqlPage {
 
 /// `GET /{owner}/{database}/sql?q=…&ref=…`
 pub(crate) async fn show(visit: PageContext) -> PageResult {
-    let (access, frame) = database::open::<Query>(&visit, DatabaseTab::Sql).await?;
+    let (access, frame) = database::open::<Query>(&visit, DatabaseTab::Sql).await.map_err(PageError::of_sql)?;
     let at = database::at(&visit, &access, &frame).await?;
     let q = visit.parameter("q").unwrap_or_default().replace("\r\n", "\n");
     if visit.parameter("write").is_some() {
