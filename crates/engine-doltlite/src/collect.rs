@@ -122,7 +122,8 @@ pub(crate) fn collect(
     let turn = engine.queues.enter(database);
     let before = source.length_now(&engine.files, database)?;
     let path = engine.files.path(database);
-    let mut covered: BTreeSet<CommitHash> = heads.into_iter().collect();
+    // Not all that was asked for: what the copy lacked may have been fetched since.
+    let mut covered: BTreeSet<CommitHash> = held.heads.into_iter().collect();
     for _ in 0..COLLECTION_ROUNDS {
         let lacking = kept.approve(&covered)?;
         if lacking.is_empty() {

@@ -591,7 +591,8 @@ impl Engine for ProcessEngine {
         self.check_new_file(database, new.path(), &heads, &held.heads, Some(held.commits))?;
         let turn = self.queues.enter(database);
         let before = source.length_now(&self.files, database)?;
-        let mut covered: BTreeSet<CommitHash> = heads.into_iter().collect();
+        // Not all that was asked for: what the copy lacked may have been fetched since.
+        let mut covered: BTreeSet<CommitHash> = held.heads.into_iter().collect();
         for _ in 0..COLLECTION_ROUNDS {
             let lacking = kept.approve(&covered)?;
             if lacking.is_empty() {
