@@ -422,7 +422,7 @@ impl RequestContext {
         E: Into<ApiError>,
     {
         self.refuse_if_storage_is_low()?;
-        self.run(&self.state.writes, work).await
+        self.write_always(work).await
     }
 
     /// Runs a change that needs next to no storage: a deletion, or what a user needs to sign in and delete.

@@ -54,9 +54,10 @@ impl TagRow {
     }
 }
 
-/// A page of the commits that branches, tags and pull requests name. The parts for branches and tags are index ranges
-/// limited to the page size, so their cost does not depend on the position of the page.
-const NAMED_COMMITS: &str = "\
+/// The part that [`NAMED_COMMITS`] and [`KEPT_COMMITS`] share.
+macro_rules! refs_and_merges {
+    () => {
+        "\
 SELECT hash FROM (
     SELECT * FROM (SELECT DISTINCT head AS hash FROM branches WHERE database_id = ? AND head > ? ORDER BY head LIMIT ?) AS b
     UNION
@@ -69,33 +70,34 @@ SELECT hash FROM (
     UNION
     SELECT merged_source FROM pulls WHERE database_id = ? AND state = 'merged' AND merged_source > ?
     UNION
+"
+    };
+}
+
+/// A page of the commits that branches, tags and pull requests name. The parts for branches and tags are index ranges
+/// limited to the page size, so their cost does not depend on the position of the page.
+const NAMED_COMMITS: &str = concat!(
+    refs_and_merges!(),
+    "\
     SELECT from_head FROM pulls WHERE database_id = ? AND state <> 'merged' AND fetch_due_at IS NULL AND from_head > ?
         AND NOT EXISTS (SELECT 1 FROM databases AS d WHERE d.id = pulls.from_database_id AND d.id <> pulls.database_id
             AND d.quarantined_at IS NOT NULL)
     UNION
     SELECT to_head FROM pulls WHERE database_id = ? AND state <> 'merged' AND fetch_due_at IS NULL AND to_head > ?
-) AS named ORDER BY hash LIMIT ?";
+) AS named ORDER BY hash LIMIT ?"
+);
 
 /// As [`NAMED_COMMITS`], with the heads of all pull requests and the commits of deleted refs that are kept.
-const KEPT_COMMITS: &str = "\
-SELECT hash FROM (
-    SELECT * FROM (SELECT DISTINCT head AS hash FROM branches WHERE database_id = ? AND head > ? ORDER BY head LIMIT ?) AS b
-    UNION
-    SELECT * FROM (SELECT DISTINCT commit_hash AS hash FROM tags WHERE database_id = ? AND commit_hash > ?
-        ORDER BY commit_hash LIMIT ?) AS t
-    UNION
-    SELECT merged_commit FROM pulls WHERE database_id = ? AND state = 'merged' AND merged_commit > ?
-    UNION
-    SELECT merged_base FROM pulls WHERE database_id = ? AND state = 'merged' AND merged_base > ?
-    UNION
-    SELECT merged_source FROM pulls WHERE database_id = ? AND state = 'merged' AND merged_source > ?
-    UNION
+const KEPT_COMMITS: &str = concat!(
+    refs_and_merges!(),
+    "\
     SELECT from_head FROM pulls WHERE database_id = ? AND from_head > ?
     UNION
     SELECT to_head FROM pulls WHERE database_id = ? AND to_head > ?
     UNION
     SELECT commit_hash FROM kept_refs WHERE database_id = ? AND commit_hash > ? AND kept_until > ?
-) AS named ORDER BY hash LIMIT ?";
+) AS named ORDER BY hash LIMIT ?"
+);
 
 impl BranchRepository for SqlTransaction {
     fn add(&mut self, database: DatabaseId, branch: &Branch) -> Result<()> {

@@ -26,7 +26,7 @@ const ATTEMPTS: usize = 5;
 pub(super) struct BackupOptions {
     /// Whether it holds the key ring.
     pub(super) with_keys: bool,
-    /// What it is encrypted to.
+    /// The recipients of an encrypted backup.
     pub(super) recipients: Recipients,
 }
 
@@ -76,8 +76,10 @@ impl<E: Into<anyhow::Error>> From<E> for BackupFailed {
 /// Returns what the operator should know of the keys of this backup.
 fn keys_note(options: &BackupOptions) -> &'static str {
     match (options.with_keys, options.recipients.encrypt()) {
-        (true, false) => "warning: the backup holds the key ring: whoever can read it can open the secrets of webhooks",
-        (true, true) => "the backup holds the key ring: whoever can decrypt it can open the secrets of webhooks",
+        (true, false) => {
+            "warning: the backup holds the key ring: a reader of the backup can open the secrets of webhooks"
+        }
+        (true, true) => "the backup holds the key ring: the recipients can open the secrets of webhooks",
         (false, _) => {
             "the backup leaves out the key ring (server.key); keep a copy of it elsewhere, or use --with-keys"
         }

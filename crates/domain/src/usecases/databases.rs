@@ -350,9 +350,7 @@ impl<'a> Databases<'a> {
         tx.commit(Durability::Synced)?;
         self.0.outbox.one();
         self.0.collection_wake.one();
-        // The file goes last: as long as it exists, a start after a crash does the rest.
-        texts::remove_of_deleted(self.0, id)?;
-        self.0.ports.engine.remove(id)?;
+        remove_content(self.0, id)?;
         Ok(seen)
     }
 
@@ -366,7 +364,13 @@ impl<'a> Databases<'a> {
     }
 }
 
-/// Deletes a database within a transaction of the caller, who removes its file after the commit.
+/// Removes the content of a deleted database. The file goes last: as long as it exists, a start after a crash does the rest.
+pub(super) fn remove_content(inner: &Inner, id: DatabaseId) -> Result<(), PortError> {
+    texts::remove_of_deleted(inner, id)?;
+    Ok(inner.ports.engine.remove(id)?)
+}
+
+/// Deletes a database within a transaction of the caller, who calls [`remove_content`] after the commit.
 pub(super) fn end(
     inner: &Inner,
     tx: &mut dyn Transaction,

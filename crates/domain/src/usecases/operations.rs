@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::databases::has_room;
+use super::databases::{has_room, remove_content};
 use super::people::NAME_KEPT_SECONDS;
 use super::quotas::check_work;
 use super::settled::SettlementWatch;
-use super::{IdempotencyRecord, Inner, idempotency, revisions, run, texts};
+use super::{IdempotencyRecord, Inner, idempotency, revisions, run};
 use crate::access::ownership::may_create_for;
 use crate::access::visibility::{self, find_live, find_unwithheld, live, role_of, visible_locator};
 use crate::access::{Admin, Caller, DatabaseAccess, Level, Participate, Write};
@@ -369,8 +369,7 @@ impl<'a> Operations<'a> {
         for id in ports.engine.list()? {
             let database = ports.metadata.read()?.databases().get(id)?;
             if database.is_none_or(|database| database.deleted_at.is_some()) {
-                texts::remove_of_deleted(self.0, id)?;
-                ports.engine.remove(id)?;
+                remove_content(self.0, id)?;
                 removed += 1;
             }
         }

@@ -1,7 +1,7 @@
 //! Deletion of users by the operator.
 
+use super::databases;
 use super::people::People;
-use super::{databases, texts};
 use crate::entities::{
     AccountKind, Database, DatabaseLocator, FailureKind, MemberRole, OperationFailure, OperationStatus, Organization,
     User,
@@ -98,9 +98,8 @@ impl People<'_> {
         inner.outbox.one();
         inner.collection_wake.one();
         for file in files {
-            texts::remove_of_deleted(inner, file)?;
-            // The next start of the server removes a file that stays.
-            let _ = inner.ports.engine.remove(file);
+            // The next start of the server removes what stays.
+            let _ = databases::remove_content(inner, file);
         }
         Ok(DeletedUser {
             name: user.name,
