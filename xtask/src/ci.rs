@@ -75,6 +75,13 @@ fn run_steps(steps: &mut Timetable, workspace: &Workspace, tools: Missing) -> Re
         process::run(&mut cargo(&["build", "--workspace", "--bins", "--tests"]))?;
         openapi::check(workspace, Some(&binary))
     })?;
+    steps.run("examples", || {
+        let mut test = cargo(&["test", "--locked"]);
+        test.current_dir(workspace.root.join("examples/snapshot-ci"))
+            .env("BRANCHYARD", &binary)
+            .env("INSTA_UPDATE", "no");
+        process::run(&mut test)
+    })?;
     steps.run("schemathesis", || schemathesis::run(workspace, Some(&binary), &[]))?;
     steps.run("sbom", || sbom::run(workspace, tools, None))?;
     steps.run("deny", || deny::run(workspace, tools))

@@ -8,15 +8,15 @@ use branchyard_deployments::ports::{BackupFiles, Provisioner};
 use branchyard_deployments::{DeploymentPorts, Deployments, HostingSettings};
 use branchyard_domain::ports::{Clock, Ids};
 use branchyard_domain::values::Timestamp;
-use branchyard_domain::{Hub, Ports};
+use branchyard_domain::{Hub, WebhookPorts};
 use branchyard_engine_doltlite::{EngineOptions, Long};
 use branchyard_executor::SlowQueryScheduler;
 pub use branchyard_hooks::Names;
 use branchyard_hooks::{HttpSender, JsonPayloads, SystemNames};
 use branchyard_import_formats::FileFormats;
 use branchyard_provisioner_local::LocalSettings;
+use branchyard_runtime::{SystemClock, SystemIds};
 use branchyard_storage::{FolderBlobs, Store};
-use branchyard_system::{SystemClock, SystemIds};
 
 use crate::config::Config;
 use crate::data_dir::DataDir;
@@ -147,18 +147,13 @@ impl Stores {
         let sender = HttpSender::with_names(config.sender_options()?, Arc::clone(&world.names));
         let sender = sender.context("configuration: hooks.extra_ca_file")?;
         let keys = Arc::new(LiveKeys::open(&dir, world.ids.as_ref(), world.clock.now())?);
-        let ports = Ports {
-            metadata: Arc::clone(&metadata) as _,
-            engine: engine.port(),
-            blobs,
-            formats: Arc::new(FileFormats { limits, sqlite: engine.sqlite_files() }),
-            clock: Arc::clone(&world.clock),
-            ids: Arc::clone(&world.ids),
-            payloads: Arc::new(JsonPayloads),
-            vault: Arc::clone(&keys) as _,
-            sender: Arc::new(sender),
-        };
-        let hub = Hub::new(ports, config.domain_limits()?);
+        let formats = Arc::new(FileFormats { limits, sqlite: engine.sqlite_files() });
+        let vault = Arc::clone(&keys) as _;
+        let hub = Hub::builder(Arc::clone(&metadata) as _, engine.port())
+            .uploads(blobs, formats)
+            .webhooks(WebhookPorts { payloads: Arc::new(JsonPayloads), vault, sender: Arc::new(sender) })
+            .limits(config.domain_limits()?)
+            .build(Arc::clone(&world.clock), Arc::clone(&world.ids));
         let ports = DeploymentPorts {
             store: Arc::clone(&metadata) as _,
             provisioner,

@@ -5,7 +5,6 @@
 
 pub mod build_info;
 pub mod cli;
-mod collector;
 pub mod commands;
 pub mod compose;
 pub mod config;
@@ -14,7 +13,6 @@ pub mod data_dir;
 pub mod demo;
 mod deployment_supervisor;
 pub mod deployments;
-mod dispatcher;
 pub mod elf;
 mod free_space;
 mod health;
@@ -24,9 +22,7 @@ mod manifest;
 mod metrics;
 mod per_address;
 pub mod private;
-mod pull_fetches;
 mod scheduler_bridge;
 mod sealed_files;
 pub mod serve;
 pub mod sql_engine;
-mod workers;

@@ -2,6 +2,7 @@
 //!
 //! Label values come from fixed lists in the code. They never contain user data such as owners, databases, hooks, or addresses.
 
+mod background;
 mod hooks;
 mod listen;
 mod operations;

@@ -16,24 +16,21 @@ use branchyard_deployment_proxy::DeploymentProxy;
 use branchyard_deployments::Deployments;
 use branchyard_domain::Hub;
 use branchyard_http_common::{AppState, Services, head_limit};
+use branchyard_runtime::{Background, BackgroundOptions, recover};
 use branchyard_web::Reference;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::collector::Collector;
 use crate::commands::print;
 use crate::compose::{Environment, Pending, Stores};
 use crate::config::Config;
 use crate::connections::{self, ConnectionLimits, ProgressTimeouts};
 use crate::data_dir::DataDirLock;
 use crate::deployment_supervisor::Fleet;
-use crate::dispatcher::Dispatcher;
 use crate::free_space::FreeSpaceMonitor;
 use crate::live_keys::KeyRingWatch;
 use crate::metrics::{self, Metrics, MetricsServer, Sources};
-use crate::pull_fetches::PullFetches;
 use crate::sql_engine::SqlEngine;
-use crate::workers::Workers;
 use crate::{data_dir::DataDir, deployments, health};
 
 /// Runs a server until a signal stops it.
@@ -77,12 +74,9 @@ pub struct Running {
     address: SocketAddr,
     public_url: String,
     state: AppState,
-    workers: Workers,
+    background: Background,
     free_space: FreeSpaceMonitor,
     key_ring: KeyRingWatch,
-    pull_fetches: PullFetches,
-    collector: Collector,
-    dispatcher: Dispatcher,
     fleet: Fleet,
     leaves_instances: bool,
     engine: SqlEngine,
@@ -109,17 +103,13 @@ impl Running {
         let hub = stores.hub.clone();
         let deployments = stores.deployments.clone();
         let node = deployments.hosting().node.clone();
-        let freed = hub.operations().recover(&node).context("cannot recover interrupted operations")?;
-        if freed > 0 {
-            tracing::info!(operations = freed, "interrupted operations will run again");
+        let recovered = recover(&hub, &node).context("cannot recover interrupted work")?;
+        if recovered.operations > 0 {
+            tracing::info!(operations = recovered.operations, "interrupted operations will run again");
         }
-        let swept = hub.operations().sweep().context("cannot remove files that nothing refers to")?;
-        if swept > 0 {
-            tracing::info!(files = swept, "removed files that nothing refers to");
+        if recovered.files > 0 {
+            tracing::info!(files = recovered.files, "removed files that nothing refers to");
         }
-        hub.collections().recover(&node).context("cannot recover interrupted collections of garbage")?;
-        hub.pulls().recover().context("cannot recover interrupted fetches for pull requests")?;
-        hub.dispatch().recover(&node).context("cannot recover interrupted webhook deliveries")?;
         if !config.hosted.address()?.is_loopback() {
             tracing::warn!(bind = config.hosted.bind, "instances accept unencrypted connections from other machines");
         }
@@ -177,23 +167,17 @@ impl Running {
         let server = runtime.spawn(server);
         let free_space = FreeSpaceMonitor::start(&hub, &config.data_dir).context("cannot measure the free storage")?;
         let key_ring = KeyRingWatch::start(&hub, Arc::clone(&stores.keys)).context("cannot follow the key ring")?;
-        let workers = Workers::start(&hub, &node, &measured).context("cannot start the workers")?;
-        let pull_fetches = PullFetches::start(&hub, &measured).context("cannot start the pull request threads")?;
-        let collector = Collector::start(&hub, &node).context("cannot start the thread that collects garbage")?;
-        let dispatcher = Dispatcher::start(&hub, config.hooks.concurrency, node, measured)
-            .context("cannot start the webhook dispatcher")?;
+        let options = BackgroundOptions { node, webhook_concurrency: config.hooks.concurrency, observer: measured };
+        let background = Background::start(&hub, options).context("cannot start the background threads")?;
         Ok(Self {
             hub,
             deployments,
             address,
             public_url,
             state,
-            workers,
+            background,
             free_space,
             key_ring,
-            pull_fetches,
-            collector,
-            dispatcher,
             fleet,
             leaves_instances: config.hosted.leaves(),
             engine: stores.engine,
@@ -278,10 +262,7 @@ impl Running {
                 Ok(_) = hurried.wait_for(|hurried| *hurried) => Ok(()),
             }
         })?;
-        self.workers.stop(|| *in_haste.borrow());
-        self.pull_fetches.stop(|| *in_haste.borrow());
-        self.collector.stop(|| *in_haste.borrow());
-        self.dispatcher.stop();
+        self.background.stop(|| *in_haste.borrow());
         self.free_space.stop();
         self.key_ring.stop();
         self.fleet.stop(self.leaves_instances, || *in_haste.borrow());

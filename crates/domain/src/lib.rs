@@ -1,3 +1,5 @@
+#![doc = include_str!("../README.md")]
+//!
 //! The domain of Branchyard: versioned databases with their branches, forks, pull requests, imports and SQL.
 //!
 //! Callers use the [`Hub`], which is built over the [`ports`]. Calls are synchronous and may block; the caller
@@ -13,4 +15,4 @@ pub mod ports;
 pub mod usecases;
 pub mod values;
 
-pub use usecases::{Hub, Ports};
+pub use usecases::{Hub, HubBuilder, WebhookPorts};

@@ -11,9 +11,9 @@ mod session;
 pub use blobs::{Blobs, BlobsError, ReadSeek};
 pub use clock::{Clock, Ids};
 pub use engine::{
-    CancellationToken, ChangedRows, Collected, Column, Engine, EngineError, ImportColumn, ImportJob, ImportTarget,
-    KeptHeads, MergeJob, MergeOutcome, Reachability, ReadQuery, ReadReport, RowOrder, RowPage, RowSink, RowTest,
-    ScriptJob, Selected, Selection, SqlFailure, TableScan, Test, ValueRef, WriteJob, Written,
+    CancellationToken, ChangedRows, Collected, CollectedRows, Column, Engine, EngineError, ImportColumn, ImportJob,
+    ImportTarget, KeptHeads, MergeJob, MergeOutcome, Reachability, ReadQuery, ReadReport, RowOrder, RowPage, RowSink,
+    RowTest, ScriptJob, Selected, Selection, SqlFailure, TableScan, Test, ValueRef, WriteJob, Written,
 };
 pub use formats::{
     FormatError, FormatInput, Formats, ImportFile, InferredColumn, Opener, RowSource, SqliteFileRows, SqliteFileTable,

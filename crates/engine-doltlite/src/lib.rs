@@ -1,3 +1,5 @@
+#![doc = include_str!("../README.md")]
+//!
 //! The engine port on DoltLite: immutable commits with their tables and history, one file per database.
 //!
 //! A file holds one reserved branch with a secret name; the branches and tags of users are not in it. Every write moves

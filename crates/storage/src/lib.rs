@@ -1,3 +1,5 @@
+#![doc = include_str!("../README.md")]
+//!
 //! The metadata port on diesel: SQLite for one node, Postgres for several, from one code base.
 //!
 //! [`Store`] implements [`Metadata`](branchyard_domain::ports::Metadata). A connection is an enum of both engines and

@@ -19,8 +19,8 @@ use crate::error::MigrationError;
 use crate::schema::branchyard_migrations as applied;
 use crate::store::Store;
 
-const POSTGRES: EmbeddedMigrations = embed_migrations!("../../migrations/postgres");
-const SQLITE: EmbeddedMigrations = embed_migrations!("../../migrations/sqlite");
+const POSTGRES: EmbeddedMigrations = embed_migrations!("migrations/postgres");
+const SQLITE: EmbeddedMigrations = embed_migrations!("migrations/sqlite");
 
 /// A migration: the name of its folder and its `up.sql` for each engine. diesel does not expose the text that it
 /// embeds.
@@ -34,8 +34,8 @@ macro_rules! texts {
     ($($name:literal),+ $(,)?) => {
         &[$(MigrationText {
             name: $name,
-            postgres: include_str!(concat!("../../../migrations/postgres/", $name, "/up.sql")),
-            sqlite: include_str!(concat!("../../../migrations/sqlite/", $name, "/up.sql")),
+            postgres: include_str!(concat!("../migrations/postgres/", $name, "/up.sql")),
+            sqlite: include_str!(concat!("../migrations/sqlite/", $name, "/up.sql")),
         }),+]
     };
 }

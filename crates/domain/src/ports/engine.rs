@@ -3,11 +3,13 @@
 //! The engine does not know the branches and tags of users: every call names commits. A commit that no ref reaches is
 //! garbage.
 
+mod collected_rows;
 mod collection;
 mod errors;
 mod jobs;
 mod reads;
 
+pub use collected_rows::CollectedRows;
 pub use collection::{Collected, KeptHeads};
 pub use errors::{EngineError, SqlFailure};
 pub use jobs::{ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome, ScriptJob, WriteJob, Written};

@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -257,6 +258,32 @@ impl<'a> Operations<'a> {
     /// reported; callers poll for them.
     pub fn watch(&self, id: OperationId, tell: impl FnOnce(&Operation) + Send + 'static) -> SettlementWatch {
         self.0.settled.watch(id, Box::new(tell))
+    }
+
+    /// Waits until an operation has settled, for at most this time, and returns it as [`Operations::get`] does. Blocks the
+    /// thread. An operation that settles in another process is noticed at the end of the time.
+    ///
+    /// # Errors
+    /// [`OperationError::NoSuchOperation`].
+    pub fn wait_until_settled(
+        &self,
+        caller: &Caller,
+        id: OperationId,
+        at_most: Duration,
+    ) -> Result<Operation, OperationError> {
+        let (give, take) = mpsc::channel();
+        let watch = self.watch(id, move |_| {
+            // Fails if the time is over.
+            let _ = give.send(());
+        });
+        let operation = self.get(caller, id)?;
+        if operation.settled() {
+            return Ok(operation);
+        }
+        // Ends with an error if the time is over.
+        let _ = take.recv_timeout(at_most);
+        drop(watch);
+        self.get(caller, id)
     }
 
     /// Returns an operation that this user may cancel while it is queued.

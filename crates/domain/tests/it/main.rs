@@ -12,6 +12,7 @@ mod fair_workers;
 mod files;
 mod harness;
 mod hooks;
+mod hub_builder;
 mod imports;
 mod lookup_cache;
 mod operations;
