@@ -87,6 +87,7 @@ pub struct Running {
     leaves_instances: bool,
     engine: SqlEngine,
     shutdown_grace: Duration,
+    hooks_grace: Duration,
     runtime: tokio::runtime::Runtime,
     handle: ServerHandle,
     server: tokio::task::JoinHandle<std::io::Result<()>>,
@@ -198,6 +199,7 @@ impl Running {
             leaves_instances: config.hosted.leaves(),
             engine: stores.engine,
             shutdown_grace: config.server.shutdown_grace.duration(),
+            hooks_grace: config.hooks.shutdown_grace.duration(),
             runtime,
             handle,
             server,
@@ -248,7 +250,13 @@ impl Running {
     fn drain(self, signals: Option<Signals>) -> anyhow::Result<()> {
         self.state.draining.store(true, Ordering::Relaxed);
         let (hurry, mut hurried) = watch::channel(false);
-        let (hub, engine, grace) = (self.hub.clone(), self.engine.clone(), self.shutdown_grace);
+        let (engine, grace) = (self.engine.clone(), self.shutdown_grace);
+        let (cutoff, hooks_grace) = (self.dispatcher.cutoff(), self.hooks_grace);
+        let after_grace = cutoff.clone();
+        self.runtime.spawn(async move {
+            tokio::time::sleep(hooks_grace).await;
+            after_grace.end_attempts();
+        });
         self.runtime.spawn(async move {
             let second = async {
                 match signals {
@@ -260,7 +268,7 @@ impl Running {
                 () = second => tracing::info!("second signal: aborting requests in progress"),
                 () = tokio::time::sleep(grace) => tracing::warn!(?grace, "aborting what did not end within server.shutdown_grace"),
             }
-            hub.dispatch().abort();
+            cutoff.end_attempts();
             engine.close();
             hurry.send_replace(true);
             // Keeps the sender alive, so that receivers see the value instead of a closed channel.
