@@ -22,7 +22,7 @@ use tokio::sync::watch;
 
 use crate::collector::Collector;
 use crate::commands::print;
-use crate::compose::{Environment, Pending, Stores};
+use crate::compose::{Environment, Pending, Stores, refuse_newer};
 use crate::config::Config;
 use crate::connections::{self, ConnectionLimits, ProgressTimeouts};
 use crate::data_dir::DataDirLock;
@@ -103,7 +103,9 @@ impl Running {
     /// Returns an error that describes what prevents the start.
     pub fn start(config: &Config, world: &Environment, pending: Pending) -> anyhow::Result<Self> {
         let started = Instant::now();
-        let lock = DataDir::open(&config.data_dir)?.lock()?;
+        let dir = DataDir::open(&config.data_dir)?;
+        refuse_newer(config, &dir)?;
+        let lock = dir.lock()?;
         let stores = Stores::open(config, world, pending)?;
         stores.bind(world)?;
         stores.engine.clear_temporary().context("cannot remove the temporary files of the engine")?;
