@@ -9,7 +9,7 @@ use branchyard_deployments::{DeploymentPorts, Deployments, HostingSettings};
 use branchyard_domain::ports::{Clock, Ids};
 use branchyard_domain::values::Timestamp;
 use branchyard_domain::{Hub, WebhookPorts};
-use branchyard_engine_doltlite::{EngineOptions, Long};
+use branchyard_engine_doltlite::{EngineOptions, Long, limit_process_memory};
 use branchyard_executor::SlowQueryScheduler;
 pub use branchyard_hooks::Names;
 use branchyard_hooks::{HttpSender, JsonPayloads, SystemNames};
@@ -114,6 +114,7 @@ impl Stores {
     /// Returns an error that names the store or setting that failed, and the cause.
     pub fn open(config: &Config, world: &Environment, pending: Pending) -> anyhow::Result<Self> {
         let dir = DataDir::open(&config.data_dir)?;
+        refuse_newer(config, &dir)?;
         // The engine is opened before the metadata store, because the memory of statements can be limited only before SQLite is
         // first used.
         let lane = SlowQueryScheduler::new(config.pools.long());
@@ -219,11 +220,23 @@ fn local_provisioner(
     Ok(Arc::new(provisioner))
 }
 
+/// Checks that no newer release has changed the metadata store, before a byte of the data folder is written.
+///
+/// # Errors
+/// Fails if the store has migrations that this program does not know, or if its URL cannot be read.
+pub fn refuse_newer(config: &Config, dir: &DataDir) -> anyhow::Result<()> {
+    // The memory of statements can be limited only before SQLite is first used, which the check does.
+    limit_process_memory(None);
+    branchyard_storage::check_unopened(&config.metadata_url(&dir.metadata())?)?;
+    Ok(())
+}
+
 /// Opens only the metadata store. Migrations are neither applied nor checked.
 ///
 /// # Errors
 /// Fails if the URL cannot be read or the store cannot be opened.
 pub fn open_metadata(config: &Config, dir: &DataDir) -> anyhow::Result<Arc<Store>> {
+    refuse_newer(config, dir)?;
     let url = config.metadata_url(&dir.metadata())?;
     Ok(Arc::new(Store::open(&url, &branchyard_storage::StoreOptions::default())?))
 }

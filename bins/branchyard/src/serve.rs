@@ -16,13 +16,13 @@ use branchyard_deployment_proxy::DeploymentProxy;
 use branchyard_deployments::Deployments;
 use branchyard_domain::Hub;
 use branchyard_http_common::{AppState, Services, head_limit};
-use branchyard_runtime::{Background, BackgroundOptions, recover};
+use branchyard_runtime::{AttemptCutoff, Background, BackgroundOptions, recover};
 use branchyard_web::Reference;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::commands::print;
-use crate::compose::{Environment, Pending, Stores};
+use crate::compose::{Environment, Pending, Stores, refuse_newer};
 use crate::config::Config;
 use crate::connections::{self, ConnectionLimits, ProgressTimeouts};
 use crate::data_dir::DataDirLock;
@@ -81,6 +81,7 @@ pub struct Running {
     leaves_instances: bool,
     engine: SqlEngine,
     shutdown_grace: Duration,
+    hooks_grace: Duration,
     runtime: tokio::runtime::Runtime,
     handle: ServerHandle,
     server: tokio::task::JoinHandle<std::io::Result<()>>,
@@ -96,7 +97,9 @@ impl Running {
     /// Returns an error that describes what prevents the start.
     pub fn start(config: &Config, world: &Environment, pending: Pending) -> anyhow::Result<Self> {
         let started = Instant::now();
-        let lock = DataDir::open(&config.data_dir)?.lock()?;
+        let dir = DataDir::open(&config.data_dir)?;
+        refuse_newer(config, &dir)?;
+        let lock = dir.lock()?;
         let stores = Stores::open(config, world, pending)?;
         stores.bind(world)?;
         stores.engine.clear_temporary().context("cannot remove the temporary files of the engine")?;
@@ -182,6 +185,7 @@ impl Running {
             leaves_instances: config.hosted.leaves(),
             engine: stores.engine,
             shutdown_grace: config.server.shutdown_grace.duration(),
+            hooks_grace: config.hooks.shutdown_grace.duration(),
             runtime,
             handle,
             server,
@@ -232,7 +236,13 @@ impl Running {
     fn drain(self, signals: Option<Signals>) -> anyhow::Result<()> {
         self.state.draining.store(true, Ordering::Relaxed);
         let (hurry, mut hurried) = watch::channel(false);
-        let (hub, engine, grace) = (self.hub.clone(), self.engine.clone(), self.shutdown_grace);
+        let (engine, grace) = (self.engine.clone(), self.shutdown_grace);
+        let (cutoff, hooks_grace) = (self.background.cutoff(), self.hooks_grace);
+        let after_grace = cutoff.clone();
+        self.runtime.spawn(async move {
+            tokio::time::sleep(hooks_grace).await;
+            after_grace.iter().for_each(AttemptCutoff::end_attempts);
+        });
         self.runtime.spawn(async move {
             let second = async {
                 match signals {
@@ -244,7 +254,7 @@ impl Running {
                 () = second => tracing::info!("second signal: aborting requests in progress"),
                 () = tokio::time::sleep(grace) => tracing::warn!(?grace, "aborting what did not end within server.shutdown_grace"),
             }
-            hub.dispatch().abort();
+            cutoff.iter().for_each(AttemptCutoff::end_attempts);
             engine.close();
             hurry.send_replace(true);
             // Keeps the sender alive, so that receivers see the value instead of a closed channel.

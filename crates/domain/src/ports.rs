@@ -12,8 +12,9 @@ pub use blobs::{Blobs, BlobsError, ReadSeek};
 pub use clock::{Clock, Ids};
 pub use engine::{
     CancellationToken, ChangedRows, Collected, CollectedRows, Column, Engine, EngineError, ImportColumn, ImportJob,
-    ImportTarget, KeptHeads, MergeJob, MergeOutcome, Reachability, ReadQuery, ReadReport, RowOrder, RowPage, RowSink,
-    RowTest, ScriptJob, Selected, Selection, SqlFailure, TableScan, Test, ValueRef, WriteJob, Written,
+    ImportTarget, KeptHeads, MergeJob, MergeOutcome, Reachability, ReadQuery, ReadReport, RecordedFormats, RowOrder,
+    RowPage, RowSink, RowTest, ScriptJob, Selected, Selection, SqlFailure, TableScan, Test, ValueRef, WriteJob,
+    Written,
 };
 pub use formats::{
     FormatError, FormatInput, Formats, ImportFile, InferredColumn, Opener, RowSource, SqliteFileRows, SqliteFileTable,

@@ -9,6 +9,7 @@ mod collaborators;
 mod collections;
 mod databases;
 mod deadline;
+mod engine_files;
 mod exports;
 mod files;
 mod free_space;
@@ -355,6 +356,7 @@ impl Hub {
         let worker_shares = worker_shares::WorkerShares::new(limits.operation_workers, limits.long_operation_places);
         let reachable = Arc::new(revisions::Reachable::new(Arc::clone(&ports.metadata)));
         ports.engine.limit_history(reachable.clone());
+        ports.engine.check_formats(Arc::new(engine_files::StoredFormats(Arc::clone(&ports.metadata))));
         Self {
             inner: Arc::new(Inner {
                 reachable,

@@ -28,6 +28,7 @@ mod diff;
 mod engine;
 mod fetch;
 mod files;
+mod format;
 mod guard;
 mod idle_connections;
 mod import;
@@ -59,6 +60,7 @@ pub use collect::{COLLECTION_ROUNDS, CollectedHistory, CollectionSource, FileIde
 pub use commits::{AncestorCache, copy_file};
 pub use engine::{DoltliteEngine, io_fault, missing};
 pub use files::{Files, Temporary, copy_for_now, lock_path};
+pub use format::{FormatCheck, NEWEST_FORMAT, format_of, refuse_newer};
 pub use guard::MAX_LENGTH;
 pub use memory::{MemoryLender, MemoryPool, set_up as limit_process_memory};
 pub use merge_preview::{ConflictQuery, ConflictWindow, HeadPair, TrialMerges, Trials};

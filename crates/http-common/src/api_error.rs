@@ -54,6 +54,9 @@ pub(crate) fn problem_of_fault(fault: &PortError) -> Problem {
     let unavailable = match fault {
         PortError::Metadata(MetadataError::Unavailable(_)) | PortError::Unsettled(_) => true,
         PortError::Metadata(MetadataError::Taken | MetadataError::Fault { .. }) => false,
+        PortError::Engine(error @ EngineError::UnknownFormat { .. }) => {
+            return Problem::new(ErrorCode::ServiceUnavailable, error.to_string());
+        }
         PortError::Engine(error) => match error {
             EngineError::Unavailable(_) | EngineError::TimedOut(_) | EngineError::Busy => true,
             EngineError::Sql { .. }
@@ -64,6 +67,7 @@ pub(crate) fn problem_of_fault(fault: &PortError) -> Problem {
             | EngineError::CannotMerge(_)
             | EngineError::Damaged(_)
             | EngineError::DamagedCommit { .. }
+            | EngineError::UnknownFormat { .. }
             | EngineError::Fault { .. } => false,
         },
         PortError::Blobs(error) => error.full,

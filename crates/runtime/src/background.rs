@@ -7,7 +7,7 @@ use branchyard_domain::Hub;
 use branchyard_domain::errors::PortError;
 
 use crate::collector::Collector;
-use crate::dispatcher::Dispatcher;
+use crate::dispatcher::{AttemptCutoff, Dispatcher};
 use crate::observer::{IgnoreAll, Observer};
 use crate::pull_fetches::PullFetches;
 use crate::workers::Workers;
@@ -76,6 +76,12 @@ impl Background {
             collector: Collector::start(hub, &node)?,
             dispatcher: hub.sends_webhooks().then(dispatcher).transpose()?,
         })
+    }
+
+    /// Returns the handle that cuts off webhook attempts, for a service that does not wait for them when it stops. `None` if
+    /// the hub sends no webhooks.
+    pub fn cutoff(&self) -> Option<AttemptCutoff> {
+        self.dispatcher.as_ref().map(Dispatcher::cutoff)
     }
 
     /// Stops taking new work and waits for what runs. Returns early once `hurried` returns `true`: unfinished work is then

@@ -48,6 +48,10 @@ impl Clock for SystemClock {
         Timestamp::from_micros(reached.go_on(machine_micros(), Instant::now()))
     }
 
+    fn machine_time(&self) -> Timestamp {
+        Timestamp::from_micros(machine_micros())
+    }
+
     fn reach(&self, at: Timestamp) {
         let mut reached = self.reached();
         let now = Instant::now();
@@ -95,5 +99,7 @@ mod tests {
         assert!((now..now.plus_seconds(30)).contains(&clock.now()), "what is past changes nothing");
         clock.reach(now.plus_seconds(60));
         assert!((now.plus_seconds(60)..now.plus_seconds(90)).contains(&clock.now()));
+        let machine = clock.machine_time();
+        assert!((now..now.plus_seconds(30)).contains(&machine), "the clock of the machine stays as it is");
     }
 }

@@ -54,16 +54,34 @@ impl Dispatcher {
         Ok(Self { hub: hub.clone(), stop, thread })
     }
 
-    /// Waits for attempts under way, records them, and starts no new ones. Leases of attempts that [`Dispatch::abort`] cut short
-    /// are released.
-    ///
-    /// [`Dispatch::abort`]: branchyard_domain::usecases::Dispatch::abort
+    /// Returns the handle that ends attempts under way.
+    pub(crate) fn cutoff(&self) -> AttemptCutoff {
+        AttemptCutoff { hub: self.hub.clone(), stop: Arc::clone(&self.stop) }
+    }
+
+    /// Waits for attempts under way, records them, and starts no new ones. Leases of attempts that were cut off are released.
     pub(crate) fn stop(self) {
         self.stop.store(true, Ordering::Relaxed);
         self.hub.dispatch().wake();
         if self.thread.join().is_err() {
             tracing::error!("the webhook dispatcher panicked");
         }
+    }
+}
+
+/// Cuts off the webhook attempts of a service that stops.
+#[derive(Clone)]
+pub struct AttemptCutoff {
+    hub: Hub,
+    stop: Arc<AtomicBool>,
+}
+
+impl AttemptCutoff {
+    /// Ends the attempts under way and starts no new ones. Their deliveries stay due, and their leases are released.
+    pub fn end_attempts(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.hub.dispatch().abort();
+        self.hub.dispatch().wake();
     }
 }
 

@@ -20,6 +20,7 @@ mod workers;
 pub use background::{Background, BackgroundOptions, Recovered, recover};
 pub use clock::SystemClock;
 pub use collector::collection_holder;
+pub use dispatcher::AttemptCutoff;
 pub use ids::SystemIds;
 pub use observer::{IgnoreAll, Observer};
 pub use running_hub::{RunningHub, StartError};

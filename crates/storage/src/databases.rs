@@ -1,6 +1,6 @@
 //! Databases.
 
-use branchyard_domain::entities::{Database, DatabaseLocator, Visibility};
+use branchyard_domain::entities::{Database, DatabaseLocator, FileState, Visibility};
 use branchyard_domain::ports::{DatabaseFilter, DatabaseRepository, MetadataError, Ranking, SizeChange};
 use branchyard_domain::values::{AccountId, DatabaseId, DatabaseName, OwnerName, Timestamp};
 use diesel::dsl::exists;
@@ -37,6 +37,7 @@ struct DatabaseRow {
     last_write_at: Option<i64>,
     size_bytes: i64,
     live_bytes: i64,
+    engine_format: i64,
     star_count: i64,
     version: i64,
     generation: i64,
@@ -70,6 +71,7 @@ impl DatabaseRow {
             last_write_at: database.last_write_at.map(Timestamp::as_micros),
             size_bytes: database.size_bytes,
             live_bytes: database.live_bytes,
+            engine_format: database.engine_format.into(),
             star_count: database.star_count,
             version: database.version,
             generation: database.generation,
@@ -96,6 +98,7 @@ impl DatabaseRow {
             last_write_at: self.last_write_at.map(time),
             size_bytes: self.size_bytes,
             live_bytes: self.live_bytes,
+            engine_format: read("databases.engine_format", self.engine_format)?,
             star_count: self.star_count,
             version: self.version,
             generation: self.generation,
@@ -249,7 +252,8 @@ impl DatabaseRepository for SqlTransaction {
         })
     }
 
-    fn record_write(&mut self, id: DatabaseId, at: Timestamp, size_bytes: i64) -> Result<()> {
+    fn record_write(&mut self, id: DatabaseId, at: Timestamp, file: FileState) -> Result<()> {
+        let FileState { size_bytes, engine_format } = file;
         self.run("note a write to a database", |conn| {
             update(databases::table.find(id.to_string()))
                 .set((
@@ -257,16 +261,18 @@ impl DatabaseRepository for SqlTransaction {
                     databases::live_bytes
                         .eq(databases::live_bytes - databases::size_bytes + size_bytes.into_sql::<BigInt>()),
                     databases::size_bytes.eq(size_bytes),
+                    databases::engine_format.eq(i64::from(engine_format)),
                 ))
                 .execute(conn)?;
             Ok(())
         })
     }
 
-    fn record_size(&mut self, id: DatabaseId, size_bytes: i64, change: SizeChange) -> Result<()> {
-        self.run("note the size of a database", |conn| {
+    fn record_file(&mut self, id: DatabaseId, file: FileState, change: SizeChange) -> Result<()> {
+        let FileState { size_bytes, engine_format } = file;
+        self.run("note the file of a database", |conn| {
             let row = databases::table.find(id.to_string());
-            let size = databases::size_bytes.eq(size_bytes);
+            let size = (databases::size_bytes.eq(size_bytes), databases::engine_format.eq(i64::from(engine_format)));
             match change {
                 SizeChange::Added => {
                     let live = databases::live_bytes - databases::size_bytes + size_bytes.into_sql::<BigInt>();

@@ -72,5 +72,5 @@ mod wal_sync;
 pub use blobs::FolderBlobs;
 pub use dump::DumpError;
 pub use error::{MigrationError, OpenError};
-pub use migrations::Status;
+pub use migrations::{Status, check_unopened};
 pub use store::{ConnectionPoolLoad, Connections, Store, StoreOptions};

@@ -124,6 +124,7 @@ diesel::table! {
         generation -> BigInt,
         quarantined_at -> Nullable<BigInt>,
         live_bytes -> BigInt,
+        engine_format -> BigInt,
     }
 }
 

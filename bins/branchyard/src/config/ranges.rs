@@ -154,6 +154,7 @@ fn check_hooks(config: &Config) -> anyhow::Result<()> {
     let (second, year) = (Span::seconds(1), Span::seconds(365 * 86_400));
     within("hooks.disable_after", hooks.disable_after, second..=year)?;
     within("hooks.concurrency", hooks.concurrency, 1..=1_024)?;
+    within("hooks.shutdown_grace", hooks.shutdown_grace, Span::seconds(0)..=Span::seconds(3_600))?;
     within("hooks.log_retention", hooks.log_retention, Span::seconds(60)..=year)
 }
 

@@ -49,7 +49,8 @@ pub struct WebhookRequest {
     pub delivery: DeliveryId,
     /// The attempt that the request makes.
     pub attempt: AttemptId,
-    /// When the attempt begins; part of the signature.
+    /// When the attempt begins, by the clock of the machine; part of the signature. Receivers compare it with their own
+    /// clocks.
     pub at: Timestamp,
     /// Name of the event.
     pub event: EventName,

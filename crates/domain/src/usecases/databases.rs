@@ -1,5 +1,6 @@
 //! Databases: access to them, and creating, listing, editing and deleting them.
 
+use super::engine_files::file_state;
 use super::lookup_cache::access_key;
 use super::quotas::check_bytes;
 use super::{IdempotencyRecord, Inner, idempotency, pulls, texts};
@@ -7,7 +8,8 @@ use crate::access::ownership::{NewOwner, may_create_for};
 use crate::access::visibility::{grant_seen, live, role_by_name, role_of, visible_locator};
 use crate::access::{Admin, Caller, DatabaseAccess, Level};
 use crate::entities::{
-    Branch, Database, DatabaseLocator, FailureKind, OperationFailure, OperationStatus, Role, User, Visibility,
+    Branch, Database, DatabaseLocator, FailureKind, FileState, OperationFailure, OperationStatus, Role, User,
+    Visibility,
 };
 use crate::errors::{AccessError, DatabaseError, PortError, PullError};
 use crate::ports::{DatabaseFilter, Durability, MetadataError, Ranking, SavedAnswer, Transaction};
@@ -144,7 +146,7 @@ impl<'a> Databases<'a> {
         now: Timestamp,
         once: Option<&IdempotencyRecord<'_, DatabaseView>>,
     ) -> Result<DatabaseView, DatabaseError> {
-        let size = i64::try_from(self.0.ports.engine.size_bytes(id)?).unwrap_or(i64::MAX);
+        let FileState { size_bytes, engine_format } = file_state(self.0, id)?;
         let default_branch = match wanted.default_branch {
             Some(name) => name,
             None => RefName::parse("main").map_err(|_| PortError::Unsettled("main is a branch name"))?,
@@ -163,8 +165,9 @@ impl<'a> Databases<'a> {
             network_id: id,
             created_at: now,
             last_write_at: Some(now),
-            size_bytes: size,
-            live_bytes: size,
+            size_bytes,
+            live_bytes: size_bytes,
+            engine_format,
             star_count: 0,
             version: 1,
             generation: 0,

@@ -16,7 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{OnceLock, mpsc};
 use std::time::Duration;
 
-use super::collections::record_size;
+use super::collections::record_file;
+use super::engine_files::file_state;
 use super::operations::{Ended, LEASE_SECONDS};
 use super::outbox::emit;
 use super::pulls::branch_moved;
@@ -219,8 +220,7 @@ impl LeasedRun<'_> {
             }
             self.note_moved(tx, branch, head, now)?;
         }
-        let size = i64::try_from(self.inner.ports.engine.size_bytes(database)?).unwrap_or(i64::MAX);
-        tx.databases().record_write(database, now, size)?;
+        tx.databases().record_write(database, now, file_state(self.inner, database)?)?;
         let kind = EventKind::Push { branch: branch.clone(), head: head.clone(), previous: previous.clone() };
         Ok(emit(self.inner, tx, database, by, now, kind)?)
     }
@@ -271,7 +271,7 @@ impl LeasedRun<'_> {
             return Ok(Ended::Unsettled);
         }
         let now = self.inner.now();
-        match record_size(self.inner, tx.as_mut(), self.operation.database_id, SizeChange::Wasted, now) {
+        match record_file(self.inner, tx.as_mut(), self.operation.database_id, SizeChange::Wasted, now) {
             // The size is measured again after the next operation.
             Ok(_) | Err(PortError::Engine(_)) => {}
             Err(error) => return Err(error),
@@ -282,7 +282,9 @@ impl LeasedRun<'_> {
     }
 
     fn give_up_or_hand_back(&mut self, fault: PortError) -> Result<Ended, PortError> {
-        if self.operation.attempts >= ATTEMPTS {
+        // Another attempt finds the same file.
+        let is_final = matches!(fault, PortError::Engine(EngineError::UnknownFormat { .. }));
+        if is_final || self.operation.attempts >= ATTEMPTS {
             let failure = match &fault {
                 PortError::Engine(EngineError::Busy) => OperationFailure::new(
                     FailureKind::Unavailable,
@@ -290,6 +292,9 @@ impl LeasedRun<'_> {
                 ),
                 PortError::Engine(EngineError::Unavailable(_)) | PortError::Metadata(MetadataError::Unavailable(_)) => {
                     OperationFailure::new(FailureKind::Unavailable, "the storage was not available; try again later")
+                }
+                PortError::Engine(error @ EngineError::UnknownFormat { .. }) => {
+                    OperationFailure::new(FailureKind::Unavailable, error.to_string())
                 }
                 PortError::Blobs(error) if error.full => {
                     OperationFailure::new(FailureKind::Unavailable, "the storage is full; try again later")

@@ -255,6 +255,24 @@ fn a_receiver_can_ask_for_patience() {
 }
 
 #[test]
+fn receivers_see_the_time_of_the_machine_also_after_its_clock_was_set_back() {
+    const BACK: i64 = 3 * 3_600;
+    let world = world();
+    let hook = world.hooked();
+    world.fakes.clock.set_machine_back_seconds(BACK);
+    let (now, machine) = (world.hub.now(), world.hub.now().plus_seconds(-BACK));
+    let mut busy = ScriptedSender::answer(503);
+    busy.reply.as_mut().unwrap().retry_after = Some(RetryAfter::At(machine.plus_seconds(600)));
+    world.plan(&busy, 1);
+    world.branches(&["a"]);
+    world.deliver();
+    assert_eq!(world.fakes.sender.sent()[0].at, machine);
+    let log = world.hub.deliveries().get(&world.admin(), hook, world.last(hook).id).unwrap();
+    assert_eq!(log.attempts[0].started_at, now, "the log follows the clock of the server");
+    assert_eq!(world.next_attempt(hook), 600, "a date is compared with the clock that the receiver has");
+}
+
+#[test]
 fn a_retry_does_not_hold_back_what_comes_later() {
     let world = world();
     let hook = world.hooked();

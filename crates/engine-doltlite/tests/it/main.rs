@@ -5,6 +5,7 @@ mod collections;
 mod definitions;
 mod diffs;
 mod flows;
+mod formats;
 mod guard;
 mod hidden;
 mod hostile;

@@ -17,6 +17,8 @@ mod definitions;
 mod diffs;
 #[path = "../../../engine-doltlite/tests/it/flows.rs"]
 mod flows;
+#[path = "../../../engine-doltlite/tests/it/formats.rs"]
+mod formats;
 #[path = "../../../engine-doltlite/tests/it/guard.rs"]
 mod guard;
 #[path = "../../../engine-doltlite/tests/it/hidden.rs"]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use branchyard_domain::entities::{AttemptError, HookSecret};
 use branchyard_domain::ports::{RetryAfter, Sender as _, Sent};
 use branchyard_hooks::{HttpSender, SenderOptions};
+use parking_lot::Mutex;
 use standardwebhooks::Webhook;
 
 use crate::receiver::{BODY, Got, Manner, Receiver, SECRETS, answer, options, parcel, sender};
@@ -172,6 +173,36 @@ fn a_body_is_read_to_its_limit_and_its_end_does_not_matter() {
         let _ = stream.write_all(b"HTTP/1.1 500 No\r\nContent-Length: 3\r\n\r\na\xff\0");
     });
     assert_eq!(sent.reply.unwrap().body, "a\u{fffd}\0");
+}
+
+/// Returns the outcome of an attempt that is answered with 200, and this many header lines of this length.
+fn answered_with_lines(lines: usize, length: usize) -> Sent {
+    static LINES: Mutex<(usize, usize)> = Mutex::new((0, 0));
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock();
+    *LINES.lock() = (lines, length);
+    attempt(|stream| {
+        let (lines, length) = *LINES.lock();
+        let mut head = "HTTP/1.1 200 OK\r\n".to_owned();
+        (0..lines).for_each(|n| head += &format!("{:<1$}\r\n", format!("x-{n}: v"), length - 2).replace(' ', "v"));
+        answer(stream, &(head + "\r\n"));
+    })
+}
+
+#[test]
+fn an_answer_with_many_header_lines_counts() {
+    for lines in [99, 101, 1_000, 16_384] {
+        let sent = answered_with_lines(lines, 16);
+        assert!(sent.delivered(), "{lines}: {:?}", sent.error);
+        let kept = sent.reply.unwrap().headers;
+        let bytes: usize = kept.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
+        assert!(bytes <= 8 << 10 && kept.len() >= lines.min(500), "{lines}: {} of {bytes} bytes", kept.len());
+    }
+    assert_eq!(answered_with_lines(16_385, 16).error, Some(AttemptError::Connection));
+    // A line of the status, 100 header lines and the empty line: 408 KiB.
+    let long = (408 << 10) / 100 - 1;
+    assert!(answered_with_lines(100, long).delivered());
+    assert_eq!(answered_with_lines(100, 2 * long + 100).error, Some(AttemptError::Connection));
 }
 
 #[test]

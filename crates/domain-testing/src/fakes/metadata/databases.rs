@@ -1,7 +1,7 @@
 //! Databases.
 
 use super::{MemoryTransaction, Result, count, page};
-use branchyard_domain::entities::{Database, Visibility, Work};
+use branchyard_domain::entities::{Database, FileState, Visibility, Work};
 use branchyard_domain::ports::{DatabaseFilter, DatabaseRepository, MetadataError, Ranking, SizeChange};
 use branchyard_domain::values::{AccountId, DatabaseId, DatabaseName, OwnerName, Timestamp};
 
@@ -92,14 +92,15 @@ impl DatabaseRepository for MemoryTransaction<'_> {
         Ok(true)
     }
 
-    fn record_write(&mut self, id: DatabaseId, at: Timestamp, size_bytes: i64) -> Result<()> {
+    fn record_write(&mut self, id: DatabaseId, at: Timestamp, file: FileState) -> Result<()> {
         if let Some(stored) = self.change()?.databases.get_mut(&id) {
             stored.last_write_at = Some(at);
         }
-        self.record_size(id, size_bytes, SizeChange::Added)
+        self.record_file(id, file, SizeChange::Added)
     }
 
-    fn record_size(&mut self, id: DatabaseId, size_bytes: i64, change: SizeChange) -> Result<()> {
+    fn record_file(&mut self, id: DatabaseId, file: FileState, change: SizeChange) -> Result<()> {
+        let FileState { size_bytes, engine_format } = file;
         if let Some(stored) = self.change()?.databases.get_mut(&id) {
             match change {
                 SizeChange::Added => stored.live_bytes += size_bytes - stored.size_bytes,
@@ -107,6 +108,7 @@ impl DatabaseRepository for MemoryTransaction<'_> {
                 SizeChange::Collected => stored.live_bytes = size_bytes,
             }
             stored.size_bytes = size_bytes;
+            stored.engine_format = engine_format;
         }
         Ok(())
     }

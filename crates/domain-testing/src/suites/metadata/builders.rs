@@ -90,6 +90,7 @@ pub(crate) fn database(n: u128, of: &User, name: &str) -> Database {
         last_write_at: None,
         size_bytes: 4096,
         live_bytes: 4096,
+        engine_format: 12,
         star_count: 0,
         version: 1,
         generation: 0,

@@ -1,9 +1,13 @@
 //! Checks of databases, their lists and collaborators.
 
 use super::{at, database, database_id, organization, owner, read, reference, scene, taken, user, write};
-use branchyard_domain::entities::{Database, MemberRole, Role, User, Visibility};
+use branchyard_domain::entities::{Database, FileState, MemberRole, Role, User, Visibility};
 use branchyard_domain::ports::{DatabaseFilter, Metadata, SizeChange, Transaction};
 use branchyard_domain::values::DatabaseName;
+
+fn file(size_bytes: i64, engine_format: u32) -> FileState {
+    FileState { size_bytes, engine_format }
+}
 
 /// Checks names, versions, deletion and counts of databases.
 pub fn databases(store: &dyn Metadata) {
@@ -24,17 +28,21 @@ pub fn databases(store: &dyn Metadata) {
         assert_eq!(tx.databases().count(ann.id).unwrap(), 1);
         assert_eq!(tx.databases().ids(None, 10).unwrap(), [menu.id, fork.id]);
         assert_eq!(tx.databases().ids(Some(menu.id), 10).unwrap(), [fork.id]);
-        tx.databases().record_write(menu.id, at(20), 8192).unwrap();
+        tx.databases().record_write(menu.id, at(20), file(8192, 12)).unwrap();
         let sizes = |tx: &mut dyn Transaction| {
             let stored = tx.databases().get(menu.id).unwrap().unwrap();
             (stored.size_bytes, stored.live_bytes, stored.last_write_at, stored.version)
         };
         assert_eq!(sizes(tx), (8192, 8192, Some(at(20)), menu.version));
-        tx.databases().record_size(menu.id, 9000, SizeChange::Wasted).unwrap();
-        tx.databases().record_size(menu.id, 9500, SizeChange::Added).unwrap();
+        tx.databases().record_file(menu.id, file(9000, 12), SizeChange::Wasted).unwrap();
+        tx.databases().record_file(menu.id, file(9500, 13), SizeChange::Added).unwrap();
         assert_eq!(sizes(tx), (9500, 8692, Some(at(20)), menu.version));
-        assert_eq!(tx.databases().get(menu.id).unwrap().unwrap().garbage_bytes(), 808);
-        tx.databases().record_size(menu.id, 8192, SizeChange::Collected).unwrap();
+        let found = tx.databases().get(menu.id).unwrap().unwrap();
+        assert_eq!((found.garbage_bytes(), found.engine_format), (808, 13));
+        tx.databases().record_write(fork.id, at(20), file(4096, 15)).unwrap();
+        assert_eq!(tx.databases().get(fork.id).unwrap().unwrap().engine_format, 15);
+        tx.databases().record_file(menu.id, file(8192, 14), SizeChange::Collected).unwrap();
+        assert_eq!(tx.databases().get(menu.id).unwrap().unwrap().engine_format, 14);
         assert_eq!(sizes(tx), (8192, 8192, Some(at(20)), menu.version));
         tx.databases().next_generation(fork.id).unwrap();
         let generations = |tx: &mut dyn Transaction| {
@@ -53,6 +61,7 @@ pub fn databases(store: &dyn Metadata) {
     changed.last_write_at = Some(at(21));
     changed.size_bytes = 9000;
     changed.live_bytes = 8192;
+    changed.engine_format = 14;
     write(store, |tx| {
         let found = tx.databases().get(menu.id).unwrap().unwrap();
         assert_eq!((found.version, found.last_write_at, found.size_bytes), (1, Some(at(20)), 8192));

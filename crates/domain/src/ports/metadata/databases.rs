@@ -1,7 +1,7 @@
 //! Databases, their collaborators and stars.
 
 use super::Result;
-use crate::entities::{Collaborator, Database, Role, Star, Visibility};
+use crate::entities::{Collaborator, Database, FileState, Role, Star, Visibility};
 use crate::values::{AccountId, DatabaseId, DatabaseName, OwnerName, Timestamp};
 
 /// Filters for lists of databases.
@@ -63,12 +63,12 @@ pub trait DatabaseRepository {
     /// Updates description, visibility, default branch, `anonymous_sql`, `last_write_at`, `size_bytes`, `deleted_at`
     /// and `quarantined_at` if the stored version equals `database.version`, and increments the version. Returns `false` if the versions differ.
     fn update(&mut self, database: &Database) -> Result<bool>;
-    /// Records the time of a write and the size of the file in bytes, as [`SizeChange::Added`], without incrementing
-    /// the version.
-    fn record_write(&mut self, id: DatabaseId, at: Timestamp, size_bytes: i64) -> Result<()>;
-    /// Records the size of the file in bytes, without incrementing the version. Bytes that were added count as in use,
-    /// and after a collection all of them do.
-    fn record_size(&mut self, id: DatabaseId, size_bytes: i64, change: SizeChange) -> Result<()>;
+    /// Records the time of a write and the state of the file, as [`SizeChange::Added`], without incrementing the
+    /// version.
+    fn record_write(&mut self, id: DatabaseId, at: Timestamp, file: FileState) -> Result<()>;
+    /// Records the state of the file, without incrementing the version. Bytes that were added count as in use, and after
+    /// a collection all of them do.
+    fn record_file(&mut self, id: DatabaseId, file: FileState, change: SizeChange) -> Result<()>;
     /// Increments the generation, without incrementing the version.
     fn next_generation(&mut self, id: DatabaseId) -> Result<()>;
     /// Lists the live databases of a fork network by id, ascending, after `after`.

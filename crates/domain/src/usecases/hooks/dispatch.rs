@@ -8,7 +8,9 @@ use super::schedule::next_attempt;
 use super::{delivery_id, queued};
 use crate::entities::{Delivery, DeliveryStatus, DisabledReason, EventName, Hook, HookEvent, Request};
 use crate::errors::PortError;
-use crate::ports::{CancellationToken, DeliveryBacklog, Durability, Lease, Places, Sent, Transaction, WebhookRequest};
+use crate::ports::{
+    CancellationToken, DeliveryBacklog, Durability, Lease, Places, RetryAfter, Sent, Transaction, WebhookRequest,
+};
 use crate::values::{AttemptId, DeliveryId, EventId, HookId, Timestamp};
 
 /// Number of attempts that the log keeps per delivery.
@@ -38,9 +40,9 @@ pub struct Attempted {
     pub id: AttemptId,
     /// The address that the request went to.
     pub url: String,
-    /// Start of the attempt.
+    /// Start of the attempt, by the clock of the server.
     pub started_at: Timestamp,
-    /// End of the attempt.
+    /// End of the attempt, by the clock of the server.
     pub ended_at: Timestamp,
     /// The outcome of the attempt.
     pub sent: Sent,
@@ -85,6 +87,26 @@ pub struct Turn {
     pub delivered: u64,
     /// Number of deliveries that failed for good, including those given up because their hook was disabled.
     pub failed: u64,
+}
+
+/// One moment on the clock of the server and on that of the machine, which may have been set back.
+#[derive(Debug, Clone, Copy)]
+struct Lead {
+    server: Timestamp,
+    machine: Timestamp,
+}
+
+impl Lead {
+    /// Converts a date of the receiver, whose clock is like that of the machine, to the time of the server.
+    fn on_the_server(self, patience: RetryAfter) -> RetryAfter {
+        match patience {
+            RetryAfter::Seconds(_) => patience,
+            RetryAfter::At(at) => {
+                let wait = at.as_micros().saturating_sub(self.machine.as_micros());
+                RetryAfter::At(Timestamp::from_micros(self.server.as_micros().saturating_add(wait)))
+            }
+        }
+    }
 }
 
 /// Use cases of the webhook dispatcher.
@@ -186,9 +208,9 @@ impl<'a> Dispatch<'a> {
         hook: &Hook,
         delivery: &Delivery,
         body: String,
+        now: Timestamp,
         canceled: &CancellationToken,
     ) -> Option<WebhookRequest> {
-        let now = self.0.now();
         let vault = &self.0.ports.vault;
         let previous = hook.previous_secret.as_ref().filter(|previous| previous.until > now);
         // A previous secret whose key was lost is left out: the receiver was given the present one because of that.
@@ -197,7 +219,7 @@ impl<'a> Dispatch<'a> {
             url: hook.url.clone(),
             delivery: delivery.id,
             attempt: AttemptId::from_uuid(self.0.ports.ids.uuid(now)),
-            at: now,
+            at: self.0.ports.clock.machine_time(),
             event: delivery.event,
             body,
             secrets: std::iter::once(vault.open(hook.id, &hook.secret)?).chain(previous).collect(),
@@ -219,13 +241,17 @@ impl<'a> Dispatch<'a> {
             if !covered || !in_time || canceled.is_canceled() || !go_on() {
                 break;
             }
-            let parcel = self.parcel(&lease.hook, &delivery, body, canceled)?;
+            let parcel = self.parcel(&lease.hook, &delivery, body, now, canceled)?;
             // An aborted attempt does not count: the delivery is repeated, and the receiver recognizes it by its id.
-            let Some(sent) = self.0.ports.sender.send(&parcel) else { break };
+            let Some(mut sent) = self.0.ports.sender.send(&parcel) else { break };
             let (delivered, ended_at) = (sent.delivered(), self.0.now());
-            let WebhookRequest { attempt: id, url, at: started_at, .. } = parcel;
+            if let Some(reply) = &mut sent.reply {
+                let lead = Lead { server: ended_at, machine: self.0.ports.clock.machine_time() };
+                reply.retry_after = reply.retry_after.map(|patience| lead.on_the_server(patience));
+            }
+            let WebhookRequest { attempt: id, url, .. } = parcel;
             let event_at = (delivery.attempt_count == 0).then(|| recorded_at(delivery.event_id)).flatten();
-            attempted.push(Attempted { delivery: delivery.id, id, url, started_at, ended_at, sent, event_at });
+            attempted.push(Attempted { delivery: delivery.id, id, url, started_at: now, ended_at, sent, event_at });
             if !delivered {
                 break;
             }
