@@ -22,6 +22,7 @@ pub mod key_ring;
 pub mod live_keys;
 mod manifest;
 mod metrics;
+mod origin_check;
 mod per_address;
 pub mod private;
 mod pull_fetches;
