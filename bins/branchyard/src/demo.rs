@@ -93,7 +93,7 @@ Try these; each line works as pasted:
   curl '{atlas}/sql?q=select+name,population+from+countries+order+by+population+desc+limit+5'
   curl '{atlas}/pulls'
   curl '{atlas}/pulls/2/diff'
-  curl -H 'Authorization: Bearer {token}' -H 'Content-Type: application/json' '{atlas}/sql-writes' -d '{{"from_branch":"main","to_branch":"mine","q":"update countries set population = population + 1 where code = '"'NZ'"'"}}'
+  curl -H 'Authorization: Bearer {token}' -H 'Content-Type: application/json' -H 'Prefer: wait=20' '{atlas}/sql-writes' -d '{{"from_branch":"main","to_branch":"mine","q":"update countries set population = population + 1 where code = '"'NZ'"'"}}'
   curl -H 'Authorization: Bearer {token}' '{api}/user'
 "#,
         owner = story::OWNER,

@@ -20,6 +20,7 @@ pub mod key_ring;
 pub mod live_keys;
 mod manifest;
 mod metrics;
+mod origin_check;
 mod per_address;
 pub mod private;
 mod scheduler_bridge;

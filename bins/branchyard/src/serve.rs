@@ -15,7 +15,7 @@ use branchyard_confinement::kernel_support;
 use branchyard_deployment_proxy::DeploymentProxy;
 use branchyard_deployments::Deployments;
 use branchyard_domain::Hub;
-use branchyard_http_common::{AppState, Services, head_limit};
+use branchyard_http_common::{AppState, Services, head_limit, unknown_api_paths};
 use branchyard_runtime::{AttemptCutoff, Background, BackgroundOptions, recover};
 use branchyard_web::Reference;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -30,6 +30,7 @@ use crate::deployment_supervisor::Fleet;
 use crate::free_space::FreeSpaceMonitor;
 use crate::live_keys::KeyRingWatch;
 use crate::metrics::{self, Metrics, MetricsServer, Sources};
+use crate::origin_check::{self, OriginCheck};
 use crate::sql_engine::SqlEngine;
 use crate::{data_dir::DataDir, deployments, health};
 
@@ -313,6 +314,8 @@ fn listen(
     let ServerParts { state, alpha, hosted, metrics, threads, proxy, shutdown_grace } = shared;
     let metrics = web::Data::new(metrics);
     let references = web::Data::new(references(&state.config.public_url, &hosted.base_url));
+    let origins = OriginCheck::new(&state.config.public_url, &hosted.base_url, state.config.proxies.clone());
+    let origins = web::Data::new(origins);
     let server = HttpServer::new(move || {
         App::new()
             .wrap(from_fn(head_limit))
@@ -321,6 +324,8 @@ fn listen(
             .app_data(web::Data::new(hosted.clone()))
             .app_data(metrics.clone())
             .app_data(references.clone())
+            .app_data(origins.clone())
+            .wrap(from_fn(origin_check::check))
             .wrap(from_fn(metrics::count))
             .wrap(from_fn(connections::note))
             .configure(|config| {
@@ -331,6 +336,7 @@ fn listen(
             .configure(branchyard_api_v2::configure)
             .configure(branchyard_api_v1alpha1::configure)
             .configure(branchyard_api_hosted_v1::configure)
+            .configure(unknown_api_paths)
             .configure(health::configure)
             .configure(branchyard_web::configure)
     });

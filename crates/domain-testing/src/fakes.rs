@@ -74,6 +74,11 @@ impl FakeHub {
         Deployments::new(self.beside(Limits::default()), self.deployment_ports(self.metadata.clone()), hosted)
     }
 
+    /// Creates a hub over the same fakes with its own metadata store.
+    pub fn storing(&self, metadata: Arc<dyn Metadata>) -> Hub {
+        Hub::new(self.ports(metadata), Limits::default())
+    }
+
     fn deployment_ports(&self, store: Arc<dyn DeploymentStore>) -> DeploymentPorts {
         DeploymentPorts {
             store,

@@ -255,6 +255,18 @@ impl RequestContext {
         self.request.headers().get(name)?.to_str().ok()
     }
 
+    /// Returns a request header that is a list. Its lines are joined by commas, as RFC 9110 §5.3 allows. `None` if it is absent.
+    pub fn list_header(&self, name: &str) -> Option<String> {
+        let lines: Vec<&str> = self.request.headers().get_all(name).filter_map(|line| line.to_str().ok()).collect();
+        (!lines.is_empty()).then(|| lines.join(","))
+    }
+
+    /// Drops the body and the memory reserved for it. A request that goes on waiting afterwards takes none of the memory that
+    /// other requests need for theirs.
+    pub fn release_body(&mut self) {
+        (self.body, self.room) = (Bytes::new(), None);
+    }
+
     /// Returns `true` if the method is `GET` or `HEAD`.
     pub fn is_read(&self) -> bool {
         matches!(*self.request.method(), Method::GET | Method::HEAD)

@@ -1,9 +1,11 @@
 //! Databases.
 
+use std::collections::BTreeMap;
+
 use branchyard_domain::entities::{Database, DatabaseLocator, FileState, Visibility};
 use branchyard_domain::ports::{DatabaseFilter, DatabaseRepository, MetadataError, Ranking, SizeChange};
 use branchyard_domain::values::{AccountId, DatabaseId, DatabaseName, OwnerName, Timestamp};
-use diesel::dsl::exists;
+use diesel::dsl::{count_star, exists};
 use diesel::prelude::*;
 use diesel::sql_types::BigInt;
 
@@ -228,6 +230,16 @@ impl DatabaseRepository for SqlTransaction {
         })
     }
 
+    fn get_all(&mut self, ids: &[DatabaseId]) -> Result<Vec<Database>> {
+        self.run("read databases", |conn| {
+            let rows = databases::table
+                .filter(databases::id.eq_any(ids.iter().map(ToString::to_string)))
+                .select(DatabaseRow::as_select())
+                .load(conn)?;
+            all(rows, DatabaseRow::database)
+        })
+    }
+
     fn update(&mut self, database: &Database) -> Result<bool> {
         self.run_unless_taken("change a database", |conn| {
             let changed = diesel::update(
@@ -416,11 +428,21 @@ impl DatabaseRepository for SqlTransaction {
         self.run("list forks", |conn| all(query.select(DatabaseRow::as_select()).load(conn)?, DatabaseRow::database))
     }
 
-    fn count_forks(&mut self, viewer: Option<AccountId>, network: DatabaseId) -> Result<u64> {
+    fn count_forks(&mut self, viewer: Option<AccountId>, networks: &[DatabaseId]) -> Result<BTreeMap<DatabaseId, u64>> {
         let forks = visible(viewer)
-            .filter(databases::network_id.eq(network.to_string()))
-            .filter(databases::parent_id.is_not_null());
-        self.run("count forks", |conn| Ok(count(forks.count().get_result(conn)?)))
+            .filter(databases::network_id.eq_any(networks.iter().map(ToString::to_string)))
+            .filter(databases::parent_id.is_not_null())
+            .select(databases::id);
+        self.run("count forks", |conn| {
+            let rows: Vec<(String, i64)> = databases::table
+                .group_by(databases::network_id)
+                .select((databases::network_id, count_star()))
+                .into_boxed()
+                .filter(databases::id.eq_any(forks))
+                .load(conn)?;
+            let counted = all(rows, |(network, forks)| Ok((read("databases.network_id", network)?, count(forks))))?;
+            Ok(counted.into_iter().collect())
+        })
     }
 
     fn ids(&mut self, after: Option<DatabaseId>, most: usize) -> Result<Vec<DatabaseId>> {

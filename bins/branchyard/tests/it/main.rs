@@ -25,6 +25,7 @@ mod main_job;
 mod migrating;
 mod outage;
 mod process;
+mod public_url;
 mod purges;
 mod readme;
 mod real_data;

@@ -304,7 +304,7 @@ pub(crate) async fn get_cost(call: RequestContext) -> HandlerResult {
         Some((from, to))
     })?;
     let cost = call.read(move |hub| hub.deployments().cost(&access, from, to)).await?;
-    Ok(ApiResponse::data(200, &convert::cost(&cost)))
+    Ok(ApiResponse::resource(200, &convert::cost(&cost)))
 }
 
 /// Records a validation error if `from` is after `to`, or if the range is longer than `days` days.
@@ -321,10 +321,10 @@ pub(crate) async fn get_versions(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Observe>().await?;
     let (current, available) = call.read(move |hub| hub.deployments().versions(&access)).await?;
     let versions = wire::DatabaseVersions { current: current.unwrap_or_default(), available };
-    Ok(ApiResponse::data(200, &versions))
+    Ok(ApiResponse::resource(200, &versions))
 }
 
-const UPDATE_VERSION: RequestBody<String> = RequestBody::open("UpdateVersionRequest", |fields| {
+const UPDATE_VERSION: RequestBody<String> = RequestBody::closed("UpdateVersionRequest", |fields| {
     fields.describe_object(|| json!({"description": "The engine to run."}));
     fields.schema(|| json!({"minLength": null})).required_text("version")
 })

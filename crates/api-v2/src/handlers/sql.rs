@@ -19,7 +19,7 @@ use branchyard_problem_details::{ErrorCode, Problem};
 
 use super::{HandlerResult, accepted, too_large, urls};
 use crate::stream::{StreamFormat, StreamSink};
-use crate::{convert, wire};
+use crate::{convert, waiting, wire};
 use branchyard_http_common::methods::{get, post};
 use branchyard_openapi::{Credential, Success};
 use serde_json::json;
@@ -295,6 +295,11 @@ fn status_of(failure: &SqlFailure) -> wire::QueryStatus {
 
 /// Handles `POST …/sql-writes`.
 pub(crate) async fn run_sql_write_query(call: RequestContext) -> HandlerResult {
+    let queued = queue_sql_write(&call).await;
+    waiting::completed(call, queued).await
+}
+
+async fn queue_sql_write(call: &RequestContext) -> HandlerResult {
     let access = call.access::<Write>().await?;
     let key = call.key(access.who()).await?;
     let wanted = call.json(&SQL_WRITE)?;

@@ -16,6 +16,7 @@ mod operations;
 mod organizations;
 mod pulls;
 mod refs;
+mod repositories;
 mod rivers;
 mod settings;
 mod stars;

@@ -28,6 +28,11 @@ pub(super) async fn provoke(operation: &DeclaredOperation, declared: &Declared) 
     let good = scene.good(caller, &operation.method, &operation.path).await;
     let asked = match declared.code.as_deref() {
         None if declared.status == 304 => good.with("If-None-Match", "*"),
+        None if declared.status == 200 && operation.declared.iter().any(|other| other.status == 202) => {
+            let waiting = good.with("Prefer", "wait=20");
+            let answer = scene.world.send_and_work(waiting.clone().into_request().insert_header(ID)).await;
+            return shape(&operation.id, declared.name(), waiting, answer);
+        }
         None if operation.id == "listUserTokens" => {
             note_use(&scene, &good).await;
             good

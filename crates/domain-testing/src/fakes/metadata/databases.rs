@@ -1,5 +1,7 @@
 //! Databases.
 
+use std::collections::BTreeMap;
+
 use super::{MemoryTransaction, Result, count, page};
 use branchyard_domain::entities::{Database, FileState, Visibility, Work};
 use branchyard_domain::ports::{DatabaseFilter, DatabaseRepository, MetadataError, Ranking, SizeChange};
@@ -69,6 +71,10 @@ impl DatabaseRepository for MemoryTransaction<'_> {
 
     fn get(&mut self, id: DatabaseId) -> Result<Option<Database>> {
         Ok(self.state.databases.get(&id).cloned())
+    }
+
+    fn get_all(&mut self, ids: &[DatabaseId]) -> Result<Vec<Database>> {
+        Ok(ids.iter().filter_map(|id| self.state.databases.get(id)).cloned().collect())
     }
 
     fn update(&mut self, database: &Database) -> Result<bool> {
@@ -202,9 +208,13 @@ impl DatabaseRepository for MemoryTransaction<'_> {
         Ok(self.live_page(|d| d.parent_id == Some(parent) && self.sees(viewer, d), after, limit))
     }
 
-    fn count_forks(&mut self, viewer: Option<AccountId>, network: DatabaseId) -> Result<u64> {
-        let live = self.state.databases.values().filter(|d| d.network_id == network && d.deleted_at.is_none());
-        Ok(count(live.filter(|d| d.parent_id.is_some() && self.sees(viewer, d)).count()))
+    fn count_forks(&mut self, viewer: Option<AccountId>, networks: &[DatabaseId]) -> Result<BTreeMap<DatabaseId, u64>> {
+        let mut counts = BTreeMap::new();
+        let live = self.state.databases.values().filter(|d| networks.contains(&d.network_id) && d.deleted_at.is_none());
+        for fork in live.filter(|d| d.parent_id.is_some() && self.sees(viewer, d)) {
+            *counts.entry(fork.network_id).or_default() += 1;
+        }
+        Ok(counts)
     }
 
     fn ids(&mut self, after: Option<DatabaseId>, limit: usize) -> Result<Vec<DatabaseId>> {

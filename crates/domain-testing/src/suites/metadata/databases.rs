@@ -1,9 +1,11 @@
 //! Checks of databases, their lists and collaborators.
 
+use std::collections::BTreeMap;
+
 use super::{at, database, database_id, organization, owner, read, reference, scene, taken, user, write};
 use branchyard_domain::entities::{Database, FileState, MemberRole, Role, User, Visibility};
 use branchyard_domain::ports::{DatabaseFilter, Metadata, SizeChange, Transaction};
-use branchyard_domain::values::DatabaseName;
+use branchyard_domain::values::{AccountId, DatabaseName};
 
 fn file(size_bytes: i64, engine_format: u32) -> FileState {
     FileState { size_bytes, engine_format }
@@ -24,7 +26,7 @@ pub fn databases(store: &dyn Metadata) {
         );
         assert_eq!(tx.databases().get(fork.id).unwrap().unwrap(), fork);
         assert_eq!(tx.databases().get(database_id(99)).unwrap(), None);
-        assert_eq!(tx.databases().count_forks(None, menu.id).unwrap(), 1);
+        assert_eq!(tx.databases().count_forks(None, &[menu.id]).unwrap(), BTreeMap::from([(menu.id, 1)]));
         assert_eq!(tx.databases().count(ann.id).unwrap(), 1);
         assert_eq!(tx.databases().ids(None, 10).unwrap(), [menu.id, fork.id]);
         assert_eq!(tx.databases().ids(Some(menu.id), 10).unwrap(), [fork.id]);
@@ -77,7 +79,7 @@ pub fn databases(store: &dyn Metadata) {
         assert_eq!(tx.databases().by_name(&menu.locator.owner, &menu.locator.name).unwrap(), None);
         assert_eq!(tx.databases().count(ann.id).unwrap(), 0);
         assert_eq!(tx.databases().ids(None, 10).unwrap(), [fork.id]);
-        assert_eq!(tx.databases().count_forks(None, menu.id).unwrap(), 1);
+        assert_eq!(tx.databases().count_forks(None, &[menu.id]).unwrap(), BTreeMap::from([(menu.id, 1)]));
         tx.databases().add(&database(12, &ann, "MENU")).unwrap();
     });
 }
@@ -167,9 +169,19 @@ pub fn database_lists(store: &dyn Metadata) {
             names(tx.databases().list_forks(Some(bob.id), root.id, Some(("bob", "fork")), 1).unwrap()),
             ["bob/secret"]
         );
-        assert_eq!(tx.databases().count_forks(Some(bob.id), root.id).unwrap(), 3);
-        assert_eq!(tx.databases().count_forks(Some(zoe.id), root.id).unwrap(), 2);
-        assert_eq!(tx.databases().count_forks(None, root.id).unwrap(), 1, "what is hidden is not counted");
+        let networks = [described.id, root.id, database_id(99), root.id];
+        let mut forks = |viewer: Option<AccountId>| tx.databases().count_forks(viewer, &networks).unwrap();
+        assert_eq!(forks(Some(bob.id)), BTreeMap::from([(root.id, 3)]));
+        assert_eq!(forks(Some(zoe.id)), BTreeMap::from([(root.id, 2)]));
+        assert_eq!(forks(None), BTreeMap::from([(root.id, 1)]), "what is hidden is not counted");
+        assert_eq!(tx.databases().count_forks(None, &[described.id]).unwrap(), BTreeMap::new());
+        assert_eq!(tx.databases().count_forks(None, &[]).unwrap(), BTreeMap::new());
+        let mut all = tx.databases().get_all(&[gone.id, database_id(99), described.id, root.id]).unwrap();
+        all.sort_by_key(|database| database.id);
+        let ids: Vec<_> = all.iter().map(|database| (database.id, database.deleted_at)).collect();
+        assert_eq!(ids, [(root.id, None), (described.id, None), (gone.id, Some(at(1)))]);
+        assert_eq!(all[1], described);
+        assert_eq!(tx.databases().get_all(&[]).unwrap(), []);
     });
 }
 
@@ -188,6 +200,11 @@ pub fn collaborators(store: &dyn Metadata) {
         assert_eq!((found.user_id, found.username.as_str(), found.role), (bob.id, "bob", Role::Admin));
         assert_eq!(found.added_at, at(2));
         assert_eq!(tx.collaborators().get(menu.id, ann.id).unwrap(), None);
+        let mut roles = |user: &User| tx.collaborators().roles(user.id, &[database_id(99), menu.id]).unwrap();
+        let known = [roles(&bob), roles(&zoe), roles(&ann)];
+        let on_menu = |role: Role| BTreeMap::from([(menu.id, role)]);
+        assert_eq!(known, [on_menu(Role::Admin), on_menu(Role::Write), BTreeMap::new()]);
+        assert_eq!(tx.collaborators().roles(bob.id, &[]).unwrap(), BTreeMap::new());
         let names = |list: Vec<branchyard_domain::entities::Collaborator>| {
             list.iter().map(|c| c.username.key()).collect::<Vec<_>>()
         };

@@ -1,5 +1,7 @@
 //! Databases, their collaborators and stars.
 
+use std::collections::BTreeMap;
+
 use super::Result;
 use crate::entities::{Collaborator, Database, FileState, Role, Star, Visibility};
 use crate::values::{AccountId, DatabaseId, DatabaseName, OwnerName, Timestamp};
@@ -60,6 +62,8 @@ pub trait DatabaseRepository {
     fn by_name(&mut self, owner: &OwnerName, name: &DatabaseName) -> Result<Option<Database>>;
     /// Returns the database with this id, even if it is deleted.
     fn get(&mut self, id: DatabaseId) -> Result<Option<Database>>;
+    /// Returns the databases with these ids, even deleted ones, in any order. Ids without a database are skipped.
+    fn get_all(&mut self, ids: &[DatabaseId]) -> Result<Vec<Database>>;
     /// Updates description, visibility, default branch, `anonymous_sql`, `last_write_at`, `size_bytes`, `deleted_at`
     /// and `quarantined_at` if the stored version equals `database.version`, and increments the version. Returns `false` if the versions differ.
     fn update(&mut self, database: &Database) -> Result<bool>;
@@ -112,8 +116,9 @@ pub trait DatabaseRepository {
         after: Option<(&str, &str)>,
         limit: usize,
     ) -> Result<Vec<Database>>;
-    /// Counts the live forks in a fork network that are visible to `viewer`.
-    fn count_forks(&mut self, viewer: Option<AccountId>, network: DatabaseId) -> Result<u64>;
+    /// Counts the live forks in each of these fork networks that are visible to `viewer`. Networks without one are left
+    /// out.
+    fn count_forks(&mut self, viewer: Option<AccountId>, networks: &[DatabaseId]) -> Result<BTreeMap<DatabaseId, u64>>;
     /// Lists the ids of all live databases, ascending, after `after`.
     fn ids(&mut self, after: Option<DatabaseId>, limit: usize) -> Result<Vec<DatabaseId>>;
 }
@@ -124,6 +129,8 @@ pub trait CollaboratorRepository {
     fn put(&mut self, database: DatabaseId, user: AccountId, role: Role, at: Timestamp) -> Result<bool>;
     /// Returns a collaborator.
     fn get(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Collaborator>>;
+    /// Returns the roles that a user has as a collaborator on these databases.
+    fn roles(&mut self, user: AccountId, databases: &[DatabaseId]) -> Result<BTreeMap<DatabaseId, Role>>;
     /// Removes a collaborator and returns it.
     fn remove(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Collaborator>>;
     /// Lists collaborators by lower-case name, after `after`.
