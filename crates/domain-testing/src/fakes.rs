@@ -76,7 +76,7 @@ impl FakeHub {
 
     /// Creates a hub over the same fakes with its own metadata store.
     pub fn storing(&self, metadata: Arc<dyn Metadata>) -> Hub {
-        Hub::new(self.ports(metadata), Limits::default())
+        self.build(self.builder(metadata))
     }
 
     fn deployment_ports(&self, store: Arc<dyn DeploymentStore>) -> DeploymentPorts {
