@@ -416,7 +416,7 @@ impl From<DeploymentError> for ApiError {
             | DeploymentError::Absent { .. }
             | DeploymentError::NoSuchOperation => plain(ErrorCode::NotFound, &error),
             DeploymentError::NoSuchSource(_) => in_field(ErrorCode::NotFound, "/from_database", &error.to_string()),
-            DeploymentError::Denied(_) | DeploymentError::MayNotCreateFor(_) => {
+            DeploymentError::Denied(_) | DeploymentError::OwnerOnly | DeploymentError::MayNotCreateFor(_) => {
                 plain(ErrorCode::PermissionDenied, &error)
             }
             DeploymentError::NameTaken(_) | DeploymentError::Conflict(_) => plain(ErrorCode::Conflict, &error),
@@ -439,6 +439,7 @@ impl From<DeploymentError> for ApiError {
                     .into()
             }
             DeploymentError::Capacity(_) => plain(ErrorCode::CapacityExceeded, &error),
+            DeploymentError::Unconfirmed(_) => in_field(ErrorCode::ValidationFailed, "/confirm", &error.to_string()),
             DeploymentError::Changed => plain(ErrorCode::PreconditionFailed, &error),
             DeploymentError::Access(error) => error.into(),
             DeploymentError::Port(fault) => fault.into(),

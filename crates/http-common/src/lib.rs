@@ -24,6 +24,7 @@ mod answer_budget;
 mod api_error;
 mod api_response;
 mod archive;
+pub mod audit;
 mod body;
 mod body_clock;
 mod caller;

@@ -142,6 +142,10 @@ refusals! {
     backup_id_unknown: stopped, "POST", "/deployments/hydro/gauges/instances", Some(instance_from("20261120T020000.000"));
     backup_of_stopped: stopped, "POST", "/deployments/hydro/gauges/backups", None;
     disable_twice: stopped, "POST", "/deployments/hydro/gauges/disable", None;
+    discard_of_stopped: stopped, "POST", "/deployments/hydro/gauges/disable", Some(json!({"discard_data": true, "confirm": "gauges"}));
+    discard_unconfirmed: new, "POST", "/deployments/hydro/gauges/disable", Some(json!({"discard_data": true}));
+    discard_confirmed_wrongly: new, "POST", "/deployments/hydro/gauges/disable", Some(json!({"discard_data": true, "confirm": "Gauges"}));
+    confirm_without_discard: new, "POST", "/deployments/hydro/gauges/disable", Some(json!({"confirm": "gauges"}));
     database_of_stopped: stopped, "POST", "/deployments/hydro/gauges/databases", Some(json!({"name": "ponds"}));
     database_taken: new, "POST", "/deployments/hydro/gauges/databases", Some(json!({"name": "LAKES"}));
     database_default_dropped: new, "DELETE", "/deployments/hydro/gauges/databases/gauges", None;
@@ -182,9 +186,9 @@ async fn logs_are_followed_both_ways_without_a_line_twice() {
     scene.settle();
     let newest = get("?lines=1".to_owned()).await;
     let text = |page: &Value| page["data"][0]["text"].as_str().unwrap_or_default().to_owned();
-    assert_eq!(text(&newest), "INFO ready");
+    assert_eq!(text(&newest), "INFO ready event=started");
     let older = get(format!("?lines=1&page_token={}", newest["meta"]["next_page_token"].as_str().unwrap())).await;
-    assert_eq!(text(&older), "INFO drained");
+    assert_eq!(text(&older), "INFO drained event=stopped");
     let back = get(format!("?lines=1&prev_page_token={}", older["meta"]["prev_page_token"].as_str().unwrap())).await;
     assert_eq!(back["data"], newest["data"]);
     let end = get(format!("?lines=1&prev_page_token={}", back["meta"]["prev_page_token"].as_str().unwrap())).await;
