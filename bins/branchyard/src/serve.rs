@@ -179,7 +179,8 @@ impl Running {
         let key_ring = KeyRingWatch::start(&hub, Arc::clone(&stores.keys)).context("cannot follow the key ring")?;
         let workers = Workers::start(&hub, &node, &measured).context("cannot start the workers")?;
         let pull_fetches = PullFetches::start(&hub, &measured).context("cannot start the pull request threads")?;
-        let collector = Collector::start(&hub, &node).context("cannot start the thread that collects garbage")?;
+        let collector =
+            Collector::start(&hub, &node, &measured).context("cannot start the thread that collects garbage")?;
         let dispatcher = Dispatcher::start(&hub, config.hooks.concurrency, node, measured)
             .context("cannot start the webhook dispatcher")?;
         Ok(Self {
