@@ -50,6 +50,10 @@ usage: cargo xtask <command>
                          the release binary under eight callers that try the worst they can, and what others notice of it
                          (docs/testing.md); default: 60 seconds, seed 1,
                          all attacks. XTASK_BRANCHYARD=<file>: attack this binary instead of building one
+  load [--seconds S] [--writers N] [--readers N]
+                         the release binary with default settings under writers and readers that share one token: none is refused, and
+                         the latencies are printed (docs/testing.md); default: 60 seconds, 16 writers, 64 readers.
+                         XTASK_BRANCHYARD=<file>: use this binary instead of building one
   fixture --version V    a data folder as this version leaves it, for the test of upgrades (docs/testing.md)
   fuzz [--target T] [--seed N] [--minutes M]
                          inputs of strangers for each parser, or one of them; default: all, seed 1, a minute each
@@ -97,6 +101,10 @@ fn command(args: &[&str]) -> Result<()> {
         ["outage", flags @ ..] => {
             let binary = std::env::var_os("XTASK_BRANCHYARD").map(PathBuf::from);
             soak::outage(&Workspace::load()?, binary, flags)
+        }
+        ["load", flags @ ..] => {
+            let binary = std::env::var_os("XTASK_BRANCHYARD").map(PathBuf::from);
+            soak::load(&Workspace::load()?, binary, flags)
         }
         ["fixture", flags @ ..] => soak::fixture(&Workspace::load()?, flags),
         ["fuzz", flags @ ..] => soak::fuzz(&Workspace::load()?, flags),

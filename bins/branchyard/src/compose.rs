@@ -10,7 +10,7 @@ use branchyard_domain::ports::{Clock, Ids};
 use branchyard_domain::values::Timestamp;
 use branchyard_domain::{Hub, WebhookPorts};
 use branchyard_engine_doltlite::{EngineOptions, Long, limit_process_memory};
-use branchyard_executor::SlowQueryScheduler;
+use branchyard_executor::{SlowQueryLimits, SlowQueryScheduler};
 pub use branchyard_hooks::Names;
 use branchyard_hooks::{HttpSender, JsonPayloads, SystemNames};
 use branchyard_import_formats::FileFormats;
@@ -117,7 +117,10 @@ impl Stores {
         refuse_newer(config, &dir)?;
         // The engine is opened before the metadata store, because the memory of statements can be limited only before SQLite is
         // first used.
-        let lane = SlowQueryScheduler::new(config.pools.long());
+        let lane = SlowQueryScheduler::new(SlowQueryLimits {
+            places: config.sql.slow_places(config.operations.workers()),
+            ..config.pools.long()
+        });
         let long = Long { every: config.pools.long_look(), turns: Arc::new(SchedulerBridge(lane)) };
         let options = EngineOptions { long: Some(long), ..EngineOptions::default() };
         let engine = SqlEngine::open(dir.databases(), config, &world.program, options)?;

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use branchyard_domain::usecases::Limits;
+use branchyard_executor::SlowPlaces;
 use figment::Figment;
 use figment::providers::{Env, Format as _, Serialized, Toml};
 use serde::{Deserialize, Serialize};
@@ -348,12 +349,24 @@ impl SqlConfig {
         if self.workers == 0 { (16 + 2 * cores).min(MOST_WORKERS) } else { self.workers }
     }
 
-    /// Returns the maximum number of concurrent reads. With worker processes, `writers` of them may be writing.
+    /// Returns the maximum number of concurrent reads that have not become slow. With worker processes, `writers` of them may be
+    /// writing, and an eighth of the others is kept, so that the slow reads of one caller do not keep all others out.
     pub fn concurrent_reads(&self, writers: usize) -> usize {
-        match self.isolation {
-            Isolation::Thread => self.max_concurrent_reads,
-            Isolation::Process => self.max_concurrent_reads.min(self.workers().saturating_sub(writers).max(1)),
+        let places = self.slow_places(writers);
+        places.map_or(self.max_concurrent_reads, |places| {
+            self.max_concurrent_reads.min(places.most.saturating_sub(places.spare).max(1))
+        })
+    }
+
+    /// Returns the limit of slow reads that have begun. With worker processes, of which `writers` may be writing, one is kept for
+    /// short reads. `None` without worker processes.
+    pub fn slow_places(&self, writers: usize) -> Option<SlowPlaces> {
+        if self.isolation == Isolation::Thread {
+            return None;
         }
+        let readers = self.workers().saturating_sub(writers).max(1);
+        let kept = (readers / 8).max(1);
+        Some(SlowPlaces { most: (readers - 1).max(1), spare: kept - 1 })
     }
 
     /// Returns the memory limit of all running statements together, in bytes.
@@ -494,7 +507,7 @@ fn is_origin(url: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Config, cli};
+    use super::{Config, Isolation, SqlConfig, cli};
 
     fn load(toml: &str) -> anyhow::Result<Config> {
         let dir = tempfile::tempdir()?;
@@ -643,6 +656,27 @@ mod tests {
         for text in ["[hooks]\nretry_delays_ms = \"0, soon\"", "[limits]\nreserved_names = '[\"a\"'"] {
             assert!(load(text).is_err(), "{text}");
         }
+    }
+
+    /// Each read holds a worker process, slow reads too.
+    #[test]
+    fn reads_leave_worker_processes_to_writes_and_to_callers_with_few_reads() {
+        let sql = |workers, isolation| SqlConfig { workers, isolation, ..SqlConfig::default() };
+        let sizes = |workers, writers| {
+            let sql = sql(workers, Isolation::Process);
+            let places = sql.slow_places(writers).unwrap();
+            (sql.concurrent_reads(writers), places.most, places.spare)
+        };
+        assert_eq!(
+            sizes(20, 2),
+            (16, 17, 1),
+            "18 may read: two are kept, one of them for the slow reads of other callers"
+        );
+        assert_eq!(sizes(64, 24), (35, 39, 4));
+        assert_eq!(sizes(10, 2), (7, 7, 0));
+        assert_eq!(sizes(2, 2), (1, 1, 0));
+        let thread = sql(20, Isolation::Thread);
+        assert_eq!((thread.concurrent_reads(2), thread.slow_places(2)), (64, None));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Label values come from fixed lists in the code. They never contain user data such as owners, databases, hooks, or addresses.
 
 mod background;
+mod collections;
 mod hooks;
 mod listen;
 mod operations;
@@ -16,6 +17,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+pub(crate) use collections::CollectionMetrics;
 pub(crate) use hooks::HookMetrics;
 pub(crate) use listen::{MetricsServer, start};
 pub(crate) use operations::OperationMetrics;
@@ -37,6 +39,7 @@ pub(crate) struct Metrics {
     pub(crate) operations: OperationMetrics,
     pub(crate) hooks: HookMetrics,
     pub(crate) pulls: PullMetrics,
+    pub(crate) collections: CollectionMetrics,
     sampled: Sampled,
 }
 
@@ -46,8 +49,9 @@ impl Metrics {
         let ours = registry.sub_registry_with_prefix("branchyard");
         let (requests, operations) = (RequestMetrics::register(ours), OperationMetrics::register(ours));
         let (hooks, pulls) = (HookMetrics::register(ours), PullMetrics::register(ours));
+        let collections = CollectionMetrics::register(ours);
         let sampled = Sampled::register(&mut registry);
-        Self { registry, requests, operations, hooks, pulls, sampled }
+        Self { registry, requests, operations, hooks, pulls, collections, sampled }
     }
 
     /// Samples the gauges and returns all metrics in the OpenMetrics text format.

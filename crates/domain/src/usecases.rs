@@ -399,12 +399,12 @@ impl Hub {
         idempotency::keep(&self.inner, tx, once, value, now)
     }
 
-    /// Checks that the metadata store can be read and opened for writing.
+    /// Checks that the metadata store can be read. Begins no write transaction, which would wait for those of others.
     ///
     /// # Errors
     /// [`PortError`] if it cannot.
     pub fn ready(&self) -> Result<(), PortError> {
-        self.inner.ports.metadata.write()?.databases().ids(None, 1)?;
+        self.inner.ports.metadata.read()?.databases().ids(None, 1)?;
         Ok(())
     }
 

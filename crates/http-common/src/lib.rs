@@ -88,7 +88,9 @@ pub use cells::{cell_text, real, storage_class};
 pub use coding::{Coding, TaggedCoding};
 pub use collect::{CollectLimits, CollectedJsonRows, JsonRows, RowShape};
 pub use conditional::{IfMatch, IfNoneMatch};
-pub use config::{BodyTimeouts, ForwardedHeader, HttpConfig, PoolSizes, Proxies, RateLimits, SqlLimits};
+pub use config::{
+    BodyTimeouts, ForwardedHeader, HttpConfig, PoolSizes, Proxies, QUEUED_READS_PER_CALLER, RateLimits, SqlLimits,
+};
 pub use csv::{csv_header, csv_row};
 pub use csv_file::CsvFile;
 pub use download::{Download, DownloadWriter, Ending, First, Waiting, download_channel};

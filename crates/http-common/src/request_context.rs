@@ -13,7 +13,7 @@ use branchyard_domain::entities::User;
 use branchyard_domain::errors::{AccessError, HookError, PortError};
 use branchyard_domain::ports::{AddressError, EngineError};
 use branchyard_domain::usecases::{HookAddress, IdempotencyRecord};
-use branchyard_problem_details::{ErrorCode, Problem};
+use branchyard_problem_details::Problem;
 use futures_util::future::LocalBoxFuture;
 use tokio::sync::oneshot;
 
@@ -37,7 +37,6 @@ use crate::services::Services;
 use crate::state::AppState;
 use branchyard_executor::BodyRoom;
 use branchyard_executor::CallerKey;
-use branchyard_executor::ConcurrencyPermit;
 use branchyard_executor::{Pool, PoolError};
 
 /// Whether a response includes secrets, which depends on its recipient.
@@ -214,7 +213,11 @@ where
     T: Send + 'static,
     E: Into<ApiError>,
 {
-    let ended = pool.run(caller, move || work(&services).map_err(Into::into)).await;
+    conclude(pool.run(caller, move || work(&services).map_err(Into::into)).await, id)
+}
+
+/// Converts the result of a call on a pool for the client. Logs a panic.
+fn conclude<T>(ended: Result<Result<T, ApiError>, PoolError>, id: &RequestId) -> Result<T, HandlerError> {
     if let Err(PoolError::Lost) = &ended {
         tracing::error!(request_id = id.as_str(), "a call was lost to a panic");
     }
@@ -490,6 +493,28 @@ impl RequestContext {
         run_on(self.state.services.clone(), (pool, self.caller_key()), &self.id, work).await
     }
 
+    /// Runs a SQL read with a response in memory. The read counts as running until the response has obtained the memory that it
+    /// needs to be sent: a response that waits for memory already occupies some.
+    ///
+    /// # Errors
+    /// The errors of `work`; 429 or 503 if the caller or the server has too many reads.
+    pub async fn run_read<T, E>(
+        &self,
+        work: impl FnOnce(&Services) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, HandlerError>
+    where
+        T: Send + 'static,
+        E: Into<ApiError>,
+    {
+        let services = self.state.services.clone();
+        let ended = self.state.sql.run_and_hold(self.caller_key(), move || work(&services).map_err(Into::into)).await;
+        let ended = ended.map(|(result, running)| {
+            self.request.extensions_mut().insert(running);
+            result
+        });
+        conclude(ended, &self.id)
+    }
+
     /// Starts a use case on a pool without waiting for it. The work goes on if the handle is dropped.
     pub fn spawn<T, E>(
         &self,
@@ -606,26 +631,6 @@ impl RequestContext {
             Json::String(text) if name == field => Some(text),
             _ => None,
         })
-    }
-
-    /// Acquires one of the caller's permits for concurrent SQL reads.
-    ///
-    /// # Errors
-    /// 429 if all permits are in use.
-    pub fn read_slot(&self) -> Result<ConcurrencyPermit, HandlerError> {
-        self.state.sql_slots.take(self.caller_key()).ok_or_else(|| {
-            let limit = self.state.config.sql.max_concurrent_reads_per_caller;
-            let detail = format!("{limit} reads of yours are running; wait for one to finish");
-            Problem::new(ErrorCode::RateLimited, detail).retry_after(1).into()
-        })
-    }
-
-    /// Holds a permit until the response of this request has obtained the memory it needs to be sent. A response that waits for
-    /// memory already occupies some, and therefore counts as a running read.
-    pub fn keep_slot(&self, slot: Option<ConcurrencyPermit>) {
-        if let Some(slot) = slot {
-            self.request.extensions_mut().insert(slot);
-        }
     }
 
     /// Returns the key after which the page begins; `None` for the first page.

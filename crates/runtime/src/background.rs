@@ -73,7 +73,7 @@ impl Background {
         Ok(Self {
             workers: Workers::start(hub, &node, &observer)?,
             pull_fetches: PullFetches::start(hub, &observer)?,
-            collector: Collector::start(hub, &node)?,
+            collector: Collector::start(hub, &node, &observer)?,
             dispatcher: hub.sends_webhooks().then(dispatcher).transpose()?,
         })
     }

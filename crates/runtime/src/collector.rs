@@ -6,10 +6,12 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use branchyard_domain::Hub;
 use branchyard_domain::usecases::CollectionStep;
+
+use crate::observer::Observer;
 
 /// Maximum sleep of the idle thread. Bounds how late it finds what became due by time, or by another process.
 const IDLE: Duration = Duration::from_secs(1);
@@ -25,12 +27,13 @@ pub(crate) struct Collector {
 
 impl Collector {
     /// Starts the thread. `node` distinguishes this server's leases from those of other servers.
-    pub(crate) fn start(hub: &Hub, node: &str) -> std::io::Result<Self> {
+    pub(crate) fn start(hub: &Hub, node: &str, observer: &Arc<dyn Observer>) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let (for_thread, stopped, holder) = (hub.clone(), Arc::clone(&stop), collection_holder(node));
+        let observer = Arc::clone(observer);
         // The engine aborts the process on stacks below 512 KiB.
         let thread = thread::Builder::new().name("collector".to_owned()).stack_size(8 << 20);
-        let thread = thread.spawn(move || work(&for_thread, &stopped, &holder))?;
+        let thread = thread.spawn(move || work(&for_thread, &stopped, &holder, observer.as_ref()))?;
         Ok(Self { hub: hub.clone(), stop, thread })
     }
 
@@ -57,11 +60,16 @@ pub fn collection_holder(node: &str) -> String {
     format!("{node}/collector")
 }
 
-fn work(hub: &Hub, stop: &AtomicBool, holder: &str) {
+fn work(hub: &Hub, stop: &AtomicBool, holder: &str, observer: &dyn Observer) {
     let collections = hub.collections();
     while !stop.load(Ordering::Relaxed) {
         let seen = collections.signals();
-        match panic::catch_unwind(AssertUnwindSafe(|| collections.collect_next(holder))) {
+        let began = Instant::now();
+        let ended = panic::catch_unwind(AssertUnwindSafe(|| collections.collect_next(holder)));
+        if let Ok(Ok(Some(step))) = &ended {
+            observer.collection_stepped(step, began.elapsed());
+        }
+        match ended {
             Ok(Ok(Some(CollectionStep::Collected(database, freed_bytes)))) => {
                 tracing::info!(%database, freed_bytes, "collected garbage");
             }

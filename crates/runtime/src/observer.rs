@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use branchyard_domain::entities::{EventName, OperationKind};
-use branchyard_domain::usecases::{Attempted, Ended, Refreshed, Turn};
+use branchyard_domain::usecases::{Attempted, CollectionStep, Ended, Refreshed, Turn};
 
 /// Receives what the background threads did, for metrics. Every method does nothing unless it is implemented. Methods are
 /// called on the threads that work and should return quickly.
@@ -13,6 +13,9 @@ pub trait Observer: Send + Sync {
 
     /// A fetch or a trial merge for a pull request ended.
     fn pull_refreshed(&self, _refreshed: &Refreshed, _took: Duration) {}
+
+    /// The thread that collects garbage made a step.
+    fn collection_stepped(&self, _step: &CollectionStep, _took: Duration) {}
 
     /// An event was turned into deliveries.
     fn event_dispatched(&self, _event: EventName) {}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use branchyard_domain::entities::{EventName, OperationKind};
-use branchyard_domain::usecases::{Attempted, Ended, Refreshed, Turn};
+use branchyard_domain::usecases::{Attempted, CollectionStep, Ended, Refreshed, Turn};
 use branchyard_runtime::Observer;
 
 use super::Metrics;
@@ -15,6 +15,10 @@ impl Observer for Metrics {
 
     fn pull_refreshed(&self, refreshed: &Refreshed, took: Duration) {
         self.pulls.refreshed(refreshed, took);
+    }
+
+    fn collection_stepped(&self, step: &CollectionStep, took: Duration) {
+        self.collections.stepped(step, took);
     }
 
     fn event_dispatched(&self, event: EventName) {

@@ -35,6 +35,7 @@ pub(super) struct Sampled {
     pool_places: Levels<2>,
     pool_queued: Levels<1>,
     pool_refused: Family<Labels<1>, Counter>,
+    writes_saturation: SampledGauge,
     bodies: SampledGauge,
     answers: SampledGauge,
     operations: Levels<1>,
@@ -62,6 +63,8 @@ impl Sampled {
         ours.register("pool_places", "Slots for calls, by state", made.pool_places.clone());
         ours.register("pool_queued", "Calls that wait for a slot", made.pool_queued.clone());
         ours.register("pool_refused", "Calls refused for lack of a slot", made.pool_refused.clone());
+        let (name, help) = ("writes_saturation", "Changes that run or wait, as a part of those that can run at once");
+        ours.register(name, help, made.writes_saturation.clone());
         let (name, help) = ("http_bodies_in_flight", "Request bodies in memory");
         ours.register_with_unit(name, help, Unit::Bytes, made.bodies.clone());
         let (name, help) = ("http_answers_in_flight", "Long answers in memory");
@@ -105,6 +108,8 @@ impl Sampled {
             self.pool_queued.get_or_create(&[pool()]).set(float(load.queued));
             self.pool_refused.get_or_create(&[pool()]).inner().store(load.refused, Ordering::Relaxed);
         }
+        let writes = state.writes.load();
+        self.writes_saturation.set((float(writes.busy + writes.queued) / float(writes.size)).min(1.0));
         self.bodies.set(float(state.bodies.used()));
         self.answers.set(float(state.answers.used()));
         let connections = metadata.connections();

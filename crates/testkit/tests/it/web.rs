@@ -15,6 +15,7 @@ mod imports;
 mod operations;
 mod organizations;
 mod pulls;
+mod reads;
 mod refs;
 mod repositories;
 mod rivers;
