@@ -110,36 +110,46 @@ impl DatabaseRow {
     }
 }
 
-/// Returns the query for live databases that `viewer` may see.
-fn visible<'q>(viewer: Option<AccountId>) -> Boxed<'q> {
-    let live = databases::table.filter(databases::deleted_at.is_null()).into_boxed();
-    match viewer.map(|viewer| viewer.to_string()) {
-        None => {
-            live.filter(databases::visibility.eq(Visibility::Public.word())).filter(databases::quarantined_at.is_null())
-        }
-        Some(viewer) => unwithheld(live, &viewer).filter(
-            databases::visibility
-                .eq(Visibility::Public.word())
-                .or(databases::quarantined_at.is_not_null())
-                .or(databases::owner_id.eq(viewer.clone()))
-                .or(exists(
-                    members::table
-                        .filter(members::organization_id.eq(databases::owner_id))
-                        .filter(members::user_id.eq(viewer.clone())),
-                ))
-                .or(exists(
-                    collaborators::table
-                        .filter(collaborators::database_id.eq(databases::id))
-                        .filter(collaborators::user_id.eq(viewer)),
-                )),
-        ),
-    }
+/// Leaves quarantined databases out of a query, unless the viewer administers the server. A macro, because
+/// the types of the queries differ.
+macro_rules! unwithheld {
+    ($query:expr, $viewer:expr) => {{
+        let is_admin = users::table.filter(users::id.eq(String::clone($viewer))).filter(users::is_admin.eq(true));
+        $query.filter(databases::quarantined_at.is_null().or(exists(is_admin)))
+    }};
 }
 
-/// Leaves quarantined databases out of a query, unless the viewer administers the server.
-fn unwithheld<'q>(query: Boxed<'q>, viewer: &str) -> Boxed<'q> {
-    let is_admin = users::table.filter(users::id.eq(viewer.to_owned())).filter(users::is_admin.eq(true));
-    query.filter(databases::quarantined_at.is_null().or(exists(is_admin)))
+/// Narrows a query down to live databases that a viewer may see. A macro for the same reason.
+macro_rules! visible {
+    ($query:expr, $viewer:expr) => {{
+        let live = $query.filter(databases::deleted_at.is_null());
+        match $viewer.map(|viewer| AccountId::to_string(&viewer)) {
+            None => live
+                .filter(databases::visibility.eq(Visibility::Public.word()))
+                .filter(databases::quarantined_at.is_null()),
+            Some(viewer) => unwithheld!(live, &viewer).filter(
+                databases::visibility
+                    .eq(Visibility::Public.word())
+                    .or(databases::quarantined_at.is_not_null())
+                    .or(databases::owner_id.eq(viewer.clone()))
+                    .or(exists(
+                        members::table
+                            .filter(members::organization_id.eq(databases::owner_id))
+                            .filter(members::user_id.eq(viewer.clone())),
+                    ))
+                    .or(exists(
+                        collaborators::table
+                            .filter(collaborators::database_id.eq(databases::id))
+                            .filter(collaborators::user_id.eq(viewer)),
+                    )),
+            ),
+        }
+    }};
+}
+
+/// Returns the query for live databases that `viewer` may see.
+fn visible<'q>(viewer: Option<AccountId>) -> Boxed<'q> {
+    visible!(databases::table.into_boxed(), viewer)
 }
 
 /// Returns the query for a page of databases, sorted by owner and name, after a pair of keys.
@@ -365,7 +375,7 @@ impl DatabaseRepository for SqlTransaction {
         let organizations = members::table.filter(members::user_id.eq(&user)).select(members::organization_id);
         let shared = collaborators::table.filter(collaborators::user_id.eq(&user)).select(collaborators::database_id);
         // Three queries, so that each can use its own index.
-        let live = || unwithheld(databases::table.filter(databases::deleted_at.is_null()).into_boxed(), &user);
+        let live = || unwithheld!(databases::table.filter(databases::deleted_at.is_null()).into_boxed(), &user);
         let queries: [Boxed<'_>; 3] = [
             live().filter(databases::owner_id.eq(&user)),
             live().filter(databases::owner_id.eq_any(organizations)),
@@ -429,17 +439,12 @@ impl DatabaseRepository for SqlTransaction {
     }
 
     fn count_forks(&mut self, viewer: Option<AccountId>, networks: &[DatabaseId]) -> Result<BTreeMap<DatabaseId, u64>> {
-        let forks = visible(viewer)
+        let forks = databases::table.group_by(databases::network_id).select((databases::network_id, count_star()));
+        let forks = visible!(forks.into_boxed(), viewer)
             .filter(databases::network_id.eq_any(networks.iter().map(ToString::to_string)))
-            .filter(databases::parent_id.is_not_null())
-            .select(databases::id);
+            .filter(databases::parent_id.is_not_null());
         self.run("count forks", |conn| {
-            let rows: Vec<(String, i64)> = databases::table
-                .group_by(databases::network_id)
-                .select((databases::network_id, count_star()))
-                .into_boxed()
-                .filter(databases::id.eq_any(forks))
-                .load(conn)?;
+            let rows: Vec<(String, i64)> = forks.load(conn)?;
             let counted = all(rows, |(network, forks)| Ok((read("databases.network_id", network)?, count(forks))))?;
             Ok(counted.into_iter().collect())
         })

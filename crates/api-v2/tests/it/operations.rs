@@ -175,11 +175,13 @@ async fn a_repeated_write_that_waits_is_answered_with_the_operation_as_it_is() {
     assert_eq!((again.header("location"), again.header("retry-after")), (first.header("location"), "1"));
 
     // The key is free while a request under it waits.
-    let (waiting, again) =
-        futures_util::future::join(world.send_and_work(write("wait=20")), async { world.send(write("wait=0")).await })
-            .await;
-    again.expect(202);
-    let ended = waiting.expect(200);
+    let (pause, waiting) = (pin!(sleep(Duration::from_millis(500))), pin!(world.send(write("wait=20"))));
+    let Either::Left(((), waiting)) = select(pause, waiting).await else {
+        panic!("the request did not wait");
+    };
+    world.send(write("wait=0")).await.expect(202);
+    world.work();
+    let ended = waiting.await.expect(200);
     let applied = (ended.header("idempotent-replayed"), ended.header("preference-applied"));
     assert_eq!((&ended.data()["id"], applied), (&first.data()["id"], ("true", "wait=20")));
     assert_eq!(ended.data()["status"], "succeeded");
