@@ -179,13 +179,21 @@ impl RunningProcess {
     /// Records the end of the process, first in its log. `is_signal` means that the system reports a signal as the cause.
     fn end(&self, cause: String, is_signal: bool) {
         let stderr = last_of(&self.folder);
-        let killed = self.state.lock().killed;
+        let (killed, is_released) = {
+            let state = self.state.lock();
+            (state.killed, state.is_released)
+        };
         let cause = killed.map_or(cause, |why| format!("killed: {why}"));
-        self.log.write(&if killed.is_some() || is_signal {
-            format!("WARN the process was killed event=killed process={} cause={cause:?}", self.handle.process)
+        let process = self.handle.process;
+        let line = if killed.is_some() || is_signal {
+            format!("WARN the process was killed event=killed process={process} cause={cause:?}")
         } else {
-            format!("INFO the process ended event=stopped process={} cause={cause:?}", self.handle.process)
-        });
+            format!("INFO the process ended event=stopped process={process} cause={cause:?}")
+        };
+        // The end of a process that was released is recorded by the server that took it over.
+        if !is_released {
+            self.log.write(&line);
+        }
         let mut state = self.state.lock();
         if let Some(channel) = state.channel.take() {
             channel.close();
