@@ -3,11 +3,13 @@
 mod accounts;
 mod administration;
 mod backup;
+mod completions;
 mod deployment_backups;
 mod doctor;
 mod gc;
 mod healthcheck;
 mod keys;
+mod man;
 mod migrate;
 mod restore;
 mod tokens;
@@ -84,6 +86,8 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Openapi { api: Api::V2 } => print(branchyard_api_v2::openapi()),
         Command::Openapi { api: Api::V1alpha1 } => print(branchyard_api_v1alpha1::openapi()),
         Command::Openapi { api: Api::HostedV1 } => print(branchyard_api_hosted_v1::openapi()),
+        Command::Completions { shell } => completions::run(shell),
+        Command::Man { folder } => man::run(&folder),
         Command::Healthcheck { url } => healthcheck::run(&url),
         Command::Backup { place, to, with_keys, encrypt_to } => {
             let options = BackupOptions { with_keys, recipients: Recipients::parse(&encrypt_to)? };
