@@ -95,6 +95,7 @@ impl ProcessEngine {
         let most = memory.most_for(i64::try_from(engine.statement_memory).unwrap_or(i64::MAX));
         let setup = Setup {
             statement_memory: usize::try_from(most).unwrap_or_default(),
+            most_memory: memory.most_for(i64::MAX),
             pattern_bytes: options.pattern_bytes,
             bounded_functions: engine.bounded_functions,
             trial_merge_timeout: engine.trial_merge_timeout,
@@ -230,7 +231,7 @@ impl ProcessEngine {
             reachability: self.reachability.get().map(|reachability| &reachability.0),
             long: self.options.long(),
             kill_after: self.options.kill_after,
-            most_memory: call::most_memory(self.options.engine.statement_memory),
+            most_memory: call::most_memory(&self.options.engine),
             make_temporary: &|| self.files.unnamed(),
         };
         call::run(borrowed, &resources, database, call, descriptors, bounds, ends)

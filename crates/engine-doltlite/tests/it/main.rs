@@ -11,6 +11,8 @@ mod hidden;
 mod hostile;
 mod idle;
 mod imports;
+mod large_writes;
+mod large_writes_table;
 mod limits;
 mod merges;
 mod objects;

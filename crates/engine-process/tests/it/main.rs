@@ -27,6 +27,8 @@ mod hidden;
 mod hostile;
 #[path = "../../../engine-doltlite/tests/it/imports.rs"]
 mod imports;
+#[path = "../../../engine-doltlite/tests/it/large_writes.rs"]
+mod large_writes;
 #[path = "../../../engine-doltlite/tests/it/limits.rs"]
 mod limits;
 #[path = "../../../engine-doltlite/tests/it/merges.rs"]
