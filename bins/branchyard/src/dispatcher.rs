@@ -19,6 +19,7 @@ use branchyard_domain::usecases::{Room, Run, Turn};
 use branchyard_domain::values::HookId;
 use parking_lot::Mutex;
 
+use crate::logging::{AttemptSpan, Traces};
 use crate::metrics::Metrics;
 
 /// Maximum sleep of an idle dispatcher. Bounds how late the dispatcher finds events of another process and deliveries that became
@@ -41,10 +42,19 @@ pub(crate) struct Dispatcher {
 impl Dispatcher {
     /// Starts the dispatcher. `holder` distinguishes its leases from those of other processes and must stay the same across
     /// restarts.
-    pub(crate) fn start(hub: &Hub, concurrency: usize, holder: String, metrics: Arc<Metrics>) -> std::io::Result<Self> {
+    pub(crate) fn start(
+        hub: &Hub,
+        concurrency: usize,
+        holder: String,
+        metrics: Arc<Metrics>,
+        traces: Traces,
+    ) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let (for_thread, flag) = (hub.clone(), Arc::clone(&stop));
-        let work = move || DispatchLoop::new(for_thread, concurrency, holder, metrics, Arc::clone(&flag)).work(&flag);
+        let work = move || {
+            let pool = |tell| AttemptThreads::new(for_thread.clone(), tell, Arc::clone(&flag), traces);
+            DispatchLoop::new(&for_thread, concurrency, holder, metrics, pool).work(&flag);
+        };
         let thread = thread::Builder::new().name("hooks".to_owned()).spawn(work)?;
         Ok(Self { hub: hub.clone(), stop, thread })
     }
@@ -127,9 +137,15 @@ struct DispatchLoop {
 }
 
 impl DispatchLoop {
-    fn new(hub: Hub, concurrency: usize, holder: String, metrics: Arc<Metrics>, stop: Arc<AtomicBool>) -> Self {
+    fn new(
+        hub: &Hub,
+        concurrency: usize,
+        holder: String,
+        metrics: Arc<Metrics>,
+        pool: impl FnOnce(Sender<EndedAttempts>) -> AttemptThreads,
+    ) -> Self {
         let (tell, ended) = mpsc::channel();
-        let pool = AttemptThreads::new(hub.clone(), tell, stop);
+        let (hub, pool) = (hub.clone(), pool(tell));
         let (under_way, slow, done) = (HashMap::new(), SlowHooks::default(), Vec::new());
         Self { hub, holder, concurrency, metrics, under_way, slow, done, pool, ended }
     }
@@ -251,10 +267,10 @@ impl DispatchLoop {
         for (hook, reason) in disabled {
             match reason {
                 DisabledReason::Gone => {
-                    tracing::warn!(%hook, "a webhook was disabled: its receiver answered 410 (Gone)")
+                    tracing::warn!(hook_id = %hook, "a webhook was disabled: its receiver answered 410 (Gone)")
                 }
                 DisabledReason::Failing => {
-                    tracing::warn!(%hook, "a webhook was disabled: its attempts failed for too long")
+                    tracing::warn!(hook_id = %hook, "a webhook was disabled: its attempts failed for too long")
                 }
             }
         }
@@ -281,22 +297,23 @@ struct AttemptThreads {
     take: Arc<Mutex<Receiver<LeasedAttempts>>>,
     tell: Sender<EndedAttempts>,
     stop: Arc<AtomicBool>,
+    traces: Traces,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl AttemptThreads {
-    fn new(hub: Hub, tell: Sender<EndedAttempts>, stop: Arc<AtomicBool>) -> Self {
+    fn new(hub: Hub, tell: Sender<EndedAttempts>, stop: Arc<AtomicBool>, traces: Traces) -> Self {
         let (give, take) = mpsc::channel();
-        Self { hub, give, take: Arc::new(Mutex::new(take)), tell, stop, threads: Vec::new() }
+        Self { hub, give, take: Arc::new(Mutex::new(take)), tell, stop, traces, threads: Vec::new() }
     }
 
     /// Queues a lease for the attempt threads. Starts another thread if there are fewer than `running`.
     fn attempt(&mut self, lease: LeasedAttempts, running: usize) {
         if self.threads.len() < running {
             let (hub, take, tell) = (self.hub.clone(), Arc::clone(&self.take), self.tell.clone());
-            let stop = Arc::clone(&self.stop);
+            let (stop, traces) = (Arc::clone(&self.stop), self.traces.clone());
             let name = format!("hooks-{}", self.threads.len());
-            match thread::Builder::new().name(name).spawn(move || attempts(&hub, &take, &tell, &stop)) {
+            match thread::Builder::new().name(name).spawn(move || attempts(&hub, &take, &tell, &stop, &traces)) {
                 Ok(thread) => self.threads.push(thread),
                 // Another thread takes the lease when it is free.
                 Err(error) => tracing::error!(%error, "cannot start another webhook thread"),
@@ -316,25 +333,35 @@ impl AttemptThreads {
     }
 }
 
-fn attempts(hub: &Hub, take: &Mutex<Receiver<LeasedAttempts>>, tell: &Sender<EndedAttempts>, stop: &AtomicBool) {
+fn attempts(
+    hub: &Hub,
+    take: &Mutex<Receiver<LeasedAttempts>>,
+    tell: &Sender<EndedAttempts>,
+    stop: &AtomicBool,
+    traces: &Traces,
+) {
     let go_on = || !stop.load(Ordering::Relaxed);
     loop {
         let next = take.lock().recv();
         let Ok((lease, progress)) = next else { return };
         let hook = lease.hook.id;
         let began = *progress.began.get_or_init(Instant::now);
-        let attempt = || hub.dispatch().attempt(lease, &progress.canceled, go_on);
-        let run = match panic::catch_unwind(AssertUnwindSafe(attempt)) {
+        let span = AttemptSpan::new(traces, &lease);
+        let attempt = || hub.dispatch().attempt_observed(lease, &progress.canceled, go_on, &span);
+        let ended = panic::catch_unwind(AssertUnwindSafe(attempt));
+        let run = span.within(|| match ended {
             Ok(Some(run)) => Some(run),
             Ok(None) => {
-                tracing::error!(%hook, "the key ring (server.key) lacks the key of a webhook's secret; rotate the secret, or add the key");
+                tracing::error!(
+                    "the key ring (server.key) lacks the key of a webhook's secret; rotate the secret, or add the key"
+                );
                 None
             }
             Err(_) => {
-                tracing::error!(%hook, "a delivery attempt panicked");
+                tracing::error!("a delivery attempt panicked");
                 None
             }
-        };
+        });
         if tell.send(EndedAttempts { hook, took: began.elapsed(), run }).is_err() {
             return;
         }

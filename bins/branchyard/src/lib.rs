@@ -20,6 +20,7 @@ mod free_space;
 mod health;
 pub mod key_ring;
 pub mod live_keys;
+mod logging;
 mod manifest;
 mod metrics;
 mod per_address;

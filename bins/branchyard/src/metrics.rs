@@ -17,9 +17,9 @@ use prometheus_client::registry::Registry;
 
 pub(crate) use hooks::HookMetrics;
 pub(crate) use listen::{MetricsServer, start};
-pub(crate) use operations::OperationMetrics;
+pub(crate) use operations::{OperationMetrics, kind_word, outcome_word};
 pub(crate) use pulls::PullMetrics;
-pub(crate) use requests::{RequestMetrics, count};
+pub(crate) use requests::{RequestMetrics, count, method_word};
 pub(crate) use sampled::Sources;
 
 use sampled::Sampled;

@@ -12,6 +12,7 @@ use branchyard_domain::errors::PortError;
 use branchyard_domain::ports::EngineError;
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::logging::{RunSpan, Traces};
 use crate::metrics::Metrics;
 
 /// Maximum sleep of an idle worker. Bounds how late a worker finds an operation that another process queued.
@@ -31,11 +32,12 @@ pub(crate) struct Workers {
 impl Workers {
     /// Starts the configured number of workers, and the cleanup thread. `node` distinguishes this server's leases from those of
     /// other servers and must stay the same across restarts.
-    pub(crate) fn start(hub: &Hub, node: &str, metrics: &Arc<Metrics>) -> std::io::Result<Self> {
+    pub(crate) fn start(hub: &Hub, node: &str, metrics: &Arc<Metrics>, traces: &Traces) -> std::io::Result<Self> {
         let crew = Arc::new(WorkerCrew {
             hub: hub.clone(),
             node: node.to_owned(),
             metrics: Arc::clone(metrics),
+            traces: traces.clone(),
             stop: AtomicBool::new(false),
             threads: Mutex::default(),
         });
@@ -77,6 +79,7 @@ struct WorkerCrew {
     hub: Hub,
     node: String,
     metrics: Arc<Metrics>,
+    traces: Traces,
     stop: AtomicBool,
     threads: Mutex<WorkerThreads>,
 }
@@ -127,8 +130,9 @@ impl WorkerCrew {
             }
             lower_priority();
         };
-        let ended = panic::catch_unwind(AssertUnwindSafe(|| operations.run_next_noting(holder, &on_long)));
-        let is_idle = match &ended {
+        let span = RunSpan::new(&self.traces, on_long);
+        let ended = panic::catch_unwind(AssertUnwindSafe(|| operations.run_next_observed(holder, &span)));
+        let is_idle = span.within(|| match &ended {
             Ok(Ok(Some((kind, ended)))) => {
                 self.metrics.operations.ran(*kind, *ended, began.elapsed().as_secs_f64());
                 false
@@ -148,7 +152,8 @@ impl WorkerCrew {
                 tracing::error!("an operation panicked");
                 false
             }
-        };
+        });
+        span.ended(ended.ok().and_then(Result::ok).flatten().map(|(_, ended)| ended));
         if is_replaced.load(Ordering::Relaxed) {
             return ThreadFate::IsReplaced;
         }

@@ -52,7 +52,8 @@ const TEXTS: &[MigrationText] = texts![
     "2026-11-24-000008_operator",
     "2026-11-24-000009_operations_by_age",
     "2026-11-24-000010_deleted_names",
-    "2026-11-24-000011_collections"
+    "2026-11-24-000011_collections",
+    "2026-11-25-000001_trace_context"
 ];
 
 const LOG: &str = "CREATE TABLE IF NOT EXISTS branchyard_migrations (

@@ -264,6 +264,7 @@ diesel::table! {
         created_at -> BigInt,
         started_at -> Nullable<BigInt>,
         finished_at -> Nullable<BigInt>,
+        traceparent -> Nullable<Text>,
     }
 }
 
@@ -311,6 +312,7 @@ diesel::table! {
         event -> Text,
         body -> Text,
         dispatched_at -> Nullable<BigInt>,
+        traceparent -> Nullable<Text>,
     }
 }
 

@@ -21,6 +21,7 @@ mod hidden;
 mod hook_docs;
 mod hosted;
 mod keys;
+mod logs;
 mod main_job;
 mod migrating;
 mod outage;

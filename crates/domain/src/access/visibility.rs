@@ -1,6 +1,7 @@
 //! Visibility of databases: the role of a caller, and lookups that do not reveal whether a hidden database exists.
 
 use super::{Caller, DatabaseAccess, Level};
+use crate::call_context;
 use crate::entities::{Database, DatabaseLocator, MemberRole, Role, Visibility};
 use crate::errors::{AccessError, PortError};
 use crate::ports::Transaction;
@@ -85,6 +86,7 @@ pub(crate) fn grant_seen<L: Level>(
     database: Database,
     role: Role,
 ) -> Result<DatabaseAccess<L>, AccessError> {
+    call_context::note_database(&database.locator);
     let needs_user = L::IS_QUERY && !(limits.anonymous_sql && database.anonymous_sql);
     if needs_user && caller.user().is_none() {
         return Err(AccessError::SignInRequired);

@@ -1,6 +1,7 @@
 //! The outbox: events that are waiting for dispatch.
 
 use super::{Inner, activities};
+use crate::call_context;
 use crate::entities::{Event, EventKind};
 use crate::errors::PortError;
 use crate::ports::Transaction;
@@ -21,5 +22,6 @@ pub(super) fn emit(
     if let Some(kind) = activities::of_event(&kind) {
         activities::note(tx, id, database_id, by, at, kind)?;
     }
-    Ok(tx.events().add(&Event { id: EventId::from_uuid(id), database_id, at, kind, body })?)
+    let trace = call_context::trace();
+    Ok(tx.events().add(&Event { id: EventId::from_uuid(id), database_id, at, kind, body, trace })?)
 }

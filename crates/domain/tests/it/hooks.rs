@@ -443,8 +443,8 @@ fn who_lost_the_lease_changes_nothing() {
     assert!(lease(&world, "other").is_empty());
     world.fakes.clock.advance_seconds(1);
     let taken_over = lease(&world, "other").pop().unwrap();
-    let first = taken_over.deliveries[0].0.id;
-    assert_eq!(slow.deliveries[0].0.id, first, "the same id");
+    let first = taken_over.deliveries[0].delivery.id;
+    assert_eq!(slow.deliveries[0].delivery.id, first, "the same id");
     // No attempt is made that the lease does not cover to its end.
     let late = world.hub.dispatch().attempt(slow.clone(), &CancellationToken::default(), || true).unwrap();
     assert!(late.attempted.is_empty());

@@ -25,3 +25,4 @@ mod quotas;
 mod refs;
 mod sessions;
 mod suites;
+mod traces;
