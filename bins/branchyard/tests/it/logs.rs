@@ -335,6 +335,16 @@ fn an_output_that_is_not_read_delays_no_request() {
     assert!(text.contains("\"message\":\"request\""));
 }
 
+#[cfg(not(feature = "otlp"))]
+#[test]
+fn without_the_feature_a_server_refuses_an_endpoint_for_traces() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = program().serve(dir.path());
+    let refused = command.env("BRANCHYARD_OTLP__ENDPOINT", "http://127.0.0.1:4318").output().unwrap();
+    let text = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && text.contains("otlp.endpoint") && text.contains("feature otlp"), "{text}");
+}
+
 #[test]
 fn each_field_in_the_source_is_documented() {
     let all: BTreeSet<String> = ["Every line", "Access lines", "Operations", "Webhooks", "Other lines"]

@@ -24,6 +24,8 @@ mod keys;
 mod logs;
 mod main_job;
 mod migrating;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod outage;
 mod process;
 mod purges;
