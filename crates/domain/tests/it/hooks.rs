@@ -480,7 +480,7 @@ fn attempts_to_a_hook_share_a_lease_while_they_succeed() {
         world.plan(&ScriptedSender::answer(status), 1);
     }
     let leased = lease(&world, "w").pop().unwrap();
-    let ids: Vec<DeliveryId> = leased.deliveries.iter().map(|(delivery, _)| delivery.id).collect();
+    let ids: Vec<DeliveryId> = leased.deliveries.iter().map(|due| due.delivery.id).collect();
     assert!(ids.is_sorted() && ids.len() == 4, "by event");
     let done = world.hub.dispatch().attempt(leased, &CancellationToken::default(), || true).unwrap();
     assert_eq!(done.attempted.iter().map(|attempted| attempted.delivery).collect::<Vec<_>>(), ids[..3]);
@@ -491,7 +491,7 @@ fn attempts_to_a_hook_share_a_lease_while_they_succeed() {
     assert_eq!(list.iter().rev().map(|delivery| delivery.attempt_count).collect::<Vec<_>>(), [1, 1, 1, 0]);
     let alone = lease(&world, "w").pop().unwrap();
     assert_eq!(
-        alone.deliveries.iter().map(|(delivery, _)| delivery.id).collect::<Vec<_>>(),
+        alone.deliveries.iter().map(|due| due.delivery.id).collect::<Vec<_>>(),
         ids[3..],
         "what was not begun is next"
     );
