@@ -25,7 +25,7 @@ impl RequestId {
     }
 
     /// Returns the id that the request was assigned, or else the client's id if it is valid, or else a new one.
-    pub(crate) fn of_request(request: &HttpRequest, hub: &Hub) -> Self {
+    pub fn of_request(request: &HttpRequest, hub: &Hub) -> Self {
         let assigned = request.extensions().get::<Self>().cloned();
         assigned.unwrap_or_else(|| Self::of(request.headers(), hub))
     }
