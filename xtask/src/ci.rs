@@ -88,6 +88,12 @@ fn run_steps(steps: &mut Timetable, workspace: &Workspace, tools: Missing) -> Re
     })?;
     steps.run("schemathesis", || schemathesis::run(workspace, Some(&binary), &[]))?;
     steps.run("packages", || packages::run(workspace, tools, Some(binary.clone()), packages::Extent::Usual))?;
+    // Last of the steps that compile: the server is linked once more, with the feature. `--workspace` keeps the features of all
+    // other crates, so that these are not built again.
+    steps.run("otlp", || {
+        let args = ["test", "--workspace", "--features", "branchyard/otlp", "--test", "it", "--", "otlp::"];
+        process::run(&mut cargo(&args))
+    })?;
     steps.run("sbom", || sbom::run(workspace, tools, None))?;
     steps.run("deny", || deny::run(workspace, tools))
 }

@@ -14,7 +14,7 @@ mod migrate;
 mod restore;
 mod tokens;
 
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 
 use branchyard_domain::usecases::DeleteUser;
 
@@ -124,9 +124,13 @@ fn print_note(line: &str) -> anyhow::Result<()> {
     Ok(writeln!(std::io::stderr().lock(), "{line}")?)
 }
 
-/// Writes one line to standard output and flushes it, because scripts read the output.
+/// Writes one line to standard output and flushes it, because scripts read the output. A pipe whose reader has closed it is no
+/// error.
 pub(crate) fn print(line: impl std::fmt::Display) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{line}")?;
-    Ok(out.flush()?)
+    match writeln!(out, "{line}").and_then(|()| out.flush()) {
+        // The reader has what it wanted.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
+    }
 }

@@ -5,6 +5,7 @@ mod hooks;
 mod hosted;
 mod http;
 mod list;
+mod log;
 mod machine;
 mod pools;
 mod ranges;
@@ -30,6 +31,7 @@ pub(crate) const MOST_WORKERS: usize = 64;
 pub use hooks::HooksConfig;
 pub use hosted::Hosted;
 pub use http::{Cors, Http, Idempotency, Pagination, RateLimit};
+pub use log::{LogConfig, LogFormat, OtlpConfig};
 pub use pools::Pools;
 pub use span::Span;
 pub use v1alpha1::V1alpha1;
@@ -79,6 +81,10 @@ pub struct Config {
     pub hooks: HooksConfig,
     /// Metrics.
     pub metrics: MetricsConfig,
+    /// The log.
+    pub log: LogConfig,
+    /// Export of traces.
+    pub otlp: OtlpConfig,
     /// Limits and deprecation of API v1alpha1.
     pub v1alpha1: V1alpha1,
     /// Public origin of the hosted API. If absent, the public origin.
@@ -251,6 +257,8 @@ impl Default for Config {
             server: ServerConfig::default(),
             hooks: HooksConfig::default(),
             metrics: MetricsConfig::default(),
+            log: LogConfig::default(),
+            otlp: OtlpConfig::default(),
             v1alpha1: V1alpha1::default(),
             hosted_public_url: None,
             hosted: Hosted::default(),
@@ -438,6 +446,7 @@ impl Config {
         self.http.proxies()?;
         self.v1alpha1.settings()?;
         self.web.sign_up()?;
+        self.otlp.check()?;
         if self.metadata_url.is_some() && self.metadata_url_file.is_some() {
             bail!("configuration: set metadata_url or metadata_url_file, not both");
         }
@@ -507,7 +516,7 @@ fn is_origin(url: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Config, Isolation, SqlConfig, cli};
+    use super::{Config, Isolation, LogConfig, LogFormat, SqlConfig, cli};
 
     fn load(toml: &str) -> anyhow::Result<Config> {
         let dir = tempfile::tempdir()?;
@@ -598,6 +607,11 @@ mod tests {
             ("[sql]\nmemory_total_bytes = 68719476737", "sql.memory_total_bytes"),
             ("[sql]\nstream_stall_ms = 99", "sql.stream_stall_ms"),
             ("[hooks]\nmax_per_database = 100001", "hooks.max_per_database"),
+            ("[log]\naccess = 1.01", "log.access"),
+            ("[log]\naccess = -0.01", "log.access"),
+            ("[log]\naccess = nan", "log.access"),
+            ("[log]\nformat = \"xml\"", "log.format"),
+            ("[otlp]\nendpoint = \"a place\"", "otlp.endpoint"),
             ("[hooks]\nallowed_cidrs = [\"10.0.0.0/8\", \"inside\"]", "hooks.allowed_cidrs"),
             ("[hooks]\ntimeout_ms = 99", "hooks.timeout_ms"),
             ("[hooks]\nresponse_bytes = 1048577", "hooks.response_bytes"),
@@ -627,6 +641,28 @@ mod tests {
         ] {
             let error = format!("{:#}", load(toml).unwrap_err());
             assert!(error.contains(key), "{toml}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_format_and_the_share_of_access_lines_are_settings() {
+        for (toml, format, access) in [
+            ("", LogFormat::Auto, 1.0),
+            ("[log]\nformat = \"text\"\naccess = 0", LogFormat::Text, 0.0),
+            ("[log]\nformat = \"json\"\naccess = 0.25", LogFormat::Json, 0.25),
+        ] {
+            assert_eq!(load(toml).unwrap().log, LogConfig { format, access }, "{toml}");
+        }
+    }
+
+    #[test]
+    fn an_endpoint_for_traces_needs_a_program_that_exports_them() {
+        let loaded = load("[otlp]\nendpoint = \"http://127.0.0.1:4318\"");
+        if cfg!(feature = "otlp") {
+            assert!(loaded.is_ok());
+        } else {
+            let error = format!("{:#}", loaded.unwrap_err());
+            assert!(error.contains("otlp.endpoint") && error.contains("--features otlp"), "{error}");
         }
     }
 

@@ -3,7 +3,8 @@
 //! This is a library beside the binary, so that tests can start the same server that is deployed. It holds no product rules:
 //! those are in `branchyard-domain`. The wire formats are in the API crates.
 
-pub mod build_info;
+pub mod background_observer;
+mod build_info;
 pub mod cli;
 pub mod commands;
 pub mod compose;
@@ -18,6 +19,7 @@ mod free_space;
 mod health;
 pub mod key_ring;
 pub mod live_keys;
+mod logging;
 mod manifest;
 mod metrics;
 mod origin_check;

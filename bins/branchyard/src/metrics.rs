@@ -2,7 +2,6 @@
 //!
 //! Label values come from fixed lists in the code. They never contain user data such as owners, databases, hooks, or addresses.
 
-mod background;
 mod collections;
 mod hooks;
 mod listen;
@@ -20,9 +19,9 @@ use prometheus_client::registry::Registry;
 pub(crate) use collections::CollectionMetrics;
 pub(crate) use hooks::HookMetrics;
 pub(crate) use listen::{MetricsServer, start};
-pub(crate) use operations::OperationMetrics;
+pub(crate) use operations::{OperationMetrics, kind_word, outcome_word};
 pub(crate) use pulls::PullMetrics;
-pub(crate) use requests::{RequestMetrics, count};
+pub(crate) use requests::{RequestMetrics, count, method_word};
 pub(crate) use sampled::Sources;
 
 use sampled::Sampled;

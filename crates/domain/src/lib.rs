@@ -9,10 +9,12 @@
 //! `Serialize`. Time and randomness come in through ports.
 
 pub mod access;
+mod call_context;
 pub mod entities;
 pub mod errors;
 pub mod ports;
 pub mod usecases;
 pub mod values;
 
+pub use call_context::{CallContext, CallSubject};
 pub use usecases::{Hub, HubBuilder, WebhookPorts};

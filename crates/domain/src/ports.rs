@@ -24,9 +24,9 @@ pub use hooks::{AddressError, LookedUp, Payloads, Reply, RetryAfter, Sender, Sen
 pub use metadata::{
     AccountRepository, ActivityRepository, AttemptRepository, BranchRepository, CollaboratorRepository,
     CollectionRepository, DatabaseFilter, DatabaseRepository, DeliveryBacklog, DeliveryRepository, DeliveryState,
-    DueCollection, Durability, EventRepository, FetchBacklog, FetchEnd, HookRepository, IdempotencyRepository,
-    InvitationRepository, KeptRefRepository, Lease, LeaseTurn, MemberRepository, Metadata, MetadataError,
-    OperationBacklog, OperationFilter, OperationRepository, OperationState, OrganizationRepository,
+    DueCollection, DueDelivery, Durability, EventRepository, FetchBacklog, FetchEnd, HookRepository,
+    IdempotencyRepository, InvitationRepository, KeptRefRepository, Lease, LeaseTurn, MemberRepository, Metadata,
+    MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState, OrganizationRepository,
     PersonalDataRepository, Places, PullCommentRepository, PullFetch, PullFetchRepository, PullFilter, PullRepository,
     PullStanding, Ranking, RefRepository, ReleaseRepository, Repositories, SavedAnswer, SessionRepository, SizeChange,
     StarRepository, TagRepository, TokenRepository, Transaction, UploadRepository, UserFilter, UserRepository,

@@ -225,7 +225,7 @@ impl DoltliteEngine {
         match rolled_back {
             Ok(()) if !is_sound => {}
             Ok(()) => self.readers.put(database, key, connection, generation),
-            Err(error) => tracing::warn!(%database, %error, "closing a connection"),
+            Err(error) => tracing::warn!(database_id = %database, %error, "closing a connection"),
         }
         result
     }
@@ -271,7 +271,7 @@ impl DoltliteEngine {
         match rolled_back {
             Ok(()) if !is_sound => {}
             Ok(()) => self.writers.put(database, (), connection, generation),
-            Err(error) => tracing::warn!(%database, %error, "closing a connection"),
+            Err(error) => tracing::warn!(database_id = %database, %error, "closing a connection"),
         }
         result
     }

@@ -387,6 +387,9 @@ fn headers(parcel: &WebhookRequest) -> Vec<(String, String)> {
         ("x-branchyard-event", event_word(parcel.event).to_owned()),
         ("x-branchyard-delivery", parcel.attempt.to_string()),
     ];
+    if let Some(trace) = parcel.trace {
+        headers.push(("traceparent", trace.to_string()));
+    }
     if let Some(current) = parcel.secrets.first() {
         headers.push(("x-hub-signature-256", hub_signature(current, body)));
     }
@@ -425,8 +428,8 @@ fn log(parcel: &WebhookRequest, host: Option<&str>, sent: &Sent) {
         Some(AttemptError::Connection) => "the connection to the receiver broke",
         None => "the receiver did not accept it",
     };
-    let (delivery, attempt) = (parcel.delivery.to_string(), parcel.attempt.to_string());
-    tracing::info!(delivery, attempt, host, status, "a webhook attempt failed: {why}");
+    let (delivery_id, attempt_id) = (parcel.delivery.to_string(), parcel.attempt.to_string());
+    tracing::info!(delivery_id, attempt_id, host, status, "a webhook attempt failed: {why}");
 }
 
 fn roots(path: &Path) -> Result<Vec<Certificate>, SenderError> {

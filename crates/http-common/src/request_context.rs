@@ -7,12 +7,12 @@ use actix_web::http::Method;
 use actix_web::web::Bytes;
 use actix_web::{FromRequest, HttpMessage as _, HttpRequest, web};
 use branchyard_deployments::access::{DeploymentAccess, DeploymentLevel};
-use branchyard_domain::Hub;
 use branchyard_domain::access::{Admin, Belong, Caller, DatabaseAccess, Level, OrganizationAccess, Read, Standing};
 use branchyard_domain::entities::User;
 use branchyard_domain::errors::{AccessError, HookError, PortError};
 use branchyard_domain::ports::{AddressError, EngineError};
 use branchyard_domain::usecases::{HookAddress, IdempotencyRecord};
+use branchyard_domain::{CallContext, Hub};
 use branchyard_problem_details::Problem;
 use futures_util::future::LocalBoxFuture;
 use tokio::sync::oneshot;
@@ -32,6 +32,7 @@ use crate::paging::PageRequest;
 use crate::query::{Query, Repeats, pairs};
 use crate::request_body::RequestBody;
 use crate::request_id::RequestId;
+use crate::request_log::{RoutedRequest, in_context};
 use crate::request_policy::RequestPolicy;
 use crate::services::Services;
 use crate::state::AppState;
@@ -126,7 +127,7 @@ impl RequestContext {
     /// 429 if the quota is used up.
     pub fn on_behalf_of(caller: Caller, state: AppState, request: &HttpRequest) -> Result<Self, HandlerError> {
         caller::count(&state, request, &caller)?;
-        let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(|| RequestId::fresh(&state.services));
+        let id = RequestId::of_request(request, &state.services);
         Ok(Self::new(state, caller, request, id))
     }
 
@@ -136,7 +137,7 @@ impl RequestContext {
     /// As for extraction, except the errors about the body.
     pub async fn without_body(request: &HttpRequest) -> Result<Self, HandlerError> {
         let state = state_of(request)?;
-        let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(|| RequestId::fresh(&state.services));
+        let id = RequestId::of_request(request, &state.services);
         let caller = caller_of(&state, request, &id, &RequestPolicy::of(request).credentials).await?;
         Ok(Self::new(state, caller, request, id))
     }
@@ -145,6 +146,7 @@ impl RequestContext {
         if let Some(user) = caller.user() {
             request.extensions_mut().insert(CallerKey::User(user.id));
         }
+        RoutedRequest::note(request);
         Self { state, caller, request: request.clone(), body: Bytes::new(), id, room: None }
     }
 
@@ -213,7 +215,8 @@ where
     T: Send + 'static,
     E: Into<ApiError>,
 {
-    conclude(pool.run(caller, move || work(&services).map_err(Into::into)).await, id)
+    let work = in_context(move || work(&services).map_err(Into::into));
+    conclude(pool.run(caller, work).await, id)
 }
 
 /// Converts the result of a call on a pool for the client. Logs a panic.
@@ -507,7 +510,8 @@ impl RequestContext {
         E: Into<ApiError>,
     {
         let services = self.state.services.clone();
-        let ended = self.state.sql.run_and_hold(self.caller_key(), move || work(&services).map_err(Into::into)).await;
+        let work = in_context(move || work(&services).map_err(Into::into));
+        let ended = self.state.sql.run_and_hold(self.caller_key(), work).await;
         let ended = ended.map(|(result, running)| {
             self.request.extensions_mut().insert(running);
             result
@@ -527,6 +531,14 @@ impl RequestContext {
     {
         let (services, pool, caller, id) =
             (self.state.services.clone(), pool.clone(), self.caller_key(), self.id.clone());
+        let (context, span) = (CallContext::current(), tracing::Span::current());
+        let work = move |services: &Services| {
+            let work = || span.in_scope(|| work(services));
+            match &context {
+                Some(context) => context.enter(work),
+                None => work(),
+            }
+        };
         actix_web::rt::spawn(async move { run_on(services, (&pool, caller), &id, work).await })
     }
 

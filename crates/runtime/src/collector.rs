@@ -71,7 +71,7 @@ fn work(hub: &Hub, stop: &AtomicBool, holder: &str, observer: &dyn Observer) {
         }
         match ended {
             Ok(Ok(Some(CollectionStep::Collected(database, freed_bytes)))) => {
-                tracing::info!(%database, freed_bytes, "collected garbage");
+                tracing::info!(database_id = %database, freed_bytes, "collected garbage");
             }
             Ok(Ok(Some(CollectionStep::Dropped))) => {}
             Ok(Ok(Some(CollectionStep::Reserved))) => collections.wait(seen, BUSY),
@@ -79,7 +79,7 @@ fn work(hub: &Hub, stop: &AtomicBool, holder: &str, observer: &dyn Observer) {
                 // The cause, such as a full disk, may last. Later failures are not news.
                 if is_first {
                     let error = &error as &dyn std::error::Error;
-                    tracing::warn!(%database, error, "cannot collect garbage now; it will be tried again, at least every hour");
+                    tracing::warn!(database_id = %database, error, "cannot collect garbage now; it will be tried again, at least every hour");
                 }
             }
             Ok(Ok(None)) => collections.wait(seen, IDLE),

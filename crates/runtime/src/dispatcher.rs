@@ -152,7 +152,7 @@ struct DispatchLoop {
 impl DispatchLoop {
     fn new(hub: Hub, concurrency: usize, holder: String, observer: Arc<dyn Observer>, stop: Arc<AtomicBool>) -> Self {
         let (tell, ended) = mpsc::channel();
-        let pool = AttemptThreads::new(hub.clone(), tell, stop);
+        let pool = AttemptThreads::new(hub.clone(), tell, stop, Arc::clone(&observer));
         let (under_way, slow, done) = (HashMap::new(), SlowHooks::default(), Vec::new());
         Self { hub, holder, concurrency, observer, under_way, slow, done, pool, ended }
     }
@@ -274,10 +274,10 @@ impl DispatchLoop {
         for (hook, reason) in disabled {
             match reason {
                 DisabledReason::Gone => {
-                    tracing::warn!(%hook, "a webhook was disabled: its receiver answered 410 (Gone)")
+                    tracing::warn!(hook_id = %hook, "a webhook was disabled: its receiver answered 410 (Gone)")
                 }
                 DisabledReason::Failing => {
-                    tracing::warn!(%hook, "a webhook was disabled: its attempts failed for too long")
+                    tracing::warn!(hook_id = %hook, "a webhook was disabled: its attempts failed for too long")
                 }
             }
         }
@@ -304,22 +304,26 @@ struct AttemptThreads {
     take: Arc<Mutex<Receiver<LeasedAttempts>>>,
     tell: Sender<EndedAttempts>,
     stop: Arc<AtomicBool>,
+    observer: Arc<dyn Observer>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl AttemptThreads {
-    fn new(hub: Hub, tell: Sender<EndedAttempts>, stop: Arc<AtomicBool>) -> Self {
+    fn new(hub: Hub, tell: Sender<EndedAttempts>, stop: Arc<AtomicBool>, observer: Arc<dyn Observer>) -> Self {
         let (give, take) = mpsc::channel();
-        Self { hub, give, take: Arc::new(Mutex::new(take)), tell, stop, threads: Vec::new() }
+        Self { hub, give, take: Arc::new(Mutex::new(take)), tell, stop, observer, threads: Vec::new() }
     }
 
     /// Queues a lease for the attempt threads. Starts another thread if there are fewer than `running`.
     fn attempt(&mut self, lease: LeasedAttempts, running: usize) {
         if self.threads.len() < running {
             let (hub, take, tell) = (self.hub.clone(), Arc::clone(&self.take), self.tell.clone());
-            let stop = Arc::clone(&self.stop);
+            let (stop, observer) = (Arc::clone(&self.stop), Arc::clone(&self.observer));
             let name = format!("hooks-{}", self.threads.len());
-            match thread::Builder::new().name(name).spawn(move || attempts(&hub, &take, &tell, &stop)) {
+            match thread::Builder::new()
+                .name(name)
+                .spawn(move || attempts(&hub, &take, &tell, &stop, observer.as_ref()))
+            {
                 Ok(thread) => self.threads.push(thread),
                 // Another thread takes the lease when it is free.
                 Err(error) => tracing::error!(%error, "cannot start another webhook thread"),
@@ -339,25 +343,32 @@ impl AttemptThreads {
     }
 }
 
-fn attempts(hub: &Hub, take: &Mutex<Receiver<LeasedAttempts>>, tell: &Sender<EndedAttempts>, stop: &AtomicBool) {
+fn attempts(
+    hub: &Hub,
+    take: &Mutex<Receiver<LeasedAttempts>>,
+    tell: &Sender<EndedAttempts>,
+    stop: &AtomicBool,
+    observer: &dyn Observer,
+) {
     let go_on = || !stop.load(Ordering::Relaxed);
     loop {
         let next = take.lock().recv();
         let Ok((lease, progress)) = next else { return };
         let hook = lease.hook.id;
         let began = *progress.began.get_or_init(Instant::now);
-        let attempt = || hub.dispatch().attempt(lease, &progress.canceled, go_on);
-        let run = match panic::catch_unwind(AssertUnwindSafe(attempt)) {
-            Ok(Some(run)) => Some(run),
+        let span = observer.delivery_span(&lease);
+        let attempt = || hub.dispatch().attempt_observed(lease, &progress.canceled, go_on, span.as_ref());
+        let ended = panic::catch_unwind(AssertUnwindSafe(attempt));
+        span.within(&mut || match &ended {
+            Ok(Some(_)) => {}
             Ok(None) => {
-                tracing::error!(%hook, "the key ring (server.key) lacks the key of a webhook's secret; rotate the secret, or add the key");
-                None
+                tracing::error!(
+                    "the key ring (server.key) lacks the key of a webhook's secret; rotate the secret, or add the key"
+                );
             }
-            Err(_) => {
-                tracing::error!(%hook, "a delivery attempt panicked");
-                None
-            }
-        };
+            Err(_) => tracing::error!("a delivery attempt panicked"),
+        });
+        let run = ended.ok().flatten();
         if tell.send(EndedAttempts { hook, took: began.elapsed(), run }).is_err() {
             return;
         }

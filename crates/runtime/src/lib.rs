@@ -22,5 +22,5 @@ pub use clock::SystemClock;
 pub use collector::collection_holder;
 pub use dispatcher::AttemptCutoff;
 pub use ids::SystemIds;
-pub use observer::{IgnoreAll, Observer};
+pub use observer::{DeliverySpan, IgnoreAll, Observer, OperationSpan};
 pub use running_hub::{RunningHub, StartError};

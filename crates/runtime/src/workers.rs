@@ -136,28 +136,33 @@ impl WorkerCrew {
             }
             lower_priority();
         };
-        let ended = panic::catch_unwind(AssertUnwindSafe(|| operations.run_next_noting(holder, &on_long)));
-        let is_idle = match &ended {
-            Ok(Ok(Some((kind, ended)))) => {
-                self.observer.operation_ended(*kind, *ended, began.elapsed());
-                false
+        let span = self.observer.operation_span(Box::new(on_long));
+        let ended = panic::catch_unwind(AssertUnwindSafe(|| operations.run_next_observed(holder, span.as_ref())));
+        let mut is_idle = false;
+        span.within(&mut || {
+            is_idle = match &ended {
+                Ok(Ok(Some((kind, ended)))) => {
+                    self.observer.operation_ended(*kind, *ended, began.elapsed());
+                    false
+                }
+                Ok(Ok(None)) => true,
+                // The engine is overloaded, which is not an internal error.
+                Ok(Err(PortError::Engine(EngineError::Busy))) => {
+                    tracing::warn!("an operation ran out of memory; it will be retried");
+                    true
+                }
+                Ok(Err(error)) => {
+                    tracing::error!(error = error as &dyn std::error::Error, "a fault interrupted an operation");
+                    true
+                }
+                // The lease expires and the operation is retried. After a few attempts, the operation fails.
+                Err(_) => {
+                    tracing::error!("an operation panicked");
+                    false
+                }
             }
-            Ok(Ok(None)) => true,
-            // The engine is overloaded, which is not an internal error.
-            Ok(Err(PortError::Engine(EngineError::Busy))) => {
-                tracing::warn!("an operation ran out of memory; it will be retried");
-                true
-            }
-            Ok(Err(error)) => {
-                tracing::error!(error = error as &dyn std::error::Error, "a fault interrupted an operation");
-                true
-            }
-            // The lease expires and the operation is retried. After a few attempts, the operation fails.
-            Err(_) => {
-                tracing::error!("an operation panicked");
-                false
-            }
-        };
+        });
+        span.ended(ended.ok().and_then(Result::ok).flatten().map(|(_, ended)| ended));
         if is_replaced.load(Ordering::Relaxed) {
             return ThreadFate::IsReplaced;
         }

@@ -54,6 +54,7 @@ const TEXTS: &[MigrationText] = texts![
     "2026-11-24-000009_operations_by_age",
     "2026-11-24-000010_deleted_names",
     "2026-11-24-000011_collections",
+    "2026-11-25-000001_trace_context",
     "2026-11-25-000003_engine_format"
 ];
 

@@ -265,6 +265,7 @@ diesel::table! {
         created_at -> BigInt,
         started_at -> Nullable<BigInt>,
         finished_at -> Nullable<BigInt>,
+        traceparent -> Nullable<Text>,
     }
 }
 
@@ -312,6 +313,7 @@ diesel::table! {
         event -> Text,
         body -> Text,
         dispatched_at -> Nullable<BigInt>,
+        traceparent -> Nullable<Text>,
     }
 }
 

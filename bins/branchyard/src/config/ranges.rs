@@ -37,6 +37,7 @@ pub(super) fn check(config: &Config) -> anyhow::Result<()> {
     check_web(config)?;
     let (second, day) = (Span::seconds(1), Span::seconds(86_400));
     within("server.shutdown_grace", config.server.shutdown_grace, second..=Span::seconds(3_600))?;
+    within("log.access", config.log.access, 0.0..=1.0)?;
     within("imports.url_ttl", config.imports.url_ttl, second..=day)?;
     within("imports.session_ttl", config.imports.session_ttl, second..=day)?;
     ordered(("imports.url_ttl", config.imports.url_ttl), ("imports.session_ttl", config.imports.session_ttl))?;

@@ -15,6 +15,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::Labels;
+use crate::logging;
 use crate::sql_engine::SqlEngine;
 
 /// A gauge that is NaN if the sampled source did not respond.
@@ -49,6 +50,7 @@ pub(super) struct Sampled {
     engine_connections: Levels<1>,
     workers: Levels<1>,
     workers_killed: Counter,
+    log_dropped: Counter,
     uptime: SampledGauge,
     memory: SampledGauge,
     open_files: SampledGauge,
@@ -89,6 +91,8 @@ impl Sampled {
         ours.register("sql_workers", "Worker processes for SQL, by state", made.workers.clone());
         let (name, help) = ("sql_workers_killed", "Worker processes killed: too slow, or broke the protocol");
         ours.register(name, help, made.workers_killed.clone());
+        let (name, help) = ("log_lines_dropped", "Lines of the log that were not written");
+        ours.register(name, help, made.log_dropped.clone());
         let (name, help) = ("process_resident_memory", "Memory of the process");
         registry.register_with_unit(name, help, Unit::Bytes, made.memory.clone());
         registry.register("process_open_fds", "Open files and sockets of the process", made.open_files.clone());
@@ -126,6 +130,7 @@ impl Sampled {
             self.workers.get_or_create(&[("state", word.to_owned())]).set(float(count));
         }
         self.workers_killed.inner().store(load.killed_workers, Ordering::Relaxed);
+        self.log_dropped.inner().store(logging::dropped_lines(), Ordering::Relaxed);
         if let Err(error) = self.take_backlogs(state) {
             tracing::warn!(error = &error as &dyn std::error::Error, "cannot measure the backlogs");
             let fetches = [&self.pull_fetches_due, &self.oldest_fetch_due, &self.trial_merges];

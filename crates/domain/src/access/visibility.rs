@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Caller, DatabaseAccess, Level};
+use crate::call_context;
 use crate::entities::{Database, DatabaseLocator, MemberRole, Role, Visibility};
 use crate::errors::{AccessError, PortError};
 use crate::ports::Transaction;
@@ -128,6 +129,7 @@ pub(crate) fn grant_seen<L: Level>(
     database: Database,
     role: Role,
 ) -> Result<DatabaseAccess<L>, AccessError> {
+    call_context::note_database(&database.locator);
     let needs_user = L::IS_QUERY && !(limits.anonymous_sql && database.anonymous_sql);
     if needs_user && caller.user().is_none() {
         return Err(AccessError::SignInRequired);

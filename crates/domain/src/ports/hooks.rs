@@ -2,7 +2,7 @@
 
 use super::CancellationToken;
 use crate::entities::{Attempt, AttemptError, DatabaseLocator, EventKind, EventName, HookSecret, Sealed};
-use crate::values::{AccountId, AttemptId, DeliveryId, HookId, Timestamp};
+use crate::values::{AccountId, AttemptId, DeliveryId, HookId, Timestamp, TraceContext};
 
 /// Renders the payloads of webhooks.
 pub trait Payloads: Send + Sync {
@@ -58,6 +58,8 @@ pub struct WebhookRequest {
     pub body: String,
     /// The signing secrets, the current one first.
     pub secrets: Vec<HookSecret>,
+    /// The trace that the request belongs to, for the header `traceparent`.
+    pub trace: Option<TraceContext>,
     /// Aborts the request, as if the attempt had not been made.
     pub canceled: CancellationToken,
 }

@@ -9,6 +9,7 @@ use super::{IdempotencyRecord, Inner, idempotency, pulls, texts};
 use crate::access::ownership::{NewOwner, may_create_for};
 use crate::access::visibility::{grant_seen, live, role_by_name, role_of, roles_of};
 use crate::access::{Admin, Caller, DatabaseAccess, Level};
+use crate::call_context;
 use crate::entities::{
     Branch, Database, DatabaseLocator, FailureKind, FileState, OperationFailure, OperationStatus, Role, User,
     Visibility,
@@ -180,6 +181,7 @@ impl<'a> Databases<'a> {
             Err(MetadataError::Taken) => return Err(DatabaseError::NameTaken(database.locator.to_string())),
             other => other?,
         }
+        call_context::note_database(&database.locator);
         let head_time = Timestamp::from_seconds(now.as_seconds());
         tx.branches().add(id, &Branch { name: default_branch, head, updated_at: head_time })?;
         if owner.role < Role::Admin {

@@ -8,13 +8,15 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::databases::{has_room, remove_content};
+use super::observers::Unobserved;
 use super::people::NAME_KEPT_SECONDS;
 use super::quotas::check_work;
 use super::settled::SettlementWatch;
-use super::{IdempotencyRecord, Inner, idempotency, revisions, run};
+use super::{IdempotencyRecord, Inner, OperationObserver, idempotency, revisions, run};
 use crate::access::ownership::may_create_for;
 use crate::access::visibility::{self, find_live, find_unwithheld, live, role_of, visible_locator};
 use crate::access::{Admin, Caller, DatabaseAccess, Level, Participate, Write};
+use crate::call_context;
 use crate::entities::{
     Database, DatabaseLocator, FailureKind, Operation, OperationFailure, OperationKind, OperationStatus, Outcome, Role,
     User, Work,
@@ -248,6 +250,8 @@ impl<'a> Operations<'a> {
         let mut tx = self.0.ports.metadata.read()?;
         let viewer = caller.user().map(|user| user.id);
         let operation = readable(tx.as_mut(), viewer, id)?.0;
+        call_context::note_operation(id);
+        call_context::note_database(&operation.locator);
         let is_deleted = find_unwithheld(tx.as_mut(), viewer, operation.database_id)?.is_none();
         drop(tx);
         Ok(self.shown(operation, is_deleted)?)
@@ -424,20 +428,19 @@ impl<'a> Operations<'a> {
     /// [`PortError`] if a port failed. If the operation is still unsettled, it runs again as soon as its lease is released,
     /// which later calls try again, or expires.
     pub fn run_next(&self, holder: &str) -> Result<Option<(OperationKind, Ended)>, PortError> {
-        self.run_next_noting(holder, &|| {})
+        self.run_next_observed(holder, &Unobserved)
     }
 
-    /// Runs the next operation as [`Operations::run_next`] does. `on_long` is called, on another thread than the
-    /// operation's, when the operation becomes long-running and its worker's share goes to another operation.
+    /// Runs the next operation as [`Operations::run_next`] does, and lets `observer` observe the run.
     ///
     /// # Errors
     /// As [`Operations::run_next`].
-    pub fn run_next_noting(
+    pub fn run_next_observed(
         &self,
         holder: &str,
-        on_long: &(dyn Fn() + Sync),
+        observer: &dyn OperationObserver,
     ) -> Result<Option<(OperationKind, Ended)>, PortError> {
-        let turn = self.catch_up().and_then(|()| self.lease_and_run(holder, on_long));
+        let turn = self.catch_up().and_then(|()| self.lease_and_run(holder, observer));
         if turn.is_err() {
             self.0.behind.all().insert(holder.to_owned());
         }
@@ -464,7 +467,7 @@ impl<'a> Operations<'a> {
     fn lease_and_run(
         &self,
         holder: &str,
-        on_long: &(dyn Fn() + Sync),
+        observer: &dyn OperationObserver,
     ) -> Result<Option<(OperationKind, Ended)>, PortError> {
         let shares = &self.0.worker_shares;
         if !shares.has_free_worker() {
@@ -487,7 +490,7 @@ impl<'a> Operations<'a> {
         }
         let kind = operation.work.kind();
         // This worker asks for the next operation of this database itself, so no other worker has to be woken.
-        let ended = run::run(self.0, operation, holder, &place, on_long);
+        let ended = run::run(self.0, operation, holder, &place, observer);
         let was_long = place.is_long();
         drop(place);
         if was_long {
@@ -599,8 +602,11 @@ pub(super) fn enqueue_as(
         started_at: None,
         finished_at: None,
         attempts: 0,
+        trace: call_context::trace(),
     };
     tx.operations().add(&operation)?;
+    call_context::note_operation(id);
+    call_context::note_database(&operation.locator);
     Ok(operation)
 }
 

@@ -1,6 +1,7 @@
 //! The outbox: events that are waiting for dispatch.
 
 use super::{Inner, activities};
+use crate::call_context;
 use crate::entities::{Event, EventKind};
 use crate::errors::PortError;
 use crate::ports::Transaction;
@@ -23,6 +24,6 @@ pub(super) fn emit(
     if !inner.ports.sends_webhooks {
         return Ok(());
     }
-    let body = inner.ports.payloads.render(&database.locator, &kind);
-    Ok(tx.events().add(&Event { id: EventId::from_uuid(id), database_id, at, kind, body })?)
+    let (body, trace) = (inner.ports.payloads.render(&database.locator, &kind), call_context::trace());
+    Ok(tx.events().add(&Event { id: EventId::from_uuid(id), database_id, at, kind, body, trace })?)
 }

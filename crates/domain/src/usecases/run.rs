@@ -23,7 +23,8 @@ use super::outbox::emit;
 use super::pulls::branch_moved;
 use super::quotas::check_run;
 use super::worker_shares::WorkerPlace;
-use super::{Inner, Operations};
+use super::{Inner, OperationAttempt, OperationObserver, Operations};
+use crate::CallContext;
 use crate::access::visibility::{find_live, unquarantined_role_of};
 use crate::entities::{
     Branch, Database, EventKind, FailureKind, Operation, OperationFailure, OperationStatus, Outcome, Role, Side, User,
@@ -73,23 +74,41 @@ struct LeasedRun<'a> {
     operation: Operation,
     holder: &'a str,
     place: &'a WorkerPlace<'a>,
-    on_long: &'a (dyn Fn() + Sync),
+    observer: &'a dyn OperationObserver,
     /// Whether settling the operation requires fetches for pull requests.
     moved_pulls: AtomicBool,
     /// The branch that moves when the operation is settled.
     moved_branch: OnceLock<RefName>,
 }
 
-/// Runs a leased operation and settles it.
+/// Runs a leased operation and settles it, in the trace that the operation belongs to.
 pub(super) fn run(
     inner: &Inner,
     operation: Operation,
     holder: &str,
     place: &WorkerPlace<'_>,
-    on_long: &(dyn Fn() + Sync),
+    observer: &dyn OperationObserver,
 ) -> Result<Ended, PortError> {
+    let (database, mut ended) = (operation.locator.clone(), None);
+    let attempt = OperationAttempt {
+        id: operation.id,
+        kind: operation.work.kind(),
+        database: &database,
+        number: operation.attempts,
+        trace: operation.trace,
+    };
     let (moved_pulls, moved_branch) = (AtomicBool::new(false), OnceLock::new());
-    let mut run = LeasedRun { inner, operation, holder, place, on_long, moved_pulls, moved_branch };
+    let mut run = Some(LeasedRun { inner, operation, holder, place, observer, moved_pulls, moved_branch });
+    observer.attempt(&attempt, &mut |trace| {
+        if let Some(run) = run.take() {
+            ended = Some(CallContext::new(trace).enter(|| settle(run)));
+        }
+    });
+    // An observer that made no attempt leaves the operation to its next lease.
+    ended.unwrap_or(Ok(Ended::Unsettled))
+}
+
+fn settle(mut run: LeasedRun<'_>) -> Result<Ended, PortError> {
     if run.operation.attempts > ATTEMPTS {
         // Each earlier attempt took the worker down with it.
         return run.settle_failed(OperationFailure::new(FailureKind::Internal, INTERNAL));
@@ -132,7 +151,7 @@ impl LeasedRun<'_> {
     fn become_long(&self) -> bool {
         let is_long = self.place.become_long();
         if is_long {
-            (self.on_long)();
+            self.observer.became_long();
             self.inner.wake.one();
         }
         is_long

@@ -26,3 +26,4 @@ mod quotas;
 mod refs;
 mod sessions;
 mod suites;
+mod traces;

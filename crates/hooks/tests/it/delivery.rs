@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use branchyard_domain::entities::{AttemptError, HookSecret};
-use branchyard_domain::ports::{RetryAfter, Sender as _, Sent};
+use branchyard_domain::ports::{RetryAfter, Sender as _, Sent, WebhookRequest};
 use branchyard_hooks::{HttpSender, SenderOptions};
 use parking_lot::Mutex;
 use standardwebhooks::Webhook;
 
-use crate::receiver::{BODY, Got, Manner, Receiver, SECRETS, answer, options, parcel, sender};
+use crate::receiver::{BODY, Got, Manner, Receiver, SECRETS, TRACEPARENT, answer, options, parcel, sender};
 
 /// Longer than any test takes.
 const FOREVER: Duration = Duration::from_secs(600);
@@ -43,6 +43,7 @@ fn the_request_is_that_of_the_contract() {
     assert_eq!(header("webhook-id"), Some("00000000-0000-0000-0000-000000000001"));
     assert_eq!(header("x-branchyard-delivery"), Some("00000000-0000-0000-0000-000000000002"));
     assert_eq!(header("x-branchyard-event"), Some("ping"));
+    assert_eq!(header("traceparent"), Some(TRACEPARENT));
     assert!(header("x-hub-signature-256").unwrap().starts_with("sha256="));
     assert_eq!(header("host"), Some(receiver.address.to_string().as_str()));
     for absent in ["cookie", "authorization", "referer", "content-encoding"] {
@@ -56,6 +57,14 @@ fn the_request_is_that_of_the_contract() {
     assert_eq!(sorted, wire, "the log shows what was sent");
     assert!(sent.headers.iter().all(|(name, value)| headers[name] == *value));
     assert_eq!(sent.reply.unwrap().headers, [("x-a".to_owned(), "1, 2".to_owned())]);
+}
+
+#[test]
+fn without_a_trace_there_is_no_traceparent() {
+    let receiver = Receiver::start(OK);
+    let request = WebhookRequest { trace: None, ..parcel(&receiver.url()) };
+    assert!(sender().send(&request).unwrap().delivered());
+    assert_eq!(receiver.next().headers.get("traceparent"), None);
 }
 
 #[test]

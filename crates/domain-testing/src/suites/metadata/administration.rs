@@ -126,7 +126,9 @@ pub fn quarantine(store: &dyn Metadata) {
             })
             .unwrap();
         let kind = EventKind::BranchCreated { branch: reference("a") };
-        tx.events().add(&Event { id: event_id, database_id: fork.id, at: at(0), kind, body: "b".to_owned() }).unwrap();
+        tx.events()
+            .add(&Event { id: event_id, database_id: fork.id, at: at(0), kind, body: "b".to_owned(), trace: None })
+            .unwrap();
         tx.deliveries()
             .add(&[Delivery {
                 id: DeliveryId::from_uuid(id(72)),

@@ -9,9 +9,11 @@ use super::{delivery_id, queued};
 use crate::entities::{Delivery, DeliveryStatus, DisabledReason, EventName, Hook, HookEvent, Request};
 use crate::errors::PortError;
 use crate::ports::{
-    CancellationToken, DeliveryBacklog, Durability, Lease, Places, RetryAfter, Sent, Transaction, WebhookRequest,
+    CancellationToken, DeliveryBacklog, DueDelivery, Durability, Lease, Places, RetryAfter, Sent, Transaction,
+    WebhookRequest,
 };
-use crate::values::{AttemptId, DeliveryId, EventId, HookId, Timestamp};
+use crate::usecases::observers::{DeliveryAttempt, DeliveryObserver, Unobserved};
+use crate::values::{AttemptId, DeliveryId, EventId, HookId, Timestamp, TraceContext};
 
 /// Number of attempts that the log keeps per delivery.
 const ATTEMPTS_KEPT: usize = 50;
@@ -206,11 +208,12 @@ impl<'a> Dispatch<'a> {
     fn parcel(
         &self,
         hook: &Hook,
-        delivery: &Delivery,
-        body: String,
-        now: Timestamp,
+        due: DueDelivery,
+        trace: Option<TraceContext>,
         canceled: &CancellationToken,
     ) -> Option<WebhookRequest> {
+        let DueDelivery { delivery, body, trace: _ } = due;
+        let now = self.0.now();
         let vault = &self.0.ports.vault;
         let previous = hook.previous_secret.as_ref().filter(|previous| previous.until > now);
         // A previous secret whose key was lost is left out: the receiver was given the present one because of that.
@@ -223,6 +226,7 @@ impl<'a> Dispatch<'a> {
             event: delivery.event,
             body,
             secrets: std::iter::once(vault.open(hook.id, &hook.secret)?).chain(previous).collect(),
+            trace,
             canceled: canceled.clone(),
         })
     }
@@ -232,18 +236,42 @@ impl<'a> Dispatch<'a> {
     /// `None` if the hook's present secret cannot be opened; the lease then expires, and the delivery is attempted again.
     ///
     /// Once `canceled`, the attempt under way is aborted and no further one is made. The aborted delivery stays due.
-    pub fn attempt(&self, mut lease: Lease, canceled: &CancellationToken, go_on: impl Fn() -> bool) -> Option<Run> {
+    pub fn attempt(&self, lease: Lease, canceled: &CancellationToken, go_on: impl Fn() -> bool) -> Option<Run> {
+        self.attempt_observed(lease, canceled, go_on, &Unobserved)
+    }
+
+    /// Attempts the deliveries of a lease as [`Dispatch::attempt`] does, and lets `observer` observe each attempt.
+    pub fn attempt_observed(
+        &self,
+        mut lease: Lease,
+        canceled: &CancellationToken,
+        go_on: impl Fn() -> bool,
+        observer: &dyn DeliveryObserver,
+    ) -> Option<Run> {
         let mut attempted: Vec<Attempted> = Vec::new();
-        for (delivery, body) in std::mem::take(&mut lease.deliveries) {
+        for due in std::mem::take(&mut lease.deliveries) {
+            let delivery = due.delivery.clone();
             let now = self.0.now();
             let covered = now.plus_millis(self.0.limits.hook_timeout_ms) < lease.until;
             let in_time = attempted.first().is_none_or(|first| now < first.started_at.plus_millis(RUN_MS));
             if !covered || !in_time || canceled.is_canceled() || !go_on() {
                 break;
             }
-            let parcel = self.parcel(&lease.hook, &delivery, body, now, canceled)?;
+            let subject = DeliveryAttempt {
+                delivery: &delivery,
+                database: &lease.database,
+                number: delivery.attempt_count.saturating_add(1),
+                trace: due.trace,
+            };
+            let (mut due, mut sent) = (Some(due), None);
+            observer.attempt(&subject, &mut |trace| {
+                let parcel = due.take().and_then(|due| self.parcel(&lease.hook, due, trace, canceled));
+                sent = parcel.map(|parcel| (self.0.ports.sender.send(&parcel), parcel));
+                sent.as_ref().is_some_and(|(sent, _)| sent.as_ref().is_some_and(Sent::delivered))
+            });
+            let (sent, parcel) = sent?;
             // An aborted attempt does not count: the delivery is repeated, and the receiver recognizes it by its id.
-            let Some(mut sent) = self.0.ports.sender.send(&parcel) else { break };
+            let Some(mut sent) = sent else { break };
             let (delivered, ended_at) = (sent.delivered(), self.0.now());
             if let Some(reply) = &mut sent.reply {
                 let lead = Lead { server: ended_at, machine: self.0.ports.clock.machine_time() };
