@@ -3,8 +3,8 @@
 //! This is a library beside the binary, so that tests can start the same server that is deployed. It holds no product rules:
 //! those are in `branchyard-domain`. The wire formats are in the API crates.
 
-pub mod background_observer;
-mod build_info;
+mod background_observer;
+pub mod build_info;
 pub mod cli;
 pub mod commands;
 pub mod compose;

@@ -1,7 +1,6 @@
 //! The trace of a request: stored with its operations and events, and sent to receivers.
 
-use std::cell::RefCell;
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 use branchyard_domain::CallContext;
 use branchyard_domain::access::Admin;
@@ -52,19 +51,19 @@ impl DomainHarness {
 #[derive(Default)]
 struct Recorder {
     operations: Mutex<Vec<(OperationKind, String, u32)>>,
-    deliveries: RefCell<Vec<(String, u32)>>,
+    deliveries: Mutex<Vec<(String, u32)>>,
 }
 
 impl OperationObserver for Recorder {
     fn attempt(&self, attempt: &OperationAttempt<'_>, run: &mut dyn FnMut(Option<TraceContext>)) {
-        self.operations.lock().unwrap().push((attempt.kind, attempt.database.to_string(), attempt.number));
+        self.operations.lock().push((attempt.kind, attempt.database.to_string(), attempt.number));
         run(attempt.trace.map(|trace| trace.child([9; 8])));
     }
 }
 
 impl DeliveryObserver for Recorder {
     fn attempt(&self, attempt: &DeliveryAttempt<'_>, run: &mut dyn FnMut(Option<TraceContext>) -> bool) {
-        self.deliveries.borrow_mut().push((attempt.database.to_string(), attempt.number));
+        self.deliveries.lock().push((attempt.database.to_string(), attempt.number));
         assert!(run(attempt.trace), "the receiver accepts");
     }
 }
@@ -82,12 +81,12 @@ fn a_trace_goes_from_the_request_over_the_operation_to_the_receiver() {
     world.branch("untraced", at("main")).unwrap();
     let recorder = Recorder::default();
     world.hub.operations().run_next_observed("worker", &recorder).unwrap().unwrap();
-    let attempts = recorder.operations.lock().unwrap().clone();
+    let attempts = recorder.operations.lock().clone();
     assert_eq!(attempts, [(OperationKind::SqlWrite, operation.locator.to_string(), 1)]);
     let pushed = trace(1).map(|trace| trace.child([9; 8]));
     assert_eq!(world.sent_traces(&recorder), [trace(2), None, pushed]);
     let attempt = (operation.locator.to_string(), 1);
-    assert_eq!(*recorder.deliveries.borrow(), [attempt.clone(), attempt.clone(), attempt]);
+    assert_eq!(*recorder.deliveries.lock(), [attempt.clone(), attempt.clone(), attempt]);
 }
 
 #[test]
