@@ -1,5 +1,3 @@
-#![doc = include_str!("../README.md")]
-//!
 //! Snapshots of every response that an OpenAPI document declares, stored as `<operation>/<status>-<name>[-detail].snap`.
 //!
 //! For the tests of API adapters. An adapter provides its document, its test data, and the requests that provoke each response. The
@@ -7,6 +5,7 @@
 //! ([`blocks()`]), lists the tests of both ([`snapshot_tests()`]) and the responses without a snapshot ([`uncovered`]). With the feature
 //! `responses` it holds requests that a test can modify before it sends them (`SentRequest`), and compares responses with snapshots
 //! (`ShapeSnapshot`). The attribute of `branchyard-api-snapshots-macros` makes the tests. Functions panic where a test should fail.
+#![doc = include_str!("../README.md")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops where its set-up fails")]
 
 mod blocks;

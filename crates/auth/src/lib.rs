@@ -1,5 +1,3 @@
-#![doc = include_str!("../README.md")]
-//!
 //! Tokens, passwords, and the secrets of sessions and invitations: mint, parse, hash, verify.
 //!
 //! A secret and its stored form have different types, and only the conversion to the stored form exists:
@@ -16,6 +14,7 @@
 //! - a secret that can be printed. None of the types above implements `Display`, their `Debug` is redacted, serde is
 //!   not a dependency, and no error message contains its input;
 //! - an HTTP request, or permissions.
+#![doc = include_str!("../README.md")]
 
 mod base62;
 mod credential;

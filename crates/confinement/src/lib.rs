@@ -1,11 +1,10 @@
-#![doc = include_str!("../README.md")]
-//!
 //! What a process that runs users' SQL may ask of the kernel. The process restricts itself, before it reads anything that a
 //! user wrote: system calls (seccomp), files, network and signals (Landlock), and resources.
 //!
 //! The crate never decides which process is confined, nor what happens if the kernel cannot confine it. Both belong to its
 //! callers. Except for [`limit_resource`], it works on Linux; elsewhere [`kernel_support`] reports that there is nothing, and
 //! the restrictions fail with [`ConfinementError::Unsupported`].
+#![doc = include_str!("../README.md")]
 
 #[cfg(target_os = "linux")]
 mod files;

@@ -1,5 +1,3 @@
-#![doc = include_str!("../README.md")]
-//!
 //! The domain of Branchyard: versioned databases with their branches, forks, pull requests, imports and SQL.
 //!
 //! Callers use the [`Hub`], which is built over the [`ports`]. Calls are synchronous and may block; the caller
@@ -7,6 +5,7 @@
 //!
 //! The crate holds no web framework, no async runtime, no SQL library and no SQL text. Its entities do not implement
 //! `Serialize`. Time and randomness come in through ports.
+#![doc = include_str!("../README.md")]
 
 pub mod access;
 mod call_context;

@@ -1,5 +1,3 @@
-#![doc = include_str!("../README.md")]
-//!
 //! The engine port on DoltLite: immutable commits with their tables and history, one file per database.
 //!
 //! A file holds one reserved branch with a secret name; the branches and tags of users are not in it. Every write moves
@@ -9,6 +7,7 @@
 //! Untrusted SQL runs under a guard: an allow-list checked while a statement is prepared, run-time limits, bounded
 //! replacements of some functions, a progress handler and a watchdog thread. See `docs/ARCHITECTURE.md` and the tests
 //! of this crate.
+#![doc = include_str!("../README.md")]
 
 // The process has one SQLite: `doltlite` carries all `sqlite3_*` symbols, and zlib is built from source.
 use doltlite as _;

@@ -1,5 +1,3 @@
-#![doc = include_str!("../README.md")]
-//!
 //! The engine port over worker processes.
 //!
 //! [`ProcessEngine`] runs every statement in a worker process: a program that was given to it, which opens one database
@@ -42,6 +40,7 @@
 //!
 //! [`ProcessOptions::engine`] limits time and memory as for `DoltliteEngine`. The program needs no privilege. On a kernel
 //! without seccomp or Landlock, [`ProcessEngine::open`] fails unless [`ProcessOptions::requires_confinement`] is `false`.
+#![doc = include_str!("../README.md")]
 #![cfg(target_os = "linux")]
 
 mod call;

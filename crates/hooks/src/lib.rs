@@ -1,10 +1,9 @@
-#![doc = include_str!("../README.md")]
-//!
 //! Delivery of webhooks: payloads ([`JsonPayloads`]), signatures ([`signature`]), the address policy
 //! ([`AddressPolicy`]), the encryption of secrets ([`ServerVault`]) and the HTTP requests ([`HttpSender`]).
 //!
 //! This crate does not decide when and how often a request is sent: the domain does, through its ports. Nothing here
 //! reads a store.
+#![doc = include_str!("../README.md")]
 
 mod address;
 mod capture;

@@ -1,5 +1,3 @@
-#![doc = include_str!("../README.md")]
-//!
 //! Readers that convert uploaded files to rows, independently of any table.
 //!
 //! An import reads its file twice, each time from the start:
@@ -19,6 +17,7 @@
 //! - a module with a type that implements [`Records`] if its values have types, or [`Rows`] if they are text. A reader of
 //!   records outside this crate needs no variant: [`scan_records`] and [`typed_rows`] accept any;
 //! - its limits, if it has any, in [`FileLimits`].
+#![doc = include_str!("../README.md")]
 
 mod calendar;
 mod columns;

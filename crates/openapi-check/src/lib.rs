@@ -1,9 +1,8 @@
-#![doc = include_str!("../README.md")]
-//!
 //! Checks responses of a server against its OpenAPI 3.1 document: status, media type, headers, and the body against its schema.
 //!
 //! Intended for test clients. A client that passes every response through a [`Checker`] cannot accept a response that the document
 //! does not allow. Fields that the document does not name are errors too, although real clients must ignore them.
+#![doc = include_str!("../README.md")]
 
 mod lint;
 mod path;

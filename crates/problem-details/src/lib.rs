@@ -1,5 +1,3 @@
-#![doc = include_str!("../README.md")]
-//!
 //! RFC 9457 problem documents and the closed table of Branchyard's error codes.
 //!
 //! An adapter turns every failure into a [`Problem`]: an [`ErrorCode`], a detail for the client, and the places at
@@ -16,6 +14,7 @@
 //! # Adding a code
 //! 1. Add a variant and its row in `code.rs`; the compiler asks for the row.
 //! 2. Add its line to the table of the wire contract, and to the copy of that table in the tests of `code.rs`.
+#![doc = include_str!("../README.md")]
 
 mod clip;
 mod code;

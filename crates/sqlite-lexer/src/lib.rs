@@ -1,10 +1,9 @@
-#![doc = include_str!("../README.md")]
-//!
 //! Splits SQL text into the tokens and statements that SQLite sees.
 //!
 //! The rules are those of SQLite's tokenizer (`tokenize.c`), so that comments, quoting or spelling cannot evade a
 //! decision based on the text. The crate has no parser: callers inspect the first words of a statement, count tokens,
 //! or replace tokens. What a statement reads or writes is decided by the engine's authorizer.
+#![doc = include_str!("../README.md")]
 
 mod quote;
 mod redact;

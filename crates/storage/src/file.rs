@@ -105,8 +105,13 @@ pub(crate) fn uri_for_a_look(path: &str) -> Option<String> {
     check(File::open(path).ok()?, Path::new(path)).ok()?;
     let resolved = resolved(path).ok()?;
     let log = std::fs::metadata(format!("{resolved}-wal")).map_or(0, |log| log.len());
-    // Without a log, SQLite need not create the files that it reads a log with.
-    let end = if log == 0 { "mode=ro&immutable=1" } else { "mode=ro" };
+    // Without a log, SQLite need not create the files that it reads a log with. With one, a killed process has left its
+    // index of the log, which is only read; without the index, SQLite creates it.
+    let end = match log {
+        0 => "mode=ro&immutable=1",
+        _ if Path::new(&format!("{resolved}-shm")).exists() => "mode=ro&readonly_shm=1",
+        _ => "mode=ro",
+    };
     Some(uri(&resolved).replace("mode=rw", end))
 }
 

@@ -1,5 +1,3 @@
-#![doc = include_str!("../README.md")]
-//!
 //! The metadata port on diesel: SQLite for one node, Postgres for several, from one code base.
 //!
 //! [`Store`] implements [`Metadata`](branchyard_domain::ports::Metadata). A connection is an enum of both engines and
@@ -15,6 +13,7 @@
 //!    `migrations/README.md`).
 //! 2. Add the folder to `TEXTS` in `migrations.rs` and change `schema.rs`.
 //! 3. Run `cargo test -p branchyard-storage` with `BRANCHYARD_TEST_POSTGRES_URL` set.
+#![doc = include_str!("../README.md")]
 
 // Both are named so that they are linked: the first provides every `sqlite3_*` symbol, the second the zlib that the
 // first needs.

@@ -29,7 +29,7 @@ impl IntoResponse for ApiError {
 /// A fault of the service. Its cause is for the operator, not for the client.
 impl From<PortError> for ApiError {
     fn from(error: PortError) -> Self {
-        eprintln!("a store failed: {error:?}");
+        tracing::error!(error = &error as &dyn std::error::Error, "a store failed");
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "the service failed; try again")
     }
 }

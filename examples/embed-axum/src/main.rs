@@ -1,5 +1,7 @@
 //! Starts the service on `127.0.0.1:3000`, or on the address after `--listen`.
 
+#![expect(clippy::print_stdout, reason = "the address and the first token are for the person who starts the service")]
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -27,6 +29,7 @@ fn main() -> anyhow::Result<ExitCode> {
             other => bail!("unknown argument {other}; there are --data-dir DIR, --listen ADDRESS and --workers"),
         }
     }
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let service = Service::start(&folder, &choice)?;
     if let Some(token) = service.first_token()? {
         println!("token {token}");

@@ -1,6 +1,8 @@
 //! Runs the service as its users would: create, branch, write, pull, merge, read; with the engine in its own process and
 //! in worker processes.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail where the test would")]
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;

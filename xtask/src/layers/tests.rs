@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 fn package(name: &str, dependencies: &[Value]) -> Value {
     json!({
         "name": name,
+        "version": "0.1.0",
         "manifest_path": "Cargo.toml",
         "targets": [{ "kind": ["lib"], "src_path": "src/lib.rs" }],
         "dependencies": dependencies,

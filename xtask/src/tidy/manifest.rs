@@ -7,8 +7,10 @@ const INHERITED: &[&str] = &["version", "edition", "rust-version", "license", "p
 
 pub(super) fn check(file: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
+    // A package that is published has a first page, which the registry shows, instead of the workspace's `publish = false`.
+    let is_published = has(text, "package", &["readme=\"README.md\""]);
     for key in INHERITED {
-        if !inherits(text, "package", key) {
+        if !inherits(text, "package", key) && !(is_published && *key == "publish") {
             findings.push(Finding::new(
                 format!("{file}: the package has its own `{key}`, or none"),
                 format!("write `{key}.workspace = true` under [package]"),
@@ -82,6 +84,13 @@ mod tests {
     #[test]
     fn a_package_inherits() {
         assert_eq!(check("Cargo.toml", GOOD), []);
+    }
+
+    #[test]
+    fn a_published_package_has_a_first_page() {
+        let published = GOOD.replace("publish.workspace = true", "readme = \"README.md\"");
+        assert_eq!(check("Cargo.toml", &published), []);
+        assert_eq!(check("Cargo.toml", &GOOD.replace("publish.workspace = true\n", "")).len(), 1);
     }
 
     #[test]

@@ -1,12 +1,10 @@
 //! The access line of each request.
 
-use std::time::SystemTime;
-
 use branchyard_domain::values::TraceContext;
 use branchyard_http_common::{EndedRequest, RequestObserver};
 use tracing::Level;
 
-use super::line::{Line, LineFormat, write_line};
+use super::line::{Line, LineFormat, machine_time, write_line};
 use super::otlp::{FinishedSpan, SpanRole, Traces};
 use super::writer::LogWriter;
 use crate::metrics::method_word;
@@ -42,7 +40,7 @@ impl RequestObserver for AccessLog {
         if let Some((writer, format)) = &self.log
             && self.is_chosen()
         {
-            let head = (SystemTime::now(), Level::INFO, TARGET);
+            let head = (machine_time(), Level::INFO, TARGET);
             write_line(*format, head, |line| fill(line, request), |line| writer.push(line));
         }
         self.traces.export(|| finished(request));

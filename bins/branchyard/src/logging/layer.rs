@@ -2,7 +2,6 @@
 
 use std::error::Error;
 use std::fmt;
-use std::time::SystemTime;
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -11,7 +10,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-use super::line::{Line, LineFormat, fields, write_line};
+use super::line::{Line, LineFormat, fields, machine_time, write_line};
 use super::writer::LogWriter;
 
 /// Writes each event as a line.
@@ -68,7 +67,7 @@ where
                 }
             }
         };
-        write_line(self.format, (SystemTime::now(), *metadata.level(), target), fill, |line| self.writer.push(line));
+        write_line(self.format, (machine_time(), *metadata.level(), target), fill, |line| self.writer.push(line));
     }
 }
 

@@ -4,7 +4,7 @@
 //! fails delays nothing else.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use branchyard_domain::values::TraceContext;
@@ -16,6 +16,7 @@ use opentelemetry_sdk::trace::{
     BatchConfigBuilder, BatchSpanProcessor, SpanData, SpanEvents, SpanLinks, SpanProcessor as _,
 };
 
+use super::line::machine_time;
 use crate::config::Config;
 
 /// Maximum number of spans that wait to be sent.
@@ -117,7 +118,7 @@ impl Traces {
         let Some(exporter) = &self.0 else { return };
         let span = span();
         let Some(own) = span.own.filter(TraceContext::is_sampled) else { return };
-        let end_time = SystemTime::now();
+        let end_time = machine_time();
         let trace_id = TraceId::from_bytes(own.trace_id());
         let span_id = SpanId::from_bytes(own.parent_id());
         let span_context = SpanContext::new(trace_id, span_id, TraceFlags::SAMPLED, false, TraceState::default());

@@ -43,11 +43,10 @@ impl MemoryLender for Recorded {
     }
 }
 
-/// Prints a line for each statement. `LARGE_WRITES_ROWS` is the number of rows, by default a million.
+/// Prints a line for each statement. `LARGE_WRITES_ROWS` is the number of rows, by default few, so that the test is quick.
 #[test]
-#[ignore = "takes minutes; prints a table"]
 fn print_time_and_memory_of_large_writes() {
-    let rows = std::env::var("LARGE_WRITES_ROWS").map_or(1_000_000, |rows| rows.parse().unwrap());
+    let rows = std::env::var("LARGE_WRITES_ROWS").map_or(2_000, |rows| rows.parse().unwrap());
     let lender =
         Arc::new(Recorded { pool: MemoryPool::new(Some(1 << 30)), taken: AtomicI64::new(0), peak: AtomicI64::new(0) });
     let options = EngineOptions { lender: Some(Arc::clone(&lender) as _), ..EngineOptions::default() };

@@ -9,7 +9,7 @@ const RECORDS: &[(&str, i64)] = &[
     ("INSERT INTO answers VALUES ('a', 's', 'k', '12345678901234567890123456789012', '', 10)", 10),
     (
         "INSERT INTO operations VALUES
-            ('o1', 'd', 'import', '{}', NULL, NULL, 'queued', NULL, NULL, NULL, NULL, 0, 'a', 20, NULL, NULL)",
+            ('o1', 'd', 'import', '{}', NULL, NULL, 'queued', NULL, NULL, NULL, NULL, 0, 'a', 20, NULL, NULL, NULL)",
         20,
     ),
     ("UPDATE operations SET state = 'failed', failure = '{}', finished_at = 30", 30),

@@ -18,7 +18,7 @@ fn start(places: usize, wait_ms: u64) -> (Server, Actor) {
         config.metrics.listen = Some("127.0.0.1:0".to_owned());
         config.sql.max_concurrent_reads = places;
         config.sql.read_queue_wait_ms = wait_ms;
-        config.sql.timeout_cap_ms = 3_60_0000;
+        config.sql.timeout_cap_ms = 3_600_000;
     });
     let ada = server.user("ada");
     ada.database("rivers");
@@ -31,7 +31,7 @@ fn read(who: &Actor, statement: &str) -> TestAnswer {
 
 /// Starts a read on a connection of its own.
 fn begin(server: &Server, who: &Actor, accept: &str, statement: &str) -> RawConnection {
-    let body = json!({"q": statement, "timeout_ms": 3_60_0000}).to_string();
+    let body = json!({"q": statement, "timeout_ms": 3_600_000}).to_string();
     let headers = format!(
         "authorization: Bearer {}\r\naccept: {accept}\r\ncontent-type: application/json\r\ncontent-length: {}",
         who.token().unwrap(),

@@ -157,7 +157,7 @@ pub(crate) fn operation(n: u128, on: &Database, by: &User) -> Operation {
 
 /// Returns a trace context that a test recognizes by its number.
 pub(crate) fn trace(n: u128) -> TraceContext {
-    TraceContext::new((n + 1).to_be_bytes(), [7; 8], n % 2 == 0).expect("ids that are not zero")
+    TraceContext::new((n + 1).to_be_bytes(), [7; 8], n.is_multiple_of(2)).expect("ids that are not zero")
 }
 
 pub(crate) fn write<T>(store: &dyn Metadata, work: impl FnOnce(&mut dyn Transaction) -> T) -> T {

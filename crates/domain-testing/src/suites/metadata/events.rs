@@ -15,7 +15,7 @@ pub fn events(store: &dyn Metadata) {
         at: at(i64::try_from(n).unwrap()),
         kind,
         body: format!("{{\"ü\":{n}}}"),
-        trace: (n % 2 == 0).then(|| trace(n)),
+        trace: n.is_multiple_of(2).then(|| trace(n)),
     };
     let list = [
         event(1, &menu, EventKind::BranchCreated { branch: reference("a") }),
