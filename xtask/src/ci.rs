@@ -4,9 +4,7 @@
 use crate::cargo_tool::Missing;
 use crate::timetable::Timetable;
 use crate::workspace::{Workspace, cargo};
-use crate::{
-    deny, layers, machete, openapi, packages, process, sbom, schemathesis, snapshots, test_times, tidy, typos,
-};
+use crate::{deny, layers, machete, openapi, process, sbom, schemathesis, snapshots, test_times, tidy, typos};
 use anyhow::{Context, Result, bail};
 use std::process::Command;
 
@@ -87,7 +85,6 @@ fn run_steps(steps: &mut Timetable, workspace: &Workspace, tools: Missing) -> Re
         process::run(&mut test)
     })?;
     steps.run("schemathesis", || schemathesis::run(workspace, Some(&binary), &[]))?;
-    steps.run("packages", || packages::run(workspace, tools, Some(binary.clone()), packages::Extent::Usual))?;
     // Last of the steps that compile: the server is linked once more, with the feature. `--workspace` keeps the features of all
     // other crates, so that these are not built again.
     steps.run("otlp", || {

@@ -9,8 +9,8 @@ pub(super) fn check(file: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     // A package that is published has a first page, which the registry shows, instead of the workspace's `publish = false`.
     let is_published = has(text, "package", &["readme=\"README.md\""]);
-    for key in INHERITED {
-        if !inherits(text, "package", key) && !(is_published && *key == "publish") {
+    for key in INHERITED.iter().filter(|key| !(is_published && **key == "publish")) {
+        if !inherits(text, "package", key) {
             findings.push(Finding::new(
                 format!("{file}: the package has its own `{key}`, or none"),
                 format!("write `{key}.workspace = true` under [package]"),

@@ -26,7 +26,7 @@ impl EventLog {
     /// Appends a line. A failure goes to the log of the server.
     pub(super) fn write(&self, text: &str) {
         if let Err(error) = self.append(text) {
-            tracing::warn!(%error, folder = %self.folder.path().display(), text, "cannot write to the log of an instance");
+            tracing::warn!(%error, path = %self.folder.path().display(), "cannot write to the log of an instance");
         }
     }
 
