@@ -4,14 +4,16 @@ use anyhow::{Context as _, bail};
 use branchyard_domain::errors::AccessError;
 
 use super::{print, print_note};
-use crate::compose::{Environment, Pending, Stores};
+use crate::compose::{Environment, Pending, Stores, refuse_newer};
 use crate::config::Config;
 use crate::data_dir::DataDir;
 
 pub(super) fn run(config: &Config, database: Option<&str>, json: bool) -> anyhow::Result<()> {
     let only = database.map(|name| name.split_once('/').context("name the database as OWNER/DATABASE")).transpose()?;
+    let dir = DataDir::open(&config.data_dir)?;
+    refuse_newer(config, &dir)?;
     // A running server holds the lock, and its engine must be the only one that replaces files.
-    let lock = DataDir::open(&config.data_dir)?.try_lock()?;
+    let lock = dir.try_lock()?;
     let world = Environment::default();
     let stores = Stores::open(config, &world, if lock.is_some() { Pending::Migrate } else { Pending::Refuse })?;
     let found = |error: AccessError| match (error, database) {
