@@ -71,18 +71,19 @@ fn run_steps(steps: &mut Timetable, workspace: &Workspace, tools: Missing) -> Re
         }
         result
     })?;
+    steps.run("examples", || {
+        let mut test = cargo(&["test", "--locked"]);
+        test.current_dir(workspace.root.join("examples/snapshot-ci"))
+            .env("BRANCHYARD", &binary)
+            .env("INSTA_UPDATE", "no")
+            .env(snapshots::VARIABLE, &references);
+        process::run(&mut test)
+    })?;
     steps.run("snapshots", || snapshots::check(workspace, &references))?;
     steps.run("openapi", || {
         // The build covers the same compilation units as the tests, so nothing is compiled twice.
         process::run(&mut cargo(&["build", "--workspace", "--bins", "--tests"]))?;
         openapi::check(workspace, Some(&binary))
-    })?;
-    steps.run("examples", || {
-        let mut test = cargo(&["test", "--locked"]);
-        test.current_dir(workspace.root.join("examples/snapshot-ci"))
-            .env("BRANCHYARD", &binary)
-            .env("INSTA_UPDATE", "no");
-        process::run(&mut test)
     })?;
     steps.run("schemathesis", || schemathesis::run(workspace, Some(&binary), &[]))?;
     // Last of the steps that compile: the server is linked once more, with the feature. `--workspace` keeps the features of all
