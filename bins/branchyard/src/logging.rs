@@ -5,6 +5,7 @@
 
 mod access;
 mod attempts;
+mod finished_span;
 mod layer;
 mod line;
 mod panics;

@@ -4,8 +4,9 @@ use branchyard_domain::values::TraceContext;
 use branchyard_http_common::{EndedRequest, RequestObserver};
 use tracing::Level;
 
+use super::finished_span::{FinishedSpan, SpanRole};
 use super::line::{Line, LineFormat, machine_time, write_line};
-use super::otlp::{FinishedSpan, SpanRole, Traces};
+use super::otlp::Traces;
 use super::writer::LogWriter;
 use crate::metrics::method_word;
 

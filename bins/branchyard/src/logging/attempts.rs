@@ -14,7 +14,8 @@ use parking_lot::Mutex;
 use tracing::Span;
 use tracing::field::Empty;
 
-use super::otlp::{FinishedSpan, SpanRole, Traces};
+use super::finished_span::{FinishedSpan, SpanRole};
+use super::otlp::Traces;
 use crate::metrics::{kind_word, outcome_word};
 
 /// A span under way.

@@ -16,6 +16,7 @@ use opentelemetry_sdk::trace::{
     BatchConfigBuilder, BatchSpanProcessor, SpanData, SpanEvents, SpanLinks, SpanProcessor as _,
 };
 
+use super::finished_span::{FinishedSpan, SpanRole};
 use super::line::machine_time;
 use crate::config::Config;
 
@@ -29,25 +30,6 @@ const DELAY: Duration = Duration::from_secs(1);
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Path of traces below the base URL of a receiver.
 const PATH: &str = "/v1/traces";
-
-/// The part of a span in its trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SpanRole {
-    Server,
-    Client,
-    Internal,
-}
-
-/// A span that has ended.
-pub(crate) struct FinishedSpan {
-    pub(crate) name: String,
-    pub(crate) role: SpanRole,
-    pub(crate) parent: Option<TraceContext>,
-    pub(crate) own: Option<TraceContext>,
-    pub(crate) took: Duration,
-    pub(crate) attributes: Vec<(&'static str, String)>,
-    pub(crate) has_failed: bool,
-}
 
 /// The export of traces. Without an endpoint, nothing is exported.
 #[derive(Clone)]

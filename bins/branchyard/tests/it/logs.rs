@@ -263,8 +263,8 @@ fn no_secret_statement_or_row_is_in_the_log() {
         ada.post("/databases/ada/rivers/sql-writes", &json!({"from_branch": "main", "to_branch": "main", "q": wrong}));
     assert_eq!(ada.finish(&failed)["status"], "failed");
     ada.get(&format!("/databases/ada/{SECRET}")).expect(404);
-    let stranger = Actor::new(server.server.origin.clone(), Some(format!("hsat.v1.{SECRET}")), "x");
-    stranger.get("/user").expect(401);
+    let unknown = Actor::new(server.server.origin.clone(), Some(format!("hsat.v1.{SECRET}")), "x");
+    unknown.get("/user").expect(401);
     let form = ada.plain(Method::POST, "/sign-in").header("content-type", "application/x-www-form-urlencoded");
     form.body(format!("name=ada&{}", encoded("password", SECRET))).send().unwrap();
     ada.plain(Method::GET, &format!("/sign-up?invitation={SECRET}")).send().unwrap();

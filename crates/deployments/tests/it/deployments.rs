@@ -732,7 +732,7 @@ fn data_that_is_missing_at_a_start_is_waited_for_and_nothing_is_removed() {
     assert!(yard.fake.deployments.backups(&yard.access("gauges")).unwrap().is_empty());
     let stepped = yard.fake.deployments.supervisor().step(id, Duration::ZERO).unwrap();
     assert!(matches!(stepped.next, Next::In(wait) if wait <= Duration::from_secs(10)), "{stepped:?}");
-    assert_eq!(stepped.warning, None, "the operator was told once");
+    assert_eq!(stepped.warning, None, "a lasting error is reported once");
     yard.fake.provisioner.unmount(false);
     yard.settle(id);
     let view = yard.view("gauges");
