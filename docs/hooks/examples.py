@@ -4,9 +4,13 @@ import json, os, subprocess, urllib.request
 from receiver import serve
 
 
-def post(url, body, token=None):
-    headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {token}"} if token else {})
-    return urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers))
+def call(url, body=None, token=None):
+    """Sends a GET request, or a POST request with a body, and returns the answer. An answer of 400 and above raises."""
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, headers | ({"content-type": "application/json"} if data else {}))
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return answer.read()
 
 
 def check(push):
@@ -18,17 +22,18 @@ def check(push):
 def issue(pull):
     """Issue tracker: a ticket to review each pull request that is opened."""
     title = f"Review pull request {pull['pullID']} of {pull['author']}: {pull['fromBranch']} to {pull['toBranch']}"
-    post(os.environ["TRACKER"], {"title": title})
+    call(os.environ["TRACKER"], {"title": title})
 
 
 def release(pull):
     """Automatic releases: what is merged into main is published, named by its pull request."""
     database = f"{os.environ['YARD']}/api/v2/databases/{pull['repository']['owner']}/{pull['repository']['name']}"
-    # The payload tells that something was merged; what is on the branch now is the API's to say.
-    head = json.load(urllib.request.urlopen(f"{database}/branches/main"))["data"]["head_commit_sha"]
+    token = os.environ["YARD_TOKEN"]  # of a user who may write to the database
+    # The payload says that something was merged. What is on the branch now, the API says.
+    head = json.loads(call(f"{database}/branches/main", token=token))["data"]["head_commit_sha"]
     tag = f"pull-{pull['pullID']}"
     wanted = {"tag": tag, "title": f"Pull request {pull['pullID']}", "commit_sha": head, "create_tag_if_not_exists": True}
-    post(f"{database}/releases", wanted, os.environ["YARD_TOKEN"])
+    call(f"{database}/releases", wanted, token)
 
 
 def handle(event):

@@ -4,7 +4,9 @@
 use crate::cargo_tool::Missing;
 use crate::timetable::Timetable;
 use crate::workspace::{Workspace, cargo};
-use crate::{deny, layers, openapi, process, sbom, schemathesis, snapshots, test_times, tidy};
+use crate::{
+    deny, layers, machete, openapi, packages, process, sbom, schemathesis, snapshots, test_times, tidy, typos,
+};
 use anyhow::{Context, Result, bail};
 use std::process::Command;
 
@@ -44,7 +46,9 @@ fn run_steps(steps: &mut Timetable, workspace: &Workspace, tools: Missing) -> Re
     })?;
     steps.run("fmt", || process::run(&mut cargo(&["fmt", "--all", "--check"])).context("fix: `cargo fmt --all`"))?;
     steps.run("tidy", || tidy::run(workspace))?;
+    steps.run("typos", || typos::run(workspace))?;
     steps.run("layers", || layers::run(workspace))?;
+    steps.run("machete", || machete::run(workspace, tools))?;
     steps.run("clippy", || {
         let args = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
         process::run(&mut cargo(&args))
@@ -75,7 +79,21 @@ fn run_steps(steps: &mut Timetable, workspace: &Workspace, tools: Missing) -> Re
         process::run(&mut cargo(&["build", "--workspace", "--bins", "--tests"]))?;
         openapi::check(workspace, Some(&binary))
     })?;
+    steps.run("examples", || {
+        let mut test = cargo(&["test", "--locked"]);
+        test.current_dir(workspace.root.join("examples/snapshot-ci"))
+            .env("BRANCHYARD", &binary)
+            .env("INSTA_UPDATE", "no");
+        process::run(&mut test)
+    })?;
     steps.run("schemathesis", || schemathesis::run(workspace, Some(&binary), &[]))?;
+    steps.run("packages", || packages::run(workspace, tools, Some(binary.clone()), packages::Extent::Usual))?;
+    // Last of the steps that compile: the server is linked once more, with the feature. `--workspace` keeps the features of all
+    // other crates, so that these are not built again.
+    steps.run("otlp", || {
+        let args = ["test", "--workspace", "--features", "branchyard/otlp", "--test", "it", "--", "otlp::"];
+        process::run(&mut cargo(&args))
+    })?;
     steps.run("sbom", || sbom::run(workspace, tools, None))?;
     steps.run("deny", || deny::run(workspace, tools))
 }

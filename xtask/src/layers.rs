@@ -24,7 +24,7 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("provisioner-local", Uses::Only(&["deployments", "domain", "auth", "sqlite-lexer", "confinement"])),
     ("engine-process", Uses::Only(&["confinement", "domain", "engine-doltlite"])),
     ("import-formats", Uses::Only(&["domain", "imports"])),
-    ("system", Uses::Only(&["domain"])),
+    ("runtime", Uses::Only(&["domain"])),
     ("deployment-proxy", Uses::Only(&["http-common", "deployments", "domain", "auth"])),
     ("executor", Uses::Only(&["domain"])),
     ("http-common", Uses::Only(&["executor", "domain", "deployments", "auth", "problem-details", "openapi"])),
@@ -39,6 +39,7 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("api-testing", Uses::Only(&["http-common", "domain", "domain-testing", "auth", "openapi-check"])),
     ("testkit", Uses::All),
     ("branchyard", Uses::AllButTestkit),
+    ("embed-axum", Uses::Only(&["auth", "domain", "engine-doltlite", "engine-process", "runtime", "storage"])),
     ("xtask", Uses::Only(&[])),
 ];
 

@@ -7,13 +7,17 @@
 mod bench;
 mod cargo_tool;
 mod ci;
+mod deb;
 mod deny;
 mod finding;
 mod layers;
+mod machete;
 mod nightly;
 mod openapi;
+mod packages;
 mod process;
 mod python;
+mod release;
 mod sanitize;
 mod sbom;
 mod schemathesis;
@@ -22,6 +26,7 @@ mod soak;
 mod test_times;
 mod tidy;
 mod timetable;
+mod typos;
 mod workspace;
 
 use anyhow::{Result, bail};
@@ -50,6 +55,10 @@ usage: cargo xtask <command>
                          the release binary under eight callers that try the worst they can, and what others notice of it
                          (docs/testing.md); default: 60 seconds, seed 1,
                          all attacks. XTASK_BRANCHYARD=<file>: attack this binary instead of building one
+  load [--seconds S] [--writers N] [--readers N]
+                         the release binary with default settings under writers and readers that share one token: none is refused, and
+                         the latencies are printed (docs/testing.md); default: 60 seconds, 16 writers, 64 readers.
+                         XTASK_BRANCHYARD=<file>: use this binary instead of building one
   fixture --version V    a data folder as this version leaves it, for the test of upgrades (docs/testing.md)
   fuzz [--target T] [--seed N] [--minutes M]
                          inputs of strangers for each parser, or one of them; default: all, seed 1, a minute each
@@ -62,6 +71,18 @@ usage: cargo xtask <command>
                          XTASK_DATASETTE=<file>: compare with this Datasette instead of installing one
   deny [--install-tools] licences, bans, sources, advisories (deny.toml)
                          BRANCHYARD_CI_ADVISORIES=required: fail if the advisory database cannot be fetched
+  typos                  spelling of the tree (typos.toml)
+  machete [--install-tools]
+                         dependencies that no code uses
+  packages [--install-tools] [--full]
+                         what contrib and the Debian package promise: the systemd unit, the Dockerfile's steps, nginx and Caddy, the
+                         package installed and started (docs/testing.md); needs root or sudo. --full: an upload of 1 GiB, too
+                         XTASK_BRANCHYARD=<file>: use this binary instead of building one
+  deb [--install-tools] [--out DIR]
+                         the Debian package of a release build; default: target/debian
+  release VERSION [--install-tools] [--dry-run]
+                         check that the tree is ready, build the artefacts, tag the commit (docs/releasing.md); --dry-run: no tag
+                         XTASK_BRANCHYARD=<file>: use this binary in a dry run instead of building one
   sbom [--install-tools] [--out FILE]
                          the software bill of materials of the binary, CycloneDX JSON (docs/security-watch.md); default:
                          target/sbom/branchyard.cdx.json";
@@ -89,26 +110,42 @@ fn command(args: &[&str]) -> Result<()> {
         ["tidy"] => tidy::run(&Workspace::load()?),
         ["openapi"] => openapi::write(&Workspace::load()?),
         ["openapi", "--check"] => openapi::check(&Workspace::load()?, None),
-        ["schemathesis", more @ ..] => {
-            let binary = std::env::var_os("XTASK_BRANCHYARD").map(PathBuf::from);
-            schemathesis::run(&Workspace::load()?, binary.as_deref(), more)
-        }
+        ["schemathesis", more @ ..] => schemathesis::run(&Workspace::load()?, given_binary().as_deref(), more),
         ["crash", flags @ ..] => soak::crash(&Workspace::load()?, flags),
-        ["outage", flags @ ..] => {
-            let binary = std::env::var_os("XTASK_BRANCHYARD").map(PathBuf::from);
-            soak::outage(&Workspace::load()?, binary, flags)
-        }
+        ["outage", flags @ ..] => soak::outage(&Workspace::load()?, given_binary(), flags),
+        ["load", flags @ ..] => soak::load(&Workspace::load()?, given_binary(), flags),
         ["fixture", flags @ ..] => soak::fixture(&Workspace::load()?, flags),
         ["fuzz", flags @ ..] => soak::fuzz(&Workspace::load()?, flags),
         ["sanitize", flags @ ..] => sanitize::run(&Workspace::load()?, flags),
         ["bench", more @ ..] => bench::run(&Workspace::load()?, more),
         ["deny"] => deny::run(&Workspace::load()?, Missing::Fail),
         ["deny", "--install-tools"] => deny::run(&Workspace::load()?, Missing::Install),
+        ["typos"] => typos::run(&Workspace::load()?),
+        ["machete", more @ ..] => match installing(more) {
+            (missing, []) => machete::run(&Workspace::load()?, missing),
+            (_, other) => bail!("unknown arguments `{}` of machete\n\n{USAGE}", other.join(" ")),
+        },
+        ["packages", more @ ..] => match installing(more) {
+            (missing, []) => packages::run(&Workspace::load()?, missing, given_binary(), packages::Extent::Usual),
+            (missing, ["--full"]) => {
+                packages::run(&Workspace::load()?, missing, given_binary(), packages::Extent::Full)
+            }
+            (_, other) => bail!("unknown arguments `{}` of packages\n\n{USAGE}", other.join(" ")),
+        },
+        ["deb", more @ ..] => match installing(more) {
+            (missing, []) => deb::run(&Workspace::load()?, missing, None),
+            (missing, ["--out", folder]) => deb::run(&Workspace::load()?, missing, Some(Path::new(folder))),
+            (_, other) => bail!("unknown arguments `{}` of deb\n\n{USAGE}", other.join(" ")),
+        },
+        ["release", version, more @ ..] => match installing(more) {
+            (missing, []) => release::run(&Workspace::load()?, missing, version, release::Mode::Tag, given_binary()),
+            (missing, ["--dry-run"]) => {
+                release::run(&Workspace::load()?, missing, version, release::Mode::DryRun, given_binary())
+            }
+            (_, other) => bail!("unknown arguments `{}` of release\n\n{USAGE}", other.join(" ")),
+        },
         ["sbom", more @ ..] => {
-            let (missing, more) = match more {
-                ["--install-tools", more @ ..] => (Missing::Install, more),
-                more => (Missing::Fail, more),
-            };
+            let (missing, more) = installing(more);
             match more {
                 [] => sbom::run(&Workspace::load()?, missing, None),
                 ["--out", file] => sbom::run(&Workspace::load()?, missing, Some(Path::new(file))),
@@ -122,4 +159,17 @@ fn command(args: &[&str]) -> Result<()> {
         [] => bail!("no command given\n\n{USAGE}"),
         other => bail!("unknown command `{}`\n\n{USAGE}", other.join(" ")),
     }
+}
+
+/// Returns whether the arguments begin with `--install-tools`, and those behind it.
+fn installing<'a, 'b>(args: &'a [&'b str]) -> (Missing, &'a [&'b str]) {
+    match args {
+        ["--install-tools", more @ ..] => (Missing::Install, more),
+        more => (Missing::Fail, more),
+    }
+}
+
+/// Returns the binary that the caller chose.
+fn given_binary() -> Option<PathBuf> {
+    std::env::var_os("XTASK_BRANCHYARD").map(PathBuf::from)
 }

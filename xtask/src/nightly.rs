@@ -131,7 +131,7 @@ mod tests {
             "workspace_root": ".",
             "target_directory": "target",
             "packages": [{
-                "name": "p", "manifest_path": "Cargo.toml", "targets": [], "dependencies": [], "publish": [],
+                "name": "p", "version": "0.1.0", "manifest_path": "Cargo.toml", "targets": [], "dependencies": [], "publish": [],
                 "features": {"default": ["a"], "a": [], "b": []},
             }],
         });

@@ -21,15 +21,7 @@ pub(crate) fn crash(workspace: &Workspace, flags: &[&str]) -> Result<()> {
 /// Runs the release binary under attack.
 pub(crate) fn outage(workspace: &Workspace, binary: Option<PathBuf>, flags: &[&str]) -> Result<()> {
     let flags = Flags::parse(flags, &["--seconds", "--seed", "--attack"])?;
-    let binary = match binary {
-        Some(binary) => std::path::absolute(&binary).with_context(|| format!("no such file: {}", binary.display()))?,
-        None => {
-            let mut build = Command::new(cargo());
-            build.args(["build", "--quiet", "--release", "--package", "branchyard"]);
-            process::run(build.current_dir(&workspace.root))?;
-            workspace.target.join("release/branchyard")
-        }
-    };
+    let binary = release_binary(workspace, binary)?;
     let mut test = Command::new(cargo());
     test.args(["test", "-p", "branchyard", "--test", "it", "outage::the_worst_callers"]).args(["--", "--nocapture"]);
     test.env("OUTAGE_SECONDS", flags.number("--seconds")?.unwrap_or(60).to_string());
@@ -38,6 +30,29 @@ pub(crate) fn outage(workspace: &Workspace, binary: Option<PathBuf>, flags: &[&s
         test.env("OUTAGE_ATTACK", name);
     }
     process::run(test.env("OUTAGE_BINARY", binary).current_dir(&workspace.root))
+}
+
+/// Runs writers and readers with one token against the real binary with default settings.
+pub(crate) fn load(workspace: &Workspace, binary: Option<PathBuf>, flags: &[&str]) -> Result<()> {
+    let flags = Flags::parse(flags, &["--seconds", "--writers", "--readers"])?;
+    let mut test = Command::new(cargo());
+    test.args(["test", "-p", "branchyard", "--test", "it", "load::writers_and_readers"]).args(["--", "--nocapture"]);
+    test.env("LOAD_SECONDS", flags.number("--seconds")?.unwrap_or(60).to_string());
+    test.env("LOAD_WRITERS", flags.number("--writers")?.unwrap_or(16).to_string());
+    test.env("LOAD_READERS", flags.number("--readers")?.unwrap_or(64).to_string());
+    test.env("LOAD_BINARY", release_binary(workspace, binary)?);
+    process::run(test.current_dir(&workspace.root))
+}
+
+/// Returns the path of this binary, or builds the release binary.
+fn release_binary(workspace: &Workspace, binary: Option<PathBuf>) -> Result<PathBuf> {
+    if let Some(binary) = binary {
+        return std::path::absolute(&binary).with_context(|| format!("no such file: {}", binary.display()));
+    }
+    let mut build = Command::new(cargo());
+    build.args(["build", "--quiet", "--release", "--package", "branchyard"]);
+    process::run(build.current_dir(&workspace.root))?;
+    Ok(workspace.target.join("release/branchyard"))
 }
 
 /// Creates a data folder that later versions have to serve.

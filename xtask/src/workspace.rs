@@ -13,6 +13,7 @@ pub(crate) struct Workspace {
 
 pub(crate) struct Package {
     pub(crate) name: String,
+    pub(crate) version: String,
     pub(crate) manifest: PathBuf,
     /// The root files of its libraries, binaries and procedural macros.
     pub(crate) roots: Vec<PathBuf>,
@@ -87,6 +88,7 @@ fn package(value: &Value) -> Result<Package> {
     }
     Ok(Package {
         name: text(value, "name")?.to_owned(),
+        version: text(value, "version")?.to_owned(),
         manifest: text(value, "manifest_path")?.into(),
         roots,
         dependencies: list(value, "dependencies")?.iter().map(dependency).collect::<Result<_>>()?,

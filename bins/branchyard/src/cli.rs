@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 /// A self-hosted home for versioned SQL databases.
 #[derive(Debug, Parser)]
@@ -12,6 +12,18 @@ pub struct Cli {
     /// The command to run.
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// Returns the program's arguments without the commands that only the server itself starts.
+#[must_use]
+pub fn documented() -> clap::Command {
+    let all = Cli::command();
+    let visible: Vec<_> = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect();
+    let described = clap::Command::new("branchyard")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(all.get_about().cloned().unwrap_or_default())
+        .after_help(all.get_after_help().cloned().unwrap_or_default());
+    described.subcommand_required(true).subcommands(visible)
 }
 
 /// The flags `--version --verbose`. `--version` alone is a flag of [`Cli`] and prints one line.
@@ -150,6 +162,18 @@ pub enum Command {
         #[arg(value_enum)]
         api: Api,
     },
+    /// Print completions for a shell.
+    Completions {
+        /// The shell.
+        #[arg(value_enum)]
+        shell: CompletionShell,
+    },
+    /// Write the manual pages, one for each command.
+    Man {
+        /// Folder of the pages; created if missing.
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
     /// Check that a running server is ready; exit with status 1 if it is not.
     Healthcheck {
         /// Origin of the server.
@@ -236,6 +260,17 @@ pub enum Api {
     V1alpha1,
     /// Hosted API v1.
     HostedV1,
+}
+
+/// The shells that completions are made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CompletionShell {
+    /// GNU Bash.
+    Bash,
+    /// Z shell.
+    Zsh,
+    /// fish.
+    Fish,
 }
 
 /// Actions on users.

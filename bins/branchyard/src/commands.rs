@@ -3,16 +3,18 @@
 mod accounts;
 mod administration;
 mod backup;
+mod completions;
 mod deployment_backups;
 mod doctor;
 mod gc;
 mod healthcheck;
 mod keys;
+mod man;
 mod migrate;
 mod restore;
 mod tokens;
 
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 
 use branchyard_domain::usecases::DeleteUser;
 
@@ -84,6 +86,8 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Openapi { api: Api::V2 } => print(branchyard_api_v2::openapi()),
         Command::Openapi { api: Api::V1alpha1 } => print(branchyard_api_v1alpha1::openapi()),
         Command::Openapi { api: Api::HostedV1 } => print(branchyard_api_hosted_v1::openapi()),
+        Command::Completions { shell } => completions::run(shell),
+        Command::Man { folder } => man::run(&folder),
         Command::Healthcheck { url } => healthcheck::run(&url),
         Command::Backup { place, to, with_keys, encrypt_to } => {
             let options = BackupOptions { with_keys, recipients: Recipients::parse(&encrypt_to)? };
@@ -120,9 +124,13 @@ fn print_note(line: &str) -> anyhow::Result<()> {
     Ok(writeln!(std::io::stderr().lock(), "{line}")?)
 }
 
-/// Writes one line to standard output and flushes it, because scripts read the output.
+/// Writes one line to standard output and flushes it, because scripts read the output. A pipe whose reader has closed it is no
+/// error.
 pub(crate) fn print(line: impl std::fmt::Display) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{line}")?;
-    Ok(out.flush()?)
+    match writeln!(out, "{line}").and_then(|()| out.flush()) {
+        // The reader has what it wanted.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
+    }
 }

@@ -8,15 +8,15 @@ use branchyard_deployments::ports::{BackupFiles, Provisioner};
 use branchyard_deployments::{DeploymentPorts, Deployments, HostingSettings};
 use branchyard_domain::ports::{Clock, Ids};
 use branchyard_domain::values::Timestamp;
-use branchyard_domain::{Hub, Ports};
-use branchyard_engine_doltlite::{EngineOptions, Long};
-use branchyard_executor::SlowQueryScheduler;
+use branchyard_domain::{Hub, WebhookPorts};
+use branchyard_engine_doltlite::{EngineOptions, Long, limit_process_memory};
+use branchyard_executor::{SlowQueryLimits, SlowQueryScheduler};
 pub use branchyard_hooks::Names;
 use branchyard_hooks::{HttpSender, JsonPayloads, SystemNames};
 use branchyard_import_formats::FileFormats;
 use branchyard_provisioner_local::LocalSettings;
+use branchyard_runtime::{SystemClock, SystemIds};
 use branchyard_storage::{FolderBlobs, Store};
-use branchyard_system::{SystemClock, SystemIds};
 
 use crate::config::Config;
 use crate::data_dir::DataDir;
@@ -114,9 +114,13 @@ impl Stores {
     /// Returns an error that names the store or setting that failed, and the cause.
     pub fn open(config: &Config, world: &Environment, pending: Pending) -> anyhow::Result<Self> {
         let dir = DataDir::open(&config.data_dir)?;
+        refuse_newer(config, &dir)?;
         // The engine is opened before the metadata store, because the memory of statements can be limited only before SQLite is
         // first used.
-        let lane = SlowQueryScheduler::new(config.pools.long());
+        let lane = SlowQueryScheduler::new(SlowQueryLimits {
+            places: config.sql.slow_places(config.operations.workers()),
+            ..config.pools.long()
+        });
         let long = Long { every: config.pools.long_look(), turns: Arc::new(SchedulerBridge(lane)) };
         let options = EngineOptions { long: Some(long), ..EngineOptions::default() };
         let engine = SqlEngine::open(dir.databases(), config, &world.program, options)?;
@@ -147,18 +151,13 @@ impl Stores {
         let sender = HttpSender::with_names(config.sender_options()?, Arc::clone(&world.names));
         let sender = sender.context("configuration: hooks.extra_ca_file")?;
         let keys = Arc::new(LiveKeys::open(&dir, world.ids.as_ref(), world.clock.now())?);
-        let ports = Ports {
-            metadata: Arc::clone(&metadata) as _,
-            engine: engine.port(),
-            blobs,
-            formats: Arc::new(FileFormats { limits, sqlite: engine.sqlite_files() }),
-            clock: Arc::clone(&world.clock),
-            ids: Arc::clone(&world.ids),
-            payloads: Arc::new(JsonPayloads),
-            vault: Arc::clone(&keys) as _,
-            sender: Arc::new(sender),
-        };
-        let hub = Hub::new(ports, config.domain_limits()?);
+        let formats = Arc::new(FileFormats { limits, sqlite: engine.sqlite_files() });
+        let vault = Arc::clone(&keys) as _;
+        let hub = Hub::builder(Arc::clone(&metadata) as _, engine.port())
+            .uploads(blobs, formats)
+            .webhooks(WebhookPorts { payloads: Arc::new(JsonPayloads), vault, sender: Arc::new(sender) })
+            .limits(config.domain_limits()?)
+            .build(Arc::clone(&world.clock), Arc::clone(&world.ids));
         let ports = DeploymentPorts {
             store: Arc::clone(&metadata) as _,
             provisioner,
@@ -224,11 +223,23 @@ fn local_provisioner(
     Ok(Arc::new(provisioner))
 }
 
+/// Checks that no newer release has changed the metadata store, before a byte of the data folder is written.
+///
+/// # Errors
+/// Fails if the store has migrations that this program does not know, or if its URL cannot be read.
+pub fn refuse_newer(config: &Config, dir: &DataDir) -> anyhow::Result<()> {
+    // The memory of statements can be limited only before SQLite is first used, which the check does.
+    limit_process_memory(None);
+    branchyard_storage::check_unopened(&config.metadata_url(&dir.metadata())?)?;
+    Ok(())
+}
+
 /// Opens only the metadata store. Migrations are neither applied nor checked.
 ///
 /// # Errors
 /// Fails if the URL cannot be read or the store cannot be opened.
 pub fn open_metadata(config: &Config, dir: &DataDir) -> anyhow::Result<Arc<Store>> {
+    refuse_newer(config, dir)?;
     let url = config.metadata_url(&dir.metadata())?;
     Ok(Arc::new(Store::open(&url, &branchyard_storage::StoreOptions::default())?))
 }

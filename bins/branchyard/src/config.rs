@@ -5,6 +5,7 @@ mod hooks;
 mod hosted;
 mod http;
 mod list;
+mod log;
 mod machine;
 mod pools;
 mod ranges;
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use branchyard_domain::usecases::Limits;
+use branchyard_executor::SlowPlaces;
 use figment::Figment;
 use figment::providers::{Env, Format as _, Serialized, Toml};
 use serde::{Deserialize, Serialize};
@@ -29,6 +31,7 @@ pub(crate) const MOST_WORKERS: usize = 64;
 pub use hooks::HooksConfig;
 pub use hosted::Hosted;
 pub use http::{Cors, Http, Idempotency, Pagination, RateLimit};
+pub use log::{LogConfig, LogFormat, OtlpConfig};
 pub use pools::Pools;
 pub use span::Span;
 pub use v1alpha1::V1alpha1;
@@ -78,6 +81,10 @@ pub struct Config {
     pub hooks: HooksConfig,
     /// Metrics.
     pub metrics: MetricsConfig,
+    /// The log.
+    pub log: LogConfig,
+    /// Export of traces.
+    pub otlp: OtlpConfig,
     /// Limits and deprecation of API v1alpha1.
     pub v1alpha1: V1alpha1,
     /// Public origin of the hosted API. If absent, the public origin.
@@ -250,6 +257,8 @@ impl Default for Config {
             server: ServerConfig::default(),
             hooks: HooksConfig::default(),
             metrics: MetricsConfig::default(),
+            log: LogConfig::default(),
+            otlp: OtlpConfig::default(),
             v1alpha1: V1alpha1::default(),
             hosted_public_url: None,
             hosted: Hosted::default(),
@@ -348,12 +357,24 @@ impl SqlConfig {
         if self.workers == 0 { (16 + 2 * cores).min(MOST_WORKERS) } else { self.workers }
     }
 
-    /// Returns the maximum number of concurrent reads. With worker processes, `writers` of them may be writing.
+    /// Returns the maximum number of concurrent reads that have not become slow. With worker processes, `writers` of them may be
+    /// writing, and an eighth of the others is kept, so that the slow reads of one caller do not keep all others out.
     pub fn concurrent_reads(&self, writers: usize) -> usize {
-        match self.isolation {
-            Isolation::Thread => self.max_concurrent_reads,
-            Isolation::Process => self.max_concurrent_reads.min(self.workers().saturating_sub(writers).max(1)),
+        let places = self.slow_places(writers);
+        places.map_or(self.max_concurrent_reads, |places| {
+            self.max_concurrent_reads.min(places.most.saturating_sub(places.spare).max(1))
+        })
+    }
+
+    /// Returns the limit of slow reads that have begun. With worker processes, of which `writers` may be writing, one is kept for
+    /// short reads. `None` without worker processes.
+    pub fn slow_places(&self, writers: usize) -> Option<SlowPlaces> {
+        if self.isolation == Isolation::Thread {
+            return None;
         }
+        let readers = self.workers().saturating_sub(writers).max(1);
+        let kept = (readers / 8).max(1);
+        Some(SlowPlaces { most: (readers - 1).max(1), spare: kept - 1 })
     }
 
     /// Returns the memory limit of all running statements together, in bytes.
@@ -425,6 +446,7 @@ impl Config {
         self.http.proxies()?;
         self.v1alpha1.settings()?;
         self.web.sign_up()?;
+        self.otlp.check()?;
         if self.metadata_url.is_some() && self.metadata_url_file.is_some() {
             bail!("configuration: set metadata_url or metadata_url_file, not both");
         }
@@ -494,7 +516,7 @@ fn is_origin(url: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Config, cli};
+    use super::{Config, Isolation, LogConfig, LogFormat, SqlConfig, cli};
 
     fn load(toml: &str) -> anyhow::Result<Config> {
         let dir = tempfile::tempdir()?;
@@ -585,6 +607,11 @@ mod tests {
             ("[sql]\nmemory_total_bytes = 68719476737", "sql.memory_total_bytes"),
             ("[sql]\nstream_stall_ms = 99", "sql.stream_stall_ms"),
             ("[hooks]\nmax_per_database = 100001", "hooks.max_per_database"),
+            ("[log]\naccess = 1.01", "log.access"),
+            ("[log]\naccess = -0.01", "log.access"),
+            ("[log]\naccess = nan", "log.access"),
+            ("[log]\nformat = \"xml\"", "log.format"),
+            ("[otlp]\nendpoint = \"a place\"", "otlp.endpoint"),
             ("[hooks]\nallowed_cidrs = [\"10.0.0.0/8\", \"inside\"]", "hooks.allowed_cidrs"),
             ("[hooks]\ntimeout_ms = 99", "hooks.timeout_ms"),
             ("[hooks]\nresponse_bytes = 1048577", "hooks.response_bytes"),
@@ -618,6 +645,28 @@ mod tests {
     }
 
     #[test]
+    fn the_format_and_the_share_of_access_lines_are_settings() {
+        for (toml, format, access) in [
+            ("", LogFormat::Auto, 1.0),
+            ("[log]\nformat = \"text\"\naccess = 0", LogFormat::Text, 0.0),
+            ("[log]\nformat = \"json\"\naccess = 0.25", LogFormat::Json, 0.25),
+        ] {
+            assert_eq!(load(toml).unwrap().log, LogConfig { format, access }, "{toml}");
+        }
+    }
+
+    #[test]
+    fn an_endpoint_for_traces_needs_a_program_that_exports_them() {
+        let loaded = load("[otlp]\nendpoint = \"http://127.0.0.1:4318\"");
+        if cfg!(feature = "otlp") {
+            assert!(loaded.is_ok());
+        } else {
+            let error = format!("{:#}", loaded.unwrap_err());
+            assert!(error.contains("otlp.endpoint") && error.contains("--features otlp"), "{error}");
+        }
+    }
+
+    #[test]
     fn lists_are_lists_or_text_with_json_or_commas() {
         for list in ["[\"a.test\", \"b.test\"]", "'[\"a.test\", \"b.test\"]'", "\"a.test, b.test,\""] {
             let config = load(&format!("[limits]\nreserved_names = {list}")).unwrap();
@@ -643,6 +692,27 @@ mod tests {
         for text in ["[hooks]\nretry_delays_ms = \"0, soon\"", "[limits]\nreserved_names = '[\"a\"'"] {
             assert!(load(text).is_err(), "{text}");
         }
+    }
+
+    /// Each read holds a worker process, slow reads too.
+    #[test]
+    fn reads_leave_worker_processes_to_writes_and_to_callers_with_few_reads() {
+        let sql = |workers, isolation| SqlConfig { workers, isolation, ..SqlConfig::default() };
+        let sizes = |workers, writers| {
+            let sql = sql(workers, Isolation::Process);
+            let places = sql.slow_places(writers).unwrap();
+            (sql.concurrent_reads(writers), places.most, places.spare)
+        };
+        assert_eq!(
+            sizes(20, 2),
+            (16, 17, 1),
+            "18 may read: two are kept, one of them for the slow reads of other callers"
+        );
+        assert_eq!(sizes(64, 24), (35, 39, 4));
+        assert_eq!(sizes(10, 2), (7, 7, 0));
+        assert_eq!(sizes(2, 2), (1, 1, 0));
+        let thread = sql(20, Isolation::Thread);
+        assert_eq!((thread.concurrent_reads(2), thread.slow_places(2)), (64, None));
     }
 
     #[test]

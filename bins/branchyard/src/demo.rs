@@ -15,15 +15,18 @@ use data_encoding::HEXLOWER;
 use crate::commands::print;
 use crate::compose::{Environment, Pending};
 use crate::config::Config;
-use crate::serve::{Running, start_logging};
+use crate::logging;
+use crate::serve::{Running, announce};
 
 /// Runs the demo until a signal stops it. The data is loaded on the first run.
 ///
 /// # Errors
 /// Fails if the server cannot start or the data cannot be loaded.
 pub fn run(listen: String, data_dir: PathBuf, hook: Option<&str>) -> anyhow::Result<()> {
-    start_logging();
     let mut config = Config { data_dir, listen, ..Config::default() };
+    // Standard error is the terminal on which the greeting is read.
+    config.log.access = 0.0;
+    let _log = logging::start(&config)?;
     // The receiver of the demo's webhook usually runs on the same machine.
     config.hooks.allowed_cidrs = ["127.0.0.0/8", "::1/128"].map(str::to_owned).to_vec();
     let running = Running::start(&config, &Environment::default(), Pending::Migrate)?;
@@ -38,7 +41,7 @@ pub fn run(listen: String, data_dir: PathBuf, hook: Option<&str>) -> anyhow::Res
         let secret = hook::register(&running.hub, url)?;
         print(format!("  hook       {url}; deliveries are signed with {}\n", secret.expose()))?;
     }
-    print(format!("listening on {}", running.address()))?;
+    announce(format!("listening on {}", running.address()));
     running.until_stopped()
 }
 
@@ -93,7 +96,7 @@ Try these; each line works as pasted:
   curl '{atlas}/sql?q=select+name,population+from+countries+order+by+population+desc+limit+5'
   curl '{atlas}/pulls'
   curl '{atlas}/pulls/2/diff'
-  curl -H 'Authorization: Bearer {token}' -H 'Content-Type: application/json' '{atlas}/sql-writes' -d '{{"from_branch":"main","to_branch":"mine","q":"update countries set population = population + 1 where code = '"'NZ'"'"}}'
+  curl -H 'Authorization: Bearer {token}' -H 'Content-Type: application/json' -H 'Prefer: wait=20' '{atlas}/sql-writes' -d '{{"from_branch":"main","to_branch":"mine","q":"update countries set population = population + 1 where code = '"'NZ'"'"}}'
   curl -H 'Authorization: Bearer {token}' '{api}/user'
 "#,
         owner = story::OWNER,

@@ -12,6 +12,8 @@ use branchyard_deployments::values::DeploymentId;
 use branchyard_deployments::{Deployments, Next};
 use parking_lot::Mutex;
 
+use crate::logging::{DeploymentSpan, Traces};
+
 /// Maximum wait of a step for an event of a process, and of an idle thread for work that another process queued.
 const WAIT: Duration = Duration::from_millis(250);
 /// Delay before a retry after an error.
@@ -53,7 +55,7 @@ impl Drop for DeploymentClaim {
 
 impl Fleet {
     /// Adopts the processes of an earlier server and starts the threads.
-    pub(crate) fn start(deployments: &Deployments) -> anyhow::Result<Self> {
+    pub(crate) fn start(deployments: &Deployments, traces: &Traces) -> anyhow::Result<Self> {
         deployments.serve_instances();
         let recovered = deployments.supervisor().recover()?;
         if recovered.adopted + recovered.gone > 0 {
@@ -65,13 +67,15 @@ impl Fleet {
         }
         let stop = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
-        let (for_thread, flag) = (deployments.clone(), Arc::clone(&stop));
-        threads.push(thread::Builder::new().name("fleet".to_owned()).spawn(move || supervise(&for_thread, &flag))?);
+        let (for_thread, flag, spans) = (deployments.clone(), Arc::clone(&stop), traces.clone());
+        let thread = thread::Builder::new().name("fleet".to_owned());
+        threads.push(thread.spawn(move || supervise(&for_thread, &flag, &spans))?);
         let operated = TakenDeployments::default();
         for number in 0..OPERATORS {
             let (deployments, flag, taken) = (deployments.clone(), Arc::clone(&stop), Arc::clone(&operated));
             let thread = thread::Builder::new().name(format!("fleet-operations-{number}")).stack_size(8 << 20);
-            threads.push(thread.spawn(move || operate(&deployments, &flag, &taken))?);
+            let traces = traces.clone();
+            threads.push(thread.spawn(move || operate(&deployments, &flag, &taken, &traces))?);
         }
         Ok(Self { deployments: deployments.clone(), stop, threads })
     }
@@ -133,7 +137,7 @@ fn hurry(deployments: &Deployments, in_haste: &impl Fn() -> bool, is_done: &Atom
 }
 
 /// Keeps one thread running for each busy deployment, and removes expired data.
-fn supervise(deployments: &Deployments, stop: &Arc<AtomicBool>) {
+fn supervise(deployments: &Deployments, stop: &Arc<AtomicBool>, traces: &Traces) {
     let taken = TakenDeployments::default();
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
     let mut tidied = Instant::now();
@@ -142,10 +146,10 @@ fn supervise(deployments: &Deployments, stop: &Arc<AtomicBool>) {
         match deployments.supervisor().busy() {
             Ok(busy) => {
                 for hold in busy.into_iter().filter_map(|id| DeploymentClaim::take(&taken, id)) {
-                    let (deployments, stop) = (deployments.clone(), Arc::clone(stop));
+                    let (deployments, stop, traces) = (deployments.clone(), Arc::clone(stop), traces.clone());
                     // The engine copies databases on this thread, which therefore gets more stack than the default.
                     let thread = thread::Builder::new().name(format!("fleet-{}", hold.id)).stack_size(8 << 20);
-                    match thread.spawn(move || keep(&deployments, &stop, &hold)) {
+                    match thread.spawn(move || keep(&deployments, &stop, &hold, &traces)) {
                         Ok(thread) => threads.push(thread),
                         Err(error) => tracing::error!(%error, "cannot start a thread for a deployment"),
                     }
@@ -173,14 +177,17 @@ fn supervise(deployments: &Deployments, stop: &Arc<AtomicBool>) {
 }
 
 /// Runs the steps of one deployment until none is left.
-fn keep(deployments: &Deployments, stop: &AtomicBool, hold: &DeploymentClaim) {
+fn keep(deployments: &Deployments, stop: &AtomicBool, hold: &DeploymentClaim, traces: &Traces) {
     while !stop.load(Ordering::Relaxed) {
         let seen = deployments.supervisor().signals();
-        match panic::catch_unwind(AssertUnwindSafe(|| deployments.supervisor().step(hold.id, WAIT))) {
+        let span = DeploymentSpan::begin(traces, hold.id);
+        let step = || span.within(|| deployments.supervisor().step(hold.id, WAIT));
+        match panic::catch_unwind(AssertUnwindSafe(step)) {
             Ok(Ok(stepped)) => {
                 if let Some(warning) = stepped.warning {
-                    tracing::warn!(deployment = %hold.id, "{warning}");
+                    span.within(|| tracing::warn!("{warning}"));
                 }
+                span.ended(matches!(stepped.next, Next::Now), false);
                 match stepped.next {
                     Next::Now => {}
                     Next::In(time) => deployments.supervisor().wait(seen, time.min(AGAIN)),
@@ -188,11 +195,14 @@ fn keep(deployments: &Deployments, stop: &AtomicBool, hold: &DeploymentClaim) {
                 }
             }
             Ok(Err(error)) => {
-                tracing::error!(deployment = %hold.id, error = &error as &dyn std::error::Error, "a supervision step failed");
+                let error = &error as &dyn std::error::Error;
+                span.within(|| tracing::error!(error, "a supervision step failed"));
+                span.ended(true, true);
                 thread::sleep(AGAIN);
             }
             Err(_) => {
-                tracing::error!(deployment = %hold.id, "a supervision step panicked");
+                span.within(|| tracing::error!("a supervision step panicked"));
+                span.ended(true, true);
                 thread::sleep(AGAIN);
             }
         }
@@ -200,7 +210,7 @@ fn keep(deployments: &Deployments, stop: &AtomicBool, hold: &DeploymentClaim) {
 }
 
 /// Runs operations on deployments, at most one at a time per deployment.
-fn operate(deployments: &Deployments, stop: &AtomicBool, taken: &TakenDeployments) {
+fn operate(deployments: &Deployments, stop: &AtomicBool, taken: &TakenDeployments, traces: &Traces) {
     while !stop.load(Ordering::Relaxed) {
         let seen = deployments.supervisor().signals();
         let mut progress = false;
@@ -212,14 +222,24 @@ fn operate(deployments: &Deployments, stop: &AtomicBool, taken: &TakenDeployment
         });
         for id in busy {
             let Some(hold) = DeploymentClaim::take(taken, id) else { continue };
-            match panic::catch_unwind(AssertUnwindSafe(|| deployments.supervisor().operate(hold.id))) {
-                Ok(Ok(done)) => progress |= done,
+            let span = DeploymentSpan::begin(traces, id);
+            let note = |operation: &_| span.note(operation);
+            let operate = || span.within(|| deployments.supervisor().operate_noting(hold.id, &note));
+            match panic::catch_unwind(AssertUnwindSafe(operate)) {
+                Ok(Ok(done)) => {
+                    span.ended(done, false);
+                    progress |= done;
+                }
                 Ok(Err(error)) => {
                     let error = &error as &dyn std::error::Error;
-                    tracing::error!(deployment = %id, error, "a fault interrupted a deployment operation");
+                    span.within(|| tracing::error!(error, "a fault interrupted a deployment operation"));
+                    span.ended(true, true);
                     thread::sleep(AGAIN);
                 }
-                Err(_) => tracing::error!(deployment = %id, "a deployment operation panicked"),
+                Err(_) => {
+                    span.within(|| tracing::error!("a deployment operation panicked"));
+                    span.ended(true, true);
+                }
             }
         }
         if !progress {

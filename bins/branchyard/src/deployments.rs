@@ -1,16 +1,18 @@
 //! Wiring of deployments: the process that serves an instance, and the provisioner that runs these processes.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use branchyard_confinement::KernelSupport;
 use branchyard_deployments::ports::BackupFiles;
-use branchyard_domain::ports::{EngineError, SessionEngine};
+use branchyard_domain::ports::{CancellationToken, EngineError, SessionEngine};
 use branchyard_domain::values::DatabaseId;
-use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions, EngineVersions};
+use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions, EngineVersions, Long, WatchedCall, YieldHook};
 use branchyard_provisioner_local::{
-    EngineSize, HubFiles, InProcessStaging, LocalProcess, LocalSettings, ProcessStaging, StagingEngine, Tools,
+    EngineSize, HubFiles, InProcessStaging, LocalProcess, LocalSettings, LongStatement, ProcessStaging, StagingEngine,
+    StatementTurns, Tools,
 };
 
 use crate::compose::Environment;
@@ -32,12 +34,44 @@ pub fn serve(run_dir: &Path) -> anyhow::Result<()> {
             process_memory: Some(size.heap_bytes),
             // The process may write only inside its folder.
             temporary_folder: Some(folder.join("tmp")),
+            long: Some(Long { every: StatementTurns::EVERY, turns: Arc::new(TurnsBridge(StatementTurns)) }),
             ..EngineOptions::default()
         };
         Ok(Arc::new(DoltliteEngine::open(folder, options)?) as Arc<dyn SessionEngine>)
     };
     let tools = Tools { open_engine: Box::new(open_engine), clock: world.clock, ids: world.ids };
     branchyard_provisioner_local::serve(run_dir, tools).context("cannot serve the deployment")
+}
+
+/// The schedule of an instance's long statements as the engine's yield hook.
+struct TurnsBridge(StatementTurns);
+
+impl YieldHook for TurnsBridge {
+    fn begin(&self, _shape: u64, _canceled: &CancellationToken) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn go_on(&self, canceled: &CancellationToken) -> ControlFlow<()> {
+        self.0.go_on(canceled)
+    }
+
+    fn pause(&self) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn call(&self) -> Option<Arc<dyn WatchedCall>> {
+        self.0.statement().map(|statement| Arc::new(BridgedStatement(statement)) as Arc<dyn WatchedCall>)
+    }
+}
+
+/// A statement that the engine's watchdog can report as silent.
+#[derive(Debug)]
+struct BridgedStatement(LongStatement);
+
+impl WatchedCall for BridgedStatement {
+    fn is_silent(&self) {
+        self.0.is_silent();
+    }
 }
 
 /// Opens the engine that creates and checks files of instances. In the server there is no `process_memory`, because the limit was

@@ -14,7 +14,8 @@ async fn healthz() -> HttpResponse {
     text(HttpResponse::Ok(), "ok\n")
 }
 
-/// Answers 200 if the metadata store responds and the server is not draining; otherwise 503.
+/// Answers 200 if the metadata store can be read and the server is not draining; otherwise 503. A store that is busy with writes is
+/// ready: `branchyard_writes_saturation` shows it.
 async fn readyz(state: web::Data<AppState>) -> HttpResponse {
     if state.draining.load(Ordering::Relaxed) {
         return text(HttpResponse::ServiceUnavailable(), "draining\n");

@@ -3,9 +3,9 @@
 //! This is a library beside the binary, so that tests can start the same server that is deployed. It holds no product rules:
 //! those are in `branchyard-domain`. The wire formats are in the API crates.
 
+mod background_observer;
 pub mod build_info;
 pub mod cli;
-mod collector;
 pub mod commands;
 pub mod compose;
 pub mod config;
@@ -14,19 +14,18 @@ pub mod data_dir;
 pub mod demo;
 mod deployment_supervisor;
 pub mod deployments;
-mod dispatcher;
 pub mod elf;
 mod free_space;
 mod health;
 pub mod key_ring;
 pub mod live_keys;
+mod logging;
 mod manifest;
 mod metrics;
+mod origin_check;
 mod per_address;
 pub mod private;
-mod pull_fetches;
 mod scheduler_bridge;
 mod sealed_files;
 pub mod serve;
 pub mod sql_engine;
-mod workers;

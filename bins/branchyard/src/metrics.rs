@@ -2,6 +2,7 @@
 //!
 //! Label values come from fixed lists in the code. They never contain user data such as owners, databases, hooks, or addresses.
 
+mod collections;
 mod hooks;
 mod listen;
 mod operations;
@@ -15,11 +16,12 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+pub(crate) use collections::CollectionMetrics;
 pub(crate) use hooks::HookMetrics;
 pub(crate) use listen::{MetricsServer, start};
-pub(crate) use operations::OperationMetrics;
+pub(crate) use operations::{OperationMetrics, kind_word, outcome_word};
 pub(crate) use pulls::PullMetrics;
-pub(crate) use requests::{RequestMetrics, count};
+pub(crate) use requests::{RequestMetrics, count, method_word};
 pub(crate) use sampled::Sources;
 
 use sampled::Sampled;
@@ -36,6 +38,7 @@ pub(crate) struct Metrics {
     pub(crate) operations: OperationMetrics,
     pub(crate) hooks: HookMetrics,
     pub(crate) pulls: PullMetrics,
+    pub(crate) collections: CollectionMetrics,
     sampled: Sampled,
 }
 
@@ -45,8 +48,9 @@ impl Metrics {
         let ours = registry.sub_registry_with_prefix("branchyard");
         let (requests, operations) = (RequestMetrics::register(ours), OperationMetrics::register(ours));
         let (hooks, pulls) = (HookMetrics::register(ours), PullMetrics::register(ours));
+        let collections = CollectionMetrics::register(ours);
         let sampled = Sampled::register(&mut registry);
-        Self { registry, requests, operations, hooks, pulls, sampled }
+        Self { registry, requests, operations, hooks, pulls, collections, sampled }
     }
 
     /// Samples the gauges and returns all metrics in the OpenMetrics text format.

@@ -1,7 +1,6 @@
 //! The life cycle of a server: open the stores, recover, listen. The first signal drains the server; the second cuts the drain
 //! short.
 
-use std::io::{IsTerminal as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,25 +14,25 @@ use branchyard_confinement::kernel_support;
 use branchyard_deployment_proxy::DeploymentProxy;
 use branchyard_deployments::Deployments;
 use branchyard_domain::Hub;
-use branchyard_http_common::{AppState, Services, head_limit};
+use branchyard_http_common::{AppState, RequestLog, Services, head_limit, log_request, unknown_api_paths};
+use branchyard_runtime::{AttemptCutoff, Background, BackgroundOptions, recover};
 use branchyard_web::Reference;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::collector::Collector;
+use crate::background_observer::BackgroundObserver;
 use crate::commands::print;
-use crate::compose::{Environment, Pending, Stores};
+use crate::compose::{Environment, Pending, Stores, refuse_newer};
 use crate::config::Config;
 use crate::connections::{self, ConnectionLimits, ProgressTimeouts};
 use crate::data_dir::DataDirLock;
 use crate::deployment_supervisor::Fleet;
-use crate::dispatcher::Dispatcher;
 use crate::free_space::FreeSpaceMonitor;
 use crate::live_keys::KeyRingWatch;
+use crate::logging::{self, Traces};
 use crate::metrics::{self, Metrics, MetricsServer, Sources};
-use crate::pull_fetches::PullFetches;
+use crate::origin_check::{self, OriginCheck};
 use crate::sql_engine::SqlEngine;
-use crate::workers::Workers;
 use crate::{data_dir::DataDir, deployments, health};
 
 /// Runs a server until a signal stops it.
@@ -41,31 +40,23 @@ use crate::{data_dir::DataDir, deployments, health};
 /// # Errors
 /// Fails if the server cannot start, or if it stopped because of an error.
 pub fn run(config: &Config, no_migrate: bool) -> anyhow::Result<()> {
-    start_logging();
+    let _log = logging::start(config)?;
     let pending = if no_migrate { Pending::Refuse } else { Pending::Migrate };
     let running = Running::start(config, &Environment::default(), pending)?;
-    print(format!("listening on {}", running.address()))?;
+    announce(format!("listening on {}", running.address()));
+    // Not logged: the link is a credential.
     if let Some(link) = running.administrator_link()? {
-        // Goes to standard error because scripts read one line of standard output and then close it.
-        let printed = writeln!(std::io::stderr(), "no user exists yet; create the administrator's account at {link}");
-        if let Err(error) = printed {
-            tracing::warn!(%error, "cannot print the sign-up link for the first user");
-        }
+        announce(format!("no user exists yet; create the administrator's account at {link}"));
     }
     running.until_stopped()
 }
 
-/// Log filter to use if `RUST_LOG` is unset. The HTTP library logs an error for each malformed request, which would let any
-/// client fill the log.
-const LOGGED: &str = "info,actix_http::h1=off";
-
-/// Starts logging to standard error: text on a terminal, JSON otherwise. `RUST_LOG` sets the filter.
-pub(crate) fn start_logging() {
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env();
-    let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(LOGGED));
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // A second call, as in tests, keeps the first subscriber.
-    let _ = if std::io::stderr().is_terminal() { lines.try_init() } else { lines.json().try_init() };
+/// Prints a line for the person or the script that started the server. A standard output that was closed is no error: scripts read
+/// one line and then close it.
+pub(crate) fn announce(line: String) {
+    if let Err(error) = print(line) {
+        tracing::warn!(error = &*error as &dyn std::error::Error, "cannot write to standard output");
+    }
 }
 
 /// A server that accepts connections.
@@ -77,16 +68,15 @@ pub struct Running {
     address: SocketAddr,
     public_url: String,
     state: AppState,
-    workers: Workers,
+    background: Background,
     free_space: FreeSpaceMonitor,
     key_ring: KeyRingWatch,
-    pull_fetches: PullFetches,
-    collector: Collector,
-    dispatcher: Dispatcher,
     fleet: Fleet,
     leaves_instances: bool,
     engine: SqlEngine,
+    traces: Traces,
     shutdown_grace: Duration,
+    hooks_grace: Duration,
     runtime: tokio::runtime::Runtime,
     handle: ServerHandle,
     server: tokio::task::JoinHandle<std::io::Result<()>>,
@@ -102,24 +92,16 @@ impl Running {
     /// Returns an error that describes what prevents the start.
     pub fn start(config: &Config, world: &Environment, pending: Pending) -> anyhow::Result<Self> {
         let started = Instant::now();
-        let lock = DataDir::open(&config.data_dir)?.lock()?;
+        let dir = DataDir::open(&config.data_dir)?;
+        refuse_newer(config, &dir)?;
+        let lock = dir.lock()?;
+        let traces = Traces::start(config)?;
         let stores = Stores::open(config, world, pending)?;
         stores.bind(world)?;
-        stores.engine.clear_temporary().context("cannot remove the temporary files of the engine")?;
         let hub = stores.hub.clone();
         let deployments = stores.deployments.clone();
         let node = deployments.hosting().node.clone();
-        let freed = hub.operations().recover(&node).context("cannot recover interrupted operations")?;
-        if freed > 0 {
-            tracing::info!(operations = freed, "interrupted operations will run again");
-        }
-        let swept = hub.operations().sweep().context("cannot remove files that nothing refers to")?;
-        if swept > 0 {
-            tracing::info!(files = swept, "removed files that nothing refers to");
-        }
-        hub.collections().recover(&node).context("cannot recover interrupted collections of garbage")?;
-        hub.pulls().recover().context("cannot recover interrupted fetches for pull requests")?;
-        hub.dispatch().recover(&node).context("cannot recover interrupted webhook deliveries")?;
+        logging::recovery(&traces, || recover_stores(&stores, &node))?;
         if !config.hosted.address()?.is_loopback() {
             tracing::warn!(bind = config.hosted.bind, "instances accept unencrypted connections from other machines");
         }
@@ -127,7 +109,8 @@ impl Running {
             tracing::warn!("{warning}");
         }
         // Runs before the server listens, so that each process of an earlier server is either adopted or known to be gone.
-        let fleet = Fleet::start(&deployments).context("cannot take over the instances of deployments")?;
+        let fleet = logging::recovery(&traces, || Fleet::start(&deployments, &traces));
+        let fleet = fleet.context("cannot take over the instances of deployments")?;
         let listener =
             TcpListener::bind(&config.listen).with_context(|| format!("cannot listen on {}", config.listen))?;
         let address = listener.local_addr()?;
@@ -165,6 +148,7 @@ impl Running {
             alpha,
             hosted,
             metrics: Arc::clone(&measured),
+            log: logging::request_log(config, &traces),
             threads,
             proxy,
             shutdown_grace: config.server.shutdown_grace.duration(),
@@ -177,27 +161,24 @@ impl Running {
         let server = runtime.spawn(server);
         let free_space = FreeSpaceMonitor::start(&hub, &config.data_dir).context("cannot measure the free storage")?;
         let key_ring = KeyRingWatch::start(&hub, Arc::clone(&stores.keys)).context("cannot follow the key ring")?;
-        let workers = Workers::start(&hub, &node, &measured).context("cannot start the workers")?;
-        let pull_fetches = PullFetches::start(&hub, &measured).context("cannot start the pull request threads")?;
-        let collector = Collector::start(&hub, &node).context("cannot start the thread that collects garbage")?;
-        let dispatcher = Dispatcher::start(&hub, config.hooks.concurrency, node, measured)
-            .context("cannot start the webhook dispatcher")?;
+        let observer = Arc::new(BackgroundObserver::new(measured, traces.clone()));
+        let options = BackgroundOptions { node, webhook_concurrency: config.hooks.concurrency, observer };
+        let background = Background::start(&hub, options).context("cannot start the background threads")?;
         Ok(Self {
             hub,
             deployments,
             address,
             public_url,
             state,
-            workers,
+            background,
             free_space,
             key_ring,
-            pull_fetches,
-            collector,
-            dispatcher,
             fleet,
             leaves_instances: config.hosted.leaves(),
             engine: stores.engine,
+            traces,
             shutdown_grace: config.server.shutdown_grace.duration(),
+            hooks_grace: config.hooks.shutdown_grace.duration(),
             runtime,
             handle,
             server,
@@ -248,7 +229,13 @@ impl Running {
     fn drain(self, signals: Option<Signals>) -> anyhow::Result<()> {
         self.state.draining.store(true, Ordering::Relaxed);
         let (hurry, mut hurried) = watch::channel(false);
-        let (hub, engine, grace) = (self.hub.clone(), self.engine.clone(), self.shutdown_grace);
+        let (engine, grace) = (self.engine.clone(), self.shutdown_grace);
+        let (cutoff, hooks_grace) = (self.background.cutoff(), self.hooks_grace);
+        let after_grace = cutoff.clone();
+        self.runtime.spawn(async move {
+            tokio::time::sleep(hooks_grace).await;
+            after_grace.iter().for_each(AttemptCutoff::end_attempts);
+        });
         self.runtime.spawn(async move {
             let second = async {
                 match signals {
@@ -260,7 +247,7 @@ impl Running {
                 () = second => tracing::info!("second signal: aborting requests in progress"),
                 () = tokio::time::sleep(grace) => tracing::warn!(?grace, "aborting what did not end within server.shutdown_grace"),
             }
-            hub.dispatch().abort();
+            cutoff.iter().for_each(AttemptCutoff::end_attempts);
             engine.close();
             hurry.send_replace(true);
             // Keeps the sender alive, so that receivers see the value instead of a closed channel.
@@ -278,10 +265,7 @@ impl Running {
                 Ok(_) = hurried.wait_for(|hurried| *hurried) => Ok(()),
             }
         })?;
-        self.workers.stop(|| *in_haste.borrow());
-        self.pull_fetches.stop(|| *in_haste.borrow());
-        self.collector.stop(|| *in_haste.borrow());
-        self.dispatcher.stop();
+        self.background.stop(|| *in_haste.borrow());
         self.free_space.stop();
         self.key_ring.stop();
         self.fleet.stop(self.leaves_instances, || *in_haste.borrow());
@@ -295,8 +279,22 @@ impl Running {
             std::thread::sleep(Duration::from_millis(5));
         }
         self.runtime.shutdown_timeout(until.saturating_duration_since(Instant::now()));
+        self.traces.stop();
         Ok(())
     }
+}
+
+/// Ends what an earlier process of this node left under way.
+fn recover_stores(stores: &Stores, node: &str) -> anyhow::Result<()> {
+    stores.engine.clear_temporary().context("cannot remove the temporary files of the engine")?;
+    let recovered = recover(&stores.hub, node).context("cannot recover interrupted work")?;
+    if recovered.operations > 0 {
+        tracing::info!(operations = recovered.operations, "interrupted operations will run again");
+    }
+    if recovered.files > 0 {
+        tracing::info!(files = recovered.files, "removed files that nothing refers to");
+    }
+    Ok(())
 }
 
 /// State that the request handlers share.
@@ -305,6 +303,7 @@ struct ServerParts {
     alpha: branchyard_api_v1alpha1::LegacySettings,
     hosted: branchyard_api_hosted_v1::Settings,
     metrics: Arc<Metrics>,
+    log: RequestLog,
     /// Number of threads that serve requests.
     threads: usize,
     /// The proxy of deployments; `None` if the gateway is disabled.
@@ -319,9 +318,11 @@ fn listen(
     patience: ProgressTimeouts,
     limits: ConnectionLimits,
 ) -> std::io::Result<Server> {
-    let ServerParts { state, alpha, hosted, metrics, threads, proxy, shutdown_grace } = shared;
-    let metrics = web::Data::new(metrics);
+    let ServerParts { state, alpha, hosted, metrics, log, threads, proxy, shutdown_grace } = shared;
+    let (metrics, log) = (web::Data::new(metrics), web::Data::new(log));
     let references = web::Data::new(references(&state.config.public_url, &hosted.base_url));
+    let origins = OriginCheck::new(&state.config.public_url, &hosted.base_url, state.config.proxies.clone());
+    let origins = web::Data::new(origins);
     let server = HttpServer::new(move || {
         App::new()
             .wrap(from_fn(head_limit))
@@ -329,9 +330,13 @@ fn listen(
             .app_data(web::Data::new(alpha.clone()))
             .app_data(web::Data::new(hosted.clone()))
             .app_data(metrics.clone())
+            .app_data(log.clone())
             .app_data(references.clone())
+            .app_data(origins.clone())
+            .wrap(from_fn(origin_check::check))
             .wrap(from_fn(metrics::count))
             .wrap(from_fn(connections::note))
+            .wrap(from_fn(log_request))
             .configure(|config| {
                 if let Some(proxy) = &proxy {
                     proxy.configure(config);
@@ -340,6 +345,7 @@ fn listen(
             .configure(branchyard_api_v2::configure)
             .configure(branchyard_api_v1alpha1::configure)
             .configure(branchyard_api_hosted_v1::configure)
+            .configure(unknown_api_paths)
             .configure(health::configure)
             .configure(branchyard_web::configure)
     });

@@ -1,3 +1,5 @@
+#![doc = include_str!("../README.md")]
+//!
 //! Makes a test of every snapshot, so that snapshots are compared in parallel and fail by name.
 
 use std::path::Path;

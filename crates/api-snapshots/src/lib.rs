@@ -1,3 +1,5 @@
+#![doc = include_str!("../README.md")]
+//!
 //! Snapshots of every response that an OpenAPI document declares, stored as `<operation>/<status>-<name>[-detail].snap`.
 //!
 //! For the tests of API adapters. An adapter provides its document, its test data, and the requests that provoke each response. The
@@ -15,6 +17,7 @@ mod request;
 #[cfg(feature = "responses")]
 mod shape;
 mod snapshot_tests;
+mod value_shape;
 
 pub use blocks::{Block, blocks};
 pub use coverage::uncovered;
@@ -24,3 +27,4 @@ pub use request::{Content, SentRequest};
 #[cfg(feature = "responses")]
 pub use shape::{ReceivedAnswer, ShapeSnapshot};
 pub use snapshot_tests::{SnapshotTest, snapshot_tests};
+pub use value_shape::shape_of;

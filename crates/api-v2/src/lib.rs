@@ -9,6 +9,7 @@ mod openapi;
 mod prefer;
 mod routes;
 mod stream;
+mod waiting;
 mod wire;
 
 pub use openapi::openapi;

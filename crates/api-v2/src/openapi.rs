@@ -15,7 +15,8 @@ pub(crate) use constraints::MD5_PATTERN;
 
 const INTRODUCTION: &str = "Versioned SQL databases: branches, pull requests, releases, imports, SQL. Compatible with DoltHub API v2.\n\n\
 Every successful answer has its result in `data`; lists also have `meta.next_page_token` while more items follow. Every other answer is a problem document \
-with a stable `code`. A POST that is repeated with the same `Idempotency-Key` takes effect once. `HEAD` works wherever `GET` does, and `OPTIONS` lists the \
+with a stable `code`. Work that takes time runs as an operation and is answered 202; with `Prefer: wait=20` it is answered 200 with the operation once \
+that has ended. A POST that is repeated with the same `Idempotency-Key` takes effect once. `HEAD` works wherever `GET` does, and `OPTIONS` lists the \
 methods of a route. Unknown query parameters are ignored; a known parameter that occurs twice is refused. Send `X-Request-Id` to find a request in the \
 server's log.";
 
@@ -48,6 +49,9 @@ fn describe(operation: &EndpointDocs) -> Value {
     }
     if responses::may_be_unmodified(operation) {
         headers.push("If-None-Match");
+    }
+    if responses::is_queued(operation) {
+        headers.push("Prefer");
     }
     headers.extend(operation.headers);
     operation.describe(&headers, responses::of(operation))

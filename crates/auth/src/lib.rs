@@ -1,3 +1,5 @@
+#![doc = include_str!("../README.md")]
+//!
 //! Tokens, passwords, and the secrets of sessions and invitations: mint, parse, hash, verify.
 //!
 //! A secret and its stored form have different types, and only the conversion to the stored form exists:

@@ -1,3 +1,5 @@
+#![doc = include_str!("../README.md")]
+//!
 //! What a process that runs users' SQL may ask of the kernel. The process restricts itself, before it reads anything that a
 //! user wrote: system calls (seccomp), files, network and signals (Landlock), and resources.
 //!

@@ -105,7 +105,9 @@ impl From<NotFound> for HttpResponse {
                 tracing::error!("a call of the gateway was lost to a panic");
                 unavailable("the server cannot do this just now; try again")
             }
-            NotFound::Pool(PoolError::Full | PoolError::TooLong) => unavailable("the server is busy; try again"),
+            NotFound::Pool(
+                PoolError::Full | PoolError::TooLong | PoolError::CallerQueueFull(_) | PoolError::ShareInUse,
+            ) => unavailable("the server is busy; try again"),
         }
     }
 }

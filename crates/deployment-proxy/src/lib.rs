@@ -90,7 +90,7 @@ async fn pass(
         },
     };
     if !response.headers().contains_key(REQUEST_ID) {
-        let id = RequestId::of(request.headers(), &state.services);
+        let id = RequestId::of_request(&request, &state.services);
         if let Ok(id) = HeaderValue::from_str(id.as_str()) {
             response.headers_mut().insert(HeaderName::from_static(REQUEST_ID), id);
         }

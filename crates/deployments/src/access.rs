@@ -32,6 +32,8 @@ macro_rules! levels {
 levels! {
     /// Read the deployment, and run SQL that reads.
     Observe: Reader, "reader";
+    /// Also open pull requests.
+    Propose: ReaderAndPulls, "reader_and_pulls";
     /// Also run SQL that writes.
     Operate: Writer, "writer";
     /// Also change the deployment itself.

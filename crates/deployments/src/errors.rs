@@ -40,6 +40,9 @@ pub enum DeploymentError {
     /// The deployment is visible, but the caller's role is too low. The value names the role that is needed.
     #[error("this needs the {0} role on the deployment")]
     Denied(&'static str),
+    /// The deployment is visible, but only its owning user, or an owner of its organization, may do this.
+    #[error("only the user who owns the deployment, or an owner of its organization, may discard its data")]
+    OwnerOnly,
     /// The caller may not create deployments for this owner. The owner may or may not exist.
     #[error("you may not create deployments for '{0}'")]
     MayNotCreateFor(String),
@@ -103,6 +106,9 @@ pub enum DeploymentError {
     /// The server or the owner's quota has no room for another instance.
     #[error("{0}")]
     Capacity(String),
+    /// The text that confirms a destructive request does not match. The value is the expected text.
+    #[error("must be '{0}' to confirm; nothing was changed")]
+    Unconfirmed(String),
     /// The deployment is not in the state that the caller expected.
     #[error("the deployment changed since it was read")]
     Changed,
@@ -119,6 +125,7 @@ impl From<ProvisionError> for DeploymentError {
         match error {
             ProvisionError::Refused(why) => Self::Unprocessable(why),
             ProvisionError::Gone => Self::Conflict("the instance is not running at the moment; try again".to_owned()),
+            missing @ ProvisionError::NoData { .. } => Self::Conflict(format!("{missing}; try again once it is back")),
             unavailable @ ProvisionError::Unavailable { .. } => Self::Port(unavailable.into()),
         }
     }

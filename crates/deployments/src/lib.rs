@@ -1,3 +1,5 @@
+#![doc = include_str!("../README.md")]
+//!
 //! The domain of deployments: databases that a process of their own serves to ordinary clients, at a metered cost.
 //!
 //! The entry point is [`Deployments`]. It is built over the [`Hub`](branchyard_domain::Hub) and the [`ports`]: a store

@@ -9,7 +9,8 @@ pub use backup_files::BackupFiles;
 pub use metrics::{Metric, Sample, Series, Summary};
 pub use provisioner::{
     Authorized, Authorizer, BackupFile, CopiedDatabase, DatabaseSeed, InstanceEvent, InstanceHandle, InstanceSpec,
-    OutputLine, OutputPosition, OutputQuery, ProvisionError, Provisioner, SqlCaller, Towards, ZoneFeatures,
+    OutputLine, OutputPosition, OutputQuery, ProvisionError, Provisioner, SqlCaller, SupervisorEvent, Towards,
+    ZoneFeatures,
 };
 pub use store::{
     BackupRepository, DeploymentCollaboratorRepository, DeploymentOperationFilter, DeploymentOperationKind,

@@ -12,11 +12,11 @@ mod hooks;
 mod ids;
 mod metadata;
 mod provisioner;
-mod rows;
 
 use std::sync::Arc;
 
 pub use blobs::MemoryBlobs;
+pub use branchyard_domain::ports::CollectedRows as Collected;
 pub use broken::BrokenMetadata;
 pub use clock::FixedClock;
 pub use engine::MemoryEngine;
@@ -25,13 +25,12 @@ pub use hooks::{KeyedVault, OpenVault, PlainPayloads, ScriptedSender};
 pub use ids::SeededIds;
 pub use metadata::{MemoryMetadata, SaveFault};
 pub use provisioner::MemoryProvisioner;
-pub use rows::Collected;
 
 use branchyard_deployments::ports::DeploymentStore;
 use branchyard_deployments::{DeploymentPorts, Deployments, HostingSettings};
 use branchyard_domain::ports::{Formats, Metadata, Vault};
 use branchyard_domain::usecases::Limits;
-use branchyard_domain::{Hub, Ports};
+use branchyard_domain::{Hub, HubBuilder, WebhookPorts};
 
 /// A hub over fakes, with handles to the fakes.
 #[derive(Clone)]
@@ -60,19 +59,24 @@ impl FakeHub {
     /// Creates a hub over the same fakes with a broken metadata store.
     pub fn broken(&self, metadata: BrokenMetadata) -> (Hub, Deployments) {
         let store = Arc::new(metadata);
-        let hub = Hub::new(self.ports(store.clone()), Limits::default());
+        let hub = self.build(self.builder(store.clone()));
         let deployments = Deployments::new(hub.clone(), self.deployment_ports(store), HostingSettings::default());
         (hub, deployments)
     }
 
     /// Creates the hub of another server over the same stores.
     pub fn beside(&self, limits: Limits) -> Hub {
-        Hub::new(self.ports(self.metadata.clone()), limits)
+        self.build(self.builder(self.metadata.clone()).limits(limits))
     }
 
     /// Creates the deployments of another server over the same stores.
     pub fn deployments_beside(&self, hosted: HostingSettings) -> Deployments {
         Deployments::new(self.beside(Limits::default()), self.deployment_ports(self.metadata.clone()), hosted)
+    }
+
+    /// Creates a hub over the same fakes with its own metadata store.
+    pub fn storing(&self, metadata: Arc<dyn Metadata>) -> Hub {
+        self.build(self.builder(metadata))
     }
 
     fn deployment_ports(&self, store: Arc<dyn DeploymentStore>) -> DeploymentPorts {
@@ -87,27 +91,29 @@ impl FakeHub {
 
     /// Creates the hub of another server over the same stores, with its own file formats.
     pub fn reading(&self, formats: Arc<dyn Formats>) -> Hub {
-        Hub::new(Ports { formats, ..self.ports(self.metadata.clone()) }, Limits::default())
+        self.build(self.builder(self.metadata.clone()).uploads(self.blobs.clone(), formats))
     }
 
     /// Creates the hub of another server over the same stores, with its own keys.
     pub fn sealing(&self, vault: Arc<dyn Vault>, limits: Limits) -> Hub {
-        Hub::new(Ports { vault, ..self.ports(self.metadata.clone()) }, limits)
+        let webhooks = WebhookPorts { vault, ..webhooks(&self.sender) };
+        self.build(self.builder(self.metadata.clone()).webhooks(webhooks).limits(limits))
     }
 
-    fn ports(&self, metadata: Arc<dyn Metadata>) -> Ports {
-        Ports {
-            metadata,
-            engine: self.engine.clone(),
-            blobs: self.blobs.clone(),
-            formats: Arc::new(PlainFormats),
-            clock: self.clock.clone(),
-            ids: self.ids.clone(),
-            payloads: Arc::new(PlainPayloads),
-            vault: Arc::new(OpenVault),
-            sender: self.sender.clone(),
-        }
+    /// Returns a builder with the same fakes and every capability, over this metadata store.
+    fn builder(&self, metadata: Arc<dyn Metadata>) -> HubBuilder {
+        Hub::builder(metadata, self.engine.clone())
+            .uploads(self.blobs.clone(), Arc::new(PlainFormats))
+            .webhooks(webhooks(&self.sender))
     }
+
+    fn build(&self, builder: HubBuilder) -> Hub {
+        builder.build(self.clock.clone(), self.ids.clone())
+    }
+}
+
+fn webhooks(sender: &Arc<ScriptedSender>) -> WebhookPorts {
+    WebhookPorts { payloads: Arc::new(PlainPayloads), vault: Arc::new(OpenVault), sender: sender.clone() }
 }
 
 /// Creates a hub over fakes with default limits. Its behavior is deterministic.
@@ -129,18 +135,11 @@ pub fn hub_hosting(limits: Limits, hosted: HostingSettings) -> FakeHub {
     let ids = Arc::new(SeededIds::new(1));
     let sender = Arc::new(ScriptedSender::default());
     let provisioner = Arc::new(MemoryProvisioner::new(blobs.clone()));
-    let ports = Ports {
-        metadata: metadata.clone(),
-        engine: engine.clone(),
-        blobs: blobs.clone(),
-        formats: Arc::new(PlainFormats),
-        clock: clock.clone(),
-        ids: ids.clone(),
-        payloads: Arc::new(PlainPayloads),
-        vault: Arc::new(OpenVault),
-        sender: sender.clone(),
-    };
-    let hub = Hub::new(ports, limits);
+    let hub = Hub::builder(metadata.clone(), engine.clone())
+        .uploads(blobs.clone(), Arc::new(PlainFormats))
+        .webhooks(webhooks(&sender))
+        .limits(limits)
+        .build(clock.clone(), ids.clone());
     let ports = DeploymentPorts {
         store: metadata.clone(),
         provisioner: provisioner.clone(),

@@ -25,7 +25,7 @@ pub use commit::{
     Cell, Change, Commit, Conflict, ConflictKind, ForeignKey, Index, RowChange, Signature, TableChange, TableColumn,
     TableKind, TableSchema,
 };
-pub use database::{Collaborator, Database, DatabaseLocator, Role, Star, Visibility};
+pub use database::{Collaborator, Database, DatabaseLocator, FileState, Role, Star, Visibility};
 pub use delivery::{Attempt, AttemptError, Delivery, DeliveryDetails, DeliveryStatus, Request};
 pub use event::{Event, EventKind, EventName, PullAction};
 pub use hook::{DisabledReason, Hook, HookEvent, HookSecret, PreviousSecret, Sealed};

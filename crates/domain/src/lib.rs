@@ -1,3 +1,5 @@
+#![doc = include_str!("../README.md")]
+//!
 //! The domain of Branchyard: versioned databases with their branches, forks, pull requests, imports and SQL.
 //!
 //! Callers use the [`Hub`], which is built over the [`ports`]. Calls are synchronous and may block; the caller
@@ -7,10 +9,12 @@
 //! `Serialize`. Time and randomness come in through ports.
 
 pub mod access;
+mod call_context;
 pub mod entities;
 pub mod errors;
 pub mod ports;
 pub mod usecases;
 pub mod values;
 
-pub use usecases::{Hub, Ports};
+pub use call_context::{CallContext, CallSubject};
+pub use usecases::{Hub, HubBuilder, WebhookPorts};

@@ -11,9 +11,10 @@ mod session;
 pub use blobs::{Blobs, BlobsError, ReadSeek};
 pub use clock::{Clock, Ids};
 pub use engine::{
-    CancellationToken, ChangedRows, Collected, Column, Engine, EngineError, ImportColumn, ImportJob, ImportTarget,
-    KeptHeads, MergeJob, MergeOutcome, Reachability, ReadQuery, ReadReport, RowOrder, RowPage, RowSink, RowTest,
-    ScriptJob, Selected, Selection, SqlFailure, TableScan, Test, ValueRef, WriteJob, Written,
+    CancellationToken, ChangedRows, Collected, CollectedRows, Column, Engine, EngineError, ImportColumn, ImportJob,
+    ImportTarget, KeptHeads, MergeJob, MergeOutcome, Reachability, ReadQuery, ReadReport, RecordedFormats, RowOrder,
+    RowPage, RowSink, RowTest, ScriptJob, Selected, Selection, SqlFailure, TableScan, Test, ValueRef, WriteJob,
+    Written,
 };
 pub use formats::{
     FormatError, FormatInput, Formats, ImportFile, InferredColumn, Opener, RowSource, SqliteFileRows, SqliteFileTable,
@@ -23,9 +24,9 @@ pub use hooks::{AddressError, LookedUp, Payloads, Reply, RetryAfter, Sender, Sen
 pub use metadata::{
     AccountRepository, ActivityRepository, AttemptRepository, BranchRepository, CollaboratorRepository,
     CollectionRepository, DatabaseFilter, DatabaseRepository, DeliveryBacklog, DeliveryRepository, DeliveryState,
-    DueCollection, Durability, EventRepository, FetchBacklog, FetchEnd, HookRepository, IdempotencyRepository,
-    InvitationRepository, KeptRefRepository, Lease, LeaseTurn, MemberRepository, Metadata, MetadataError,
-    OperationBacklog, OperationFilter, OperationRepository, OperationState, OrganizationRepository,
+    DueCollection, DueDelivery, Durability, EventRepository, FetchBacklog, FetchEnd, HookRepository,
+    IdempotencyRepository, InvitationRepository, KeptRefRepository, Lease, LeaseTurn, MemberRepository, Metadata,
+    MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState, OrganizationRepository,
     PersonalDataRepository, Places, PullCommentRepository, PullFetch, PullFetchRepository, PullFilter, PullRepository,
     PullStanding, Ranking, RefRepository, ReleaseRepository, Repositories, SavedAnswer, SessionRepository, SizeChange,
     StarRepository, TagRepository, TokenRepository, Transaction, UploadRepository, UserFilter, UserRepository,

@@ -1,5 +1,6 @@
 //! Use cases, grouped by aggregate and gathered in one [`Hub`].
 
+mod absent;
 mod activities;
 mod administration;
 mod branches;
@@ -8,16 +9,19 @@ mod collaborators;
 mod collections;
 mod databases;
 mod deadline;
+mod engine_files;
 mod exports;
 mod files;
 mod free_space;
 mod history;
 mod hooks;
+mod hub_builder;
 mod idempotency;
 mod imports;
 mod invitations;
 mod lookup_cache;
 mod members;
+mod observers;
 mod operations;
 mod organizations;
 mod outbox;
@@ -59,10 +63,12 @@ pub use history::History;
 pub use hooks::{
     Attempted, Deliveries, Dispatch, EditHook, HookAddress, HookView, Hooks, NewHook, Room, Run, SecretHook, Turn,
 };
+pub use hub_builder::{HubBuilder, WebhookPorts};
 pub use idempotency::IdempotencyRecord;
 pub use imports::{CompletedPart, Imports, NewImport, NewUpload, OpenedUpload};
 pub use invitations::{Applicant, Invitations, MintedInvitation, SignUp};
 pub use members::Members;
+pub use observers::{DeliveryAttempt, DeliveryObserver, OperationAttempt, OperationObserver};
 pub use operations::{Ended, Operations, ResultView, SqlWrite};
 pub use organizations::{EditOrganization, NewOrganization, OrganizationView, Organizations};
 pub use people::{NewUser, People, Profile};
@@ -83,6 +89,7 @@ pub use uploaded::{ArrivedImport, Preview};
 pub use user_deletion::{DeleteUser, DeletedUser};
 pub use wake::Wake;
 
+use crate::entities::FileType;
 use crate::errors::PortError;
 use crate::ports::{Blobs, Clock, Engine, Formats, Ids, Metadata, Payloads, Sender, Transaction, Vault};
 use crate::values::Timestamp;
@@ -211,26 +218,36 @@ impl Default for Limits {
 }
 
 /// The ports through which the domain reaches the outside world.
-#[derive(Clone)]
-pub struct Ports {
+pub(crate) struct Ports {
     /// Store of users, refs, pull requests and operations.
-    pub metadata: Arc<dyn Metadata>,
+    pub(crate) metadata: Arc<dyn Metadata>,
     /// Store of commits, which also runs SQL.
-    pub engine: Arc<dyn Engine>,
+    pub(crate) engine: Arc<dyn Engine>,
     /// Store of uploaded files.
-    pub blobs: Arc<dyn Blobs>,
+    pub(crate) blobs: Arc<dyn Blobs>,
     /// Readers of file formats.
-    pub formats: Arc<dyn Formats>,
+    pub(crate) formats: Arc<dyn Formats>,
     /// Source of time.
-    pub clock: Arc<dyn Clock>,
+    pub(crate) clock: Arc<dyn Clock>,
     /// Source of ids and randomness.
-    pub ids: Arc<dyn Ids>,
+    pub(crate) ids: Arc<dyn Ids>,
     /// Renders the bodies of webhook events.
-    pub payloads: Arc<dyn Payloads>,
+    pub(crate) payloads: Arc<dyn Payloads>,
     /// Seals and opens the secrets of hooks.
-    pub vault: Arc<dyn Vault>,
+    pub(crate) vault: Arc<dyn Vault>,
     /// Sends requests to hooks.
-    pub sender: Arc<dyn Sender>,
+    pub(crate) sender: Arc<dyn Sender>,
+    /// Whether files can be uploaded.
+    pub(crate) takes_uploads: bool,
+    /// Whether events are recorded for hooks.
+    pub(crate) sends_webhooks: bool,
+}
+
+impl Ports {
+    /// Returns `true` if files of this format can be uploaded and imported. The engine runs SQL scripts itself.
+    pub(crate) fn reads_files_as(&self, file_type: FileType) -> bool {
+        self.takes_uploads && (file_type == FileType::Sql || self.formats.supports(file_type))
+    }
 }
 
 pub(crate) struct Inner {
@@ -332,11 +349,16 @@ nouns! {
 }
 
 impl Hub {
-    /// Creates a hub over these ports.
-    pub fn new(ports: Ports, limits: Limits) -> Self {
+    /// Returns a builder of a hub over this metadata store and engine.
+    pub fn builder(metadata: Arc<dyn Metadata>, engine: Arc<dyn Engine>) -> HubBuilder {
+        HubBuilder::new(metadata, engine)
+    }
+
+    fn new(ports: Ports, limits: Limits) -> Self {
         let worker_shares = worker_shares::WorkerShares::new(limits.operation_workers, limits.long_operation_places);
         let reachable = Arc::new(revisions::Reachable::new(Arc::clone(&ports.metadata)));
         ports.engine.limit_history(reachable.clone());
+        ports.engine.check_formats(Arc::new(engine_files::StoredFormats(Arc::clone(&ports.metadata))));
         Self {
             inner: Arc::new(Inner {
                 reachable,
@@ -379,12 +401,12 @@ impl Hub {
         idempotency::keep(&self.inner, tx, once, value, now)
     }
 
-    /// Checks that the metadata store can be read and opened for writing.
+    /// Checks that the metadata store can be read. Begins no write transaction, which would wait for those of others.
     ///
     /// # Errors
     /// [`PortError`] if it cannot.
     pub fn ready(&self) -> Result<(), PortError> {
-        self.inner.ports.metadata.write()?.databases().ids(None, 1)?;
+        self.inner.ports.metadata.read()?.databases().ids(None, 1)?;
         Ok(())
     }
 
@@ -401,6 +423,11 @@ impl Hub {
     /// Returns `true` if storage is low. Operations then stay queued, and adapters refuse what would need storage.
     pub fn is_storage_low(&self) -> bool {
         self.inner.free_space.is_low()
+    }
+
+    /// Returns `true` if the hub was built with webhooks.
+    pub fn sends_webhooks(&self) -> bool {
+        self.inner.ports.sends_webhooks
     }
 
     /// Returns the present time of the hub's clock.

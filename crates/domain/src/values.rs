@@ -6,6 +6,7 @@ mod ids;
 mod names;
 mod text;
 mod time;
+mod trace_context;
 mod web_address;
 
 pub use branchyard_auth::TokenExpiry;
@@ -18,6 +19,7 @@ pub use ids::{
 pub use names::{DatabaseName, OwnerName, RefName, Revision, TableName};
 pub use text::{Description, DisplayName, LongText, Title, TokenName};
 pub use time::Timestamp;
+pub use trace_context::TraceContext;
 pub use web_address::WebAddress;
 
 /// A validation error. The text states the broken rule for the user who sent the value.

@@ -114,6 +114,7 @@ pub(crate) fn collect(
     database: DatabaseId,
     kept: &mut dyn KeptHeads,
 ) -> Result<Collected, EngineError> {
+    engine.check_format(database)?;
     let heads = kept.heads()?;
     let source = CollectionSource::copy(&engine.files, database, engine.options.share_blocks)?;
     let new = engine.files.temporary();

@@ -73,6 +73,7 @@ pub(crate) fn create_at(
 }
 
 pub(crate) fn copy(engine: &DoltliteEngine, from: DatabaseId, to: DatabaseId) -> Result<(), EngineError> {
+    engine.check_format(from)?;
     install_copy(engine, &engine.files.path(from), to, branch::rename)
 }
 

@@ -10,8 +10,8 @@ use branchyard_domain::entities::{
 };
 use branchyard_domain::ports::{
     ChangedRows, Collected, Engine, EngineError, ImportJob, KeptHeads, MergeJob, MergeOutcome, Reachability, ReadQuery,
-    ReadReport, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected, Selection, SessionRequest, TableScan,
-    WriteJob, Written,
+    ReadReport, RecordedFormats, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected, Selection, SessionRequest,
+    TableScan, WriteJob, Written,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId};
 use parking_lot::Mutex;
@@ -22,6 +22,7 @@ use crate::commits::{self, AncestorCache};
 use crate::connection::{Connection, ConnectionUse};
 use crate::fetch::Remotes;
 use crate::files::Files;
+use crate::format::{FormatCheck, NEWEST_FORMAT, format_of, refuse_newer};
 use crate::guard::GuardSettings;
 use crate::idle_connections::IdleConnections;
 use crate::memory::{self, Allocated, MemoryPool};
@@ -49,6 +50,7 @@ pub struct DoltliteEngine {
     /// The last proof on a fresh connection.
     pub(crate) proved: Mutex<Option<(DatabaseId, Instant)>>,
     reachability: OnceLock<Arc<dyn Reachability>>,
+    formats: FormatCheck,
 }
 
 /// Distinguishes the read connections of a database.
@@ -113,6 +115,7 @@ impl DoltliteEngine {
             guard: Arc::new(guard),
             ancestry: Arc::default(),
             reachability: OnceLock::new(),
+            formats: FormatCheck::default(),
         })
     }
 
@@ -152,6 +155,7 @@ impl DoltliteEngine {
     /// # Errors
     /// [`EngineError`] when it is not a database of the engine, or cannot be copied.
     pub fn restore(&self, database: DatabaseId, from: &std::path::Path) -> Result<(), EngineError> {
+        refuse_newer(format_of(from).map_err(|error| io_fault("read the file to restore", error))?)?;
         commits::install_copy(self, from, database, branch::rename)
     }
 
@@ -221,7 +225,7 @@ impl DoltliteEngine {
         match rolled_back {
             Ok(()) if !is_sound => {}
             Ok(()) => self.readers.put(database, key, connection, generation),
-            Err(error) => tracing::warn!(%database, %error, "closing a connection"),
+            Err(error) => tracing::warn!(database_id = %database, %error, "closing a connection"),
         }
         result
     }
@@ -267,7 +271,7 @@ impl DoltliteEngine {
         match rolled_back {
             Ok(()) if !is_sound => {}
             Ok(()) => self.writers.put(database, (), connection, generation),
-            Err(error) => tracing::warn!(%database, %error, "closing a connection"),
+            Err(error) => tracing::warn!(database_id = %database, %error, "closing a connection"),
         }
         result
     }
@@ -308,6 +312,7 @@ impl DoltliteEngine {
 
     fn open_connection(&self, database: DatabaseId, purpose: ConnectionUse<'_>) -> Result<Connection, EngineError> {
         let path = self.files.path(database);
+        self.check_format(database)?;
         self.open_file(&path, purpose).map_err(|error| {
             if !self.files.exists(&path) {
                 return missing(database);
@@ -317,6 +322,12 @@ impl DoltliteEngine {
                 ConnectionUse::History | ConnectionUse::Write => errors::fault("open a database", error),
             }
         })
+    }
+
+    /// Checks that the engine may open the file of a database.
+    pub(crate) fn check_format(&self, database: DatabaseId) -> Result<(), EngineError> {
+        // Another process has checked the files that it passes on.
+        if self.files.is_provided() { Ok(()) } else { self.formats.check(database, &self.files.path(database)) }
     }
 
     /// Returns the settings of the guards.
@@ -332,6 +343,7 @@ impl DoltliteEngine {
         self.ancestors.lock().forget(database);
         self.trials.forget(database);
         self.ancestry.forget(database);
+        self.formats.forget(database);
     }
 }
 
@@ -394,6 +406,18 @@ impl Engine for DoltliteEngine {
     fn size_bytes(&self, database: DatabaseId) -> Result<u64, EngineError> {
         let path = self.files.path(database);
         Ok(std::fs::metadata(path).map_err(|error| io_fault("look at the size of a database", error))?.len())
+    }
+
+    fn newest_format(&self) -> u32 {
+        NEWEST_FORMAT
+    }
+
+    fn format(&self, database: DatabaseId) -> Result<u32, EngineError> {
+        self.formats.format(database, &self.files.path(database))
+    }
+
+    fn check_formats(&self, recorded: Arc<dyn RecordedFormats>) {
+        self.formats.look_up_in(recorded);
     }
 
     fn commit(&self, database: DatabaseId, hash: &CommitHash) -> Result<Option<Commit>, EngineError> {

@@ -34,6 +34,11 @@ impl Files {
         Self { folder: PathBuf::from("/"), is_provided: true, next: AtomicU64::new(0) }
     }
 
+    /// Returns `true` if another process opened the files and passed them on.
+    pub(crate) fn is_provided(&self) -> bool {
+        self.is_provided
+    }
+
     /// Returns `true` if there is a file at a path.
     pub(crate) fn exists(&self, path: &Path) -> bool {
         #[cfg(target_os = "linux")]

@@ -4,6 +4,7 @@
 mod authorizer;
 mod float_format;
 mod functions;
+mod generate_series;
 mod history;
 mod json_patch;
 mod limits;
@@ -121,6 +122,7 @@ impl Guard {
     ) -> rusqlite::Result<Self> {
         limits::apply_for_session(connection)?;
         functions::refuse_config(connection)?;
+        generate_series::add(connection)?;
         Self::watch(connection, settings)
     }
 

@@ -1,3 +1,5 @@
+#![doc = include_str!("../README.md")]
+//!
 //! The engine port on DoltLite: immutable commits with their tables and history, one file per database.
 //!
 //! A file holds one reserved branch with a secret name; the branches and tags of users are not in it. Every write moves
@@ -26,6 +28,7 @@ mod diff;
 mod engine;
 mod fetch;
 mod files;
+mod format;
 mod guard;
 mod idle_connections;
 mod import;
@@ -57,6 +60,7 @@ pub use collect::{COLLECTION_ROUNDS, CollectedHistory, CollectionSource, FileIde
 pub use commits::{AncestorCache, copy_file};
 pub use engine::{DoltliteEngine, io_fault, missing};
 pub use files::{Files, Temporary, copy_for_now, lock_path};
+pub use format::{FormatCheck, NEWEST_FORMAT, format_of, refuse_newer};
 pub use guard::MAX_LENGTH;
 pub use memory::{MemoryLender, MemoryPool, set_up as limit_process_memory};
 pub use merge_preview::{ConflictQuery, ConflictWindow, HeadPair, TrialMerges, Trials};

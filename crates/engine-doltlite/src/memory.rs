@@ -141,7 +141,7 @@ fn whole(bytes: usize) -> i64 {
 /// The memory that one statement may take, and the deadline after which it gets no more.
 #[derive(Debug)]
 pub(crate) struct MemoryBudget {
-    all: i64,
+    all: AllocationCount,
     left: AllocationCount,
     pool: Arc<dyn MemoryLender>,
     /// Bytes taken from the pool.
@@ -171,24 +171,30 @@ impl AllocationCount {
 
 impl MemoryBudget {
     pub(crate) fn new(bytes: usize, pool: &Arc<dyn MemoryLender>, deadline: Arc<Deadline>) -> Self {
-        // A statement can never have more than the pool has.
-        let all = pool.most_for(whole(bytes));
-        let left = AllocationCount::default();
-        left.set(all);
         let pool = Arc::clone(pool);
+        let (all, left) = <(AllocationCount, AllocationCount)>::default();
         let (taken, unused, lacked, exceeded) =
             <(AllocationCount, AllocationCount, AllocationCount, AllocationCount)>::default();
-        Self { all, left, pool, taken, unused, lacked, exceeded, deadline }
+        let budget = Self { all, left, pool, taken, unused, lacked, exceeded, deadline };
+        budget.resize(bytes);
+        budget
+    }
+
+    /// Sets the size of a budget of which nothing is spent.
+    pub(crate) fn resize(&self, bytes: usize) {
+        // A statement can never have more than the pool has.
+        self.all.set(self.pool.most_for(whole(bytes)));
+        self.left.set(self.all.get());
     }
 
     /// Returns `true` if more than a quarter of the budget is spent.
     pub(crate) fn is_getting_short(&self) -> bool {
-        self.left.get() < self.all / 4 * 3
+        self.left.get() < self.all.get() / 4 * 3
     }
 
     /// Resets the budget, after the memory that was taken has been freed.
     pub(crate) fn renew(&self) {
-        self.left.set(self.all);
+        self.left.set(self.all.get());
         self.pool.give_back(self.taken.get());
         self.taken.set(0);
         self.unused.set(0);
@@ -202,7 +208,7 @@ impl MemoryBudget {
 
     /// Returns the size of the budget in bytes if the statement needed more than that. Waiting would not have helped.
     pub(crate) fn exceeded(&self) -> Option<i64> {
-        (self.exceeded.get() > 0).then_some(self.all)
+        (self.exceeded.get() > 0).then(|| self.all.get())
     }
 
     /// Returns all memory to the pool, and waits until the pool has the memory that was lacking. Returns `false` if it
@@ -257,7 +263,7 @@ impl MemoryBudget {
         }
         // A statement may free memory that was allocated before it began. That must not raise its budget above the
         // initial size.
-        self.left.set(left.saturating_sub(bytes).min(self.all));
+        self.left.set(left.saturating_sub(bytes).min(self.all.get()));
         self.unused.set(self.unused.get().saturating_sub(bytes).min(self.taken.get()));
         true
     }

@@ -22,7 +22,7 @@ pub struct EngineOptions {
     pub idle_memory: usize,
     /// Page cache of each session, in KiB.
     pub session_cache_kib: usize,
-    /// Maximum memory of one user statement, in bytes.
+    /// Maximum memory of one user statement, in bytes. A write may take twice as much ([`Self::write_memory`]).
     pub statement_memory: usize,
     /// Maximum memory of all running user statements together, in bytes; `None` sets no limit. A statement that finds
     /// too little free memory waits for up to 5 s and then ends with
@@ -64,6 +64,18 @@ pub struct EngineOptions {
     pub verify_timeout: Duration,
     /// Hook that schedules long-running calls; `None` lets them run without interruption.
     pub long: Option<Long>,
+}
+
+/// The memory of a write in units of the memory of a statement. The engine keeps up to 64 MiB of changes to each table
+/// and index before it writes them to the file, and needs about a third more to do so.
+const WRITE_SHARE: usize = 2;
+
+impl EngineOptions {
+    /// Returns the maximum memory of one write, in bytes. Few writes run at once, because each database runs one at a
+    /// time.
+    pub fn write_memory(&self) -> usize {
+        self.statement_memory.saturating_mul(WRITE_SHARE)
+    }
 }
 
 impl Default for EngineOptions {

@@ -1,9 +1,11 @@
 //! Runs untrusted statements that change a commit, and commits the result.
 
+use std::time::Duration;
+
 use branchyard_domain::entities::Signature;
 use branchyard_domain::ports::{EngineError, MergeJob, MergeOutcome, SqlFailure, WriteJob, Written};
 use branchyard_domain::values::CommitHash;
-use branchyard_sqlite_lexer::{skip_to_statement, statement_length};
+use branchyard_sqlite_lexer::{is_first_word, skip_to_statement, statement_length};
 use rusqlite::Batch;
 use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::limits::Limit;
@@ -19,30 +21,28 @@ use crate::schema;
 use crate::sql::errors::{self, StatementFailure, StatementPosition};
 use crate::sql::statement_kind::{StatementKind, defines, statement_kind};
 
+/// The part of the memory of a statement that the first attempt gets. What needs more runs again, in a way that needs
+/// less memory and one more `fsync`. The smaller the first attempt, the less time is lost.
+const FIRST_PART: usize = 2;
+
 pub(crate) fn write(engine: &DoltliteEngine, turn: &WriteTurn, job: &WriteJob<'_>) -> Result<Written, EngineError> {
-    let (written, rows_affected) = engine.writing_at(turn, job.base, |connection| {
-        let timed = connection
-            .limit_time(&engine.watchdog, job.timeout)
-            .map_err(|error| errors::fault("set a time limit", error))?;
-        let mut before = 0;
-        let ran = timed.with_room(
-            |memory| {
-                // Discards the changes of a previous attempt that ran out of memory.
-                connection
-                    .roll_back()
-                    .map_err(|error| (StatementFailure::Engine(errors::fault("start over", error)), 1))?;
-                start(connection, job.base).map_err(|error| (StatementFailure::Engine(error), 1))?;
-                before = connection.raw().total_changes();
-                run(connection, job.statements, &timed, memory)
-            },
-            || false,
-        );
-        ran.map_err(|(failed, statement)| failed.unless_ended(timed.ended()).at(statement))?;
-        // Statements that finished in time are committed without a time limit: the commit is the engine's own work.
-        drop(timed);
-        let rows_affected = connection.raw().total_changes().saturating_sub(before);
-        Ok((finish(connection, job.base, job.message, job.author)?, rows_affected))
-    })?;
+    let plan =
+        WritePlan { memory: engine.options.statement_memory / FIRST_PART, timeout: job.timeout, alone_from: None };
+    let (written, rows_affected) = match attempt(engine, turn, job, &plan)? {
+        Attempted::Written(written) => written,
+        // A refused allocation may have damaged the connection, so the second attempt has another one.
+        Attempted::TooLarge { statement, remaining, .. } => {
+            let memory = engine.options.write_memory();
+            let plan = WritePlan { memory, timeout: remaining, alone_from: Some(statement) };
+            match attempt(engine, turn, job, &plan)? {
+                Attempted::Written(written) => written,
+                Attempted::TooLarge { statement, bytes, .. } => {
+                    let failure = SqlFailure::Engine(too_large(bytes, memory));
+                    return Err(EngineError::Sql { failure, statement });
+                }
+            }
+        }
+    };
     if written != *job.base {
         engine.ancestry.note(turn.database(), &written, std::slice::from_ref(job.base));
     }
@@ -63,6 +63,86 @@ pub(crate) fn write(engine: &DoltliteEngine, turn: &WriteTurn, job: &WriteJob<'_
         None => MergeOutcome::Head(written),
     };
     Ok(Written { outcome, rows_affected })
+}
+
+/// How an attempt to run the statements of a write runs them.
+#[derive(Debug)]
+struct WritePlan {
+    /// Memory of the statements, in bytes.
+    memory: usize,
+    timeout: Duration,
+    /// Number of the first statement that runs in a transaction of its own, from 1.
+    ///
+    /// A statement inside a transaction can be undone alone. For that the engine keeps the first changes to each table
+    /// and index in memory until the statement ends, and the last ones until the transaction ends.
+    alone_from: Option<u32>,
+}
+
+/// The end of an attempt.
+enum Attempted {
+    /// The new head, and the number of changed rows.
+    Written((CommitHash, u64)),
+    /// A statement needed more than the `bytes` that it could get.
+    TooLarge { statement: u32, bytes: i64, remaining: Duration },
+}
+
+/// Runs the statements of a write and commits the result.
+fn attempt(
+    engine: &DoltliteEngine,
+    turn: &WriteTurn,
+    job: &WriteJob<'_>,
+    plan: &WritePlan,
+) -> Result<Attempted, EngineError> {
+    engine.writing_at(turn, job.base, |connection| {
+        let timed = connection
+            .limit_time(&engine.watchdog, plan.timeout)
+            .map_err(|error| errors::fault("set a time limit", error))?;
+        timed.memory().resize(plan.memory);
+        let mut before = 0;
+        let ran = timed.with_room(
+            |memory| {
+                // Discards the changes of a previous attempt that ran out of memory.
+                connection
+                    .roll_back()
+                    .map_err(|error| (StatementFailure::Engine(errors::fault("start over", error)), 1))?;
+                start(connection, job.base).map_err(|error| (StatementFailure::Engine(error), 1))?;
+                before = connection.raw().total_changes();
+                run(connection, job.statements, plan.alone_from, &timed, memory)
+            },
+            || false,
+        );
+        if let Err((failed, statement)) = ran {
+            // The user's limit, and not what an earlier attempt left of it.
+            let limit = |ended| match ended {
+                EngineError::TimedOut(_) => EngineError::TimedOut(millis(job.timeout)),
+                ended => ended,
+            };
+            return match (timed.ended(), timed.memory().exceeded()) {
+                (None, Some(bytes)) => Ok(Attempted::TooLarge { statement, bytes, remaining: timed.remaining() }),
+                (ended, _) => Err(failed.unless_ended(ended.map(limit)).at(statement)),
+            };
+        }
+        // Statements that finished in time are committed without a time limit: the commit is the engine's own work.
+        drop(timed);
+        let rows_affected = connection.raw().total_changes().saturating_sub(before);
+        Ok(Attempted::Written((finish(connection, job.base, job.message, job.author)?, rows_affected)))
+    })
+}
+
+/// Returns the error text for a statement that needs more than the `bytes` that it got of the `wanted` ones.
+fn too_large(bytes: i64, wanted: usize) -> String {
+    let limit = match i64::try_from(wanted) {
+        Ok(wanted) if bytes < wanted => "sql.memory_total_bytes",
+        _ => "twice sql.max_memory_bytes",
+    };
+    format!(
+        "out of memory: the statement takes more than the {} MiB of a write ({limit}); split it in smaller steps",
+        bytes >> 20
+    )
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Moves the reserved branch to `base`, inside a transaction that stays open.
@@ -118,6 +198,7 @@ fn blame(text: String, error: rusqlite::Error) -> EngineError {
 fn run(
     connection: &Connection,
     sql: &str,
+    alone_from: Option<u32>,
     timed: &TimeLimit<'_>,
     memory: &MemoryBudget,
 ) -> Result<(), (StatementFailure, u32)> {
@@ -129,7 +210,12 @@ fn run(
         let text = &sql[start..start + statement_length(&sql[start..])];
         let place = StatementPosition { whole: sql, text, start, mode: GuardMode::Writer };
         not_too_complex(text).map_err(|failure| (failure.into(), number))?;
-        run_one(connection, &place, number > 1, memory).map_err(|failed| (failed, number))?;
+        let ran = if alone_from.is_some_and(|first| number >= first) {
+            run_alone(connection, &place, number > 1, memory)
+        } else {
+            run_one(connection, &place, number > 1, memory)
+        };
+        ran.map_err(|failed| (failed, number))?;
         if timed.expired() {
             return Err((SqlFailure::TimedOut(0).into(), number));
         }
@@ -151,6 +237,40 @@ pub(crate) fn set_down(connection: &Connection) -> rusqlite::Result<()> {
         Err(_) if !connection.raw().is_autocommit() => Ok(()),
         Err(error) => Err(error),
     }
+}
+
+/// Runs one statement in a transaction of its own, and opens the transaction again. The changes before it move to the
+/// file, as in [`set_down`].
+fn run_alone(
+    connection: &Connection,
+    place: &StatementPosition<'_>,
+    not_first: bool,
+    memory: &MemoryBudget,
+) -> Result<(), StatementFailure> {
+    let execute = |sql| {
+        let ran = connection.raw().execute_batch(sql);
+        ran.map_err(|error| place.failed(error, &StatementEffects::default()))
+    };
+    if let Err(failed) = execute("COMMIT") {
+        // Deferred references keep the transaction open; they are checked at the end.
+        return if connection.raw().is_autocommit() {
+            Err(failed)
+        } else {
+            run_one(connection, place, not_first, memory)
+        };
+    }
+    // The rows that an index sorts go to a temporary file. They take up about as much space as the index itself; what
+    // other statements sort may be far more than what they write.
+    let spills = is_first_word(place.text, &["CREATE"]);
+    if spills {
+        execute("PRAGMA temp_store = file")?;
+    }
+    let ran = run_one(connection, place, false, memory);
+    if spills {
+        execute("PRAGMA temp_store = memory")?;
+    }
+    ran?;
+    execute("BEGIN IMMEDIATE")
 }
 
 /// Runs one statement in the open transaction.

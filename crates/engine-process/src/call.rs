@@ -14,7 +14,8 @@ use branchyard_domain::ports::{
 };
 use branchyard_domain::values::{CommitHash, DatabaseId};
 use branchyard_engine_doltlite::{
-    Ancestry, CellBatch, CommitParents, Long, MemoryLender, MemoryPool, WatchedCall, WriteQueues, WriteTurn,
+    Ancestry, CellBatch, CommitParents, EngineOptions, Long, MemoryLender, MemoryPool, WatchedCall, WriteQueues,
+    WriteTurn,
 };
 
 use crate::channel::{Channel, ChannelError};
@@ -42,8 +43,8 @@ const PIECE_BYTES: usize = 256 << 10;
 pub(crate) const CACHES: usize = 128 << 20;
 
 /// Returns how much memory a call may take, in bytes: as much as the worker may use.
-pub(crate) fn most_memory(statement_memory: usize) -> i64 {
-    i64::try_from(statement_memory.saturating_add(CACHES)).unwrap_or(i64::MAX / 2)
+pub(crate) fn most_memory(options: &EngineOptions) -> i64 {
+    i64::try_from(options.write_memory().saturating_add(CACHES)).unwrap_or(i64::MAX / 2)
 }
 
 /// What the server has and a worker may ask for.

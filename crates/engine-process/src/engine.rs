@@ -13,14 +13,15 @@ use branchyard_domain::entities::{
 };
 use branchyard_domain::ports::{
     CancellationToken, ChangedRows, Collected, Engine, EngineError, ImportJob, KeptHeads, MergeJob, MergeOutcome,
-    Reachability, ReadQuery, ReadReport, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected, Selection,
-    SqlFailure, TableScan, WriteJob, Written,
+    Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected,
+    Selection, SqlFailure, TableScan, WriteJob, Written,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId};
 use branchyard_engine_doltlite::{
     AncestorCache, Ancestry, COLLECTION_ROUNDS, CollectedHistory, CollectionSource, ConflictQuery, ConflictWindow,
-    FileIdentity, Files, HeadPair, MemoryLender as _, MemoryPool, Temporary, TrialMerges, Trials, WriteQueues,
-    WriteTurn, copy_file, copy_for_now, io_fault, limit_process_memory, missing, shape,
+    FileIdentity, Files, FormatCheck, HeadPair, MemoryLender as _, MemoryPool, NEWEST_FORMAT, Temporary, TrialMerges,
+    Trials, WriteQueues, WriteTurn, copy_file, copy_for_now, format_of, io_fault, limit_process_memory, missing,
+    refuse_newer, shape,
 };
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
@@ -47,6 +48,7 @@ pub struct ProcessEngine {
     pub(crate) options: ProcessOptions,
     pub(crate) files: Files,
     pub(crate) pool: Arc<Pool>,
+    formats: FormatCheck,
     queues: WriteQueues,
     memory: Arc<MemoryPool>,
     ancestry: Ancestry,
@@ -93,6 +95,7 @@ impl ProcessEngine {
         let most = memory.most_for(i64::try_from(engine.statement_memory).unwrap_or(i64::MAX));
         let setup = Setup {
             statement_memory: usize::try_from(most).unwrap_or_default(),
+            most_memory: memory.most_for(i64::MAX),
             pattern_bytes: options.pattern_bytes,
             bounded_functions: engine.bounded_functions,
             trial_merge_timeout: engine.trial_merge_timeout,
@@ -118,6 +121,7 @@ impl ProcessEngine {
             options,
             files,
             pool,
+            formats: FormatCheck::default(),
             queues: WriteQueues::default(),
             ancestry: Ancestry::default(),
             ancestors: Mutex::default(),
@@ -163,11 +167,17 @@ impl ProcessEngine {
     /// # Errors
     /// [`EngineError`] if it is not a database of the engine, or cannot be copied.
     pub fn restore(&self, database: DatabaseId, from: &Path) -> Result<(), EngineError> {
+        refuse_newer(format_of(from).map_err(|error| io_fault("read the file to restore", error))?)?;
         let turn = self.queues.enter(database);
         let temporary = self.files.temporary();
         copy_file(from, temporary.path()).map_err(|error| io_fault("copy a database", error))?;
         self.in_file::<()>(database, &temporary, &Call::FinishCopy, SHORT)?;
         self.install(&turn, temporary)
+    }
+
+    /// Checks that workers may open the file of a database.
+    fn check_format(&self, database: DatabaseId) -> Result<(), EngineError> {
+        self.formats.check(database, &self.files.path(database))
     }
 
     fn limits_history(&self) -> bool {
@@ -187,6 +197,7 @@ impl ProcessEngine {
     where
         Result<T, EngineError>: Wire,
     {
+        self.check_format(database)?;
         let mut is_second = false;
         loop {
             let mut borrowed = self.pool.take(&self.files, database, access, self.limits_history())?;
@@ -220,7 +231,7 @@ impl ProcessEngine {
             reachability: self.reachability.get().map(|reachability| &reachability.0),
             long: self.options.long(),
             kill_after: self.options.kill_after,
-            most_memory: call::most_memory(self.options.engine.statement_memory),
+            most_memory: call::most_memory(&self.options.engine),
             make_temporary: &|| self.files.unnamed(),
         };
         call::run(borrowed, &resources, database, call, descriptors, bounds, ends)
@@ -355,6 +366,7 @@ impl ProcessEngine {
         self.ancestors.lock().forget(database);
         self.ancestry.forget(database);
         self.trials.forget(database);
+        self.formats.forget(database);
     }
 
     /// Proves in another process that a new head can be read and descends from its base.
@@ -404,6 +416,7 @@ impl ProcessEngine {
     where
         Result<T, EngineError>: Wire,
     {
+        self.check_format(database)?;
         let bounds = Bounds { limit: timeout, canceled: canceled.clone() };
         let mut is_second = false;
         loop {
@@ -562,6 +575,7 @@ impl Engine for ProcessEngine {
     }
 
     fn copy(&self, from: DatabaseId, to: DatabaseId) -> Result<(), EngineError> {
+        self.check_format(from)?;
         self.restore(to, &self.files.path(from))
     }
 
@@ -580,6 +594,7 @@ impl Engine for ProcessEngine {
     fn collect(&self, database: DatabaseId, kept: &mut dyn KeptHeads) -> Result<Collected, EngineError> {
         let open =
             |path: &Path| pool::open(path, Access::Write).map_err(|error| io_fault("open a file to collect", error));
+        self.check_format(database)?;
         let heads = kept.heads()?;
         let source = CollectionSource::copy(&self.files, database, self.options.engine.share_blocks)?;
         let new = self.files.temporary();
@@ -617,6 +632,18 @@ impl Engine for ProcessEngine {
     fn size_bytes(&self, database: DatabaseId) -> Result<u64, EngineError> {
         let path = self.files.path(database);
         Ok(std::fs::metadata(path).map_err(|error| io_fault("look at the size of a database", error))?.len())
+    }
+
+    fn newest_format(&self) -> u32 {
+        NEWEST_FORMAT
+    }
+
+    fn format(&self, database: DatabaseId) -> Result<u32, EngineError> {
+        self.formats.format(database, &self.files.path(database))
+    }
+
+    fn check_formats(&self, recorded: Arc<dyn RecordedFormats>) {
+        self.formats.look_up_in(recorded);
     }
 
     fn commit(&self, database: DatabaseId, hash: &CommitHash) -> Result<Option<Commit>, EngineError> {

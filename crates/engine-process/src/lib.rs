@@ -1,3 +1,5 @@
+#![doc = include_str!("../README.md")]
+//!
 //! The engine port over worker processes.
 //!
 //! [`ProcessEngine`] runs every statement in a worker process: a program that was given to it, which opens one database

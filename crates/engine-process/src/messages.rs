@@ -17,6 +17,8 @@ use crate::wire::{wire_enum, wire_struct};
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Setup {
     pub(crate) statement_memory: usize,
+    /// Maximum memory of any call, in bytes: that of the pool of the server.
+    pub(crate) most_memory: i64,
     pub(crate) pattern_bytes: i32,
     pub(crate) bounded_functions: bool,
     pub(crate) trial_merge_timeout: Duration,
@@ -34,8 +36,8 @@ pub(crate) struct Setup {
 
 wire_struct! {
     Setup {
-        statement_memory, pattern_bytes, bounded_functions, trial_merge_timeout, fetch_step, diff_timeout,
-        count_timeout, verify_timeout, long_every, kills, requires_confinement,
+        statement_memory, most_memory, pattern_bytes, bounded_functions, trial_merge_timeout, fetch_step,
+        diff_timeout, count_timeout, verify_timeout, long_every, kills, requires_confinement,
     }
 }
 

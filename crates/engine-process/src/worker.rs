@@ -30,7 +30,8 @@ use crate::wire::{Input, Wire as _};
 const SIGNAL_STACK: usize = 128 << 10;
 /// Open files of a worker: its sockets, a few for each connection, and temporary files.
 const OPEN_FILES: u64 = 512;
-/// Address space in addition to twice the memory of a statement: code, stacks, caches and unused mappings, in bytes.
+/// Address space in addition to four times the memory of a statement, which is twice that of a write: code, stacks,
+/// caches and unused mappings, in bytes.
 const ADDRESS_ROOM: u64 = 3 << 30;
 
 /// Serves calls until the server closes its end. `socket` carries messages, `control` signals.
@@ -104,16 +105,15 @@ fn start(setup: &Setup, link: &Arc<Link>, control: OwnedFd) -> Result<DoltliteEn
         FileRestriction::NotEnforced => Err("the kernel has no Landlock".into()),
     });
     enforced.or_else(unconfined)?;
-    let options = EngineOptions {
+    let mut options = EngineOptions {
         idle_readers: 8,
         idle_writers: 1,
         idle_sessions: 0,
         statement_memory: setup.statement_memory,
-        lender: Some(Arc::new(Lender::new(Arc::clone(link)))),
+        lender: Some(Arc::new(Lender::new(Arc::clone(link), setup.most_memory))),
         gate: Some(Arc::new(Gate(Arc::clone(link)))),
         pattern_bytes: setup.pattern_bytes,
         bounded_functions: setup.bounded_functions,
-        process_memory: Some((setup.statement_memory + CACHES) as u64),
         trial_merge_timeout: setup.trial_merge_timeout,
         fetch_step: setup.fetch_step,
         diff_timeout: setup.diff_timeout,
@@ -122,6 +122,7 @@ fn start(setup: &Setup, link: &Arc<Link>, control: OwnedFd) -> Result<DoltliteEn
         long: setup.long_every.map(|every| Long { every, turns: Arc::new(Turns(Arc::clone(link))) }),
         ..EngineOptions::default()
     };
+    options.process_memory = Some(options.write_memory().saturating_add(CACHES) as u64);
     let temporary = Arc::clone(link);
     let engine = DoltliteEngine::on_provided_files(options, Box::new(move || temporary.temporary_file()))?;
     let running = link.running();
@@ -137,7 +138,7 @@ fn limit(setup: &Setup) -> Result<(), ConfinementError> {
     use branchyard_confinement::Resource;
     limit_resource(Resource::Core, 0)?;
     limit_resource(Resource::Nofile, OPEN_FILES)?;
-    limit_resource(Resource::As, ADDRESS_ROOM + 2 * setup.statement_memory as u64)
+    limit_resource(Resource::As, ADDRESS_ROOM + 4 * setup.statement_memory as u64)
 }
 
 /// Reads signals until the server ends, and then ends the process: a call that computes would not notice.

@@ -1,12 +1,15 @@
 //! Bounded pools for blocking calls, so that the server's workers never block.
 
-use std::collections::{HashMap, VecDeque};
+mod queue;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+pub use self::queue::FairShares;
+use self::queue::PoolState;
 use crate::caller_key::CallerKey;
 use crate::slow_queries;
 use crate::sync::{Condvar, Mutex, timeout};
@@ -21,13 +24,20 @@ pub enum PoolError {
     /// No slot became free within the maximum wait.
     #[error("no slot got free in time")]
     TooLong,
+    /// The caller already has this many calls in the queue, the most that one caller may have there ([`FairShares::queued`]).
+    #[error("{0} calls of this caller wait already")]
+    CallerQueueFull(usize),
+    /// The calls of the caller used up its share of the slots when the maximum wait ended ([`FairShares`]).
+    #[error("the caller's share of the slots is in use")]
+    ShareInUse,
     /// The call panicked.
     #[error("the call was lost")]
     Lost,
 }
 
 /// A fixed number of slots for blocking calls, with a bounded queue. When a slot becomes free, the queued caller with the fewest
-/// calls in progress is next. A caller with many calls therefore does not delay the others.
+/// calls in progress is next. A caller with many calls therefore does not delay the others. [`Pool::shared_fairly`] also limits how
+/// many slots a caller takes.
 #[derive(Clone)]
 pub struct Pool {
     threads: Threads,
@@ -37,30 +47,16 @@ pub struct Pool {
 
 struct SharedPool {
     size: usize,
-    queue_length: usize,
     state: Mutex<PoolState>,
 }
 
-struct PoolState {
-    free: usize,
-    /// Permits left for calls that compute.
-    permits: usize,
-    /// Calls that wait for a slot, in order of arrival.
-    waiting: VecDeque<Waiter>,
-    /// Calls that hold a slot and wait for a permit. They precede new calls.
-    resuming: VecDeque<Arc<Grant>>,
-    in_progress: HashMap<CallerKey, usize>,
-    refused: u64,
-}
-
-struct Waiter {
-    caller: CallerKey,
-    sender: oneshot::Sender<(PoolSlot, RunningCall)>,
-}
+/// What an admitted call receives.
+type Admitted = (PoolSlot, RunningCall);
 
 /// The resources of a short call: a slot, and a permit to compute while the call does not wait for its client.
 pub(crate) struct PoolSlot {
     shared: Arc<SharedPool>,
+    caller: CallerKey,
     has_permit: bool,
 }
 
@@ -72,12 +68,23 @@ struct Grant {
 }
 
 /// A running call, short or slow, which counts toward its caller's load until it is dropped.
-pub(crate) struct RunningCall {
+pub struct RunningCall {
     shared: Arc<SharedPool>,
     caller: CallerKey,
 }
 
+/// The place of a call in the queue. Dropping it removes the call, if it still waits.
+struct QueuePlace {
+    shared: Arc<SharedPool>,
+    number: u64,
+}
+
 impl PoolSlot {
+    /// Returns the caller of the call.
+    pub(crate) fn caller(&self) -> CallerKey {
+        self.caller
+    }
+
     /// Returns `true` if the call holds a permit to compute.
     pub(crate) fn computes(&self) -> bool {
         self.has_permit
@@ -129,13 +136,15 @@ impl Drop for PoolSlot {
 
 impl Drop for RunningCall {
     fn drop(&mut self) {
-        let mut state = self.shared.state.lock();
-        if let Some(count) = state.in_progress.get_mut(&self.caller) {
-            *count -= 1;
-            if *count == 0 {
-                state.in_progress.remove(&self.caller);
-            }
-        }
+        // The caller may be below its share from now on, and the shares of the others may have grown.
+        self.shared.release(|state| state.end(self.caller));
+    }
+}
+
+impl Drop for QueuePlace {
+    fn drop(&mut self) {
+        // With one caller fewer in the queue, the limits of the others may have grown.
+        self.shared.release(|state| state.remove(self.number));
     }
 }
 
@@ -163,40 +172,10 @@ impl SharedPool {
         }
     }
 
-    fn enter(self: &Arc<Self>, state: &mut PoolState, caller: CallerKey) -> (PoolSlot, RunningCall) {
-        state.free -= 1;
-        state.permits -= 1;
-        *state.in_progress.entry(caller).or_default() += 1;
-        let slot = PoolSlot { shared: Arc::clone(self), has_permit: true };
+    fn enter(self: &Arc<Self>, state: &mut PoolState, caller: CallerKey) -> Admitted {
+        state.begin(caller);
+        let slot = PoolSlot { shared: Arc::clone(self), caller, has_permit: true };
         (slot, RunningCall { shared: Arc::clone(self), caller })
-    }
-}
-
-impl PoolState {
-    fn take_next(&mut self) -> Option<Waiter> {
-        if self.free == 0 {
-            return None;
-        }
-        let load = |waiting: &Waiter| self.in_progress.get(&waiting.caller).copied().unwrap_or_default();
-        let waiting = self.waiting.iter().enumerate().filter(|(_, waiting)| !waiting.sender.is_closed());
-        let (next, _) = waiting.min_by_key(|(_, waiting)| load(waiting))?;
-        self.waiting.remove(next)
-    }
-
-    /// Makes room in a full queue for a caller. Refuses the newest queued call of the caller with the most queued calls, if those
-    /// are more than this caller would have with the new call. Returns `false` otherwise.
-    fn make_room(&mut self, caller: CallerKey) -> bool {
-        let mut counts: HashMap<CallerKey, usize> = HashMap::new();
-        for waiting in &self.waiting {
-            *counts.entry(waiting.caller).or_default() += 1;
-        }
-        let own = counts.get(&caller).copied().unwrap_or_default();
-        let Some((most, count)) = counts.into_iter().max_by_key(|(_, count)| *count) else { return false };
-        let last = self.waiting.iter().rposition(|waiting| waiting.caller == most);
-        if count <= own + 1 {
-            return false;
-        }
-        last.and_then(|last| self.waiting.remove(last)).is_some()
     }
 }
 
@@ -217,19 +196,8 @@ impl Pool {
     /// Creates a pool of `size` slots, at least one, and a queue of `queue_length` calls, each of which waits for at most `wait`.
     pub fn new(size: usize, queue_length: usize, wait: Duration) -> Self {
         let size = size.max(1);
-        let state = PoolState {
-            free: size,
-            permits: size,
-            waiting: VecDeque::new(),
-            resuming: VecDeque::new(),
-            in_progress: HashMap::new(),
-            refused: 0,
-        };
-        Self {
-            threads: Threads::default(),
-            shared: Arc::new(SharedPool { size, queue_length, state: Mutex::new(state) }),
-            wait,
-        }
+        let state = PoolState::new(size, queue_length);
+        Self { threads: Threads::default(), shared: Arc::new(SharedPool { size, state: Mutex::new(state) }), wait }
     }
 
     /// Limits the number of calls that compute at the same time, at least one. The other calls with a slot wait for their clients.
@@ -240,13 +208,21 @@ impl Pool {
         self
     }
 
+    /// Limits what a caller has in progress to its share of the slots. Calls beyond the share wait. Without this limit, a caller
+    /// may take every slot.
+    #[must_use]
+    pub fn shared_fairly(self, shares: FairShares) -> Self {
+        self.shared.state.lock().shares = Some(shares);
+        self
+    }
+
     /// Returns the current load.
     pub fn load(&self) -> PoolLoad {
         let state = self.shared.state.lock();
         PoolLoad {
             size: self.shared.size,
             busy: self.shared.size - state.free,
-            queued: state.waiting.iter().filter(|waiting| !waiting.sender.is_closed()).count(),
+            queued: state.queued(),
             refused: state.refused,
         }
     }
@@ -260,20 +236,41 @@ impl Pool {
     /// and a call that waits is removed from the queue.
     ///
     /// # Errors
-    /// [`PoolError::Full`] or [`PoolError::TooLong`] if the call has not run, [`PoolError::Lost`] if it panicked.
+    /// [`PoolError::Lost`] if the call panicked; the other errors if it has not run.
     pub async fn run<T, F>(&self, caller: CallerKey, work: F) -> Result<T, PoolError>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        let (slot, running) = self.admit(caller).await?;
-        let (sender, receiver) = oneshot::channel();
-        let work = move || {
+        self.start(caller, |slot, running| {
             let _running = running;
             slow_queries::run(slot, work)
-        };
+        })
+        .await
+    }
+
+    /// Runs a blocking call as [`Pool::run`] does. The call counts as in progress of its caller until the returned handle is
+    /// dropped.
+    ///
+    /// # Errors
+    /// As [`Pool::run`].
+    pub async fn run_and_hold<T, F>(&self, caller: CallerKey, work: F) -> Result<(T, RunningCall), PoolError>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        self.start(caller, |slot, running| (slow_queries::run(slot, work), running)).await
+    }
+
+    async fn start<T, F>(&self, caller: CallerKey, work: F) -> Result<T, PoolError>
+    where
+        T: Send + 'static,
+        F: FnOnce(PoolSlot, RunningCall) -> T + Send + 'static,
+    {
+        let (slot, running) = self.admit(caller).await?;
+        let (sender, receiver) = oneshot::channel();
         self.threads.run(move || {
-            let ended = catch_unwind(AssertUnwindSafe(work)).map_err(|_| PoolError::Lost);
+            let ended = catch_unwind(AssertUnwindSafe(|| work(slot, running))).map_err(|_| PoolError::Lost);
             // Sending fails if the caller no longer waits.
             drop(sender.send(ended));
         });
@@ -285,27 +282,25 @@ impl Pool {
     /// that among callers with as many calls, its caller is not next.
     ///
     /// # Errors
-    /// [`PoolError::Full`], [`PoolError::TooLong`].
-    pub(crate) async fn admit(&self, caller: CallerKey) -> Result<(PoolSlot, RunningCall), PoolError> {
-        let receiver = {
+    /// All of [`PoolError`] except [`PoolError::Lost`].
+    pub(crate) async fn admit(&self, caller: CallerKey) -> Result<Admitted, PoolError> {
+        let (place, receiver) = {
             let mut state = self.shared.state.lock();
-            if state.free > 0 && state.permits > 0 {
+            if state.admits_now(caller) {
                 return Ok(self.shared.enter(&mut state, caller));
             }
-            state.waiting.retain(|waiting| !waiting.sender.is_closed());
-            if state.waiting.len() >= self.shared.queue_length && !state.make_room(caller) {
-                state.refused += 1;
-                return Err(PoolError::Full);
-            }
-            let (sender, receiver) = oneshot::channel();
-            state.waiting.push_back(Waiter { caller, sender });
-            receiver
+            let (number, receiver) = state.push(caller).inspect_err(|_| state.refused += 1)?;
+            (QueuePlace { shared: Arc::clone(&self.shared), number }, receiver)
         };
         match timeout(self.wait, receiver).await {
             Ok(Ok(admitted)) => Ok(admitted),
             // The call made room for another one.
             Ok(Err(_)) => Err(self.refuse(PoolError::Full)),
-            Err(_) => Err(self.refuse(PoolError::TooLong)),
+            Err(_) => {
+                let is_share_in_use = self.shared.state.lock().is_share_in_use(caller);
+                drop(place);
+                Err(self.refuse(if is_share_in_use { PoolError::ShareInUse } else { PoolError::TooLong }))
+            }
         }
     }
 
@@ -402,7 +397,7 @@ mod tests {
         };
         tokio::join!(enter(ONE), enter(ONE), enter(TWO), leave);
         assert_eq!(*order.borrow(), [TWO, ONE, ONE]);
-        assert!(pool.shared.state.lock().in_progress.is_empty());
+        assert!(pool.shared.state.lock().is_unused());
     }
 
     #[tokio::test]

@@ -5,8 +5,8 @@
 //! [`SlowQueryScheduler::go_on`] on its thread at intervals. Once the call, or all calls with statements of the same shape
 //! together, have used a certain processor time, the call becomes slow. It releases its slot, lowers the priority of its thread
 //! and shares the processor with the other slow calls in turns. A statement whose shape was slow recently is slow from the start
-//! ([`SlowQueryScheduler::begin`]), so that a retry costs nothing. Calls that wait for their first turn precede calls that have had
-//! one.
+//! ([`SlowQueryScheduler::begin`]), so that a retry costs nothing. The callers have turns in turn. Of the calls of a caller, those
+//! that wait for their first turn precede those that have had one.
 //!
 //! A call inside an operation that cannot be interrupted does not reach `go_on`. Its watcher makes it a slow call
 //! ([`ScheduledCall::make_slow`]). A call that waits for memory makes itself slow ([`SlowQueryScheduler::pause`]).
@@ -15,7 +15,7 @@
 //! processor time of that process then counts too, and its priority is lowered instead of the thread's.
 //!
 //! A slow call that waits for its client computes nothing and delays no other call. A call is refused when there are too many slow
-//! calls or when its first turn would come too late: the server is overloaded.
+//! calls, or if it is slow from its beginning and gets no place in time ([`SlowPlaces`]): the server is overloaded.
 
 mod call;
 mod process;
@@ -46,10 +46,23 @@ pub struct SlowQueryLimits {
     pub max_computing: usize,
     /// Maximum number of slow calls, including those that wait for their turn or their client.
     pub max_calls: usize,
-    /// Maximum wait for a first turn.
+    /// Limit of slow calls that have begun. `None` if slow calls hold nothing that short ones need.
+    pub places: Option<SlowPlaces>,
+    /// Maximum wait for a place.
     pub max_wait: Duration,
     /// Length of a turn while other slow calls wait.
     pub turn: Duration,
+}
+
+/// A limit of slow calls that have begun, for calls that hold something scarce from then on, such as a worker process. A call that is
+/// slow from its beginning waits for a place before its first turn. A call that becomes slow later has begun, and needs none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlowPlaces {
+    /// Number of places.
+    pub most: usize,
+    /// How many of the places are kept for callers with few slow calls: a caller gets one of them only if it has fewer slow calls
+    /// than there are free places. Otherwise the slow calls of one caller could keep those of all others waiting.
+    pub spare: usize,
 }
 
 impl Default for SlowQueryLimits {
@@ -59,6 +72,7 @@ impl Default for SlowQueryLimits {
             slow_after: Duration::from_millis(50),
             max_computing: cores,
             max_calls: 64,
+            places: None,
             max_wait: Duration::from_secs(5),
             turn: Duration::from_millis(500),
         }
@@ -125,8 +139,8 @@ impl SlowQueryScheduler {
         match &mut state.permit {
             CallPermit::Slow(slow) => slow.end_turn(),
             CallPermit::Ended => {}
-            CallPermit::Short(_) => {
-                let Some(slow) = self.0.turns.join_paused() else { return ControlFlow::Break(()) };
+            CallPermit::Short(slot) => {
+                let Some(slow) = self.0.turns.join_paused(slot.caller()) else { return ControlFlow::Break(()) };
                 state.permit = CallPermit::Slow(slow);
                 state.lower(priority::lower);
             }
@@ -174,16 +188,16 @@ impl SlowQueryScheduler {
         shapes.are_slow(shape)
     }
 
-    /// Makes a short call slow, lowers what computes for it if `lowers`, and waits for a turn.
-    fn take_turn(&self, call: &mut ThreadCall, canceled: &CancellationToken, lowers: bool) -> ControlFlow<()> {
+    /// Makes a short call slow, lowers what computes for it if `has_begun`, and waits for a turn.
+    fn take_turn(&self, call: &mut ThreadCall, canceled: &CancellationToken, has_begun: bool) -> ControlFlow<()> {
         let mut state = call.shared.state.lock();
         call.counted = None;
-        if let CallPermit::Short(_) = state.permit {
-            let Some(slow) = self.0.turns.join_queue() else { return ControlFlow::Break(()) };
+        if let CallPermit::Short(slot) = &state.permit {
+            let Some(slow) = self.0.turns.join_queue(slot.caller(), has_begun) else { return ControlFlow::Break(()) };
             // From here on, the slot of this call is free for the next one.
             state.permit = CallPermit::Slow(slow);
         }
-        if lowers {
+        if has_begun {
             state.lower(priority::lower);
         }
         match &mut state.permit {

@@ -55,9 +55,16 @@ const CARRIERS: &[Ipv6Net] = &[
     v6([0x64, 0xff9b, 0, 0, 0, 0], 96), // NAT64
 ];
 
-/// Networks that the operator cannot open.
-const NEVER_V4: &[Ipv4Net] = &[v4(0, 0, 0, 8), v4(224, 0, 0, 4), v4(240, 0, 0, 4)];
-const NEVER_V6: &[Ipv6Net] = &[v6([0; 6], 128), v6([0xff00, 0, 0, 0, 0, 0], 8)];
+/// Networks that the operator cannot open, and what their addresses are.
+const NEVER_V4: &[(Ipv4Net, &str)] = &[
+    (v4(0, 0, 0, 8), "addresses of the network itself (0.0.0.0/8)"),
+    (v4(224, 0, 0, 4), "multicast addresses (224.0.0.0/4)"),
+    (v4(240, 0, 0, 4), "reserved and broadcast addresses (240.0.0.0/4)"),
+];
+const NEVER_V6: &[(Ipv6Net, &str)] = &[
+    (v6([0; 6], 128), "unspecified addresses (::)"),
+    (v6([0xff00, 0, 0, 0, 0, 0], 8), "multicast addresses (ff00::/8)"),
+];
 
 /// The policy's verdict on an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,11 +105,11 @@ impl AddressPolicy {
 
     /// Returns the verdict on an address.
     pub fn verdict(&self, address: IpAddr) -> Verdict {
-        let (never, refused) = match address {
-            IpAddr::V4(v4) => (within_v4(NEVER_V4, v4), within_v4(REFUSED_V4, v4)),
-            IpAddr::V6(v6) => (within_v6(NEVER_V6, v6), !GLOBAL_V6.contains(&v6) || within_v6(REFUSED_V6, v6)),
+        let refused = match address {
+            IpAddr::V4(v4) => within_v4(REFUSED_V4, v4),
+            IpAddr::V6(v6) => !GLOBAL_V6.contains(&v6) || within_v6(REFUSED_V6, v6),
         };
-        let opened = !never && self.opened.iter().any(|network| network.contains(&address));
+        let opened = never_opened(address).is_none() && self.opened.iter().any(|network| network.contains(&address));
         match (opened, refused) {
             // Opening a carrier network does not open refused IPv4 addresses behind it.
             (true, _) if carried(address).is_some_and(|inner| self.verdict(inner) == Verdict::Refused) => {
@@ -122,6 +129,16 @@ impl AddressPolicy {
             Verdict::Refused => false,
         }
     }
+}
+
+/// Returns what an address is, as a plural, if the operator cannot open its network, nor that of the IPv4 address that it
+/// carries.
+pub(crate) fn never_opened(address: IpAddr) -> Option<&'static str> {
+    let found = match address {
+        IpAddr::V4(v4) => NEVER_V4.iter().find(|(network, _)| network.contains(&v4)).map(|(_, what)| *what),
+        IpAddr::V6(v6) => NEVER_V6.iter().find(|(network, _)| network.contains(&v6)).map(|(_, what)| *what),
+    };
+    found.or_else(|| carried(address).and_then(never_opened))
 }
 
 fn within_v4(networks: &[Ipv4Net], address: Ipv4Addr) -> bool {

@@ -1,3 +1,5 @@
+#![doc = include_str!("../README.md")]
+//!
 //! Delivery of webhooks: payloads ([`JsonPayloads`]), signatures ([`signature`]), the address policy
 //! ([`AddressPolicy`]), the encryption of secrets ([`ServerVault`]) and the HTTP requests ([`HttpSender`]).
 //!

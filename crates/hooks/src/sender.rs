@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 use url::{Host, Url};
 
-use crate::address::{AddressPolicy, Verdict};
+use crate::address::{AddressPolicy, Verdict, never_opened};
 use crate::egress::{CheckedNames, CheckedPeer, EgressPolicy};
 use crate::lookups::Lookups;
 use crate::names::{Names, SystemNames};
@@ -26,6 +26,9 @@ use crate::{capture, failure};
 const URL_BYTES: usize = 2_048;
 /// Maximum time of an attempt that connecting may take.
 const CONNECT: Duration = Duration::from_secs(5);
+/// Maximum number of header lines of a response. What is beyond, or a head of more than 408 KiB (the buffer of the HTTP
+/// library), fails the attempt. Bounds the memory for a response, of which [`capture`] keeps little.
+const HEADER_LINES: usize = 16_384;
 /// Interval at which an attempt checks whether it is canceled.
 const LOOK: Duration = Duration::from_millis(50);
 const USER_AGENT: &str = concat!("Branchyard-Hook/", env!("CARGO_PKG_VERSION"));
@@ -157,6 +160,7 @@ impl HttpSender {
             .referer(false)
             .https_only(encrypted)
             .http1_only()
+            .http1_max_headers(HEADER_LINES)
             .pool_max_idle_per_host(0)
             .connect_timeout(CONNECT.min(self.timeout))
             .tls_version_min(reqwest::tls::Version::TLS_1_2)
@@ -166,12 +170,7 @@ impl HttpSender {
 
     /// Returns the policy's verdict if the host of the URL is a literal address, or `None` if the host is a name.
     fn literal(&self, url: &Url) -> Option<Verdict> {
-        let address = match url.host()? {
-            Host::Ipv4(address) => IpAddr::V4(address),
-            Host::Ipv6(address) => IpAddr::V6(address),
-            Host::Domain(_) => return None,
-        };
-        Some(self.policy.verdict(address))
+        literal(url).map(|address| self.policy.verdict(address))
     }
 
     /// Returns `true` if the URL may use `http`, which is allowed only in networks that the operator opened. Whether a
@@ -225,6 +224,11 @@ impl HttpSender {
         if !admitted {
             return Err(AttemptError::BlockedAddress);
         }
+        // The URL parser accepts names with quotation marks, braces and backticks, which the HTTP library cannot express.
+        // No name on the Internet has them.
+        if url.as_str().parse::<http::Uri>().is_err() {
+            return Err(AttemptError::Dns);
+        }
         let client = if encrypted { &line.encrypted } else { &line.plain };
         let deadline = Instant::now() + self.timeout;
         let sending = client.post(url).headers(headers).body(parcel.body.clone()).send();
@@ -252,34 +256,33 @@ fn judge(policy: &AddressPolicy, name: &str, addresses: &[IpAddr]) -> Result<(),
     Ok(())
 }
 
-/// Escapes the characters in path and query that browsers accept but that no URI may contain (RFC 3986 §2). The crate
-/// `percent-encoding` cannot leave `%` unchanged where it begins an escape.
-fn escaped(mut url: Url) -> Url {
-    let path = escape(url.path());
-    url.set_path(&path);
-    let query = url.query().map(escape);
-    url.set_query(query.as_deref());
-    url
-}
-
-fn escape(part: &str) -> String {
-    let mut escaped = String::with_capacity(part.len());
-    for (at, character) in part.char_indices() {
-        let is_escape = || part.as_bytes().get(at + 1..at + 3).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit));
-        match character {
-            '[' => escaped.push_str("%5B"),
-            '\\' => escaped.push_str("%5C"),
-            ']' => escaped.push_str("%5D"),
-            '^' => escaped.push_str("%5E"),
-            '`' => escaped.push_str("%60"),
-            '{' => escaped.push_str("%7B"),
-            '|' => escaped.push_str("%7C"),
-            '}' => escaped.push_str("%7D"),
-            '%' if !is_escape() => escaped.push_str("%25"),
-            _ => escaped.push(character),
+/// Returns why a URL with `http` is not accepted, whose host is a literal address if `address` is one.
+fn why_not_plain(address: Option<IpAddr>) -> String {
+    match address.and_then(never_opened) {
+        Some(what) => format!("must begin with https://; {what} are never allowed"),
+        None => {
+            "must begin with https://, except in networks that the operator of this server opened to hooks".to_owned()
         }
     }
-    escaped
+}
+
+/// Returns why a literal address is refused.
+fn why_refused(address: IpAddr) -> String {
+    match never_opened(address) {
+        Some(what) => format!("{what} are never allowed for hooks, and the operator of this server cannot open them"),
+        None => {
+            "the address is in a network that hooks may not reach; the operator of this server can open it".to_owned()
+        }
+    }
+}
+
+/// Returns the address of a host that is not a name.
+fn literal(url: &Url) -> Option<IpAddr> {
+    match url.host()? {
+        Host::Ipv4(address) => Some(IpAddr::V4(address)),
+        Host::Ipv6(address) => Some(IpAddr::V6(address)),
+        Host::Domain(_) => None,
+    }
 }
 
 impl Sender for HttpSender {
@@ -289,7 +292,7 @@ impl Sender for HttpSender {
         if text.len() > URL_BYTES {
             return invalid("must not be longer than 2,048 bytes");
         }
-        let Ok(url) = Url::parse(text).map(escaped) else {
+        let Ok(url) = Url::parse(text) else {
             return invalid("must be an absolute URL, such as https://ci.example.com/hook");
         };
         if url.as_str().len() > URL_BYTES {
@@ -298,11 +301,6 @@ impl Sender for HttpSender {
         if !matches!(url.scheme(), "https" | "http") || url.host().is_none() {
             return invalid("must begin with https:// and name a host");
         }
-        if url.domain().is_some_and(|name| {
-            !name.bytes().all(|byte| matches!(byte, b'-' | b'.' | b'_') || byte.is_ascii_alphanumeric())
-        }) {
-            return invalid("must name a host of letters, digits, hyphens, dots and underscores only");
-        }
         if !url.username().is_empty() || url.password().is_some() {
             return invalid("must not hold a user name or password; verify the signature instead");
         }
@@ -310,13 +308,12 @@ impl Sender for HttpSender {
             return invalid("must not have a fragment (#…)");
         }
         if url.scheme() == "http" && !self.may_be_plain(&url) {
-            return invalid(
-                "must begin with https://, except in networks that the operator of this server opened to hooks",
-            );
+            return invalid(&why_not_plain(literal(&url)));
         }
-        if self.literal(&url) == Some(Verdict::Refused) {
-            let why = "the address is in a network that hooks may not reach; the operator of this server can open it";
-            return Err(AddressError::Refused(why.to_owned()));
+        if let Some(address) = literal(&url)
+            && self.policy.verdict(address) == Verdict::Refused
+        {
+            return Err(AddressError::Refused(why_refused(address)));
         }
         Ok(url.into())
     }
@@ -390,6 +387,9 @@ fn headers(parcel: &WebhookRequest) -> Vec<(String, String)> {
         ("x-branchyard-event", event_word(parcel.event).to_owned()),
         ("x-branchyard-delivery", parcel.attempt.to_string()),
     ];
+    if let Some(trace) = parcel.trace {
+        headers.push(("traceparent", trace.to_string()));
+    }
     if let Some(current) = parcel.secrets.first() {
         headers.push(("x-hub-signature-256", hub_signature(current, body)));
     }
@@ -428,8 +428,8 @@ fn log(parcel: &WebhookRequest, host: Option<&str>, sent: &Sent) {
         Some(AttemptError::Connection) => "the connection to the receiver broke",
         None => "the receiver did not accept it",
     };
-    let (delivery, attempt) = (parcel.delivery.to_string(), parcel.attempt.to_string());
-    tracing::info!(delivery, attempt, host, status, "a webhook attempt failed: {why}");
+    let (delivery_id, attempt_id) = (parcel.delivery.to_string(), parcel.attempt.to_string());
+    tracing::info!(delivery_id, attempt_id, host, status, "a webhook attempt failed: {why}");
 }
 
 fn roots(path: &Path) -> Result<Vec<Certificate>, SenderError> {

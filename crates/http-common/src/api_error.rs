@@ -54,6 +54,9 @@ pub(crate) fn problem_of_fault(fault: &PortError) -> Problem {
     let unavailable = match fault {
         PortError::Metadata(MetadataError::Unavailable(_)) | PortError::Unsettled(_) => true,
         PortError::Metadata(MetadataError::Taken | MetadataError::Fault { .. }) => false,
+        PortError::Engine(error @ EngineError::UnknownFormat { .. }) => {
+            return Problem::new(ErrorCode::ServiceUnavailable, error.to_string());
+        }
         PortError::Engine(error) => match error {
             EngineError::Unavailable(_) | EngineError::TimedOut(_) | EngineError::Busy => true,
             EngineError::Sql { .. }
@@ -64,6 +67,7 @@ pub(crate) fn problem_of_fault(fault: &PortError) -> Problem {
             | EngineError::CannotMerge(_)
             | EngineError::Damaged(_)
             | EngineError::DamagedCommit { .. }
+            | EngineError::UnknownFormat { .. }
             | EngineError::Fault { .. } => false,
         },
         PortError::Blobs(error) => error.full,
@@ -412,7 +416,7 @@ impl From<DeploymentError> for ApiError {
             | DeploymentError::Absent { .. }
             | DeploymentError::NoSuchOperation => plain(ErrorCode::NotFound, &error),
             DeploymentError::NoSuchSource(_) => in_field(ErrorCode::NotFound, "/from_database", &error.to_string()),
-            DeploymentError::Denied(_) | DeploymentError::MayNotCreateFor(_) => {
+            DeploymentError::Denied(_) | DeploymentError::OwnerOnly | DeploymentError::MayNotCreateFor(_) => {
                 plain(ErrorCode::PermissionDenied, &error)
             }
             DeploymentError::NameTaken(_) | DeploymentError::Conflict(_) => plain(ErrorCode::Conflict, &error),
@@ -435,6 +439,7 @@ impl From<DeploymentError> for ApiError {
                     .into()
             }
             DeploymentError::Capacity(_) => plain(ErrorCode::CapacityExceeded, &error),
+            DeploymentError::Unconfirmed(_) => in_field(ErrorCode::ValidationFailed, "/confirm", &error.to_string()),
             DeploymentError::Changed => plain(ErrorCode::PreconditionFailed, &error),
             DeploymentError::Access(error) => error.into(),
             DeploymentError::Port(fault) => fault.into(),

@@ -21,6 +21,8 @@ pub struct ApiResponse {
     retry_after: Option<u32>,
     no_store: bool,
     #[serde(skip)]
+    preference_applied: Option<String>,
+    #[serde(skip)]
     replayed: bool,
     #[serde(skip)]
     coding: Option<Coding>,
@@ -64,9 +66,15 @@ impl ApiResponse {
             etag: None,
             retry_after: None,
             no_store: false,
+            preference_applied: None,
             replayed: false,
             coding: None,
         }
+    }
+
+    /// Returns the JSON text of the body.
+    pub fn body(&self) -> &str {
+        &self.body
     }
 
     /// Sets `Location`.
@@ -99,6 +107,20 @@ impl ApiResponse {
     #[must_use]
     pub fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds);
+        self
+    }
+
+    /// Sets `Preference-Applied`, which names the preference of the request that shaped the response (RFC 7240 §3).
+    #[must_use]
+    pub fn applied(mut self, preference: String) -> Self {
+        self.preference_applied = Some(preference);
+        self
+    }
+
+    /// Marks the response as a replay if `saved`, the response that it stands in for, is one.
+    #[must_use]
+    pub fn standing_in_for(mut self, saved: &Self) -> Self {
+        self.replayed = saved.replayed;
         self
     }
 
@@ -135,6 +157,7 @@ impl ApiResponse {
             (header::ETAG, self.etag),
             (header::RETRY_AFTER, self.retry_after.map(|seconds| seconds.to_string())),
             (header::CACHE_CONTROL, self.no_store.then(|| "no-store".to_owned())),
+            (header::HeaderName::from_static("preference-applied"), self.preference_applied),
             (header::HeaderName::from_static("idempotent-replayed"), self.replayed.then(|| "true".to_owned())),
         ];
         for (name, value) in optional {
@@ -145,9 +168,14 @@ impl ApiResponse {
         response.body(self.body.into_bytes())
     }
 
-    /// Returns a 304 response with this entity tag.
-    pub(crate) fn not_modified(etag: &str) -> HttpResponse {
-        HttpResponse::NotModified().insert_header((header::ETAG, etag)).finish()
+    /// Returns the 304 response for a client whose copy has this entity tag. `Retry-After` stays, because the resource is as unfinished as before.
+    fn not_modified(&self, etag: &str) -> HttpResponse {
+        let mut response = HttpResponse::NotModified();
+        response.insert_header((header::ETAG, etag));
+        if let Some(seconds) = self.retry_after {
+            response.insert_header((header::RETRY_AFTER, seconds.to_string()));
+        }
+        response.finish()
     }
 }
 
@@ -156,7 +184,7 @@ impl Responder for ApiResponse {
 
     fn respond_to(self, request: &HttpRequest) -> HttpResponse {
         match &self.etag {
-            Some(etag) if self.status == 200 && IfNoneMatch::of(request).matches(etag) => Self::not_modified(etag),
+            Some(etag) if self.status == 200 && IfNoneMatch::of(request).matches(etag) => self.not_modified(etag),
             _ => self.into_response(),
         }
     }

@@ -88,11 +88,12 @@ pub struct SqlLimits {
     pub max_statement_bytes: usize,
     /// Maximum bytes of a statement in a query string.
     pub max_statement_bytes_get: usize,
-    /// Maximum concurrent reads of all callers, including reads that wait for their client.
+    /// Maximum concurrent reads of all callers that are not slow, including reads that wait for their client. A caller's share is
+    /// this number divided by the number of active callers.
     pub max_concurrent_reads: usize,
     /// Maximum reads that compute at the same time.
     pub max_computing_reads: usize,
-    /// Maximum concurrent reads of one caller, or of one address without a credential.
+    /// Maximum concurrent reads of one caller, or of one address without a credential, while reads of other callers wait.
     pub max_concurrent_reads_per_caller: usize,
     /// Maximum reads in the queue.
     pub read_queue_length: usize,
@@ -123,6 +124,9 @@ impl Default for SqlLimits {
         }
     }
 }
+
+/// Maximum reads of one caller in the queue.
+pub const QUEUED_READS_PER_CALLER: usize = 64;
 
 /// Sizes of the pools that run blocking calls.
 #[derive(Debug, Clone)]

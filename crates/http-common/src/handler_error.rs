@@ -51,6 +51,16 @@ impl From<PoolError> for HandlerError {
             PoolError::Full | PoolError::TooLong => {
                 Problem::new(ErrorCode::ServiceUnavailable, "the server is busy; try again").retry_after(1).into()
             }
+            PoolError::CallerQueueFull(most) => {
+                let detail =
+                    format!("{most} reads of yours wait already; wait for one to finish, or send fewer at a time");
+                Problem::new(ErrorCode::RateLimited, detail).retry_after(1).into()
+            }
+            PoolError::ShareInUse => {
+                let detail = "as many reads of yours are running as your share of this server allows, and none finished in \
+                              time; wait for one to finish, or send fewer at a time";
+                Problem::new(ErrorCode::RateLimited, detail).retry_after(1).into()
+            }
             PoolError::Lost => Problem::internal().into(),
         }
     }

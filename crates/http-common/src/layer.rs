@@ -41,10 +41,10 @@ pub async fn layer(
     let Some(state) = request.app_data::<web::Data<AppState>>().cloned() else {
         return Err(actix_web::error::ErrorInternalServerError("no AppState in the application's data"));
     };
-    if request.extensions().get::<RequestId>().is_some() {
+    if request.extensions_mut().insert(Layered).is_some() {
         return Ok(next.call(request).await?.map_into_boxed_body());
     }
-    let id = RequestId::sent(request.headers()).unwrap_or_else(|| RequestId::fresh(&state.services));
+    let id = RequestId::of_request(request.request(), &state.services);
     request.extensions_mut().insert(id.clone());
     let about = About::of(&request, &state, id);
     // Routing needs exclusive access to the request, so no clone is kept here. Handlers and extractors turn their errors into
@@ -62,6 +62,9 @@ pub struct OwnShape;
 pub fn uncounted(request: &HttpRequest) {
     request.extensions_mut().insert(QuotaCharge::Free);
 }
+
+/// Marks a request that [`layer`] handles already.
+struct Layered;
 
 /// The data of a request that its response needs.
 struct About {
@@ -156,7 +159,7 @@ impl About {
 /// Returns 429 as a problem document for a request that reaches neither [`layer`] nor a handler.
 pub fn rate_limited(state: &AppState, request: &HttpRequest, detail: &str) -> HttpResponse {
     let problem = &Problem::new(ErrorCode::RateLimited, detail).retry_after(1);
-    let id = RequestId::sent(request.headers()).unwrap_or_else(|| RequestId::fresh(&state.services));
+    let id = RequestId::of_request(request, &state.services);
     let mut response = render(state, problem, request.path(), &id);
     if let Ok(id) = HeaderValue::from_str(id.as_str()) {
         response.headers_mut().insert(HeaderName::from_static("x-request-id"), id);

@@ -7,13 +7,13 @@ use actix_web::http::Method;
 use actix_web::web::Bytes;
 use actix_web::{FromRequest, HttpMessage as _, HttpRequest, web};
 use branchyard_deployments::access::{DeploymentAccess, DeploymentLevel};
-use branchyard_domain::Hub;
 use branchyard_domain::access::{Admin, Belong, Caller, DatabaseAccess, Level, OrganizationAccess, Read, Standing};
 use branchyard_domain::entities::User;
 use branchyard_domain::errors::{AccessError, HookError, PortError};
 use branchyard_domain::ports::{AddressError, EngineError};
 use branchyard_domain::usecases::{HookAddress, IdempotencyRecord};
-use branchyard_problem_details::{ErrorCode, Problem};
+use branchyard_domain::{CallContext, Hub};
+use branchyard_problem_details::Problem;
 use futures_util::future::LocalBoxFuture;
 use tokio::sync::oneshot;
 
@@ -32,12 +32,12 @@ use crate::paging::PageRequest;
 use crate::query::{Query, Repeats, pairs};
 use crate::request_body::RequestBody;
 use crate::request_id::RequestId;
+use crate::request_log::{RoutedRequest, in_context};
 use crate::request_policy::RequestPolicy;
 use crate::services::Services;
 use crate::state::AppState;
 use branchyard_executor::BodyRoom;
 use branchyard_executor::CallerKey;
-use branchyard_executor::ConcurrencyPermit;
 use branchyard_executor::{Pool, PoolError};
 
 /// Whether a response includes secrets, which depends on its recipient.
@@ -127,7 +127,7 @@ impl RequestContext {
     /// 429 if the quota is used up.
     pub fn on_behalf_of(caller: Caller, state: AppState, request: &HttpRequest) -> Result<Self, HandlerError> {
         caller::count(&state, request, &caller)?;
-        let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(|| RequestId::fresh(&state.services));
+        let id = RequestId::of_request(request, &state.services);
         Ok(Self::new(state, caller, request, id))
     }
 
@@ -137,7 +137,7 @@ impl RequestContext {
     /// As for extraction, except the errors about the body.
     pub async fn without_body(request: &HttpRequest) -> Result<Self, HandlerError> {
         let state = state_of(request)?;
-        let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(|| RequestId::fresh(&state.services));
+        let id = RequestId::of_request(request, &state.services);
         let caller = caller_of(&state, request, &id, &RequestPolicy::of(request).credentials).await?;
         Ok(Self::new(state, caller, request, id))
     }
@@ -146,6 +146,7 @@ impl RequestContext {
         if let Some(user) = caller.user() {
             request.extensions_mut().insert(CallerKey::User(user.id));
         }
+        RoutedRequest::note(request);
         Self { state, caller, request: request.clone(), body: Bytes::new(), id, room: None }
     }
 
@@ -214,7 +215,12 @@ where
     T: Send + 'static,
     E: Into<ApiError>,
 {
-    let ended = pool.run(caller, move || work(&services).map_err(Into::into)).await;
+    let work = in_context(move || work(&services).map_err(Into::into));
+    conclude(pool.run(caller, work).await, id)
+}
+
+/// Converts the result of a call on a pool for the client. Logs a panic.
+fn conclude<T>(ended: Result<Result<T, ApiError>, PoolError>, id: &RequestId) -> Result<T, HandlerError> {
     if let Err(PoolError::Lost) = &ended {
         tracing::error!(request_id = id.as_str(), "a call was lost to a panic");
     }
@@ -253,6 +259,18 @@ impl RequestContext {
     /// Returns a request header; `None` if it is absent or not ASCII text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.request.headers().get(name)?.to_str().ok()
+    }
+
+    /// Returns a request header that is a list. Its lines are joined by commas, as RFC 9110 §5.3 allows. `None` if it is absent.
+    pub fn list_header(&self, name: &str) -> Option<String> {
+        let lines: Vec<&str> = self.request.headers().get_all(name).filter_map(|line| line.to_str().ok()).collect();
+        (!lines.is_empty()).then(|| lines.join(","))
+    }
+
+    /// Drops the body and the memory reserved for it. A request that goes on waiting afterwards takes none of the memory that
+    /// other requests need for theirs.
+    pub fn release_body(&mut self) {
+        (self.body, self.room) = (Bytes::new(), None);
     }
 
     /// Returns `true` if the method is `GET` or `HEAD`.
@@ -478,6 +496,29 @@ impl RequestContext {
         run_on(self.state.services.clone(), (pool, self.caller_key()), &self.id, work).await
     }
 
+    /// Runs a SQL read with a response in memory. The read counts as running until the response has obtained the memory that it
+    /// needs to be sent: a response that waits for memory already occupies some.
+    ///
+    /// # Errors
+    /// The errors of `work`; 429 or 503 if the caller or the server has too many reads.
+    pub async fn run_read<T, E>(
+        &self,
+        work: impl FnOnce(&Services) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, HandlerError>
+    where
+        T: Send + 'static,
+        E: Into<ApiError>,
+    {
+        let services = self.state.services.clone();
+        let work = in_context(move || work(&services).map_err(Into::into));
+        let ended = self.state.sql.run_and_hold(self.caller_key(), work).await;
+        let ended = ended.map(|(result, running)| {
+            self.request.extensions_mut().insert(running);
+            result
+        });
+        conclude(ended, &self.id)
+    }
+
     /// Starts a use case on a pool without waiting for it. The work goes on if the handle is dropped.
     pub fn spawn<T, E>(
         &self,
@@ -490,6 +531,14 @@ impl RequestContext {
     {
         let (services, pool, caller, id) =
             (self.state.services.clone(), pool.clone(), self.caller_key(), self.id.clone());
+        let (context, span) = (CallContext::current(), tracing::Span::current());
+        let work = move |services: &Services| {
+            let work = || span.in_scope(|| work(services));
+            match &context {
+                Some(context) => context.enter(work),
+                None => work(),
+            }
+        };
         actix_web::rt::spawn(async move { run_on(services, (&pool, caller), &id, work).await })
     }
 
@@ -594,26 +643,6 @@ impl RequestContext {
             Json::String(text) if name == field => Some(text),
             _ => None,
         })
-    }
-
-    /// Acquires one of the caller's permits for concurrent SQL reads.
-    ///
-    /// # Errors
-    /// 429 if all permits are in use.
-    pub fn read_slot(&self) -> Result<ConcurrencyPermit, HandlerError> {
-        self.state.sql_slots.take(self.caller_key()).ok_or_else(|| {
-            let limit = self.state.config.sql.max_concurrent_reads_per_caller;
-            let detail = format!("{limit} reads of yours are running; wait for one to finish");
-            Problem::new(ErrorCode::RateLimited, detail).retry_after(1).into()
-        })
-    }
-
-    /// Holds a permit until the response of this request has obtained the memory it needs to be sent. A response that waits for
-    /// memory already occupies some, and therefore counts as a running read.
-    pub fn keep_slot(&self, slot: Option<ConcurrencyPermit>) {
-        if let Some(slot) = slot {
-            self.request.extensions_mut().insert(slot);
-        }
     }
 
     /// Returns the key after which the page begins; `None` for the first page.

@@ -1,6 +1,7 @@
 //! Request ids. A suitable id of the client is kept; otherwise the server creates one.
 
 use actix_web::http::header::HeaderMap;
+use actix_web::{HttpMessage as _, HttpRequest};
 use branchyard_domain::Hub;
 
 const NAME: &str = "x-request-id";
@@ -21,6 +22,12 @@ impl RequestId {
     /// Returns the client's id if it is valid, and otherwise a new one.
     pub fn of(headers: &HeaderMap, hub: &Hub) -> Self {
         Self::sent(headers).unwrap_or_else(|| Self::fresh(hub))
+    }
+
+    /// Returns the id that the request was assigned, or else the client's id if it is valid, or else a new one.
+    pub fn of_request(request: &HttpRequest, hub: &Hub) -> Self {
+        let assigned = request.extensions().get::<Self>().cloned();
+        assigned.unwrap_or_else(|| Self::of(request.headers(), hub))
     }
 
     /// Creates a new id.

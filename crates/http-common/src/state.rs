@@ -9,17 +9,14 @@ use actix_web::HttpRequest;
 
 use crate::answer_budget::answer_budget;
 use crate::caller::address_of;
-use crate::config::HttpConfig;
+use crate::config::{HttpConfig, QUEUED_READS_PER_CALLER};
 use crate::idempotency::InFlight;
 use crate::keys::ServerKeys;
 use crate::last_use::LastUses;
 use crate::rate::{Rates, SignInAttempts};
 use crate::results::Results;
 use crate::services::Services;
-use branchyard_executor::BodyBudget;
-use branchyard_executor::CallerKey;
-use branchyard_executor::ConcurrencyLimiter;
-use branchyard_executor::Pool;
+use branchyard_executor::{BodyBudget, CallerKey, FairShares, Pool};
 
 /// Maximum bytes of a form of the pages. Fits statements of one megabyte, most of whose bytes take three bytes each when
 /// percent-encoded.
@@ -39,10 +36,8 @@ pub struct Shared {
     pub writes: Pool,
     /// Pool for parts of uploads, each of which waits for its client.
     pub uploads: Pool,
-    /// Pool for SQL reads.
+    /// Pool for SQL reads, shared fairly among callers.
     pub sql: Pool,
-    /// Limits concurrent SQL reads per caller.
-    pub sql_slots: ConcurrencyLimiter,
     /// Cache for results of SQL reads.
     pub results: Results,
     /// Keys for tokens, signatures and entity tags.
@@ -73,9 +68,12 @@ impl AppState {
             writes: pool(pools.writes),
             uploads: pool(pools.uploads),
             sql: Pool::new(sql.max_concurrent_reads, sql.read_queue_length, sql.read_queue_wait)
-                .computing(sql.max_computing_reads),
+                .computing(sql.max_computing_reads)
+                .shared_fairly(FairShares {
+                    while_others_wait: sql.max_concurrent_reads_per_caller,
+                    queued: QUEUED_READS_PER_CALLER,
+                }),
             results: Results::new(sql.result_cache_bytes),
-            sql_slots: ConcurrencyLimiter::new(sql.max_concurrent_reads_per_caller),
             services,
             keys,
             draining: AtomicBool::new(false),

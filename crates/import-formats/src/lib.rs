@@ -1,3 +1,5 @@
+#![doc = include_str!("../README.md")]
+//!
 //! The formats port on `branchyard-imports`, and on the engine for SQLite files.
 
 mod sqlite;

@@ -1,3 +1,5 @@
+#![doc = include_str!("../README.md")]
+//!
 //! Readers that convert uploaded files to rows, independently of any table.
 //!
 //! An import reads its file twice, each time from the start:

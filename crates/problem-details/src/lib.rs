@@ -1,3 +1,5 @@
+#![doc = include_str!("../README.md")]
+//!
 //! RFC 9457 problem documents and the closed table of Branchyard's error codes.
 //!
 //! An adapter turns every failure into a [`Problem`]: an [`ErrorCode`], a detail for the client, and the places at

@@ -11,10 +11,13 @@ mod http;
 mod keep;
 pub(crate) mod log;
 mod pipeline;
+mod requests;
 mod resource_usage;
 pub(crate) mod resources;
 mod slots;
 mod state;
+mod statement_turns;
+mod volume_fill;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,6 +39,7 @@ use crate::spec::{self, Spec};
 use log::{ChildLog, LineWriter, LogLevel};
 use resource_usage::UsageFiles;
 use state::Child;
+pub use statement_turns::{LongStatement, StatementTurns};
 
 /// The signal raised when a file exceeds its size limit. Its default action would end the process before the process
 /// could report a full volume.
@@ -233,12 +237,12 @@ async fn begin(
     tracing::info!("draining");
     child.is_draining.store(true, Ordering::Release);
     let ended = async {
-        while child.running.load(Ordering::Acquire) > 0 {
+        while child.requests.count() > 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
     let in_time = tokio::time::timeout(DRAIN, ended).await.is_ok();
-    child.canceled.cancel();
+    child.requests.cancel_all();
     // Dropping the streams rolls their transactions back.
     let idle = child.streams.drain();
     let dropped = actix_web::rt::task::spawn_blocking(move || drop(idle)).await;

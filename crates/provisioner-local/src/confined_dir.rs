@@ -131,6 +131,26 @@ impl ConfinedDir {
         Ok(openat(&self.0, entry(name.as_ref())?, flags, OWNER_ONLY)?.into())
     }
 
+    /// Opens a regular file for appending, and creates it with access for the owner only if it does not exist.
+    pub(crate) fn append(&self, name: &str) -> io::Result<File> {
+        // Without `NONBLOCK`, opening a pipe waits for a reader.
+        let flags = OFlags::WRONLY
+            | OFlags::APPEND
+            | OFlags::CREATE
+            | OFlags::NOFOLLOW
+            | OFlags::NONBLOCK
+            | OFlags::NOCTTY
+            | OFlags::CLOEXEC;
+        let opened = match openat(&self.0, entry(name.as_ref())?, flags, OWNER_ONLY) {
+            Err(Errno::LOOP | Errno::NXIO) => return Err(not_regular()),
+            opened => opened?,
+        };
+        match FileType::from_raw_mode(fstat(&opened)?.st_mode) {
+            FileType::RegularFile => Ok(opened.into()),
+            _ => Err(not_regular()),
+        }
+    }
+
     /// Creates a file, and removes any existing entry of this name.
     pub(crate) fn replace(&self, name: &str) -> io::Result<File> {
         self.remove(name)?;

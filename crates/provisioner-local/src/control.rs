@@ -86,6 +86,9 @@ pub(crate) enum ControlRequest {
     Ping,
     Apply {
         settings: BTreeMap<String, String>,
+        /// Settings with a lower revision than those in force are ignored. A server of an earlier version sends none.
+        #[serde(default)]
+        revision: Option<i64>,
     },
     ForgetCallers,
     Sample,

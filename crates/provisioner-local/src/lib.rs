@@ -19,7 +19,7 @@ mod local;
 mod spec;
 mod staging_engine;
 
-pub use child::{EngineSize, ServeError, Tools, serve};
+pub use child::{EngineSize, LongStatement, ServeError, StatementTurns, Tools, serve};
 pub use local::{HubFiles, LocalProcess, LocalSettings};
 pub use staging_engine::{
     Heads, InProcessStaging, OpenEngine, ProcessStaging, StagedContent, StagingEngine, StagingTask, stage_files,

@@ -2,6 +2,7 @@
 //! its own.
 
 mod data;
+mod event_log;
 mod lines;
 mod link;
 mod process;
@@ -20,7 +21,7 @@ use std::time::Duration;
 use branchyard_confinement::KernelSupport;
 use branchyard_deployments::ports::{
     Authorizer, BackupFiles, CopiedDatabase, DatabaseSeed, InstanceEvent, InstanceHandle, InstanceSpec, OutputLine,
-    OutputQuery, ProvisionError, Provisioner, Sample, Series, ZoneFeatures,
+    OutputQuery, ProvisionError, Provisioner, Sample, Series, SupervisorEvent, ZoneFeatures,
 };
 use branchyard_deployments::values::{BackupId, DeploymentId, InstanceId, ServedName, Settings};
 use branchyard_domain::ports::{Clock, EngineError, Ids};
@@ -33,6 +34,7 @@ use crate::control::{ControlReply, ControlRequest};
 use crate::folder::{self, InstanceFolder};
 use crate::spec::{Secret, Spec, settings_map};
 use crate::staging_engine::StagingEngine;
+use event_log::EventLog;
 use link::ProcessLink;
 use running::RunningProcess;
 use staging::Staging;
@@ -180,6 +182,7 @@ impl LocalProcess {
             authorizer: Arc::clone(authorizer),
             host: self.settings.advertise_host.clone(),
             health: self.reached_at(),
+            log: EventLog::new(folder.clone(), Arc::clone(&self.clock)),
         })
     }
 
@@ -282,8 +285,12 @@ impl Provisioner for LocalProcess {
             return Err(unavailable(UNCONFINED, format!("the kernel offers {:?}", self.support)));
         }
         let folder = self.folder(spec);
-        if !folder.open().and_then(|home| home.sub(folder::DB)?.has(LIST)).unwrap_or(false) {
-            return Err(ProvisionError::Refused("the instance was not prepared".into()));
+        match folder.open().and_then(|home| home.sub(folder::DB)?.has(LIST)) {
+            Ok(true) => {}
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(unavailable("look for the data of an instance", error));
+            }
+            Ok(false) | Err(_) => return Err(data::missing(&folder)),
         }
         let mut all = self.running.lock();
         if let Some(there) = all.get(&spec.instance).filter(|running| !running.has_ended()) {
@@ -335,13 +342,25 @@ impl Provisioner for LocalProcess {
         }
     }
 
-    fn apply(&self, handle: &InstanceHandle, settings: &Settings) -> Result<(), ProvisionError> {
+    fn apply(&self, handle: &InstanceHandle, settings: &Settings, revision: i64) -> Result<(), ProvisionError> {
         let running = self.process(handle)?;
-        if let Some(mut spec) = read_spec(&running.folder) {
-            spec.settings = settings_map(settings);
-            write_spec(&running.folder, &spec).map_err(|error| unavailable("write the spec of an instance", error))?;
+        let settings = settings_map(settings);
+        {
+            let _one_at_a_time = running.spec.lock();
+            if let Some(mut spec) = read_spec(&running.folder) {
+                if spec.settings_revision > revision {
+                    return Ok(());
+                }
+                if spec.settings != settings || spec.settings_revision != revision {
+                    spec.settings.clone_from(&settings);
+                    spec.settings_revision = revision;
+                    let written = write_spec(&running.folder, &spec);
+                    written.map_err(|error| unavailable("write the spec of an instance", error))?;
+                }
+            }
         }
-        self.ask(handle, ControlRequest::Apply { settings: settings_map(settings) }, PROMPT).map(drop)
+        // The process compares revisions too, because requests of several threads arrive in any order.
+        self.ask(handle, ControlRequest::Apply { settings, revision: Some(revision) }, PROMPT).map(drop)
     }
 
     fn forget_callers(&self, handle: &InstanceHandle) -> Result<(), ProvisionError> {
@@ -375,6 +394,22 @@ impl Provisioner for LocalProcess {
             None => Ok(Vec::new()),
         });
         read.map_err(|error| unavailable("read the log of an instance", error))
+    }
+
+    fn record(&self, instance: InstanceId, event: &SupervisorEvent) -> Result<(), ProvisionError> {
+        let text = match event {
+            SupervisorEvent::CrashLoop { error } => {
+                format!("ERROR the process ends again and again event=crash_loop error={error:?}")
+            }
+            SupervisorEvent::DataDiscarded { by } => {
+                format!("WARN the data is removed without a backup event=data_discarded by={by}")
+            }
+        };
+        let written = self.find_folder(instance).and_then(|found| match found {
+            Some((_, folder)) => EventLog::new(folder, Arc::clone(&self.clock)).append(&text),
+            None => Ok(()),
+        });
+        written.map_err(|error| unavailable("write to the log of an instance", error))
     }
 
     fn sizes(&self, spec: &InstanceSpec) -> Result<Vec<u64>, ProvisionError> {

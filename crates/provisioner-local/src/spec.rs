@@ -49,6 +49,9 @@ pub(crate) struct Spec {
     pub(crate) memory_gb: u32,
     pub(crate) volume_gb: u32,
     pub(crate) settings: BTreeMap<String, String>,
+    /// Revision of the settings. Later settings have a higher one.
+    #[serde(default)]
+    pub(crate) settings_revision: i64,
     pub(crate) expose_stats: bool,
     /// Seconds for which the process goes on serving while the server is away.
     pub(crate) orphan_grace: u64,
@@ -72,6 +75,7 @@ impl Spec {
             memory_gb: of.memory_gb,
             volume_gb: of.volume_gb,
             settings: settings_map(&of.settings),
+            settings_revision: of.settings_revision,
             expose_stats: of.expose_stats,
             orphan_grace: settings.orphan_grace.as_secs(),
             allow_unconfined: settings.allow_unconfined,

@@ -1,3 +1,5 @@
+#![doc = include_str!("../README.md")]
+//!
 //! Splits SQL text into the tokens and statements that SQLite sees.
 //!
 //! The rules are those of SQLite's tokenizer (`tokenize.c`), so that comments, quoting or spelling cannot evade a

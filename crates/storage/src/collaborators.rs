@@ -1,5 +1,7 @@
 //! Collaborators.
 
+use std::collections::BTreeMap;
+
 use branchyard_domain::entities::{Collaborator, Role};
 use branchyard_domain::ports::{CollaboratorRepository, MetadataError};
 use branchyard_domain::values::{AccountId, DatabaseId, Timestamp};
@@ -61,6 +63,20 @@ impl CollaboratorRepository for SqlTransaction {
 
     fn get(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Collaborator>> {
         self.run("read a collaborator", |conn| get(conn, database, user))
+    }
+
+    fn roles(&mut self, user: AccountId, databases: &[DatabaseId]) -> Result<BTreeMap<DatabaseId, Role>> {
+        self.run("read the roles of a collaborator", |conn| {
+            let rows: Vec<(String, String)> = collaborators::table
+                .filter(collaborators::user_id.eq(user.to_string()))
+                .filter(collaborators::database_id.eq_any(databases.iter().map(ToString::to_string)))
+                .select((collaborators::database_id, collaborators::role))
+                .load(conn)?;
+            let roles = all(rows, |(database, role)| {
+                Ok((read("collaborators.database_id", database)?, read("collaborators.role", role)?))
+            })?;
+            Ok(roles.into_iter().collect())
+        })
     }
 
     fn remove(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Collaborator>> {

@@ -11,7 +11,7 @@ use branchyard_domain::ports::{DeliveryState, OperationState, PullFilter};
 use branchyard_domain::values::{
     AccountId, ActivityId, AttemptId, CommentId, CommitHash, DatabaseId, DatabaseName, DeliveryId, EventId, HookId,
     Invalid, InvitationId, KeptRefId, OperationId, OwnerName, PullNumber, RefName, ReleaseId, SessionId, Timestamp,
-    TokenId, UploadId,
+    TokenId, TraceContext, UploadId,
 };
 
 use crate::error::Unreadable;
@@ -87,6 +87,7 @@ stored_texts!(
     DatabaseName,
     RefName,
     CommitHash,
+    TraceContext,
     BackupId,
     DeploymentId,
     DeploymentName,

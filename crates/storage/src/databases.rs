@@ -1,9 +1,11 @@
 //! Databases.
 
-use branchyard_domain::entities::{Database, DatabaseLocator, Visibility};
+use std::collections::BTreeMap;
+
+use branchyard_domain::entities::{Database, DatabaseLocator, FileState, Visibility};
 use branchyard_domain::ports::{DatabaseFilter, DatabaseRepository, MetadataError, Ranking, SizeChange};
 use branchyard_domain::values::{AccountId, DatabaseId, DatabaseName, OwnerName, Timestamp};
-use diesel::dsl::exists;
+use diesel::dsl::{count_star, exists};
 use diesel::prelude::*;
 use diesel::sql_types::BigInt;
 
@@ -37,6 +39,7 @@ struct DatabaseRow {
     last_write_at: Option<i64>,
     size_bytes: i64,
     live_bytes: i64,
+    engine_format: i64,
     star_count: i64,
     version: i64,
     generation: i64,
@@ -70,6 +73,7 @@ impl DatabaseRow {
             last_write_at: database.last_write_at.map(Timestamp::as_micros),
             size_bytes: database.size_bytes,
             live_bytes: database.live_bytes,
+            engine_format: database.engine_format.into(),
             star_count: database.star_count,
             version: database.version,
             generation: database.generation,
@@ -96,6 +100,7 @@ impl DatabaseRow {
             last_write_at: self.last_write_at.map(time),
             size_bytes: self.size_bytes,
             live_bytes: self.live_bytes,
+            engine_format: read("databases.engine_format", self.engine_format)?,
             star_count: self.star_count,
             version: self.version,
             generation: self.generation,
@@ -105,36 +110,46 @@ impl DatabaseRow {
     }
 }
 
-/// Returns the query for live databases that `viewer` may see.
-fn visible<'q>(viewer: Option<AccountId>) -> Boxed<'q> {
-    let live = databases::table.filter(databases::deleted_at.is_null()).into_boxed();
-    match viewer.map(|viewer| viewer.to_string()) {
-        None => {
-            live.filter(databases::visibility.eq(Visibility::Public.word())).filter(databases::quarantined_at.is_null())
-        }
-        Some(viewer) => unwithheld(live, &viewer).filter(
-            databases::visibility
-                .eq(Visibility::Public.word())
-                .or(databases::quarantined_at.is_not_null())
-                .or(databases::owner_id.eq(viewer.clone()))
-                .or(exists(
-                    members::table
-                        .filter(members::organization_id.eq(databases::owner_id))
-                        .filter(members::user_id.eq(viewer.clone())),
-                ))
-                .or(exists(
-                    collaborators::table
-                        .filter(collaborators::database_id.eq(databases::id))
-                        .filter(collaborators::user_id.eq(viewer)),
-                )),
-        ),
-    }
+/// Leaves quarantined databases out of a query, unless the viewer administers the server. A macro, because
+/// the types of the queries differ.
+macro_rules! unwithheld {
+    ($query:expr, $viewer:expr) => {{
+        let is_admin = users::table.filter(users::id.eq(String::clone($viewer))).filter(users::is_admin.eq(true));
+        $query.filter(databases::quarantined_at.is_null().or(exists(is_admin)))
+    }};
 }
 
-/// Leaves quarantined databases out of a query, unless the viewer administers the server.
-fn unwithheld<'q>(query: Boxed<'q>, viewer: &str) -> Boxed<'q> {
-    let is_admin = users::table.filter(users::id.eq(viewer.to_owned())).filter(users::is_admin.eq(true));
-    query.filter(databases::quarantined_at.is_null().or(exists(is_admin)))
+/// Narrows a query down to live databases that a viewer may see. A macro for the same reason.
+macro_rules! visible {
+    ($query:expr, $viewer:expr) => {{
+        let live = $query.filter(databases::deleted_at.is_null());
+        match $viewer.map(|viewer| AccountId::to_string(&viewer)) {
+            None => live
+                .filter(databases::visibility.eq(Visibility::Public.word()))
+                .filter(databases::quarantined_at.is_null()),
+            Some(viewer) => unwithheld!(live, &viewer).filter(
+                databases::visibility
+                    .eq(Visibility::Public.word())
+                    .or(databases::quarantined_at.is_not_null())
+                    .or(databases::owner_id.eq(viewer.clone()))
+                    .or(exists(
+                        members::table
+                            .filter(members::organization_id.eq(databases::owner_id))
+                            .filter(members::user_id.eq(viewer.clone())),
+                    ))
+                    .or(exists(
+                        collaborators::table
+                            .filter(collaborators::database_id.eq(databases::id))
+                            .filter(collaborators::user_id.eq(viewer)),
+                    )),
+            ),
+        }
+    }};
+}
+
+/// Returns the query for live databases that `viewer` may see.
+fn visible<'q>(viewer: Option<AccountId>) -> Boxed<'q> {
+    visible!(databases::table.into_boxed(), viewer)
 }
 
 /// Returns the query for a page of databases, sorted by owner and name, after a pair of keys.
@@ -225,6 +240,16 @@ impl DatabaseRepository for SqlTransaction {
         })
     }
 
+    fn get_all(&mut self, ids: &[DatabaseId]) -> Result<Vec<Database>> {
+        self.run("read databases", |conn| {
+            let rows = databases::table
+                .filter(databases::id.eq_any(ids.iter().map(ToString::to_string)))
+                .select(DatabaseRow::as_select())
+                .load(conn)?;
+            all(rows, DatabaseRow::database)
+        })
+    }
+
     fn update(&mut self, database: &Database) -> Result<bool> {
         self.run_unless_taken("change a database", |conn| {
             let changed = diesel::update(
@@ -249,7 +274,8 @@ impl DatabaseRepository for SqlTransaction {
         })
     }
 
-    fn record_write(&mut self, id: DatabaseId, at: Timestamp, size_bytes: i64) -> Result<()> {
+    fn record_write(&mut self, id: DatabaseId, at: Timestamp, file: FileState) -> Result<()> {
+        let FileState { size_bytes, engine_format } = file;
         self.run("note a write to a database", |conn| {
             update(databases::table.find(id.to_string()))
                 .set((
@@ -257,16 +283,18 @@ impl DatabaseRepository for SqlTransaction {
                     databases::live_bytes
                         .eq(databases::live_bytes - databases::size_bytes + size_bytes.into_sql::<BigInt>()),
                     databases::size_bytes.eq(size_bytes),
+                    databases::engine_format.eq(i64::from(engine_format)),
                 ))
                 .execute(conn)?;
             Ok(())
         })
     }
 
-    fn record_size(&mut self, id: DatabaseId, size_bytes: i64, change: SizeChange) -> Result<()> {
-        self.run("note the size of a database", |conn| {
+    fn record_file(&mut self, id: DatabaseId, file: FileState, change: SizeChange) -> Result<()> {
+        let FileState { size_bytes, engine_format } = file;
+        self.run("note the file of a database", |conn| {
             let row = databases::table.find(id.to_string());
-            let size = databases::size_bytes.eq(size_bytes);
+            let size = (databases::size_bytes.eq(size_bytes), databases::engine_format.eq(i64::from(engine_format)));
             match change {
                 SizeChange::Added => {
                     let live = databases::live_bytes - databases::size_bytes + size_bytes.into_sql::<BigInt>();
@@ -347,7 +375,7 @@ impl DatabaseRepository for SqlTransaction {
         let organizations = members::table.filter(members::user_id.eq(&user)).select(members::organization_id);
         let shared = collaborators::table.filter(collaborators::user_id.eq(&user)).select(collaborators::database_id);
         // Three queries, so that each can use its own index.
-        let live = || unwithheld(databases::table.filter(databases::deleted_at.is_null()).into_boxed(), &user);
+        let live = || unwithheld!(databases::table.filter(databases::deleted_at.is_null()).into_boxed(), &user);
         let queries: [Boxed<'_>; 3] = [
             live().filter(databases::owner_id.eq(&user)),
             live().filter(databases::owner_id.eq_any(organizations)),
@@ -410,11 +438,16 @@ impl DatabaseRepository for SqlTransaction {
         self.run("list forks", |conn| all(query.select(DatabaseRow::as_select()).load(conn)?, DatabaseRow::database))
     }
 
-    fn count_forks(&mut self, viewer: Option<AccountId>, network: DatabaseId) -> Result<u64> {
-        let forks = visible(viewer)
-            .filter(databases::network_id.eq(network.to_string()))
+    fn count_forks(&mut self, viewer: Option<AccountId>, networks: &[DatabaseId]) -> Result<BTreeMap<DatabaseId, u64>> {
+        let forks = databases::table.group_by(databases::network_id).select((databases::network_id, count_star()));
+        let forks = visible!(forks.into_boxed(), viewer)
+            .filter(databases::network_id.eq_any(networks.iter().map(ToString::to_string)))
             .filter(databases::parent_id.is_not_null());
-        self.run("count forks", |conn| Ok(count(forks.count().get_result(conn)?)))
+        self.run("count forks", |conn| {
+            let rows: Vec<(String, i64)> = forks.load(conn)?;
+            let counted = all(rows, |(network, forks)| Ok((read("databases.network_id", network)?, count(forks))))?;
+            Ok(counted.into_iter().collect())
+        })
     }
 
     fn ids(&mut self, after: Option<DatabaseId>, most: usize) -> Result<Vec<DatabaseId>> {

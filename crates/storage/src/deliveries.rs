@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use branchyard_domain::entities::{Attempt, Delivery, DeliveryStatus, Hook, Request};
+use branchyard_domain::entities::{Attempt, DatabaseLocator, Delivery, DeliveryStatus, Hook, Request};
 use branchyard_domain::ports::{
-    AttemptRepository, DeliveryBacklog, DeliveryRepository, DeliveryState, Lease, MetadataError, Places,
+    AttemptRepository, DeliveryBacklog, DeliveryRepository, DeliveryState, DueDelivery, Lease, MetadataError, Places,
 };
 use branchyard_domain::values::{DeliveryId, HookId, Timestamp};
 use diesel::dsl::min;
@@ -14,8 +14,9 @@ use diesel::sql_types::{BigInt, Bool, Nullable};
 use crate::connection::AnyConnection;
 use crate::convert::{Read, StoredWord, all, count, limit, one, present, read, read_if, signed, time};
 use crate::error::StoreResult;
+use crate::events::TRACEPARENT;
 use crate::hooks::HookHealth;
-use crate::schema::{attempts, deliveries, events, hooks};
+use crate::schema::{attempts, databases, deliveries, events, hooks};
 use crate::static_sql::{Fixed, fixed};
 use crate::transaction::SqlTransaction;
 use crate::update::update;
@@ -138,17 +139,29 @@ fn note_due(conn: &mut AnyConnection, hook: &str) -> StoreResult<()> {
 }
 
 /// Returns the first due deliveries of a hook in the order of their ids, with the bodies of their events.
-fn first_due(conn: &mut AnyConnection, hook: HookId, now: i64, most: usize) -> StoreResult<Vec<(Delivery, String)>> {
-    let rows: Vec<(DeliveryRow, String)> = deliveries::table
+fn first_due(conn: &mut AnyConnection, hook: HookId, now: i64, most: usize) -> StoreResult<Vec<DueDelivery>> {
+    let rows: Vec<(DeliveryRow, String, Option<String>)> = deliveries::table
         .inner_join(events::table.on(events::id.eq(deliveries::event_id)))
         .filter(deliveries::hook_id.eq(hook.to_string()))
         .filter(PENDING)
         .filter(deliveries::next_attempt_at.le(now))
         .order(deliveries::id)
         .limit(limit(most))
-        .select((DeliveryRow::as_select(), events::body))
+        .select((DeliveryRow::as_select(), events::body, events::traceparent))
         .load(conn)?;
-    all(rows, |(row, body)| Ok((delivery(row)?, body)))
+    all(rows, |(row, body, trace)| {
+        Ok(DueDelivery { delivery: delivery(row)?, body, trace: read_if(TRACEPARENT, trace)? })
+    })
+}
+
+/// Returns the owner and the name of a hook's database.
+fn database_of(conn: &mut AnyConnection, hook: &Hook) -> StoreResult<DatabaseLocator> {
+    let row: (String, String) = databases::table
+        .find(hook.database_id.to_string())
+        .select((databases::owner_name, databases::name))
+        .first(conn)?;
+    let (owner, name) = row;
+    Ok(DatabaseLocator { owner: read("databases.owner_name", owner)?, name: read("databases.name", name)? })
 }
 
 impl DeliveryRepository for SqlTransaction {
@@ -312,7 +325,8 @@ impl DeliveryRepository for SqlTransaction {
                 let run = if is_held_back(&hook) { 1 } else { places.run };
                 let deliveries = first_due(conn, hook.id, now, run)?;
                 if !deliveries.is_empty() {
-                    leases.push(Lease { hook, deliveries, until });
+                    let database = database_of(conn, &hook)?;
+                    leases.push(Lease { hook, database, deliveries, until });
                 }
             }
             for chunk in leases.chunks(AT_ONCE) {

@@ -48,7 +48,8 @@ pub enum OpenError {
 pub enum MigrationError {
     /// The store has a migration that this program does not know.
     #[error(
-        "the metadata store has migration {version}, which this program does not know; run the program that applied it, or a newer one"
+        "a newer release has changed this metadata store (migration {version}), and this program cannot read it; run that \
+         release or a newer one, or restore a backup from before the upgrade"
     )]
     Unknown {
         /// Version of the migration.

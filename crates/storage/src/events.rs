@@ -6,13 +6,15 @@ use branchyard_domain::values::{DatabaseId, EventId, Timestamp};
 use diesel::dsl::{exists, not};
 use diesel::prelude::*;
 
-use crate::convert::{Read, all, count, limit, read, time};
+use crate::convert::{Read, all, count, limit, read, read_if, time};
 use crate::json;
 use crate::schema::{deliveries, events};
 use crate::transaction::SqlTransaction;
 use crate::update::update;
 
 type Result<T> = std::result::Result<T, MetadataError>;
+
+pub(crate) const TRACEPARENT: &str = "events.traceparent";
 
 #[derive(Queryable, Selectable)]
 #[diesel(table_name = events)]
@@ -22,6 +24,7 @@ struct EventRow {
     at: i64,
     event: String,
     body: String,
+    traceparent: Option<String>,
 }
 
 fn event(row: EventRow) -> Read<Event> {
@@ -31,6 +34,7 @@ fn event(row: EventRow) -> Read<Event> {
         at: time(row.at),
         kind: json::to_event(&row.event)?,
         body: row.body,
+        trace: read_if(TRACEPARENT, row.traceparent)?,
     })
 }
 
@@ -44,6 +48,7 @@ impl EventRepository for SqlTransaction {
                     events::at.eq(event.at.as_micros()),
                     events::event.eq(json::from_event(&event.kind)?),
                     events::body.eq(&event.body),
+                    events::traceparent.eq(event.trace.map(|trace| trace.to_string())),
                 ))
                 .execute(conn)?;
             Ok(())

@@ -99,6 +99,17 @@ pub(crate) fn uri(path: &str) -> String {
     format!("file:{}?mode=rw", utf8_percent_encode(path, ESCAPED))
 }
 
+/// Returns the URI with which SQLite reads exactly this file and creates and changes none. Returns `None` if the file is
+/// not standard SQLite.
+pub(crate) fn uri_for_a_look(path: &str) -> Option<String> {
+    check(File::open(path).ok()?, Path::new(path)).ok()?;
+    let resolved = resolved(path).ok()?;
+    let log = std::fs::metadata(format!("{resolved}-wal")).map_or(0, |log| log.len());
+    // Without a log, SQLite need not create the files that it reads a log with.
+    let end = if log == 0 { "mode=ro&immutable=1" } else { "mode=ro" };
+    Some(uri(&resolved).replace("mode=rw", end))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,5 +144,10 @@ mod tests {
     #[test]
     fn a_path_with_special_characters_stays_a_path() {
         assert_eq!(uri("/a b/c?d#e%f"), "file:/a%20b/c%3Fd%23e%25f?mode=rw");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mode=rw?");
+        std::fs::write(&path, EMPTY).unwrap();
+        let look = uri_for_a_look(path.to_str().unwrap()).unwrap();
+        assert!(look.ends_with("/mode%3Drw%3F?mode=ro&immutable=1"), "{look}");
     }
 }

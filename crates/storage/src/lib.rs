@@ -1,3 +1,5 @@
+#![doc = include_str!("../README.md")]
+//!
 //! The metadata port on diesel: SQLite for one node, Postgres for several, from one code base.
 //!
 //! [`Store`] implements [`Metadata`](branchyard_domain::ports::Metadata). A connection is an enum of both engines and
@@ -70,5 +72,5 @@ mod wal_sync;
 pub use blobs::FolderBlobs;
 pub use dump::DumpError;
 pub use error::{MigrationError, OpenError};
-pub use migrations::Status;
+pub use migrations::{Status, check_unopened};
 pub use store::{ConnectionPoolLoad, Connections, Store, StoreOptions};

@@ -1,6 +1,8 @@
 //! Memberships in organizations.
 
-use branchyard_domain::entities::{Member, MemberRole};
+use std::collections::BTreeMap;
+
+use branchyard_domain::entities::{Member, MemberRole, Role};
 use branchyard_domain::ports::{MemberRepository, MetadataError};
 use branchyard_domain::values::{AccountId, Timestamp};
 use diesel::prelude::*;
@@ -8,7 +10,7 @@ use diesel::prelude::*;
 use crate::connection::AnyConnection;
 use crate::convert::{Read, StoredWord, all, count, limit, one, read, time};
 use crate::error::StoreError;
-use crate::schema::{accounts, members};
+use crate::schema::{accounts, members, organizations};
 use crate::transaction::SqlTransaction;
 
 type Result<T> = std::result::Result<T, MetadataError>;
@@ -61,6 +63,22 @@ impl MemberRepository for SqlTransaction {
 
     fn get(&mut self, organization: AccountId, user: AccountId) -> Result<Option<Member>> {
         self.run("read a member", |conn| get(conn, organization, user))
+    }
+
+    fn roles(&mut self, user: AccountId, asked: &[AccountId]) -> Result<BTreeMap<AccountId, (MemberRole, Role)>> {
+        self.run("read the roles of a member", |conn| {
+            let rows: Vec<(String, String, String)> = members::table
+                .inner_join(organizations::table.on(organizations::id.eq(members::organization_id)))
+                .filter(members::user_id.eq(user.to_string()))
+                .filter(members::organization_id.eq_any(asked.iter().map(ToString::to_string)))
+                .select((members::organization_id, members::role, organizations::base_role))
+                .load(conn)?;
+            let roles = all(rows, |(organization, role, base_role)| {
+                let roles = (read("members.role", role)?, read("organizations.base_role", base_role)?);
+                Ok((read("members.organization_id", organization)?, roles))
+            })?;
+            Ok(roles.into_iter().collect())
+        })
     }
 
     fn remove(&mut self, organization: AccountId, user: AccountId) -> Result<Option<Member>> {

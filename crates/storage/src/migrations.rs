@@ -14,13 +14,14 @@ use diesel::sql_types::{BigInt, Bool};
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
 use sha2::{Digest, Sha256};
 
-use crate::connection::{AnyConnection, PooledConnection, begin};
+use crate::connection::{AnyConnection, PooledConnection, StoreTarget, begin};
 use crate::error::MigrationError;
+use crate::file;
 use crate::schema::branchyard_migrations as applied;
 use crate::store::Store;
 
-const POSTGRES: EmbeddedMigrations = embed_migrations!("../../migrations/postgres");
-const SQLITE: EmbeddedMigrations = embed_migrations!("../../migrations/sqlite");
+const POSTGRES: EmbeddedMigrations = embed_migrations!("migrations/postgres");
+const SQLITE: EmbeddedMigrations = embed_migrations!("migrations/sqlite");
 
 /// A migration: the name of its folder and its `up.sql` for each engine. diesel does not expose the text that it
 /// embeds.
@@ -34,8 +35,8 @@ macro_rules! texts {
     ($($name:literal),+ $(,)?) => {
         &[$(MigrationText {
             name: $name,
-            postgres: include_str!(concat!("../../../migrations/postgres/", $name, "/up.sql")),
-            sqlite: include_str!(concat!("../../../migrations/sqlite/", $name, "/up.sql")),
+            postgres: include_str!(concat!("../migrations/postgres/", $name, "/up.sql")),
+            sqlite: include_str!(concat!("../migrations/sqlite/", $name, "/up.sql")),
         }),+]
     };
 }
@@ -52,7 +53,9 @@ const TEXTS: &[MigrationText] = texts![
     "2026-11-24-000008_operator",
     "2026-11-24-000009_operations_by_age",
     "2026-11-24-000010_deleted_names",
-    "2026-11-24-000011_collections"
+    "2026-11-24-000011_collections",
+    "2026-11-25-000001_trace_context",
+    "2026-11-25-000003_engine_format"
 ];
 
 const LOG: &str = "CREATE TABLE IF NOT EXISTS branchyard_migrations (
@@ -213,6 +216,25 @@ fn lock(conn: &mut AnyConnection, patience: Duration) -> Result<(), MigrationErr
             return Err(MigrationError::Locked(patience));
         }
         std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Checks, before a store is opened, that no unknown or altered migration was applied to it. Creates and changes no file.
+/// A store that cannot be read in this way passes: opening it reports why.
+///
+/// # Errors
+/// [`MigrationError::Unknown`], [`MigrationError::Altered`].
+pub fn check_unopened(url: &str) -> Result<(), MigrationError> {
+    let connection = match StoreTarget::parse(url) {
+        Ok(StoreTarget::Postgres(url)) => PgConnection::establish(&url).ok().map(AnyConnection::Pg),
+        Ok(StoreTarget::Sqlite { path }) => file::uri_for_a_look(&path)
+            .and_then(|uri| SqliteConnection::establish(&uri).ok())
+            .map(AnyConnection::Sqlite),
+        Err(_) => None,
+    };
+    match connection.map(|mut connection| status(&mut connection)) {
+        Some(Err(error @ (MigrationError::Unknown { .. } | MigrationError::Altered { .. }))) => Err(error),
+        _ => Ok(()),
     }
 }
 

@@ -10,7 +10,7 @@ use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Nullable};
 
 use crate::connection::AnyConnection;
-use crate::convert::{Read, StoredWord, all, count, limit, one, present, read, time};
+use crate::convert::{Read, StoredWord, all, count, limit, one, present, read, read_if, time};
 use crate::error::{StoreError, Unreadable};
 use crate::json;
 use crate::next_operation::NextOperation;
@@ -36,6 +36,7 @@ struct OperationRow {
     created_at: i64,
     started_at: Option<i64>,
     finished_at: Option<i64>,
+    traceparent: Option<String>,
 }
 
 #[derive(Queryable, Selectable, Insertable, AsChangeset)]
@@ -76,6 +77,7 @@ impl OperationRow {
             created_at: operation.created_at.as_micros(),
             started_at: operation.started_at.map(Timestamp::as_micros),
             finished_at: operation.finished_at.map(Timestamp::as_micros),
+            traceparent: operation.trace.map(|trace| trace.to_string()),
         })
     }
 }
@@ -106,6 +108,7 @@ fn operation((row, (owner, name), creator): JoinedOperation) -> Read<Operation> 
         started_at: row.started_at.map(time),
         finished_at: row.finished_at.map(time),
         attempts: read("operations.attempts", row.attempts)?,
+        trace: read_if("operations.traceparent", row.traceparent)?,
     })
 }
 

@@ -124,6 +124,7 @@ diesel::table! {
         generation -> BigInt,
         quarantined_at -> Nullable<BigInt>,
         live_bytes -> BigInt,
+        engine_format -> BigInt,
     }
 }
 
@@ -264,6 +265,7 @@ diesel::table! {
         created_at -> BigInt,
         started_at -> Nullable<BigInt>,
         finished_at -> Nullable<BigInt>,
+        traceparent -> Nullable<Text>,
     }
 }
 
@@ -311,6 +313,7 @@ diesel::table! {
         event -> Text,
         body -> Text,
         dispatched_at -> Nullable<BigInt>,
+        traceparent -> Nullable<Text>,
     }
 }
 

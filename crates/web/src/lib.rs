@@ -38,7 +38,7 @@
 //!    }
 //!    ```
 //!
-//!    `visit` dereferences to a [`RequestContext`](branchyard_http_common::RequestContext) with `read`, `write`, `run`, `segment` and `read_slot`. `?`
+//!    `visit` dereferences to a [`RequestContext`](branchyard_http_common::RequestContext) with `read`, `write`, `run` and `segment`. `?`
 //!    turns a domain error into an error page. To show an error in a form, match on it (`visit.write(|hub| Ok::<_, PortError>(…))`).
 //! 3. A form that changes something is a `POST` whose handler takes `FormPost`, which has verified the origin of the form. The template
 //!    includes `{{ shell.form_token() }}`. The handler ends with `visit.redirect(…)`, or shows the form again as a `Filled` with errors

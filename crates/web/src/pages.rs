@@ -22,6 +22,7 @@ mod owner;
 mod pulls;
 mod ref_deletion;
 mod releases;
+mod repositories;
 mod row;
 mod schema;
 mod settings;
@@ -78,6 +79,7 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
         .configure(of_administrators)
         .configure(of_organizations)
         .configure(deployments::routes)
+        .configure(of_repositories)
         .route("/{owner}", web::get().to(owner::show))
         .route("/{owner}/{database}", web::get().to(database::show))
         .service(web::resource("/{owner}/{database}/star").post(stars::set))
@@ -120,6 +122,16 @@ fn of_organizations(config: &mut web::ServiceConfig) {
         .service(at("/{organization}/settings/delete").post(settings::delete))
         .service(at("/{organization}/members").get(members::show).post(members::put))
         .service(at("/{organization}/members/remove").post(members::remove));
+}
+
+/// Registers the addresses of DoltHub, which redirect to pages.
+fn of_repositories(config: &mut web::ServiceConfig) {
+    config
+        .route("/repositories/{owner}/{database}", web::get().to(repositories::database))
+        .route("/repositories/{owner}/{database}/pulls", web::get().to(repositories::pulls))
+        .route("/repositories/{owner}/{database}/pulls/{number}", web::get().to(repositories::pull))
+        .route("/repositories/{owner}/{database}/data/{branch}", web::get().to(repositories::data))
+        .route("/repositories/{owner}/{database}/releases", web::get().to(repositories::releases));
 }
 
 /// Registers the pages of branches, tags and releases.

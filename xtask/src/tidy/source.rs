@@ -144,7 +144,7 @@ mod tests {
             "crates/engine-doltlite/src/a.rs",
             "crates/domain-testing/src/fakes/engine.rs",
             "crates/domain/tests/it/main.rs",
-            "crates/domain/examples/embed.rs",
+            "examples/embed-axum/src/main.rs",
             "bins/branchyard/src/demo.rs",
         ];
         for file in free {

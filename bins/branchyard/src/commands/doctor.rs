@@ -1,6 +1,6 @@
 //! The `doctor` command. Each finding states the problem and its remedy.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::bail;
@@ -23,6 +23,9 @@ pub(super) fn run(config: &Config) -> anyhow::Result<()> {
     let stores = Stores::open(config, &world, Pending::Refuse)?;
     stores.bind(&world)?;
     for line in readable_lines(&config.data_dir)? {
+        print_note(&line)?;
+    }
+    if let Some(line) = format_line(&stores)? {
         print_note(&line)?;
     }
     let mut findings = examine(&stores)?;
@@ -108,7 +111,48 @@ pub(super) fn examine(stores: &Stores) -> anyhow::Result<Vec<String>> {
     Ok(findings)
 }
 
+/// Returns the formats of the database files, with the number of databases, or `None` if there are no files.
+fn format_line(stores: &Stores) -> anyhow::Result<Option<String>> {
+    let engine = stores.engine.port();
+    let mut counts = BTreeMap::<u32, u64>::new();
+    for id in engine.list()? {
+        // A file whose format cannot be read is a finding.
+        if let Ok(format) = engine.format(id) {
+            *counts.entry(format).or_default() += 1;
+        }
+    }
+    let formats: Vec<_> = counts.iter().map(|(format, count)| format!("{format} ({count} databases)")).collect();
+    Ok((!formats.is_empty()).then(|| format!("format of database files: {}", formats.join(", "))))
+}
+
+/// Compares the format of a file with the recorded one and with those that the engine knows. Returns a finding, and whether the
+/// engine opens the file.
+fn examine_format(stores: &Stores, id: DatabaseId) -> anyhow::Result<(Option<String>, bool)> {
+    let engine = stores.engine.port();
+    let recorded = stores.metadata.read()?.databases().get(id)?.map(|database| database.engine_format);
+    let (Some(recorded), Ok(format)) = (recorded, engine.format(id)) else { return Ok((None, true)) };
+    let (newer, newest) = (recorded.max(format), engine.newest_format());
+    if newer > newest {
+        let finding = format!(
+            "database {id}: its file has format {newer}, and this release of the server knows formats up to {newest}; run the \
+             release that wrote it, or a newer one"
+        );
+        return Ok((Some(finding), false));
+    }
+    let finding = (recorded != format).then(|| {
+        format!(
+            "database {id}: format {recorded} is recorded, and its file has format {format}; the next write to the database records \
+             it, or restore file and metadata from one backup"
+        )
+    });
+    Ok((finding, true))
+}
+
 fn examine_database(stores: &Stores, id: DatabaseId) -> anyhow::Result<Vec<String>> {
+    let (format, opens) = examine_format(stores, id)?;
+    if !opens {
+        return Ok(format.into_iter().collect());
+    }
     let mut heads: Vec<CommitHash> = Vec::new();
     loop {
         let page = stores.metadata.read()?.refs().named_commits(id, heads.last(), 1_000)?;
@@ -118,7 +162,8 @@ fn examine_database(stores: &Stores, id: DatabaseId) -> anyhow::Result<Vec<Strin
         heads.extend(page);
     }
     let damage = stores.engine.port().verify(id, &heads)?;
-    Ok(damage.into_iter().map(|what| format!("database {id}: {what}; restore its file from a backup")).collect())
+    let damage = damage.into_iter().map(|what| format!("database {id}: {what}; restore its file from a backup"));
+    Ok(format.into_iter().chain(damage).collect())
 }
 
 #[cfg(test)]

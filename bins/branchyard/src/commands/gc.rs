@@ -4,7 +4,6 @@ use anyhow::{Context as _, bail};
 use branchyard_domain::errors::AccessError;
 
 use super::{print, print_note};
-use crate::collector::holder;
 use crate::compose::{Environment, Pending, Stores};
 use crate::config::Config;
 use crate::data_dir::DataDir;
@@ -38,7 +37,7 @@ pub(super) fn run(config: &Config, database: Option<&str>, json: bool) -> anyhow
     collections.recover(&node)?;
     let (mut collected, mut failures) = (Vec::new(), 0);
     for (id, locator) in collections.find(only).map_err(found)? {
-        match collections.collect_now(id, &holder(&node)) {
+        match collections.collect_now(id, &branchyard_runtime::collection_holder(&node)) {
             Ok(freed_bytes) => {
                 if !json {
                     print(format_args!("{locator}: {freed_bytes} bytes freed"))?;

@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 use branchyard_domain::ports::Clock as _;
-use branchyard_system::{SystemClock, SystemIds};
+use branchyard_runtime::{SystemClock, SystemIds};
 use serde_json::json;
 
 use super::print;

@@ -7,7 +7,7 @@ use super::print;
 use crate::compose::open_metadata;
 use crate::config::Config;
 use crate::data_dir::DataDir;
-use branchyard_system::SystemClock;
+use branchyard_runtime::SystemClock;
 
 pub(super) fn run(config: &Config, check: bool) -> anyhow::Result<()> {
     let store = open_metadata(config, &DataDir::open(&config.data_dir)?)?;

@@ -30,6 +30,8 @@ pub struct HooksConfig {
     pub disable_after: Span,
     /// Maximum number of concurrent delivery attempts.
     pub concurrency: usize,
+    /// Time for which delivery attempts may go on once the server is asked to stop.
+    pub shutdown_grace: Span,
     /// Retention of completed deliveries.
     pub log_retention: Span,
     /// PEM file with additional TLS root certificates.
@@ -48,6 +50,7 @@ impl Default for HooksConfig {
                 .to_vec(),
             disable_after: Span::seconds(5 * 86_400),
             concurrency: 64,
+            shutdown_grace: Span::seconds(5),
             log_retention: Span::seconds(30 * 86_400),
             extra_ca_file: None,
         }

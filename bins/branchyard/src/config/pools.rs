@@ -66,7 +66,7 @@ impl Pools {
         }
     }
 
-    /// Returns the limits of the slow-query scheduler.
+    /// Returns the limits of the slow-query scheduler, without those that worker processes need.
     pub fn long(&self) -> SlowQueryLimits {
         SlowQueryLimits {
             slow_after: Duration::from_millis(self.long_after_ms),
@@ -76,6 +76,7 @@ impl Pools {
                 self.long_places
             },
             max_calls: self.long_calls,
+            places: None,
             max_wait: Duration::from_millis(self.long_wait_ms),
             turn: Duration::from_millis(self.long_turn_ms),
         }

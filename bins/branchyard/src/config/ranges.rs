@@ -37,6 +37,7 @@ pub(super) fn check(config: &Config) -> anyhow::Result<()> {
     check_web(config)?;
     let (second, day) = (Span::seconds(1), Span::seconds(86_400));
     within("server.shutdown_grace", config.server.shutdown_grace, second..=Span::seconds(3_600))?;
+    within("log.access", config.log.access, 0.0..=1.0)?;
     within("imports.url_ttl", config.imports.url_ttl, second..=day)?;
     within("imports.session_ttl", config.imports.session_ttl, second..=day)?;
     ordered(("imports.url_ttl", config.imports.url_ttl), ("imports.session_ttl", config.imports.session_ttl))?;
@@ -154,6 +155,7 @@ fn check_hooks(config: &Config) -> anyhow::Result<()> {
     let (second, year) = (Span::seconds(1), Span::seconds(365 * 86_400));
     within("hooks.disable_after", hooks.disable_after, second..=year)?;
     within("hooks.concurrency", hooks.concurrency, 1..=1_024)?;
+    within("hooks.shutdown_grace", hooks.shutdown_grace, Span::seconds(0)..=Span::seconds(3_600))?;
     within("hooks.log_retention", hooks.log_retention, Span::seconds(60)..=year)
 }
 

@@ -18,6 +18,7 @@ const WITHOUT_DEFAULT: &[&str] = &[
     "hosted.advertise_host",
     "hosted.url_template",
     "metrics.listen",
+    "otlp.endpoint",
     "v1alpha1.sunset_at",
     "v1alpha1.deprecation_url",
 ];

@@ -24,7 +24,7 @@ impl OperationMetrics {
         for kind in KINDS {
             drop(made.duration.get_or_create(&[labelled(kind)]));
             for ended in ENDS {
-                drop(made.runs.get_or_create(&[labelled(kind), ("outcome", outcome(ended).to_owned())]));
+                drop(made.runs.get_or_create(&[labelled(kind), ("outcome", outcome_word(ended).to_owned())]));
             }
         }
         registry.register("operation_runs", "Runs of operations that ended", made.runs.clone());
@@ -38,23 +38,28 @@ impl OperationMetrics {
     }
 
     pub(crate) fn ran(&self, kind: OperationKind, ended: Ended, seconds: f64) {
-        self.runs.get_or_create(&[labelled(kind), ("outcome", outcome(ended).to_owned())]).inc();
+        self.runs.get_or_create(&[labelled(kind), ("outcome", outcome_word(ended).to_owned())]).inc();
         self.duration.get_or_create(&[labelled(kind)]).observe(seconds);
     }
 }
 
 fn labelled(kind: OperationKind) -> (&'static str, String) {
-    let word = match kind {
+    ("kind", kind_word(kind).to_owned())
+}
+
+/// Returns the word for a kind of operations, in metrics and in the log.
+pub(crate) fn kind_word(kind: OperationKind) -> &'static str {
+    match kind {
         OperationKind::SqlWrite => "sql_write",
         OperationKind::Merge => "merge",
         OperationKind::Fork => "fork",
         OperationKind::Import => "import",
         OperationKind::Purge => "purge",
-    };
-    ("kind", word.to_owned())
+    }
 }
 
-fn outcome(ended: Ended) -> &'static str {
+/// Returns the word for the outcome of a run, in metrics and in the log.
+pub(crate) fn outcome_word(ended: Ended) -> &'static str {
     match ended {
         Ended::Succeeded => "succeeded",
         Ended::Failed => "failed",

@@ -8,14 +8,13 @@ use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::{Method, StatusCode};
 use actix_web::middleware::Next;
 use actix_web::{Error, web};
+use branchyard_http_common::{NO_ROUTE, RoutePattern};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::{Histograms, Labels, Metrics, seconds};
 
-/// Route label of requests that match no route.
-const NO_ROUTE: &str = "none";
 const APIS: [&str; 4] = ["v2", "v1alpha1", "hosted-v1", "pages"];
 
 /// Metrics of requests and refused connections.
@@ -79,14 +78,14 @@ pub(crate) async fn count(
     next: Next<impl MessageBody>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
     let metrics = request.app_data::<web::Data<Arc<Metrics>>>().cloned();
-    let (api, method, began) = (api(request.path()), method(request.method()), Instant::now());
+    let (api, method, began) = (api(request.path()), method_word(request.method()), Instant::now());
     let answer = next.call(request).await;
     let (route, status) = match &answer {
-        Ok(answer) => (answer.request().match_pattern(), answer.status()),
+        Ok(answer) => (Some(RoutePattern::of(answer.request(), answer.status())), answer.status()),
         Err(error) => (None, error.as_response_error().status_code()),
     };
     if let Some(metrics) = metrics {
-        let route = route.as_deref().filter(|_| status != StatusCode::METHOD_NOT_ALLOWED).unwrap_or(NO_ROUTE);
+        let route = route.as_ref().map_or(NO_ROUTE, RoutePattern::as_str);
         metrics.requests.answered(api, method, route, status, began.elapsed());
     }
     answer
@@ -101,8 +100,8 @@ fn api(path: &str) -> &'static str {
     }
 }
 
-/// Returns the method label. Unknown methods share one label, because clients can send arbitrary method names.
-fn method(method: &Method) -> &'static str {
+/// Returns the word for a method, in metrics and in the log. Unknown methods share one label, because clients can send arbitrary method names.
+pub(crate) fn method_word(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
         Method::HEAD => "HEAD",

@@ -15,6 +15,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::Labels;
+use crate::logging;
 use crate::sql_engine::SqlEngine;
 
 /// A gauge that is NaN if the sampled source did not respond.
@@ -35,6 +36,7 @@ pub(super) struct Sampled {
     pool_places: Levels<2>,
     pool_queued: Levels<1>,
     pool_refused: Family<Labels<1>, Counter>,
+    writes_saturation: SampledGauge,
     bodies: SampledGauge,
     answers: SampledGauge,
     operations: Levels<1>,
@@ -48,6 +50,7 @@ pub(super) struct Sampled {
     engine_connections: Levels<1>,
     workers: Levels<1>,
     workers_killed: Counter,
+    log_dropped: Counter,
     uptime: SampledGauge,
     memory: SampledGauge,
     open_files: SampledGauge,
@@ -62,6 +65,8 @@ impl Sampled {
         ours.register("pool_places", "Slots for calls, by state", made.pool_places.clone());
         ours.register("pool_queued", "Calls that wait for a slot", made.pool_queued.clone());
         ours.register("pool_refused", "Calls refused for lack of a slot", made.pool_refused.clone());
+        let (name, help) = ("writes_saturation", "Changes that run or wait, as a part of those that can run at once");
+        ours.register(name, help, made.writes_saturation.clone());
         let (name, help) = ("http_bodies_in_flight", "Request bodies in memory");
         ours.register_with_unit(name, help, Unit::Bytes, made.bodies.clone());
         let (name, help) = ("http_answers_in_flight", "Long answers in memory");
@@ -86,6 +91,8 @@ impl Sampled {
         ours.register("sql_workers", "Worker processes for SQL, by state", made.workers.clone());
         let (name, help) = ("sql_workers_killed", "Worker processes killed: too slow, or broke the protocol");
         ours.register(name, help, made.workers_killed.clone());
+        let (name, help) = ("log_lines_dropped", "Lines of the log that were not written");
+        ours.register(name, help, made.log_dropped.clone());
         let (name, help) = ("process_resident_memory", "Memory of the process");
         registry.register_with_unit(name, help, Unit::Bytes, made.memory.clone());
         registry.register("process_open_fds", "Open files and sockets of the process", made.open_files.clone());
@@ -105,6 +112,8 @@ impl Sampled {
             self.pool_queued.get_or_create(&[pool()]).set(float(load.queued));
             self.pool_refused.get_or_create(&[pool()]).inner().store(load.refused, Ordering::Relaxed);
         }
+        let writes = state.writes.load();
+        self.writes_saturation.set((float(writes.busy + writes.queued) / float(writes.size)).min(1.0));
         self.bodies.set(float(state.bodies.used()));
         self.answers.set(float(state.answers.used()));
         let connections = metadata.connections();
@@ -121,6 +130,7 @@ impl Sampled {
             self.workers.get_or_create(&[("state", word.to_owned())]).set(float(count));
         }
         self.workers_killed.inner().store(load.killed_workers, Ordering::Relaxed);
+        self.log_dropped.inner().store(logging::dropped_lines(), Ordering::Relaxed);
         if let Err(error) = self.take_backlogs(state) {
             tracing::warn!(error = &error as &dyn std::error::Error, "cannot measure the backlogs");
             let fetches = [&self.pull_fetches_due, &self.oldest_fetch_due, &self.trial_merges];

@@ -232,3 +232,56 @@ fn an_operator_suspends_users_and_quarantines_databases_beside_a_running_server(
     let last = program().run(dir, &["user", "suspend", "ada"]);
     assert!(String::from_utf8_lossy(&last.stderr).contains("last administrator"), "{last:?}");
 }
+
+#[test]
+fn every_shell_accepts_its_completions() {
+    use std::io::Write as _;
+
+    // A shell that is missing here checks nothing; bash is on every machine that runs these tests.
+    for (shell, check) in [("bash", &["-n"][..]), ("zsh", &["-n"]), ("fish", &["--no-execute"])] {
+        let output = program().command().args(["completions", shell]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{shell}");
+        for word in ["healthcheck", "reset-password", "data-dir", "encrypt-to"] {
+            assert!(text.contains(word), "{shell} does not complete {word}");
+        }
+        // Only the server starts these.
+        for hidden in ["sql-worker", "serve-deployment", "stage-files"] {
+            assert!(!text.contains(hidden), "{shell} completes {hidden}");
+        }
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        let checked = std::process::Command::new(shell).args(check).arg(file.path()).output();
+        assert!(shell != "bash" || checked.is_ok(), "bash is missing");
+        if let Ok(checked) = checked {
+            assert!(checked.status.success(), "{shell}: {}", String::from_utf8_lossy(&checked.stderr));
+        }
+    }
+    let output = program().command().args(["completions", "tcsh"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("bash, zsh, fish"), "{output:?}");
+}
+
+#[test]
+fn each_documented_command_has_a_manual_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("share/man1");
+    let output = program().command().arg("man").arg(&folder).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let mut names: Vec<String> =
+        std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    for name in ["branchyard.1", "branchyard-serve.1", "branchyard-user-create.1", "branchyard-man.1"] {
+        assert!(names.iter().any(|found| found == name), "{name} is missing: {names:?}");
+    }
+    assert!(!names.iter().any(|name| name.contains("worker") || name.contains("deployment") || name.contains("stage")));
+    let page = std::fs::read_to_string(folder.join("branchyard-backup.1")).unwrap();
+    assert!(page.starts_with(".ie") || page.contains(".TH branchyard-backup 1"), "{page}");
+    assert!(page.contains("Encrypt each file with age to this recipient"), "{page}");
+
+    let file = dir.path().join("file");
+    std::fs::write(&file, "x").unwrap();
+    let output = program().command().arg("man").arg(&file).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write manual pages to"), "{output:?}");
+}

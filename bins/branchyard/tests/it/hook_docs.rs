@@ -1,8 +1,9 @@
 //! Runs the receivers and examples of `docs/hooks.md` as they are printed there.
 
-use std::net::TcpListener;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -78,23 +79,73 @@ impl Drop for Running {
     }
 }
 
+/// Returns a command that runs a program of `docs/hooks`.
+fn python(program: &str, secret: &str, port: u16) -> Command {
+    let mut command = Command::new("python3");
+    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/hooks").join(program));
+    command.env("PYTHONDONTWRITEBYTECODE", "1");
+    command.envs([("HOOK_SECRET", secret.to_owned()), ("PORT", port.to_string())]);
+    command
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Sends a request and returns the status of the answer.
+fn status_of(port: u16, request: &str) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    line.split(' ').nth(1).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn the_receiver_in_python_runs_by_itself() {
+    let (_server, ada) = start();
+    let port = free_port();
+    let (hook, secret) = register(&ada, port);
+    let mut child = python("receiver.py", &secret, port).stdout(Stdio::piped()).spawn().unwrap();
+    let mut printed = BufReader::new(child.stdout.take().unwrap()).lines();
+    let _running = Running(child);
+    wait_for("the receiver", AMPLE, || TcpStream::connect(("127.0.0.1", port)));
+    let delivery = ping(&ada, &hook);
+    assert_eq!(delivery["attempts"][0]["response_status"], 204, "{delivery}");
+    let event: Value = serde_json::from_str(&printed.next().unwrap().unwrap()).unwrap();
+    assert_eq!((&event["event_name"], &event["hook_id"]), (&json!("ping"), &json!(hook)));
+    // What is not signed is answered 401, however it is malformed.
+    for headers in [
+        "",
+        "Content-Length: 2\r\n",
+        "Content-Length: two\r\n",
+        "Content-Length: 20481\r\n",
+        "Content-Length: 2\r\nwebhook-timestamp: \u{b2}\r\n",
+        "Content-Length: 2\r\nwebhook-timestamp: 0\r\nwebhook-signature: v1,x\r\n",
+    ] {
+        assert_eq!(status_of(port, &format!("POST / HTTP/1.1\r\nHost: x\r\n{headers}\r\n{{}}")), "401", "{headers}");
+    }
+    assert_eq!(ping(&ada, &hook)["status"], "delivered");
+}
+
 #[test]
 fn the_receiver_in_python_and_the_three_examples() {
     let (server, ada) = start();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    // The examples read private branches with their token.
+    ada.patch(DB, &json!({"visibility": "private"})).expect(200);
+    let port = free_port();
     let (hook, secret) = register(&ada, port);
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/hooks");
-    let (tracker, log) = (Receiver::start(), server.dir.path().join("ci.log"));
-    let child = Command::new("python3")
-        .arg(folder.join("examples.py"))
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .envs([("HOOK_SECRET", secret), ("PORT", port.to_string()), ("TRACKER", tracker.url())])
+    // The first ticket fails.
+    let tracker = Receiver::with(|n| Some(if n == 0 { 500 } else { 204 }));
+    let log = server.dir.path().join("ci.log");
+    let child = python("examples.py", &secret, port)
+        .env("TRACKER", tracker.url())
         .env("CI_COMMAND", format!("echo $BRANCH $PREV $HEAD >> {}", log.display()))
         .envs([("YARD", server.address()), ("YARD_TOKEN", ada.token().unwrap().to_owned())])
         .spawn()
         .unwrap();
     let _running = Running(child);
-    wait_for("the receiver", AMPLE, || std::net::TcpStream::connect(("127.0.0.1", port)));
+    wait_for("the receiver", AMPLE, || TcpStream::connect(("127.0.0.1", port)));
     assert_eq!(ping(&ada, &hook)["status"], "delivered");
 
     let before = ada.get(&format!("{DB}/branches/main")).expect(200).data()["head_commit_sha"].clone();
@@ -111,10 +162,15 @@ fn the_receiver_in_python_and_the_three_examples() {
     ada.post(&format!("{DB}/pulls"), &pull).expect(201);
     let ticket = tracker.wait_for(1).pop().unwrap().json();
     assert_eq!(ticket["title"], "Review pull request 1 of ada: fix to main");
+    // The worker goes on after an event whose work failed.
+    ada.patch(&format!("{DB}/pulls/1"), &json!({"state": "closed"})).expect(200);
+    ada.post(&format!("{DB}/pulls"), &pull).expect(201);
+    let ticket = tracker.wait_for(2).pop().unwrap().json();
+    assert_eq!(ticket["title"], "Review pull request 2 of ada: fix to main");
 
-    let merged = ada.finish(&ada.post(&format!("{DB}/pulls/1/merge"), &json!({})));
+    let merged = ada.finish(&ada.post(&format!("{DB}/pulls/2/merge"), &json!({})));
     let release = wait_for("the release", AMPLE, || {
-        let answer = ada.get(&format!("{DB}/releases/pull-1"));
+        let answer = ada.get(&format!("{DB}/releases/pull-2"));
         if answer.status == 200 { Ok(answer.data()) } else { Err(answer.text) }
     });
     assert_eq!(release["commit_sha"], merged["result"]["commit_sha"], "released");

@@ -21,10 +21,15 @@ mod hidden;
 mod hook_docs;
 mod hosted;
 mod keys;
+mod load;
+mod logs;
 mod main_job;
 mod migrating;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod outage;
 mod process;
+mod public_url;
 mod purges;
 mod readme;
 mod real_data;

@@ -79,7 +79,7 @@ fn the_worst_callers_do_not_hold_up_others() {
     report(&seen, seconds);
     let log = harness.stop();
     let mut findings = seen.findings.clone();
-    let is_fault = |line: &&str| line.contains("panicked at") || (seconds.is_some() && line.contains("ERROR"));
+    let is_fault = |line: &&str| line.contains("panicked") || (seconds.is_some() && line.contains("ERROR"));
     let faults = log.lines().filter(is_fault);
     findings.extend(faults.map(|line| format!("in the log: {line:.1000}")));
     for times in [&seen.before, &seen.during, &seen.after] {

@@ -3,9 +3,11 @@ use branchyard_deployments::access::{Manage, Observe};
 use branchyard_deployments::entities::{Deployment, RunState};
 use branchyard_deployments::values::{DeploymentId, DeploymentName, ServedName};
 use branchyard_deployments::{DeploymentView, NewDeployment};
+use branchyard_domain::usecases::IdempotencyRecord;
 use branchyard_domain::values::Timestamp;
 use branchyard_http_common::{
-    ApiResponse, Endpoint, Fields, HandlerError, RequestBody, RequestContext, Words, bound, page, section,
+    ApiResponse, Endpoint, Fields, HandlerError, RequestBody, RequestContext, Services, Words, audit, bound, page,
+    section,
 };
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
@@ -59,6 +61,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 "Shut a deployment down; creates a final backup and stops all charges",
                 disable_deployment,
             )
+            .optional_json(&DISABLE_DEPLOYMENT)
             .responds(202, Success::One("DeploymentState"), &[400, 403, 404, 409, 413, 415, 422]),
             patch(
                 "/deployments/{owner}/{deployment}/expose",
@@ -248,12 +251,46 @@ pub(crate) async fn delete_deployment(call: RequestContext, settings: Data<Setti
     Ok(accepted(&operation, &settings))
 }
 
+/// The body holds the text that confirms that the data is discarded, or `None` for a final backup.
+const DISABLE_DEPLOYMENT: RequestBody<Option<String>> = RequestBody::closed("DisableDeploymentRequest", |fields| {
+    fields.describe_object(|| json!({"description": "How a deployment is shut down. Default: with a final backup."}));
+    let discards = fields
+        .doc(
+            "Remove the data without a final backup, also while the deployment is stopping. Only the owning user and \
+                 owners of the owning organization may.",
+        )
+        .optional_bool("discard_data")
+        .unwrap_or(false);
+    let confirm = fields.doc("The name of the deployment. Required with `discard_data`.").optional_string("confirm");
+    match (discards, confirm) {
+        (true, None) => {
+            fields.fault("confirm", "is required with discard_data; it is the name of the deployment");
+            None
+        }
+        (false, Some(_)) => {
+            fields.fault("confirm", "needs discard_data");
+            None
+        }
+        (_, confirm) => Some(confirm),
+    }
+})
+.example(|| json!({"discard_data": true, "confirm": "gauges"}));
+
 /// Handles `POST …/disable`.
 pub(crate) async fn disable_deployment(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Manage>().await?;
     let key = call.key(access.who()).await?;
+    let confirm = call.json(&DISABLE_DEPLOYMENT)?;
     let render = |deployment: &Deployment| ApiResponse::data(202, &convert::state_of(deployment));
-    call.effect(key, move |hub, once| hub.deployments().disable(&access, once), render).await
+    let disable = move |hub: &Services, once: Option<&IdempotencyRecord<'_, Deployment>>| match confirm {
+        None => hub.deployments().disable(&access, once),
+        Some(confirm) => {
+            let deployment = hub.deployments().discard(&access, &confirm, once)?;
+            audit::data_discarded(&access.who().name, &deployment.locator);
+            Ok(deployment)
+        }
+    };
+    call.effect(key, disable, render).await
 }
 
 const EXPOSE_SERVICE: RequestBody<(&'static str, bool)> = RequestBody::closed("ExposeServiceRequest", |fields| {
@@ -304,7 +341,7 @@ pub(crate) async fn get_cost(call: RequestContext) -> HandlerResult {
         Some((from, to))
     })?;
     let cost = call.read(move |hub| hub.deployments().cost(&access, from, to)).await?;
-    Ok(ApiResponse::data(200, &convert::cost(&cost)))
+    Ok(ApiResponse::resource(200, &convert::cost(&cost)))
 }
 
 /// Records a validation error if `from` is after `to`, or if the range is longer than `days` days.
@@ -321,10 +358,10 @@ pub(crate) async fn get_versions(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Observe>().await?;
     let (current, available) = call.read(move |hub| hub.deployments().versions(&access)).await?;
     let versions = wire::DatabaseVersions { current: current.unwrap_or_default(), available };
-    Ok(ApiResponse::data(200, &versions))
+    Ok(ApiResponse::resource(200, &versions))
 }
 
-const UPDATE_VERSION: RequestBody<String> = RequestBody::open("UpdateVersionRequest", |fields| {
+const UPDATE_VERSION: RequestBody<String> = RequestBody::closed("UpdateVersionRequest", |fields| {
     fields.describe_object(|| json!({"description": "The engine to run."}));
     fields.schema(|| json!({"minLength": null})).required_text("version")
 })

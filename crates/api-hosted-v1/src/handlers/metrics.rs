@@ -45,5 +45,5 @@ pub(crate) async fn get_metric(call: RequestContext) -> HandlerResult {
     })?;
     let echo = instance.clone();
     let data = call.read(move |hub| hub.deployments().metric(&access, &metric, instance.as_deref(), from, to)).await?;
-    Ok(ApiResponse::data(200, &convert::metric_data(data, echo, from, to)))
+    Ok(ApiResponse::resource(200, &convert::metric_data(data, echo, from, to)))
 }

@@ -84,5 +84,6 @@ pub(crate) async fn get_operation(call: RequestContext) -> HandlerResult {
     let user = call.signed_in()?;
     let id = call.segment("operation_id");
     let operation = call.read(move |hub| hub.deployments().operation(&user, &id)).await?;
-    Ok(ApiResponse::data(200, &convert::operation(&operation)))
+    let answer = ApiResponse::resource(200, &convert::operation(&operation));
+    Ok(if operation.settled() { answer } else { answer.retry_after(1) })
 }

@@ -1,5 +1,6 @@
-use branchyard_deployments::access::Observe;
-use branchyard_http_common::{ApiResponse, Endpoint, HandlerError, RequestContext, section};
+use branchyard_deployments::access::{Observe, Propose};
+use branchyard_domain::values::{LongText, Title};
+use branchyard_http_common::{ApiResponse, Endpoint, HandlerError, RequestBody, RequestContext, section};
 use branchyard_problem_details::{ErrorCode, Problem};
 
 use super::{HandlerResult, unsupported, whole};
@@ -19,7 +20,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 .responds(200, Success::List("Pull"), &[400, 404])
                 .shows(|| json!({"data": [], "meta": {}})),
             post("", "createPull", "Open a pull request; not offered yet", create_pull)
-                .refuses(&[400, 403, 404, 413, 415, 422]),
+                .json(&CREATE_PULL)
+                .refuses(&[400, 403, 404, 409, 413, 415, 422]),
             get("/{pull_id}", "getPull", "A pull request; there are none yet", no_pull).refuses(&[404]),
             patch("/{pull_id}", "updatePull", "Change a pull request; there are none yet", no_pull)
                 .refuses(&[400, 403, 404, 413, 415]),
@@ -50,9 +52,24 @@ pub(crate) async fn list_pulls(call: RequestContext) -> HandlerResult {
     Ok(whole(&Vec::<wire::Pull>::new()))
 }
 
-/// Handles `POST …/pulls`.
+const CREATE_PULL: RequestBody<()> = RequestBody::closed("CreatePullRequest", |fields| {
+    fields.doc("A database of the deployment.").required_text("database");
+    fields.required::<Title>("title");
+    let from = fields.doc("A branch of the database.").required_text("from_branch");
+    let to = fields.doc("Another branch of the database.").required_text("to_branch");
+    fields.optional::<LongText>("description");
+    if from.is_some() && from == to {
+        fields.fault("to_branch", "must differ from from_branch");
+    }
+    Some(())
+})
+.example(|| json!({"database": "rivers", "title": "Fix gauges", "from_branch": "work", "to_branch": "main"}));
+
+/// Handles `POST …/pulls`. So far, a request that is in order is answered that pull requests are not offered.
 pub(crate) async fn create_pull(call: RequestContext) -> HandlerResult {
-    call.deployment::<Observe>().await?;
+    let access = call.deployment::<Propose>().await?;
+    let _key = call.key(access.who()).await?;
+    call.json(&CREATE_PULL)?;
     Err(unsupported("pulls inside a deployment"))
 }
 

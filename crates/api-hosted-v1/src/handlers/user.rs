@@ -54,5 +54,5 @@ pub(crate) async fn get_usage(call: RequestContext) -> HandlerResult {
     let next = first.checked_add_months(Months::new(1)).unwrap_or(first);
     let (from, to) = (start_of(first), start_of(next));
     let usage = call.read(move |hub| hub.deployments().usage(&user, from, to)).await?;
-    Ok(ApiResponse::data(200, &convert::usage(first.format("%Y-%m").to_string(), &usage)))
+    Ok(ApiResponse::resource(200, &convert::usage(first.format("%Y-%m").to_string(), &usage)))
 }

@@ -137,3 +137,34 @@ async fn a_quarantined_database_cannot_be_cloned() {
     let answer = scene.by(OWNER, "POST", "/deployments", Some(&wanted)).await;
     assert_eq!((answer.status, answer.json()["errors"][0]["pointer"].as_str()), (404, Some("/from_database")));
 }
+
+/// An administrator may shut the deployment down; its data goes only at the word of its owner.
+#[actix_web::test]
+async fn only_an_owner_discards_the_data_also_of_a_deployment_that_is_stopping() {
+    use branchyard_deployments::entities::RunState;
+    let scene = HostedApiHarness::new();
+    let disable = "/deployments/hydro/gauges/disable";
+    let discard = serde_json::json!({"discard_data": true, "confirm": "gauges"});
+    scene.fakes.provisioner.refuse_snapshot(Some("the copy is damaged"));
+    let answer = scene.by("adam", "POST", disable, Some(&discard)).await;
+    assert_eq!((answer.status, answer.json()["code"].as_str()), (403, Some("PERMISSION_DENIED")));
+    scene.by("adam", "POST", disable, None).await.expect(202);
+    scene.settle();
+    assert_eq!(scene.access().deployment().state, RunState::Stopping);
+    let twice = scene.by(OWNER, "POST", disable, None).await;
+    assert_eq!((twice.status, twice.json()["code"].as_str()), (422, Some("UNPROCESSABLE")));
+    scene.by("adam", "POST", disable, Some(&discard)).await.expect(403);
+    let answer = scene.by(OWNER, "POST", disable, Some(&discard)).await;
+    assert_eq!((answer.status, answer.json()["data"]["state"].as_str()), (202, Some("stopping")));
+    scene.settle();
+    assert_eq!(scene.access().deployment().state, RunState::Stopped);
+    assert!(
+        scene
+            .fakes
+            .deployments
+            .backups(&scene.access())
+            .unwrap()
+            .iter()
+            .all(|backup| { backup.kind != branchyard_deployments::entities::BackupKind::Final })
+    );
+}

@@ -225,6 +225,9 @@ pub(crate) fn body(method: &str, path: &str) -> Option<Value> {
         ("PUT", "/service-windows") => json!({"windows": []}),
         ("PUT", "/collaborators/{username}") => json!({"role": "writer"}),
         ("POST", "/databases") => json!({"name": "ponds"}),
+        ("POST", "/pulls") => json!({
+            "database": "gauges", "title": "Fix gauges", "from_branch": "work", "to_branch": "main",
+        }),
         _ => return None,
     })
 }

@@ -9,7 +9,7 @@ use crate::harness::{HostedApiHarness, OWNER, body};
 /// Returns status, significant headers and body for a snapshot.
 fn shown(answer: &InProcessAnswer) -> Value {
     let mut headers = serde_json::Map::new();
-    for name in ["location", "retry-after", "www-authenticate", "content-type"] {
+    for name in ["location", "retry-after", "etag", "www-authenticate", "content-type"] {
         if !answer.header(name).is_empty() {
             headers.insert(name.to_owned(), answer.header(name).into());
         }
@@ -142,6 +142,10 @@ refusals! {
     backup_id_unknown: stopped, "POST", "/deployments/hydro/gauges/instances", Some(instance_from("20261120T020000.000"));
     backup_of_stopped: stopped, "POST", "/deployments/hydro/gauges/backups", None;
     disable_twice: stopped, "POST", "/deployments/hydro/gauges/disable", None;
+    discard_of_stopped: stopped, "POST", "/deployments/hydro/gauges/disable", Some(json!({"discard_data": true, "confirm": "gauges"}));
+    discard_unconfirmed: new, "POST", "/deployments/hydro/gauges/disable", Some(json!({"discard_data": true}));
+    discard_confirmed_wrongly: new, "POST", "/deployments/hydro/gauges/disable", Some(json!({"discard_data": true, "confirm": "Gauges"}));
+    confirm_without_discard: new, "POST", "/deployments/hydro/gauges/disable", Some(json!({"confirm": "gauges"}));
     database_of_stopped: stopped, "POST", "/deployments/hydro/gauges/databases", Some(json!({"name": "ponds"}));
     database_taken: new, "POST", "/deployments/hydro/gauges/databases", Some(json!({"name": "LAKES"}));
     database_default_dropped: new, "DELETE", "/deployments/hydro/gauges/databases/gauges", None;
@@ -151,6 +155,8 @@ refusals! {
     expose_mcp: new, "PATCH", "/deployments/hydro/gauges/expose", Some(json!({"mcp": true}));
     expose_both: new, "PATCH", "/deployments/hydro/gauges/expose", Some(json!({"mcp": true, "remotesapi": true}));
     expose_remotesapi: new, "PATCH", "/deployments/hydro/gauges/expose", Some(json!({"remotesapi": true}));
+    version_unknown_field: new, "POST", "/deployments/hydro/gauges/database-version", Some(json!({"version": "1.0.0", "when": "now"}));
+    pull_invalid: new, "POST", "/deployments/hydro/gauges/pulls", Some(json!({"title": "", "from_branch": "main", "to_branch": "main", "draft": true}));
     version_unknown: new, "POST", "/deployments/hydro/gauges/database-version", Some(json!({"version": "9.9.9"}));
     logs_both_tokens: new, "GET", "/deployments/hydro/gauges/logs?page_token=a&prev_page_token=b", None;
     logs_too_many: new, "GET", "/deployments/hydro/gauges/logs?lines=1001", None;
@@ -180,9 +186,9 @@ async fn logs_are_followed_both_ways_without_a_line_twice() {
     scene.settle();
     let newest = get("?lines=1".to_owned()).await;
     let text = |page: &Value| page["data"][0]["text"].as_str().unwrap_or_default().to_owned();
-    assert_eq!(text(&newest), "INFO ready");
+    assert_eq!(text(&newest), "INFO ready event=started");
     let older = get(format!("?lines=1&page_token={}", newest["meta"]["next_page_token"].as_str().unwrap())).await;
-    assert_eq!(text(&older), "INFO drained");
+    assert_eq!(text(&older), "INFO drained event=stopped");
     let back = get(format!("?lines=1&prev_page_token={}", older["meta"]["prev_page_token"].as_str().unwrap())).await;
     assert_eq!(back["data"], newest["data"]);
     let end = get(format!("?lines=1&prev_page_token={}", back["meta"]["prev_page_token"].as_str().unwrap())).await;
@@ -205,4 +211,50 @@ async fn a_change_may_depend_on_what_was_seen() {
     assert_eq!(scene.complete(patch("\"other\"")).await.status, 412);
     assert_eq!(scene.complete(patch(seen.header("etag"))).await.status, 200);
     assert_eq!(scene.complete(patch(seen.header("etag"))).await.status, 412);
+}
+
+#[actix_web::test]
+async fn an_operation_has_a_tag_and_says_when_to_ask_again() {
+    use actix_web::test::TestRequest;
+    let scene = HostedApiHarness::new();
+    let token = format!("Bearer {}", scene.token(OWNER));
+    let queued = scene.by(OWNER, "POST", "/deployments/hydro/gauges/backups", None).await.expect(202);
+    let path = format!("/operations/{}", queued.json()["data"]["id"].as_str().unwrap());
+    let unsettled = scene.by(OWNER, "GET", &path, None).await.expect(200);
+    assert_eq!((&unsettled.json()["data"]["status"], unsettled.header("retry-after")), (&json!("queued"), "1"));
+    let again = |etag: &str| {
+        let request = TestRequest::get().uri(&format!("/api/v1{path}"));
+        request.insert_header(("Authorization", token.clone())).insert_header(("If-None-Match", etag.to_owned()))
+    };
+    let unchanged = scene.complete(again(unsettled.header("etag"))).await.expect(304);
+    assert_eq!((unchanged.header("etag"), unchanged.header("retry-after")), (unsettled.header("etag"), "1"));
+    scene.settle();
+    let settled = scene.complete(again(unsettled.header("etag"))).await.expect(200);
+    assert_eq!((&settled.json()["data"]["status"], settled.header("retry-after")), (&json!("succeeded"), ""));
+    let unchanged = scene.complete(again(settled.header("etag"))).await.expect(304);
+    assert_eq!(unchanged.header("retry-after"), "");
+}
+
+#[actix_web::test]
+async fn a_reader_is_refused_before_the_body_is_read() {
+    let scene = HostedApiHarness::new();
+    for body in [json!({}), json!({"surplus": true}), json!([])] {
+        let path = "/deployments/hydro/gauges/pulls";
+        let refused = scene.by("rita", "POST", path, Some(&body)).await;
+        assert_eq!((refused.status, refused.json()["code"].as_str()), (403, Some("PERMISSION_DENIED")), "{body}");
+        let judged = scene.by("ruth", "POST", path, Some(&body)).await;
+        assert_eq!((judged.status, judged.json()["code"].as_str()), (400, Some("VALIDATION_FAILED")), "{body}");
+    }
+}
+
+/// Every resource that is not a list has an entity tag (v2 §1.9).
+#[actix_web::test]
+async fn every_single_resource_has_an_entity_tag() {
+    let scene = HostedApiHarness::new();
+    for (_, path) in ENDPOINTS.iter().filter(|(method, _)| *method == "GET") {
+        let answer = scene.by(OWNER, "GET", &scene.filled(path), None).await;
+        if answer.status == 200 && !answer.text.contains("\"meta\"") {
+            assert!(answer.header("etag").starts_with('"'), "{path}");
+        }
+    }
 }

@@ -6,7 +6,6 @@ use branchyard_domain::errors::{ReadError, RefError};
 use branchyard_domain::ports::CancellationToken;
 use branchyard_domain::usecases::ExportLimits;
 use branchyard_domain::values::CommitHash;
-use branchyard_http_common::ConcurrencyPermit;
 use branchyard_http_common::{
     ApiError, CsvFile, DownloadWriter, Ending, First, HandlerError, RequestContext, download_channel, segment,
     send_archive,
@@ -40,7 +39,6 @@ async fn send(asked: &LegacyRequest, place: &mut Place) -> Result<HttpResponse, 
     let raw = asked.request.match_info().get("rest").unwrap_or_default().trim_end_matches('/');
     let decode = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
     let pieces: Vec<String> = raw.split('/').map(decode).collect();
-    let slot = call.read_slot()?;
     let named = call.read(move |hub| named(hub, access, &pieces)).await?;
     if named.table.is_some() {
         let Place { owner, name } = &place;
@@ -49,7 +47,7 @@ async fn send(asked: &LegacyRequest, place: &mut Place) -> Result<HttpResponse, 
     let include_bom = call.open_query(|query| Some(query.optional("include_bom") == Some("1")))?;
     let canceled = CancellationToken::default();
     let limits = ExportLimits::new(asked.settings().export_timeout, canceled.clone());
-    let job = ExportJob { named, limits, include_bom, slot };
+    let job = ExportJob { named, limits, include_bom };
     job.send(call, &canceled).await
 }
 
@@ -75,12 +73,11 @@ fn named(hub: &Hub, access: DatabaseAccess<Read>, pieces: &[String]) -> Result<E
     }
 }
 
-/// A download with its limits and its concurrency permit.
+/// A download with its limits.
 struct ExportJob {
     named: ExportPath,
     limits: ExportLimits,
     include_bom: bool,
-    slot: ConcurrencyPermit,
 }
 
 impl ExportJob {
@@ -109,7 +106,7 @@ impl ExportJob {
 
     /// Writes the download. On an error, the writer is dropped, which aborts a download that has begun.
     fn write(self, hub: &Hub, writer: DownloadWriter<()>) -> Result<(), ApiError> {
-        let Self { named: ExportPath { access, commit, at: _, table }, mut limits, include_bom, slot: _slot } = self;
+        let Self { named: ExportPath { access, commit, at: _, table }, mut limits, include_bom } = self;
         let Some(table) = table else {
             return Ok(send_archive(hub, &access, &commit, &mut limits, writer).map_err(LegacyError)?);
         };

@@ -3,7 +3,6 @@ use branchyard_domain::access::{DatabaseAccess, Query};
 use branchyard_domain::ports::{CancellationToken, ReadQuery, SqlFailure};
 use branchyard_domain::usecases::{ReadEnd, Sql};
 use branchyard_domain::values::CommitHash;
-use branchyard_http_common::ConcurrencyPermit;
 use branchyard_http_common::{
     CollectLimits, CollectedJsonRows, HandlerError, JsonRows, RequestContext, RowShape, Waiting,
 };
@@ -84,7 +83,6 @@ async fn run(
         }
         Some(if q.trim().is_empty() { Sql::DEFAULT_STATEMENT.to_owned() } else { q.to_owned() })
     })?;
-    let slot = call.read_slot()?;
     let resolved = call.read(move |hub| match hub.sql().resolve(&access, at.as_deref()) {
         Ok(commit) => Ok((access, commit)),
         Err(error) => Err(LegacyError(error)),
@@ -96,9 +94,7 @@ async fn run(
         }
         Err(failure) => return Err(failure),
     };
-    let (ended, slot) = rows(asked, call, access, commit, q, slot).await?;
-    call.keep_slot(Some(slot));
-    Ok(ended)
+    rows(asked, call, access, commit, q).await
 }
 
 async fn rows(
@@ -107,8 +103,7 @@ async fn rows(
     access: DatabaseAccess<Query>,
     commit: CommitHash,
     q: String,
-    slot: ConcurrencyPermit,
-) -> Result<(SqlReadEnd, ConcurrencyPermit), HandlerError> {
+) -> Result<SqlReadEnd, HandlerError> {
     let canceled = CancellationToken::default();
     // If the client disconnects, this future is dropped, and the guard cancels the statement.
     let _waiting = Waiting::new(&canceled);
@@ -118,14 +113,15 @@ async fn rows(
         rows_are_the_callers: false,
         bytes: call.state.config.sql.max_response_bytes,
     };
-    call.run(&call.state.sql, move |hub| {
+    call.run_read(move |hub| {
         let mut rows = JsonRows::new(RowShape::Objects, limits);
         let query = ReadQuery { sql: &q, timeout: settings.read_timeout, canceled };
-        let ended = match hub.sql().read(&access, &commit, &query, &mut rows).map_err(LegacyError)? {
-            ReadEnd::Done(_) => SqlReadEnd::Rows(rows.finish()),
-            ReadEnd::Failed(failure) => SqlReadEnd::Failed(failure),
-        };
-        Ok::<_, LegacyError<branchyard_domain::errors::ReadError>>((ended, slot))
+        Ok::<_, LegacyError<branchyard_domain::errors::ReadError>>(
+            match hub.sql().read(&access, &commit, &query, &mut rows).map_err(LegacyError)? {
+                ReadEnd::Done(_) => SqlReadEnd::Rows(rows.finish()),
+                ReadEnd::Failed(failure) => SqlReadEnd::Failed(failure),
+            },
+        )
     })
     .await
 }

@@ -27,6 +27,7 @@ pub(crate) fn operation(operation: &Operation, view: &ResultView) -> wire::Opera
         started_at,
         finished_at,
         attempts: _,
+        trace: _,
     } = operation;
     let (status, error, result) = match status {
         OperationStatus::Queued => (wire::OperationStatus::Queued, None, None),

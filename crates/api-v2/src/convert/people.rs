@@ -62,6 +62,7 @@ impl From<&DatabaseView> for wire::Database {
             last_write_at,
             size_bytes,
             live_bytes: _,
+            engine_format: _,
             star_count,
             version: _,
             generation: _,

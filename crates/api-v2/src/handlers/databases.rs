@@ -10,7 +10,7 @@ use branchyard_http_common::{
 
 use super::{HandlerResult, accepted, page_of, unchanged, urls};
 use crate::openapi::examples;
-use crate::wire;
+use crate::{waiting, wire};
 use branchyard_http_common::methods::{delete, get, patch, post};
 use branchyard_openapi::{Credential, Success, one};
 use serde_json::json;
@@ -150,6 +150,11 @@ pub(crate) async fn delete_database(call: RequestContext) -> HandlerResult {
 
 /// Handles `POST …/purge`.
 pub(crate) async fn purge_database(call: RequestContext) -> HandlerResult {
+    let queued = queue_purge(&call).await;
+    waiting::completed(call, queued).await
+}
+
+async fn queue_purge(call: &RequestContext) -> HandlerResult {
     let access = call.access::<Admin>().await?;
     let key = call.key(access.who()).await?;
     call.json(&NO_FIELDS)?;

@@ -4,7 +4,7 @@ use branchyard_domain::values::OwnerName;
 use branchyard_http_common::{Endpoint, FieldText as _, RequestBody, RequestContext, bound, page, section};
 
 use super::{HandlerResult, accepted, long_page_of, urls};
-use crate::convert;
+use crate::{convert, waiting};
 use branchyard_http_common::methods::{get, post};
 use branchyard_openapi::{Credential, Success};
 use serde_json::json;
@@ -53,6 +53,11 @@ const CREATE_FORK: RequestBody<String> =
 
 /// Handles `POST …/forks`.
 pub(crate) async fn create_fork(call: RequestContext) -> HandlerResult {
+    let queued = queue_fork(&call).await;
+    waiting::completed(call, queued).await
+}
+
+async fn queue_fork(call: &RequestContext) -> HandlerResult {
     let access = call.access::<Participate>().await?;
     let key = call.key(access.who()).await?;
     let owner = call.json(&CREATE_FORK)?;

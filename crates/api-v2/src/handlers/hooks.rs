@@ -47,8 +47,9 @@ const EVENTS: Words<HookEvent> = Words::component(
 
 /// Returns the rules of a webhook's URL, as a JSON schema.
 fn address_schema() -> Value {
-    let text = "An `https` URL, or an `http` URL if the operator allows its network. It has no user name and no fragment, and is stored in normalized form.";
-    json!({"minLength": 1, "maxLength": 2048, "format": "uri", "description": text})
+    let text = "An `https` URL, or an `http` URL if the operator allows its network, parsed by the WHATWG URL standard. It has no user name and no fragment, and is stored in normalized form.";
+    // No `format`: the standard admits what RFC 3986 does not, such as `|` in a path.
+    json!({"minLength": 1, "maxLength": 2048, "description": text})
 }
 
 /// Parses the hook id of a path. A text that is not an id is reported like an unknown hook.

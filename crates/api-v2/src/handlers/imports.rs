@@ -16,7 +16,7 @@ use futures_util::future::join;
 
 use super::{HandlerResult, accepted, urls};
 use crate::openapi::MD5_PATTERN;
-use crate::wire;
+use crate::{waiting, wire};
 use branchyard_http_common::methods::{post, put};
 use branchyard_openapi::{Credential, Success};
 use serde_json::json;
@@ -162,6 +162,11 @@ fn content_md5(request: &HttpRequest) -> Result<Option<[u8; 16]>, HandlerError> 
 
 /// Handles `POST …/imports`.
 pub(crate) async fn create_import(call: RequestContext) -> HandlerResult {
+    let queued = queue_import(&call).await;
+    waiting::completed(call, queued).await
+}
+
+async fn queue_import(call: &RequestContext) -> HandlerResult {
     let access = call.access::<Write>().await?;
     let key = call.key(access.who()).await?;
     let wanted = call.json(&CREATE_IMPORT)?;

@@ -1,21 +1,16 @@
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use branchyard_domain::access::Read;
-use branchyard_domain::entities::{Operation, OperationKind, OperationStatus};
+use branchyard_domain::entities::{Operation, OperationKind};
 use branchyard_domain::errors::OperationError;
 use branchyard_domain::ports::{OperationFilter, OperationState};
 use branchyard_domain::usecases::ResultView;
 use branchyard_domain::values::OperationId;
 use branchyard_http_common::{ApiResponse, Endpoint, HandlerError, NO_FIELDS, RequestContext, bound, page, section};
 
-use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout};
-
 use super::{HandlerResult, page_of, urls};
 use crate::openapi::examples;
-use crate::{convert, prefer};
+use crate::{convert, waiting};
 use branchyard_http_common::methods::{get, post};
 use branchyard_openapi::{Credential, Success, one};
 use serde_json::{Value, json};
@@ -40,7 +35,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 .responds(200, Success::One("Operation"), &[404])
                 .describe(
                     "Repeat the request with `Prefer: wait=20` until `status` is `succeeded` or `failed`. Without the \
-                     header, poll at once, then after 1 s, doubling to 10 s.",
+                     header, poll at once, then after 1 s, doubling to 10 s. A POST that starts an operation takes the \
+                     header, too.",
                 ),
             post(
                 "/operations/{operation_id:.+}/cancel",
@@ -62,10 +58,6 @@ fn cancel_operation_shows() -> Value {
         "error": {"status": 409, "code": "CANCELED", "title": "Canceled", "detail": "canceled by ada"},
     }))
 }
-
-/// Polling interval of a waiting request. Only the server that runs an operation is notified of its end, so a request on
-/// another server has to poll.
-const LOOK: Duration = Duration::from_secs(1);
 
 const STATES: &[(&str, OperationState)] = &[
     ("queued", OperationState::Queued),
@@ -114,13 +106,14 @@ pub(crate) async fn list_operations(call: RequestContext) -> HandlerResult {
 }
 
 /// An operation as named by a path: its id, and its database if the path includes one.
-struct OperationPath {
-    id: OperationId,
+pub(crate) struct OperationPath {
+    pub(crate) id: OperationId,
     database: Option<(String, String)>,
 }
 
 impl OperationPath {
-    fn is(&self, operation: &Operation) -> bool {
+    /// Returns `true` if the path names this operation.
+    pub(crate) fn is(&self, operation: &Operation) -> bool {
         self.database.as_ref().is_none_or(|(owner, name)| {
             operation.locator.owner.as_str().eq_ignore_ascii_case(owner)
                 && operation.locator.name.as_str().eq_ignore_ascii_case(name)
@@ -129,7 +122,7 @@ impl OperationPath {
 }
 
 /// Parses the four spellings of an operation id (v2 §4.1). The encoded part of an absolute URL is percent-decoded once.
-fn named(text: &str, root: &str) -> Option<OperationPath> {
+pub(crate) fn named(text: &str, root: &str) -> Option<OperationPath> {
     let text = match text.strip_prefix(root).and_then(|rest| rest.strip_prefix("/operations/")) {
         Some(rest) => percent_encoding::percent_decode_str(rest).decode_utf8().ok()?.into_owned(),
         None => text.to_owned(),
@@ -149,7 +142,8 @@ fn named_by(call: &RequestContext) -> Result<OperationPath, HandlerError> {
         .ok_or_else(|| HandlerError::not_found(OperationError::NoSuchOperation.to_string()))
 }
 
-fn answer(operation: &Operation, view: &ResultView) -> ApiResponse {
+/// Returns the response that shows an operation.
+pub(crate) fn answer(operation: &Operation, view: &ResultView) -> ApiResponse {
     let answer = ApiResponse::resource(200, &convert::operation(operation, view));
     if operation.settled() { answer } else { answer.retry_after(1) }
 }
@@ -158,53 +152,8 @@ fn answer(operation: &Operation, view: &ResultView) -> ApiResponse {
 pub(crate) async fn get_operation(call: RequestContext) -> HandlerResult {
     call.signed_in()?;
     let named = Arc::new(named_by(&call)?);
-    let wait = prefer::wait(call.header("prefer"));
-    let until = wait.map(|wait| Instant::now() + wait);
-    loop {
-        let (tell, told) = oneshot::channel();
-        let watch = until.map(|_| {
-            call.state.services.operations().watch(named.id, move |ended| {
-                // Sending fails if the waiting request was dropped.
-                let _ = tell.send(ended.clone());
-            })
-        });
-        let (operation, view) = look(&call, &named).await?;
-        let left = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
-        if operation.settled() || left.is_zero() || call.state.draining.load(Ordering::Relaxed) {
-            return Ok(answer(&operation, &view));
-        }
-        // Waits for the notification or the next poll. Polling is needed because another server may be running the operation.
-        let told = timeout(left.min(LOOK), told).await;
-        drop(watch);
-        if let Ok(Ok(ended)) = told
-            && is_theirs(&ended, &call)
-        {
-            return Ok(answer(&ended, &ResultView::default()));
-        }
-    }
-}
-
-/// Returns `true` if the caller may see the complete result without another access check: the caller created the operation, and
-/// the result names no database, which could have become hidden from the caller in the meantime.
-fn is_theirs(operation: &Operation, call: &RequestContext) -> bool {
-    let names_none = match &operation.status {
-        OperationStatus::Succeeded(outcome) => outcome.database.is_none() && outcome.purged.is_none(),
-        _ => true,
-    };
-    names_none && call.caller.user().is_some_and(|user| user.id == operation.created_by)
-}
-
-async fn look(call: &RequestContext, named: &Arc<OperationPath>) -> Result<(Operation, ResultView), HandlerError> {
-    let (caller, named) = (call.caller.clone(), Arc::clone(named));
-    call.read(move |hub| -> Result<_, OperationError> {
-        let operation = hub.operations().get(&caller, named.id)?;
-        if !named.is(&operation) {
-            return Err(OperationError::NoSuchOperation);
-        }
-        let view = hub.operations().result_view(&caller, &operation)?;
-        Ok((operation, view))
-    })
-    .await
+    let (operation, view) = waiting::settled_within(&call, &named, waiting::preferred(&call)).await?;
+    Ok(answer(&operation, &view))
 }
 
 /// Handles `POST /operations/{operation_id}/cancel`.

@@ -14,7 +14,7 @@ use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
 use super::{HandlerResult, accepted, long_page_of, page_of, unchanged, urls};
 use crate::openapi::examples;
-use crate::{convert, wire};
+use crate::{convert, waiting, wire};
 use branchyard_http_common::methods::{get, patch, post};
 use branchyard_openapi::{Credential, Success, one};
 use serde_json::{Value, json};
@@ -267,6 +267,11 @@ fn comment_text(text: &str) -> Result<LongText, String> {
 
 /// Handles `POST …/pulls/{pull_number}/merge`.
 pub(crate) async fn merge_pull(call: RequestContext) -> HandlerResult {
+    let queued = queue_merge(&call).await;
+    waiting::completed(call, queued).await
+}
+
+async fn queue_merge(call: &RequestContext) -> HandlerResult {
     let number = call.segment("pull_number");
     let (access, pull) = call
         .access_to::<Write, _, ApiError>(move |hub, access| Ok(hub.pulls().get(access, number_of(&number)?)?))

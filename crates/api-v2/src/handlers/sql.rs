@@ -11,15 +11,15 @@ use branchyard_domain::ports::{CancellationToken, ReadQuery, SqlFailure};
 use branchyard_domain::usecases::{ReadEnd, SqlWrite};
 use branchyard_domain::values::{CommitHash, LongText, RefName};
 use branchyard_http_common::{
-    AnonymousBodies, ApiError, ApiResponse, AppState, Coding, CollectLimits, ConcurrencyPermit, DatabasePath, Ending,
-    Endpoint, Fields, First, HandlerError, IfNoneMatch, JsonRows, Query, RequestBody, RequestContext, RowShape,
-    TaggedCoding, Waiting, download_channel, section,
+    AnonymousBodies, ApiError, ApiResponse, AppState, Coding, CollectLimits, DatabasePath, Ending, Endpoint, Fields,
+    First, HandlerError, IfNoneMatch, JsonRows, Query, RequestBody, RequestContext, RowShape, TaggedCoding, Waiting,
+    download_channel, section,
 };
 use branchyard_problem_details::{ErrorCode, Problem};
 
 use super::{HandlerResult, accepted, too_large, urls};
 use crate::stream::{StreamFormat, StreamSink};
-use crate::{convert, wire};
+use crate::{convert, waiting, wire};
 use branchyard_http_common::methods::{get, post};
 use branchyard_openapi::{Credential, Success};
 use serde_json::json;
@@ -109,7 +109,7 @@ async fn read(call: &RequestContext, asked: Result<ReadRequest, HandlerError>) -
         }
     };
     let limits = &call.state.config.sql;
-    let mut reading = Reading {
+    let reading = Reading {
         sought: call.sought(),
         timeout_ms: asked.timeout_ms.unwrap_or(limits.default_timeout_ms).min(limits.timeout_cap_ms),
         asked,
@@ -118,20 +118,18 @@ async fn read(call: &RequestContext, asked: Result<ReadRequest, HandlerError>) -
         state: call.state.clone(),
         known: call.if_none_match(),
         is_read: call.is_read(),
-        slot: None,
     };
     let known = reading.known_grant(&call.state.services);
     if let Some(answer) = known.as_ref().and_then(|granted| reading.kept(granted)) {
         return Ok(Either::Left(answer));
     }
-    reading.slot = Some(call.read_slot()?);
     match reading.format {
         StreamFormat::Json => reading.whole(call, known).await.map(Either::Left),
         StreamFormat::Ndjson | StreamFormat::Csv => reading.streamed(call).await,
     }
 }
 
-/// A read, and the caller's permit for it once it runs.
+/// A read.
 struct Reading {
     sought: DatabasePath,
     asked: ReadRequest,
@@ -141,7 +139,6 @@ struct Reading {
     state: AppState,
     known: IfNoneMatch,
     is_read: bool,
-    slot: Option<ConcurrencyPermit>,
 }
 
 /// The resolved target of a read, and the entity tag of its result, which is used only if the result is deterministic.
@@ -201,13 +198,7 @@ impl Reading {
         let canceled = CancellationToken::default();
         // If the client disconnects, this future is dropped. Dropping `_waiting` then cancels the statement.
         let _waiting = Waiting::new(&canceled);
-        let answered = call.run(&call.state.sql, move |hub| {
-            let answer = self.answer(hub, known, canceled)?;
-            Ok::<_, ApiError>((answer, self.slot))
-        });
-        let (answer, slot) = answered.await?;
-        call.keep_slot(slot);
-        Ok(answer)
+        call.run_read(move |hub| self.answer(hub, known, canceled)).await
     }
 
     fn answer(&self, hub: &Hub, known: Option<Granted>, canceled: CancellationToken) -> Result<ApiResponse, ApiError> {
@@ -295,6 +286,11 @@ fn status_of(failure: &SqlFailure) -> wire::QueryStatus {
 
 /// Handles `POST …/sql-writes`.
 pub(crate) async fn run_sql_write_query(call: RequestContext) -> HandlerResult {
+    let queued = queue_sql_write(&call).await;
+    waiting::completed(call, queued).await
+}
+
+async fn queue_sql_write(call: &RequestContext) -> HandlerResult {
     let access = call.access::<Write>().await?;
     let key = call.key(access.who()).await?;
     let wanted = call.json(&SQL_WRITE)?;

@@ -160,7 +160,7 @@ fn parameters() -> Value {
         "Idempotency-Key": parameter("Idempotency-Key", "header", false, &constraints::idempotency_key(), "1 to 255 printable ASCII characters, optionally in quotes. For 24 hours, repeating the request with the same key has no further effect."),
         "If-None-Match": parameter("If-None-Match", "header", false, &text, "Answer 304 if the resource still has this ETag. Lists and `*` are allowed."),
         "Content-MD5": parameter("Content-MD5", "header", false, &constraints::md5(), "Base64-encoded MD5 of the part. If present, it is verified."),
-        "Prefer": parameter("Prefer", "header", false, &text, "`wait=<seconds>`: answer once the operation has ended or the seconds have passed, at most 20. Unknown preferences are ignored (RFC 7240)."),
+        "Prefer": parameter("Prefer", "header", false, &text, "`wait=<seconds>`: answer once the operation has ended or the seconds have passed, at most 20. Other preferences are ignored (RFC 7240)."),
         "If-Match": parameter("If-Match", "header", false, &text, "Make the change only if the resource still has this ETag."),
     })
 }

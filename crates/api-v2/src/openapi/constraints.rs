@@ -91,7 +91,7 @@ fn of_field(schema: &str, field: &str) -> Option<Value> {
         }
         ("QueryResult", "message") => json!({"description": "Present unless `status` is `success`."}),
         ("Hook", "url") => {
-            json!({"minLength": 1, "maxLength": 2048, "format": "uri", "description": "An `https` URL, or an `http` URL if the operator allows its network. It has no user name and no fragment, and is stored in normalized form."})
+            json!({"minLength": 1, "maxLength": 2048, "pattern": "^https?://", "description": "An `https` URL, or an `http` URL if the operator allows its network, parsed by the WHATWG URL standard. It has no user name and no fragment, and is stored in normalized form."})
         }
         ("Hook", "events") => json!({"minItems": 1, "uniqueItems": true}),
         ("Hook", "secret") => {

@@ -58,6 +58,10 @@ pub(super) fn components() -> Value {
         "Required-Retry-After": always(seconds),
         "Required-WWW-Authenticate": always(text("How to authenticate, and what was wrong with the credential.")),
         "Required-Allow": always(text("The methods of the route.")),
+        "Required-Preference-Applied": always(json!({
+            "description": "The preference that shaped the answer, with the seconds as counted: `wait=20`.",
+            "schema": {"type": "string", "pattern": "^wait=[0-9]+$"},
+        })),
         "Idempotent-Replayed": json!({
             "description": "This is the saved answer of the idempotency key.",
             "schema": {"type": "string", "const": "true"},

@@ -3,7 +3,7 @@
 use branchyard_problem_details::ErrorCode;
 use serde_json::{Map, Value, json};
 
-use branchyard_openapi::{Body, Credential, EndpointDocs, Success, data_schema, reference};
+use branchyard_openapi::{Body, Credential, EndpointDocs, Success, data_schema, one, reference};
 
 use super::{examples, headers};
 
@@ -35,6 +35,9 @@ pub(super) fn of(docs: &EndpointDocs) -> Value {
         // A `PUT` may create the resource.
         responses.insert("201".to_owned(), success(docs));
     }
+    if is_queued(docs) {
+        responses.insert("200".to_owned(), ended());
+    }
     if may_be_unmodified(docs) {
         let unmodified =
             json!({"description": "The client's copy is current.", "headers": headers::of(&["ETag!", "Retry-After"])});
@@ -58,6 +61,22 @@ fn problem(docs: &EndpointDocs, status: u16) -> &'static str {
 /// Returns `true` if the operation supports `If-None-Match`.
 pub(super) fn may_be_unmodified(docs: &EndpointDocs) -> bool {
     docs.method == "get" && matches!(docs.data, Success::One(_) | Success::Document)
+}
+
+/// Returns `true` if the effect is an operation, whose end the client can wait for.
+pub(super) fn is_queued(docs: &EndpointDocs) -> bool {
+    docs.status == 202 && matches!(docs.data, Success::One("OperationRef"))
+}
+
+/// Returns the response to a client that waited for the end of the operation.
+fn ended() -> Value {
+    let mut content = json!({"schema": data_schema(Success::One("Operation"))});
+    content["example"] = one(examples::object("Operation"));
+    json!({
+        "description": "The operation, succeeded or failed, if it ended within the time that `Prefer: wait` allows.",
+        "headers": headers::of(&["ETag!", "Preference-Applied!", "Idempotent-Replayed"]),
+        "content": {"application/json": content},
+    })
 }
 
 fn success(docs: &EndpointDocs) -> Value {

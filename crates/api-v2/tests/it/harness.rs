@@ -1,14 +1,18 @@
 //! An in-process server, and its users.
 
 use std::ops::{Deref, DerefMut};
+use std::pin::pin;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use actix_web::dev::Extensions;
+use actix_web::rt::time::sleep;
 use actix_web::test::TestRequest;
 use branchyard_api_testing::{ApiUnderTest, InProcessAnswer, InProcessServer, create_user};
 use branchyard_domain::usecases::Limits;
 use branchyard_domain_testing::fakes::{self, FakeHub};
 use branchyard_http_common::HttpConfig;
+use futures_util::future::{Either, select};
 use serde_json::{Value, json};
 
 static API: LazyLock<ApiUnderTest> =
@@ -59,6 +63,20 @@ impl ApiHarness {
     /// Sends a complete request, whose path includes the base path.
     pub(crate) async fn send(&self, request: TestRequest) -> InProcessAnswer {
         self.answer(request.to_request()).await
+    }
+
+    /// Sends a complete request and runs operations until it is answered.
+    pub(crate) async fn send_and_work(&self, request: TestRequest) -> InProcessAnswer {
+        let work = async {
+            loop {
+                sleep(Duration::from_millis(1)).await;
+                self.work();
+            }
+        };
+        match select(pin!(self.send(request)), pin!(work)).await {
+            Either::Left((answer, _)) => answer,
+            Either::Right(((), _)) => panic!("the work has no end"),
+        }
     }
 
     /// Sends a request with any kind of body.

@@ -1,8 +1,10 @@
 use std::pin::pin;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::harness::ApiHarness;
 use actix_web::rt::time::{sleep, timeout};
+use actix_web::test::TestRequest;
 use futures_util::future::{Either, select};
 use serde_json::json;
 
@@ -96,6 +98,123 @@ async fn who_waits_in_vain_is_told_how_it_stands() {
     };
     let answer = waiting.await.expect(200);
     assert_eq!((answer.data()["status"].as_str(), answer.header("retry-after")), (Some("queued"), "1"));
+}
+
+/// Returns a write to `main` by SQL that prefers to wait.
+fn waiting_write(token: &str, preference: &'static str, statements: &str) -> TestRequest {
+    let body = json!({"from_branch": "main", "to_branch": "main", "q": statements});
+    let request = ApiHarness::request(Some(token), "POST", "/databases/ada/rivers/sql-writes");
+    request.insert_header(("Prefer", preference)).set_json(body)
+}
+
+#[actix_web::test]
+async fn a_write_that_waits_is_answered_with_its_operation() {
+    let (world, ada, _, _) = accepted().await;
+    world.work();
+    for (statements, preference, applied, status) in [
+        ("INSERT INTO t VALUES (1)", "wait=20", "wait=20", "succeeded"),
+        ("INSERT INTO t VALUES (2)", "respond-async, wait=99", "wait=20", "succeeded"),
+        ("INSERT INTO nope VALUES (1)", "wait=15", "wait=15", "failed"),
+    ] {
+        let answer = timeout(FAR_TOO_LONG, world.send_and_work(waiting_write(&ada, preference, statements))).await;
+        let answer = answer.expect("an answer as soon as the operation ended").expect(200);
+        let operation = answer.data();
+        assert_eq!((&operation["status"], answer.header("preference-applied")), (&json!(status), applied));
+        assert_eq!((answer.header("location"), answer.header("retry-after")), ("", ""));
+        let read = world.get(Some(&ada), &format!("/operations/{}", operation["id"].as_str().unwrap())).await;
+        assert_eq!((read.data(), read.header("etag")), (operation, answer.header("etag")));
+    }
+}
+
+#[actix_web::test]
+async fn preferences_in_several_lines_are_one_list() {
+    let (world, ada, _, _) = accepted().await;
+    world.work();
+    let request = waiting_write(&ada, "respond-async", "INSERT INTO t VALUES (1)").append_header(("Prefer", "wait=20"));
+    let answer = timeout(FAR_TOO_LONG, world.send_and_work(request)).await.expect("an answer").expect(200);
+    assert_eq!(answer.header("preference-applied"), "wait=20");
+}
+
+#[actix_web::test]
+async fn a_write_that_waits_in_vain_is_answered_202() {
+    let (world, ada, _, _) = accepted().await;
+    let (half, waiting) = (
+        pin!(sleep(Duration::from_millis(500))),
+        pin!(world.send(waiting_write(&ada, "wait=1", "CREATE TABLE u(a INTEGER)"))),
+    );
+    let Either::Left(((), waiting)) = select(half, waiting).await else {
+        panic!("the request did not wait");
+    };
+    let late = waiting.await.expect(202);
+    let at_once = timeout(FAR_TOO_LONG, world.send(waiting_write(&ada, "wait=0", "CREATE TABLE v(a INTEGER)"))).await;
+    let ignored = timeout(FAR_TOO_LONG, world.send(waiting_write(&ada, "wait=1.5", "CREATE TABLE w(a INTEGER)"))).await;
+    for answer in [late, at_once.expect("no wait").expect(202), ignored.expect("no wait").expect(202)] {
+        assert_eq!((answer.header("retry-after"), answer.header("preference-applied")), ("1", ""));
+        assert_eq!(answer.header("location"), answer.data()["href"]);
+    }
+}
+
+#[actix_web::test]
+async fn a_server_that_shuts_down_waits_for_no_operation() {
+    let (world, ada, _, _) = accepted().await;
+    world.state.draining.store(true, Ordering::Relaxed);
+    let answer = timeout(FAR_TOO_LONG, world.send(waiting_write(&ada, "wait=20", "CREATE TABLE u(a INTEGER)"))).await;
+    answer.expect("no wait").expect(202);
+}
+
+#[actix_web::test]
+async fn a_repeated_write_that_waits_is_answered_with_the_operation_as_it_is() {
+    let (world, ada, _, _) = accepted().await;
+    let write = |preference| {
+        waiting_write(&ada, preference, "CREATE TABLE u(a INTEGER)").insert_header(("Idempotency-Key", "k"))
+    };
+    let first = world.send(write("wait=0")).await.expect(202);
+    assert_eq!(first.header("idempotent-replayed"), "");
+    let again = world.send(write("wait=0")).await.expect(202);
+    assert_eq!((&again.text, again.header("idempotent-replayed")), (&first.text, "true"));
+    assert_eq!((again.header("location"), again.header("retry-after")), (first.header("location"), "1"));
+
+    // The key is free while a request under it waits.
+    let (pause, waiting) = (pin!(sleep(Duration::from_millis(500))), pin!(world.send(write("wait=20"))));
+    let Either::Left(((), waiting)) = select(pause, waiting).await else {
+        panic!("the request did not wait");
+    };
+    world.send(write("wait=0")).await.expect(202);
+    world.work();
+    let ended = waiting.await.expect(200);
+    let applied = (ended.header("idempotent-replayed"), ended.header("preference-applied"));
+    assert_eq!((&ended.data()["id"], applied), (&first.data()["id"], ("true", "wait=20")));
+    assert_eq!(ended.data()["status"], "succeeded");
+    let ended = world.send(write("wait=0")).await.expect(200);
+    assert_eq!((&ended.data()["status"], ended.header("preference-applied")), (&json!("succeeded"), "wait=0"));
+    let saved = world.send(write("handling=lenient")).await.expect(202);
+    assert_eq!((&saved.text, saved.header("preference-applied")), (&first.text, ""));
+
+    let other = waiting_write(&ada, "wait=20", "CREATE TABLE other(a INTEGER)");
+    world.send(other.insert_header(("Idempotency-Key", "k"))).await.refused(422, "IDEMPOTENCY_KEY_REUSED");
+}
+
+#[actix_web::test]
+async fn requests_that_wait_hold_no_thread_and_no_body() {
+    let world = ApiHarness::with(|config| (config.pools.reads, config.pools.writes) = (1, 1));
+    let ada = world.user("ada");
+    world.database(&ada, "ada", "rivers", "private").await;
+    let long = format!("CREATE TABLE u(a INTEGER) -- {}", "x".repeat(1 << 16));
+    let waiting =
+        pin!(futures_util::future::join_all((0..8).map(|_| world.send(waiting_write(&ada, "wait=20", &long)))));
+    let queued = pin!(async {
+        let queued = || world.get(Some(&ada), "/databases/ada/rivers/operations?status=queued");
+        while queued().await.expect(200).data().as_array().unwrap().len() < 8 {}
+        world.post(Some(&ada), "/user/tokens", json!({"name": "ci", "expires_in": "30d"})).await.expect(201);
+    });
+    let Ok(Either::Left(((), waiting))) = timeout(FAR_TOO_LONG, select(queued, waiting)).await else {
+        panic!("other requests wait for those that wait");
+    };
+    assert_eq!(world.state.bodies.used(), 0);
+    world.work();
+    for answer in waiting.await {
+        answer.expect(200);
+    }
 }
 
 #[actix_web::test]

@@ -146,7 +146,7 @@ pub struct Deployment {
     pub disabled: Option<(Timestamp, OwnerName)>,
     /// The last error.
     pub last_error: Option<String>,
-    /// Number of changes to the row; used to detect lost updates.
+    /// Number of changes to the row; used to detect lost updates, and to order settings that are pushed to processes.
     pub version: i64,
     /// Time at which the removal was accepted. The deployment is hidden from then on.
     pub removed_at: Option<Timestamp>,

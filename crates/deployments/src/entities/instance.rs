@@ -127,6 +127,7 @@ impl Instance {
             volume_gb: self.size.volume_gb,
             databases: deployment.databases.clone(),
             settings: deployment.settings.clone(),
+            settings_revision: deployment.version,
             expose_stats: deployment.expose_stats,
         }
     }

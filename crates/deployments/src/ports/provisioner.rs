@@ -14,7 +14,7 @@ use super::metrics::Sample;
 use crate::values::{BackupId, DeploymentId, InstanceId, ServedName, Settings};
 use branchyard_domain::entities::Signature;
 use branchyard_domain::ports::SqlPower;
-use branchyard_domain::values::{AccountId, CommitHash, DatabaseId, OperationId, RefName, Timestamp};
+use branchyard_domain::values::{AccountId, CommitHash, DatabaseId, OperationId, OwnerName, RefName, Timestamp};
 
 /// An error of the provisioner.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +22,13 @@ pub enum ProvisionError {
     /// A retry will not help. The reason becomes the last error of the deployment, which its users can read.
     #[error("{0}")]
     Refused(String),
+    /// The data of a prepared instance cannot be found, for example because its file system is not mounted yet. The call
+    /// changed nothing. A later call succeeds once the data is back.
+    #[error("the data of the instance is missing")]
+    NoData {
+        /// The path that does not exist, for the operator.
+        path: String,
+    },
     /// A later retry may help.
     #[error("the provisioner is unavailable: {context}")]
     Unavailable {
@@ -80,6 +87,8 @@ pub struct InstanceSpec {
     pub databases: Vec<ServedName>,
     /// Settings of the deployment.
     pub settings: Settings,
+    /// Revision of the settings. Later settings have a higher one.
+    pub settings_revision: i64,
     /// Whether the instance serves `GET metrics`.
     pub expose_stats: bool,
 }
@@ -167,6 +176,21 @@ pub enum InstanceEvent {
     Unresponsive,
     /// The volume became full (`true`) or has room again (`false`).
     VolumeFull(bool),
+}
+
+/// An event that the supervisor records in the log of an instance, for the users of the deployment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SupervisorEvent {
+    /// The process ends again and again, and is started less and less often.
+    CrashLoop {
+        /// The last error, without anything that resembles a token.
+        error: String,
+    },
+    /// The data is about to be removed without a backup, because its owner asked for that.
+    DataDiscarded {
+        /// Name of the user.
+        by: OwnerName,
+    },
 }
 
 /// A position between two log lines of an instance. Positions increase with time.
@@ -297,7 +321,7 @@ pub trait Provisioner: Send + Sync {
     /// as ended.
     ///
     /// # Errors
-    /// [`ProvisionError::Refused`] if the instance is not prepared.
+    /// [`ProvisionError::NoData`] if the databases of the instance are missing.
     fn start(&self, spec: &InstanceSpec) -> Result<InstanceHandle, ProvisionError>;
 
     /// Takes over a process that an earlier run of the server started. The next event of the process is
@@ -327,9 +351,12 @@ pub trait Provisioner: Send + Sync {
 
     /// Applies settings to a running process. Settings that take effect at a start are stored for the next start.
     ///
+    /// Does nothing if settings with a higher `revision` were applied to the instance before, or the process was started
+    /// with them: of several callers, the one with the newest settings prevails, in whatever order they arrive.
+    ///
     /// # Errors
     /// [`ProvisionError::Gone`] if the process has ended.
-    fn apply(&self, handle: &InstanceHandle, settings: &Settings) -> Result<(), ProvisionError>;
+    fn apply(&self, handle: &InstanceHandle, settings: &Settings, revision: i64) -> Result<(), ProvisionError>;
 
     /// Makes a process drop its cache of callers, which serves while the server is unreachable.
     ///
@@ -355,6 +382,13 @@ pub trait Provisioner: Send + Sync {
     /// # Errors
     /// [`ProvisionError::Unavailable`] if the logs cannot be read.
     fn logs(&self, instance: InstanceId, query: &OutputQuery) -> Result<Vec<OutputLine>, ProvisionError>;
+
+    /// Records an event in the log of an instance, as a line with `event=`. The instance need not run. Does nothing if the
+    /// instance has no folder.
+    ///
+    /// # Errors
+    /// [`ProvisionError::Unavailable`] if the log cannot be written.
+    fn record(&self, instance: InstanceId, event: &SupervisorEvent) -> Result<(), ProvisionError>;
 
     /// Returns the size of each database in bytes, in the order of `spec.databases`. The instance need not run.
     ///

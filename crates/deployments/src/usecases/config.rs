@@ -5,7 +5,7 @@ use crate::access::{DeploymentAccess, DeploymentLevel, Manage};
 use crate::entities::{Deployment, Instance};
 use crate::errors::DeploymentError;
 use crate::ports::InstanceHandle;
-use crate::values::{Applied, DeploymentId, Setting, Settings};
+use crate::values::{Applied, DeploymentId, Setting};
 use branchyard_domain::errors::PortError;
 use branchyard_domain::ports::Durability;
 
@@ -67,6 +67,7 @@ impl Deployments {
         let mut tx = self.0.ports.store.write_deployments()?;
         let mut deployment = live(tx.as_mut(), access)?;
         let instance = primary(tx.as_mut(), deployment.id)?;
+        let before = views(&deployment, &instance);
         let mut wrong = Vec::new();
         for (key, value) in overrides {
             match Setting::by_key(&key) {
@@ -82,7 +83,7 @@ impl Deployments {
             return Err(DeploymentError::Settings(wrong));
         }
         if let Some(matches) = expected
-            && !matches(&views(access.deployment(), &instance))
+            && !matches(&before)
         {
             return Err(DeploymentError::Changed);
         }
@@ -96,21 +97,16 @@ impl Deployments {
     }
 }
 
-/// Applies the settings of a deployment to its process. Several callers may do so at once: each looks again afterwards, so that
-/// the last one never leaves older settings behind.
+/// Applies the settings of a deployment to its process. Several callers may do so at once. The settings carry the version of
+/// the deployment as their revision, so that a call that read older settings and arrives later changes nothing.
 pub(super) fn apply_settings(
     inner: &DeploymentsInner,
     deployment: DeploymentId,
     handle: &InstanceHandle,
 ) -> Result<(), PortError> {
-    let stored = || -> Result<Option<Settings>, PortError> {
-        let deployment = inner.ports.store.read_deployments()?.deployments().get(deployment)?;
-        Ok(deployment.map(|deployment| deployment.settings))
-    };
-    let mut current = stored()?;
-    while let Some(settings) = current {
-        inner.ports.provisioner.apply(handle, &settings)?;
-        current = stored()?.filter(|stored| *stored != settings);
+    let stored = inner.ports.store.read_deployments()?.deployments().get(deployment)?;
+    if let Some(stored) = stored {
+        inner.ports.provisioner.apply(handle, &stored.settings, stored.version)?;
     }
     Ok(())
 }

@@ -8,10 +8,13 @@ use crate::access::{DeploymentAccess, DeploymentLevel, Manage};
 use crate::entities::{Deployment, DeploymentOperation, DeploymentWork, Instance, Metered, RunState, Shutdown};
 use crate::errors::{DeploymentError, DeploymentField};
 use crate::ports::DeploymentTransaction;
-use crate::ports::{BackupFile, DatabaseSeed};
+use crate::ports::{BackupFile, DatabaseSeed, SupervisorEvent};
 use crate::values::{BackupId, InstanceId};
+use branchyard_domain::entities::MemberRole;
+use branchyard_domain::errors::PortError;
 use branchyard_domain::ports::Durability;
 use branchyard_domain::usecases::IdempotencyRecord;
+use branchyard_domain::values::AccountId;
 
 /// A request to start an instance.
 #[derive(Debug, Clone)]
@@ -209,4 +212,72 @@ impl Deployments {
         self.0.wake.one();
         Ok(deployment)
     }
+
+    /// Returns `true` if the caller may discard the data of the deployment: the owning user, and the owners of the owning
+    /// organization.
+    ///
+    /// # Errors
+    /// [`DeploymentError::Port`] if the store fails.
+    pub fn may_discard<L: DeploymentLevel>(&self, access: &DeploymentAccess<L>) -> Result<bool, DeploymentError> {
+        let mut tx = self.0.ports.store.read_deployments()?;
+        Ok(owns(tx.as_mut(), access.who().id, access.deployment().owner_id)?)
+    }
+
+    /// Shuts a deployment down without a final backup, also if it is stopping already, and its final backup may never
+    /// succeed. `confirm` has to be the name of the deployment.
+    ///
+    /// # Errors
+    /// - [`DeploymentError::OwnerOnly`] if the caller neither owns the deployment nor is an owner of its organization.
+    /// - [`DeploymentError::Unconfirmed`] if `confirm` is not the name.
+    /// - [`DeploymentError::Unprocessable`] if the deployment is stopped.
+    pub fn discard(
+        &self,
+        access: &DeploymentAccess<Manage>,
+        confirm: &str,
+        once: Option<&IdempotencyRecord<'_, Deployment>>,
+    ) -> Result<Deployment, DeploymentError> {
+        let now = self.0.now();
+        let mut tx = self.0.ports.store.write_deployments()?;
+        let mut deployment = live(tx.as_mut(), access)?;
+        if !owns(tx.as_mut(), access.who().id, deployment.owner_id)? {
+            return Err(DeploymentError::OwnerOnly);
+        }
+        if confirm != deployment.locator.name.as_str() {
+            return Err(DeploymentError::Unconfirmed(deployment.locator.name.to_string()));
+        }
+        let mut instance = primary(tx.as_mut(), deployment.id)?;
+        let shutdown = Shutdown { final_backup: false, not_before: None };
+        if deployment.disabled.is_none() {
+            deployment.disabled = Some((now, access.who().name.clone()));
+        }
+        match deployment.state {
+            RunState::Stopped => {
+                let text = format!("{} is stopped; its data is removed already", deployment.locator);
+                return Err(DeploymentError::Unprocessable(text));
+            }
+            RunState::Stopping => {
+                instance.shutdown = Some(shutdown);
+                tx.instances().update(&instance)?;
+                update(tx.as_mut(), &mut deployment)?;
+            }
+            RunState::Starting | RunState::Started => {
+                begin(tx.as_mut(), &mut deployment, &mut instance, shutdown, now)?;
+            }
+        }
+        self.0.hub.keep_answer(tx.as_mut(), once, &deployment, now)?;
+        tx.commit(Durability::Synced)?;
+        // Best effort: the folder of the log may be missing, and with it the data.
+        let discarded = SupervisorEvent::DataDiscarded { by: access.who().name.clone() };
+        let _ = self.0.ports.provisioner.record(instance.id, &discarded);
+        self.0.wake.one();
+        Ok(deployment)
+    }
+}
+
+/// Returns `true` for the owning user, and for owners of the owning organization.
+fn owns(tx: &mut dyn DeploymentTransaction, user: AccountId, owner: AccountId) -> Result<bool, PortError> {
+    if owner == user {
+        return Ok(true);
+    }
+    Ok(tx.members().get(owner, user)?.is_some_and(|member| member.role == MemberRole::Owner))
 }

@@ -683,3 +683,188 @@ fn callers_wait_while_the_cloned_database_is_quarantined_and_suspended_users_are
     administration.resume(&operator, "ada").unwrap();
     assert!(matches!(asked("cloned"), Authorized::Caller(_)));
 }
+
+fn log(yard: &DeploymentsHarness, name: &str) -> Vec<String> {
+    let window =
+        branchyard_deployments::LogWindow { instance: None, since: None, until: None, from: None, limit: 1_000 };
+    let found = yard.fake.deployments.logs(&yard.access(name), &window).unwrap();
+    found.lines.into_iter().map(|line| line.text).collect()
+}
+
+#[test]
+fn settings_that_were_read_before_a_change_do_not_undo_it() {
+    let yard = DeploymentsHarness::new();
+    let id = yard.started("gauges");
+    let access = yard.access("gauges");
+    // The setting changes after the periodic push has read the old ones, and before it reaches the process.
+    let deployments = yard.fake.deployments.clone();
+    yard.fake.provisioner.before_apply(move || {
+        let read_only = vec![("behavior_read_only".to_owned(), Some("true".to_owned()))];
+        deployments.set(&access, read_only, None).unwrap();
+    });
+    yard.pass(10_000);
+    yard.fake.deployments.supervisor().step(id, Duration::ZERO).unwrap();
+    assert!(yard.fake.provisioner.running()[0].1.flag(Setting::BehaviorReadOnly));
+    yard.pass(10_000);
+    yard.settle(id);
+    let applied = yard.fake.provisioner.applied(yard.instance("gauges"));
+    let read_only: Vec<bool> = applied.iter().map(|settings| settings.flag(Setting::BehaviorReadOnly)).collect();
+    assert_eq!(read_only, [false, true, true], "when it became ready, the change, and the next push");
+}
+
+#[test]
+fn data_that_is_missing_at_a_start_is_waited_for_and_nothing_is_removed() {
+    let yard = DeploymentsHarness::new();
+    let id = yard.started("gauges");
+    let instance = yard.instance("gauges");
+    yard.fake.deployments.supervisor().rest(id, false).unwrap();
+    yard.fake.provisioner.unmount(true);
+    for _ in 0..3 {
+        yard.settle(id);
+        let view = yard.view("gauges");
+        assert_eq!((view.deployment.state, view.health()), (RunState::Starting, Health::Starting));
+        let error = view.deployment.last_error.unwrap();
+        assert!(error.contains("data of the instance is missing"), "{error}");
+        assert_eq!((view.primary.restarts, view.primary.attempts.failed), (0, 0), "no attempt failed");
+        assert!(yard.fake.provisioner.data(instance).is_some(), "nothing was removed");
+        yard.pass(3_600_000);
+    }
+    assert!(yard.fake.deployments.backups(&yard.access("gauges")).unwrap().is_empty());
+    let stepped = yard.fake.deployments.supervisor().step(id, Duration::ZERO).unwrap();
+    assert!(matches!(stepped.next, Next::In(wait) if wait <= Duration::from_secs(10)), "{stepped:?}");
+    assert_eq!(stepped.warning, None, "the operator was told once");
+    yard.fake.provisioner.unmount(false);
+    yard.settle(id);
+    let view = yard.view("gauges");
+    assert_eq!((view.deployment.state, view.deployment.last_error), (RunState::Started, None));
+    assert_eq!(view.primary.id, instance);
+}
+
+#[test]
+fn a_shutdown_without_its_data_waits_for_it_too() {
+    let yard = DeploymentsHarness::new();
+    let id = yard.started("gauges");
+    yard.fake.provisioner.unmount(true);
+    yard.fake.deployments.disable(&yard.access("gauges"), None).unwrap();
+    yard.settle(id);
+    let view = yard.view("gauges");
+    assert_eq!(view.deployment.state, RunState::Stopping);
+    assert!(view.deployment.last_error.unwrap().starts_with("the final backup failed: the data"));
+    yard.fake.provisioner.unmount(false);
+    yard.pass(5_000);
+    yard.settle(id);
+    assert_eq!(yard.view("gauges").deployment.state, RunState::Stopped);
+    assert_eq!(yard.fake.deployments.backups(&yard.access("gauges")).unwrap().len(), 1);
+}
+
+#[test]
+fn data_whose_final_backup_fails_goes_at_its_owners_word_only() {
+    let yard = DeploymentsHarness::new();
+    let id = yard.started("gauges");
+    let bob = DeploymentsHarness::person(&yard.fake, "bob");
+    yard.fake.deployments.put_collaborator(&yard.access("gauges"), &bob, DeploymentRole::Admin).unwrap();
+    let of_bob: DeploymentAccess<Manage> =
+        yard.fake.deployments.access(&Caller::User(Arc::clone(&bob)), "ada", "gauges").unwrap();
+    yard.fake.provisioner.refuse_snapshot(Some("the copy is damaged"));
+    yard.fake.deployments.disable(&of_bob, None).unwrap();
+    yard.settle(id);
+    let first = yard.instance("gauges");
+    let discard = |access: &DeploymentAccess<Manage>, confirm: &str| {
+        yard.fake.deployments.discard(access, confirm, None).map(|deployment| deployment.state)
+    };
+    assert!(matches!(discard(&of_bob, "gauges"), Err(DeploymentError::OwnerOnly)));
+    assert!(!yard.fake.deployments.may_discard(&of_bob).unwrap());
+    let access = yard.access("gauges");
+    for wrong in ["", "Gauges", "ada/gauges"] {
+        assert!(matches!(discard(&access, wrong), Err(DeploymentError::Unconfirmed(_))), "{wrong}");
+    }
+    assert!(yard.fake.provisioner.data(first).is_some(), "the data stays");
+    assert_eq!(discard(&access, "gauges").unwrap(), RunState::Stopping);
+    yard.settle(id);
+    let view = yard.view("gauges");
+    assert_eq!((view.deployment.state, view.hourly_cost), (RunState::Stopped, Usd::ZERO));
+    assert_eq!(view.deployment.disabled.unwrap().1.as_str(), "bob", "the shutdown was another user's");
+    assert!(yard.fake.provisioner.data(first).is_none());
+    assert!(yard.fake.deployments.backups(&access).unwrap().is_empty());
+    assert!(log(&yard, "gauges").contains(&"WARN discarded event=data_discarded by=ada".to_owned()));
+    assert!(matches!(discard(&access, "gauges"), Err(DeploymentError::Unprocessable(_))));
+    // It starts again, empty.
+    yard.fake.provisioner.refuse_snapshot(None);
+    yard.fake.deployments.start(&access, &small(None), None).unwrap();
+    yard.settle(id);
+    assert_eq!(yard.view("gauges").deployment.state, RunState::Started);
+}
+
+#[test]
+fn a_running_deployment_is_shut_down_without_a_backup_by_an_owner_of_its_organization() {
+    use branchyard_domain::access::Own;
+    use branchyard_domain::entities::MemberRole;
+    use branchyard_domain::usecases::NewOrganization;
+    let yard = DeploymentsHarness::new();
+    let name = OwnerName::parse("hydro").unwrap();
+    yard.fake.hub.organizations().create(&yard.ada, NewOrganization::named(name), None).unwrap();
+    let own = yard.fake.hub.organizations().access::<Own>(&Caller::User(Arc::clone(&yard.ada)), "hydro").unwrap();
+    let bob = DeploymentsHarness::person(&yard.fake, "bob");
+    yard.fake.hub.members().put(&own, &bob, MemberRole::Member).unwrap();
+    let wanted = NewDeployment { owner: "hydro".to_owned(), ..wanted("gauges", "small", 10) };
+    let id = yard.create(wanted).unwrap().deployment.id;
+    yard.settle(id);
+    let access = |user: &Arc<User>| {
+        yard.fake.deployments.access::<Manage>(&Caller::User(Arc::clone(user)), "hydro", "gauges").unwrap()
+    };
+    yard.fake.deployments.put_collaborator(&access(&yard.ada), &bob, DeploymentRole::Admin).unwrap();
+    let refused = yard.fake.deployments.discard(&access(&bob), "gauges", None);
+    assert!(matches!(refused, Err(DeploymentError::OwnerOnly)), "{refused:?}");
+    let operation = yard.fake.deployments.back_up(&access(&yard.ada), None).unwrap();
+    yard.fake.deployments.discard(&access(&yard.ada), "gauges", None).unwrap();
+    yard.settle(id);
+    let view = yard.fake.deployments.get(&access(&yard.ada)).unwrap();
+    assert_eq!(view.deployment.state, RunState::Stopped);
+    assert_eq!(view.deployment.disabled.unwrap().1.as_str(), "ada");
+    assert!(yard.fake.deployments.backups(&access(&yard.ada)).unwrap().is_empty());
+    let operation = yard.fake.deployments.operation(&yard.ada, &operation.id.to_string()).unwrap();
+    assert!(matches!(operation.progress, DeploymentProgress::Failed(_)), "{operation:?}");
+}
+
+#[test]
+fn a_backup_that_fails_after_the_data_was_discarded_does_not_bring_the_wait_back() {
+    let yard = DeploymentsHarness::new();
+    let id = yard.started("gauges");
+    let (deployments, access) = (yard.fake.deployments.clone(), yard.access("gauges"));
+    yard.fake.provisioner.refuse_snapshot(Some("the copy is damaged"));
+    yard.fake.provisioner.before_snapshot(move || {
+        deployments.discard(&access, "gauges", None).unwrap();
+    });
+    yard.fake.deployments.disable(&yard.access("gauges"), None).unwrap();
+    yard.settle(id);
+    assert_eq!(yard.view("gauges").deployment.state, RunState::Stopped);
+}
+
+#[test]
+fn a_crash_loop_is_a_line_of_the_log_once() {
+    let yard = DeploymentsHarness::new();
+    yard.fake.provisioner.never_ready(true);
+    let id = yard.create(wanted("gauges", "small", 10)).unwrap().deployment.id;
+    for _ in 0..60 {
+        yard.settle(id);
+        yard.pass(1_000);
+    }
+    let looping: Vec<String> =
+        log(&yard, "gauges").into_iter().filter(|line| line.contains("event=crash_loop")).collect();
+    assert_eq!(looping, ["ERROR crash loop event=crash_loop error=exit status 1: cannot start"]);
+}
+
+#[test]
+fn a_new_process_has_not_the_full_volume_of_the_one_before() {
+    use branchyard_deployments::ports::InstanceEvent;
+    let yard = DeploymentsHarness::new();
+    let id = yard.started("gauges");
+    yard.fake.provisioner.tell(yard.instance("gauges"), InstanceEvent::VolumeFull(true));
+    yard.settle(id);
+    assert_eq!(yard.view("gauges").health(), Health::DiskFull);
+    yard.fake.provisioner.crash(yard.instance("gauges"));
+    yard.settle(id);
+    yard.pass(200);
+    yard.settle(id);
+    assert_eq!(yard.view("gauges").health(), Health::Ok);
+}

@@ -10,6 +10,8 @@ use branchyard_domain::values::Timestamp;
 pub struct FixedClock {
     now: AtomicI64,
     step: AtomicI64,
+    /// Microseconds by which the clock is ahead of that of the machine.
+    lead: AtomicI64,
 }
 
 impl Default for FixedClock {
@@ -22,7 +24,7 @@ impl Default for FixedClock {
 impl FixedClock {
     /// Creates a clock that stands at a time.
     pub const fn at(time: Timestamp) -> Self {
-        Self { now: AtomicI64::new(time.as_micros()), step: AtomicI64::new(0) }
+        Self { now: AtomicI64::new(time.as_micros()), step: AtomicI64::new(0), lead: AtomicI64::new(0) }
     }
 
     /// Sets the time, which may be in the past.
@@ -35,6 +37,11 @@ impl FixedClock {
         self.now.fetch_add(seconds.saturating_mul(1_000_000), Ordering::SeqCst);
     }
 
+    /// Sets the clock of the machine back by `seconds`. Time goes on from where it was.
+    pub fn set_machine_back_seconds(&self, seconds: i64) {
+        self.lead.fetch_add(seconds.saturating_mul(1_000_000), Ordering::SeqCst);
+    }
+
     /// Advances the clock by `micros` microseconds after each reading from now on. 0 stops the clock.
     pub fn step_micros(&self, micros: i64) {
         self.step.store(micros, Ordering::SeqCst);
@@ -44,6 +51,10 @@ impl FixedClock {
 impl Clock for FixedClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_micros(self.now.fetch_add(self.step.load(Ordering::SeqCst), Ordering::SeqCst))
+    }
+
+    fn machine_time(&self) -> Timestamp {
+        Timestamp::from_micros(self.now.load(Ordering::SeqCst) - self.lead.load(Ordering::SeqCst))
     }
 
     fn reach(&self, at: Timestamp) {

@@ -47,6 +47,8 @@ use commits::CommitGraph;
 use table::Snapshot;
 
 type Result<T> = std::result::Result<T, EngineError>;
+/// The format of the files of this engine.
+const FORMAT: u32 = 1;
 /// How often a collection asks again for the heads to keep.
 const COLLECTION_ROUNDS: usize = 8;
 
@@ -62,6 +64,8 @@ pub struct MemoryEngine {
     holds_changed: Condvar,
     /// The pairs of commits whose conflicts were prepared. `None` if conflicts need no preparation.
     prepared: Mutex<Option<BTreeSet<(DatabaseId, CommitHash, CommitHash)>>>,
+    /// The files whose format is not [`FORMAT`].
+    formats: Mutex<BTreeMap<DatabaseId, u32>>,
 }
 
 /// Writes that a test holds back.
@@ -97,6 +101,18 @@ impl MemoryEngine {
     pub fn pad(&self, database: DatabaseId, bytes: u64) {
         if let Some(history) = self.files.lock().get_mut(&database) {
             history.pad(bytes);
+        }
+    }
+
+    /// Sets the format of the file of a database. Files with a newer format than 1 are not opened.
+    pub fn set_format(&self, database: DatabaseId, format: u32) {
+        self.formats.lock().insert(database, format);
+    }
+
+    fn refuse_newer(&self, database: DatabaseId) -> Result<()> {
+        match self.formats.lock().get(&database) {
+            Some(found) if *found > FORMAT => Err(EngineError::UnknownFormat { found: *found, newest: FORMAT }),
+            _ => Ok(()),
         }
     }
 
@@ -145,11 +161,13 @@ impl MemoryEngine {
 
     /// Reads the commits of a database.
     fn look<T>(&self, database: DatabaseId, look: impl FnOnce(&CommitGraph) -> Result<T>) -> Result<T> {
+        self.refuse_newer(database)?;
         look(self.files.lock().get(&database).ok_or_else(no_file)?)
     }
 
     /// Changes the commits of a database.
     fn change<T>(&self, database: DatabaseId, change: impl FnOnce(&mut CommitGraph) -> Result<T>) -> Result<T> {
+        self.refuse_newer(database)?;
         change(self.files.lock().get_mut(&database).ok_or_else(no_file)?)
     }
 }
@@ -236,6 +254,21 @@ impl Engine for MemoryEngine {
     fn size_bytes(&self, database: DatabaseId) -> Result<u64> {
         self.look(database, |history| Ok(history.size_bytes()))
     }
+
+    fn newest_format(&self) -> u32 {
+        FORMAT
+    }
+
+    fn format(&self, database: DatabaseId) -> Result<u32> {
+        if !self.files.lock().contains_key(&database) {
+            return Err(no_file());
+        }
+        Ok(self.formats.lock().get(&database).copied().unwrap_or(FORMAT))
+    }
+
+    /// Does nothing: a look-up could wait for the transaction of the caller, because the store in memory admits one at a
+    /// time.
+    fn check_formats(&self, _: Arc<dyn branchyard_domain::ports::RecordedFormats>) {}
 
     fn commit(&self, database: DatabaseId, hash: &CommitHash) -> Result<Option<Commit>> {
         self.look(database, |history| Ok(history.get(hash).ok().map(|stored| stored.commit.clone())))

@@ -12,7 +12,8 @@ use sha2::{Digest as _, Sha256};
 
 use branchyard_deployments::ports::{
     Authorizer, BackupFile, BackupFiles, CopiedDatabase, DatabaseSeed, InstanceEvent, InstanceHandle, InstanceSpec,
-    OutputLine, OutputPosition, OutputQuery, ProvisionError, Provisioner, Sample, Towards, ZoneFeatures,
+    OutputLine, OutputPosition, OutputQuery, ProvisionError, Provisioner, Sample, SupervisorEvent, Towards,
+    ZoneFeatures,
 };
 use branchyard_deployments::values::{BackupId, DeploymentId, InstanceId, ServedName, Settings};
 use branchyard_domain::values::{CommitHash, OperationId, RefName, Timestamp};
@@ -33,7 +34,13 @@ struct ProvisionerState {
     waits: bool,
     refuse_start: Option<String>,
     refuse_snapshot: Option<String>,
+    is_unmounted: bool,
+    before_apply: Option<Interruption>,
+    before_snapshot: Option<Interruption>,
 }
+
+/// A function that runs once, in the middle of a call.
+type Interruption = Box<dyn FnOnce() + Send>;
 
 struct FakeInstance {
     spec: InstanceSpec,
@@ -41,6 +48,9 @@ struct FakeInstance {
     handle: Option<InstanceHandle>,
     events: VecDeque<InstanceEvent>,
     settings: Settings,
+    settings_revision: i64,
+    /// All settings that were in force, in order.
+    applied: Vec<Settings>,
     lines: Vec<OutputLine>,
     sample: Sample,
     forgotten: u32,
@@ -66,6 +76,7 @@ impl MemoryProvisioner {
     pub fn crash(&self, instance: InstanceId) {
         if let Some(instance) = self.state.lock().instances.get_mut(&instance) {
             instance.handle = None;
+            instance.say("WARN the process was killed event=killed");
             let ended = InstanceEvent::Ended { cause: "signal 9".to_owned(), stderr: "crashed".to_owned() };
             instance.events.push_back(ended);
         }
@@ -101,6 +112,21 @@ impl MemoryProvisioner {
         self.state.lock().refuse_start = why.map(str::to_owned);
     }
 
+    /// Sets whether the data of all instances is missing, as if its file system were not mounted. Nothing is lost.
+    pub fn unmount(&self, is_unmounted: bool) {
+        self.state.lock().is_unmounted = is_unmounted;
+    }
+
+    /// Runs `act` once, before the next settings are applied: between the caller's decision and its effect.
+    pub fn before_apply(&self, act: impl FnOnce() + Send + 'static) {
+        self.state.lock().before_apply = Some(Box::new(act));
+    }
+
+    /// Runs `act` once, in the next snapshot.
+    pub fn before_snapshot(&self, act: impl FnOnce() + Send + 'static) {
+        self.state.lock().before_snapshot = Some(Box::new(act));
+    }
+
     /// Makes snapshots fail with this reason, or lets them succeed with `None`.
     pub fn refuse_snapshot(&self, why: Option<&str>) {
         self.state.lock().refuse_snapshot = why.map(str::to_owned);
@@ -132,6 +158,11 @@ impl MemoryProvisioner {
         running.map(|(id, instance)| (*id, instance.settings.clone())).collect()
     }
 
+    /// Returns the settings that were applied to the processes of an instance, in order.
+    pub fn applied(&self, instance: InstanceId) -> Vec<Settings> {
+        self.state.lock().instances.get(&instance).map(|instance| instance.applied.clone()).unwrap_or_default()
+    }
+
     /// Returns the databases of an instance with their seeds, or `None` if the instance has no data.
     pub fn data(&self, instance: InstanceId) -> Option<Vec<(ServedName, DatabaseSeed)>> {
         self.state.lock().instances.get(&instance)?.databases.clone()
@@ -157,6 +188,11 @@ impl MemoryProvisioner {
     /// Returns how often the processes of an instance were asked to forget their callers.
     pub fn forgotten(&self, instance: InstanceId) -> u32 {
         self.state.lock().instances.get(&instance).map_or(0, |instance| instance.forgotten)
+    }
+
+    fn stored(&self, instance: InstanceId) -> Result<Vec<(ServedName, DatabaseSeed)>, ProvisionError> {
+        let data = if self.state.lock().is_unmounted { None } else { self.data(instance) };
+        data.ok_or_else(|| ProvisionError::NoData { path: instance.to_string() })
     }
 
     fn live<T>(&self, handle: &InstanceHandle, act: impl FnOnce(&mut FakeInstance) -> T) -> Result<T, ProvisionError> {
@@ -215,6 +251,8 @@ impl Provisioner for MemoryProvisioner {
             handle: None,
             events: VecDeque::new(),
             settings: spec.settings.clone(),
+            settings_revision: spec.settings_revision,
+            applied: Vec::new(),
             lines: Vec::new(),
             sample: Sample::default(),
             forgotten: 0,
@@ -251,23 +289,28 @@ impl Provisioner for MemoryProvisioner {
         if let Some(why) = &state.refuse_start {
             return Err(refused(why));
         }
+        let path = spec.instance.to_string();
+        if state.is_unmounted {
+            return Err(ProvisionError::NoData { path });
+        }
         state.processes += 1;
         let (process, never_ready) = (state.processes, state.never_ready);
         let instance = state.instances.get_mut(&spec.instance).filter(|instance| instance.databases.is_some());
-        let instance = instance.ok_or_else(|| refused("the instance was not prepared"))?;
+        let instance = instance.ok_or(ProvisionError::NoData { path })?;
         if let Some(handle) = &instance.handle {
             return Ok(handle.clone());
         }
         let handle = InstanceHandle { instance: spec.instance, process, process_started: process.to_string() };
         instance.spec = spec.clone();
         instance.settings = spec.settings.clone();
+        instance.settings_revision = spec.settings_revision;
         instance.events.clear();
         if never_ready {
             instance.say("ERROR cannot start");
             let ended = InstanceEvent::Ended { cause: "exit status 1".to_owned(), stderr: "cannot start".to_owned() };
             instance.events.push_back(ended);
         } else {
-            instance.say("INFO ready");
+            instance.say("INFO ready event=started");
             instance.events.push_back(ready());
         }
         instance.handle = Some(handle.clone());
@@ -301,7 +344,7 @@ impl Provisioner for MemoryProvisioner {
 
     fn stop(&self, handle: &InstanceHandle, _deadline: Duration) -> Result<(), ProvisionError> {
         let stopped = self.live(handle, |instance| {
-            instance.say("INFO drained");
+            instance.say("INFO drained event=stopped");
             instance.handle = None;
             instance.events.clear();
         });
@@ -313,8 +356,18 @@ impl Provisioner for MemoryProvisioner {
 
     fn release(&self, _handle: &InstanceHandle) {}
 
-    fn apply(&self, handle: &InstanceHandle, settings: &Settings) -> Result<(), ProvisionError> {
-        self.live(handle, |instance| instance.settings = settings.clone())
+    fn apply(&self, handle: &InstanceHandle, settings: &Settings, revision: i64) -> Result<(), ProvisionError> {
+        let act = self.state.lock().before_apply.take();
+        if let Some(act) = act {
+            act();
+        }
+        self.live(handle, |instance| {
+            if revision >= instance.settings_revision {
+                instance.settings = settings.clone();
+                instance.settings_revision = revision;
+                instance.applied.push(settings.clone());
+            }
+        })
     }
 
     fn forget_callers(&self, handle: &InstanceHandle) -> Result<(), ProvisionError> {
@@ -350,17 +403,35 @@ impl Provisioner for MemoryProvisioner {
         Ok(found.into_iter().skip(skipped).take(query.limit).collect())
     }
 
+    fn record(&self, instance: InstanceId, event: &SupervisorEvent) -> Result<(), ProvisionError> {
+        if let Some(instance) = self.state.lock().instances.get_mut(&instance) {
+            match event {
+                SupervisorEvent::CrashLoop { error } => {
+                    instance.say(&format!("ERROR crash loop event=crash_loop error={error}"));
+                }
+                SupervisorEvent::DataDiscarded { by } => {
+                    instance.say(&format!("WARN discarded event=data_discarded by={by}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn sizes(&self, spec: &InstanceSpec) -> Result<Vec<u64>, ProvisionError> {
-        let data = self.data(spec.instance).ok_or_else(|| refused("the instance has no data"))?;
+        let data = self.stored(spec.instance)?;
         let size = |name: &ServedName| data.iter().find(|(known, _)| known.key() == name.key()).map(|_| 4_096);
         Ok(spec.databases.iter().map(|name| size(name).unwrap_or(0)).collect())
     }
 
     fn snapshot(&self, spec: &InstanceSpec, backup: BackupId) -> Result<Vec<CopiedDatabase>, ProvisionError> {
+        let act = self.state.lock().before_snapshot.take();
+        if let Some(act) = act {
+            act();
+        }
         if let Some(why) = &self.state.lock().refuse_snapshot {
             return Err(refused(why));
         }
-        let data = self.data(spec.instance).ok_or_else(|| refused("the instance has no data"))?;
+        let data = self.stored(spec.instance)?;
         let mut copied = Vec::new();
         for (name, seed) in data {
             let content = format!("the bytes of {name}");

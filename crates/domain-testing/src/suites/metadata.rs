@@ -26,7 +26,7 @@ pub use activities::activities;
 pub use administration::{quarantine, user_lists};
 pub(super) use builders::{
     account_id, at, branch, database, database_id, hash, id, kept_ref, operation, operation_id, organization, owner,
-    pull, read, reference, scene, tag, taken, user, write,
+    pull, read, reference, scene, tag, taken, trace, user, write,
 };
 pub use collections::{collections, kept_refs};
 pub use databases::{collaborators, database_lists, databases};

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use branchyard_deployments::ports::{
     BackupFile, BackupFiles, DatabaseSeed, InstanceEvent, InstanceHandle, InstanceSpec, OutputQuery, ProvisionError,
-    Provisioner, Towards,
+    Provisioner, SupervisorEvent, Towards,
 };
 use branchyard_deployments::values::{BackupId, DeploymentId, InstanceId, ServedName, Setting, Settings};
 use branchyard_domain::entities::Signature;
@@ -48,6 +48,7 @@ pub const ALL: &[(&str, ProvisionerCheck)] = &[
     ("databases", databases),
     ("backups", backups),
     ("output", output),
+    ("records", records),
 ];
 
 /// Runs every check in sequence.
@@ -69,6 +70,7 @@ fn spec(stage: &dyn Stage, n: u128, databases: &[&str]) -> InstanceSpec {
         volume_gb: 1,
         databases: databases.iter().map(|name| name_of(name)).collect(),
         settings: Settings::default(),
+        settings_revision: 1,
         expose_stats: false,
     }
 }
@@ -88,6 +90,10 @@ fn gone<T: std::fmt::Debug>(result: Result<T, ProvisionError>) {
 
 fn refused<T: std::fmt::Debug>(result: Result<T, ProvisionError>) {
     assert!(matches!(result, Err(ProvisionError::Refused(_))), "{result:?}");
+}
+
+fn without_data<T: std::fmt::Debug>(result: Result<T, ProvisionError>) {
+    assert!(matches!(result, Err(ProvisionError::NoData { .. })), "{result:?}");
 }
 
 /// Waits for the next event.
@@ -114,7 +120,7 @@ fn serving(provisioner: &dyn Provisioner, spec: &InstanceSpec) -> InstanceHandle
 pub fn preparation(stage: &dyn Stage) {
     let provisioner = stage.provisioner();
     let spec = spec(stage, 0x100, &["one", "two"]);
-    refused(provisioner.start(&spec));
+    without_data(provisioner.start(&spec));
     for _ in 0..2 {
         provisioner.prepare(&spec, &[empty(), empty()]).unwrap();
     }
@@ -123,8 +129,8 @@ pub fn preparation(stage: &dyn Stage) {
     for _ in 0..2 {
         provisioner.remove(spec.instance).unwrap();
     }
-    refused(provisioner.start(&spec));
-    refused(provisioner.sizes(&spec));
+    without_data(provisioner.start(&spec));
+    without_data(provisioner.sizes(&spec));
     for _ in 0..2 {
         provisioner.forget(spec.deployment).unwrap();
     }
@@ -147,8 +153,10 @@ pub fn life(stage: &dyn Stage) {
     let mut settings = Settings::default();
     settings.set(Setting::QueryTimeoutMillis, Some("5000".to_owned())).unwrap();
     for _ in 0..2 {
-        provisioner.apply(&handle, &settings).unwrap();
+        provisioner.apply(&handle, &settings, 2).unwrap();
     }
+    // Older settings that arrive late change nothing, and are no error. `records` shows which ones are in force.
+    provisioner.apply(&handle, &Settings::default(), 1).unwrap();
     refused(provisioner.remove(spec.instance));
     refused(provisioner.forget(spec.deployment));
 
@@ -159,7 +167,7 @@ pub fn life(stage: &dyn Stage) {
     gone(provisioner.watch(&handle, Duration::ZERO));
     gone(provisioner.adopt(&spec, &handle));
     gone(provisioner.address(&handle));
-    gone(provisioner.apply(&handle, &settings));
+    gone(provisioner.apply(&handle, &settings, 3));
     gone(provisioner.sample(&handle));
     gone(provisioner.forget_callers(&handle));
     gone(provisioner.drop_database(&handle, OperationId::from_uuid(Uuid::from_u128(1)), &name_of("one")));
@@ -276,12 +284,39 @@ pub fn backups(stage: &dyn Stage) {
     let third = spec(stage, 0x800, &["one", "two"]);
     blobs.put_backup(&file(&copied[1]), &mut &b"not what it was"[..]).unwrap();
     refused(provisioner.prepare(&third, &seeds));
-    refused(provisioner.start(&third));
+    without_data(provisioner.start(&third));
     blobs.remove_backup(first.deployment, running).unwrap();
     refused(provisioner.prepare(&third, &seeds));
     for spec in [first, second, third] {
         provisioner.forget(spec.deployment).unwrap();
     }
+}
+
+/// Checks that events of the supervisor are lines of the log, also of an instance that does not run.
+pub fn records(stage: &dyn Stage) {
+    let provisioner = stage.provisioner();
+    let spec = spec(stage, 0xa00, &["one"]);
+    let looping = SupervisorEvent::CrashLoop { error: "exit status 1: no\nroom".to_owned() };
+    // Without a folder there is no log.
+    provisioner.record(spec.instance, &looping).unwrap();
+    provisioner.prepare(&spec, &[empty()]).unwrap();
+    let events = || {
+        let query = OutputQuery { from: None, towards: Towards::Newer, limit: 1_000, since: None, until: None };
+        let lines = provisioner.logs(spec.instance, &query).unwrap();
+        let event = |text: &str| Some(text.split_once("event=")?.1.split(' ').next()?.to_owned());
+        lines.iter().filter_map(|line| event(&line.text)).collect::<Vec<_>>()
+    };
+    let handle = serving(&*provisioner, &spec);
+    provisioner.record(spec.instance, &looping).unwrap();
+    provisioner.stop(&handle, DRAIN).unwrap();
+    provisioner.record(spec.instance, &looping).unwrap();
+    assert_eq!(events(), ["started", "crash_loop", "stopped", "crash_loop"]);
+    let handle = serving(&*provisioner, &spec);
+    stage.kill(&handle);
+    let ended = next(&*provisioner, &handle);
+    assert!(matches!(ended, InstanceEvent::Ended { .. }), "{ended:?}");
+    assert_eq!(events()[4..], ["started", "killed"]);
+    provisioner.forget(spec.deployment).unwrap();
 }
 
 /// Checks that the output of an instance is kept in order after it ends, and that other instances have none of it.

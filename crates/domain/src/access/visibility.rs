@@ -1,6 +1,9 @@
 //! Visibility of databases: the role of a caller, and lookups that do not reveal whether a hidden database exists.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::{Caller, DatabaseAccess, Level};
+use crate::call_context;
 use crate::entities::{Database, DatabaseLocator, MemberRole, Role, Visibility};
 use crate::errors::{AccessError, PortError};
 use crate::ports::Transaction;
@@ -50,22 +53,63 @@ pub(crate) fn unquarantined_role_of(
     caller: Option<AccountId>,
     database: &Database,
 ) -> Result<Option<Role>, PortError> {
-    let mut role = (database.visibility == Visibility::Public).then_some(Role::Read);
-    let Some(user) = caller else { return Ok(role) };
+    let Some(user) = caller else { return Ok(public_role(database)) };
     if database.owner_id == user {
         return Ok(Some(Role::Admin));
     }
-    if let Some(member) = tx.members().get(database.owner_id, user)? {
-        let from_membership = match member.role {
-            MemberRole::Owner => Some(Role::Admin),
-            MemberRole::Member => tx.organizations().get(database.owner_id)?.map(|o| o.base_role),
+    let as_member = match tx.members().get(database.owner_id, user)?.map(|member| member.role) {
+        Some(MemberRole::Owner) => Some(Role::Admin),
+        Some(MemberRole::Member) => tx.organizations().get(database.owner_id)?.map(|o| o.base_role),
+        None => None,
+    };
+    let as_collaborator = tx.collaborators().get(database.id, user)?.map(|collaborator| collaborator.role);
+    Ok(public_role(database).max(as_member).max(as_collaborator))
+}
+
+/// Returns the role of callers that have no other.
+fn public_role(database: &Database) -> Option<Role> {
+    (database.visibility == Visibility::Public).then_some(Role::Read)
+}
+
+/// Returns what [`role_of`] returns for each of these databases, by id, with a number of lookups that does not depend on
+/// theirs. Hidden databases are left out.
+pub(crate) fn roles_of(
+    tx: &mut dyn Transaction,
+    caller: Option<AccountId>,
+    databases: &[Database],
+) -> Result<BTreeMap<DatabaseId, Role>, PortError> {
+    let mut roles: BTreeMap<DatabaseId, Role> = BTreeMap::new();
+    let (mut from_organizations, mut as_collaborator) = (BTreeMap::new(), BTreeMap::new());
+    let mut is_admin = false;
+    if let Some(user) = caller {
+        let others: Vec<&Database> = databases.iter().filter(|database| database.owner_id != user).collect();
+        let owners: BTreeSet<AccountId> = others.iter().map(|database| database.owner_id).collect();
+        if !others.is_empty() {
+            from_organizations = tx.members().roles(user, &owners.into_iter().collect::<Vec<_>>())?;
+            as_collaborator = tx.collaborators().roles(user, &others.iter().map(|d| d.id).collect::<Vec<_>>())?;
+        }
+        if databases.iter().any(|database| database.quarantined_at.is_some()) {
+            is_admin = tx.users().get(user)?.is_some_and(|user| user.is_admin);
+        }
+    }
+    for database in databases {
+        let as_member = from_organizations.get(&database.owner_id).map(|(role, base_role)| match role {
+            MemberRole::Owner => Role::Admin,
+            MemberRole::Member => *base_role,
+        });
+        let as_owner = (caller == Some(database.owner_id)).then_some(Role::Admin);
+        let shared = as_collaborator.get(&database.id).copied();
+        let role = public_role(database).max(as_owner).max(as_member).max(shared);
+        let role = match database.quarantined_at {
+            None => role,
+            Some(_) if is_admin => role.max(Some(Role::Read)),
+            Some(_) => None,
         };
-        role = role.max(from_membership);
+        if let Some(role) = role {
+            roles.insert(database.id, role);
+        }
     }
-    if let Some(collaborator) = tx.collaborators().get(database.id, user)? {
-        role = role.max(Some(collaborator.role));
-    }
-    Ok(role)
+    Ok(roles)
 }
 
 /// Returns a database unless it has been deleted.
@@ -85,6 +129,7 @@ pub(crate) fn grant_seen<L: Level>(
     database: Database,
     role: Role,
 ) -> Result<DatabaseAccess<L>, AccessError> {
+    call_context::note_database(&database.locator);
     let needs_user = L::IS_QUERY && !(limits.anonymous_sql && database.anonymous_sql);
     if needs_user && caller.user().is_none() {
         return Err(AccessError::SignInRequired);

@@ -66,6 +66,8 @@ pub struct Database {
     pub size_bytes: i64,
     /// Size of the file after its last collection, and what settled work has added since, in bytes.
     pub live_bytes: i64,
+    /// Format of the engine file, as the engine numbers its formats.
+    pub engine_format: u32,
     /// Number of stars.
     pub star_count: i64,
     /// Version of the row, incremented by each change. Detects lost updates.
@@ -87,6 +89,15 @@ impl Database {
     pub fn garbage_bytes(&self) -> i64 {
         self.size_bytes.saturating_sub(self.live_bytes).max(0)
     }
+}
+
+/// What the engine reports about the file of a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileState {
+    /// Size of the file in bytes.
+    pub size_bytes: i64,
+    /// Format of the file, as the engine numbers its formats.
+    pub engine_format: u32,
 }
 
 /// A user with a role on a database granted to them directly.

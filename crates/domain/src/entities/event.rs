@@ -1,6 +1,6 @@
 //! Events, which report changes of a database to webhooks.
 
-use crate::values::{CommitHash, DatabaseId, EventId, HookId, OwnerName, PullNumber, RefName, Timestamp};
+use crate::values::{CommitHash, DatabaseId, EventId, HookId, OwnerName, PullNumber, RefName, Timestamp, TraceContext};
 
 use super::DatabaseLocator;
 
@@ -101,4 +101,6 @@ pub struct Event {
     pub kind: EventKind,
     /// The exact webhook body. Rendered once, so that names are those at the time of the event.
     pub body: String,
+    /// The trace of the request that caused the event, if it named one.
+    pub trace: Option<TraceContext>,
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{DatabaseLocator, FileType};
 use crate::values::{
-    AccountId, CommitHash, DatabaseId, OperationId, OwnerName, PullNumber, RefName, Timestamp, UploadId,
+    AccountId, CommitHash, DatabaseId, OperationId, OwnerName, PullNumber, RefName, Timestamp, TraceContext, UploadId,
 };
 
 /// The side that wins a conflict.
@@ -249,6 +249,8 @@ pub struct Operation {
     pub finished_at: Option<Timestamp>,
     /// Number of attempts.
     pub attempts: u32,
+    /// The trace of the request that created the operation, if it named one.
+    pub trace: Option<TraceContext>,
 }
 
 impl Operation {

@@ -10,6 +10,10 @@ pub trait Clock: Send + Sync {
     /// even if the clock of the machine is set back. Scheduled work would be delayed otherwise.
     fn now(&self) -> Timestamp;
 
+    /// Returns the time that the clock of the machine shows, which may go back. For timestamps that other machines
+    /// compare with their own clocks.
+    fn machine_time(&self) -> Timestamp;
+
     /// Advances the clock: from now on, [`Clock::now`] returns no time before `at`. Called with recorded times, so
     /// that no record lies in the future.
     fn reach(&self, at: Timestamp);

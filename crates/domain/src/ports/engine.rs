@@ -3,11 +3,13 @@
 //! The engine does not know the branches and tags of users: every call names commits. A commit that no ref reaches is
 //! garbage.
 
+mod collected_rows;
 mod collection;
 mod errors;
 mod jobs;
 mod reads;
 
+pub use collected_rows::CollectedRows;
 pub use collection::{Collected, KeptHeads};
 pub use errors::{EngineError, SqlFailure};
 pub use jobs::{ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome, ScriptJob, WriteJob, Written};
@@ -16,6 +18,7 @@ pub use reads::{
     Selection, TableScan, Test, ValueRef,
 };
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::formats::RowSource;
@@ -36,6 +39,15 @@ pub trait Reachability: Send + Sync {
         commit: &CommitHash,
         descends: &mut dyn FnMut(&[CommitHash]) -> Result<bool, EngineError>,
     ) -> Result<bool, EngineError>;
+}
+
+/// The formats of database files, as recorded when the files were written.
+pub trait RecordedFormats: Send + Sync {
+    /// Returns the recorded format of the file of a database, or `None` if there is no record of the database.
+    ///
+    /// # Errors
+    /// [`EngineError`] if the look-up fails.
+    fn recorded(&self, database: DatabaseId) -> Result<Option<u32>, EngineError>;
 }
 
 /// A store of commits that runs SQL on them.
@@ -82,6 +94,20 @@ pub trait Engine: Send + Sync {
     /// [`EngineError`].
     fn size_bytes(&self, database: DatabaseId) -> Result<u64, EngineError>;
 
+    /// Returns the newest format of files that the engine opens. It writes files in this format.
+    fn newest_format(&self) -> u32;
+
+    /// Returns the format of the file, also if the engine does not open it.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    fn format(&self, database: DatabaseId) -> Result<u32, EngineError>;
+
+    /// Makes the engine compare the recorded format with those that it knows before it opens a file. If the recorded
+    /// format is newer, calls fail with [`EngineError::UnknownFormat`], as they do if that of the file itself is. Only
+    /// the first call has an effect.
+    fn check_formats(&self, recorded: Arc<dyn RecordedFormats>);
+
     /// Reads a commit. Returns `None` if the commit is not in the file.
     ///
     /// # Errors
@@ -116,7 +142,7 @@ pub trait Engine: Send + Sync {
     /// Restricts the commits that users' statements find by hash to the ancestors of the commit they run at and the
     /// commits that `reachability` shows. Before this call, statements find every commit in the file. Only the first
     /// call has an effect.
-    fn limit_history(&self, reachability: std::sync::Arc<dyn Reachability>);
+    fn limit_history(&self, reachability: Arc<dyn Reachability>);
 
     /// Returns the best common ancestor.
     ///

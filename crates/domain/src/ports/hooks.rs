@@ -2,7 +2,7 @@
 
 use super::CancellationToken;
 use crate::entities::{Attempt, AttemptError, DatabaseLocator, EventKind, EventName, HookSecret, Sealed};
-use crate::values::{AccountId, AttemptId, DeliveryId, HookId, Timestamp};
+use crate::values::{AccountId, AttemptId, DeliveryId, HookId, Timestamp, TraceContext};
 
 /// Renders the payloads of webhooks.
 pub trait Payloads: Send + Sync {
@@ -49,7 +49,8 @@ pub struct WebhookRequest {
     pub delivery: DeliveryId,
     /// The attempt that the request makes.
     pub attempt: AttemptId,
-    /// When the attempt begins; part of the signature.
+    /// When the attempt begins, by the clock of the machine; part of the signature. Receivers compare it with their own
+    /// clocks.
     pub at: Timestamp,
     /// Name of the event.
     pub event: EventName,
@@ -57,6 +58,8 @@ pub struct WebhookRequest {
     pub body: String,
     /// The signing secrets, the current one first.
     pub secrets: Vec<HookSecret>,
+    /// The trace that the request belongs to, for the header `traceparent`.
+    pub trace: Option<TraceContext>,
     /// Aborts the request, as if the attempt had not been made.
     pub canceled: CancellationToken,
 }

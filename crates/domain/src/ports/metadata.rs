@@ -25,7 +25,9 @@ pub use accounts::{AccountRepository, MemberRepository, OrganizationRepository, 
 pub use collections::{CollectionRepository, DueCollection, KeptRefRepository};
 pub use credentials::{InvitationRepository, SessionRepository, TokenRepository};
 pub use databases::{CollaboratorRepository, DatabaseFilter, DatabaseRepository, Ranking, SizeChange, StarRepository};
-pub use deliveries::{AttemptRepository, DeliveryBacklog, DeliveryRepository, DeliveryState, Lease, LeaseTurn, Places};
+pub use deliveries::{
+    AttemptRepository, DeliveryBacklog, DeliveryRepository, DeliveryState, DueDelivery, Lease, LeaseTurn, Places,
+};
 pub use events::{ActivityRepository, EventRepository};
 pub use hooks::HookRepository;
 pub use idempotency::{IdempotencyRepository, SavedAnswer};

@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use super::{Inner, revisions};
-use crate::access::visibility::role_of;
+use crate::access::visibility::roles_of;
 use crate::access::{DatabaseAccess, Level};
 use crate::entities::{Activity, ActivityKind, DatabaseLocator, EventKind, User};
 use crate::errors::{DatabaseError, PortError, PullError};
@@ -43,11 +43,10 @@ impl<'a> Activities<'a> {
     pub fn news(&self, user: &User, limit: usize) -> Result<Vec<News>, DatabaseError> {
         let mut tx = self.0.ports.metadata.read()?;
         let mut found = Vec::new();
-        for database in tx.databases().list_of_user(user.id, Self::NEWS_DATABASES)? {
-            // The listing already filters by role. Visibility is still decided in one place, `role_of`.
-            if role_of(tx.as_mut(), Some(user.id), &database)?.is_none() {
-                continue;
-            }
+        let databases = tx.databases().list_of_user(user.id, Self::NEWS_DATABASES)?;
+        // The listing already filters by role. Visibility is still decided in one place.
+        let roles = roles_of(tx.as_mut(), Some(user.id), &databases)?;
+        for database in databases.iter().filter(|database| roles.contains_key(&database.id)) {
             for activity in tx.activities().list(database.id, limit)? {
                 found.push(News { activity, database: database.locator.clone(), pull_title: None, head: None });
             }

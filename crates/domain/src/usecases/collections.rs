@@ -11,10 +11,11 @@ use std::thread;
 use std::time::Duration;
 
 use super::Inner;
+use super::engine_files::file_state;
 use super::operations::LEASE_SECONDS;
 use super::texts;
 use crate::access::visibility::find_live;
-use crate::entities::{Database, DatabaseLocator, KeptRef, RefKind};
+use crate::entities::{Database, DatabaseLocator, FileState, KeptRef, RefKind};
 use crate::errors::{AccessError, PortError};
 use crate::ports::{Collected, Durability, EngineError, KeptHeads, MetadataError, SizeChange, Transaction};
 use crate::values::{CommitHash, DatabaseId, DatabaseName, KeptRefId, OwnerName, RefName, Timestamp};
@@ -313,9 +314,9 @@ pub(super) fn forget_kept_refs_to(
     Ok(())
 }
 
-/// Records the present size of the file of a database, if the database is live. Returns `true` if the size changed. Requests a
+/// Records the present state of the file of a database, if the database is live. Returns `true` if the size changed. Requests a
 /// collection if there is much garbage.
-pub(super) fn record_size(
+pub(super) fn record_file(
     inner: &Inner,
     tx: &mut dyn Transaction,
     database: DatabaseId,
@@ -323,13 +324,13 @@ pub(super) fn record_size(
     now: Timestamp,
 ) -> Result<bool, PortError> {
     let Some(mut known) = find_live(tx, database)? else { return Ok(false) };
-    let size = i64::try_from(inner.ports.engine.size_bytes(database)?).unwrap_or(i64::MAX);
-    if size == known.size_bytes {
+    let file = file_state(inner, database)?;
+    if file.size_bytes == known.size_bytes {
         return Ok(false);
     }
-    tx.databases().record_size(database, size, change)?;
+    tx.databases().record_file(database, file, change)?;
     if change == SizeChange::Wasted {
-        known.size_bytes = size;
+        known.size_bytes = file.size_bytes;
         if has_much_garbage(&known) {
             request(tx, database, now, false)?;
         }
@@ -410,8 +411,10 @@ pub(super) fn finish(
     database: DatabaseId,
     effect: &Effect,
 ) -> Result<(), MetadataError> {
-    let size = i64::try_from(effect.collected.after).unwrap_or(i64::MAX);
-    tx.databases().record_size(database, size, SizeChange::Collected)?;
+    let size_bytes = i64::try_from(effect.collected.after).unwrap_or(i64::MAX);
+    // The collection wrote the file anew.
+    let file = FileState { size_bytes, engine_format: inner.ports.engine.newest_format() };
+    tx.databases().record_file(database, file, SizeChange::Collected)?;
     let next = tx.kept_refs().first_end(database)?.map(|end| end.plus_seconds(AFTER_DELETION_SECONDS));
     let later = inner.now().plus_seconds(AFTER_DELETION_SECONDS);
     let mut record = tx.collections().get(database)?;

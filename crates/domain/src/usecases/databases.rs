@@ -1,13 +1,18 @@
 //! Databases: access to them, and creating, listing, editing and deleting them.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::engine_files::file_state;
 use super::lookup_cache::access_key;
 use super::quotas::check_bytes;
 use super::{IdempotencyRecord, Inner, idempotency, pulls, texts};
 use crate::access::ownership::{NewOwner, may_create_for};
-use crate::access::visibility::{grant_seen, live, role_by_name, role_of, visible_locator};
+use crate::access::visibility::{grant_seen, live, role_by_name, role_of, roles_of};
 use crate::access::{Admin, Caller, DatabaseAccess, Level};
+use crate::call_context;
 use crate::entities::{
-    Branch, Database, DatabaseLocator, FailureKind, OperationFailure, OperationStatus, Role, User, Visibility,
+    Branch, Database, DatabaseLocator, FailureKind, FileState, OperationFailure, OperationStatus, Role, User,
+    Visibility,
 };
 use crate::errors::{AccessError, DatabaseError, PortError, PullError};
 use crate::ports::{DatabaseFilter, Durability, MetadataError, Ranking, SavedAnswer, Transaction};
@@ -144,7 +149,7 @@ impl<'a> Databases<'a> {
         now: Timestamp,
         once: Option<&IdempotencyRecord<'_, DatabaseView>>,
     ) -> Result<DatabaseView, DatabaseError> {
-        let size = i64::try_from(self.0.ports.engine.size_bytes(id)?).unwrap_or(i64::MAX);
+        let FileState { size_bytes, engine_format } = file_state(self.0, id)?;
         let default_branch = match wanted.default_branch {
             Some(name) => name,
             None => RefName::parse("main").map_err(|_| PortError::Unsettled("main is a branch name"))?,
@@ -163,8 +168,9 @@ impl<'a> Databases<'a> {
             network_id: id,
             created_at: now,
             last_write_at: Some(now),
-            size_bytes: size,
-            live_bytes: size,
+            size_bytes,
+            live_bytes: size_bytes,
+            engine_format,
             star_count: 0,
             version: 1,
             generation: 0,
@@ -175,6 +181,7 @@ impl<'a> Databases<'a> {
             Err(MetadataError::Taken) => return Err(DatabaseError::NameTaken(database.locator.to_string())),
             other => other?,
         }
+        call_context::note_database(&database.locator);
         let head_time = Timestamp::from_seconds(now.as_seconds());
         tx.branches().add(id, &Branch { name: default_branch, head, updated_at: head_time })?;
         if owner.role < Role::Admin {
@@ -232,7 +239,7 @@ impl<'a> Databases<'a> {
         let viewer = caller.user().map(|u| u.id);
         let mut tx = self.0.ports.metadata.read()?;
         let found = tx.databases().list(viewer, filter, after, limit)?;
-        found.into_iter().map(|database| view_of(tx.as_mut(), caller, viewer, database)).collect()
+        Ok(views(tx.as_mut(), viewer, found)?)
     }
 
     /// Returns up to `limit` databases visible to the caller, the highest in the ranking first. `after` is the rank value
@@ -251,7 +258,7 @@ impl<'a> Databases<'a> {
         let viewer = caller.user().map(|u| u.id);
         let mut tx = self.0.ports.metadata.read()?;
         let found = tx.databases().list_ranked(viewer, filter, ranking, after, limit)?;
-        found.into_iter().map(|database| view_of(tx.as_mut(), caller, viewer, database)).collect()
+        Ok(views(tx.as_mut(), viewer, found)?)
     }
 
     /// Returns up to `limit` direct forks visible to the caller, ordered by lower-case owner, then name, starting after the
@@ -430,14 +437,16 @@ pub(super) fn has_room(
     Ok(Ok(()))
 }
 
-fn view_of(
+/// Returns databases as seen by a viewer, with a number of lookups that does not depend on theirs.
+fn views(
     tx: &mut dyn Transaction,
-    caller: &Caller,
     viewer: Option<AccountId>,
-    database: Database,
-) -> Result<DatabaseView, DatabaseError> {
-    let role = role_of(tx, caller.user().map(|u| u.id), &database)?.unwrap_or(Role::Read);
-    Ok(view(tx, viewer, database, role)?)
+    databases: Vec<Database>,
+) -> Result<Vec<DatabaseView>, PortError> {
+    let roles = roles_of(tx, viewer, &databases)?;
+    let relations = ForkRelations::of(tx, viewer, &databases)?;
+    let role = |database: &Database| roles.get(&database.id).copied().unwrap_or(Role::Read);
+    Ok(databases.into_iter().map(|database| relations.view(role(&database), database)).collect())
 }
 
 fn view(
@@ -446,12 +455,45 @@ fn view(
     database: Database,
     role: Role,
 ) -> Result<DatabaseView, PortError> {
-    let fork_network_count = tx.databases().count_forks(viewer, database.network_id)?;
-    let parent = match database.parent_id {
-        Some(id) => visible_locator(tx, viewer, id)?,
-        None => None,
-    };
-    let network_root =
-        if database.network_id == database.id { None } else { visible_locator(tx, viewer, database.network_id)? };
-    Ok(DatabaseView { database, role, fork_network_count, parent, network_root })
+    let relations = ForkRelations::of(tx, viewer, std::slice::from_ref(&database))?;
+    Ok(relations.view(role, database))
+}
+
+/// Returns the root of a fork's network; `None` for the root itself.
+fn root_of(database: &Database) -> Option<DatabaseId> {
+    (database.network_id != database.id).then_some(database.network_id)
+}
+
+/// What a viewer sees of the fork networks of some databases.
+struct ForkRelations {
+    /// Number of visible forks by network.
+    forks: BTreeMap<DatabaseId, u64>,
+    /// Visible parents and roots.
+    locators: BTreeMap<DatabaseId, DatabaseLocator>,
+}
+
+impl ForkRelations {
+    fn of(tx: &mut dyn Transaction, viewer: Option<AccountId>, databases: &[Database]) -> Result<Self, PortError> {
+        let networks: BTreeSet<DatabaseId> = databases.iter().map(|database| database.network_id).collect();
+        let forks = tx.databases().count_forks(viewer, &networks.into_iter().collect::<Vec<_>>())?;
+        let of = |database: &Database| [database.parent_id, root_of(database)];
+        let related: BTreeSet<DatabaseId> = databases.iter().flat_map(of).flatten().collect();
+        let mut locators = BTreeMap::new();
+        if !related.is_empty() {
+            let mut found = tx.databases().get_all(&related.into_iter().collect::<Vec<_>>())?;
+            found.retain(|database| database.deleted_at.is_none());
+            let roles = roles_of(tx, viewer, &found)?;
+            let visible = found.into_iter().filter(|database| roles.contains_key(&database.id));
+            locators.extend(visible.map(|database| (database.id, database.locator)));
+        }
+        Ok(Self { forks, locators })
+    }
+
+    fn view(&self, role: Role, database: Database) -> DatabaseView {
+        let fork_network_count = self.forks.get(&database.network_id).copied().unwrap_or_default();
+        let locator = |id: &DatabaseId| self.locators.get(id).cloned();
+        let parent = database.parent_id.as_ref().and_then(locator);
+        let network_root = root_of(&database).as_ref().and_then(locator);
+        DatabaseView { database, role, fork_network_count, parent, network_root }
+    }
 }

@@ -113,7 +113,7 @@ impl<'a> Imports<'a> {
     ) -> Result<Operation, ImportError> {
         let now = self.0.now();
         let id = fresh_id(self.0, now);
-        if wanted.file_type != FileType::Sql && !self.0.ports.formats.supports(wanted.file_type) {
+        if !self.0.ports.reads_files_as(wanted.file_type) {
             return Err(ImportError::Fields(vec![(
                 ImportField::FileType,
                 "this server cannot read that format".to_owned(),

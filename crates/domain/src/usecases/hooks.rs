@@ -13,6 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::{IdempotencyRecord, Inner, idempotency};
 use crate::access::visibility::live;
 use crate::access::{Admin, DatabaseAccess};
+use crate::call_context;
 use crate::entities::{
     Delivery, DeliveryDetails, DeliveryStatus, Event, EventKind, EventName, Hook, HookEvent, HookSecret,
     PreviousSecret, Sealed,
@@ -255,7 +256,8 @@ impl<'a> Hooks<'a> {
         let kind = EventKind::Ping { hook: id };
         let body = self.0.ports.payloads.render(&database.locator, &kind);
         let event_id = EventId::from_uuid(self.0.ports.ids.uuid(now));
-        tx.events().add(&Event { id: event_id, database_id: database.id, at: now, kind, body })?;
+        let trace = call_context::trace();
+        tx.events().add(&Event { id: event_id, database_id: database.id, at: now, kind, body, trace })?;
         let delivery = queued(id, event_id, EventName::Ping, delivery_id(self.0, now, last), now);
         tx.deliveries().add(std::slice::from_ref(&delivery))?;
         tx.events().mark_dispatched(event_id, now)?;

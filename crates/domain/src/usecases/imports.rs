@@ -119,7 +119,7 @@ impl<'a> Imports<'a> {
                 0
             }
         };
-        if wanted.file_type != FileType::Sql && !self.0.ports.formats.supports(wanted.file_type) {
+        if !self.0.ports.reads_files_as(wanted.file_type) {
             wrong.push((ImportField::FileType, "this server cannot read that format".to_owned()));
         }
         if !wrong.is_empty() {

@@ -2,18 +2,21 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
 use super::databases::{has_room, remove_content};
+use super::observers::Unobserved;
 use super::people::NAME_KEPT_SECONDS;
 use super::quotas::check_work;
 use super::settled::SettlementWatch;
-use super::{IdempotencyRecord, Inner, idempotency, revisions, run};
+use super::{IdempotencyRecord, Inner, OperationObserver, idempotency, revisions, run};
 use crate::access::ownership::may_create_for;
 use crate::access::visibility::{self, find_live, find_unwithheld, live, role_of, visible_locator};
 use crate::access::{Admin, Caller, DatabaseAccess, Level, Participate, Write};
+use crate::call_context;
 use crate::entities::{
     Database, DatabaseLocator, FailureKind, Operation, OperationFailure, OperationKind, OperationStatus, Outcome, Role,
     User, Work,
@@ -247,6 +250,8 @@ impl<'a> Operations<'a> {
         let mut tx = self.0.ports.metadata.read()?;
         let viewer = caller.user().map(|user| user.id);
         let operation = readable(tx.as_mut(), viewer, id)?.0;
+        call_context::note_operation(id);
+        call_context::note_database(&operation.locator);
         let is_deleted = find_unwithheld(tx.as_mut(), viewer, operation.database_id)?.is_none();
         drop(tx);
         Ok(self.shown(operation, is_deleted)?)
@@ -257,6 +262,32 @@ impl<'a> Operations<'a> {
     /// reported; callers poll for them.
     pub fn watch(&self, id: OperationId, tell: impl FnOnce(&Operation) + Send + 'static) -> SettlementWatch {
         self.0.settled.watch(id, Box::new(tell))
+    }
+
+    /// Waits until an operation has settled, for at most this time, and returns it as [`Operations::get`] does. Blocks the
+    /// thread. An operation that settles in another process is noticed at the end of the time.
+    ///
+    /// # Errors
+    /// [`OperationError::NoSuchOperation`].
+    pub fn wait_until_settled(
+        &self,
+        caller: &Caller,
+        id: OperationId,
+        at_most: Duration,
+    ) -> Result<Operation, OperationError> {
+        let (give, take) = mpsc::channel();
+        let watch = self.watch(id, move |_| {
+            // Fails if the time is over.
+            let _ = give.send(());
+        });
+        let operation = self.get(caller, id)?;
+        if operation.settled() {
+            return Ok(operation);
+        }
+        // Ends with an error if the time is over.
+        let _ = take.recv_timeout(at_most);
+        drop(watch);
+        self.get(caller, id)
     }
 
     /// Returns an operation that this user may cancel while it is queued.
@@ -397,20 +428,19 @@ impl<'a> Operations<'a> {
     /// [`PortError`] if a port failed. If the operation is still unsettled, it runs again as soon as its lease is released,
     /// which later calls try again, or expires.
     pub fn run_next(&self, holder: &str) -> Result<Option<(OperationKind, Ended)>, PortError> {
-        self.run_next_noting(holder, &|| {})
+        self.run_next_observed(holder, &Unobserved)
     }
 
-    /// Runs the next operation as [`Operations::run_next`] does. `on_long` is called, on another thread than the
-    /// operation's, when the operation becomes long-running and its worker's share goes to another operation.
+    /// Runs the next operation as [`Operations::run_next`] does, and lets `observer` observe the run.
     ///
     /// # Errors
     /// As [`Operations::run_next`].
-    pub fn run_next_noting(
+    pub fn run_next_observed(
         &self,
         holder: &str,
-        on_long: &(dyn Fn() + Sync),
+        observer: &dyn OperationObserver,
     ) -> Result<Option<(OperationKind, Ended)>, PortError> {
-        let turn = self.catch_up().and_then(|()| self.lease_and_run(holder, on_long));
+        let turn = self.catch_up().and_then(|()| self.lease_and_run(holder, observer));
         if turn.is_err() {
             self.0.behind.all().insert(holder.to_owned());
         }
@@ -437,7 +467,7 @@ impl<'a> Operations<'a> {
     fn lease_and_run(
         &self,
         holder: &str,
-        on_long: &(dyn Fn() + Sync),
+        observer: &dyn OperationObserver,
     ) -> Result<Option<(OperationKind, Ended)>, PortError> {
         let shares = &self.0.worker_shares;
         if !shares.has_free_worker() {
@@ -460,7 +490,7 @@ impl<'a> Operations<'a> {
         }
         let kind = operation.work.kind();
         // This worker asks for the next operation of this database itself, so no other worker has to be woken.
-        let ended = run::run(self.0, operation, holder, &place, on_long);
+        let ended = run::run(self.0, operation, holder, &place, observer);
         let was_long = place.is_long();
         drop(place);
         if was_long {
@@ -572,8 +602,11 @@ pub(super) fn enqueue_as(
         started_at: None,
         finished_at: None,
         attempts: 0,
+        trace: call_context::trace(),
     };
     tx.operations().add(&operation)?;
+    call_context::note_operation(id);
+    call_context::note_database(&operation.locator);
     Ok(operation)
 }
 

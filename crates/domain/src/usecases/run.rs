@@ -16,13 +16,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{OnceLock, mpsc};
 use std::time::Duration;
 
-use super::collections::record_size;
+use super::collections::record_file;
+use super::engine_files::file_state;
 use super::operations::{Ended, LEASE_SECONDS};
 use super::outbox::emit;
 use super::pulls::branch_moved;
 use super::quotas::check_run;
 use super::worker_shares::WorkerPlace;
-use super::{Inner, Operations};
+use super::{Inner, OperationAttempt, OperationObserver, Operations};
+use crate::CallContext;
 use crate::access::visibility::{find_live, unquarantined_role_of};
 use crate::entities::{
     Branch, Database, EventKind, FailureKind, Operation, OperationFailure, OperationStatus, Outcome, Role, Side, User,
@@ -72,23 +74,41 @@ struct LeasedRun<'a> {
     operation: Operation,
     holder: &'a str,
     place: &'a WorkerPlace<'a>,
-    on_long: &'a (dyn Fn() + Sync),
+    observer: &'a dyn OperationObserver,
     /// Whether settling the operation requires fetches for pull requests.
     moved_pulls: AtomicBool,
     /// The branch that moves when the operation is settled.
     moved_branch: OnceLock<RefName>,
 }
 
-/// Runs a leased operation and settles it.
+/// Runs a leased operation and settles it, in the trace that the operation belongs to.
 pub(super) fn run(
     inner: &Inner,
     operation: Operation,
     holder: &str,
     place: &WorkerPlace<'_>,
-    on_long: &(dyn Fn() + Sync),
+    observer: &dyn OperationObserver,
 ) -> Result<Ended, PortError> {
+    let (database, mut ended) = (operation.locator.clone(), None);
+    let attempt = OperationAttempt {
+        id: operation.id,
+        kind: operation.work.kind(),
+        database: &database,
+        number: operation.attempts,
+        trace: operation.trace,
+    };
     let (moved_pulls, moved_branch) = (AtomicBool::new(false), OnceLock::new());
-    let mut run = LeasedRun { inner, operation, holder, place, on_long, moved_pulls, moved_branch };
+    let mut run = Some(LeasedRun { inner, operation, holder, place, observer, moved_pulls, moved_branch });
+    observer.attempt(&attempt, &mut |trace| {
+        if let Some(run) = run.take() {
+            ended = Some(CallContext::new(trace).enter(|| settle(run)));
+        }
+    });
+    // An observer that made no attempt leaves the operation to its next lease.
+    ended.unwrap_or(Ok(Ended::Unsettled))
+}
+
+fn settle(mut run: LeasedRun<'_>) -> Result<Ended, PortError> {
     if run.operation.attempts > ATTEMPTS {
         // Each earlier attempt took the worker down with it.
         return run.settle_failed(OperationFailure::new(FailureKind::Internal, INTERNAL));
@@ -131,7 +151,7 @@ impl LeasedRun<'_> {
     fn become_long(&self) -> bool {
         let is_long = self.place.become_long();
         if is_long {
-            (self.on_long)();
+            self.observer.became_long();
             self.inner.wake.one();
         }
         is_long
@@ -219,8 +239,7 @@ impl LeasedRun<'_> {
             }
             self.note_moved(tx, branch, head, now)?;
         }
-        let size = i64::try_from(self.inner.ports.engine.size_bytes(database)?).unwrap_or(i64::MAX);
-        tx.databases().record_write(database, now, size)?;
+        tx.databases().record_write(database, now, file_state(self.inner, database)?)?;
         let kind = EventKind::Push { branch: branch.clone(), head: head.clone(), previous: previous.clone() };
         Ok(emit(self.inner, tx, database, by, now, kind)?)
     }
@@ -271,7 +290,7 @@ impl LeasedRun<'_> {
             return Ok(Ended::Unsettled);
         }
         let now = self.inner.now();
-        match record_size(self.inner, tx.as_mut(), self.operation.database_id, SizeChange::Wasted, now) {
+        match record_file(self.inner, tx.as_mut(), self.operation.database_id, SizeChange::Wasted, now) {
             // The size is measured again after the next operation.
             Ok(_) | Err(PortError::Engine(_)) => {}
             Err(error) => return Err(error),
@@ -282,7 +301,9 @@ impl LeasedRun<'_> {
     }
 
     fn give_up_or_hand_back(&mut self, fault: PortError) -> Result<Ended, PortError> {
-        if self.operation.attempts >= ATTEMPTS {
+        // Another attempt finds the same file.
+        let is_final = matches!(fault, PortError::Engine(EngineError::UnknownFormat { .. }));
+        if is_final || self.operation.attempts >= ATTEMPTS {
             let failure = match &fault {
                 PortError::Engine(EngineError::Busy) => OperationFailure::new(
                     FailureKind::Unavailable,
@@ -290,6 +311,9 @@ impl LeasedRun<'_> {
                 ),
                 PortError::Engine(EngineError::Unavailable(_)) | PortError::Metadata(MetadataError::Unavailable(_)) => {
                     OperationFailure::new(FailureKind::Unavailable, "the storage was not available; try again later")
+                }
+                PortError::Engine(error @ EngineError::UnknownFormat { .. }) => {
+                    OperationFailure::new(FailureKind::Unavailable, error.to_string())
                 }
                 PortError::Blobs(error) if error.full => {
                     OperationFailure::new(FailureKind::Unavailable, "the storage is full; try again later")

@@ -90,6 +90,7 @@ mod tests {
             started_at: None,
             finished_at: None,
             attempts: 1,
+            trace: None,
         }
     }
 

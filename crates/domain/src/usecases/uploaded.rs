@@ -71,7 +71,7 @@ impl Imports<'_> {
         file_type: FileType,
     ) -> Result<Upload, ImportError> {
         let now = self.0.now();
-        if file_type != FileType::Sql && !self.0.ports.formats.supports(file_type) {
+        if !self.0.ports.reads_files_as(file_type) {
             return Err(ImportError::Fields(vec![(
                 ImportField::FileType,
                 "this server cannot read that format".to_owned(),

@@ -1,7 +1,7 @@
 //! Collections in the background, and deleted refs that are kept for a while.
 
 use branchyard_domain::access::{Admin, Caller, Participate, Write};
-use branchyard_domain::entities::{CollectionRecord, KeptRef, OperationStatus, Outcome, Visibility};
+use branchyard_domain::entities::{CollectionRecord, FileState, KeptRef, OperationStatus, Outcome, Visibility};
 use branchyard_domain::errors::RefError;
 use branchyard_domain::ports::{Durability, Engine as _, LeaseTurn, Metadata as _, SizeChange};
 use branchyard_domain::usecases::{CollectionStep, EditDatabase, Limits, NewBranch, NewPull, NewTag, SqlWrite};
@@ -270,7 +270,8 @@ fn much_garbage_makes_a_collection_due() {
         let live = live.unwrap_or(least);
         harness.fakes.engine.pad(harness.db, u64::try_from(live + wasted - least).unwrap());
         let mut tx = harness.fakes.metadata.write().unwrap();
-        tx.databases().record_size(harness.db, live, SizeChange::Collected).unwrap();
+        let file = FileState { size_bytes: live, engine_format: 1 };
+        tx.databases().record_file(harness.db, file, SizeChange::Collected).unwrap();
         tx.commit(Durability::Synced).unwrap();
         let operation = harness.queue("main", "main", "INSERT INTO nowhere VALUES (1)");
         harness.work();

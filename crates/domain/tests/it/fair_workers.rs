@@ -7,14 +7,27 @@ use std::time::Duration;
 use branchyard_domain::Hub;
 use branchyard_domain::access::{Caller, Write};
 use branchyard_domain::entities::{OperationStatus, Visibility};
-use branchyard_domain::usecases::{Limits, SqlWrite};
-use branchyard_domain::values::{DatabaseId, OperationId};
+use branchyard_domain::usecases::{Limits, OperationAttempt, OperationObserver, SqlWrite};
+use branchyard_domain::values::{DatabaseId, OperationId, TraceContext};
 use branchyard_domain_testing::{AMPLE, wait_until};
 
 use crate::harness::{DomainHarness, create, name, world_with};
 
 const NAMES: [&str; 4] = ["one", "two", "three", "four"];
 const WRITES: usize = 20;
+
+/// Calls a function when an operation becomes long-running.
+struct OnLong<F>(F);
+
+impl<F: Fn() + Sync> OperationObserver for OnLong<F> {
+    fn attempt(&self, attempt: &OperationAttempt<'_>, run: &mut dyn FnMut(Option<TraceContext>)) {
+        run(attempt.trace);
+    }
+
+    fn became_long(&self) {
+        (self.0)();
+    }
+}
 
 /// Two workers, as in a server.
 struct TestCrew {
@@ -28,13 +41,13 @@ impl TestCrew {
         let holder = format!("node/{}", self.started.fetch_add(1, Ordering::SeqCst));
         scope.spawn(move || {
             let is_replaced = AtomicBool::new(false);
-            let on_long = || {
+            let observer = OnLong(|| {
                 is_replaced.store(true, Ordering::SeqCst);
                 self.add(scope);
-            };
+            });
             while !self.stop.load(Ordering::SeqCst) && !is_replaced.load(Ordering::SeqCst) {
                 let seen = self.hub.operations().signals();
-                if self.hub.operations().run_next_noting(&holder, &on_long).unwrap().is_none() {
+                if self.hub.operations().run_next_observed(&holder, &observer).unwrap().is_none() {
                     self.hub.operations().wait(seen, Duration::from_millis(20));
                 }
             }

@@ -255,6 +255,24 @@ fn a_receiver_can_ask_for_patience() {
 }
 
 #[test]
+fn receivers_see_the_time_of_the_machine_also_after_its_clock_was_set_back() {
+    const BACK: i64 = 3 * 3_600;
+    let world = world();
+    let hook = world.hooked();
+    world.fakes.clock.set_machine_back_seconds(BACK);
+    let (now, machine) = (world.hub.now(), world.hub.now().plus_seconds(-BACK));
+    let mut busy = ScriptedSender::answer(503);
+    busy.reply.as_mut().unwrap().retry_after = Some(RetryAfter::At(machine.plus_seconds(600)));
+    world.plan(&busy, 1);
+    world.branches(&["a"]);
+    world.deliver();
+    assert_eq!(world.fakes.sender.sent()[0].at, machine);
+    let log = world.hub.deliveries().get(&world.admin(), hook, world.last(hook).id).unwrap();
+    assert_eq!(log.attempts[0].started_at, now, "the log follows the clock of the server");
+    assert_eq!(world.next_attempt(hook), 600, "a date is compared with the clock that the receiver has");
+}
+
+#[test]
 fn a_retry_does_not_hold_back_what_comes_later() {
     let world = world();
     let hook = world.hooked();
@@ -443,8 +461,8 @@ fn who_lost_the_lease_changes_nothing() {
     assert!(lease(&world, "other").is_empty());
     world.fakes.clock.advance_seconds(1);
     let taken_over = lease(&world, "other").pop().unwrap();
-    let first = taken_over.deliveries[0].0.id;
-    assert_eq!(slow.deliveries[0].0.id, first, "the same id");
+    let first = taken_over.deliveries[0].delivery.id;
+    assert_eq!(slow.deliveries[0].delivery.id, first, "the same id");
     // No attempt is made that the lease does not cover to its end.
     let late = world.hub.dispatch().attempt(slow.clone(), &CancellationToken::default(), || true).unwrap();
     assert!(late.attempted.is_empty());
@@ -480,7 +498,7 @@ fn attempts_to_a_hook_share_a_lease_while_they_succeed() {
         world.plan(&ScriptedSender::answer(status), 1);
     }
     let leased = lease(&world, "w").pop().unwrap();
-    let ids: Vec<DeliveryId> = leased.deliveries.iter().map(|(delivery, _)| delivery.id).collect();
+    let ids: Vec<DeliveryId> = leased.deliveries.iter().map(|due| due.delivery.id).collect();
     assert!(ids.is_sorted() && ids.len() == 4, "by event");
     let done = world.hub.dispatch().attempt(leased, &CancellationToken::default(), || true).unwrap();
     assert_eq!(done.attempted.iter().map(|attempted| attempted.delivery).collect::<Vec<_>>(), ids[..3]);
@@ -491,7 +509,7 @@ fn attempts_to_a_hook_share_a_lease_while_they_succeed() {
     assert_eq!(list.iter().rev().map(|delivery| delivery.attempt_count).collect::<Vec<_>>(), [1, 1, 1, 0]);
     let alone = lease(&world, "w").pop().unwrap();
     assert_eq!(
-        alone.deliveries.iter().map(|(delivery, _)| delivery.id).collect::<Vec<_>>(),
+        alone.deliveries.iter().map(|due| due.delivery.id).collect::<Vec<_>>(),
         ids[3..],
         "what was not begun is next"
     );

@@ -49,6 +49,21 @@ fn a_write_makes_its_branch_and_a_failed_one_does_not() {
 }
 
 #[test]
+fn a_file_of_a_newer_format_fails_an_operation_at_once() {
+    let world = world();
+    assert_eq!(world.transaction().databases().get(world.db).unwrap().unwrap().engine_format, 1);
+    world.fakes.engine.set_format(world.db, 2);
+    let operation = world.queue("main", "main", ADD);
+    world.hub.operations().run_next("w").unwrap_err();
+    let failure = world.failure(operation.id);
+    assert_eq!(failure.kind, FailureKind::Unavailable);
+    assert!(
+        failure.detail.contains("has format 2, and this release of the server knows formats up to 1"),
+        "{failure:?}"
+    );
+}
+
+#[test]
 fn a_write_brings_its_branch_up_to_date() {
     let world = world();
     world.branch("work", at("main")).unwrap();

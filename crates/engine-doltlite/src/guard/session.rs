@@ -80,7 +80,7 @@ const OF_THE_SESSION: &[&str] = &["defer_foreign_keys", "foreign_keys", "recursi
 /// Pragmas that change the file.
 const OF_THE_FILE: &[&str] = &["application_id", "user_version"];
 
-/// Pragmas that may be read but not set. `fts5` reads `data_version`.
+/// Pragmas that may be read but not set; `rtree` also reads `page_size`, see [`pragma`]. `fts5` reads `data_version`.
 const FIXED: &[&str] =
     &["busy_timeout", "data_version", "database_list", "encoding", "journal_mode", "schema_version", "synchronous"];
 
@@ -104,7 +104,7 @@ pub(super) fn check(
             if readable(&table_name.to_ascii_lowercase(), modules) { Ok(()) } else { Err(GuardRefusal::Never) }
         }
         AuthAction::Pragma { pragma_name, pragma_value } => {
-            pragma(seen, &pragma_name.to_ascii_lowercase(), pragma_value)
+            pragma(defines, seen, &pragma_name.to_ascii_lowercase(), pragma_value)
         }
         _ => change(power, defines, seen, modules, context),
     }
@@ -144,7 +144,11 @@ fn readable(name: &str, modules: &HashSet<String>) -> bool {
     lists::table(name, modules.contains(name)) != TableAccess::Refused
 }
 
-fn pragma(seen: &mut StatementEffects, name: &str, value: Option<&str>) -> Result<(), GuardRefusal> {
+fn pragma(defines: bool, seen: &mut StatementEffects, name: &str, value: Option<&str>) -> Result<(), GuardRefusal> {
+    if defines && name == "page_size" && value.is_none() {
+        // Read by `rtree` while it creates a table. A user's own pragma defines nothing.
+        return Ok(());
+    }
     if ASKING.contains(&name) || (value.is_none() && (FIXED.contains(&name) || OF_THE_FILE.contains(&name))) {
         seen.asks_pragma = true;
         seen.lists_files |= name == "database_list";

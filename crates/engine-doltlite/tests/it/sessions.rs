@@ -239,10 +239,59 @@ fn nobody_leaves_the_database() {
     run(&mut *session, "create virtual table f using fts5(a)");
     run(&mut *session, "insert into f values ('hello world')");
     assert_eq!(count(&mut *session, "select count(*) from f('hello')"), 1);
+    assert_eq!(fails(&mut *session, "pragma page_size").0, "AUTH");
+    assert_eq!(fails(&mut *session, "create table p as select * from pragma_page_size").0, "AUTH");
     run(&mut *session, "create table auto(id integer primary key autoincrement)");
     run(&mut *session, "insert into auto default values");
     run(&mut *session, "drop table auto");
     run(&mut *session, "analyze");
+}
+
+#[test]
+fn boxes_are_indexed_committed_and_branched() {
+    let harness = served();
+    for module in ["rtree", "rtree_i32"] {
+        let mut session = open(&harness, SqlPower::Write);
+        let near = |session: &mut dyn SqlSession| {
+            count(session, &format!("select count(*) from {module}_boxes where x0 <= 20 and x1 >= 10"))
+        };
+        run(&mut *session, &format!("create virtual table {module}_boxes using {module}(id, x0, x1, y0, y1)"));
+        run(
+            &mut *session,
+            &format!("insert into {module}_boxes select value, value, value + 1, 0, 1 from generate_series(1, 500)"),
+        );
+        assert_eq!(near(&mut *session), 12);
+        run(&mut *session, "select dolt_commit('-A', '-m', 'boxes')");
+        run(&mut *session, &format!("select dolt_branch('{module}')"));
+        run(&mut *session, &format!("delete from {module}_boxes where id > 15"));
+        assert_eq!(near(&mut *session), 7);
+        run(&mut *session, "select dolt_commit('-A', '-m', 'fewer')");
+        drop(session);
+        let mut reader = open(&harness, SqlPower::Read);
+        assert_eq!(near(&mut *reader), 7);
+        assert_eq!(fails(&mut *reader, &format!("delete from {module}_boxes")).0, "READONLY");
+        let mut before = on_branch(&harness, SqlPower::Read, module).unwrap();
+        assert_eq!(near(&mut *before), 12);
+        assert_eq!(one_text(&mut *before, &format!("select rtreecheck('{module}_boxes')")), "ok");
+        let mut session = open(&harness, SqlPower::Write);
+        run(&mut *session, &format!("drop table {module}_boxes"));
+    }
+}
+
+#[test]
+fn series_are_generated_for_every_role_and_cut_off_in_time() {
+    let harness = served();
+    let mut session = open(&harness, SqlPower::Read);
+    assert_eq!(count(&mut *session, "select sum(value) from generate_series(1, 100)"), 5_050);
+    let endless = "select count(*) from generate_series(1, 9223372036854775807)";
+    let short = StatementBounds { timeout: Duration::from_millis(200), ..bounds() };
+    let ended = session.run(endless, &Arguments::None, &short, &mut Taken::default());
+    assert!(matches!(ended, Err(SessionError::TimedOut(200))), "{ended:?}");
+    assert_eq!(fails(&mut *session, "select * from generate_series").0, "ERROR");
+    let mut session = open(&harness, SqlPower::Write);
+    assert_eq!(fails(&mut *session, "create virtual table s using generate_series").0, "AUTH");
+    run(&mut *session, "create view tens as select value from generate_series(10, 50, 10)");
+    assert_eq!(count(&mut *session, "select count(*) from tens"), 5);
 }
 
 #[test]

@@ -42,6 +42,7 @@ impl Taken {
         let options = &harness.engine.options.engine;
         let setup = Setup {
             statement_memory: options.statement_memory,
+            most_memory: i64::MAX,
             pattern_bytes: 1000,
             bounded_functions: options.bounded_functions,
             trial_merge_timeout: AMPLE,

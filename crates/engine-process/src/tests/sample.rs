@@ -233,7 +233,7 @@ impl Sample for std::io::Error {
 
 impl Sample for EngineError {
     fn sample(source: &mut Source) -> Self {
-        match source.below(12) {
+        match source.below(13) {
             0 => Self::Sql { failure: Sample::sample(source), statement: Sample::sample(source) },
             1 => Self::Import(Sample::sample(source)),
             2 => Self::NoSuchCommit(Sample::sample(source)),
@@ -245,6 +245,7 @@ impl Sample for EngineError {
             8 => Self::Damaged(Sample::sample(source)),
             9 => Self::DamagedCommit { commit: Sample::sample(source), detail: Sample::sample(source) },
             10 => Self::Unavailable(Sample::sample(source)),
+            11 => Self::UnknownFormat { found: Sample::sample(source), newest: Sample::sample(source) },
             _ => Self::Fault { context: Sample::sample(source), source: String::sample(source).into() },
         }
     }

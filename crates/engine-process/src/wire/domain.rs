@@ -209,6 +209,11 @@ impl Wire for EngineError {
                 context.put(out);
                 source.to_string().put(out);
             }
+            Self::UnknownFormat { found, newest } => {
+                out.push(12);
+                found.put(out);
+                newest.put(out);
+            }
         }
     }
 
@@ -226,6 +231,7 @@ impl Wire for EngineError {
             9 => Self::DamagedCommit { commit: Wire::get(input)?, detail: Wire::get(input)? },
             10 => Self::Unavailable(Wire::get(input)?),
             11 => Self::Fault { context: Wire::get(input)?, source: String::get(input)?.into() },
+            12 => Self::UnknownFormat { found: Wire::get(input)?, newest: Wire::get(input)? },
             _ => return Err(Malformed),
         })
     }

@@ -25,6 +25,8 @@ const PIECE: i64 = 4 << 20;
 #[derive(Debug)]
 pub(super) struct Lender {
     link: Arc<Link>,
+    /// Bytes that the server may ever lend.
+    most: i64,
     /// Bytes that the statement took.
     taken: AtomicI64,
     /// Bytes that the server lent.
@@ -32,15 +34,14 @@ pub(super) struct Lender {
 }
 
 impl Lender {
-    pub(super) fn new(link: Arc<Link>) -> Self {
-        Self { link, taken: AtomicI64::new(0), lent: AtomicI64::new(0) }
+    pub(super) fn new(link: Arc<Link>, most: i64) -> Self {
+        Self { link, most, taken: AtomicI64::new(0), lent: AtomicI64::new(0) }
     }
 }
 
 impl MemoryLender for Lender {
     fn most_for(&self, wanted: i64) -> i64 {
-        // The server has set the budget.
-        wanted
+        wanted.min(self.most)
     }
 
     fn take(&self, bytes: i64, held: i64) -> bool {

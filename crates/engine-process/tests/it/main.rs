@@ -17,6 +17,8 @@ mod definitions;
 mod diffs;
 #[path = "../../../engine-doltlite/tests/it/flows.rs"]
 mod flows;
+#[path = "../../../engine-doltlite/tests/it/formats.rs"]
+mod formats;
 #[path = "../../../engine-doltlite/tests/it/guard.rs"]
 mod guard;
 #[path = "../../../engine-doltlite/tests/it/hidden.rs"]
@@ -25,6 +27,8 @@ mod hidden;
 mod hostile;
 #[path = "../../../engine-doltlite/tests/it/imports.rs"]
 mod imports;
+#[path = "../../../engine-doltlite/tests/it/large_writes.rs"]
+mod large_writes;
 #[path = "../../../engine-doltlite/tests/it/limits.rs"]
 mod limits;
 #[path = "../../../engine-doltlite/tests/it/merges.rs"]

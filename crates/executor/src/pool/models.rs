@@ -7,7 +7,7 @@ use std::time::Duration;
 use shuttle::future::block_on;
 use shuttle::thread;
 
-use super::{Pool, PoolError};
+use super::{FairShares, Pool, PoolError};
 use crate::caller_key::CallerKey;
 use crate::model::{self, Occupancy, Timers};
 use crate::priority;
@@ -21,8 +21,7 @@ const WAIT: Duration = Duration::from_secs(1);
 fn assert_is_unused(pool: &Pool, permits: usize) {
     let state = pool.shared.state.lock();
     assert_eq!((state.free, state.permits), (pool.shared.size, permits));
-    assert!(state.in_progress.is_empty() && state.resuming.is_empty());
-    assert!(state.waiting.iter().all(|waiting| waiting.sender.is_closed()));
+    assert!(state.is_unused());
 }
 
 /// Computes, waits for a client, and computes again.
@@ -159,5 +158,76 @@ fn each_refusal_is_counted_once() {
         }
         assert_eq!(pool.load().refused, refused.load(Ordering::Relaxed));
         assert_is_unused(&pool, 1);
+    });
+}
+
+/// Creates a pool with two slots, in which a caller has one call in progress while others wait.
+fn fair_pool(queued: usize) -> Pool {
+    Pool::new(2, 8, WAIT).shared_fairly(FairShares { while_others_wait: 1, queued })
+}
+
+#[test]
+fn calls_beyond_a_share_wait_and_each_is_served() {
+    model::check(Timers::Never, || {
+        let pool = fair_pool(8);
+        let (of_both, of_one) = (Occupancy::at_most(2), Occupancy::at_most(2));
+        let call = |caller| {
+            let (pool, of_both, of_one) = (pool.clone(), Arc::clone(&of_both), Arc::clone(&of_one));
+            Box::new(move || {
+                let served = pool.run_and_hold(caller, move || {
+                    of_both.visit();
+                    slow_queries::idle(thread::yield_now);
+                    if caller == ONE {
+                        of_one.visit();
+                    }
+                });
+                // The call counts until the handle is dropped.
+                let ((), running) = block_on(served).unwrap();
+                thread::yield_now();
+                drop(running);
+            }) as Box<dyn FnOnce() + Send>
+        };
+        model::run_together(vec![call(ONE), call(ONE), call(ONE), call(TWO)]);
+        assert_is_unused(&pool, 2);
+    });
+}
+
+#[test]
+fn a_slow_call_counts_toward_the_share_and_keeps_no_other_caller_out() {
+    model::check(Timers::Never, || {
+        let pool = Pool::new(1, 8, WAIT).shared_fairly(FairShares { while_others_wait: 1, queued: 8 });
+        // This call has released its slot, as a slow call has.
+        let (slot, running) = block_on(pool.admit(ONE)).unwrap();
+        drop(slot);
+        let own = pool.clone();
+        let own = thread::spawn(move || block_on(own.run(ONE, || {})).unwrap());
+        let other = pool.clone();
+        let other = thread::spawn(move || block_on(other.run(TWO, || {})).unwrap());
+        other.join().unwrap();
+        model::wait_until(|| pool.load().queued == 1);
+        drop(running);
+        own.join().unwrap();
+        assert_is_unused(&pool, 1);
+    });
+}
+
+#[test]
+fn calls_beyond_a_share_that_time_out_or_are_dropped_lose_nothing() {
+    model::check(Timers::AnyTime, || {
+        let pool = fair_pool(1);
+        let call = |caller, is_dropped: bool| {
+            let pool = pool.clone();
+            Box::new(move || {
+                let served = pool.run_and_hold(caller, thread::yield_now);
+                if is_dropped {
+                    drop(block_on(model::until_any_time(served)));
+                } else if let Err(error) = block_on(served).map(|_| ()) {
+                    assert!(!matches!(error, PoolError::Full | PoolError::Lost), "{error:?}");
+                }
+            }) as Box<dyn FnOnce() + Send>
+        };
+        model::run_together(vec![call(ONE, false), call(ONE, true), call(ONE, false), call(TWO, false)]);
+        model::wait_until(|| pool.is_idle());
+        assert_is_unused(&pool, 2);
     });
 }

@@ -145,7 +145,7 @@ impl ScheduledCall {
         let Some(mut state) = self.shared.state.try_lock() else { return };
         match &state.permit {
             CallPermit::Short(slot) if slot.computes() => {
-                let Some(slow) = self.scheduler.0.turns.join_computing() else { return };
+                let Some(slow) = self.scheduler.0.turns.join_computing(slot.caller()) else { return };
                 state.permit = CallPermit::Slow(slow);
             }
             CallPermit::Slow(_) => {}

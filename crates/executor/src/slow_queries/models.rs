@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use branchyard_domain::ports::CancellationToken;
@@ -9,7 +10,7 @@ use shuttle::future::block_on;
 use shuttle::sync::Barrier;
 use shuttle::thread;
 
-use super::{SlowQueryLimits, SlowQueryScheduler, idle, run};
+use super::{SlowPlaces, SlowQueryLimits, SlowQueryScheduler, idle, run};
 use crate::caller_key::CallerKey;
 use crate::model::{self, Occupancy, Timers};
 use crate::pool::Pool;
@@ -22,22 +23,39 @@ const GOES_ON: ControlFlow<()> = ControlFlow::Continue(());
 /// Creates a scheduler in which every call is slow from its first `go_on`, and ends its turn as soon as another one waits.
 fn scheduler(max_computing: usize) -> SlowQueryScheduler {
     let (slow_after, turn) = (Duration::ZERO, Duration::ZERO);
-    SlowQueryScheduler::new(SlowQueryLimits { slow_after, max_computing, max_calls: 8, max_wait: HOUR, turn })
+    SlowQueryScheduler::new(SlowQueryLimits {
+        slow_after,
+        max_computing,
+        max_calls: 8,
+        places: None,
+        max_wait: HOUR,
+        turn,
+    })
 }
 
 fn assert_is_unused(scheduler: &SlowQueryScheduler) {
-    let state = scheduler.0.turns.state();
-    assert_eq!((state.calls, state.computing), (0, 0));
-    assert!(state.first.is_empty() && state.again.is_empty() && scheduler.0.shapes.count_nothing());
+    assert!(scheduler.0.turns.state().is_unused() && scheduler.0.shapes.count_nothing());
 }
 
 /// Runs `work` as a call of a pool of its own.
 fn call<T>(work: impl FnOnce() -> T) -> T {
+    call_of(CallerKey::Address(1), work)
+}
+
+fn call_of<T>(caller: CallerKey, work: impl FnOnce() -> T) -> T {
     let pool = Pool::new(1, 0, Duration::ZERO);
-    let (slot, _running) = block_on(pool.admit(CallerKey::Address(1))).unwrap();
+    let (slot, _running) = block_on(pool.admit(caller)).unwrap();
     let result = run(slot, work);
     assert_eq!(pool.load().busy, 0);
     result
+}
+
+/// Lets calls with this shape be slow from their beginning.
+fn make_slow(scheduler: &SlowQueryScheduler) {
+    call(|| {
+        assert_eq!(scheduler.begin(SHAPE, &CancellationToken::default()), GOES_ON);
+        assert_eq!(scheduler.go_on(&CancellationToken::default()), GOES_ON);
+    });
 }
 
 fn slow_calls_take_turns(max_computing: usize) {
@@ -76,6 +94,73 @@ fn one_slow_call_computes_at_a_time_and_each_has_its_turns() {
 #[test]
 fn two_slow_calls_compute_at_a_time_and_each_has_its_turns() {
     slow_calls_take_turns(2);
+}
+
+/// A caller with many slow calls does not delay another one: between the other's calls to `go_on`, at most one turn begins.
+#[test]
+fn the_turns_of_a_caller_do_not_depend_on_the_number_of_calls_of_another() {
+    model::check(Timers::Never, || {
+        let (scheduler, turns) = (scheduler(1), Arc::new(AtomicUsize::new(0)));
+        let greedy = || {
+            let (scheduler, turns) = (scheduler.clone(), Arc::clone(&turns));
+            Box::new(move || {
+                call(|| {
+                    for _ in 0..2 {
+                        assert_eq!(scheduler.go_on(&CancellationToken::default()), GOES_ON);
+                        turns.fetch_add(1, Ordering::Relaxed);
+                        thread::yield_now();
+                    }
+                });
+            }) as Box<dyn FnOnce() + Send>
+        };
+        let modest = {
+            let (scheduler, turns) = (scheduler.clone(), Arc::clone(&turns));
+            Box::new(move || {
+                call_of(CallerKey::Address(2), || {
+                    assert_eq!(scheduler.go_on(&CancellationToken::default()), GOES_ON);
+                    let before = turns.load(Ordering::Relaxed);
+                    assert_eq!(scheduler.go_on(&CancellationToken::default()), GOES_ON);
+                    let between = turns.load(Ordering::Relaxed) - before;
+                    assert!(between <= 1, "{between} turns of another caller");
+                });
+            }) as Box<dyn FnOnce() + Send>
+        };
+        model::run_together(vec![greedy(), greedy(), greedy(), modest]);
+        assert_is_unused(&scheduler);
+    });
+}
+
+#[test]
+fn no_more_calls_begin_than_there_are_places_and_each_gets_one() {
+    model::check(Timers::Never, || {
+        let places = Some(SlowPlaces { most: 2, spare: 1 });
+        let scheduler = SlowQueryScheduler::new(SlowQueryLimits {
+            slow_after: Duration::ZERO,
+            max_computing: 2,
+            max_wait: HOUR,
+            turn: Duration::ZERO,
+            places,
+            ..Default::default()
+        });
+        make_slow(&scheduler);
+        let (of_all, of_one) = (Occupancy::at_most(2), Occupancy::at_most(1));
+        let slow = |caller: u128| {
+            let (scheduler, of_all, of_one) = (scheduler.clone(), Arc::clone(&of_all), Arc::clone(&of_one));
+            Box::new(move || {
+                call_of(CallerKey::Address(caller), || {
+                    assert_eq!(scheduler.begin(SHAPE, &CancellationToken::default()), GOES_ON);
+                    idle(|| {
+                        of_all.visit();
+                        if caller == 1 {
+                            of_one.visit();
+                        }
+                    });
+                });
+            }) as Box<dyn FnOnce() + Send>
+        };
+        model::run_together(vec![slow(1), slow(1), slow(1), slow(2)]);
+        assert_is_unused(&scheduler);
+    });
 }
 
 #[test]
@@ -132,17 +217,23 @@ fn calls_that_wait_take_all_turns_that_become_free() {
 }
 
 #[test]
-fn a_first_turn_without_a_wait_is_granted_or_refused() {
+fn a_place_without_a_wait_is_given_or_refused() {
     model::check(Timers::Never, || {
-        let limits =
-            SlowQueryLimits { slow_after: Duration::ZERO, max_computing: 1, max_calls: 2, ..Default::default() };
-        let scheduler = SlowQueryScheduler::new(SlowQueryLimits { max_wait: Duration::ZERO, ..limits });
+        let scheduler = SlowQueryScheduler::new(SlowQueryLimits {
+            slow_after: Duration::ZERO,
+            max_computing: 2,
+            max_calls: 2,
+            places: Some(SlowPlaces { most: 1, spare: 0 }),
+            max_wait: Duration::ZERO,
+            ..Default::default()
+        });
+        make_slow(&scheduler);
         let computing = Occupancy::at_most(1);
         let slow = || {
             let (scheduler, computing) = (scheduler.clone(), Arc::clone(&computing));
             Box::new(move || {
                 call(|| {
-                    if scheduler.go_on(&CancellationToken::default()).is_continue() {
+                    if scheduler.begin(SHAPE, &CancellationToken::default()).is_continue() {
                         computing.visit();
                     }
                 });

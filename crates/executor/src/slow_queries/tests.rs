@@ -2,31 +2,36 @@ use std::ops::ControlFlow;
 use std::sync::Barrier;
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use branchyard_domain::ports::CancellationToken;
 use tokio::runtime::{Builder, Runtime};
 
-use super::{SlowQueryLimits, SlowQueryScheduler, idle, run};
+use super::{SlowPlaces, SlowQueryLimits, SlowQueryScheduler, idle, run};
 use crate::caller_key::CallerKey;
 use crate::pool::{Pool, PoolSlot};
 
 const CALLER: CallerKey = CallerKey::Address(1);
 
-fn scheduler(computing: usize, calls: usize) -> SlowQueryScheduler {
-    let (wait, turn) = (Duration::from_millis(60), Duration::from_millis(1));
-    SlowQueryScheduler::new(SlowQueryLimits {
+const WAIT: Duration = Duration::from_millis(60);
+
+fn limits(computing: usize, calls: usize) -> SlowQueryLimits {
+    SlowQueryLimits {
         slow_after: Duration::ZERO,
         max_computing: computing,
         max_calls: calls,
-        max_wait: wait,
-        turn,
-    })
+        places: None,
+        max_wait: WAIT,
+        turn: Duration::from_millis(1),
+    }
+}
+
+fn scheduler(computing: usize, calls: usize) -> SlowQueryScheduler {
+    SlowQueryScheduler::new(limits(computing, calls))
 }
 
 fn is_empty(scheduler: &SlowQueryScheduler) -> bool {
-    let state = scheduler.0.turns.state();
-    state.calls == 0 && state.computing == 0 && state.first.is_empty() && state.again.is_empty()
+    scheduler.0.turns.state().is_unused()
 }
 
 /// Returns the number of slow calls and of those that compute.
@@ -75,17 +80,42 @@ fn calls_past_the_limit_are_refused_at_once() {
 }
 
 #[test]
-fn a_first_turn_that_does_not_come_in_time_is_refused_and_an_unwanted_call_ends() {
-    let scheduler = scheduler(1, 8);
+fn a_call_without_a_place_is_refused_in_time_and_an_unwanted_call_ends() {
+    const SLOW: u64 = 1;
+    let mut limits = limits(1, 8);
+    limits.places = Some(SlowPlaces { most: 1, spare: 0 });
+    let scheduler = SlowQueryScheduler::new(limits);
+    let canceled = CancellationToken::default();
     call(|| {
-        assert_eq!(scheduler.go_on(&CancellationToken::default()), ControlFlow::Continue(()));
-        let late =
-            thread::scope(|scope| scope.spawn(|| call(|| scheduler.go_on(&CancellationToken::default()))).join());
-        assert_eq!(late.unwrap(), ControlFlow::Break(()));
+        // The call becomes slow, and others with its shape are slow from their beginning.
+        assert_eq!(scheduler.begin(SLOW, &canceled), ControlFlow::Continue(()));
+        assert_eq!(scheduler.go_on(&canceled), ControlFlow::Continue(()));
+        let began = Instant::now();
+        run_beside(|| assert_eq!(scheduler.begin(SLOW, &canceled), ControlFlow::Break(())));
+        assert!(began.elapsed() >= WAIT);
         let canceled = CancellationToken::default();
         canceled.cancel();
-        let unwanted = thread::scope(|scope| scope.spawn(|| call(|| scheduler.go_on(&canceled))).join());
-        assert_eq!(unwanted.unwrap(), ControlFlow::Break(()));
+        run_beside(|| assert_eq!(scheduler.begin(SLOW, &canceled), ControlFlow::Break(())));
+        run_beside(|| assert_eq!(scheduler.go_on(&canceled), ControlFlow::Break(())));
+    });
+    assert!(is_empty(&scheduler));
+    assert_eq!(call(|| scheduler.begin(SLOW, &canceled)), ControlFlow::Continue(()), "the place is free again");
+}
+
+/// The call that computes keeps its turn for longer than `max_wait`.
+#[test]
+fn a_call_that_has_begun_waits_for_its_first_turn_however_long_that_takes() {
+    let scheduler = SlowQueryScheduler::new(SlowQueryLimits { turn: Duration::from_secs(60), ..limits(1, 8) });
+    let not_canceled = CancellationToken::default();
+    thread::scope(|scope| {
+        let waits = call(|| {
+            assert_eq!(scheduler.go_on(&not_canceled), ControlFlow::Continue(()));
+            let waits = scope.spawn(|| call(|| scheduler.go_on(&not_canceled)));
+            thread::sleep(2 * WAIT);
+            assert!(!waits.is_finished());
+            waits
+        });
+        assert_eq!(waits.join().unwrap(), ControlFlow::Continue(()));
     });
     assert!(is_empty(&scheduler));
 }
@@ -101,7 +131,7 @@ fn long_calls_take_turns_and_one_that_waits_for_its_client_holds_up_nobody() {
                 call(|| {
                     entered.send(scheduler.go_on(&CancellationToken::default())).unwrap();
                     // This call keeps its turn only until the first one asks again.
-                    while scheduler.0.turns.state().again.is_empty() {
+                    while scheduler.0.turns.state().waiting.is_empty() {
                         thread::yield_now();
                     }
                     thread::sleep(Duration::from_millis(2));
@@ -195,66 +225,64 @@ fn a_statement_like_one_that_took_long_is_a_long_one_from_its_beginning() {
 }
 
 #[test]
-fn who_would_wait_too_long_for_a_first_turn_is_refused_at_once() {
-    let turn = Duration::from_secs(60);
-    let let_in = |wait| {
-        let scheduler = SlowQueryScheduler::new(SlowQueryLimits {
-            slow_after: Duration::ZERO,
-            max_computing: 2,
-            max_calls: 64,
-            max_wait: wait,
-            turn,
-        });
-        let canceled = CancellationToken::default();
-        let computing = [scheduler.0.turns.join_queue(), scheduler.0.turns.join_queue()].map(|slow| {
-            let mut slow = slow.expect("a turn is free");
-            assert_eq!(slow.take_turn(&canceled), ControlFlow::Continue(()));
-            slow
-        });
-        let waiting: Vec<_> = std::iter::from_fn(|| scheduler.0.turns.join_queue()).take(64).collect();
-        let let_in = waiting.len();
-        drop((computing, waiting));
-        assert!(is_empty(&scheduler));
-        let_in
-    };
-    assert_eq!(let_in(Duration::ZERO), 0);
-    assert_eq!(let_in(turn), 0, "a turn of those who compute is before the first one");
-    assert_eq!(let_in(turn + Duration::from_millis(1)), 2);
-    assert_eq!(let_in(5 * turn), 8);
-}
-
-#[test]
-fn turns_that_last_longer_than_they_should_let_in_fewer() {
-    let (wait, turn) = (Duration::from_secs(2), Duration::from_millis(100));
-    let scheduler = SlowQueryScheduler::new(SlowQueryLimits {
-        slow_after: Duration::ZERO,
-        max_computing: 1,
-        max_calls: 64,
-        max_wait: wait,
-        turn,
-    });
-    let let_in = || {
-        let waiting: Vec<_> = std::iter::from_fn(|| scheduler.0.turns.join_queue()).take(64).collect();
-        waiting.len()
-    };
-    assert_eq!(let_in(), 20, "one for whom a turn is free, and those who wait less than 2 s");
-    let waited = |time| (0..20).for_each(|_| scheduler.0.turns.state().record_wait(2, time, wait));
-    waited(Duration::from_millis(1_100));
-    assert_eq!(let_in(), 4, "a turn takes more than half a second");
-    waited(Duration::from_secs(60));
-    assert_eq!(let_in(), 2, "one waits in any case");
-    waited(2 * turn);
-    assert_eq!(let_in(), 20, "they are as they should be again");
-}
-
-#[test]
 fn who_is_new_comes_before_who_had_a_turn() {
     let scheduler = scheduler(1, 8);
     let mut state = scheduler.0.turns.state();
-    state.again.push_back(1);
-    assert!(state.is_next(1));
-    state.first.push_back(2);
-    assert!(state.is_next(2) && !state.is_next(1));
+    let again = state.add_ticket(CALLER, false, true);
+    assert_eq!(state.next_ticket(), Some(again));
+    let first = state.add_ticket(CALLER, true, true);
+    assert_eq!(state.next_ticket(), Some(first));
+}
+
+#[test]
+fn callers_have_turns_in_turn_however_many_calls_each_has() {
+    const OTHER: CallerKey = CallerKey::Address(2);
+    let scheduler = scheduler(2, 64);
+    let mut state = scheduler.0.turns.state();
+    (0..10).for_each(|_| state.add_call(CALLER, true));
+    state.add_call(OTHER, true);
+    state.begin_turn(CALLER);
+    let many: Vec<u64> = (0..9).map(|_| state.add_ticket(CALLER, true, true)).collect();
+    let one = state.add_ticket(OTHER, false, true);
+    assert_eq!(state.next_ticket(), Some(one), "no call of its caller computes");
+    state.begin_turn(OTHER);
+    state.waiting.retain(|waiting| waiting.number != one);
+    assert_eq!(state.next_ticket(), Some(many[0]), "it is the only caller that waits");
+    let again = state.add_ticket(OTHER, false, true);
+    assert_eq!(state.next_ticket(), Some(many[0]), "both have a call that computes; its last turn is longer ago");
+    state.begin_turn(CALLER);
+    state.waiting.remove(0);
+    assert_eq!(state.next_ticket(), Some(again), "now the other one's is, and fewer of its calls compute");
+}
+
+/// Of four places, one is kept for callers with few slow calls.
+#[test]
+fn calls_that_are_slow_from_the_beginning_wait_for_a_place_and_leave_one_to_other_callers() {
+    const OTHER: CallerKey = CallerKey::Address(2);
+    let scheduler = SlowQueryScheduler::new(SlowQueryLimits {
+        max_computing: 64,
+        max_wait: Duration::ZERO,
+        places: Some(SlowPlaces { most: 4, spare: 1 }),
+        ..SlowQueryLimits::default()
+    });
+    let turns = &scheduler.0.turns;
+    let begin = |caller| {
+        let mut permit = turns.join_queue(caller, false).unwrap();
+        (permit.take_turn(&CancellationToken::default()) == ControlFlow::Continue(())).then_some(permit)
+    };
+    let mut begun: Vec<_> = std::iter::from_fn(|| begin(CALLER)).collect();
+    assert_eq!(begun.len(), 3);
+    let other = begin(OTHER);
+    assert!(other.is_some(), "the last place is for another caller");
+    assert!(begin(CallerKey::Address(3)).is_none(), "no place is left");
+    let mut became_slow = turns.join_queue(CALLER, true).unwrap();
+    assert_eq!(became_slow.take_turn(&CancellationToken::default()), ControlFlow::Continue(()), "it has begun");
+    drop((became_slow, other));
+    assert!(begin(CALLER).is_none());
+    begun.pop();
+    assert!(begin(CALLER).is_some());
+    drop(begun);
+    assert!(is_empty(&scheduler));
 }
 
 #[cfg(target_os = "linux")]

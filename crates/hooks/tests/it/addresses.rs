@@ -214,9 +214,9 @@ fn addresses_that_are_no_urls_for_hooks() {
         "https://1.2.3.4.5/",
         "https://256.1.1.1/",
         "https://hook test/",
-        // Browsers accept these characters in a name, but no URI may contain them.
-        "https://ho\"ok.test/",
-        "https://{hook}.test/",
+        "https://ho%20ok.test/",
+        "https://ho|ok.test/",
+        "https://ho^ok.test/",
         &too_long,
         &grows,
     ] {
@@ -227,13 +227,51 @@ fn addresses_that_are_no_urls_for_hooks() {
         ("https://hook.test:443/a/../b?x=ü", "https://hook.test/b?x=%C3%BC"),
         ("  https://bücher.test/ ", "https://xn--bcher-kva.test/"),
         ("HTTPS://hook.test:8443/", "https://hook.test:8443/"),
-        // No URI may contain these characters (RFC 3986 §2). Existing escapes stay as they are.
-        (
-            "https://hook.test/a[1]^{x}|%zz%41?b=[2]|\\`{c}%%42",
-            "https://hook.test/a%5B1%5D%5E%7Bx%7D%7C%25zz%41?b=%5B2%5D%7C%5C%60%7Bc%7D%25%42",
-        ),
+        // Escapes are those of the URL standard, and what looks like an escape stays as it is.
+        ("https://hook.test/%zz%4%41%", "https://hook.test/%zz%4%41%"),
+        ("https://hook.test/a|b[1]?c=[2]|\\`{d}%%42", "https://hook.test/a|b[1]?c=[2]|\\`{d}%%42"),
+        ("https://hook.test/{a}`<b>\"?<c>\"'", "https://hook.test/%7Ba%7D%60%3Cb%3E%22?%3Cc%3E%22%27"),
+        // A name may hold what the URL standard does not forbid.
+        ("https://a!b.test/", "https://a!b.test/"),
+        ("https://_a.b-$&'()*+,;=~.test/", "https://_a.b-$&'()*+,;=~.test/"),
+        ("https://ho\"ok.test/", "https://ho\"ok.test/"),
+        ("https://{hook}`.test/", "https://{hook}`.test/"),
     ] {
         assert_eq!(sender.check(written).as_deref(), Ok(kept), "{written}");
+    }
+}
+
+#[test]
+fn what_can_never_be_opened_is_named() {
+    let everything = || AddressPolicy::opening(&["0.0.0.0/0", "::/0"]).unwrap();
+    for (host, what) in [
+        ("224.0.0.1", "multicast addresses (224.0.0.0/4)"),
+        ("[ff02::1]", "multicast addresses (ff00::/8)"),
+        ("[::ffff:224.0.0.1]", "multicast addresses (224.0.0.0/4)"),
+        ("[64:ff9b::239.1.1.1]", "multicast addresses (224.0.0.0/4)"),
+        ("255.255.255.255", "reserved and broadcast addresses (240.0.0.0/4)"),
+        ("0", "addresses of the network itself (0.0.0.0/8)"),
+        ("[::]", "unspecified addresses (::)"),
+    ] {
+        for policy in [AddressPolicy::default(), everything()] {
+            let sender = sender_for(policy, Silent);
+            let refused = sender.check(&format!("https://{host}/"));
+            let text = format!("{what} are never allowed for hooks, and the operator of this server cannot open them");
+            assert_eq!(refused, Err(AddressError::Refused(text)), "{host}");
+            let invalid = sender.check(&format!("http://{host}/"));
+            let text = format!("must begin with https://; {what} are never allowed");
+            assert_eq!(invalid, Err(AddressError::Invalid(text)), "{host}");
+        }
+    }
+    let refused = sender_for(AddressPolicy::default(), Silent).check("https://10.0.0.1/").unwrap_err();
+    assert!(refused.to_string().ends_with("the operator of this server can open it"), "{refused}");
+}
+
+#[test]
+fn a_name_that_no_request_can_carry_does_not_resolve() {
+    for host in ["ho\"ok.test", "{hook}.test", "ho`ok.test"] {
+        let sent = sender_for(AddressPolicy::default(), Silent).send(&parcel(&format!("https://{host}/"))).unwrap();
+        assert_eq!(sent.error, Some(AttemptError::Dns), "{host}");
     }
 }
 

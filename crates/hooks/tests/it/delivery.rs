@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use branchyard_domain::entities::{AttemptError, HookSecret};
-use branchyard_domain::ports::{RetryAfter, Sender as _, Sent};
+use branchyard_domain::ports::{RetryAfter, Sender as _, Sent, WebhookRequest};
 use branchyard_hooks::{HttpSender, SenderOptions};
+use parking_lot::Mutex;
 use standardwebhooks::Webhook;
 
-use crate::receiver::{BODY, Got, Manner, Receiver, SECRETS, answer, options, parcel, sender};
+use crate::receiver::{BODY, Got, Manner, Receiver, SECRETS, TRACEPARENT, answer, options, parcel, sender};
 
 /// Longer than any test takes.
 const FOREVER: Duration = Duration::from_secs(600);
@@ -42,6 +43,7 @@ fn the_request_is_that_of_the_contract() {
     assert_eq!(header("webhook-id"), Some("00000000-0000-0000-0000-000000000001"));
     assert_eq!(header("x-branchyard-delivery"), Some("00000000-0000-0000-0000-000000000002"));
     assert_eq!(header("x-branchyard-event"), Some("ping"));
+    assert_eq!(header("traceparent"), Some(TRACEPARENT));
     assert!(header("x-hub-signature-256").unwrap().starts_with("sha256="));
     assert_eq!(header("host"), Some(receiver.address.to_string().as_str()));
     for absent in ["cookie", "authorization", "referer", "content-encoding"] {
@@ -55,6 +57,14 @@ fn the_request_is_that_of_the_contract() {
     assert_eq!(sorted, wire, "the log shows what was sent");
     assert!(sent.headers.iter().all(|(name, value)| headers[name] == *value));
     assert_eq!(sent.reply.unwrap().headers, [("x-a".to_owned(), "1, 2".to_owned())]);
+}
+
+#[test]
+fn without_a_trace_there_is_no_traceparent() {
+    let receiver = Receiver::start(OK);
+    let request = WebhookRequest { trace: None, ..parcel(&receiver.url()) };
+    assert!(sender().send(&request).unwrap().delivered());
+    assert_eq!(receiver.next().headers.get("traceparent"), None);
 }
 
 #[test]
@@ -172,6 +182,36 @@ fn a_body_is_read_to_its_limit_and_its_end_does_not_matter() {
         let _ = stream.write_all(b"HTTP/1.1 500 No\r\nContent-Length: 3\r\n\r\na\xff\0");
     });
     assert_eq!(sent.reply.unwrap().body, "a\u{fffd}\0");
+}
+
+/// Returns the outcome of an attempt that is answered with 200, and this many header lines of this length.
+fn answered_with_lines(lines: usize, length: usize) -> Sent {
+    static LINES: Mutex<(usize, usize)> = Mutex::new((0, 0));
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock();
+    *LINES.lock() = (lines, length);
+    attempt(|stream| {
+        let (lines, length) = *LINES.lock();
+        let mut head = "HTTP/1.1 200 OK\r\n".to_owned();
+        (0..lines).for_each(|n| head += &format!("{:<1$}\r\n", format!("x-{n}: v"), length - 2).replace(' ', "v"));
+        answer(stream, &(head + "\r\n"));
+    })
+}
+
+#[test]
+fn an_answer_with_many_header_lines_counts() {
+    for lines in [99, 101, 1_000, 16_384] {
+        let sent = answered_with_lines(lines, 16);
+        assert!(sent.delivered(), "{lines}: {:?}", sent.error);
+        let kept = sent.reply.unwrap().headers;
+        let bytes: usize = kept.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
+        assert!(bytes <= 8 << 10 && kept.len() >= lines.min(500), "{lines}: {} of {bytes} bytes", kept.len());
+    }
+    assert_eq!(answered_with_lines(16_385, 16).error, Some(AttemptError::Connection));
+    // A line of the status, 100 header lines and the empty line: 408 KiB.
+    let long = (408 << 10) / 100 - 1;
+    assert!(answered_with_lines(100, long).delivered());
+    assert_eq!(answered_with_lines(100, 2 * long + 100).error, Some(AttemptError::Connection));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use branchyard_domain::entities::{EventName, HookSecret};
 use branchyard_domain::ports::{CancellationToken, WebhookRequest};
-use branchyard_domain::values::{AttemptId, DeliveryId, Timestamp};
+use branchyard_domain::values::{AttemptId, DeliveryId, Timestamp, TraceContext};
 use branchyard_hooks::{AddressPolicy, HttpSender, SenderOptions};
 use uuid::Uuid;
 
@@ -95,6 +95,8 @@ pub(crate) const BODY: &str = r#"{"event_name":"ping","ü":"☂"}"#;
 pub(crate) const SECRETS: [&str; 2] =
     ["whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=", "whsec_ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8="];
 
+pub(crate) const TRACEPARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
 pub(crate) fn parcel(url: &str) -> WebhookRequest {
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
     WebhookRequest {
@@ -105,6 +107,7 @@ pub(crate) fn parcel(url: &str) -> WebhookRequest {
         event: EventName::Ping,
         body: BODY.to_owned(),
         secrets: vec![HookSecret::from_text(SECRETS[0].to_owned())],
+        trace: TraceContext::parse(TRACEPARENT).ok(),
         canceled: CancellationToken::default(),
     }
 }

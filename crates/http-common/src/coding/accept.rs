@@ -3,6 +3,7 @@
 use actix_web::http::header::{self, HeaderMap};
 
 use super::Coding;
+use crate::weighted_list::weighted_list;
 
 /// The supported codings in the server's order of preference.
 const OURS: [(&[&str], Coding); 3] =
@@ -11,8 +12,7 @@ const OURS: [(&[&str], Coding); 3] =
 /// Returns the supported coding that the client prefers, or identity if the client accepts none of them. No request is refused because of
 /// its codings.
 pub(super) fn best(headers: &HeaderMap) -> Coding {
-    let values = headers.get_all(header::ACCEPT_ENCODING).filter_map(|value| value.to_str().ok());
-    let wanted: Vec<(String, u16)> = values.flat_map(|value| value.split(',')).filter_map(weighted).collect();
+    let wanted = weighted_list(headers, header::ACCEPT_ENCODING);
     let weight = |names: &[&str]| {
         let named = wanted.iter().find(|(name, _)| names.contains(&name.as_str()));
         named.or_else(|| wanted.iter().find(|(name, _)| name == "*")).map_or(0, |(_, weight)| *weight)
@@ -27,31 +27,6 @@ pub(super) fn best(headers: &HeaderMap) -> Coding {
         }
     }
     best.0
-}
-
-/// Parses an entry such as `gzip;q=0.5` into the lowercase name and the weight in thousandths.
-fn weighted(part: &str) -> Option<(String, u16)> {
-    let mut pieces = part.split(';').map(str::trim);
-    let name = pieces.next().filter(|name| !name.is_empty())?.to_ascii_lowercase();
-    let weight = pieces.find_map(|piece| piece.strip_prefix("q=").or_else(|| piece.strip_prefix("Q=")));
-    let weight = match weight {
-        None => 1_000,
-        Some(text) => thousandths(text)?,
-    };
-    Some((name, weight))
-}
-
-fn thousandths(text: &str) -> Option<u16> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    if fraction.len() > 3 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    let fraction: u16 = format!("{fraction:0<3}").parse().ok()?;
-    match whole {
-        "0" => Some(fraction),
-        "1" if fraction == 0 => Some(1_000),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

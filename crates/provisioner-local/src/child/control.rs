@@ -111,8 +111,9 @@ async fn converse(child: Arc<Child>, mut reader: BufReader<OwnedReadHalf>, mut w
     if child.is_ready.load(Ordering::Acquire) {
         child.tell(FromProcess::Ready);
     }
-    if child.counters.volume_full.load(Ordering::Relaxed) {
-        child.tell(FromProcess::VolumeFull { full: true });
+    // The server may remember the state of an earlier process.
+    if let Some(full) = child.fill.last_told() {
+        child.tell(FromProcess::VolumeFull { full });
     }
     let mut waiting: HashMap<u64, oneshot::Sender<CallerOutcome>> = HashMap::new();
     let mut next = 0_u64;
@@ -175,8 +176,8 @@ async fn answer(child: &Arc<Child>, ask: ControlRequest) -> ControlReply {
     let refused = |why: String| ControlReply::Refused { why };
     match ask {
         ControlRequest::Ping => ControlReply::Fine,
-        ControlRequest::Apply { settings } => {
-            child.apply(spec::settings(&settings));
+        ControlRequest::Apply { settings, revision } => {
+            child.apply(spec::settings(&settings), revision);
             ControlReply::Fine
         }
         ControlRequest::ForgetCallers => {

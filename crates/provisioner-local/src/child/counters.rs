@@ -1,7 +1,7 @@
 //! Counters of a process, and the samples and Prometheus metrics made from them.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -27,7 +27,6 @@ pub(crate) struct Counters {
     pub(crate) received: AtomicU64,
     pub(crate) sent: AtomicU64,
     pub(crate) connections: AtomicI64,
-    pub(crate) volume_full: AtomicBool,
     /// Bytes in use on the volume.
     pub(crate) disk_used: AtomicU64,
     last: Mutex<LastSample>,

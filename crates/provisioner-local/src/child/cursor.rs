@@ -16,7 +16,8 @@ use tokio::sync::mpsc;
 
 use super::address::SqlTarget;
 use super::pipeline::{WithBaton, malformed};
-use super::slots::{RunPermit, Slots};
+use super::requests::RunningRequest;
+use super::slots::{OnThisThread, RunPermit, Slots};
 use super::state::Child;
 use crate::hrana::answer::{LineSink, line};
 use crate::hrana::check;
@@ -65,6 +66,9 @@ struct LinePieces {
     runtime: Handle,
     slots: Arc<Slots>,
     slot: Option<RunPermit>,
+    here: Option<OnThisThread>,
+    /// Whether the request holds the write turn of its database.
+    writes: bool,
     patience: Duration,
     /// The first line to send if a piece has to be sent before the end.
     early: Option<Vec<u8>>,
@@ -82,13 +86,25 @@ impl LinePieces {
         let piece = Bytes::from(std::mem::take(&mut self.gathered));
         if let Err(mpsc::error::TrySendError::Full(piece)) = self.sender.try_send(piece) {
             // While the client is slow, other requests may use the slot.
+            self.here = None;
             self.slot = None;
             let sent = self.runtime.block_on(tokio::time::timeout(self.patience, self.sender.send(piece)));
             self.slot = self.runtime.block_on(self.slots.enter_again());
+            self.begin_on_this_thread(self.writes);
             self.is_gone = !matches!(sent, Ok(Ok(())));
         }
         self.is_gone |= self.sender.is_closed();
         if self.is_gone { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    /// Makes the statements of this thread those of the request.
+    fn begin_on_this_thread(&mut self, writes: bool) {
+        self.here = None;
+        self.writes = writes;
+        if let Some(slot) = &self.slot {
+            slot.set_writes(writes);
+            self.here = Some(slot.on_this_thread());
+        }
     }
 
     /// Sends the remaining lines. If no piece was sent yet, `first` goes before them.
@@ -124,6 +140,7 @@ pub(super) async fn answer(
     database: DatabaseId,
     target: SqlTarget,
     body: Bytes,
+    running: RunningRequest,
 ) -> Result<CursorAnswer, HttpError> {
     let head: WithBaton = serde_json::from_slice(&body).map_err(|error| malformed(&error))?;
     let stream = child.enter(&caller, database, &target, head.baton.as_deref())?;
@@ -139,7 +156,7 @@ pub(super) async fn answer(
     let Some(slot) = child.slots.enter().await else {
         return Err(child.give_up(stream, HttpError::Unavailable("too many requests are waiting; try again")));
     };
-    let canceled = CancellationToken::default();
+    let canceled = running.canceled().clone();
     let (on, id, cancel) = (Arc::clone(&child), stream.id, canceled.clone());
     let opened = spawn_blocking(move || {
         let mut stream = stream;
@@ -169,13 +186,15 @@ pub(super) async fn answer(
         runtime: Handle::current(),
         slots: Arc::clone(&child.slots),
         slot: Some(slot),
+        here: None,
+        writes: false,
         patience: child.millis(Setting::ListenerWriteTimeoutMillis),
         early: Some(first(child.baton(&stream, stream.sequence + 1, predicted))),
         gathered: Vec::new(),
         sent_at: Instant::now(),
         is_gone: false,
     };
-    actix_web::rt::spawn(run_on(child, stream, CursorRun::new(batch), pieces_out, canceled.clone()));
+    actix_web::rt::spawn(run_on(child, stream, CursorRun::new(batch), pieces_out, running));
     Ok(CursorAnswer { pieces, canceled })
 }
 
@@ -184,19 +203,21 @@ async fn run_on(
     mut stream: Stream,
     mut run: CursorRun,
     mut pieces: LinePieces,
-    canceled: CancellationToken,
+    running: RunningRequest,
 ) {
-    let _running = child.count_running();
     let id = stream.id;
     loop {
-        let (on, cancel) = (Arc::clone(&child), canceled.clone());
+        let (on, cancel) = (Arc::clone(&child), running.canceled().clone());
         let ran = spawn_blocking(move || {
             let limits = on.limits();
             let around = Around { engine: &*on.engine, limits: &limits, observer: &*on, canceled: &cancel };
+            pieces.begin_on_this_thread(stream.turn.is_some());
             let mut progress = run.advance(&mut stream, &around, &mut pieces);
             while progress == RunProgress::NeedsTurn && on.take_free_turn(&mut stream) {
+                pieces.begin_on_this_thread(true);
                 progress = run.advance(&mut stream, &around, &mut pieces);
             }
+            pieces.here = None;
             let clean = progress == RunProgress::Done && stream.settle();
             (stream, run, pieces, progress, clean)
         })

@@ -19,12 +19,13 @@ use serde_json::json;
 
 use super::address::{self, ChildEndpoint, SqlTarget};
 use super::counters::Counters;
+use super::slots::MOST_LONG;
 use super::state::Child;
 use super::{cursor, pipeline};
 use crate::hrana::errors::HttpError;
 
-/// Threads for statements blocked on a slow client, in addition to the threads for running statements.
-const SPARE_THREADS: usize = 8;
+/// Threads for long requests and for those blocked on a slow client, in addition to the threads of the slots.
+const SPARE_THREADS: usize = MOST_LONG;
 /// Maximum number of connections. Lower than the limit of open files, because databases need files too.
 const CONNECTIONS: usize = 512;
 
@@ -37,22 +38,6 @@ impl Drop for OpenConnection {
     }
 }
 
-/// A running request, counted until it is dropped.
-pub(super) struct RunningRequest(Arc<Child>);
-
-impl Drop for RunningRequest {
-    fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-impl Child {
-    pub(super) fn count_running(self: &Arc<Self>) -> RunningRequest {
-        self.running.fetch_add(1, Ordering::AcqRel);
-        RunningRequest(Arc::clone(self))
-    }
-}
-
 pub(super) fn server(child: Arc<Child>, address: (IpAddr, u16), threads: usize) -> io::Result<Server> {
     let counters = Arc::clone(&child.counters);
     let head_timeout = child.millis(Setting::ListenerReadTimeoutMillis);
@@ -61,6 +46,8 @@ pub(super) fn server(child: Arc<Child>, address: (IpAddr, u16), threads: usize) 
         .workers(1)
         .worker_max_blocking_threads(threads + SPARE_THREADS)
         .max_connections(CONNECTIONS)
+        // A client that closes its sending side counts as gone, so that its statements are canceled.
+        .h1_allow_half_closed(false)
         .client_request_timeout(head_timeout)
         .keep_alive(Duration::from_secs(75))
         .disable_signals()
@@ -118,18 +105,21 @@ async fn answer(request: &HttpRequest, payload: web::Payload, child: &Arc<Child>
             Ok(HttpResponse::Ok().content_type("text/plain; version=0.0.4").body(text))
         }
         ChildEndpoint::Pipeline | ChildEndpoint::Cursor => {
-            let running = child.count_running();
+            let running = child.requests.begin();
             child.check_open()?;
             let (caller, database) = called(request, child, &target).await?;
             let body = read(request, payload, child).await?;
             let child = Arc::clone(child);
+            // If the client disconnects, this future is dropped, and the request is canceled. The request runs in a task of its
+            // own, which closes or returns its stream in any case.
             if endpoint == ChildEndpoint::Cursor {
-                return cursor::answer(child, caller, database, target, body).await.map(rows);
+                let answered = actix_web::rt::spawn(cursor::answer(child, caller, database, target, body, running));
+                return answered.await.map_err(|_| HttpError::Internal)?.map(rows);
             }
-            // In a task of its own, so that the request runs to its end even if the client disconnects.
+            let _gone = running.cancel_on_drop();
             let counters = Arc::clone(&child.counters);
             let answered = actix_web::rt::spawn(async move {
-                let answer = pipeline::answer(child, caller, database, target, body).await;
+                let answer = pipeline::answer(child, caller, database, target, body, running.canceled()).await;
                 drop(running);
                 answer
             });

@@ -14,7 +14,6 @@ use branchyard_domain::values::DatabaseId;
 
 use super::resources;
 use super::state::Child;
-use crate::control::FromProcess;
 
 const TICK: Duration = Duration::from_millis(200);
 const MEASURE: Duration = Duration::from_secs(5);
@@ -77,11 +76,7 @@ fn measure_volume(child: &Child) {
     let used = folder_bytes(&child.folder.db());
     let volume = resources::volume(child.spec.volume_gb);
     child.counters.disk_used.store(used, Ordering::Relaxed);
-    let full = used >= volume;
-    if child.counters.volume_full.swap(full, Ordering::Relaxed) != full {
-        tracing::warn!(full, used, volume, "the fill state of the volume changed");
-        child.tell(FromProcess::VolumeFull { full });
-    }
+    child.tell_fill(child.fill.measured(used, volume));
 }
 
 fn folder_bytes(path: &Path) -> u64 {
@@ -108,7 +103,7 @@ async fn collect(child: &Arc<Child>, database: DatabaseId, collected: &mut HashM
     let fills = used >= resources::volume(child.spec.volume_gb) / 5 * 4;
     let rested = last.at.is_none_or(|at| at.elapsed() >= COLLECT_AT_MOST);
     let doubled = size >= WORTH_COLLECTING && size >= last.size.saturating_mul(2);
-    let is_idle = child.running.load(Ordering::Acquire) == 0;
+    let is_idle = child.requests.count() == 0;
     if !((doubled && is_idle) || (fills && rested)) {
         return;
     }

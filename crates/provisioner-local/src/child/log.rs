@@ -5,7 +5,7 @@
 //! `rolling-file` rename the current file once it is full, and `tracing-appender` does not limit the size of a file.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Seek as _, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -52,6 +52,17 @@ fn segments(folder: &Path) -> io::Result<Vec<u64>> {
 pub(crate) fn time_text(at: Timestamp) -> String {
     let at = DateTime::from_timestamp_micros(at.as_micros()).unwrap_or_default();
     at.format("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+}
+
+/// Returns a line of the log: the time, and a text without line breaks, tokens masked, cut to the maximum length.
+pub(crate) fn line_of(at: Timestamp, text: &str) -> String {
+    let mut line = mask(text.trim()).replace(['\n', '\r'], " ");
+    let mut end = line.len().min(LONGEST);
+    while !line.is_char_boundary(end) {
+        end -= 1;
+    }
+    line.truncate(end);
+    format!("{} {line}\n", time_text(at))
 }
 
 /// Replaces the secret part of each token by `…`.
@@ -126,19 +137,14 @@ impl ChildLog {
 
     /// Appends a line.
     pub(crate) fn line(&self, text: &str) {
-        let mut line = mask(text.trim());
-        line = line.replace(['\n', '\r'], " ");
-        let mut end = line.len().min(LONGEST);
-        while !line.is_char_boundary(end) {
-            end -= 1;
-        }
-        line.truncate(end);
-        let line = format!("{} {line}\n", time_text(self.clock.now()));
+        let line = line_of(self.clock.now(), text);
         let mut current = self.current.lock();
         let Some(open) = current.as_mut() else { return };
         // A log that cannot be written has nowhere to report the error.
         if open.file.write_all(line.as_bytes()).is_ok() {
-            open.bytes += u64::try_from(line.len()).unwrap_or(0);
+            let more = u64::try_from(line.len()).unwrap_or(0);
+            // The server appends lines to the same file.
+            open.bytes = open.file.stream_position().unwrap_or(open.bytes + more);
         }
         if open.bytes >= self.full
             && let Ok(next) = self.open_segment(open.segment + 1)

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use actix_web::rt::task::spawn_blocking;
 use branchyard_deployments::ports::SqlCaller;
+use branchyard_domain::ports::CancellationToken;
 use branchyard_domain::values::DatabaseId;
 use serde::Deserialize;
 
@@ -58,6 +59,7 @@ pub(super) async fn answer(
     database: DatabaseId,
     target: SqlTarget,
     body: bytes::Bytes,
+    canceled: &CancellationToken,
 ) -> Result<Vec<u8>, HttpError> {
     let head: WithBaton = serde_json::from_slice(&body).map_err(|error| malformed(&error))?;
     let mut stream = child.enter(&caller, database, &target, head.baton.as_deref())?;
@@ -76,12 +78,15 @@ pub(super) async fn answer(
     };
     loop {
         let id = stream.id;
-        let (on, limits) = (Arc::clone(&child), limits.clone());
+        let (on, limits, canceled) = (Arc::clone(&child), limits.clone(), canceled.clone());
         let ran = spawn_blocking(move || {
-            let around = Around { engine: &*on.engine, limits: &limits, observer: &*on, canceled: &on.canceled };
+            let here = slot.on_this_thread();
+            let around = Around { engine: &*on.engine, limits: &limits, observer: &*on, canceled: &canceled };
+            slot.set_writes(stream.turn.is_some());
             let progress = run::open(&mut stream, &around).map(|()| {
                 let mut progress = run.advance(&mut stream, &around);
                 while progress == RunProgress::NeedsTurn && on.take_free_turn(&mut stream) {
+                    slot.set_writes(true);
                     progress = run.advance(&mut stream, &around);
                 }
                 progress
@@ -91,7 +96,7 @@ pub(super) async fn answer(
                 stream.session = None;
                 stream.turn = None;
             }
-            drop(slot);
+            drop((here, slot));
             (stream, run, progress, clean)
         })
         .await;
@@ -105,6 +110,12 @@ pub(super) async fn answer(
             Err(error) => {
                 child.streams.close(stream.id);
                 return Err(error);
+            }
+            // The client is gone, or the process ends. Dropping the stream rolls its transaction back.
+            Ok(RunProgress::Canceled) => {
+                child.streams.close(stream.id);
+                drop(spawn_blocking(move || drop(stream)).await);
+                return Err(HttpError::Unavailable("the request was canceled; try again"));
             }
             Ok(RunProgress::NeedsTurn) => run.was_denied = child.wait_for_turn(&mut stream).await,
             Ok(RunProgress::Done) if run.is_closed => {

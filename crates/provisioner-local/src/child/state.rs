@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use branchyard_deployments::ports::SqlCaller;
@@ -21,8 +21,11 @@ use super::callers::CallerCache;
 use super::counters::Counters;
 use super::databases::ServedDatabases;
 use super::log::LogLevel;
+use super::requests::Requests;
 use super::resource_usage::UsageFiles;
-use super::slots::Slots;
+use super::resources;
+use super::slots::{self, Slots};
+use super::volume_fill::VolumeFill;
 use crate::control::FromProcess;
 use crate::folder::InstanceFolder;
 use crate::hrana::batons::{Baton, BatonKey};
@@ -30,6 +33,12 @@ use crate::hrana::errors::{HttpError, StatementError};
 use crate::hrana::run::{Observer, RunLimits};
 use crate::hrana::streams::{NoStream, Stream, StreamOf, Streams};
 use crate::spec::Spec;
+
+/// The settings in force.
+struct CurrentSettings {
+    revision: i64,
+    settings: Arc<Settings>,
+}
 
 type WriteTurns = HashMap<DatabaseId, Arc<tokio::sync::Mutex<()>>>;
 
@@ -46,7 +55,6 @@ pub(crate) struct Child {
     pub(super) batons: BatonKey,
     pub(super) clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
-    pub(super) canceled: CancellationToken,
     /// Whether requests are served.
     pub(super) is_ready: AtomicBool,
     /// Whether new requests are refused.
@@ -55,9 +63,9 @@ pub(crate) struct Child {
     pub(super) is_over_memory: AtomicBool,
     /// Notified once, when the process has to end.
     pub(super) drained: Notify,
-    /// Number of running requests.
-    pub(super) running: AtomicUsize,
-    settings: RwLock<Arc<Settings>>,
+    pub(super) requests: Arc<Requests>,
+    pub(super) fill: VolumeFill,
+    settings: RwLock<CurrentSettings>,
     level: Arc<LogLevel>,
     turns: Mutex<WriteTurns>,
     /// The channel to the server. `None` while the server is away.
@@ -79,6 +87,7 @@ impl Child {
     ) -> Option<Self> {
         let batons = BatonKey::new(spec.baton_key.bytes()?);
         level.set(settings.get(Setting::LogLevel));
+        let current = CurrentSettings { revision: spec.settings_revision, settings: Arc::new(settings) };
         Some(Self {
             spec,
             folder,
@@ -92,13 +101,13 @@ impl Child {
             batons,
             clock: tools.clock,
             ids: tools.ids,
-            canceled: CancellationToken::default(),
             is_ready: AtomicBool::new(false),
             is_draining: AtomicBool::new(false),
             is_over_memory: AtomicBool::new(false),
             drained: Notify::new(),
-            running: AtomicUsize::new(0),
-            settings: RwLock::new(Arc::new(settings)),
+            requests: Arc::default(),
+            fill: VolumeFill::default(),
+            settings: RwLock::new(current),
             level,
             turns: Mutex::default(),
             server: Mutex::default(),
@@ -110,13 +119,18 @@ impl Child {
     }
 
     pub(super) fn settings(&self) -> Arc<Settings> {
-        Arc::clone(&self.settings.read())
+        Arc::clone(&self.settings.read().settings)
     }
 
-    /// Applies new settings. Settings that take effect at the next start are already in the file.
-    pub(super) fn apply(&self, settings: Settings) {
-        self.level.set(settings.get(Setting::LogLevel));
-        *self.settings.write() = Arc::new(settings);
+    /// Applies new settings. Ignores settings that are older than those in force. Settings that take effect at the next start
+    /// are already in the file.
+    pub(super) fn apply(&self, settings: Settings, revision: Option<i64>) {
+        let mut current = self.settings.write();
+        let revision = revision.unwrap_or(current.revision);
+        if revision >= current.revision {
+            self.level.set(settings.get(Setting::LogLevel));
+            *current = CurrentSettings { revision, settings: Arc::new(settings) };
+        }
     }
 
     /// Sets the channel to the server. `None` marks the server as away.
@@ -131,6 +145,16 @@ impl Child {
             && server.try_send(message).is_err()
         {
             tracing::warn!("the server does not read the control socket");
+        }
+    }
+
+    /// Reports to the server and the log whether the volume is full. `news` is `None` if nothing changed.
+    pub(super) fn tell_fill(&self, news: Option<bool>) {
+        if let Some(full) = news {
+            let used = self.counters.disk_used.load(Ordering::Relaxed);
+            let volume = resources::volume(self.spec.volume_gb);
+            tracing::warn!(full, used, volume, "the fill state of the volume changed");
+            self.tell(FromProcess::VolumeFull { full });
         }
     }
 
@@ -240,11 +264,16 @@ impl Child {
 
 impl Observer for Child {
     fn is_full(&self) -> bool {
-        self.counters.volume_full.load(Ordering::Relaxed)
+        self.fill.is_used_up()
     }
 
     fn ran(&self, sql: &str, took: Duration, outcome: Result<&StatementReport, &StatementError>) {
         self.counters.took(took);
+        match outcome {
+            Ok(report) if report.wrote => self.fill.wrote(),
+            Err(error) if error.code == "SQLITE_FULL" => self.tell_fill(self.fill.was_refused()),
+            Ok(_) | Err(_) => {}
+        }
         let counter = match outcome {
             Ok(report) if report.wrote => &self.counters.writes,
             Ok(_) => &self.counters.reads,
@@ -262,6 +291,13 @@ impl Observer for Child {
             let most = usize::try_from(settings.number(Setting::MaxLoggedQueryLen).unwrap_or(0)).unwrap_or(0);
             let code = outcome.err().map_or("ok", |error| error.code.as_str());
             tracing::info!(millis = took.as_secs_f64() * 1000.0, code, sql = redact(sql, most), "query");
+        }
+    }
+
+    fn between_statements(&self, canceled: &CancellationToken) {
+        if let Some(slot) = slots::here() {
+            // A canceled request ends before its next statement.
+            let _ = slot.go_on(canceled);
         }
     }
 }

@@ -39,6 +39,9 @@ pub(crate) trait Observer: Send + Sync {
 
     /// Called after a statement has succeeded or failed.
     fn ran(&self, sql: &str, took: Duration, outcome: Result<&StatementReport, &StatementError>);
+
+    /// Called before a statement, on its thread. May wait while other requests compute.
+    fn between_statements(&self, canceled: &CancellationToken);
 }
 
 /// The environment of a run, besides its stream.
@@ -55,11 +58,15 @@ pub(crate) enum RunProgress {
     Done,
     /// The run needs the write turn. It continues once the caller has put the turn into the stream.
     NeedsTurn,
+    /// The run was canceled. Nothing of it runs after that, so that a transaction whose statements were cut off is not
+    /// committed by a later one.
+    Canceled,
 }
 
 /// The reason why a statement did not complete.
 enum StatementEnd {
     NeedsTurn,
+    Canceled,
     Error(StatementError),
 }
 
@@ -163,6 +170,10 @@ impl PipelineRun {
             match outcome {
                 Err(StatementEnd::NeedsTurn) => {
                     progress = RunProgress::NeedsTurn;
+                    break;
+                }
+                Err(StatementEnd::Canceled) => {
+                    progress = RunProgress::Canceled;
                     break;
                 }
                 Ok(response) => self.push(br#"{"type":"ok","response":"#, &response),
@@ -282,7 +293,7 @@ impl PipelineRun {
             }
             let pending = run.results.iter().flatten().map(Vec::len).sum();
             match execute(stream, around, &step.stmt, self.budget(pending, around), &mut self.was_denied) {
-                Err(StatementEnd::NeedsTurn) => return Err(StatementEnd::NeedsTurn),
+                Err(end @ (StatementEnd::NeedsTurn | StatementEnd::Canceled)) => return Err(end),
                 Ok(result) => run.push(Some(Ok(result))),
                 Err(StatementEnd::Error(error)) => run.push(Some(Err(error))),
             }
@@ -366,6 +377,8 @@ impl CursorRun {
             let ran = statement(stream, around, &step.stmt, &mut self.was_denied, 10, &mut sink);
             let (outcome, flow) = match ran {
                 Err(StatementEnd::NeedsTurn) => return RunProgress::NeedsTurn,
+                // The client has read as many rows as it wanted. Its stream goes on.
+                Err(StatementEnd::Canceled) => break,
                 // Conditions only check whether there is a result.
                 Ok(report) => (Ok(Vec::new()), sink.end(&report)),
                 Err(StatementEnd::Error(error)) => {
@@ -425,6 +438,10 @@ fn guarded(
         &StatementBounds,
     ) -> Result<StatementReport, SessionError>,
 ) -> Result<StatementReport, StatementEnd> {
+    around.observer.between_statements(around.canceled);
+    if around.canceled.is_canceled() {
+        return Err(StatementEnd::Canceled);
+    }
     let limits = around.limits;
     let overdue = StatementError::transaction_timeout(millis(limits.transaction_timeout));
     let now = Instant::now();
@@ -478,6 +495,9 @@ fn guarded(
         }
     };
     around.observer.ran(sql, now.elapsed(), outcome.as_ref());
+    if outcome.is_err() && around.canceled.is_canceled() {
+        return Err(StatementEnd::Canceled);
+    }
     outcome.map_err(StatementEnd::Error)
 }
 

@@ -14,7 +14,7 @@ use super::staging::Staging;
 use super::{LocalProcess, unavailable};
 use crate::child::databases::{self, NamedDatabase};
 use crate::confined_dir::ConfinedDir;
-use crate::folder;
+use crate::folder::{self, InstanceFolder};
 use crate::staging_engine::{StagedContent, StagingTask, engine_error};
 
 const GIB: u64 = 1 << 30;
@@ -155,6 +155,11 @@ pub(super) fn stage(
     copy().map(drop).map_err(&fault)
 }
 
+/// Returns the error for an instance whose databases are missing.
+pub(super) fn missing(folder: &InstanceFolder) -> ProvisionError {
+    ProvisionError::NoData { path: folder.db().display().to_string() }
+}
+
 /// Returns the folder of an instance's databases, and their names.
 fn live(on: &LocalProcess, spec: &InstanceSpec) -> Result<(ConfinedDir, Vec<NamedDatabase>), ProvisionError> {
     let read = || -> io::Result<_> {
@@ -163,7 +168,7 @@ fn live(on: &LocalProcess, spec: &InstanceSpec) -> Result<(ConfinedDir, Vec<Name
         Ok((db, named))
     };
     read().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => ProvisionError::Refused("the instance has no data".into()),
+        io::ErrorKind::NotFound => missing(&on.folder(spec)),
         _ => unavailable("read the list of databases", error),
     })
 }

@@ -13,11 +13,11 @@ use crate::confined_dir::ConfinedDir;
 const MOST_ENTRIES: usize = 1_000;
 /// Maximum number of files that are read, newest first: the files kept, and one that has just been created.
 const MOST_FILES: usize = KEPT + 1;
-/// Maximum number of bytes read from a file: a full file and its last line with its time.
-const MOST_BYTES: u64 = FULL + LONGEST as u64 + 64;
+/// Maximum number of bytes read from a file: a full file, and a last line with its time of both the process and the server.
+const MOST_BYTES: u64 = FULL + 2 * (LONGEST as u64 + 64);
 
 /// Returns the numbers of the log files, oldest first.
-fn segments(folder: &ConfinedDir) -> io::Result<Vec<u64>> {
+pub(super) fn segments(folder: &ConfinedDir) -> io::Result<Vec<u64>> {
     let number = |name: &str| {
         let number = name.strip_suffix(".log")?.parse().ok()?;
         (file_name(number) == name).then_some(number)

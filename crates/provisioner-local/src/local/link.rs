@@ -8,6 +8,7 @@ use std::time::Duration;
 use branchyard_deployments::ports::Authorizer;
 use branchyard_deployments::values::InstanceId;
 
+use super::event_log::EventLog;
 use crate::control::server::{Channel, Checks, ChildNotice};
 use crate::folder::InstanceFolder;
 use crate::spec::Secret;
@@ -23,6 +24,8 @@ pub(super) struct ProcessLink {
     /// Host name that clients connect to.
     pub(super) host: String,
     pub(super) health: IpAddr,
+    /// The log of the instance.
+    pub(super) log: EventLog,
 }
 
 impl ProcessLink {

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use branchyard_deployments::ports::{InstanceEvent, InstanceHandle, ProvisionError};
 use parking_lot::{Condvar, Mutex};
 
+use super::event_log::EventLog;
 use super::link::ProcessLink;
 use super::process::{self, LOOK, ProcessHandle};
 use super::unavailable;
@@ -23,6 +24,9 @@ use crate::folder::{InstanceFolder, LOG};
 /// Time limit for a process to become ready.
 const READY: Duration = Duration::from_secs(30);
 const PING_EVERY: Duration = Duration::from_secs(5);
+/// Time in which a ping has to be answered. With three missed pings, a process that hangs is killed 14 to 19 s after it
+/// began to hang.
+const PING_PATIENCE: Duration = Duration::from_secs(4);
 const MISSES: u32 = 3;
 /// Maximum number of bytes of standard error that are reported.
 const TOLD: usize = 2048;
@@ -42,6 +46,8 @@ struct ProcessState {
     is_over: bool,
     /// The process was released and is no longer watched.
     is_released: bool,
+    /// The reason why the server killed the process.
+    killed: Option<&'static str>,
 }
 
 /// A process that runs or ran.
@@ -49,7 +55,10 @@ pub(super) struct RunningProcess {
     pub(super) handle: InstanceHandle,
     pub(super) folder: InstanceFolder,
     pub(super) port: u16,
+    /// Held while the settings in the spec are compared and replaced.
+    pub(super) spec: Mutex<()>,
     hold: ProcessHandle,
+    log: EventLog,
     state: Mutex<ProcessState>,
     changed: Condvar,
 }
@@ -85,17 +94,17 @@ pub(super) fn start(
         }
     };
     let handle = InstanceHandle { instance: link.instance, process, process_started: process::started(process) };
-    let running = Arc::new(RunningProcess::new(handle, folder.clone(), port, hold));
+    let running = Arc::new(RunningProcess::new(handle, folder.clone(), port, hold, link.log.clone()));
     let on = Arc::clone(&running);
     thread::Builder::new().name("deployment-end".into()).spawn(move || {
-        let cause = match child.wait() {
-            Ok(status) => in_words(status),
-            Err(error) => format!("it cannot be waited for: {error}"),
+        let (cause, is_signal) = match child.wait() {
+            Ok(status) => (in_words(status), status.signal().is_some()),
+            Err(error) => (format!("it cannot be waited for: {error}"), false),
         };
-        on.end(cause);
+        on.end(cause, is_signal);
     })?;
     let on = Arc::clone(&running);
-    thread::Builder::new().name("deployment-watch".into()).spawn(move || on.attend(&link))?;
+    thread::Builder::new().name("deployment-watch".into()).spawn(move || on.attend(&link, false))?;
     Ok(running)
 }
 
@@ -111,7 +120,7 @@ pub(super) fn adopt(
     if process::started(handle.process) != handle.process_started {
         return Err(ProvisionError::Gone);
     }
-    let running = Arc::new(RunningProcess::new(handle.clone(), folder.clone(), port, hold));
+    let running = Arc::new(RunningProcess::new(handle.clone(), folder.clone(), port, hold, link.log.clone()));
     if !running.connect(&link) {
         return Err(ProvisionError::Gone);
     }
@@ -122,10 +131,10 @@ pub(super) fn adopt(
                 Ok(()) => "ended while another server's child".to_owned(),
                 Err(error) => format!("it cannot be waited for: {error}"),
             };
-            on.end(cause);
+            on.end(cause, false);
         })?;
         let on = Arc::clone(&running);
-        thread::Builder::new().name("deployment-watch".into()).spawn(move || on.attend(&link)).map(drop)
+        thread::Builder::new().name("deployment-watch".into()).spawn(move || on.attend(&link, true)).map(drop)
     };
     threads().map_err(|error| unavailable("watch a process", error))?;
     Ok(running)
@@ -140,8 +149,9 @@ fn in_words(status: ExitStatus) -> String {
 }
 
 impl RunningProcess {
-    fn new(handle: InstanceHandle, folder: InstanceFolder, port: u16, hold: ProcessHandle) -> Self {
-        Self { handle, folder, port, hold, state: Mutex::default(), changed: Condvar::new() }
+    fn new(handle: InstanceHandle, folder: InstanceFolder, port: u16, hold: ProcessHandle, log: EventLog) -> Self {
+        let (spec, state) = (Mutex::default(), Mutex::default());
+        Self { handle, folder, port, spec, hold, log, state, changed: Condvar::new() }
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -166,8 +176,24 @@ impl RunningProcess {
         self.changed.notify_all();
     }
 
-    fn end(&self, cause: String) {
+    /// Records the end of the process, first in its log. `is_signal` means that the system reports a signal as the cause.
+    fn end(&self, cause: String, is_signal: bool) {
         let stderr = last_of(&self.folder);
+        let (killed, is_released) = {
+            let state = self.state.lock();
+            (state.killed, state.is_released)
+        };
+        let cause = killed.map_or(cause, |why| format!("killed: {why}"));
+        let process = self.handle.process;
+        let line = if killed.is_some() || is_signal {
+            format!("WARN the process was killed event=killed process={process} cause={cause:?}")
+        } else {
+            format!("INFO the process ended event=stopped process={process} cause={cause:?}")
+        };
+        // The end of a process that was released is recorded by the server that took it over.
+        if !is_released {
+            self.log.write(&line);
+        }
         let mut state = self.state.lock();
         if let Some(channel) = state.channel.take() {
             channel.close();
@@ -183,35 +209,55 @@ impl RunningProcess {
         !state.has_ended && !state.is_released
     }
 
-    /// Waits until the process is ready, then pings it.
-    fn attend(self: &Arc<Self>, link: &ProcessLink) {
+    /// Waits until the process is ready, then pings it. `is_adopted` means that an earlier run of the server started it.
+    fn attend(self: &Arc<Self>, link: &ProcessLink, is_adopted: bool) {
         let deadline = Instant::now() + READY;
         while self.is_watched() && !self.is_up(link) {
             if Instant::now() >= deadline {
                 tracing::warn!(instance = %self.handle.instance, "a deployment did not become ready");
-                self.kill();
+                self.kill("it did not become ready within 30 s");
                 return;
             }
             thread::sleep(LOOK);
         }
         if let Some(channel) = self.channel() {
             let version = channel.version.clone();
+            if !is_adopted {
+                self.log.write(&format!("INFO the instance serves event=started process={}", self.handle.process));
+            }
             self.push(InstanceEvent::Ready { host: link.host.clone(), version });
         }
         let mut misses = 0;
+        let mut due = Instant::now() + PING_EVERY;
         while self.is_watched() {
-            self.wait_for_end(PING_EVERY);
+            self.wait_for_end(due.saturating_duration_since(Instant::now()));
             if !self.is_watched() {
                 return;
             }
+            // The interval includes the time that an answer takes: a process that hangs is pinged every 5 s too.
+            due = Instant::now() + PING_EVERY;
             if self.channel().is_none() {
                 // Only the channel closed; it is opened again.
                 let _ = self.connect(link);
             }
-            let answered = self.channel().is_some_and(|channel| channel.ask(ControlRequest::Ping, PING_EVERY).is_ok());
-            misses = if answered { 0 } else { misses + 1 };
+            let answered =
+                self.channel().is_some_and(|channel| channel.ask(ControlRequest::Ping, PING_PATIENCE).is_ok());
+            if answered || !self.is_watched() {
+                misses = 0;
+                continue;
+            }
+            misses += 1;
+            self.log.write(&format!(
+                "WARN the process did not answer a ping event=ping_missed process={} missed={misses}",
+                self.handle.process
+            ));
             if misses == MISSES {
+                // Killed here, because the supervisor may be waiting for an answer of this process.
+                let why = "it missed three pings";
+                self.state.lock().killed.get_or_insert(why);
                 self.push(InstanceEvent::Unresponsive);
+                self.kill(why);
+                return;
             }
         }
     }
@@ -235,7 +281,8 @@ impl RunningProcess {
         is_it
     }
 
-    fn kill(&self) {
+    fn kill(&self, why: &'static str) {
+        self.state.lock().killed.get_or_insert(why);
         if let Err(error) = self.hold.kill() {
             tracing::error!(%error, instance = %self.handle.instance, "cannot kill a process");
         }
@@ -266,10 +313,10 @@ impl RunningProcess {
             // The reply does not matter, only the end of the process does.
             let _ = channel.ask(ControlRequest::Drain, deadline.min(PING_EVERY));
         } else {
-            self.kill();
+            self.kill("it was not reachable, so that it could not be drained");
         }
         if !self.wait_for_end(until.saturating_duration_since(Instant::now())) {
-            self.kill();
+            self.kill("it did not end within its time");
             if !self.wait_for_end(PING_EVERY) {
                 return Err(unavailable("stop a process", "it does not end, not even killed"));
             }

@@ -169,6 +169,7 @@ impl ProcessHarness {
             volume_gb: 1,
             databases: vec![ServedName::parse("gauges").unwrap()],
             settings: Settings::default(),
+            settings_revision: 1,
             expose_stats: false,
         };
         let author = Signature { name: "ada".into(), email: String::new(), at: Timestamp::from_seconds(0) };

@@ -96,7 +96,9 @@ impl Answer {
             Err(ProvisionError::Unavailable { context, source }) => {
                 Self::Failed { context, why: crate::child::chain(&*source) }
             }
-            Err(ProvisionError::Gone) => Self::Failed { context: "create a database".into(), why: "it is gone".into() },
+            Err(error @ (ProvisionError::Gone | ProvisionError::NoData { .. })) => {
+                Self::Failed { context: "create a database".into(), why: error.to_string() }
+            }
         }
     }
 

@@ -10,6 +10,7 @@
 mod dump;
 mod file;
 mod home;
+mod lists;
 mod migrations;
 mod newest_timestamp;
 mod postgres;

@@ -2,7 +2,7 @@
 
 use branchyard_domain::ports::Metadata;
 use branchyard_domain_testing::suites::metadata;
-use branchyard_storage::{MigrationError, Store};
+use branchyard_storage::{MigrationError, Store, StoreOptions, check_unopened};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel_migrations::{FileBasedMigrations, MigrationHarness};
@@ -130,6 +130,41 @@ fn two_processes_migrate_one_after_the_other() {
 }
 
 #[test]
+fn a_store_is_checked_before_it_is_opened_and_left_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("metadata.sqlite");
+    let url = path.to_str().unwrap();
+    let files = || {
+        let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+        names.map(|path| (path.clone(), std::fs::read(path).unwrap())).collect::<std::collections::BTreeMap<_, _>>()
+    };
+    check_unopened(url).unwrap();
+    assert!(files().is_empty(), "there is no store");
+    let store = Store::open(url, &StoreOptions::default()).unwrap();
+    store.migrate(now()).unwrap();
+    drop(store);
+    let before = files();
+    assert_eq!(before.len(), 1, "{:?}", before.keys());
+    check_unopened(url).unwrap();
+    assert_eq!(files(), before);
+    let mut connection = SqliteConnection::establish(url).unwrap();
+    let newer = "INSERT INTO branchyard_migrations (version, hash, applied_at) VALUES ('29990101000001', 'x', 1)";
+    connection.batch_execute(newer).unwrap();
+    drop(connection);
+    let before = files();
+    assert_eq!(before.len(), 1, "{:?}", before.keys());
+    let error = check_unopened(url).unwrap_err();
+    assert!(matches!(&error, MigrationError::Unknown { version } if version == "29990101000001"), "{error}");
+    assert_eq!(files(), before);
+    // What is no store is reported when it is opened.
+    std::fs::write(&path, "text").unwrap();
+    check_unopened(url).unwrap();
+    for url in ["", "ftp://x", "postgres://127.0.0.1:1/none"] {
+        check_unopened(url).unwrap();
+    }
+}
+
+#[test]
 fn what_is_unknown_or_altered_is_refused() {
     for home in Home::each() {
         let store = home.ready();
@@ -146,6 +181,8 @@ fn what_is_unknown_or_altered_is_refused() {
         let error = store.check().unwrap_err();
         assert!(matches!(&error, MigrationError::Unknown { version } if version == "29990101000001"), "{error}");
         assert!(matches!(store.migrate(now()), Err(MigrationError::Unknown { .. })));
+        // The log of an open store is read as well.
+        assert!(matches!(check_unopened(&home.url()), Err(MigrationError::Unknown { .. })));
     }
     for home in Home::each() {
         // The migrations were applied by diesel's own tool and have no hash, so their text is unknown.
@@ -267,5 +304,10 @@ fn the_upgrade_has_existing_forks_collected() {
         let due = home.lines("SELECT database_id || ' ' || due_at || ' ' || requests AS line FROM collections");
         assert_eq!(due, [format!("{fork} 5 1")]);
         assert_eq!(home.lines("SELECT DISTINCT '' || live_bytes AS line FROM databases"), ["4096"]);
+        with_harness!(&home, |conn, source| {
+            conn.run_pending_migrations(source).unwrap();
+        });
+        let formats = home.lines("SELECT DISTINCT '' || engine_format AS line FROM databases");
+        assert_eq!(formats, ["12"], "the format of all earlier releases");
     }
 }

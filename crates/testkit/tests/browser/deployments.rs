@@ -133,6 +133,7 @@ pub(super) fn pages(server: &Server, books: &MemoryProvisioner) -> Vec<(&'static
         ("deployment-config", of("gauges", "/settings/config")),
         ("deployment-collaborators", of("gauges", "/settings/collaborators")),
         ("deployment-shutdown", of("gauges", "/shutdown")),
+        ("deployment-discard", of("gauges", "/discard")),
         ("deployment-start", of("archive", "/start")),
         ("deployment-delete", of("archive", "/delete")),
         ("usage", "/settings/usage".to_owned()),

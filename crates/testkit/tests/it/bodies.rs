@@ -164,13 +164,15 @@ fn answers_that_are_not_taken_share_a_budget_and_make_room() {
     wait_until("all room is given back", AMPLE, || answers() == 0.0);
 }
 
-/// The caller may have one read running, and the budget has room for one long response.
+/// The caller may have one read running, and the budget has room for one long response. A second read waits for less time than a
+/// response waits for room.
 #[test]
 fn an_answer_that_waits_for_room_counts_as_a_running_read() {
     let server = Server::start_with(|config| {
         config.metrics.listen = Some("127.0.0.1:0".to_owned());
         config.http.max_bytes_in_flight = 16 << 20;
-        config.sql.max_concurrent_reads_per_caller = 1;
+        config.sql.max_concurrent_reads = 1;
+        config.sql.read_queue_wait_ms = 100;
     });
     let ada = server.user("ada");
     ada.database("rivers");

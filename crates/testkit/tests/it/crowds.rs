@@ -10,7 +10,6 @@ use serde_json::json;
 
 const ENDLESS: &str = "with recursive n(x) as (select 1 union all select x + 1 from n) select sum(x) from n";
 const CALLERS: usize = 8;
-/// Fewer than the 8 reads that a caller may have running.
 const EACH: usize = 6;
 /// How many cheap reads another caller makes meanwhile.
 const CHEAP: usize = 200;
@@ -37,9 +36,10 @@ fn endless_reads_are_refused_past_their_number_and_cheap_ones_go_on() {
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
                     let answer = read(caller, ENDLESS, 4_000);
-                    if answer.status == 503 {
+                    if matches!(answer.status, 429 | 503) {
                         assert_eq!(answer.header("retry-after"), "1");
-                        refused.fetch_add(1, Ordering::Relaxed);
+                        // A caller whose own reads are in the way is answered 429.
+                        refused.fetch_add(usize::from(answer.status == 503), Ordering::Relaxed);
                         thread::sleep(Duration::from_millis(200));
                     } else {
                         assert_eq!(answer.expect(200).data()["status"], "timeout");

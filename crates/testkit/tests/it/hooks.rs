@@ -1,9 +1,9 @@
 //! Webhooks over real sockets: what a receiver gets for a write, a branch and a pull request, and that a bad receiver affects no other.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use branchyard::config::Config;
+use branchyard::config::{Config, Span};
 use branchyard_testkit::{AMPLE, Actor, Received, Receiver, Server, wait_for, wait_until};
 use serde_json::{Value, json};
 
@@ -177,6 +177,52 @@ fn stopping_waits_for_attempts_in_progress_and_not_for_due_ones() {
     assert!(after <= before + 4, "{after} attempts, {before} before the stop");
 }
 
+/// The attempt could last two minutes, and its lease longer.
+#[test]
+fn an_attempt_that_is_cut_off_by_a_stop_is_made_again_at_the_next_start() {
+    let (mut server, ada) = start(|config| {
+        config.hooks.timeout_ms = 120_000;
+        config.hooks.shutdown_grace = Span::seconds(1);
+        config.server.shutdown_grace = Span::seconds(60);
+    });
+    let silent = Receiver::with(|n| (n > 0).then_some(204));
+    let hook = register(&ada, &silent.url(), &["on_branch"]);
+    branch(&ada, "a");
+    silent.wait_for(1);
+    let begun = Instant::now();
+    server.restart();
+    let took = begun.elapsed();
+    assert!((Duration::from_secs(1)..Duration::from_secs(30)).contains(&took), "{took:?}");
+    let ada = server.again(&ada);
+    let received = silent.wait_for(2);
+    assert_eq!(received[0].header("webhook-id"), received[1].header("webhook-id"));
+    let log = settled(&ada, &hook);
+    assert_eq!(
+        (&log["status"], &log["attempt_count"]),
+        (&json!("delivered"), &json!(1)),
+        "what was cut off does not count"
+    );
+}
+
+#[test]
+fn an_attempt_that_ends_within_the_grace_counts() {
+    let (mut server, ada) = start(|config| {
+        config.hooks.timeout_ms = 120_000;
+        config.hooks.shutdown_grace = Span::seconds(60);
+    });
+    let slow = Receiver::with(|_| {
+        std::thread::sleep(Duration::from_secs(1));
+        Some(204)
+    });
+    let hook = register(&ada, &slow.url(), &["on_branch"]);
+    branch(&ada, "a");
+    slow.wait_for(1);
+    server.restart();
+    let log = settled(&server.again(&ada), &hook);
+    assert_eq!((&log["status"], &log["attempt_count"]), (&json!("delivered"), &json!(1)));
+    assert_eq!(slow.received().len(), 1);
+}
+
 #[test]
 fn what_is_due_survives_a_restart() {
     let (mut server, ada) = start(|config| config.hooks.retry_delays_ms = vec![0, 1_500]);
@@ -225,6 +271,16 @@ fn two_servers_make_no_attempt_twice() {
 }
 
 #[test]
+fn a_name_that_does_not_resolve_is_refused_without_encryption_only() {
+    let (_server, ada) = start(|_| {});
+    let refused = ada.post(H, &json!({"url": "http://nothing.invalid/"})).expect(400).text;
+    assert!(refused.contains("nothing.invalid does not resolve"), "{refused}");
+    register(&ada, "https://nothing.invalid/", &["on_push"]);
+    let hook = register(&ada, "https://a!b.invalid/a|b?%zz", &["on_push"]);
+    assert_eq!(hook["url"], "https://a!b.invalid/a|b?%zz");
+}
+
+#[test]
 fn addresses_near_the_server_are_refused_unless_opened() {
     let server = Server::start();
     let ada = server.user("ada");
@@ -235,9 +291,13 @@ fn addresses_near_the_server_are_refused_unless_opened() {
         ("https://0x7f.1/", 422),
         ("https://[::ffff:127.0.0.1]/", 422),
         ("https://user@ci.test/", 400),
+        ("http://nothing.invalid/", 400),
+        ("https://nothing.invalid/", 201),
     ] {
         assert_eq!(ada.post(H, &json!({"url": url})).status, status, "{url}");
     }
+    let refused = ada.post(H, &json!({"url": "https://224.0.0.1/"})).expect(422).text;
+    assert!(refused.contains("multicast addresses (224.0.0.0/4) are never allowed"), "{refused}");
     // A host name is not resolved at registration, but before each attempt.
     let receiver = Receiver::start();
     let port = receiver.url().rsplit(':').next().unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! Short reads run while long ones take turns. Too many long reads are refused.
+//! Short reads run while long ones take turns. Too many long reads are refused, and those beyond a caller's share wait.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,8 +12,9 @@ fn read(who: &Actor, statement: &str, timeout_ms: u64) -> TestAnswer {
     who.post("/databases/ada/rivers/sql", &json!({"q": statement, "timeout_ms": timeout_ms}))
 }
 
-/// Starts a server with one permit for all reads, and one for long ones.
-fn start(calls: usize, wait_ms: u64) -> (Server, Actor) {
+/// Starts a server with one permit for all reads, and one for long ones. Returns it with a user that owns a database and another
+/// user.
+fn start(calls: usize, wait_ms: u64) -> (Server, Actor, Actor) {
     let server = Server::start_with(|config| {
         config.sql.max_concurrent_reads = 1;
         config.sql.read_queue_wait_ms = 60_000;
@@ -23,9 +24,9 @@ fn start(calls: usize, wait_ms: u64) -> (Server, Actor) {
         config.pools.long_wait_ms = wait_ms;
         config.pools.long_turn_ms = 20;
     });
-    let ada = server.user("ada");
+    let (ada, ben) = (server.user("ada"), server.user("ben"));
     ada.database("rivers");
-    (server, ada)
+    (server, ada, ben)
 }
 
 /// Starts a read that computes until its client goes away, and gives it time to become a long one.
@@ -44,9 +45,9 @@ fn begin_long(server: &Server, who: &Actor) -> RawConnection {
 
 #[test]
 fn a_short_read_does_not_wait_for_a_long_one() {
-    let (server, ada) = start(8, 60_000);
+    let (server, ada, ben) = start(8, 60_000);
     let mut long = begin_long(&server, &ada);
-    assert_eq!(read(&ada, "select 1", 30_000).expect(200).json()["data"]["status"], "success");
+    assert_eq!(read(&ben, "select 1", 30_000).expect(200).json()["data"]["status"], "success");
     assert!(matches!(long.answer_until(Instant::now()), Outcome::HungUp), "the long read goes on");
 }
 
@@ -54,22 +55,37 @@ fn a_short_read_does_not_wait_for_a_long_one() {
 /// processor loses its turn.
 #[test]
 fn long_reads_share_one_place_and_each_gets_its_time() {
-    let (_server, ada) = start(8, 60_000);
+    let (server, ada, ben) = start(8, 60_000);
+    let cleo = server.user("cleo");
     thread::scope(|scope| {
-        let long: Vec<_> = (0..3).map(|_| scope.spawn(|| read(&ada, SLOW, 600))).collect();
+        let long: Vec<_> = [&ada, &ben, &cleo].map(|who| scope.spawn(|| read(who, SLOW, 600))).into();
         for read in long {
             assert_eq!(read.join().unwrap().expect(200).json()["data"]["status"], "timeout");
         }
     });
 }
 
+/// The share of a caller is one read, and a long read counts although its slot is free.
+#[test]
+fn a_long_read_beyond_the_share_of_its_caller_waits_and_runs() {
+    let (server, ada, _ben) = start(8, 60_000);
+    let long = begin_long(&server, &ada);
+    thread::scope(|scope| {
+        let next = scope.spawn(|| read(&ada, SLOW, 200));
+        thread::sleep(Duration::from_millis(700));
+        assert!(!next.is_finished(), "it waits");
+        drop(long);
+        assert_eq!(next.join().unwrap().expect(200).json()["data"]["status"], "timeout");
+    });
+}
+
 #[test]
 fn one_long_read_too_many_is_refused_and_the_next_may_come() {
-    let (server, ada) = start(1, 0);
+    let (server, ada, ben) = start(1, 0);
     let long = begin_long(&server, &ada);
-    let refused = read(&ada, SLOW, 2_000).expect(503);
+    let refused = read(&ben, SLOW, 2_000).expect(503);
     assert_eq!(refused.json()["code"], "SERVICE_UNAVAILABLE");
     assert_eq!(refused.header("retry-after"), "1");
     drop(long);
-    wait_until("the end of the read without a client", AMPLE, || read(&ada, SLOW, 200).status == 200);
+    wait_until("the end of the read without a client", AMPLE, || read(&ben, SLOW, 200).status == 200);
 }

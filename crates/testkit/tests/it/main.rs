@@ -23,6 +23,7 @@ mod merges;
 mod metrics;
 mod scripts;
 mod shared_store;
+mod shares;
 mod sharing;
 mod snapshots;
 mod streams;

@@ -18,7 +18,9 @@ const TIMEOUT_MS: u64 = 3_600_000;
 
 fn start(change: impl FnOnce(&mut branchyard::config::Config)) -> (Server, Actor) {
     let server = Server::start_with(|config| {
-        config.sql.max_concurrent_reads_per_caller = 1;
+        // A caller has one read, and the next one is refused at once.
+        config.sql.max_concurrent_reads = 1;
+        config.sql.read_queue_wait_ms = 0;
         config.sql.timeout_cap_ms = TIMEOUT_MS;
         change(config);
     });
@@ -102,7 +104,6 @@ fn a_client_that_takes_nothing_is_cut_off() {
 fn a_client_that_takes_nothing_holds_up_nobody_who_computes() {
     let (server, ada) = start(|config| {
         config.sql.max_concurrent_reads = 2;
-        config.sql.max_concurrent_reads_per_caller = 3;
         config.sql.max_computing_reads = 1;
         config.sql.read_queue_wait_ms = 500;
         // The read stays in the short lane.
@@ -113,7 +114,8 @@ fn a_client_that_takes_nothing_holds_up_nobody_who_computes() {
     wait_until("the pause of the slow read", AMPLE, || read(&ada) == 200);
     let mut slow_too = begin(&server, &ada, "text/csv", WIDE);
     slow_too.stream().read_exact(&mut [0; 1_000]).unwrap();
-    assert_eq!(read(&ada), 503, "reads at once are those that wait for their client as well");
+    assert_eq!(read(&server.user("ben")), 503, "reads at once are those that wait for their client as well");
+    assert_eq!(read(&ada), 429, "and they are as many as the caller may have");
     drop(slow);
     wait_until("the place of the slow read", AMPLE, || read(&ada) == 200);
 }

@@ -99,12 +99,10 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Tables).await?;
     let at = database::at(&visit, &access, &frame).await?;
     let commit = at.commit.clone();
-    let slot = visit.read_slot()?;
     let (schemas, log, sizes, readme) = visit
         .run(&visit.state.sql, move |hub| -> Result<_, ReadError> {
             let schemas = hub.history().tables(&access, &commit)?;
             let log = hub.history().commits(&access, &LogPosition::from(commit.clone()), 1)?;
-            let _slot = slot;
             let (began, mut sizes) = (Instant::now(), BTreeMap::new());
             for schema in schemas.iter().filter(|schema| schema.kind == TableKind::Table) {
                 let left = ALL_PATIENCE.saturating_sub(began.elapsed()).min(COUNT_PATIENCE);

@@ -45,6 +45,7 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
         .service(at("/instances/{instance}/reboot").get(lifecycle::ask_reboot).post(lifecycle::reboot))
         .service(at("/start").get(lifecycle::ask_start).post(lifecycle::start))
         .service(at("/shutdown").get(lifecycle::ask_shutdown).post(lifecycle::shutdown))
+        .service(at("/discard").get(lifecycle::ask_discard).post(lifecycle::discard))
         .service(at("/delete").get(lifecycle::ask_delete).post(lifecycle::delete))
         .service(at("/settings").get(general::show).post(general::keep_version))
         .service(at("/settings/leave").post(general::leave))

@@ -62,14 +62,10 @@ where
         + Send
         + 'static,
 {
-    let slot = visit.read_slot()?;
     let canceled = CancellationToken::default();
     let mut limits = ExportLimits::new(TIMEOUT, canceled.clone());
     let (writer, download) = download_channel(visit.state.config.sql.stream_stall, &canceled);
-    let running = visit.spawn(&visit.state.sql, move |hub| {
-        let _slot = slot;
-        write(hub, &access, &at.commit, &mut limits, writer)
-    });
+    let running = visit.spawn(&visit.state.sql, move |hub| write(hub, &access, &at.commit, &mut limits, writer));
     let mut response = HttpResponse::Ok();
     response
         .content_type(file.kind)

@@ -44,11 +44,9 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Tables).await?;
     let at = database::at(&visit, &access, &frame).await?;
     let (name, looking, commit) = (visit.segment("table"), Looking::of(&visit), at.commit.clone());
-    let slot = visit.read_slot()?;
     let state = visit.state.clone();
     let found = visit
         .run(&visit.state.sql, move |hub| -> Result<_, ReadError> {
-            let _slot = slot;
             let (state, access, commit, looking) = (&state, &access, &commit, &looking);
             let wanted =
                 RowsQuery { state, access, commit, table: &name, looking, page_rows: 1, characters: CELL_CHARACTERS };

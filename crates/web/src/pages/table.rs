@@ -84,11 +84,10 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Tables).await?;
     let at = database::at(&visit, &access, &frame).await?;
     let (name, looking, commit) = (visit.segment("table"), Looking::of(&visit), at.commit.clone());
-    let (slot, asked) = (visit.read_slot()?, looking.clone());
+    let asked = looking.clone();
     let (state, database) = (visit.state.clone(), access.database().id);
     let (found, total) = visit
         .run(&visit.state.sql, move |hub| -> Result<_, ReadError> {
-            let _slot = slot;
             let (state, access, commit, looking) = (&state, &access, &commit, &asked);
             let wanted = RowsQuery {
                 state,

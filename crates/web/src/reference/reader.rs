@@ -211,6 +211,9 @@ impl<'a> DocumentReader<'a> {
         if items(&operation["security"]).next().is_some() {
             lines.push("-H \"Authorization: Bearer $TOKEN\"".to_owned());
         }
+        if items(&operation["parameters"]).any(|parameter| self.resolved(parameter)["name"] == "Prefer") {
+            lines.push("-H 'Prefer: wait=20'".to_owned());
+        }
         let content = &operation["requestBody"]["content"];
         for (name, part) in members(&content["multipart/form-data"]["example"]) {
             let value = if part.is_object() { part.to_string() } else { format!("@{name}") };

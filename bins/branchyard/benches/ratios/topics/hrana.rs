@@ -142,6 +142,7 @@ fn over_hrana(
         volume_gb: 1,
         databases: vec![ServedName::parse("bench").unwrap()],
         settings: Settings::default(),
+        settings_revision: 1,
         expose_stats: false,
     };
     local.prepare(&spec, &[DatabaseSeed::Empty { author }]).unwrap();

@@ -18,7 +18,7 @@ use crate::topics::reads::PATH;
 const ENDLESS: &str = "with recursive n(x) as (select 1 union all select x + 1 from n) select sum(x) from n";
 /// Setting that lifts the connection limit per address, because all connections come from this machine.
 const ANY_NUMBER: (&str, &str) = ("HTTP__MAX_CONNECTIONS_PER_ADDRESS", "0");
-/// Connections per caller. With 8 or more, a caller would reach its own limit of concurrent reads instead of the server's limit.
+/// Connections per caller.
 const PER_CALLER: u64 = 6;
 
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
@@ -72,7 +72,7 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
         against("overload, cheap p99", what, "without them", p99(&busy.cheap), p99(&calm.cheap), Aim::AtMost(50.0)),
         Row::alone(
             "overload, refusals",
-            format!("time to a 503 beyond `pools.long_wait_ms`, slowest of {}", busy.refused.len()),
+            format!("time to a 429 or 503, slowest of {}", busy.refused.len()),
             busy.refused.iter().fold(0.0, |most: f64, time| most.max(*time)),
             "ms",
             Aim::None,
@@ -218,7 +218,7 @@ impl OverloadHarness<'_> {
             let Ok(answer) = answered else { break };
             match answer.status {
                 200 => ended += 1,
-                503 => {
+                429 | 503 => {
                     assert!(header(answer.head, "retry-after").is_some(), "{}", String::from_utf8_lossy(answer.head));
                     refused.push(began.elapsed().as_secs_f64() * 1e3);
                     std::thread::sleep(Duration::from_millis(100));

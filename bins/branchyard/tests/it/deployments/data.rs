@@ -105,6 +105,6 @@ fn a_backup_holds_what_was_not_committed_and_damage_is_found() {
     harness.spec.instance = InstanceId::from_uuid(Uuid::from_u128(4));
     let refused = harness.local.prepare(&harness.spec, &[seed]);
     assert!(matches!(refused, Err(ProvisionError::Refused(_))), "{refused:?}");
-    assert!(matches!(harness.local.start(&harness.spec), Err(ProvisionError::Refused(_))));
+    assert!(matches!(harness.local.start(&harness.spec), Err(ProvisionError::NoData { .. })));
     harness.ends = false;
 }

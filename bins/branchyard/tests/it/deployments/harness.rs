@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use branchyard::compose::Environment;
@@ -104,6 +105,8 @@ pub(crate) struct InstanceHarness {
     http: reqwest::blocking::Client,
     /// Whether dropping the harness stops the process.
     pub(crate) ends: bool,
+    /// Revision of the settings that were applied last.
+    revision: AtomicI64,
 }
 
 pub(crate) fn free_port() -> u16 {
@@ -177,12 +180,14 @@ impl InstanceHarness {
             volume_gb: 1,
             databases: vec![ServedName::parse("gauges").unwrap()],
             settings: settings(pairs),
+            settings_revision: 1,
             expose_stats: true,
         };
         local.prepare(&spec, &[empty()]).unwrap();
         let handle = local.start(&spec).unwrap();
         let http = reqwest::blocking::Client::builder().no_proxy().timeout(Duration::from_secs(300)).build().unwrap();
-        let harness = Self { dir, people, engine, local, spec, handle, writer, http, ends: true };
+        let harness =
+            Self { dir, people, engine, local, spec, handle, writer, http, ends: true, revision: AtomicI64::new(1) };
         harness.wait_until_ready();
         harness
     }
@@ -201,10 +206,21 @@ impl InstanceHarness {
         self.local.watch(&self.handle, Duration::from_secs(300)).unwrap().unwrap()
     }
 
+    /// Applies settings to the running process.
+    pub(crate) fn apply(&self, pairs: &[(Setting, &str)]) {
+        let revision = self.revision.fetch_add(1, Ordering::Relaxed) + 1;
+        self.local.apply(&self.handle, &settings(pairs), revision).unwrap();
+    }
+
+    /// Sends a signal to the process, without the provisioner.
+    pub(crate) fn signal(&self, signal: &str) {
+        let id = self.handle.process.to_string();
+        assert!(std::process::Command::new("kill").args([signal, &id]).status().unwrap().success());
+    }
+
     /// Kills the process with SIGKILL, without the provisioner.
     pub(crate) fn kill(&self) {
-        let id = self.handle.process.to_string();
-        assert!(std::process::Command::new("kill").args(["-9", &id]).status().unwrap().success());
+        self.signal("-9");
     }
 
     /// Starts the instance again and waits until it is ready.

@@ -104,7 +104,8 @@ fn another_server_adopts_a_process_and_its_clients_notice_nothing() {
     assert!(matches!(other.watch(&harness.handle, Duration::ZERO), Err(ProvisionError::Gone)));
     let said = lines(&harness);
     assert!(said.iter().any(|line| line.starts_with("INFO ready port=")), "{said:?}");
-    assert!(said.last().unwrap().starts_with("INFO ended"), "{said:?}");
+    assert!(said[said.len() - 2].starts_with("INFO ended"), "{said:?}");
+    assert!(said.last().unwrap().contains("event=stopped"), "{said:?}");
 }
 
 #[test]
@@ -218,7 +219,7 @@ fn what_cannot_start_says_why() {
     assert!(matches!(harness.local.watch(&harness.handle, Duration::ZERO), Err(ProvisionError::Gone)));
     assert!(lines(&harness).iter().any(|line| line.starts_with("ERROR cannot serve")));
     harness.local.remove(harness.spec.instance).unwrap();
-    assert!(matches!(harness.local.start(&harness.spec), Err(ProvisionError::Refused(_))));
+    assert!(matches!(harness.local.start(&harness.spec), Err(ProvisionError::NoData { .. })));
     assert!(!lines(&harness).is_empty(), "logs stay");
     harness.local.forget(harness.spec.deployment).unwrap();
     assert!(lines(&harness).is_empty());
@@ -308,4 +309,78 @@ fn a_full_volume_takes_no_writes_until_there_is_room_again() {
     fs::remove_file(&ballast).unwrap();
     assert_eq!(harness.next_event(), InstanceEvent::VolumeFull(false));
     assert_eq!(harness.sql(&["insert into t values (2)", "select count(*) from t"]), [["2"]]);
+}
+
+/// Returns the events in the log.
+fn events(harness: &InstanceHarness) -> Vec<String> {
+    let event = |line: String| Some(line.split_once("event=")?.1.split(' ').next()?.to_owned());
+    lines(harness).into_iter().filter_map(event).collect()
+}
+
+#[test]
+fn a_process_that_hangs_is_killed_within_twenty_seconds_and_its_log_says_so() {
+    let mut harness = InstanceHarness::start();
+    harness.sql(&["create table t(id integer primary key)"]);
+    let began = Instant::now();
+    harness.signal("-STOP");
+    // Nothing else is asked of the process: its kill does not depend on its supervisor, which may wait for an answer.
+    let stat = format!("/proc/{}/stat", harness.handle.process);
+    wait_until("the end of the process", AMPLE, || {
+        fs::read_to_string(&stat).map_or(true, |text| text.rsplit(')').next().unwrap_or_default().starts_with(" Z"))
+    });
+    let took = began.elapsed();
+    assert!(took >= Duration::from_secs(13), "{took:?}");
+    assert!(took < Duration::from_secs(21), "{took:?}");
+    assert_eq!(harness.next_event(), InstanceEvent::Unresponsive);
+    harness.local.stop(&harness.handle, Duration::ZERO).unwrap();
+    assert_eq!(events(&harness), ["started", "ping_missed", "ping_missed", "ping_missed", "killed"]);
+    assert!(lines(&harness).iter().any(|line| line.contains("it missed three pings")));
+    harness.start_again();
+    harness.kill();
+    assert!(matches!(harness.next_event(), InstanceEvent::Ended { cause, .. } if cause == "signal 9"));
+    assert_eq!(events(&harness)[5..], ["started", "killed"]);
+    harness.start_again();
+    harness.local.stop(&harness.handle, Duration::from_secs(10)).unwrap();
+    assert_eq!(events(&harness)[7..], ["started", "stopped"]);
+}
+
+#[test]
+fn data_that_is_mounted_late_is_neither_created_nor_removed() {
+    let mut harness = InstanceHarness::start();
+    harness.sql(&["create table t(id integer primary key)", "insert into t values (1)"]);
+    harness.local.stop(&harness.handle, Duration::from_secs(10)).unwrap();
+    let root = harness.dir.path().join("deployments");
+    let (mounted, away) = (root.join(harness.spec.deployment.to_string()), harness.dir.path().join("away"));
+    fs::rename(&mounted, &away).unwrap();
+    for _ in 0..2 {
+        let started = harness.local.start(&harness.spec);
+        assert!(matches!(&started, Err(ProvisionError::NoData { path }) if path.ends_with("/db")), "{started:?}");
+    }
+    assert!(matches!(harness.local.sizes(&harness.spec), Err(ProvisionError::NoData { .. })));
+    assert!(!mounted.exists(), "nothing that a mount would hide");
+    fs::rename(&away, &mounted).unwrap();
+    harness.start_again();
+    assert_eq!(harness.sql(&["select count(*) from t"]), [["1"]]);
+}
+
+/// A file that may not grow stands for a full file system: the databases are far smaller than the volume.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_write_that_finds_no_space_is_reported_until_one_succeeds() {
+    let harness = InstanceHarness::start();
+    harness.sql(&["create table t(a)"]);
+    let limit = |bytes: &str| {
+        let process = harness.handle.process.to_string();
+        let set = ["--pid", &process, &format!("--fsize={bytes}:1073741824")];
+        assert!(std::process::Command::new("prlimit").args(set).status().unwrap().success());
+    };
+    limit("4194304");
+    let big = "insert into t select randomblob(1000000) from generate_series(1, 10)";
+    assert_eq!(harness.failure(&harness.writer, big), "SQLITE_FULL");
+    assert_eq!(harness.next_event(), InstanceEvent::VolumeFull(true));
+    // Smaller writes still fit. Rows that exist can be read.
+    assert_eq!(harness.sql(&["select count(*) from t"]), [["0"]]);
+    limit("1073741824");
+    harness.sql(&[big]);
+    assert_eq!(harness.next_event(), InstanceEvent::VolumeFull(false));
 }

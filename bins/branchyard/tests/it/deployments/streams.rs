@@ -1,11 +1,14 @@
 //! The data endpoint: credentials, streams, batons, and statements.
 
+use std::io::Write as _;
+use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use branchyard_deployments::ports::Provisioner;
+use branchyard_deployments::ports::{Provisioner, Series};
 use branchyard_deployments::values::Setting;
 use branchyard_domain::ports::SqlPower;
+use branchyard_testkit::{AMPLE, wait_until};
 use serde_json::{Value, json};
 
 use super::harness::{InstanceHarness, execute, mint, rows, settings};
@@ -243,16 +246,7 @@ fn writers_take_turns_and_long_transactions_end() {
     // A waiting writer holds no thread, so the current writer can continue.
     thread::scope(|scope| {
         let waits = scope.spawn(|| {
-            harness
-                .local
-                .apply(
-                    &harness.handle,
-                    &settings(&[
-                        (Setting::QueryBusyTimeoutMillis, "60000"),
-                        (Setting::TransactionTimeoutMillis, "60000"),
-                    ]),
-                )
-                .unwrap();
+            harness.apply(&[(Setting::QueryBusyTimeoutMillis, "60000"), (Setting::TransactionTimeoutMillis, "60000")]);
             harness.sql(&["insert into t values (2)"])
         });
         thread::sleep(Duration::from_millis(200));
@@ -262,7 +256,7 @@ fn writers_take_turns_and_long_transactions_end() {
     assert_eq!(harness.sql(&["select count(*) from t"]), [["2"]]);
 
     let short = [(Setting::QueryBusyTimeoutMillis, "60000"), (Setting::TransactionTimeoutMillis, "1500")];
-    harness.local.apply(&harness.handle, &settings(&short)).unwrap();
+    harness.apply(&short);
     let begun =
         harness.pipeline_as(&harness.writer, None, json!([execute("begin"), execute("insert into t values (3)")]));
     let baton = begun.ok()["baton"].as_str().unwrap().to_owned();
@@ -282,7 +276,7 @@ fn writers_take_turns_and_long_transactions_end() {
 #[test]
 fn settings_act_at_once_and_limits_hold() {
     let harness = InstanceHarness::start();
-    let apply = |pairs: &[(Setting, &str)]| harness.local.apply(&harness.handle, &settings(pairs)).unwrap();
+    let apply = |pairs: &[(Setting, &str)]| harness.apply(pairs);
     let endless = "with recursive c(n) as (select 1 union all select n + 1 from c) select count(*) from c";
     apply(&[(Setting::QueryTimeoutMillis, "100")]);
     assert_eq!(harness.failure(&harness.writer, endless), "QUERY_TIMEOUT");
@@ -371,4 +365,92 @@ fn a_cursor_sends_every_row_and_a_clean_baton() {
     );
     assert_eq!(rows(&next.ok()["results"][0]["response"]["result"]), [["100001"]]);
     harness.send("POST", "/v3/cursor", Some(&harness.writer), Some("{}".into())).refused(400, "PROTOCOL_ERROR");
+}
+
+const ENDLESS: &str = "with recursive c(n) as (select 1 union all select n + 1 from c) select count(*) from c";
+
+#[test]
+fn older_settings_that_arrive_later_change_nothing() {
+    let harness = InstanceHarness::start();
+    harness.sql(&["create table t(a)"]);
+    let read_only = settings(&[(Setting::BehaviorReadOnly, "true")]);
+    harness.local.apply(&harness.handle, &read_only, 7).unwrap();
+    harness.local.apply(&harness.handle, &settings(&[]), 6).unwrap();
+    assert_eq!(harness.failure(&harness.writer, "insert into t values (1)"), "SQLITE_READONLY");
+    let run = harness.dir.path().join("deployments").join(harness.spec.deployment.to_string());
+    let spec = std::fs::read_to_string(run.join(harness.spec.instance.to_string()).join("run/spec.json")).unwrap();
+    let spec: Value = serde_json::from_str(&spec).unwrap();
+    assert_eq!(
+        (&spec["settings_revision"], &spec["settings"]["behavior_read_only"]),
+        (&json!(7), &json!("true")),
+        "for the next start"
+    );
+    harness.local.apply(&harness.handle, &settings(&[]), 8).unwrap();
+    harness.sql(&["insert into t values (1)"]);
+}
+
+#[test]
+fn long_statements_of_one_thread_let_others_pass() {
+    let harness = InstanceHarness::start_with(&[(Setting::QueryThreads, "1"), (Setting::QueryTimeoutMillis, "300000")]);
+    harness.sql(&["create table t(a)"]);
+    let streams = || harness.local.sample(&harness.handle).unwrap().get(Series::Streams).unwrap_or_default();
+    thread::scope(|scope| {
+        let long: Vec<_> = (0..3).map(|_| scope.spawn(|| harness.failure(&harness.writer, ENDLESS))).collect();
+        wait_until("the long statements", AMPLE, || streams() >= 3.0);
+        for number in 0..20 {
+            harness.sql(&[&format!("insert into t values ({number})")]);
+        }
+        assert_eq!(harness.sql(&["select count(*) from t"]), [["20"]]);
+        assert!(long.iter().all(|statement| !statement.is_finished()), "they still run");
+        harness.local.stop(&harness.handle, Duration::ZERO).unwrap();
+        for statement in long {
+            assert!(statement.join().is_err(), "the connection broke");
+        }
+    });
+}
+
+#[test]
+fn forty_inserts_at_once_wait_for_their_turn() {
+    let harness = InstanceHarness::start_with(&[(Setting::QueryThreads, "1")]);
+    harness.sql(&["create table t(id integer primary key)"]);
+    thread::scope(|scope| {
+        for number in 0..40 {
+            let harness = &harness;
+            scope.spawn(move || harness.sql(&[&format!("insert into t values ({number})")]));
+        }
+    });
+    assert_eq!(harness.sql(&["select count(*) from t"]), [["40"]]);
+}
+
+/// Sends a request and closes the connection without waiting for the answer.
+fn leave_behind(harness: &InstanceHarness, path: &str, body: &Value, until: impl Fn() -> bool) {
+    let body = body.to_string();
+    let mut socket = TcpStream::connect(("127.0.0.1", harness.spec.port)).unwrap();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\ncontent-length: {}\r\n\r\n{body}",
+        harness.writer,
+        body.len()
+    );
+    socket.write_all(head.as_bytes()).unwrap();
+    wait_until("the statement", AMPLE, until);
+}
+
+#[test]
+fn a_statement_whose_client_is_gone_ends_and_its_transaction_is_rolled_back() {
+    let harness = InstanceHarness::start_with(&[(Setting::QueryTimeoutMillis, "300000")]);
+    harness.sql(&["create table t(a)"]);
+    let streams = || harness.local.sample(&harness.handle).unwrap().get(Series::Streams).unwrap_or_default();
+    let stays = json!({"requests": [
+        execute("begin"), execute("insert into t values (1)"), execute(ENDLESS), execute("commit"), {"type": "close"},
+    ]});
+    leave_behind(&harness, "/v3/pipeline", &stays, || streams() >= 1.0);
+    // Far below the time limit of the statement.
+    wait_until("the end of the statement", AMPLE / 2, || streams() == 0.0);
+    harness.sql(&["insert into t values (2)"]);
+    assert_eq!(harness.sql(&["select a from t"]), [["2"]], "the commit after the statement did not run");
+    // The same for a cursor, whose stream stays for as long as an idle one.
+    harness.apply(&[(Setting::QueryTimeoutMillis, "300000"), (Setting::StreamIdleTimeoutMillis, "1000")]);
+    let cursor = json!({"batch": {"steps": [{"stmt": {"sql": ENDLESS}}]}});
+    leave_behind(&harness, "/v3/cursor", &cursor, || streams() >= 1.0);
+    wait_until("the end of the cursor", AMPLE / 2, || streams() == 0.0);
 }

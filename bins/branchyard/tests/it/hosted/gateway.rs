@@ -317,3 +317,20 @@ fn a_client_cannot_take_its_credential_off_the_way() {
     assert!(passed.header("x-request-id").is_some_and(|id| id.starts_with("req_")), "{}", passed.head);
     harness.server.terminate();
 }
+
+#[test]
+fn forty_inserts_at_once_into_the_smallest_deployment_wait_for_their_turn() {
+    let dir = tempfile::tempdir().unwrap();
+    let harness = GatewayHarness::start(dir.path());
+    let started = harness.create(&json!({}));
+    let url = started["url"].as_str().unwrap();
+    harness.sql(url, "create table t(id integer primary key)");
+    std::thread::scope(|scope| {
+        for number in 0..40 {
+            let harness = &harness;
+            scope.spawn(move || harness.sql(url, &format!("insert into t values ({number}) returning id")));
+        }
+    });
+    assert_eq!(harness.sql(url, "select count(*) from t"), "40");
+    harness.server.terminate();
+}

@@ -28,6 +28,15 @@ pub(super) async fn provoke(operation: &DeclaredOperation, declared: &Declared) 
     let good = scene.good(caller, &operation.method, &operation.path).await;
     let asked = match declared.code.as_deref() {
         None if declared.status == 304 => good.with("If-None-Match", "*"),
+        None if declared.status == 200 && operation.declared.iter().any(|other| other.status == 202) => {
+            // The repetition of the request waits, because the number of ids that are drawn while one waits is not fixed.
+            let keyed = good.with("Idempotency-Key", "k");
+            scene.world.send(keyed.clone().into_request()).await.expect(202);
+            scene.world.work();
+            let waiting = keyed.with("Prefer", "wait=20");
+            let answer = scene.world.send(waiting.clone().into_request().insert_header(ID)).await;
+            return shape(&operation.id, declared.name(), waiting, answer);
+        }
         None if operation.id == "listUserTokens" => {
             note_use(&scene, &good).await;
             good

@@ -29,11 +29,20 @@ impl Supervisor<'_> {
     /// # Errors
     /// [`PortError`] if a port fails. A later call continues.
     pub fn operate(&self, id: DeploymentId) -> Result<bool, PortError> {
+        self.operate_noting(id, &|_| {})
+    }
+
+    /// Continues as [`Supervisor::operate`] does, and passes the operation to `note` before.
+    ///
+    /// # Errors
+    /// As [`Supervisor::operate`].
+    pub fn operate_noting(&self, id: DeploymentId, note: &dyn Fn(&DeploymentOperation)) -> Result<bool, PortError> {
         let Some((deployment, instance)) = self.load(id)? else { return Ok(false) };
         let pending = self.0.ports.store.read_deployments()?.deployment_operations().pending(id)?;
         let Some(operation) = pending.into_iter().next() else {
             return self.back_up_nightly(&deployment, &instance);
         };
+        note(&operation);
         match operation.work {
             DeploymentWork::Delete => self.delete(&deployment, operation),
             _ if matches!(deployment.state, RunState::Stopping | RunState::Stopped) => {

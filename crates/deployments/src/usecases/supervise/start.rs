@@ -8,9 +8,15 @@ use super::super::{metering, shutdown};
 use super::attempts::{is_loop, note};
 use super::{DRAIN, Next, Stepped, Supervisor};
 use crate::entities::{Deployment, Instance, Metered, RunState, Shutdown};
-use crate::ports::{InstanceEvent, InstanceHandle, ProvisionError};
+use crate::ports::{InstanceEvent, InstanceHandle, ProvisionError, SupervisorEvent};
 use branchyard_domain::errors::PortError;
 use branchyard_domain::values::Timestamp;
+
+/// The last error of a deployment whose data is missing.
+const NO_DATA: &str =
+    "the data of the instance is missing; nothing was removed, and it starts by itself once the data is back";
+/// Interval at which missing data is looked for.
+const LOOK_FOR_DATA: Duration = Duration::from_secs(1);
 
 impl Supervisor<'_> {
     pub(super) fn bring_up(
@@ -118,7 +124,7 @@ impl Supervisor<'_> {
         let mut jitter = [0];
         self.0.ports.ids.fill(&mut jitter);
         let said = if stderr.trim().is_empty() { cause.to_owned() } else { format!("{cause}: {}", stderr.trim()) };
-        let became_loop = self.change(instance, |tx, deployment, instance| {
+        let is_loop = self.change(instance, |tx, deployment, instance| {
             let was_ready = instance.state == RunState::Started;
             metering::close(tx, instance, Metered::Compute, now)?;
             if was_ready {
@@ -127,9 +133,20 @@ impl Supervisor<'_> {
             self.failed(deployment, instance, &said, now, was_ready, jitter[0]);
             Ok(instance.crash_loop)
         })?;
-        let is_new = became_loop == Some(true) && !instance.crash_loop;
+        let is_new = self.note_loop(instance, is_loop, &said);
         let warning = is_new.then(|| format!("instance {} ends again and again: {said}", instance.id));
         Ok(Stepped { next: Next::Now, warning })
+    }
+
+    /// Records in the log of the instance that a crash loop began. Returns `true` if one began. `before` is the instance
+    /// before the failure.
+    fn note_loop(&self, before: &Instance, is_loop: Option<bool>, said: &str) -> bool {
+        let is_new = is_loop == Some(true) && !before.crash_loop;
+        if is_new {
+            // Best effort: `health` and `last_error` show the loop too, and the folder of the log may be what is broken.
+            let _ = self.0.ports.provisioner.record(before.id, &SupervisorEvent::CrashLoop { error: said.to_owned() });
+        }
+        is_new
     }
 
     fn failed(
@@ -178,11 +195,14 @@ impl Supervisor<'_> {
             return self.change_port(instance);
         }
         match provisioner.start(&spec) {
+            Err(ProvisionError::NoData { path }) => self.wait_for_data(deployment, instance, &path),
             Err(error) => self.refused(instance, error),
             Ok(handle) => {
                 let noted = self.change(instance, |_, deployment, instance| {
                     instance.handle = Some(handle.clone());
                     instance.started_with = deployment.settings.clone();
+                    // The new process reports it if the volume is full.
+                    instance.volume_full = false;
                     Ok(())
                 });
                 // The instance was shut down in the meantime, or the process was not recorded: an unrecorded process
@@ -194,6 +214,21 @@ impl Supervisor<'_> {
                 Ok(Next::Now.into())
             }
         }
+    }
+
+    /// Waits until the data of a prepared instance is back. The wait is no failed attempt: the file system of the data may
+    /// only be mounted late.
+    fn wait_for_data(&self, deployment: &Deployment, instance: &Instance, path: &str) -> Result<Stepped, PortError> {
+        let next = Next::In(LOOK_FOR_DATA);
+        if deployment.last_error.as_deref() == Some(NO_DATA) {
+            return Ok(next.into());
+        }
+        self.change(instance, |_, deployment, _| {
+            deployment.last_error = Some(NO_DATA.to_owned());
+            Ok(())
+        })?;
+        let warning = format!("instance {} waits for its data: {path} does not exist", instance.id);
+        Ok(Stepped { next, warning: Some(warning) })
     }
 
     fn change_port(&self, instance: &Instance) -> Result<Stepped, PortError> {
@@ -221,10 +256,11 @@ impl Supervisor<'_> {
         let mut jitter = [0];
         self.0.ports.ids.fill(&mut jitter);
         let said = error.to_string();
-        self.change(instance, |_, deployment, instance| {
+        let is_loop = self.change(instance, |_, deployment, instance| {
             self.failed(deployment, instance, &said, now, false, jitter[0]);
-            Ok(())
+            Ok(instance.crash_loop)
         })?;
+        self.note_loop(instance, is_loop, &said);
         Err(error.into())
     }
 

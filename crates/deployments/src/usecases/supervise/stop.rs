@@ -6,10 +6,13 @@ use super::super::backups::{NoBackup, take};
 use super::super::{metering, shutdown};
 use super::{DRAIN, Next, Stepped, Supervisor};
 use crate::entities::{BackupKind, Deployment, Instance, Metered, RunState, Shutdown};
+use crate::ports::ProvisionError;
 use branchyard_domain::errors::PortError;
 
 /// Seconds after which a failed final backup is tried again.
 const AGAIN_SECONDS: i64 = 600;
+/// The same if the data was missing.
+const NO_DATA_SECONDS: i64 = 5;
 
 impl Supervisor<'_> {
     pub(super) fn bring_down(&self, deployment: &Deployment, instance: &Instance) -> Result<Stepped, PortError> {
@@ -56,14 +59,20 @@ impl Supervisor<'_> {
             }
             Err(NoBackup::Port(fault)) => Err(fault),
             Err(NoBackup::Provision(error)) => {
-                let not_before = Some(self.0.now().plus_seconds(AGAIN_SECONDS));
+                let is_missing = matches!(error, ProvisionError::NoData { .. });
+                let wait = if is_missing { NO_DATA_SECONDS } else { AGAIN_SECONDS };
+                let not_before = Some(self.0.now().plus_seconds(wait));
                 let said = format!("the final backup failed: {error}");
                 self.change(instance, |_, deployment, instance| {
-                    instance.shutdown = Some(Shutdown { final_backup: true, not_before });
-                    deployment.last_error = Some(said.clone());
+                    // The owner may have discarded the data in the meantime.
+                    if instance.shutdown.is_none_or(|left| left.final_backup) {
+                        instance.shutdown = Some(Shutdown { final_backup: true, not_before });
+                        deployment.last_error = Some(said.clone());
+                    }
                     Ok(())
                 })?;
-                let warning = Some(format!("instance {}: {said}", instance.id));
+                let is_known = deployment.last_error.as_ref() == Some(&said);
+                let warning = (!is_known).then(|| format!("instance {}: {said}", instance.id));
                 Ok(Stepped { next: Next::Now, warning })
             }
         }

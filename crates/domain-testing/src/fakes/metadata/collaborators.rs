@@ -1,5 +1,7 @@
 //! Collaborators.
 
+use std::collections::BTreeMap;
+
 use super::{MemoryTransaction, Result, missing, page};
 use branchyard_domain::entities::{Collaborator, Role};
 use branchyard_domain::ports::CollaboratorRepository;
@@ -20,6 +22,11 @@ impl CollaboratorRepository for MemoryTransaction<'_> {
         let Some((role, added_at)) = self.state.collaborators.get(&(database, user)) else { return Ok(None) };
         let found = self.state.users.get(&user);
         Ok(found.map(|u| Collaborator { user_id: user, username: u.name.clone(), role: *role, added_at: *added_at }))
+    }
+
+    fn roles(&mut self, user: AccountId, databases: &[DatabaseId]) -> Result<BTreeMap<DatabaseId, Role>> {
+        let role_on = |id: &DatabaseId| Some((*id, self.state.collaborators.get(&(*id, user))?.0));
+        Ok(databases.iter().filter_map(role_on).collect())
     }
 
     fn remove(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Collaborator>> {

@@ -1,7 +1,9 @@
 //! Databases.
 
+use std::collections::BTreeMap;
+
 use super::{MemoryTransaction, Result, count, page};
-use branchyard_domain::entities::{Database, Visibility, Work};
+use branchyard_domain::entities::{Database, FileState, Visibility, Work};
 use branchyard_domain::ports::{DatabaseFilter, DatabaseRepository, MetadataError, Ranking, SizeChange};
 use branchyard_domain::values::{AccountId, DatabaseId, DatabaseName, OwnerName, Timestamp};
 
@@ -71,6 +73,10 @@ impl DatabaseRepository for MemoryTransaction<'_> {
         Ok(self.state.databases.get(&id).cloned())
     }
 
+    fn get_all(&mut self, ids: &[DatabaseId]) -> Result<Vec<Database>> {
+        Ok(ids.iter().filter_map(|id| self.state.databases.get(id)).cloned().collect())
+    }
+
     fn update(&mut self, database: &Database) -> Result<bool> {
         if self.state.databases.get(&database.id).is_none_or(|stored| stored.version != database.version) {
             return Ok(false);
@@ -92,14 +98,15 @@ impl DatabaseRepository for MemoryTransaction<'_> {
         Ok(true)
     }
 
-    fn record_write(&mut self, id: DatabaseId, at: Timestamp, size_bytes: i64) -> Result<()> {
+    fn record_write(&mut self, id: DatabaseId, at: Timestamp, file: FileState) -> Result<()> {
         if let Some(stored) = self.change()?.databases.get_mut(&id) {
             stored.last_write_at = Some(at);
         }
-        self.record_size(id, size_bytes, SizeChange::Added)
+        self.record_file(id, file, SizeChange::Added)
     }
 
-    fn record_size(&mut self, id: DatabaseId, size_bytes: i64, change: SizeChange) -> Result<()> {
+    fn record_file(&mut self, id: DatabaseId, file: FileState, change: SizeChange) -> Result<()> {
+        let FileState { size_bytes, engine_format } = file;
         if let Some(stored) = self.change()?.databases.get_mut(&id) {
             match change {
                 SizeChange::Added => stored.live_bytes += size_bytes - stored.size_bytes,
@@ -107,6 +114,7 @@ impl DatabaseRepository for MemoryTransaction<'_> {
                 SizeChange::Collected => stored.live_bytes = size_bytes,
             }
             stored.size_bytes = size_bytes;
+            stored.engine_format = engine_format;
         }
         Ok(())
     }
@@ -200,9 +208,13 @@ impl DatabaseRepository for MemoryTransaction<'_> {
         Ok(self.live_page(|d| d.parent_id == Some(parent) && self.sees(viewer, d), after, limit))
     }
 
-    fn count_forks(&mut self, viewer: Option<AccountId>, network: DatabaseId) -> Result<u64> {
-        let live = self.state.databases.values().filter(|d| d.network_id == network && d.deleted_at.is_none());
-        Ok(count(live.filter(|d| d.parent_id.is_some() && self.sees(viewer, d)).count()))
+    fn count_forks(&mut self, viewer: Option<AccountId>, networks: &[DatabaseId]) -> Result<BTreeMap<DatabaseId, u64>> {
+        let mut counts = BTreeMap::new();
+        let live = self.state.databases.values().filter(|d| networks.contains(&d.network_id) && d.deleted_at.is_none());
+        for fork in live.filter(|d| d.parent_id.is_some() && self.sees(viewer, d)) {
+            *counts.entry(fork.network_id).or_default() += 1;
+        }
+        Ok(counts)
     }
 
     fn ids(&mut self, after: Option<DatabaseId>, limit: usize) -> Result<Vec<DatabaseId>> {

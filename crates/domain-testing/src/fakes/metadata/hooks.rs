@@ -6,8 +6,8 @@ use super::state::{Held, Logged};
 use super::{MemoryTransaction, Result, count, missing, page};
 use branchyard_domain::entities::{Attempt, Delivery, DeliveryStatus, Hook, HookEvent, Request};
 use branchyard_domain::ports::{
-    AttemptRepository, DeliveryBacklog, DeliveryRepository, DeliveryState, HookRepository, Lease, MetadataError,
-    Places, Repositories,
+    AttemptRepository, DeliveryBacklog, DeliveryRepository, DeliveryState, DueDelivery, HookRepository, Lease,
+    MetadataError, Places, Repositories,
 };
 use branchyard_domain::values::{DatabaseId, DeliveryId, HookId, Timestamp};
 
@@ -204,16 +204,22 @@ impl DeliveryRepository for MemoryTransaction<'_> {
             held_back += usize::from(is_held_back);
             !is_held_back || held_back <= places.held_back
         });
-        let body = |delivery: &Delivery| {
+        let due_delivery = |delivery: &Delivery| {
             let event = self.state.events.iter().find(|(event, _)| event.id == delivery.event_id);
-            event.map(|(event, _)| event.body.clone()).unwrap_or_default()
+            let event = event.map(|(event, _)| event);
+            DueDelivery {
+                delivery: delivery.clone(),
+                body: event.map(|event| event.body.clone()).unwrap_or_default(),
+                trace: event.and_then(|event| event.trace),
+            }
         };
         let leases: Vec<Lease> = due
             .take(places.hooks)
-            .map(|(_, hook, deliveries)| {
+            .filter_map(|(_, hook, deliveries)| {
                 let run = if is_held_back(hook, places) { 1 } else { places.run };
-                let deliveries = deliveries.into_iter().take(run).map(|delivery| (delivery.clone(), body(delivery)));
-                Lease { hook: hook.clone(), deliveries: deliveries.collect(), until }
+                let database = self.state.databases.get(&hook.database_id)?.locator.clone();
+                let deliveries = deliveries.into_iter().take(run).map(due_delivery).collect();
+                Some(Lease { hook: hook.clone(), database, deliveries, until })
             })
             .collect();
         for lease in &leases {

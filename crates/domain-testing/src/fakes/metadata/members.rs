@@ -1,7 +1,9 @@
 //! Memberships in organizations.
 
+use std::collections::BTreeMap;
+
 use super::{MemoryTransaction, Result, count, missing, page};
-use branchyard_domain::entities::{Member, MemberRole};
+use branchyard_domain::entities::{Member, MemberRole, Role};
 use branchyard_domain::ports::MemberRepository;
 use branchyard_domain::ports::Repositories as _;
 use branchyard_domain::values::{AccountId, Timestamp};
@@ -20,6 +22,19 @@ impl MemberRepository for MemoryTransaction<'_> {
         let Some((role, added_at)) = self.state.members.get(&(organization, user)) else { return Ok(None) };
         let member = self.state.users.get(&user);
         Ok(member.map(|u| Member { user_id: user, username: u.name.clone(), role: *role, added_at: *added_at }))
+    }
+
+    fn roles(
+        &mut self,
+        user: AccountId,
+        organizations: &[AccountId],
+    ) -> Result<BTreeMap<AccountId, (MemberRole, Role)>> {
+        let role_in = |id: &AccountId| {
+            let (role, _) = self.state.members.get(&(*id, user))?;
+            let organization = self.state.organizations.get(id)?;
+            Some((*id, (*role, organization.base_role)))
+        };
+        Ok(organizations.iter().filter_map(role_in).collect())
     }
 
     fn remove(&mut self, organization: AccountId, user: AccountId) -> Result<Option<Member>> {

@@ -13,6 +13,7 @@ pub fn files(engine: &dyn Engine) {
     let first = engine.create(id, &author(0), "Initialize database").unwrap();
     assert!(engine.list().unwrap().contains(&id));
     assert!(engine.size_bytes(id).unwrap() > 0);
+    assert_eq!(engine.format(id).unwrap(), engine.newest_format());
     let commit = engine.commit(id, &first).unwrap().unwrap();
     assert_eq!((commit.hash.clone(), commit.message.as_str()), (first.clone(), "Initialize database"));
     assert_eq!(commit.author, author(0));
@@ -23,6 +24,7 @@ pub fn files(engine: &dyn Engine) {
     engine.remove(id).unwrap();
     assert!(!engine.list().unwrap().contains(&id));
     assert!(engine.size_bytes(id).is_err());
+    assert!(engine.format(id).is_err());
 }
 
 /// Checks that commits are copied and fetched between databases.

@@ -1,7 +1,7 @@
 //! Checks of the activity log.
 
 use super::{at, database, hash, id, organization, read, reference, scene, user, write};
-use branchyard_domain::entities::{Activity, ActivityKind, Database, MemberRole, PullAction, Role, User};
+use branchyard_domain::entities::{Activity, ActivityKind, Database, FileState, MemberRole, PullAction, Role, User};
 use branchyard_domain::ports::Metadata;
 use branchyard_domain::values::{ActivityId, OwnerName, PullNumber};
 
@@ -44,7 +44,7 @@ pub fn activities(store: &dyn Metadata) {
             tx.activities().add(&Activity { by_name: OwnerName::parse("absent").unwrap(), ..one.clone() }).unwrap();
         }
         tx.activities().add(&activity(20, &others, &bob, all[0].kind.clone())).unwrap();
-        tx.databases().record_write(ours.id, at(50), 1).unwrap();
+        tx.databases().record_write(ours.id, at(50), FileState { size_bytes: 1, engine_format: 12 }).unwrap();
     });
     let newest: Vec<Activity> = all.iter().rev().cloned().collect();
     read(store, |tx| {

@@ -9,6 +9,7 @@ use branchyard_domain::entities::{
 use branchyard_domain::ports::{Durability, Metadata, MetadataError, Transaction};
 use branchyard_domain::values::{
     AccountId, CommitHash, DatabaseId, DatabaseName, KeptRefId, OperationId, OwnerName, PullNumber, RefName, Timestamp,
+    TraceContext,
 };
 
 pub(crate) fn id(n: u128) -> Uuid {
@@ -90,6 +91,7 @@ pub(crate) fn database(n: u128, of: &User, name: &str) -> Database {
         last_write_at: None,
         size_bytes: 4096,
         live_bytes: 4096,
+        engine_format: 12,
         star_count: 0,
         version: 1,
         generation: 0,
@@ -149,7 +151,13 @@ pub(crate) fn operation(n: u128, on: &Database, by: &User) -> Operation {
         started_at: None,
         finished_at: None,
         attempts: 0,
+        trace: Some(trace(n)),
     }
+}
+
+/// Returns a trace context that a test recognizes by its number.
+pub(crate) fn trace(n: u128) -> TraceContext {
+    TraceContext::new((n + 1).to_be_bytes(), [7; 8], n % 2 == 0).expect("ids that are not zero")
 }
 
 pub(crate) fn write<T>(store: &dyn Metadata, work: impl FnOnce(&mut dyn Transaction) -> T) -> T {

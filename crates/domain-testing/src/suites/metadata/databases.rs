@@ -1,9 +1,15 @@
 //! Checks of databases, their lists and collaborators.
 
+use std::collections::BTreeMap;
+
 use super::{at, database, database_id, organization, owner, read, reference, scene, taken, user, write};
-use branchyard_domain::entities::{Database, MemberRole, Role, User, Visibility};
+use branchyard_domain::entities::{Database, FileState, MemberRole, Role, User, Visibility};
 use branchyard_domain::ports::{DatabaseFilter, Metadata, SizeChange, Transaction};
-use branchyard_domain::values::DatabaseName;
+use branchyard_domain::values::{AccountId, DatabaseName};
+
+fn file(size_bytes: i64, engine_format: u32) -> FileState {
+    FileState { size_bytes, engine_format }
+}
 
 /// Checks names, versions, deletion and counts of databases.
 pub fn databases(store: &dyn Metadata) {
@@ -20,21 +26,25 @@ pub fn databases(store: &dyn Metadata) {
         );
         assert_eq!(tx.databases().get(fork.id).unwrap().unwrap(), fork);
         assert_eq!(tx.databases().get(database_id(99)).unwrap(), None);
-        assert_eq!(tx.databases().count_forks(None, menu.id).unwrap(), 1);
+        assert_eq!(tx.databases().count_forks(None, &[menu.id]).unwrap(), BTreeMap::from([(menu.id, 1)]));
         assert_eq!(tx.databases().count(ann.id).unwrap(), 1);
         assert_eq!(tx.databases().ids(None, 10).unwrap(), [menu.id, fork.id]);
         assert_eq!(tx.databases().ids(Some(menu.id), 10).unwrap(), [fork.id]);
-        tx.databases().record_write(menu.id, at(20), 8192).unwrap();
+        tx.databases().record_write(menu.id, at(20), file(8192, 12)).unwrap();
         let sizes = |tx: &mut dyn Transaction| {
             let stored = tx.databases().get(menu.id).unwrap().unwrap();
             (stored.size_bytes, stored.live_bytes, stored.last_write_at, stored.version)
         };
         assert_eq!(sizes(tx), (8192, 8192, Some(at(20)), menu.version));
-        tx.databases().record_size(menu.id, 9000, SizeChange::Wasted).unwrap();
-        tx.databases().record_size(menu.id, 9500, SizeChange::Added).unwrap();
+        tx.databases().record_file(menu.id, file(9000, 12), SizeChange::Wasted).unwrap();
+        tx.databases().record_file(menu.id, file(9500, 13), SizeChange::Added).unwrap();
         assert_eq!(sizes(tx), (9500, 8692, Some(at(20)), menu.version));
-        assert_eq!(tx.databases().get(menu.id).unwrap().unwrap().garbage_bytes(), 808);
-        tx.databases().record_size(menu.id, 8192, SizeChange::Collected).unwrap();
+        let found = tx.databases().get(menu.id).unwrap().unwrap();
+        assert_eq!((found.garbage_bytes(), found.engine_format), (808, 13));
+        tx.databases().record_write(fork.id, at(20), file(4096, 15)).unwrap();
+        assert_eq!(tx.databases().get(fork.id).unwrap().unwrap().engine_format, 15);
+        tx.databases().record_file(menu.id, file(8192, 14), SizeChange::Collected).unwrap();
+        assert_eq!(tx.databases().get(menu.id).unwrap().unwrap().engine_format, 14);
         assert_eq!(sizes(tx), (8192, 8192, Some(at(20)), menu.version));
         tx.databases().next_generation(fork.id).unwrap();
         let generations = |tx: &mut dyn Transaction| {
@@ -53,6 +63,7 @@ pub fn databases(store: &dyn Metadata) {
     changed.last_write_at = Some(at(21));
     changed.size_bytes = 9000;
     changed.live_bytes = 8192;
+    changed.engine_format = 14;
     write(store, |tx| {
         let found = tx.databases().get(menu.id).unwrap().unwrap();
         assert_eq!((found.version, found.last_write_at, found.size_bytes), (1, Some(at(20)), 8192));
@@ -68,7 +79,7 @@ pub fn databases(store: &dyn Metadata) {
         assert_eq!(tx.databases().by_name(&menu.locator.owner, &menu.locator.name).unwrap(), None);
         assert_eq!(tx.databases().count(ann.id).unwrap(), 0);
         assert_eq!(tx.databases().ids(None, 10).unwrap(), [fork.id]);
-        assert_eq!(tx.databases().count_forks(None, menu.id).unwrap(), 1);
+        assert_eq!(tx.databases().count_forks(None, &[menu.id]).unwrap(), BTreeMap::from([(menu.id, 1)]));
         tx.databases().add(&database(12, &ann, "MENU")).unwrap();
     });
 }
@@ -158,9 +169,19 @@ pub fn database_lists(store: &dyn Metadata) {
             names(tx.databases().list_forks(Some(bob.id), root.id, Some(("bob", "fork")), 1).unwrap()),
             ["bob/secret"]
         );
-        assert_eq!(tx.databases().count_forks(Some(bob.id), root.id).unwrap(), 3);
-        assert_eq!(tx.databases().count_forks(Some(zoe.id), root.id).unwrap(), 2);
-        assert_eq!(tx.databases().count_forks(None, root.id).unwrap(), 1, "what is hidden is not counted");
+        let networks = [described.id, root.id, database_id(99), root.id];
+        let mut forks = |viewer: Option<AccountId>| tx.databases().count_forks(viewer, &networks).unwrap();
+        assert_eq!(forks(Some(bob.id)), BTreeMap::from([(root.id, 3)]));
+        assert_eq!(forks(Some(zoe.id)), BTreeMap::from([(root.id, 2)]));
+        assert_eq!(forks(None), BTreeMap::from([(root.id, 1)]), "what is hidden is not counted");
+        assert_eq!(tx.databases().count_forks(None, &[described.id]).unwrap(), BTreeMap::new());
+        assert_eq!(tx.databases().count_forks(None, &[]).unwrap(), BTreeMap::new());
+        let mut all = tx.databases().get_all(&[gone.id, database_id(99), described.id, root.id]).unwrap();
+        all.sort_by_key(|database| database.id);
+        let ids: Vec<_> = all.iter().map(|database| (database.id, database.deleted_at)).collect();
+        assert_eq!(ids, [(root.id, None), (described.id, None), (gone.id, Some(at(1)))]);
+        assert_eq!(all[1], described);
+        assert_eq!(tx.databases().get_all(&[]).unwrap(), []);
     });
 }
 
@@ -179,6 +200,11 @@ pub fn collaborators(store: &dyn Metadata) {
         assert_eq!((found.user_id, found.username.as_str(), found.role), (bob.id, "bob", Role::Admin));
         assert_eq!(found.added_at, at(2));
         assert_eq!(tx.collaborators().get(menu.id, ann.id).unwrap(), None);
+        let mut roles = |user: &User| tx.collaborators().roles(user.id, &[database_id(99), menu.id]).unwrap();
+        let known = [roles(&bob), roles(&zoe), roles(&ann)];
+        let on_menu = |role: Role| BTreeMap::from([(menu.id, role)]);
+        assert_eq!(known, [on_menu(Role::Admin), on_menu(Role::Write), BTreeMap::new()]);
+        assert_eq!(tx.collaborators().roles(bob.id, &[]).unwrap(), BTreeMap::new());
         let names = |list: Vec<branchyard_domain::entities::Collaborator>| {
             list.iter().map(|c| c.username.key()).collect::<Vec<_>>()
         };

@@ -1,6 +1,6 @@
 //! Checks of events and saved answers.
 
-use super::{at, database, hash, id, reference, scene, taken, write};
+use super::{at, database, hash, id, reference, scene, taken, trace, write};
 use branchyard_domain::entities::{Database, Event, EventKind, PullAction};
 use branchyard_domain::ports::{Metadata, SavedAnswer};
 use branchyard_domain::values::{EventId, PullNumber};
@@ -15,6 +15,7 @@ pub fn events(store: &dyn Metadata) {
         at: at(i64::try_from(n).unwrap()),
         kind,
         body: format!("{{\"ü\":{n}}}"),
+        trace: (n % 2 == 0).then(|| trace(n)),
     };
     let list = [
         event(1, &menu, EventKind::BranchCreated { branch: reference("a") }),

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::{at, database, id, reference, scene, write};
+use super::{at, database, id, reference, scene, trace, write};
 use branchyard_domain::entities::{
     Attempt, AttemptError, Database, Delivery, DeliveryStatus, DisabledReason, Event, EventKind, EventName, Hook,
     HookEvent, PreviousSecret, Request, Sealed,
 };
-use branchyard_domain::ports::{DeliveryBacklog, DeliveryState, Metadata, Places, Transaction};
+use branchyard_domain::ports::{DeliveryBacklog, DeliveryState, DueDelivery, Metadata, Places, Transaction};
 use branchyard_domain::values::{AttemptId, DeliveryId, EventId, HookId};
 
 fn hook_id(n: u128) -> HookId {
@@ -41,7 +41,14 @@ fn hook(n: u128, on: &Database, events: &[HookEvent]) -> Hook {
 
 fn event(n: u128, on: &Database) -> Event {
     let kind = EventKind::BranchCreated { branch: reference("a") };
-    Event { id: EventId::from_uuid(id(n)), database_id: on.id, at: at(0), kind, body: format!("body {n}") }
+    Event {
+        id: EventId::from_uuid(id(n)),
+        database_id: on.id,
+        at: at(0),
+        kind,
+        body: format!("body {n}"),
+        trace: Some(trace(n)),
+    }
 }
 
 fn delivery(n: u128, hook: u128, event: u128, due: i64) -> Delivery {
@@ -274,7 +281,7 @@ pub fn delivery_leases(store: &dyn Metadata) {
     let any = places(1, 1);
     let lease = |tx: &mut dyn Transaction, holder: &str, now: i64, hooks, failing| {
         let found = tx.deliveries().lease(holder, at(now), at(now + 30), places(hooks, failing)).unwrap();
-        let firsts = found.iter().map(|lease| lease.deliveries[0].0.id.as_uuid().as_u128());
+        let firsts = found.iter().map(|lease| lease.deliveries[0].delivery.id.as_uuid().as_u128());
         firsts.collect::<Vec<_>>()
     };
     let held = |tx: &mut dyn Transaction, holder: &str, until: i64| {
@@ -302,7 +309,9 @@ pub fn delivery_leases(store: &dyn Metadata) {
         let leased = tx.deliveries().lease("b", at(10), at(40), places(9, 9)).unwrap();
         assert_eq!(leased.len(), 1);
         assert_eq!(leased[0].hook, hook(1, &menu, &[HookEvent::Push]));
-        let run = [(delivery(11, 1, 1, 9), "body 1".to_owned()), (delivery(12, 1, 1, 8), "body 1".to_owned())];
+        let due = |delivery| DueDelivery { delivery, body: "body 1".to_owned(), trace: Some(trace(1)) };
+        let run = [due(delivery(11, 1, 1, 9)), due(delivery(12, 1, 1, 8))];
+        assert_eq!(leased[0].database, menu.locator);
         assert_eq!(leased[0].deliveries, run, "the first by event, not by time, and no more than asked for");
         assert_eq!(leased[0].until, at(40));
         let backlog = DeliveryBacklog { events: 1, due: 5, oldest_due_at: Some(at(5)) };
@@ -341,7 +350,7 @@ pub fn delivery_leases(store: &dyn Metadata) {
         assert_eq!(lease(tx, "c", 12, 9, 0), [30]);
         tx.deliveries().add(&[delivery(21, 2, 1, 5)]).unwrap();
         let alone = tx.deliveries().lease("c", at(12), at(42), places(1, 1)).unwrap();
-        let ids: Vec<_> = alone[0].deliveries.iter().map(|(delivery, _)| delivery.id).collect();
+        let ids: Vec<_> = alone[0].deliveries.iter().map(|due| due.delivery.id).collect();
         assert_eq!(ids, [delivery_id(20)], "a hook that fails is tried with one");
         // All leases have expired, and the oldest event of hook 1 is due.
         assert_eq!(lease(tx, "d", 60, 9, 9).into_iter().collect::<BTreeSet<_>>(), BTreeSet::from([10, 20, 30]));

@@ -81,6 +81,13 @@ pub fn members(store: &dyn Metadata) {
         assert_eq!(tx.members().count_owners(account_id(9)).unwrap(), 0);
         let owned = [ann.id, bob.id, zoe.id].map(|user| tx.members().count_owned(user).unwrap());
         assert_eq!(owned, [1, 1, 0]);
+        let asked = [account_id(9), acme.id];
+        let mut roles = |user: &User| tx.members().roles(user.id, &asked).unwrap();
+        let found = [roles(&ann), roles(&zoe)].map(|roles| roles.into_iter().collect::<Vec<_>>());
+        let in_acme = |role: MemberRole| vec![(acme.id, (role, acme.base_role))];
+        assert_eq!(found, [in_acme(MemberRole::Owner), in_acme(MemberRole::Member)]);
+        assert!(tx.members().roles(account_id(9), &asked).unwrap().is_empty());
+        assert!(tx.members().roles(ann.id, &[]).unwrap().is_empty());
     });
     write(store, |tx| {
         let found = tx.members().get(acme.id, zoe.id).unwrap();

@@ -72,6 +72,17 @@ pub enum EngineError {
     /// The file is damaged or incomplete.
     #[error("the database file is damaged: {0}")]
     Damaged(String),
+    /// The file has a format that is newer than those that the engine opens. A newer release of the program wrote it.
+    #[error(
+        "the file of this database has format {found}, and this release of the server knows formats up to {newest}; run \
+         the release that wrote it, or a newer one"
+    )]
+    UnknownFormat {
+        /// The format of the file.
+        found: u32,
+        /// The newest format that the engine opens.
+        newest: u32,
+    },
     /// A commit cannot be read. The rest of the database may be intact.
     #[error("commit {commit} cannot be read: {detail}")]
     DamagedCommit {

@@ -1,7 +1,9 @@
 //! Users, organizations and memberships.
 
+use std::collections::BTreeMap;
+
 use super::Result;
-use crate::entities::{Account, Email, Member, MemberRole, Organization, RetiredName, User};
+use crate::entities::{Account, Email, Member, MemberRole, Organization, RetiredName, Role, User};
 use crate::values::{AccountId, OwnerName, Timestamp};
 
 /// The repository of names of users and organizations, which share one namespace.
@@ -84,6 +86,13 @@ pub trait MemberRepository {
     fn put(&mut self, organization: AccountId, user: AccountId, role: MemberRole, at: Timestamp) -> Result<bool>;
     /// Returns the membership of a user.
     fn get(&mut self, organization: AccountId, user: AccountId) -> Result<Option<Member>>;
+    /// Returns the user's role in each of these organizations, and the base role of the organization. Organizations that
+    /// the user is not a member of are left out.
+    fn roles(
+        &mut self,
+        user: AccountId,
+        organizations: &[AccountId],
+    ) -> Result<BTreeMap<AccountId, (MemberRole, Role)>>;
     /// Removes a membership and returns it.
     fn remove(&mut self, organization: AccountId, user: AccountId) -> Result<Option<Member>>;
     /// Lists members by lower-case name, after `after`.

@@ -1,7 +1,9 @@
 //! Databases, their collaborators and stars.
 
+use std::collections::BTreeMap;
+
 use super::Result;
-use crate::entities::{Collaborator, Database, Role, Star, Visibility};
+use crate::entities::{Collaborator, Database, FileState, Role, Star, Visibility};
 use crate::values::{AccountId, DatabaseId, DatabaseName, OwnerName, Timestamp};
 
 /// Filters for lists of databases.
@@ -60,15 +62,17 @@ pub trait DatabaseRepository {
     fn by_name(&mut self, owner: &OwnerName, name: &DatabaseName) -> Result<Option<Database>>;
     /// Returns the database with this id, even if it is deleted.
     fn get(&mut self, id: DatabaseId) -> Result<Option<Database>>;
+    /// Returns the databases with these ids, even deleted ones, in any order. Ids without a database are skipped.
+    fn get_all(&mut self, ids: &[DatabaseId]) -> Result<Vec<Database>>;
     /// Updates description, visibility, default branch, `anonymous_sql`, `last_write_at`, `size_bytes`, `deleted_at`
     /// and `quarantined_at` if the stored version equals `database.version`, and increments the version. Returns `false` if the versions differ.
     fn update(&mut self, database: &Database) -> Result<bool>;
-    /// Records the time of a write and the size of the file in bytes, as [`SizeChange::Added`], without incrementing
-    /// the version.
-    fn record_write(&mut self, id: DatabaseId, at: Timestamp, size_bytes: i64) -> Result<()>;
-    /// Records the size of the file in bytes, without incrementing the version. Bytes that were added count as in use,
-    /// and after a collection all of them do.
-    fn record_size(&mut self, id: DatabaseId, size_bytes: i64, change: SizeChange) -> Result<()>;
+    /// Records the time of a write and the state of the file, as [`SizeChange::Added`], without incrementing the
+    /// version.
+    fn record_write(&mut self, id: DatabaseId, at: Timestamp, file: FileState) -> Result<()>;
+    /// Records the state of the file, without incrementing the version. Bytes that were added count as in use, and after
+    /// a collection all of them do.
+    fn record_file(&mut self, id: DatabaseId, file: FileState, change: SizeChange) -> Result<()>;
     /// Increments the generation, without incrementing the version.
     fn next_generation(&mut self, id: DatabaseId) -> Result<()>;
     /// Lists the live databases of a fork network by id, ascending, after `after`.
@@ -112,8 +116,9 @@ pub trait DatabaseRepository {
         after: Option<(&str, &str)>,
         limit: usize,
     ) -> Result<Vec<Database>>;
-    /// Counts the live forks in a fork network that are visible to `viewer`.
-    fn count_forks(&mut self, viewer: Option<AccountId>, network: DatabaseId) -> Result<u64>;
+    /// Counts the live forks in each of these fork networks that are visible to `viewer`. Networks without one are left
+    /// out.
+    fn count_forks(&mut self, viewer: Option<AccountId>, networks: &[DatabaseId]) -> Result<BTreeMap<DatabaseId, u64>>;
     /// Lists the ids of all live databases, ascending, after `after`.
     fn ids(&mut self, after: Option<DatabaseId>, limit: usize) -> Result<Vec<DatabaseId>>;
 }
@@ -124,6 +129,8 @@ pub trait CollaboratorRepository {
     fn put(&mut self, database: DatabaseId, user: AccountId, role: Role, at: Timestamp) -> Result<bool>;
     /// Returns a collaborator.
     fn get(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Collaborator>>;
+    /// Returns the roles that a user has as a collaborator on these databases.
+    fn roles(&mut self, user: AccountId, databases: &[DatabaseId]) -> Result<BTreeMap<DatabaseId, Role>>;
     /// Removes a collaborator and returns it.
     fn remove(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Collaborator>>;
     /// Lists collaborators by lower-case name, after `after`.

@@ -1,8 +1,8 @@
 //! Deliveries of webhooks, their attempts and leases.
 
 use super::Result;
-use crate::entities::{Attempt, Delivery, Hook, OperationKind, Request};
-use crate::values::{AccountId, DeliveryId, HookId, Timestamp};
+use crate::entities::{Attempt, DatabaseLocator, Delivery, Hook, OperationKind, Request};
+use crate::values::{AccountId, DeliveryId, HookId, Timestamp, TraceContext};
 
 /// Status of a delivery without its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,11 +21,24 @@ pub enum DeliveryState {
 pub struct Lease {
     /// The hook.
     pub hook: Hook,
-    /// The first due deliveries, ordered by event, with their bodies. Never empty.
-    pub deliveries: Vec<(Delivery, String)>,
+    /// The database of the hook.
+    pub database: DatabaseLocator,
+    /// The first due deliveries, ordered by event. Never empty.
+    pub deliveries: Vec<DueDelivery>,
     /// When the lease ends unless it is released. It also distinguishes this lease from other leases of the same
     /// holder.
     pub until: Timestamp,
+}
+
+/// A delivery that is due, with what its event says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DueDelivery {
+    /// The delivery.
+    pub delivery: Delivery,
+    /// The exact body to send.
+    pub body: String,
+    /// The trace of the event.
+    pub trace: Option<TraceContext>,
 }
 
 /// Events and deliveries that wait to be sent to hooks.

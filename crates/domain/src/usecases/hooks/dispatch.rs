@@ -8,8 +8,12 @@ use super::schedule::next_attempt;
 use super::{delivery_id, queued};
 use crate::entities::{Delivery, DeliveryStatus, DisabledReason, EventName, Hook, HookEvent, Request};
 use crate::errors::PortError;
-use crate::ports::{CancellationToken, DeliveryBacklog, Durability, Lease, Places, Sent, Transaction, WebhookRequest};
-use crate::values::{AttemptId, DeliveryId, EventId, HookId, Timestamp};
+use crate::ports::{
+    CancellationToken, DeliveryBacklog, DueDelivery, Durability, Lease, Places, RetryAfter, Sent, Transaction,
+    WebhookRequest,
+};
+use crate::usecases::observers::{DeliveryAttempt, DeliveryObserver, Unobserved};
+use crate::values::{AttemptId, DeliveryId, EventId, HookId, Timestamp, TraceContext};
 
 /// Number of attempts that the log keeps per delivery.
 const ATTEMPTS_KEPT: usize = 50;
@@ -38,9 +42,9 @@ pub struct Attempted {
     pub id: AttemptId,
     /// The address that the request went to.
     pub url: String,
-    /// Start of the attempt.
+    /// Start of the attempt, by the clock of the server.
     pub started_at: Timestamp,
-    /// End of the attempt.
+    /// End of the attempt, by the clock of the server.
     pub ended_at: Timestamp,
     /// The outcome of the attempt.
     pub sent: Sent,
@@ -85,6 +89,26 @@ pub struct Turn {
     pub delivered: u64,
     /// Number of deliveries that failed for good, including those given up because their hook was disabled.
     pub failed: u64,
+}
+
+/// One moment on the clock of the server and on that of the machine, which may have been set back.
+#[derive(Debug, Clone, Copy)]
+struct Lead {
+    server: Timestamp,
+    machine: Timestamp,
+}
+
+impl Lead {
+    /// Converts a date of the receiver, whose clock is like that of the machine, to the time of the server.
+    fn on_the_server(self, patience: RetryAfter) -> RetryAfter {
+        match patience {
+            RetryAfter::Seconds(_) => patience,
+            RetryAfter::At(at) => {
+                let wait = at.as_micros().saturating_sub(self.machine.as_micros());
+                RetryAfter::At(Timestamp::from_micros(self.server.as_micros().saturating_add(wait)))
+            }
+        }
+    }
 }
 
 /// Use cases of the webhook dispatcher.
@@ -184,10 +208,11 @@ impl<'a> Dispatch<'a> {
     fn parcel(
         &self,
         hook: &Hook,
-        delivery: &Delivery,
-        body: String,
+        due: DueDelivery,
+        trace: Option<TraceContext>,
         canceled: &CancellationToken,
     ) -> Option<WebhookRequest> {
+        let DueDelivery { delivery, body, trace: _ } = due;
         let now = self.0.now();
         let vault = &self.0.ports.vault;
         let previous = hook.previous_secret.as_ref().filter(|previous| previous.until > now);
@@ -197,10 +222,11 @@ impl<'a> Dispatch<'a> {
             url: hook.url.clone(),
             delivery: delivery.id,
             attempt: AttemptId::from_uuid(self.0.ports.ids.uuid(now)),
-            at: now,
+            at: self.0.ports.clock.machine_time(),
             event: delivery.event,
             body,
             secrets: std::iter::once(vault.open(hook.id, &hook.secret)?).chain(previous).collect(),
+            trace,
             canceled: canceled.clone(),
         })
     }
@@ -210,22 +236,50 @@ impl<'a> Dispatch<'a> {
     /// `None` if the hook's present secret cannot be opened; the lease then expires, and the delivery is attempted again.
     ///
     /// Once `canceled`, the attempt under way is aborted and no further one is made. The aborted delivery stays due.
-    pub fn attempt(&self, mut lease: Lease, canceled: &CancellationToken, go_on: impl Fn() -> bool) -> Option<Run> {
+    pub fn attempt(&self, lease: Lease, canceled: &CancellationToken, go_on: impl Fn() -> bool) -> Option<Run> {
+        self.attempt_observed(lease, canceled, go_on, &Unobserved)
+    }
+
+    /// Attempts the deliveries of a lease as [`Dispatch::attempt`] does, and lets `observer` observe each attempt.
+    pub fn attempt_observed(
+        &self,
+        mut lease: Lease,
+        canceled: &CancellationToken,
+        go_on: impl Fn() -> bool,
+        observer: &dyn DeliveryObserver,
+    ) -> Option<Run> {
         let mut attempted: Vec<Attempted> = Vec::new();
-        for (delivery, body) in std::mem::take(&mut lease.deliveries) {
+        for due in std::mem::take(&mut lease.deliveries) {
+            let delivery = due.delivery.clone();
             let now = self.0.now();
             let covered = now.plus_millis(self.0.limits.hook_timeout_ms) < lease.until;
             let in_time = attempted.first().is_none_or(|first| now < first.started_at.plus_millis(RUN_MS));
             if !covered || !in_time || canceled.is_canceled() || !go_on() {
                 break;
             }
-            let parcel = self.parcel(&lease.hook, &delivery, body, canceled)?;
+            let subject = DeliveryAttempt {
+                delivery: &delivery,
+                database: &lease.database,
+                number: delivery.attempt_count.saturating_add(1),
+                trace: due.trace,
+            };
+            let (mut due, mut sent) = (Some(due), None);
+            observer.attempt(&subject, &mut |trace| {
+                let parcel = due.take().and_then(|due| self.parcel(&lease.hook, due, trace, canceled));
+                sent = parcel.map(|parcel| (self.0.ports.sender.send(&parcel), parcel));
+                sent.as_ref().is_some_and(|(sent, _)| sent.as_ref().is_some_and(Sent::delivered))
+            });
+            let (sent, parcel) = sent?;
             // An aborted attempt does not count: the delivery is repeated, and the receiver recognizes it by its id.
-            let Some(sent) = self.0.ports.sender.send(&parcel) else { break };
+            let Some(mut sent) = sent else { break };
             let (delivered, ended_at) = (sent.delivered(), self.0.now());
-            let WebhookRequest { attempt: id, url, at: started_at, .. } = parcel;
+            if let Some(reply) = &mut sent.reply {
+                let lead = Lead { server: ended_at, machine: self.0.ports.clock.machine_time() };
+                reply.retry_after = reply.retry_after.map(|patience| lead.on_the_server(patience));
+            }
+            let WebhookRequest { attempt: id, url, .. } = parcel;
             let event_at = (delivery.attempt_count == 0).then(|| recorded_at(delivery.event_id)).flatten();
-            attempted.push(Attempted { delivery: delivery.id, id, url, started_at, ended_at, sent, event_at });
+            attempted.push(Attempted { delivery: delivery.id, id, url, started_at: now, ended_at, sent, event_at });
             if !delivered {
                 break;
             }

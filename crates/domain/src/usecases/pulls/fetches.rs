@@ -20,7 +20,7 @@ use crate::ports::{
     Durability, EngineError, FetchBacklog, FetchEnd, PullFetch, PullFilter, PullStanding, SizeChange, Transaction,
 };
 use crate::usecases::Inner;
-use crate::usecases::collections::{record_size, request};
+use crate::usecases::collections::{record_file, request};
 use crate::values::{AccountId, CommitHash, DatabaseId, PullNumber, RefName, Timestamp};
 
 /// Number of due fetches from which the next one is chosen, in total and per author.
@@ -356,7 +356,7 @@ fn record_fetch(
     base: DatabaseId,
     change: SizeChange,
 ) -> Result<bool, PortError> {
-    match record_size(inner, tx, base, change, inner.now()) {
+    match record_file(inner, tx, base, change, inner.now()) {
         // The size is measured again after the next operation.
         Err(PortError::Engine(_)) => Ok(false),
         other => other,

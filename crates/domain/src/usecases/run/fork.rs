@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use super::super::databases::has_room;
 use super::{LeasedRun, RunError, failed};
 use crate::access::ownership::{NewOwner, may_create_for};
-use crate::entities::{Database, DatabaseLocator, FailureKind, Outcome, Role, User};
+use crate::entities::{Database, DatabaseLocator, FailureKind, FileState, Outcome, Role, User};
 use crate::ports::{EngineError, KeptHeads, MetadataError, Transaction};
 use crate::usecases::Inner;
+use crate::usecases::engine_files::file_state;
 use crate::values::{AccountId, CommitHash, DatabaseId, OwnerName};
 
 pub(super) fn run(
@@ -122,7 +123,7 @@ fn settle(
 ) -> Result<(), RunError> {
     let inner = run.inner;
     let now = inner.now();
-    let size = i64::try_from(inner.ports.engine.size_bytes(fork_id)?).unwrap_or(i64::MAX);
+    let FileState { size_bytes, engine_format } = file_state(inner, fork_id)?;
     let mut tx = inner.ports.metadata.write()?;
     let (source, user) = run.begin(tx.as_mut(), Role::Read)?;
     let owner = new_owner(tx.as_mut(), &user, owner_id, owner)?;
@@ -146,8 +147,9 @@ fn settle(
         network_id: source.network_id,
         created_at: now,
         last_write_at: source.last_write_at,
-        size_bytes: size,
-        live_bytes: size,
+        size_bytes,
+        live_bytes: size_bytes,
+        engine_format,
         star_count: 0,
         version: 1,
         generation: 0,

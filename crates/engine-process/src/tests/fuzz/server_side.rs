@@ -133,7 +133,7 @@ impl Server {
             reachability: Some(&self.reachability),
             long: None,
             kill_after: Duration::from_millis(50),
-            most_memory: call::most_memory(100 << 20),
+            most_memory: 228 << 20,
             make_temporary: &|| tempfile::tempfile(),
         };
         let (mut sink, mut rows, mut script) = (Checked::default(), Rows(0), &b"SELECT 1; SELECT 2"[..]);

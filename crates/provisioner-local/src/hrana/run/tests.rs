@@ -18,6 +18,8 @@ use crate::hrana::wire::{Cursor, Pipeline};
 struct Counting {
     ran: AtomicUsize,
     full: AtomicBool,
+    /// Number of statements after which the request is canceled.
+    cancels_after: Option<usize>,
 }
 
 impl Observer for Counting {
@@ -27,6 +29,12 @@ impl Observer for Counting {
 
     fn ran(&self, _: &str, _: Duration, _: Result<&StatementReport, &StatementError>) {
         self.ran.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn between_statements(&self, canceled: &CancellationToken) {
+        if self.cancels_after == Some(self.ran.load(Ordering::Relaxed)) {
+            canceled.cancel();
+        }
     }
 }
 
@@ -109,6 +117,27 @@ fn requests(words: &[&str]) -> String {
 
 fn codes(results: &[Value]) -> Vec<&str> {
     results.iter().map(|result| result["error"]["code"].as_str().unwrap_or("ok")).collect()
+}
+
+#[test]
+fn nothing_runs_after_a_cancellation() {
+    let batch = r#"{"type":"batch","batch":{"steps":[{"stmt":{"sql":"begin"}},{"stmt":{"sql":"write"}},{"stmt":{"sql":"commit"}}]}}"#;
+    for text in [requests(&["begin", "write", "commit"]), batch.to_owned()] {
+        let mut bench = Bench::new();
+        bench.observer.cancels_after = Some(2);
+        let mut stream = bench.stream();
+        let read: Pipeline = serde_json::from_str(&format!(r#"{{"requests":[{text}]}}"#)).unwrap();
+        let mut run = PipelineRun::new(read.requests);
+        let mut progress = run.advance(&mut stream, &bench.around());
+        if progress == RunProgress::NeedsTurn {
+            stream.turn = Arc::clone(&bench.turn).try_lock_owned().ok();
+            progress = run.advance(&mut stream, &bench.around());
+        }
+        assert_eq!((progress, bench.observer.ran.load(Ordering::Relaxed)), (RunProgress::Canceled, 2));
+        drop(stream);
+        assert_eq!(bench.written(), 0, "the transaction was cut off before its commit");
+        assert!(bench.turn.try_lock().is_ok(), "others may write");
+    }
 }
 
 #[test]

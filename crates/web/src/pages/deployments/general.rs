@@ -21,16 +21,32 @@ struct DeploymentGeneralPage {
     current: Option<String>,
     available: Vec<String>,
     exposes_stats: bool,
+    /// Whether the viewer may discard the data.
+    may_discard: bool,
     form: Filled,
 }
 
 async fn filled(visit: &PageContext, form: Filled) -> Result<DeploymentGeneralPage, PageError> {
     let (access, view, frame) = deployment::open::<Observe>(visit, DeploymentTab::Settings).await?;
-    let (current, available) = visit.read(move |hub| hub.deployments().versions(&access)).await?;
+    let ((current, available), may_discard) = visit
+        .read(move |hub| -> Result<_, DeploymentError> {
+            Ok((hub.deployments().versions(&access)?, hub.deployments().may_discard(&access)?))
+        })
+        .await?;
     let sections = sections(&frame, DeploymentSettingsSection::General);
     let (keeps_version, exposes_stats) = (view.deployment.keeps_version, view.deployment.expose_stats);
     let shell = LayoutContext::default();
-    Ok(DeploymentGeneralPage { shell, frame, sections, keeps_version, current, available, exposes_stats, form })
+    Ok(DeploymentGeneralPage {
+        shell,
+        frame,
+        sections,
+        keeps_version,
+        current,
+        available,
+        exposes_stats,
+        may_discard,
+        form,
+    })
 }
 
 /// `GET …/settings`

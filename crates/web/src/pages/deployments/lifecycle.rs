@@ -6,6 +6,7 @@ use branchyard_deployments::entities::{Backup, RunState};
 use branchyard_deployments::errors::DeploymentError;
 use branchyard_deployments::values::{BackupId, InstanceId};
 use branchyard_deployments::{DeploymentView, NewInstance};
+use branchyard_http_common::audit;
 
 use super::choices::{self, Choices, Chosen, Price};
 use super::confirm;
@@ -245,4 +246,39 @@ pub(crate) async fn delete(posted: FormPost) -> PageResult {
         }
     }
     posted.refuse(|shell| DeletionPage { shell, frame, form })
+}
+
+#[derive(Template)]
+#[template(path = "deployments/discard.html")]
+struct DiscardPage {
+    shell: LayoutContext,
+    frame: DeploymentFrame,
+    form: Filled,
+}
+
+/// `GET …/discard`
+pub(crate) async fn ask_discard(visit: PageContext) -> PageResult {
+    let (_, _, frame) = deployment::open::<Manage>(&visit, DeploymentTab::Settings).await?;
+    visit.page(|shell| DiscardPage { shell, frame, form: Filled::default() })
+}
+
+/// `POST …/discard`: shuts the deployment down without a final backup after the user typed its name.
+pub(crate) async fn discard(posted: FormPost) -> PageResult {
+    let (access, view, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Settings).await?;
+    posted.confirmed(&format!("/deployments/{}/{}/discard", frame.owner, frame.name))?;
+    let mut form = posted.form.again();
+    let confirm = posted.form.line("name");
+    if confirm == frame.name {
+        let by = access.who().name.clone();
+        match posted.write_always(move |hub| hub.deployments().discard(&access, &confirm, None)).await {
+            Ok(_) => {
+                audit::data_discarded(&by, &view.deployment.locator);
+                return posted.redirect_saying(&frame.path, "Shutting down. The data is removed without a backup.");
+            }
+            Err(failure) => form = form.refused(failure, &[])?,
+        }
+    } else {
+        form.fault("name", format!("Nothing was discarded. Type {} to confirm.", frame.name));
+    }
+    posted.refuse(|shell| DiscardPage { shell, frame, form })
 }

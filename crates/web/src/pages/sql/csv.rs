@@ -24,12 +24,10 @@ pub(crate) async fn get(visit: PageContext) -> PageResult {
     let (access, frame) = database::open::<Query>(&visit, DatabaseTab::Sql).await.map_err(PageError::of_sql)?;
     let at = database::at(&visit, &access, &frame).await?;
     let sql = visit.parameter("q").unwrap_or_default();
-    let slot = visit.read_slot()?;
     let canceled = CancellationToken::default();
     let timeout = Duration::from_millis(visit.state.config.sql.default_timeout_ms);
     let (writer, download) = download_channel::<CsvEnd>(visit.state.config.sql.stream_stall, &canceled);
     let running = visit.spawn(&visit.state.sql, move |hub| -> Result<(), ReadError> {
-        let _slot = slot;
         let mut file = CsvFile::new(writer, false);
         let query = ReadQuery { sql: &sql, timeout, canceled };
         let ending = match hub.sql().read(&access, &at.commit, &query, &mut file)? {

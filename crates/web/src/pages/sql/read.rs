@@ -193,7 +193,6 @@ async fn collect(
     commit: &CommitHash,
     q: &str,
 ) -> Result<(ReadEnd, ResultRows), PageError> {
-    let slot = visit.read_slot()?;
     let canceled = CancellationToken::default();
     // Cancels the statement if the client disconnects.
     let _waiting = Waiting::new(&canceled);
@@ -201,7 +200,6 @@ async fn collect(
     let (access, commit, sql) = (access.clone(), commit.clone(), q.to_owned());
     let found = visit
         .run(&visit.state.sql, move |hub| -> Result<_, ReadError> {
-            let _slot = slot;
             let mut rows = ResultRows::default();
             let query = ReadQuery { sql: &sql, timeout, canceled };
             let ended = hub.sql().read(&access, &commit, &query, &mut rows)?;

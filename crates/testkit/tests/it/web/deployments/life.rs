@@ -100,6 +100,32 @@ fn it_is_shut_down_started_from_its_backup_and_deleted() {
 }
 
 #[test]
+fn data_whose_final_backup_fails_is_discarded_by_its_owner() {
+    let harness = DeploymentPagesHarness::with_gauges();
+    let ada = &harness.ada;
+    harness.books.refuse_snapshot(Some("the copy is damaged"));
+    let shutdown = format!("{GAUGES}/shutdown");
+    let question = ada.get(&shutdown).expect(200);
+    ada.submit(&question, &shutdown, &[]).expect(303);
+    wait_for("the failed backup", AMPLE, || {
+        let page = ada.get(GAUGES).expect(200);
+        if page.text.contains("the final backup failed") { Ok(()) } else { Err(page.text) }
+    });
+    let discard = format!("{GAUGES}/discard");
+    let settings = ada.get(&format!("{GAUGES}/settings")).expect(200);
+    assert!(settings.text.contains(&format!("href=\"{discard}\"")), "{}", settings.text);
+    let page = ada.get(&discard).expect(200);
+    ada.submit(&page, &discard, &[("name", "ada/gauges")])
+        .expect(422)
+        .shows("Nothing was discarded. Type gauges to confirm.");
+    let sent = ada.submit(&page, &discard, &[("name", "gauges")]).expect(303);
+    ada.follow(&sent).expect(200).shows("removed without a backup");
+    ada.settled(GAUGES).shows(">Stopped<");
+    ada.get(&format!("{GAUGES}/logs")).expect(200).shows("event=data_discarded by=ada");
+    ada.submit(&page, &discard, &[("name", "gauges")]).expect(422).shows("removed already");
+}
+
+#[test]
 fn why_it_does_not_come_up_is_shown_as_text() {
     let harness = DeploymentPagesHarness::open();
     harness.books.refuse_start(Some("no room for <script>alert(1)</script>"));

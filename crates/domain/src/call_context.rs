@@ -1,0 +1,128 @@
+//! The context of a call: the trace that it belongs to, and what it turned out to concern.
+//!
+//! A server handles many calls on few threads. An adapter enters the context of a call on each thread that works for the call.
+//! Use cases read the trace from there when they record operations and events, and note the database and the operation that
+//! the call concerns, for the adapter's log. Without a context, nothing is recorded, and everything else works alike.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::entities::DatabaseLocator;
+use crate::values::{OperationId, TraceContext};
+
+thread_local! {
+    static CURRENT: RefCell<Option<Arc<CallContext>>> = const { RefCell::new(None) };
+}
+
+/// The database and the operation that a call concerns.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CallSubject {
+    /// The database that the caller was allowed to see, and addressed first.
+    pub database: Option<DatabaseLocator>,
+    /// The operation that was accepted or read first.
+    pub operation: Option<OperationId>,
+}
+
+/// The context of a call.
+#[derive(Debug, Default)]
+pub struct CallContext {
+    trace: Option<TraceContext>,
+    subject: Mutex<CallSubject>,
+}
+
+impl CallContext {
+    /// Creates the context of a call.
+    #[must_use]
+    pub fn new(trace: Option<TraceContext>) -> Arc<Self> {
+        Arc::new(Self { trace, subject: Mutex::default() })
+    }
+
+    /// Returns the context that this thread works in.
+    #[must_use]
+    pub fn current() -> Option<Arc<Self>> {
+        CURRENT.with_borrow(Clone::clone)
+    }
+
+    /// Runs `work` in this context, and restores the former one afterwards, also after a panic.
+    pub fn enter<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> T {
+        struct Former(Option<Arc<CallContext>>);
+        impl Drop for Former {
+            fn drop(&mut self) {
+                CURRENT.set(self.0.take());
+            }
+        }
+        let _former = Former(CURRENT.replace(Some(Arc::clone(self))));
+        work()
+    }
+
+    /// Returns what the call concerns, as far as that is known by now.
+    #[must_use]
+    pub fn subject(&self) -> CallSubject {
+        self.subject.lock().clone()
+    }
+}
+
+/// Returns the trace that the current call belongs to.
+pub(crate) fn trace() -> Option<TraceContext> {
+    CURRENT.with_borrow(|current| current.as_ref()?.trace)
+}
+
+fn note(change: impl FnOnce(&mut CallSubject)) {
+    CURRENT.with_borrow(|current| {
+        if let Some(context) = current {
+            change(&mut context.subject.lock());
+        }
+    });
+}
+
+/// Records the database of the current call, unless one is recorded.
+pub(crate) fn note_database(database: &DatabaseLocator) {
+    note(|subject| {
+        subject.database.get_or_insert_with(|| database.clone());
+    });
+}
+
+/// Records the operation of the current call, unless one is recorded.
+pub(crate) fn note_operation(operation: OperationId) {
+    note(|subject| {
+        subject.operation.get_or_insert(operation);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::{CallContext, note_operation, trace};
+    use crate::values::{OperationId, TraceContext};
+
+    #[test]
+    fn a_context_holds_on_its_thread_until_its_work_ends() {
+        let outer = TraceContext::new([1; 16], [1; 8], true);
+        let inner = TraceContext::new([2; 16], [2; 8], true);
+        assert_eq!(trace(), None);
+        CallContext::new(outer).enter(|| {
+            assert_eq!(trace(), outer);
+            let panicked = catch_unwind(AssertUnwindSafe(|| CallContext::new(inner).enter(|| panic!("as planned"))));
+            assert!(panicked.is_err());
+            assert_eq!(trace(), outer, "after a panic");
+            std::thread::spawn(|| assert_eq!(trace(), None)).join().unwrap();
+        });
+        assert_eq!(trace(), None);
+    }
+
+    #[test]
+    fn the_first_operation_counts() {
+        let (first, second) =
+            (OperationId::from_uuid(uuid::Uuid::from_u128(1)), OperationId::from_uuid(uuid::Uuid::nil()));
+        note_operation(first);
+        let context = CallContext::new(None);
+        context.enter(|| {
+            note_operation(first);
+            note_operation(second);
+        });
+        assert_eq!(context.subject().operation, Some(first));
+    }
+}

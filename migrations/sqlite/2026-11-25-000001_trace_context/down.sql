@@ -1,0 +1,2 @@
+ALTER TABLE events DROP COLUMN traceparent;
+ALTER TABLE operations DROP COLUMN traceparent;

@@ -1,0 +1,1 @@
+ALTER TABLE databases DROP COLUMN engine_format;
