@@ -9,7 +9,7 @@ use crate::client::{
 use crate::server::Served;
 
 /// Sends `flood` again and again, and checks that the server ends the connection for it.
-async fn is_ended(server: &Served, start: &[u8], flood: impl Fn(u32) -> Vec<u8>, most: u32) {
+async fn is_ended(server: &Served, start: &[u8], flood: impl Fn(u32) -> Vec<u8> + Send + 'static, most: u32) {
     let mut frames = Frames::open(server, &[]).await;
     frames.send(start).await;
     let (reading, mut writing) = tokio::io::split(frames.0);

@@ -99,13 +99,16 @@ impl Served {
         let application = move || App::new().app_data(shared.clone()).configure(routes);
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let used = Arc::clone(&certificates);
-        let server = runtime.block_on(async move {
-            listen(listener, used, limits, application, |_, data| {
-                data.insert(Marked("admitted"));
-                true
+        // A test's own runtime drives the calling thread, and a thread drives one runtime at a time.
+        let start = || {
+            runtime.block_on(async move {
+                listen(listener, used, limits, application, |_, data| {
+                    data.insert(Marked("admitted"));
+                    true
+                })
             })
-        });
-        let server = server.unwrap();
+        };
+        let server = std::thread::scope(|scope| scope.spawn(start).join()).unwrap().unwrap();
         let handle = server.handle();
         runtime.spawn(server);
         Self { address, busy, certificates, dir, root, handle, runtime: Some(runtime) }
