@@ -68,7 +68,7 @@ impl Certificates {
             Ok(loaded) => {
                 *self.config.write() = loaded.config;
                 *seen = Seen { in_use: digest, unusable: None };
-                tracing::info!(file = %self.files.cert.display(), "new connections use the changed certificate");
+                tracing::info!(path = %self.files.cert.display(), "new connections use the changed certificate");
                 warn_if_invalid(&self.files, loaded.validity);
             }
             Err(error) => {
@@ -98,10 +98,10 @@ fn warn_if_invalid(files: &CertificateFiles, validity: Option<Validity>) {
     let Some(validity) = validity else { return };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let now = i64::try_from(now).unwrap_or(i64::MAX);
-    let file = files.cert.display();
+    let path = files.cert.display();
     if now > validity.not_after {
-        tracing::warn!(%file, "the certificate in tls.cert has expired; clients will refuse it until it is renewed");
+        tracing::warn!(%path, "the certificate in tls.cert has expired; clients will refuse it until it is renewed");
     } else if now < validity.not_before {
-        tracing::warn!(%file, "the certificate in tls.cert is not valid yet; check the clock of this machine");
+        tracing::warn!(%path, "the certificate in tls.cert is not valid yet; check the clock of this machine");
     }
 }

@@ -37,11 +37,6 @@ const HEADER_OVERHEAD: usize = 32;
 /// Longest interval between two looks at a connection.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What the admission of a connection stored about it, as an extension of each request on it. Requests over HTTP/1.1 have the same
-/// as `HttpRequest::conn_data`.
-#[derive(Clone)]
-pub struct ConnectionData(pub Rc<Extensions>);
-
 /// What the requests of a connection share.
 #[derive(Clone)]
 pub(crate) struct ConnectionContext {

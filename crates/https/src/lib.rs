@@ -7,6 +7,7 @@
 
 mod certificate;
 mod certificates;
+mod connection_data;
 mod frame_meter;
 mod handshake;
 mod http1;
@@ -16,6 +17,7 @@ mod validity;
 
 pub use certificate::{CertificateError, CertificateFiles};
 pub use certificates::Certificates;
+pub use connection_data::connection_data;
 pub use handshake::HANDSHAKE;
-pub use http2::{ConnectionData, STREAMS};
+pub use http2::STREAMS;
 pub use listen::{Limits, listen};

@@ -43,8 +43,8 @@ pub struct Limits {
 
 /// Serves an application over TLS on a listener, as HTTP/1.1 or HTTP/2, whichever the client prefers.
 ///
-/// `admit` is called for each connection before its TLS handshake, and may store data about it
-/// (`HttpRequest::conn_data`, [`ConnectionData`](crate::ConnectionData)). If it returns `false`, the connection is closed.
+/// `admit` is called for each connection before its TLS handshake, and may store data about it, which
+/// [`connection_data`](crate::connection_data) returns for each request. If it returns `false`, the connection is closed.
 ///
 /// # Errors
 /// Fails if the listener cannot be used.

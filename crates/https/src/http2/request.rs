@@ -11,7 +11,8 @@ use bytes::Bytes;
 use futures_util::Stream;
 use h2::RecvStream;
 
-use super::{ConnectionContext, ConnectionData, HEADERS};
+use super::{ConnectionContext, HEADERS};
+use crate::connection_data;
 
 /// Converts a request. Returns a status instead if the application cannot be asked.
 pub(super) fn convert(request: http::Request<RecvStream>, context: &ConnectionContext) -> Result<Request, StatusCode> {
@@ -35,7 +36,7 @@ pub(super) fn convert(request: http::Request<RecvStream>, context: &ConnectionCo
     head.version = Version::HTTP_2;
     head.headers = headers;
     head.peer_addr = context.peer;
-    actix_web::HttpMessage::extensions_mut(&converted).insert(ConnectionData(context.data.clone()));
+    connection_data::store(context.data.clone(), &converted);
     Ok(converted)
 }
 

@@ -115,10 +115,12 @@ async fn data_without_content_is_limited() {
 #[tokio::test]
 async fn streams_that_break_the_protocol_are_limited() {
     let server = Served::start();
-    // A window update of zero is an error of its stream.
-    let request = |number| {
+    // Data that is longer than the request declares is an error of its stream (RFC 9113, section 8.1.1). `content-length` is entry
+    // 28 of the static table, here with the value 1.
+    let head = [&block("POST", "/wait")[..], &[0x0f, 0x0d, 1, b'1']].concat();
+    let request = move |number| {
         let stream = 2 * number + 1;
-        [get(stream, "/wait"), frame(WINDOW_UPDATE, 0, stream, &0_u32.to_be_bytes())].concat()
+        [frame(HEADERS, END_HEADERS, stream, &head), frame(DATA, 0, stream, b"22")].concat()
     };
     is_ended(&server, b"", request, 20_000).await;
     let ever = server.busy.ever.load(Ordering::SeqCst);

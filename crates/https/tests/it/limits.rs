@@ -33,6 +33,7 @@ async fn a_connection_has_a_hundred_streams() {
     server.is_busy_with(100).await;
     // A place that is free again is used.
     frames.send(&frame(RST_STREAM, 0, 1, &CANCEL.to_be_bytes())).await;
+    server.is_busy_with(99).await;
     frames.send(&get(203, "/wait")).await;
     server.is_busy_with(100).await;
     assert_eq!(server.busy.ever.load(Ordering::SeqCst), 101);

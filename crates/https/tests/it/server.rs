@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use actix_web::dev::ServerHandle;
 use actix_web::http::header::{COOKIE, HOST};
 use actix_web::web::{Bytes, Data, Payload};
-use actix_web::{App, HttpMessage as _, HttpRequest, HttpResponse, web};
-use branchyard_https::{CertificateFiles, Certificates, ConnectionData, Limits, listen};
+use actix_web::{App, HttpRequest, HttpResponse, web};
+use branchyard_https::{CertificateFiles, Certificates, Limits, connection_data, listen};
 use futures_util::{StreamExt as _, stream};
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::CertificateDer;
@@ -44,6 +44,7 @@ impl Drop for Hold {
 }
 
 /// What the admission stores about a connection.
+#[derive(Clone)]
 struct Marked(&'static str);
 
 /// A server that stops when it is dropped.
@@ -147,9 +148,7 @@ fn routes(config: &mut web::ServiceConfig) {
 /// Describes the request as the application sees it.
 async fn describe(request: HttpRequest) -> String {
     let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or("none").to_owned();
-    let own = request.conn_data::<Marked>().map(|marked| marked.0);
-    let extensions = request.extensions();
-    let mark = own.or_else(|| extensions.get::<ConnectionData>()?.0.get::<Marked>().map(|marked| marked.0));
+    let mark = connection_data::<Marked>(&request).map(|marked| marked.0);
     format!(
         "{:?} {} {} host={} cookie={} te={} mark={mark:?} peer={}",
         request.version(),

@@ -17,7 +17,11 @@ const VERSIONS: [(&SupportedProtocolVersion, ProtocolVersion); 2] =
 
 /// Returns the first message of a client that knows TLS up to a version of two bytes, and one cipher.
 fn hello(version: [u8; 2], cipher: [u8; 2]) -> Vec<u8> {
-    let body = [&version[..], &[7; 32], &[0, 0, 2], &cipher, &[1, 0]].concat();
+    // The algorithms of signatures (RFC 8446, section 4.2.3) and of key exchange (section 4.2.7) that every client has to name.
+    let signatures = [0, 13, 0, 6, 0, 4, 0x04, 0x03, 0x08, 0x04];
+    let groups = [0, 10, 0, 4, 0, 2, 0, 23];
+    let extensions = [&[0, 18][..], &signatures, &groups].concat();
+    let body = [&version[..], &[7; 32], &[0, 0, 2], &cipher, &[1, 0], &extensions].concat();
     let length = u8::try_from(body.len()).unwrap();
     [&[22, 3, 1, 0, length + 4, 1, 0, 0, length], &body[..]].concat()
 }
