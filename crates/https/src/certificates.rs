@@ -1,13 +1,14 @@
 //! The certificate of a running server, which follows its files.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use parking_lot::{Mutex, RwLock};
 use rustls::ServerConfig;
 use sha2::{Digest as _, Sha256};
 
 use crate::certificate::{CertificateError, CertificateFiles};
+use crate::machine_time::machine_time;
 use crate::validity::Validity;
 
 /// Interval at which [`Certificates::follow`] looks at the files.
@@ -96,7 +97,7 @@ impl Certificates {
 
 fn warn_if_invalid(files: &CertificateFiles, validity: Option<Validity>) {
     let Some(validity) = validity else { return };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let now = machine_time().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let now = i64::try_from(now).unwrap_or(i64::MAX);
     let path = files.cert.display();
     if now > validity.not_after {

@@ -13,6 +13,7 @@ mod handshake;
 mod http1;
 mod http2;
 mod listen;
+mod machine_time;
 mod validity;
 
 pub use certificate::{CertificateError, CertificateFiles};

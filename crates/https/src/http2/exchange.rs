@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use actix_http::Response;
 use actix_http::body::{BodySize, BoxBody, MessageBody as _};
@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::ConnectionContext;
 use super::request::convert;
+use crate::machine_time::machine_time;
 
 /// Bytes that the client has to take in the time of [`crate::Limits::write`].
 const PIECE: usize = 16 << 10;
@@ -129,7 +130,7 @@ fn head(response: &Response<()>, size: BodySize) -> Option<http::Response<()>> {
         headers.insert(http::header::CONTENT_LENGTH, http::HeaderValue::from(length));
     }
     if !response.headers().contains_key(DATE) {
-        let date = httpdate::fmt_http_date(SystemTime::now());
+        let date = httpdate::fmt_http_date(machine_time());
         headers.insert(http::header::DATE, http::HeaderValue::from_str(&date).ok()?);
     }
     Some(head)

@@ -1,4 +1,5 @@
 //! Tests of a listener over real connections.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail where the test would")]
 
 mod client;
 mod floods;
