@@ -27,6 +27,7 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("runtime", Uses::Only(&["domain"])),
     ("deployment-proxy", Uses::Only(&["http-common", "deployments", "domain", "auth"])),
     ("executor", Uses::Only(&["domain"])),
+    ("https", Uses::Only(&[])),
     ("http-common", Uses::Only(&["executor", "domain", "deployments", "auth", "problem-details", "openapi"])),
     ("api-v2", ADAPTER),
     ("api-v1alpha1", ADAPTER),
@@ -83,6 +84,7 @@ const PLACES: &[Place] = &[
         crates: &["actix-*"],
         users: &[
             "http-common",
+            "https",
             "api-v2",
             "api-v1alpha1",
             "api-hosted-v1",

@@ -10,6 +10,7 @@ mod machine;
 mod pools;
 mod ranges;
 mod span;
+mod tls;
 mod unknown;
 mod v1alpha1;
 mod web;
@@ -34,6 +35,7 @@ pub use http::{Cors, Http, Idempotency, Pagination, RateLimit};
 pub use log::{LogConfig, LogFormat, OtlpConfig};
 pub use pools::Pools;
 pub use span::Span;
+pub use tls::TlsConfig;
 pub use v1alpha1::V1alpha1;
 pub use web::Web;
 
@@ -53,6 +55,8 @@ pub struct Config {
     pub metadata_url: Option<String>,
     /// File that holds the metadata URL, which keeps its password out of the environment.
     pub metadata_url_file: Option<PathBuf>,
+    /// TLS of the listener.
+    pub tls: TlsConfig,
     /// HTTP limits and reverse proxies.
     pub http: Http,
     /// Cross-origin requests (CORS).
@@ -243,6 +247,7 @@ impl Default for Config {
             errors_url: None,
             metadata_url: None,
             metadata_url_file: None,
+            tls: TlsConfig::default(),
             http: Http::default(),
             cors: Cors::default(),
             pagination: Pagination::default(),
@@ -447,6 +452,7 @@ impl Config {
         self.v1alpha1.settings()?;
         self.web.sign_up()?;
         self.otlp.check()?;
+        self.tls.files()?;
         if self.metadata_url.is_some() && self.metadata_url_file.is_some() {
             bail!("configuration: set metadata_url or metadata_url_file, not both");
         }
@@ -619,6 +625,8 @@ mod tests {
             ("[log]\naccess = nan", "log.access"),
             ("[log]\nformat = \"xml\"", "log.format"),
             ("[otlp]\nendpoint = \"a place\"", "otlp.endpoint"),
+            ("[tls]\ncert = \"cert.pem\"", "tls.key"),
+            ("[tls]\nkey = \"key.pem\"", "tls.cert"),
             ("[hooks]\nallowed_cidrs = [\"10.0.0.0/8\", \"inside\"]", "hooks.allowed_cidrs"),
             ("[hooks]\ntimeout_ms = 99", "hooks.timeout_ms"),
             ("[hooks]\nresponse_bytes = 1048577", "hooks.response_bytes"),

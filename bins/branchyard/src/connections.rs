@@ -5,7 +5,6 @@
 //! closes the others: a connection on which a later head started but does not end, and one whose client reads nothing of the
 //! response.
 
-use std::any::Any;
 use std::cell::RefCell;
 use std::net::{IpAddr, Shutdown};
 use std::pin::Pin;
@@ -18,11 +17,14 @@ use std::time::{Duration, Instant};
 use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::dev::{Extensions, Payload, ServiceRequest, ServiceResponse};
 use actix_web::error::PayloadError;
+use actix_web::http::Version;
 use actix_web::http::header::TRANSFER_ENCODING;
 use actix_web::middleware::Next;
+use actix_web::rt::net::TcpStream;
 use actix_web::web::{Bytes, Data};
 use actix_web::{Error, HttpMessage as _, HttpResponse};
 use branchyard_http_common::{AppState, Proxies, rate_limited};
+use branchyard_https::connection_data;
 use futures_util::Stream;
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -60,8 +62,8 @@ pub(crate) struct ConnectionLimits {
     patience: ProgressTimeouts,
     /// Connections per address. Connections of trusted proxies do not count.
     connections: PerAddress,
-    /// Requests in flight per client that a trusted proxy names.
-    forwarded: PerAddress,
+    /// Requests in flight per client that a trusted proxy names, and per address over HTTP/2, where a connection has many.
+    requests: PerAddress,
     proxies: Proxies,
     metrics: Arc<Metrics>,
 }
@@ -69,16 +71,22 @@ pub(crate) struct ConnectionLimits {
 impl ConnectionLimits {
     /// Creates limits that allow `per_address` connections, and as many forwarded requests, per address; 0 means no limit.
     pub(crate) fn new(patience: ProgressTimeouts, per_address: usize, proxies: Proxies, metrics: Arc<Metrics>) -> Self {
-        let (connections, forwarded) = (PerAddress::new(per_address), PerAddress::new(per_address));
-        Self { patience, connections, forwarded, proxies, metrics }
+        let (connections, requests) = (PerAddress::new(per_address), PerAddress::new(per_address));
+        Self { patience, connections, requests, proxies, metrics }
     }
 }
 
 /// How a connection counts against the limit per address.
 enum ConnectionPlace {
-    /// The connection holds a permit of its address until it ends. `None` if the peer address is unknown.
-    #[expect(dead_code, reason = "held until the connection has ended")]
-    Counted(Option<AddressPermit>),
+    /// The connection holds a permit of its address until it ends, and each request over HTTP/2 holds one of `requests`.
+    Counted {
+        #[expect(dead_code, reason = "held until the connection has ended")]
+        permit: AddressPermit,
+        address: IpAddr,
+        requests: PerAddress,
+    },
+    /// The peer address is unknown: the client has already disconnected.
+    Gone,
     /// Each request holds a permit of the client that the proxy names.
     Forwarded(PerAddress),
     /// The address is at its limit. Requests on the connection are rejected.
@@ -105,20 +113,26 @@ struct ConnectionState {
     idle_since: Mutex<Instant>,
 }
 
-/// Takes a permit for a new connection and starts to watch its progress, or rejects the connection.
-pub(crate) fn watch(stream: &dyn Any, extensions: &mut Extensions, limits: &ConnectionLimits) {
-    let Some(stream) = stream.downcast_ref::<actix_web::rt::net::TcpStream>() else { return };
-    let (socket, patience) = (SockRef::from(stream), limits.patience);
-    let place = place(stream.peer_addr().ok().map(|peer| peer.ip().to_canonical()), limits);
-    let is_refused = matches!(place, ConnectionPlace::Refused);
-    extensions.insert(place);
-    if is_refused {
-        limits.metrics.requests.connection_refused();
+/// Takes a permit for a new connection and starts to watch its progress, or rejects the connection with a response.
+pub(crate) fn admit_or_answer(stream: &TcpStream, extensions: &mut Extensions, limits: &ConnectionLimits) {
+    if !admit(stream, extensions, limits) {
+        let socket = SockRef::from(stream);
         // The send buffer of a new connection has room for this short response. If it has none, the connection is closed without
         // one.
         let _ = socket.send(TOO_MANY);
         let _ = socket.shutdown(Shutdown::Both);
-        return;
+    }
+}
+
+/// Takes a permit for a new connection and starts to watch its progress. Returns `false` if its address has too many.
+pub(crate) fn admit(stream: &TcpStream, extensions: &mut Extensions, limits: &ConnectionLimits) -> bool {
+    let (socket, patience) = (SockRef::from(stream), limits.patience);
+    let place = place(stream.peer_addr().ok().map(|peer| peer.ip().to_canonical()), limits);
+    let is_refused = matches!(place, ConnectionPlace::Refused);
+    extensions.insert(Rc::new(place));
+    if is_refused {
+        limits.metrics.requests.connection_refused();
+        return false;
     }
     #[cfg(target_os = "linux")]
     if let Err(error) = socket.set_tcp_user_timeout(Some(patience.write)) {
@@ -133,16 +147,18 @@ pub(crate) fn watch(stream: &dyn Any, extensions: &mut Extensions, limits: &Conn
         }
         Err(error) => tracing::warn!(%error, "cannot enforce the head timeout of a connection after its first request"),
     }
+    true
 }
 
 fn place(peer: Option<IpAddr>, limits: &ConnectionLimits) -> ConnectionPlace {
-    match peer {
-        Some(peer) if limits.proxies.trust(peer) => ConnectionPlace::Forwarded(limits.forwarded.clone()),
-        Some(peer) => {
-            limits.connections.enter(peer).map_or(ConnectionPlace::Refused, |open| ConnectionPlace::Counted(Some(open)))
-        }
-        // The client has already disconnected.
-        None => ConnectionPlace::Counted(None),
+    let Some(address) = peer else { return ConnectionPlace::Gone };
+    let requests = limits.requests.clone();
+    if limits.proxies.trust(address) {
+        return ConnectionPlace::Forwarded(requests);
+    }
+    match limits.connections.enter(address) {
+        Some(permit) => ConnectionPlace::Counted { permit, address, requests },
+        None => ConnectionPlace::Refused,
     }
 }
 
@@ -184,9 +200,9 @@ impl TrackedConnection {
 struct RunningExchange(TrackedConnection);
 
 impl RunningExchange {
-    fn begin(connection: &TrackedConnection) -> Self {
+    fn begin(connection: TrackedConnection) -> Self {
         connection.0.under_way.fetch_add(1, Ordering::Relaxed);
-        Self(connection.clone())
+        Self(connection)
     }
 }
 
@@ -229,7 +245,7 @@ pub(crate) async fn note(
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
     let request_body = keep_body(&mut request);
-    let under_way = request.conn_data::<TrackedConnection>().map(RunningExchange::begin);
+    let under_way = connection_data::<TrackedConnection>(request.request()).map(RunningExchange::begin);
     let (answer, open) = match enter(&request) {
         Ok(open) => (next.call(request).await?.map_into_boxed_body(), open),
         Err(refusal) => (request.into_response(*refusal), None),
@@ -237,19 +253,25 @@ pub(crate) async fn note(
     Ok(answer.map_body(|_, body| Noted { body, held: RequestHold { under_way, open, request_body } }))
 }
 
-/// Takes a permit for a request if its connection is counted by requests.
+/// Takes a permit for a request if it is counted besides its connection, or instead of it.
 fn enter(request: &ServiceRequest) -> Result<Option<AddressPermit>, Box<HttpResponse>> {
-    let forwarded = match request.conn_data::<ConnectionPlace>() {
-        None | Some(ConnectionPlace::Counted(_)) => return Ok(None),
-        Some(ConnectionPlace::Refused) => return Err(Box::new(HttpResponse::TooManyRequests().force_close().finish())),
-        Some(ConnectionPlace::Forwarded(forwarded)) => forwarded,
-    };
+    let Some(place) = connection_data::<Rc<ConnectionPlace>>(request.request()) else { return Ok(None) };
     let Some(state) = request.app_data::<Data<AppState>>() else { return Ok(None) };
-    // A proxy's own requests, such as health probes, name no client.
-    let client = state.client_address(request.request()).filter(|client| !state.config.proxies.trust(*client));
+    let (requests, client) = match &*place {
+        ConnectionPlace::Counted { address, requests, .. } if request.version() == Version::HTTP_2 => {
+            (requests, Some(*address))
+        }
+        ConnectionPlace::Counted { .. } | ConnectionPlace::Gone => return Ok(None),
+        ConnectionPlace::Refused => return Err(Box::new(HttpResponse::TooManyRequests().force_close().finish())),
+        ConnectionPlace::Forwarded(requests) => {
+            let client = state.client_address(request.request());
+            // A proxy's own requests, such as health probes, name no client.
+            (requests, client.filter(|client| !state.config.proxies.trust(*client)))
+        }
+    };
     let Some(client) = client else { return Ok(None) };
     let detail = "too many requests of this address are in progress; wait for one to finish";
-    forwarded.enter(client).map(Some).ok_or_else(|| Box::new(rate_limited(state, request.request(), detail)))
+    requests.enter(client).map(Some).ok_or_else(|| Box::new(rate_limited(state, request.request(), detail)))
 }
 
 /// Values that a request holds until its response has been sent.

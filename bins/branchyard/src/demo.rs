@@ -36,12 +36,12 @@ pub fn run(listen: String, data_dir: PathBuf, hook: Option<&str>) -> anyhow::Res
     }
     let token = token(&running.hub)?;
     let password = password(&running.hub)?;
-    print(greeting(&running.address(), &token, &password, &config))?;
+    print(greeting(running.origin(), &token, &password, &config))?;
     if let Some(url) = hook {
         let secret = hook::register(&running.hub, url)?;
         print(format!("  hook       {url}; deliveries are signed with {}\n", secret.expose()))?;
     }
-    announce(format!("listening on {}", running.address()));
+    announce(format!("listening on {}", running.origin()));
     running.until_stopped()
 }
 

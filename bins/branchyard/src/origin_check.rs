@@ -17,15 +17,17 @@ const HEALTH: [&str; 2] = ["/healthz", "/readyz"];
 pub(crate) struct OriginCheck {
     public_url: String,
     known: Vec<RequestOrigin>,
+    /// The scheme of the listener.
+    scheme: &'static str,
     proxies: Proxies,
     has_warned: AtomicBool,
 }
 
 impl OriginCheck {
-    /// Creates a check that accepts requests to `public_url` and to `hosted_url`.
-    pub(crate) fn new(public_url: &str, hosted_url: &str, proxies: Proxies) -> Self {
+    /// Creates a check for a listener of `scheme` that accepts requests to `public_url` and to `hosted_url`.
+    pub(crate) fn new(public_url: &str, hosted_url: &str, scheme: &'static str, proxies: Proxies) -> Self {
         let known = [public_url, hosted_url].into_iter().filter_map(RequestOrigin::of_url).collect();
-        Self { public_url: public_url.to_owned(), known, proxies, has_warned: AtomicBool::new(false) }
+        Self { public_url: public_url.to_owned(), known, scheme, proxies, has_warned: AtomicBool::new(false) }
     }
 
     /// Returns the origin of a request if the server is to warn about it, which happens once.
@@ -33,7 +35,8 @@ impl OriginCheck {
         if self.has_warned.load(Ordering::Relaxed) || HEALTH.contains(&request.path()) {
             return None;
         }
-        let origin = RequestOrigin::of_request(request, &self.proxies).filter(|origin| !self.known.contains(origin))?;
+        let origin = RequestOrigin::of_request(request, self.scheme, &self.proxies)
+            .filter(|origin| !self.known.contains(origin))?;
         (!self.has_warned.swap(true, Ordering::Relaxed)).then_some(origin)
     }
 
@@ -81,7 +84,7 @@ mod tests {
 
     #[test]
     fn the_first_request_to_another_origin_is_reported_and_no_further_one() {
-        let check = OriginCheck::new("http://yard.test", "http://deployments.test:8080", Proxies::default());
+        let check = OriginCheck::new("http://yard.test", "http://deployments.test:8080", "http", Proxies::default());
         assert_eq!(seen(&check, "yard.test", "/"), None);
         assert_eq!(seen(&check, "YARD.test:80", "/api/v2/user"), None);
         assert_eq!(seen(&check, "deployments.test:8080", "/api/v1/user"), None);

@@ -1,13 +1,14 @@
 //! The life cycle of a server: open the stores, recover, listen. The first signal drains the server; the second cuts the drain
 //! short.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use actix_web::dev::{Server, ServerHandle};
+use actix_web::dev::{Extensions, Server, ServerHandle};
 use actix_web::middleware::from_fn;
+use actix_web::rt::net::TcpStream;
 use actix_web::{App, HttpServer, web};
 use anyhow::Context as _;
 use branchyard_confinement::kernel_support;
@@ -15,6 +16,7 @@ use branchyard_deployment_proxy::DeploymentProxy;
 use branchyard_deployments::Deployments;
 use branchyard_domain::Hub;
 use branchyard_http_common::{AppState, RequestLog, Services, head_limit, log_request, unknown_api_paths};
+use branchyard_https::{Certificates, Limits};
 use branchyard_runtime::{AttemptCutoff, Background, BackgroundOptions, recover};
 use branchyard_web::Reference;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -43,7 +45,7 @@ pub fn run(config: &Config, no_migrate: bool) -> anyhow::Result<()> {
     let _log = logging::start(config)?;
     let pending = if no_migrate { Pending::Refuse } else { Pending::Migrate };
     let running = Running::start(config, &Environment::default(), pending)?;
-    announce(format!("listening on {}", running.address()));
+    announce(format!("listening on {}", running.origin()));
     // Not logged: the link is a credential.
     if let Some(link) = running.administrator_link()? {
         announce(format!("no user exists yet; create the administrator's account at {link}"));
@@ -65,7 +67,8 @@ pub struct Running {
     pub hub: Hub,
     /// The deployment use cases of the server.
     pub deployments: Deployments,
-    address: SocketAddr,
+    /// The origin that the server listens on.
+    origin: String,
     public_url: String,
     state: AppState,
     background: Background,
@@ -92,6 +95,8 @@ impl Running {
     /// Returns an error that describes what prevents the start.
     pub fn start(config: &Config, world: &Environment, pending: Pending) -> anyhow::Result<Self> {
         let started = Instant::now();
+        let certificates = config.tls.files()?.map(Certificates::load).transpose()?.map(Arc::new);
+        let scheme = if certificates.is_some() { "https" } else { "http" };
         let dir = DataDir::open(&config.data_dir)?;
         refuse_newer(config, &dir)?;
         let lock = dir.lock()?;
@@ -113,8 +118,8 @@ impl Running {
         let fleet = fleet.context("cannot take over the instances of deployments")?;
         let listener =
             TcpListener::bind(&config.listen).with_context(|| format!("cannot listen on {}", config.listen))?;
-        let address = listener.local_addr()?;
-        let public_url = config.public_url.clone().unwrap_or_else(|| format!("http://{address}"));
+        let origin = format!("{scheme}://{}", listener.local_addr()?);
+        let public_url = config.public_url.clone().unwrap_or_else(|| origin.clone());
         let hosted = config.hosted.adapter(config.hosted_public_url.as_deref().unwrap_or(&public_url));
         let state = AppState::new(
             Services::new(hub.clone(), deployments.clone()),
@@ -147,6 +152,7 @@ impl Running {
             state: state.clone(),
             alpha,
             hosted,
+            scheme,
             metrics: Arc::clone(&measured),
             log: logging::request_log(config, &traces),
             threads,
@@ -156,7 +162,10 @@ impl Running {
         let per_address = config.http.max_connections_per_address;
         let proxies = state.config.proxies.clone();
         let limits = ConnectionLimits::new(patience, per_address, proxies, Arc::clone(&measured));
-        let server = runtime.block_on(async { listen(listener, shared, patience, limits) })?;
+        let server = runtime.block_on(async { listen(listener, shared, patience, limits, certificates.as_ref()) })?;
+        if let Some(certificates) = certificates {
+            runtime.spawn(certificates.follow());
+        }
         let handle = server.handle();
         let server = runtime.spawn(server);
         let free_space = FreeSpaceMonitor::start(&hub, &config.data_dir).context("cannot measure the free storage")?;
@@ -167,7 +176,7 @@ impl Running {
         Ok(Self {
             hub,
             deployments,
-            address,
+            origin,
             public_url,
             state,
             background,
@@ -188,8 +197,8 @@ impl Running {
     }
 
     /// Returns the origin that the server listens on.
-    pub fn address(&self) -> String {
-        format!("http://{}", self.address)
+    pub fn origin(&self) -> &str {
+        &self.origin
     }
 
     /// Returns the URL of the metrics, or `None` if metrics are not served.
@@ -302,6 +311,8 @@ struct ServerParts {
     state: AppState,
     alpha: branchyard_api_v1alpha1::LegacySettings,
     hosted: branchyard_api_hosted_v1::Settings,
+    /// The scheme of the listener.
+    scheme: &'static str,
     metrics: Arc<Metrics>,
     log: RequestLog,
     /// Number of threads that serve requests.
@@ -317,13 +328,15 @@ fn listen(
     shared: ServerParts,
     patience: ProgressTimeouts,
     limits: ConnectionLimits,
+    certificates: Option<&Arc<Certificates>>,
 ) -> std::io::Result<Server> {
-    let ServerParts { state, alpha, hosted, metrics, log, threads, proxy, shutdown_grace } = shared;
+    let ServerParts { state, alpha, hosted, scheme, metrics, log, threads, proxy, shutdown_grace } = shared;
     let (metrics, log) = (web::Data::new(metrics), web::Data::new(log));
     let references = web::Data::new(references(&state.config.public_url, &hosted.base_url));
-    let origins = OriginCheck::new(&state.config.public_url, &hosted.base_url, state.config.proxies.clone());
+    let origins = OriginCheck::new(&state.config.public_url, &hosted.base_url, scheme, state.config.proxies.clone());
     let origins = web::Data::new(origins);
-    let server = HttpServer::new(move || {
+    let head_bytes = state.config.max_head_bytes;
+    let application = move || {
         App::new()
             .wrap(from_fn(head_limit))
             .app_data(web::Data::new(state.clone()))
@@ -348,17 +361,36 @@ fn listen(
             .configure(unknown_api_paths)
             .configure(health::configure)
             .configure(branchyard_web::configure)
-    });
-    let server = server
+    };
+    let room = connections::room(threads);
+    if let Some(certificates) = certificates {
+        let shared = Limits {
+            workers: threads,
+            connections_per_worker: room,
+            keep_alive: connections::KEEP_ALIVE,
+            head: patience.head,
+            head_bytes,
+            write: patience.write,
+            linger: connections::LINGER,
+            shutdown_grace,
+        };
+        let admit = move |stream: &TcpStream, data: &mut Extensions| connections::admit(stream, data, &limits);
+        return branchyard_https::listen(listener, Arc::clone(certificates), shared, application, admit);
+    }
+    let server = HttpServer::new(application)
         .workers(threads)
-        .max_connections(connections::room(threads))
+        .max_connections(room)
         .keep_alive(connections::KEEP_ALIVE)
         // A client that closes its sending side counts as gone, so that its requests are canceled (SQL reads above all).
         .h1_allow_half_closed(false)
         .client_request_timeout(patience.head)
         // Lets a client that is rejected while it still sends read the response.
         .client_disconnect_timeout(connections::LINGER)
-        .on_connect(move |stream, extensions| connections::watch(stream, extensions, &limits))
+        .on_connect(move |stream, extensions| {
+            if let Some(stream) = stream.downcast_ref::<TcpStream>() {
+                connections::admit_or_answer(stream, extensions, &limits);
+            }
+        })
         .shutdown_timeout(shutdown_grace.as_secs())
         .disable_signals()
         .listen(listener)?;

@@ -39,9 +39,9 @@ impl RequestOrigin {
         Some(Self { scheme: url.scheme_str()?.to_owned(), authority: url.authority()?.as_str().to_owned() })
     }
 
-    /// Returns the origin of a request: its `Host`, and the scheme that a trusted proxy reports or else that of the connection.
+    /// Returns the origin of a request: its `Host`, and the scheme that a trusted proxy reports or else `own`, that of the server.
     /// `None` if the request has no host, or one that is too long to be a name.
-    pub fn of_request(request: &ServiceRequest, proxies: &Proxies) -> Option<Self> {
+    pub fn of_request(request: &ServiceRequest, own: &str, proxies: &Proxies) -> Option<Self> {
         let head = request.head();
         let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
         let host = host.or_else(|| head.uri.authority().map(|authority| authority.as_str()));
@@ -49,7 +49,6 @@ impl RequestOrigin {
         let is_trusted = |peer: IpAddr| proxies.trust(peer.to_canonical());
         let reported = head.peer_addr.filter(|peer| is_trusted(peer.ip()));
         let reported = reported.and_then(|_| reported_scheme(request.headers(), proxies.header));
-        let own = if request.app_config().secure() { "https" } else { "http" };
         Some(Self { scheme: reported.unwrap_or_else(|| own.to_owned()), authority })
     }
 
@@ -116,7 +115,7 @@ mod tests {
                 request = request.append_header((*name, *value));
             }
             let request = request.peer_addr(peer.parse().unwrap()).to_srv_request();
-            RequestOrigin::of_request(&request, &trusting(header)).unwrap().to_string()
+            RequestOrigin::of_request(&request, "http", &trusting(header)).unwrap().to_string()
         };
         let x = |peer, sent: &[(&str, &str)]| seen(peer, ForwardedHeader::XForwardedFor, sent);
         assert_eq!(x("10.0.0.1:5", &[("X-Forwarded-Proto", "https")]), "https://yard.test");
@@ -134,7 +133,7 @@ mod tests {
         assert_eq!(standard(&[("X-Forwarded-Proto", "https")]), "http://yard.test");
         let named = |length: usize| {
             let request = TestRequest::default().insert_header(("Host", "x".repeat(length))).to_srv_request();
-            RequestOrigin::of_request(&request, &Proxies::default())
+            RequestOrigin::of_request(&request, "http", &Proxies::default())
         };
         assert!(named(300).is_some() && named(301).is_none());
     }

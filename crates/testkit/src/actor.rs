@@ -36,6 +36,11 @@ impl Actor {
         Self { request_id: Some(id), ..self }
     }
 
+    /// Returns the actor with another HTTP client, for example one that speaks HTTP/2.
+    pub fn with_client(self, client: reqwest::blocking::Client) -> Self {
+        Self { client, ..self }
+    }
+
     /// Returns a copy of the actor without a token.
     pub(crate) fn signed_out(&self) -> Self {
         Self { token: None, ..self.clone() }

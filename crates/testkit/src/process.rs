@@ -96,6 +96,11 @@ pub fn ended_within(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     }
 }
 
+/// Returns the address and port of an origin.
+pub(crate) fn socket(origin: &str) -> SocketAddr {
+    origin.split_once("://").unwrap().1.parse().unwrap()
+}
+
 /// A running server process. Killed when dropped.
 pub struct ServerProcess {
     child: Child,
@@ -148,7 +153,7 @@ impl ServerProcess {
 
     /// Returns the address that the server listens on.
     pub fn socket(&self) -> SocketAddr {
-        self.origin.strip_prefix("http://").unwrap().parse().unwrap()
+        socket(&self.origin)
     }
 
     /// Sends SIGKILL and waits for the process.

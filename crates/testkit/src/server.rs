@@ -21,6 +21,7 @@ use branchyard_domain_testing::fakes::{FixedClock, MemoryProvisioner, SeededIds}
 use tempfile::TempDir;
 
 use crate::Actor;
+use crate::process::socket;
 
 /// A running server with its own folder, stopped when dropped.
 pub struct Server {
@@ -145,12 +146,12 @@ impl Server {
 
     /// Returns the server's origin.
     pub fn address(&self) -> String {
-        self.running().address()
+        self.running().origin().to_owned()
     }
 
     /// Returns the address that the server listens on.
     pub fn socket(&self) -> SocketAddr {
-        self.address().strip_prefix("http://").unwrap().parse().unwrap()
+        socket(self.running().origin())
     }
 
     /// Returns the URL of the metrics, if the server serves them.

@@ -19,6 +19,8 @@ const WITHOUT_DEFAULT: &[&str] = &[
     "hosted.url_template",
     "metrics.listen",
     "otlp.endpoint",
+    "tls.cert",
+    "tls.key",
     "v1alpha1.sunset_at",
     "v1alpha1.deprecation_url",
 ];

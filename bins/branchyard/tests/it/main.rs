@@ -33,4 +33,5 @@ mod public_url;
 mod purges;
 mod readme;
 mod real_data;
+mod tls;
 mod user_deletion;

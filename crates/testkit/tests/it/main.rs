@@ -27,5 +27,6 @@ mod shares;
 mod sharing;
 mod snapshots;
 mod streams;
+mod tls;
 mod v1alpha1;
 mod web;
