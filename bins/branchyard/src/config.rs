@@ -4,12 +4,15 @@
 mod hooks;
 mod hosted;
 mod http;
+mod imports;
 mod list;
 mod log;
 mod machine;
 mod pools;
+mod quotas;
 mod ranges;
 mod span;
+mod sql;
 mod tls;
 mod unknown;
 mod v1alpha1;
@@ -19,22 +22,22 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use branchyard_domain::usecases::Limits;
-use branchyard_executor::SlowPlaces;
 use figment::Figment;
 use figment::providers::{Env, Format as _, Serialized, Toml};
 use serde::{Deserialize, Serialize};
 
 use crate::cli;
 
-/// Upper limit of `sql.workers`.
-pub(crate) const MOST_WORKERS: usize = 64;
-
 pub use hooks::HooksConfig;
 pub use hosted::Hosted;
 pub use http::{Cors, Http, Idempotency, Pagination, RateLimit};
+pub use imports::ImportsConfig;
 pub use log::{LogConfig, LogFormat, OtlpConfig};
 pub use pools::Pools;
+pub use quotas::Quotas;
 pub use span::Span;
+pub(crate) use sql::MOST_WORKERS;
+pub use sql::{Isolation, SqlConfig};
 pub use tls::TlsConfig;
 pub use v1alpha1::V1alpha1;
 pub use web::Web;
@@ -117,27 +120,6 @@ pub struct MetricsConfig {
     pub listen: Option<String>,
 }
 
-/// Quotas and reserved names.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Quotas {
-    /// Maximum number of databases of an owner, including forks; 0 means no limit.
-    pub databases_per_owner: u64,
-    /// Maximum number of bytes of an owner; 0 means no limit.
-    pub bytes_per_owner: u64,
-    /// Maximum number of operations of an owner in 24 hours; 0 means no limit.
-    pub operations_per_day: u64,
-    /// Maximum number of organizations that a user owns; 0 means no limit.
-    pub organizations_per_user: u64,
-    /// Free bytes of the data folder's file system below which only deletions and sign-in are served; 0 means no limit.
-    pub min_free_bytes: u64,
-    /// How long the commit of a deleted branch or tag is kept.
-    pub keep_deleted: Span,
-    /// Owner names to reject in addition to the built-in ones.
-    #[serde(deserialize_with = "list::list")]
-    pub reserved_names: Vec<String>,
-}
-
 /// Asynchronous operations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -148,94 +130,12 @@ pub struct OperationsConfig {
     pub workers: usize,
 }
 
-/// Limits of imports and uploads.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ImportsConfig {
-    /// Maximum size of a file in bytes.
-    pub max_bytes: u64,
-    /// Maximum number of parts of an upload.
-    pub max_parts: u32,
-    /// Maximum number of columns of a file.
-    pub max_columns: usize,
-    /// Maximum size of a value in bytes.
-    pub max_value_bytes: usize,
-    /// Maximum decompressed size in bytes of the compressed parts of a file.
-    pub max_expanded_bytes: u64,
-    /// Maximum number of open upload sessions of a user.
-    pub max_open_sessions_per_user: u64,
-    /// Deadline of an import, in milliseconds.
-    pub timeout_ms: u64,
-    /// Validity of the upload URL of a part.
-    pub url_ttl: Span,
-    /// Lifetime of an upload session.
-    pub session_ttl: Span,
-}
-
-/// Where users' SQL runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Isolation {
-    /// In confined worker processes, which can be killed. Linux only.
-    Process,
-    /// In threads of the server, for trusted users.
-    Thread,
-}
-
 /// The server process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerConfig {
     /// Maximum time between the signal to stop and the end of the server.
     pub shutdown_grace: Span,
-}
-
-/// How users' SQL statements run, and limits of the statements and of their results.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct SqlConfig {
-    /// Where users' SQL runs.
-    pub isolation: Isolation,
-    /// Whether callers without a credential may run SQL, on databases that allow it.
-    pub anonymous: bool,
-    /// Maximum number of worker processes that have a database; 0 means 16 and two per core, at most 64.
-    pub workers: usize,
-    /// Whether the server refuses to start if the kernel cannot confine worker processes.
-    pub require_confinement: bool,
-    /// Row limit of a read that requests none.
-    pub default_limit: u64,
-    /// Maximum row limit of a read.
-    pub row_cap: u64,
-    /// Timeout in milliseconds of a read that requests none.
-    pub default_timeout_ms: u64,
-    /// Maximum timeout of a read, in milliseconds.
-    pub timeout_cap_ms: u64,
-    /// Timeout of a write, in milliseconds.
-    pub write_timeout_ms: u64,
-    /// Maximum number of concurrent reads.
-    pub max_concurrent_reads: usize,
-    /// Maximum number of concurrent reads that compute, rather than wait for their client; 0 means two per core.
-    pub max_computing_reads: usize,
-    /// Maximum number of concurrent reads of one caller.
-    pub max_concurrent_reads_per_caller: usize,
-    /// Capacity of the queue of waiting reads.
-    pub read_queue_length: usize,
-    /// Maximum queue wait of a read, in milliseconds.
-    pub read_queue_wait_ms: u64,
-    /// Maximum size in bytes of a statement in a request body.
-    pub max_statement_bytes: usize,
-    /// Maximum size in bytes of a statement in a URL.
-    pub max_statement_bytes_get: usize,
-    /// Maximum size of a JSON response in bytes.
-    pub max_response_bytes: usize,
-    /// Size of the result cache in bytes; 0 disables the cache.
-    pub result_cache_bytes: u64,
-    /// Memory limit of a statement, in bytes.
-    pub max_memory_bytes: usize,
-    /// Memory limit of all running statements together, in bytes; 0 means a quarter of the machine's memory, at most 1 GiB.
-    pub memory_total_bytes: usize,
-    /// Maximum time in milliseconds in which the client of a streamed result reads nothing. Slower clients are disconnected.
-    pub stream_stall_ms: u64,
 }
 
 impl Default for Config {
@@ -291,103 +191,9 @@ impl OperationsConfig {
     }
 }
 
-impl Default for ImportsConfig {
-    fn default() -> Self {
-        Self {
-            max_bytes: 1 << 30,
-            max_parts: 1_000,
-            max_columns: 2_000,
-            max_value_bytes: 16 << 20,
-            max_expanded_bytes: 8 << 30,
-            max_open_sessions_per_user: 20,
-            timeout_ms: 600_000,
-            url_ttl: Span::seconds(600),
-            session_ttl: Span::seconds(3_600),
-        }
-    }
-}
-
 impl Default for ServerConfig {
     fn default() -> Self {
         Self { shutdown_grace: Span::seconds(30) }
-    }
-}
-
-impl Default for Quotas {
-    fn default() -> Self {
-        Self {
-            databases_per_owner: 0,
-            bytes_per_owner: 0,
-            operations_per_day: 0,
-            organizations_per_user: 0,
-            min_free_bytes: 512 << 20,
-            keep_deleted: Span::seconds(0),
-            reserved_names: Vec::new(),
-        }
-    }
-}
-
-impl Default for SqlConfig {
-    fn default() -> Self {
-        Self {
-            isolation: if cfg!(target_os = "linux") { Isolation::Process } else { Isolation::Thread },
-            anonymous: true,
-            workers: 0,
-            require_confinement: true,
-            default_limit: 1_000,
-            row_cap: 10_000,
-            default_timeout_ms: 30_000,
-            timeout_cap_ms: 60_000,
-            write_timeout_ms: 60_000,
-            max_concurrent_reads: 64,
-            max_computing_reads: 0,
-            max_concurrent_reads_per_caller: 8,
-            read_queue_length: 256,
-            read_queue_wait_ms: 5_000,
-            max_statement_bytes: 1 << 20,
-            max_statement_bytes_get: 32 << 10,
-            max_response_bytes: 15 << 20,
-            result_cache_bytes: 16 << 20,
-            max_memory_bytes: 256 << 20,
-            memory_total_bytes: 0,
-            stream_stall_ms: 30_000,
-        }
-    }
-}
-
-impl SqlConfig {
-    /// Returns the maximum number of worker processes that have a database.
-    pub fn workers(&self) -> usize {
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        if self.workers == 0 { (16 + 2 * cores).min(MOST_WORKERS) } else { self.workers }
-    }
-
-    /// Returns the maximum number of concurrent reads that have not become slow. With worker processes, `writers` of them may be
-    /// writing, and an eighth of the others is kept, so that the slow reads of one caller do not keep all others out.
-    pub fn concurrent_reads(&self, writers: usize) -> usize {
-        let places = self.slow_places(writers);
-        places.map_or(self.max_concurrent_reads, |places| {
-            self.max_concurrent_reads.min(places.most.saturating_sub(places.spare).max(1))
-        })
-    }
-
-    /// Returns the limit of slow reads that have begun. With worker processes, of which `writers` may be writing, one is kept for
-    /// short reads. `None` without worker processes.
-    pub fn slow_places(&self, writers: usize) -> Option<SlowPlaces> {
-        if self.isolation == Isolation::Thread {
-            return None;
-        }
-        let readers = self.workers().saturating_sub(writers).max(1);
-        let kept = (readers / 8).max(1);
-        Some(SlowPlaces { most: (readers - 1).max(1), spare: kept - 1 })
-    }
-
-    /// Returns the memory limit of all running statements together, in bytes.
-    pub fn memory_total(&self) -> usize {
-        match self.memory_total_bytes {
-            0 => machine::share_of_memory(),
-            bytes => bytes,
-        }
     }
 }
 
@@ -521,227 +327,4 @@ fn is_origin(url: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Config, Isolation, LogConfig, LogFormat, SqlConfig, cli};
-
-    fn load(toml: &str) -> anyhow::Result<Config> {
-        let dir = tempfile::tempdir()?;
-        let file = dir.path().join("branchyard.toml");
-        std::fs::write(&file, toml)?;
-        Config::load(&cli::ServerLocation { config: Some(file), ..cli::ServerLocation::default() })
-    }
-
-    #[test]
-    fn the_settings_of_a_public_server_load() {
-        let config = load(include_str!("../../../contrib/public.toml")).unwrap();
-        assert!(!config.sql.anonymous);
-        let limits = config.domain_limits().unwrap();
-        assert_eq!((limits.anonymous_sql, limits.databases_per_owner, limits.min_free_bytes), (false, 100, 2 << 30));
-    }
-
-    #[test]
-    fn the_file_in_the_tree_is_the_defaults() {
-        let config = load(include_str!("../branchyard.default.toml")).unwrap();
-        assert_eq!(config, Config::default());
-    }
-
-    /// Keys without a default are commented out with `#` in the file. Checks that each line loads when uncommented.
-    #[test]
-    fn what_the_file_leaves_out_can_be_put_in() {
-        let lines: Vec<&str> = include_str!("../branchyard.default.toml").lines().collect();
-        let is_key = |line: &str| {
-            let name = line.strip_prefix("# ").and_then(|line| line.split_once(" = ")).map(|(name, _)| name);
-            name.is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'))
-        };
-        let mut tried = 0;
-        for (at, line) in lines.iter().enumerate().filter(|(_, line)| is_key(line)) {
-            let (setting, _) = line.trim_start_matches("# ").split_once("   ").unwrap_or((&line[2..], ""));
-            let mut changed = lines.clone();
-            changed[at] = setting;
-            match load(&changed.join("\n")) {
-                Ok(_) => {}
-                // The one setting that not every build accepts.
-                Err(error) if !cfg!(feature = "otlp") && format!("{error:#}").contains("without the feature otlp") => {
-                    assert!(setting.starts_with("endpoint"), "{setting}: {error:#}");
-                }
-                Err(error) => panic!("{setting}: {error:#}"),
-            }
-            tried += 1;
-        }
-        assert!(tried >= 8, "{tried}");
-    }
-
-    #[test]
-    fn unknown_keys_are_named_with_their_source() {
-        let error = format!("{:#}", load("[sql]\nrow_kap = 5").unwrap_err());
-        assert!(error.contains("sql.row_kap") && error.contains("branchyard.toml"), "{error}");
-        assert!(error.contains("did you mean sql.row_cap?"), "{error}");
-        let error = format!("{:#}", load("[http]\nstream_stall_ms = 5").unwrap_err());
-        assert!(error.contains("did you mean sql.stream_stall_ms?"), "{error}");
-        let error = format!("{:#}", load("entirely_else = 5").unwrap_err());
-        assert!(error.contains("docs/configuration.md"), "{error}");
-    }
-
-    #[test]
-    fn a_public_url_with_a_slash_is_refused() {
-        let error = format!("{:#}", load("public_url = \"https://yard.test/\"").unwrap_err());
-        assert!(error.contains("public_url"), "{error}");
-    }
-
-    #[test]
-    fn values_outside_their_range_are_refused_by_name() {
-        assert!(load("[limits]\nkeep_deleted = \"90d\"").is_ok());
-        for (toml, key) in [
-            ("[http]\nmax_head_bytes = 131073", "http.max_head_bytes"),
-            ("[http]\nhead_timeout_ms = 1", "http.head_timeout_ms"),
-            ("[http]\nwrite_stall_ms = 99", "http.write_stall_ms"),
-            ("[http]\nmax_json_body_bytes = 10", "http.max_json_body_bytes"),
-            ("[http]\nmax_bytes_in_flight = 4194303", "http.max_bytes_in_flight"),
-            ("[http]\nmax_json_body_bytes = 5000000\nmax_bytes_in_flight = 4999999", "http.max_bytes_in_flight"),
-            ("[http]\nmax_connections_per_address = 1000001", "http.max_connections_per_address"),
-            ("[http]\ntrusted_proxies = [\"10.0.0.0/99\"]", "http.trusted_proxies"),
-            ("[http]\nforwarded_header = \"x-real-ip\"", "http.forwarded_header"),
-            ("[cors]\nallowed_origins = [\"https://a.test/path\"]", "cors.allowed_origins"),
-            ("[pagination]\nmax_page_size = 0", "pagination.max_page_size"),
-            ("[pagination]\ndefault_page_size = 101", "pagination.default_page_size"),
-            ("[pagination]\nmax_page_bytes = 8388609", "pagination.max_page_bytes"),
-            ("[idempotency]\nttl = \"59s\"", "idempotency.ttl"),
-            ("[idempotency]\nttl = \"a day\"", "idempotency.ttl"),
-            ("[limits]\nkeep_deleted = \"7776001s\"", "limits.keep_deleted"),
-            ("[rate_limit]\nuser_per_hour = -1", "rate_limit.user_per_hour"),
-            ("[tokens]\nlast_used_interval = 0", "tokens.last_used_interval"),
-            ("[imports]\nurl_ttl = \"2h\"", "imports.url_ttl"),
-            ("[sql]\nrow_cap = 10", "sql.default_limit"),
-            ("[sql]\nmax_response_bytes = 15728641", "sql.max_response_bytes"),
-            ("[sql]\nmax_statement_bytes = 4000000", "sql.max_statement_bytes"),
-            ("[sql]\nmax_statement_bytes_get = 61441", "sql.max_statement_bytes_get"),
-            ("[sql]\nmax_memory_bytes = 1", "sql.max_memory_bytes"),
-            ("[sql]\nmemory_total_bytes = 33554431", "sql.memory_total_bytes"),
-            ("[sql]\nmemory_total_bytes = 68719476737", "sql.memory_total_bytes"),
-            ("[sql]\nstream_stall_ms = 99", "sql.stream_stall_ms"),
-            ("[hooks]\nmax_per_database = 100001", "hooks.max_per_database"),
-            ("[log]\naccess = 1.01", "log.access"),
-            ("[log]\naccess = -0.01", "log.access"),
-            ("[log]\naccess = nan", "log.access"),
-            ("[log]\nformat = \"xml\"", "log.format"),
-            ("[otlp]\nendpoint = \"a place\"", "otlp.endpoint"),
-            ("[tls]\ncert = \"cert.pem\"", "tls.key"),
-            ("[tls]\nkey = \"key.pem\"", "tls.cert"),
-            ("[hooks]\nallowed_cidrs = [\"10.0.0.0/8\", \"inside\"]", "hooks.allowed_cidrs"),
-            ("[hooks]\ntimeout_ms = 99", "hooks.timeout_ms"),
-            ("[hooks]\nresponse_bytes = 1048577", "hooks.response_bytes"),
-            ("[hooks]\nretry_delays_ms = []", "hooks.retry_delays_ms"),
-            ("[hooks]\nretry_delays_ms = [0, 2592000001]", "hooks.retry_delays_ms"),
-            ("[hooks]\ndisable_after = 0", "hooks.disable_after"),
-            ("[hooks]\nconcurrency = 0", "hooks.concurrency"),
-            ("[hooks]\nlog_retention = \"59s\"", "hooks.log_retention"),
-            ("[hosted]\nbackup_hour_utc = 24", "hosted.backup_hour_utc"),
-            ("[hosted]\nbackup_retention_days = 0", "hosted.backup_retention_days"),
-            ("[hosted]\nstart_deadline = 0", "hosted.start_deadline"),
-            ("[hosted]\norphan_grace = \"2d\"", "hosted.orphan_grace"),
-            ("[hosted]\nport_range = \"80-90\"", "hosted.port_range"),
-            ("[hosted.spending]\nowners = { ada = \"lots\" }", "hosted.spending.owners.ada"),
-            ("hosted_public_url = \"yard.test\"", "hosted_public_url"),
-            ("[web]\nsign_up = \"everybody\"", "web.sign_up"),
-            ("[web]\nsession_ttl = \"59s\"", "web.session_ttl"),
-            ("[web]\ninvitation_ttl = \"366d\"", "web.invitation_ttl"),
-            ("[web]\nsign_in_window = 0", "web.sign_in_window"),
-            ("[v1alpha1]\nrow_limit = 0", "v1alpha1.row_limit"),
-            ("[v1alpha1]\nread_timeout_ms = 3600001", "v1alpha1.read_timeout_ms"),
-            ("[v1alpha1]\nexport_timeout_ms = 0", "v1alpha1.export_timeout_ms"),
-            ("[v1alpha1]\nupload_max_bytes = 0", "v1alpha1.upload_max_bytes"),
-            ("[v1alpha1]\ndeprecated_at = \"soon\"", "v1alpha1.deprecated_at"),
-            ("[v1alpha1]\nsunset_at = \"2025-12-31\"", "v1alpha1.sunset_at"),
-            ("[v1alpha1]\ndeprecation_url = \"a page\"", "v1alpha1.deprecation_url"),
-        ] {
-            let error = format!("{:#}", load(toml).unwrap_err());
-            assert!(error.contains(key), "{toml}: {error}");
-        }
-    }
-
-    #[test]
-    fn the_format_and_the_share_of_access_lines_are_settings() {
-        for (toml, format, access) in [
-            ("", LogFormat::Auto, 1.0),
-            ("[log]\nformat = \"text\"\naccess = 0", LogFormat::Text, 0.0),
-            ("[log]\nformat = \"json\"\naccess = 0.25", LogFormat::Json, 0.25),
-        ] {
-            assert_eq!(load(toml).unwrap().log, LogConfig { format, access }, "{toml}");
-        }
-    }
-
-    #[test]
-    fn an_endpoint_for_traces_needs_a_program_that_exports_them() {
-        let loaded = load("[otlp]\nendpoint = \"http://127.0.0.1:4318\"");
-        if cfg!(feature = "otlp") {
-            assert!(loaded.is_ok());
-        } else {
-            let error = format!("{:#}", loaded.unwrap_err());
-            assert!(error.contains("otlp.endpoint") && error.contains("--features otlp"), "{error}");
-        }
-    }
-
-    #[test]
-    fn lists_are_lists_or_text_with_json_or_commas() {
-        for list in ["[\"a.test\", \"b.test\"]", "'[\"a.test\", \"b.test\"]'", "\"a.test, b.test,\""] {
-            let config = load(&format!("[limits]\nreserved_names = {list}")).unwrap();
-            assert_eq!(config.limits.reserved_names, ["a.test", "b.test"], "{list}");
-        }
-        for (key, text, got) in [
-            ("hooks", "allowed_cidrs = \"10.20.0.0/16, fd00:1234::/48\"", 2),
-            ("cors", "allowed_origins = \"https://a.test,https://b.test\"", 2),
-            ("http", "trusted_proxies = \"10.0.0.0/8\"", 1),
-            ("hooks", "retry_delays_ms = \"0, 5000,60000\"", 3),
-            ("hooks", "retry_delays_ms = 0", 1),
-        ] {
-            let config = load(&format!("[{key}]\n{text}")).unwrap();
-            let lists = match text.split_once(' ').unwrap().0 {
-                "allowed_cidrs" => config.hooks.allowed_cidrs.len(),
-                "allowed_origins" => config.cors.allowed_origins.len(),
-                "trusted_proxies" => config.http.trusted_proxies.len(),
-                _ => config.hooks.retry_delays_ms.len(),
-            };
-            assert_eq!(lists, got, "{text}");
-        }
-        assert_eq!(load("[hooks]\nallowed_cidrs = \"\"").unwrap(), Config::default());
-        for text in ["[hooks]\nretry_delays_ms = \"0, soon\"", "[limits]\nreserved_names = '[\"a\"'"] {
-            assert!(load(text).is_err(), "{text}");
-        }
-    }
-
-    /// Each read holds a worker process, slow reads too.
-    #[test]
-    fn reads_leave_worker_processes_to_writes_and_to_callers_with_few_reads() {
-        let sql = |workers, isolation| SqlConfig { workers, isolation, ..SqlConfig::default() };
-        let sizes = |workers, writers| {
-            let sql = sql(workers, Isolation::Process);
-            let places = sql.slow_places(writers).unwrap();
-            (sql.concurrent_reads(writers), places.most, places.spare)
-        };
-        assert_eq!(
-            sizes(20, 2),
-            (16, 17, 1),
-            "18 may read: two are kept, one of them for the slow reads of other callers"
-        );
-        assert_eq!(sizes(64, 24), (35, 39, 4));
-        assert_eq!(sizes(10, 2), (7, 7, 0));
-        assert_eq!(sizes(2, 2), (1, 1, 0));
-        let thread = sql(20, Isolation::Thread);
-        assert_eq!((thread.concurrent_reads(2), thread.slow_places(2)), (64, None));
-    }
-
-    #[test]
-    fn settings_reach_the_http_side() {
-        let toml = "[http]\ntrusted_proxies = [\"10.0.0.0/8\", \"::1\"]\nforwarded_header = \"Forwarded\"\n\
-            [rate_limit]\nuser_per_hour = 5000\n[idempotency]\nttl = \"2h\"\n[imports]\nurl_ttl = 90\n\
-            [cors]\nallowed_origins = [\"https://a.test:8443\"]";
-        let config = load(toml).unwrap();
-        let http = config.http_config("http://x".to_owned()).unwrap();
-        assert_eq!(http.proxies.trusted.len(), 2);
-        assert_eq!(http.rate_limits.unwrap().user_per_hour, 5_000);
-        assert_eq!(http.part_url_seconds, 90);
-        assert_eq!(config.domain_limits().unwrap().answer_retention_seconds, 7_200);
-        let off = load("[rate_limit]\nenabled = false").unwrap();
-        assert_eq!(off.http_config("http://x".to_owned()).unwrap().rate_limits, None);
-    }
-}
+mod tests;

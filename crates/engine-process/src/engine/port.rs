@@ -1,0 +1,418 @@
+//! The engine port.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use branchyard_domain::entities::{
+    Commit, Conflict, LogEntry, LogPosition, SchemaObject, Signature, TableChange, TableSchema,
+};
+use branchyard_domain::ports::{
+    ChangedRows, Collected, Engine, EngineError, ImportJob, KeptHeads, MergeJob, MergeOutcome, Reachability, ReadQuery,
+    ReadReport, RecordedFormats, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected, Selection, SqlFailure,
+    TableScan, WriteJob, Written,
+};
+use branchyard_domain::values::{CommitHash, DatabaseId};
+use branchyard_engine_doltlite::{
+    COLLECTION_ROUNDS, CollectedHistory, CollectionSource, ConflictQuery, FileIdentity, HeadPair, NEWEST_FORMAT,
+    io_fault, shape,
+};
+
+use super::sinks::{CountedRows, NoRows};
+use super::{Blame, COPYING, HiddenReachability, LEAST, ProcessEngine, SHORT, within};
+use crate::call::Ends;
+use crate::history::descends;
+use crate::messages::{Call, Import, Merge, Page, Script, Write};
+use crate::pool;
+use crate::process::Access;
+
+impl Engine for ProcessEngine {
+    fn create(&self, database: DatabaseId, author: &Signature, message: &str) -> Result<CommitHash, EngineError> {
+        let turn = self.queues.enter(database);
+        let temporary = self.files.temporary();
+        File::create_new(temporary.path()).map_err(|error| io_fault("create a database", error))?;
+        let call = Call::Create { author: author.clone(), message: message.to_owned() };
+        let head = self.in_file(database, &temporary, &call, SHORT)?;
+        self.install(&turn, temporary)?;
+        Ok(head)
+    }
+
+    fn copy(&self, from: DatabaseId, to: DatabaseId) -> Result<(), EngineError> {
+        self.check_format(from)?;
+        self.restore(to, &self.files.path(from))
+    }
+
+    fn remove(&self, database: DatabaseId) -> Result<(), EngineError> {
+        // What runs on the database ends now, so that the removal does not wait for it.
+        self.pool.revoke(database);
+        let turn = self.queues.enter(database);
+        self.evict(database);
+        let removed = self.files.remove(database).map_err(|error| io_fault("remove a database", error));
+        self.pool.revoke(database);
+        self.evict(database);
+        drop(turn);
+        removed
+    }
+
+    fn collect(&self, database: DatabaseId, kept: &mut dyn KeptHeads) -> Result<Collected, EngineError> {
+        let open =
+            |path: &Path| pool::open(path, Access::Write).map_err(|error| io_fault("open a file to collect", error));
+        self.check_format(database)?;
+        let heads = kept.heads()?;
+        let source = CollectionSource::copy(&self.files, database, self.options.engine.share_blocks)?;
+        let new = self.files.temporary();
+        File::create_new(new.path()).map_err(|error| io_fault("create a new file", error))?;
+        let call = Call::Collect { heads: heads.clone() };
+        let into = open(new.path())?;
+        let held: CollectedHistory = self.beside(database, (source.copy.path(), Access::Write), &into, &call)?;
+        drop(into);
+        self.check_new_file(database, new.path(), &heads, &held.heads, Some(held.commits))?;
+        let turn = self.queues.enter(database);
+        let before = source.length_now(&self.files, database)?;
+        // Not all that was asked for: what the copy lacked may have been fetched since.
+        let mut covered: BTreeSet<CommitHash> = held.heads.into_iter().collect();
+        for _ in 0..COLLECTION_ROUNDS {
+            let lacking = kept.approve(&covered)?;
+            if lacking.is_empty() {
+                let after = FileIdentity::of(new.path()).map_err(|error| io_fault("look at a new file", error))?.1;
+                self.pool.end_writers(database);
+                self.install(&turn, new)?;
+                return Ok(Collected { before, after });
+            }
+            let from = open(&self.files.path(database))?;
+            let call = Call::Complete { heads: lacking.clone() };
+            let held: Vec<CommitHash> = self.beside(database, (new.path(), Access::Write), &from, &call)?;
+            self.check_new_file(database, new.path(), &lacking, &held, None)?;
+            covered.extend(lacking);
+        }
+        Err(EngineError::Busy)
+    }
+
+    fn list(&self) -> Result<Vec<DatabaseId>, EngineError> {
+        self.files.list().map_err(|error| io_fault("list the databases", error))
+    }
+
+    fn size_bytes(&self, database: DatabaseId) -> Result<u64, EngineError> {
+        let path = self.files.path(database);
+        Ok(std::fs::metadata(path).map_err(|error| io_fault("look at the size of a database", error))?.len())
+    }
+
+    fn newest_format(&self) -> u32 {
+        NEWEST_FORMAT
+    }
+
+    fn format(&self, database: DatabaseId) -> Result<u32, EngineError> {
+        self.formats.format(database, &self.files.path(database))
+    }
+
+    fn check_formats(&self, recorded: Arc<dyn RecordedFormats>) {
+        self.formats.look_up_in(recorded);
+    }
+
+    fn commit(&self, database: DatabaseId, hash: &CommitHash) -> Result<Option<Commit>, EngineError> {
+        match self.log(database, &hash.clone().into(), 1) {
+            Err(EngineError::NoSuchCommit(_)) => Ok(None),
+            found => Ok(found?.pop().map(|entry| entry.commit)),
+        }
+    }
+
+    fn is_ancestor(
+        &self,
+        database: DatabaseId,
+        ancestor: &CommitHash,
+        descendant: &CommitHash,
+    ) -> Result<bool, EngineError> {
+        let fact = (database, ancestor.clone(), descendant.clone());
+        if self.ancestors.lock().holds(&fact) {
+            return Ok(true);
+        }
+        let call = Call::IsAncestor { ancestor: ancestor.clone(), descendant: descendant.clone() };
+        let is = self.ask(database, &call, SHORT)?;
+        if is {
+            self.ancestors.lock().insert(fact);
+        }
+        Ok(is)
+    }
+
+    fn descends(&self, database: DatabaseId, heads: &[CommitHash], commit: &CommitHash) -> Result<bool, EngineError> {
+        descends(&self.ancestry, database, heads, commit, &mut |from, limit| {
+            self.ask(database, &Call::Parents { from: from.clone(), limit }, SHORT)
+        })
+    }
+
+    fn limit_history(&self, reachability: Arc<dyn Reachability>) {
+        self.reachability.get_or_init(|| HiddenReachability(reachability));
+    }
+
+    fn merge_base(
+        &self,
+        database: DatabaseId,
+        a: &CommitHash,
+        b: &CommitHash,
+    ) -> Result<Option<CommitHash>, EngineError> {
+        self.ask(database, &Call::MergeBase { a: a.clone(), b: b.clone() }, SHORT)
+    }
+
+    fn log(&self, database: DatabaseId, at: &LogPosition, limit: usize) -> Result<Vec<LogEntry>, EngineError> {
+        self.ask(database, &Call::Log { at: at.clone(), limit }, SHORT)
+    }
+
+    fn fetch(&self, into: DatabaseId, from: DatabaseId, commit: &CommitHash) -> Result<(), EngineError> {
+        if self.has(into, commit)? {
+            return Ok(());
+        }
+        // Checked before anything is copied.
+        if into == from || !self.has(from, commit)? {
+            return Err(EngineError::NoSuchCommit(commit.clone()));
+        }
+        let copy = self.private_copy(from, u64::MAX)?;
+        let copy = copy.ok_or_else(|| EngineError::Unavailable("the source is too large to copy".into()))?;
+        let files = pool::open(copy.path(), Access::Write).map_err(|error| io_fault("open a copy", error))?;
+        let descriptors: Vec<_> = files.iter().map(File::as_fd).collect();
+        // A worker of its own: it sees two databases, and runs nothing else.
+        let mut borrowed = self.pool.take_blank_for(&self.files.path(into), into, Access::Write, false)?;
+        borrowed.worker().is_spent = true;
+        let bounds = within(COPYING);
+        let call = Call::Fetch { commit: commit.clone() };
+        let outcome = self.run(&mut borrowed, into, &call, &descriptors, &bounds, &mut Ends::default());
+        let fetched: Result<(), EngineError> =
+            outcome.result.unwrap_or_else(|failed| Err(self.report(failed, Blame::Server)));
+        fetched?;
+        // The worker may have got the file before a collection replaced it.
+        if self.has(into, commit)? {
+            Ok(())
+        } else {
+            Err(EngineError::Unavailable("the file of the target was replaced meanwhile".into()))
+        }
+    }
+
+    fn read(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        query: &ReadQuery<'_>,
+        sink: &mut dyn RowSink,
+    ) -> Result<ReadReport, EngineError> {
+        if let Some(long) = self.options.long()
+            && long.turns.begin(shape(database, query.sql), &query.canceled).is_break()
+        {
+            return Err(EngineError::Busy);
+        }
+        let call = Call::Read { at: at.clone(), sql: query.sql.to_owned(), timeout: query.timeout };
+        let stopped = ReadReport { deterministic: false };
+        self.stream(database, &call, query.timeout, &query.canceled, sink, Blame::Statement(query.sql), stopped)
+    }
+
+    fn scan(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        scan: &TableScan<'_>,
+        sink: &mut dyn RowSink,
+    ) -> Result<Duration, EngineError> {
+        let call = Call::Scan { at: at.clone(), table: scan.table.to_owned(), timeout: scan.timeout };
+        self.stream(database, &call, scan.timeout, &scan.canceled, sink, Blame::Server, Duration::ZERO)
+    }
+
+    fn rows(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        wanted: &Selection<'_>,
+        sink: &mut dyn RowSink,
+    ) -> Result<Selected, EngineError> {
+        let page = |limit: u64| Page {
+            table: wanted.table.to_owned(),
+            tests: wanted.tests.to_vec(),
+            order: wanted.order.map(|order| (order.column.to_owned(), order.descending)),
+            backwards: wanted.backwards,
+            after: wanted.after.map(<[_]>::to_vec),
+            skip: wanted.skip,
+            limit,
+            timeout: wanted.timeout,
+        };
+        let page_of = |limit: u64, sink: &mut dyn RowSink| {
+            let (call, blame) = (Call::Rows { at: at.clone(), page: page(limit) }, Blame::Statement(wanted.table));
+            self.stream(database, &call, wanted.timeout, &wanted.canceled, sink, blame, Selected::default())
+        };
+        let mut counted = CountedRows { sink, count: 0, is_stopped: false };
+        let selected = page_of(wanted.limit, &mut counted)?;
+        if !counted.is_stopped {
+            return Ok(selected);
+        }
+        // The worker was ahead of the receiver, so its cursors are those of other rows.
+        if counted.count == 0 {
+            return Ok(Selected::default());
+        }
+        Ok(Selected { more: false, ..page_of(counted.count, &mut NoRows)? })
+    }
+
+    fn count(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        table: &str,
+        tests: &[RowTest],
+        timeout: Duration,
+    ) -> Result<u64, EngineError> {
+        let call = Call::Count { at: at.clone(), table: table.to_owned(), tests: tests.to_vec(), timeout };
+        let (mut ends, blame) = (Ends::default(), Blame::Statement(table));
+        self.call(database, Access::Read, &call, &within(timeout), &mut ends, blame)
+    }
+
+    fn write(&self, database: DatabaseId, job: &WriteJob<'_>) -> Result<Written, EngineError> {
+        let call = Call::Write(Write {
+            base: job.base.clone(),
+            statements: job.statements.to_owned(),
+            message: job.message.to_owned(),
+            then_merge: job.then_merge.map(|(commit, message)| (commit.clone(), message.to_owned())),
+            author: job.author.clone(),
+            timeout: job.timeout,
+        });
+        // The merge has the same time again.
+        let limit = if job.then_merge.is_some() { job.timeout * 2 } else { job.timeout };
+        let (mut ends, blame) = (Ends::default(), Blame::Statement(job.statements));
+        let head = |written: &Written| head_of(&written.outcome);
+        self.change(database, job.base, &call, limit, &mut ends, blame, head).map_err(|error| match error {
+            // The limit of the statements, not of both parts, is what the caller knows.
+            EngineError::Sql { failure: SqlFailure::TimedOut(_), statement } => {
+                let millis = u64::try_from(job.timeout.as_millis()).unwrap_or(u64::MAX);
+                EngineError::Sql { failure: SqlFailure::TimedOut(millis), statement }
+            }
+            other => other,
+        })
+    }
+
+    fn merge(&self, database: DatabaseId, job: &MergeJob<'_>) -> Result<MergeOutcome, EngineError> {
+        let call = Call::Merge(Merge {
+            ours: job.ours.clone(),
+            theirs: job.theirs.clone(),
+            message: job.message.to_owned(),
+            author: job.author.clone(),
+            resolve: job.resolve.clone(),
+            timeout: job.timeout,
+        });
+        self.change(database, job.ours, &call, job.timeout, &mut Ends::default(), Blame::Server, head_of)
+    }
+
+    fn conflicts(
+        &self,
+        database: DatabaseId,
+        ours: &CommitHash,
+        theirs: &CommitHash,
+        table: Option<&str>,
+        skip: usize,
+        limit: usize,
+    ) -> Result<Vec<Conflict>, EngineError> {
+        let pair = HeadPair { database, ours: ours.clone(), theirs: theirs.clone() };
+        let table = table.map(str::to_ascii_lowercase);
+        self.trials.conflicts(self, &ConflictQuery { pair, table, skip, limit })
+    }
+
+    fn needs_preparing(&self, database: DatabaseId) -> bool {
+        self.trials.needs_preparing(self, database)
+    }
+
+    fn prepare_conflicts(
+        &self,
+        database: DatabaseId,
+        ours: &CommitHash,
+        theirs: &CommitHash,
+    ) -> Result<(), EngineError> {
+        self.trials.prepare(self, &HeadPair { database, ours: ours.clone(), theirs: theirs.clone() })
+    }
+
+    fn import(
+        &self,
+        database: DatabaseId,
+        job: &ImportJob<'_>,
+        rows: &mut dyn RowSource,
+    ) -> Result<CommitHash, EngineError> {
+        let call = Call::Import(Import {
+            base: job.base.clone(),
+            table: job.table.to_owned(),
+            target: job.target.clone(),
+            columns: job.columns.to_vec(),
+            message: job.message.to_owned(),
+            author: job.author.clone(),
+            timeout: job.timeout,
+        });
+        let mut ends = Ends { rows: Some(rows), ..Ends::default() };
+        self.change(database, job.base, &call, job.timeout, &mut ends, Blame::Server, |head: &CommitHash| {
+            Some(head.clone())
+        })
+    }
+
+    fn run_script(
+        &self,
+        database: DatabaseId,
+        job: &ScriptJob<'_>,
+        script: &mut dyn io::Read,
+    ) -> Result<CommitHash, EngineError> {
+        let call = Call::Script(Script {
+            base: job.base.clone(),
+            target: job.target.map(|(table, mode)| (table.to_owned(), mode)),
+            statement_bytes: job.statement_bytes,
+            message: job.message.to_owned(),
+            author: job.author.clone(),
+            timeout: job.timeout,
+        });
+        let mut ends = Ends { script: Some(script), ..Ends::default() };
+        self.change(database, job.base, &call, job.timeout, &mut ends, Blame::Server, |head: &CommitHash| {
+            Some(head.clone())
+        })
+    }
+
+    fn changed_tables(
+        &self,
+        database: DatabaseId,
+        from: &CommitHash,
+        to: &CommitHash,
+    ) -> Result<Vec<TableChange>, EngineError> {
+        let engine = &self.options.engine;
+        let limit = (4 * engine.diff_timeout + engine.count_timeout).max(LEAST);
+        self.ask(database, &Call::ChangedTables { from: from.clone(), to: to.clone() }, limit)
+    }
+
+    fn changed_rows(
+        &self,
+        database: DatabaseId,
+        from: &CommitHash,
+        to: &CommitHash,
+        table: &str,
+        page: &RowPage,
+    ) -> Result<ChangedRows, EngineError> {
+        let (from, to, table) = (from.clone(), to.clone(), table.to_owned());
+        let limit = (4 * self.options.engine.diff_timeout).max(LEAST);
+        self.ask(database, &Call::ChangedRows { from, to, table, page: page.clone() }, limit)
+    }
+
+    fn tables(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<TableSchema>, EngineError> {
+        self.ask(database, &Call::Tables { at: at.clone() }, (2 * self.options.engine.diff_timeout).max(LEAST))
+    }
+
+    fn objects(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<SchemaObject>, EngineError> {
+        self.ask(database, &Call::Objects { at: at.clone() }, SHORT)
+    }
+
+    fn verify(&self, database: DatabaseId, heads: &[CommitHash]) -> Result<Vec<String>, EngineError> {
+        if !self.files.path(database).exists() {
+            return Ok(vec!["the file is missing".into()]);
+        }
+        let steps = u32::try_from(heads.len()).unwrap_or(u32::MAX).saturating_add(1);
+        let limit = self.options.engine.verify_timeout.saturating_mul(steps).saturating_add(SHORT);
+        let call = Call::Verify { heads: heads.to_vec() };
+        self.call(database, Access::Write, &call, &within(limit), &mut Ends::default(), Blame::Server)
+    }
+}
+
+fn head_of(outcome: &MergeOutcome) -> Option<CommitHash> {
+    match outcome {
+        MergeOutcome::Head(head) => Some(head.clone()),
+        MergeOutcome::Conflicts(_) => None,
+    }
+}
