@@ -16,7 +16,6 @@ mod provisioner;
 use std::sync::Arc;
 
 pub use blobs::MemoryBlobs;
-pub use branchyard_domain::ports::CollectedRows as Collected;
 pub use broken::BrokenMetadata;
 pub use clock::FixedClock;
 pub use engine::MemoryEngine;

@@ -15,9 +15,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
 use branchyard_domain::entities::Signature;
-use branchyard_domain::ports::{Engine as _, EngineError, MergeOutcome, ReadQuery, SqlFailure, WriteJob};
+use branchyard_domain::ports::{
+    CollectedRows, Engine as _, EngineError, MergeOutcome, ReadQuery, SqlFailure, WriteJob,
+};
 use branchyard_domain::values::{CommitHash, DatabaseId, Timestamp};
-use branchyard_domain_testing::fakes::Collected;
 use uuid::Uuid;
 
 use crate::worker::tests::{DEED, command};
@@ -104,7 +105,7 @@ impl Harness {
     }
 
     fn read_within(&self, db: &Db, sql: &str, timeout: Duration) -> Result<Vec<String>, EngineError> {
-        let mut rows = Collected::default();
+        let mut rows = CollectedRows::default();
         self.engine.read(db.id, &db.head, &ReadQuery::new(sql, timeout), &mut rows)?;
         Ok(rows.lines())
     }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use branchyard_domain::Hub;
 use branchyard_domain::access::{Caller, DatabaseAccess, Level, Participate, Query, Write};
 use branchyard_domain::entities::{EventKind, Operation, OperationStatus, Outcome, Pull, Role, User, Visibility};
-use branchyard_domain::ports::{Durability, Metadata as _, ReadQuery, Transaction};
+use branchyard_domain::ports::{CollectedRows, Durability, Metadata as _, ReadQuery, Transaction};
 use branchyard_domain::usecases::{Limits, NewDatabase, NewPull, NewUser, SqlWrite};
 use branchyard_domain::values::{CommitHash, DatabaseId, DatabaseName, OperationId, OwnerName, RefName, Title};
-use branchyard_domain_testing::fakes::{self, Collected, FakeHub};
+use branchyard_domain_testing::fakes::{self, FakeHub};
 
 pub(crate) const DB: (&str, &str) = ("ada", "engines");
 
@@ -150,7 +150,7 @@ impl DomainHarness {
     pub(crate) fn rows_in(&self, locator: (&str, &str), revision: &str) -> Vec<String> {
         let access = self.access_to::<Query>(&self.ada, locator);
         let at = self.hub.sql().resolve(&access, Some(revision)).unwrap();
-        let mut rows = Collected::default();
+        let mut rows = CollectedRows::default();
         let query = ReadQuery::new("SELECT * FROM t ORDER BY id", Duration::from_secs(1));
         self.hub.sql().read(&access, &at, &query, &mut rows).unwrap();
         rows.lines()

@@ -4,10 +4,9 @@ use std::ops::ControlFlow;
 
 use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{
-    Column, Engine as _, EngineError, FormatError, ImportColumn, ImportJob, ImportTarget, ReadQuery, RowSink,
-    RowSource, ValueRef,
+    CollectedRows, Column, Engine as _, EngineError, FormatError, ImportColumn, ImportJob, ImportTarget, ReadQuery,
+    RowSink, RowSource, ValueRef,
 };
-use branchyard_domain_testing::fakes::Collected;
 
 use super::{AMPLE, BEYOND, Harness, LIMIT, author, blamed, deed, in_time, is_timeout};
 use crate::worker::tests::DEED;
@@ -130,7 +129,7 @@ fn memory_without_an_end_ends_its_worker_alone() {
 fn rows_that_end_in_the_middle_are_not_a_result() {
     let harness = Harness::new();
     let db = harness.database(1);
-    let mut rows = Collected::default();
+    let mut rows = CollectedRows::default();
     let query = deed("rows 3");
     let read = harness.engine.read(db.id, &db.head, &ReadQuery::new(&query, AMPLE), &mut rows);
     let text = blamed(read.unwrap_err());

@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::fakes::Collected;
 use branchyard_domain::entities::{Cell, ImportMode, Side, Signature};
 use branchyard_domain::ports::{
-    Engine, EngineError, FormatError, ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome, ReadQuery,
-    RowSource, ScriptJob, SqlFailure, WriteJob,
+    CollectedRows, Engine, EngineError, FormatError, ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome,
+    ReadQuery, RowSource, ScriptJob, SqlFailure, WriteJob,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId, Timestamp};
 
@@ -49,8 +48,8 @@ impl<'a> Db<'a> {
         head(self.try_write(base, second, sql).unwrap())
     }
 
-    pub(super) fn try_read(&self, at: &CommitHash, sql: &str) -> Result<Collected, EngineError> {
-        let mut rows = Collected::default();
+    pub(super) fn try_read(&self, at: &CommitHash, sql: &str) -> Result<CollectedRows, EngineError> {
+        let mut rows = CollectedRows::default();
         self.engine.read(self.id, at, &ReadQuery::new(sql, LONG), &mut rows)?;
         Ok(rows)
     }

@@ -1,10 +1,10 @@
 //! Checks of reads, scans and pages of rows.
 
 use super::builders::{Db, LONG, int, no_commit, sql_failure, text};
-use crate::fakes::Collected;
 use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{
-    CancellationToken, Engine, EngineError, ReadQuery, RowOrder, RowTest, Selection, SqlFailure, TableScan, Test,
+    CancellationToken, CollectedRows, Engine, EngineError, ReadQuery, RowOrder, RowTest, Selection, SqlFailure,
+    TableScan, Test,
 };
 use branchyard_domain::values::CommitHash;
 
@@ -26,7 +26,7 @@ pub fn reads(engine: &dyn Engine) {
     let none = db.try_read(&head, "SELECT id FROM t WHERE id = 99").unwrap();
     assert_eq!((none.columns.len(), none.rows.len()), (1, 0));
 
-    let mut one = Collected::stopping_after(1);
+    let mut one = CollectedRows::stopping_after(1);
     let query = ReadQuery::new("SELECT id FROM t ORDER BY id", LONG);
     let report = engine.read(db.id, &head, &query, &mut one).unwrap();
     assert_eq!((one.lines(), report.deterministic), (vec!["1".to_owned()], true));
@@ -51,7 +51,7 @@ pub fn scans(engine: &dyn Engine) {
          INSERT INTO Keyed VALUES (1,'c'),(2,'a'),(3,'b'); INSERT INTO plain VALUES ('c'),('a'),('b')",
     );
     let scan = |table: &str, stop_after: usize| {
-        let mut rows = Collected::stopping_after(stop_after);
+        let mut rows = CollectedRows::stopping_after(stop_after);
         let wanted = TableScan { table, timeout: LONG, canceled: CancellationToken::default() };
         engine.scan(db.id, &head, &wanted, &mut rows).map(|left| {
             assert!(!left.is_zero() && left <= LONG);
@@ -65,7 +65,7 @@ pub fn scans(engine: &dyn Engine) {
     assert_eq!((none.columns.len(), none.rows.len()), (1, 0), "an empty table has columns");
     assert!(matches!(scan("gone", 0), Err(EngineError::NoSuchTable(name)) if name == "gone"));
     let wanted = TableScan { table: "t", timeout: LONG, canceled: CancellationToken::default() };
-    let lost = engine.scan(db.id, &no_commit(), &wanted, &mut Collected::default());
+    let lost = engine.scan(db.id, &no_commit(), &wanted, &mut CollectedRows::default());
     assert!(matches!(lost, Err(EngineError::NoSuchCommit(_))));
 }
 
@@ -80,7 +80,7 @@ pub fn selections(engine: &dyn Engine) {
         let canceled = CancellationToken::default();
         let (backwards, after) = (false, None);
         let wanted = Selection { table: "T", tests, order, backwards, after, skip, limit, timeout: LONG, canceled };
-        let mut rows = Collected::default();
+        let mut rows = CollectedRows::default();
         let selected = engine.rows(db.id, &head, &wanted, &mut rows).unwrap();
         assert_eq!(selected.first.is_some(), !rows.rows.is_empty());
         assert!(!selected.more || rows.rows.len() as u64 == limit);
@@ -140,7 +140,7 @@ pub fn selections_by_place(engine: &dyn Engine) {
     let place = [Cell::Integer(1), Cell::Integer(1), Cell::Integer(1)];
     let mut wanted = whole("named", None);
     wanted.after = Some(&place);
-    let lost = engine.rows(db.id, &head, &wanted, &mut Collected::default());
+    let lost = engine.rows(db.id, &head, &wanted, &mut CollectedRows::default());
     assert!(matches!(lost, Err(EngineError::Sql { .. })), "a place of another order");
 }
 
@@ -162,7 +162,7 @@ fn whole<'a>(table: &'a str, order: Option<RowOrder<'a>>) -> Selection<'a> {
 fn walk_by_place(db: &Db<'_>, head: &CommitHash, table: &str, order: Option<RowOrder<'_>>) {
     let told = format!("{table} by {order:?}");
     let read = |wanted: &Selection<'_>| {
-        let mut rows = Collected::default();
+        let mut rows = CollectedRows::default();
         let selected = db.engine.rows(db.id, head, wanted, &mut rows).unwrap();
         (rows.lines(), selected)
     };

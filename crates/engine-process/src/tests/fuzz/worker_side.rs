@@ -10,9 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use branchyard_domain::entities::Cell;
-use branchyard_domain::ports::{Engine as _, FormatError, ReadQuery};
+use branchyard_domain::ports::{CollectedRows, Engine as _, FormatError, ReadQuery};
 use branchyard_domain::values::{CommitHash, DatabaseId};
-use branchyard_domain_testing::fakes::Collected;
 use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions, ProvidedFile};
 use uuid::Uuid;
 
@@ -63,7 +62,7 @@ pub(super) fn target() -> Attempt {
             let (file, lock) = (open(path.clone()).into(), Some(open(copies.path().join("lock")).into()));
             engine.provide(id, ProvidedFile { file, lock }).unwrap();
             std::fs::remove_file(path).unwrap();
-            let (mut rows, query) = (Collected::default(), ReadQuery::new("SELECT v FROM t", AMPLE));
+            let (mut rows, query) = (CollectedRows::default(), ReadQuery::new("SELECT v FROM t", AMPLE));
             engine.read(id, &db.head, &query, &mut rows).unwrap();
             assert_eq!(rows.lines(), ["x"]);
         }
