@@ -36,6 +36,10 @@ fn what_the_file_leaves_out_can_be_put_in() {
         changed[at] = setting;
         match load(&changed.join("\n")) {
             Ok(_) => {}
+            // Each of these needs the other one.
+            Err(error) if format!("{error:#}").contains("TLS needs both") => {
+                assert!(setting.starts_with("cert") || setting.starts_with("key"), "{setting}: {error:#}");
+            }
             // The one setting that not every build accepts.
             Err(error) if !cfg!(feature = "otlp") && format!("{error:#}").contains("without the feature otlp") => {
                 assert!(setting.starts_with("endpoint"), "{setting}: {error:#}");
@@ -45,6 +49,13 @@ fn what_the_file_leaves_out_can_be_put_in() {
         tried += 1;
     }
     assert!(tried >= 8, "{tried}");
+}
+
+#[test]
+fn a_certificate_and_its_key_turn_tls_on() {
+    assert_eq!(Config::default().tls.files().unwrap(), None);
+    let files = load("[tls]\ncert = \"a/cert.pem\"\nkey = \"key.pem\"").unwrap().tls.files().unwrap().unwrap();
+    assert_eq!((files.cert.to_str(), files.key.to_str()), (Some("a/cert.pem"), Some("key.pem")));
 }
 
 #[test]

@@ -5,11 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use branchyard_domain::ports::CancellationToken;
+use branchyard_domain::ports::{CancellationToken, MergeOutcome};
 use branchyard_engine_doltlite::{EngineOptions, MemoryLender, MemoryPool};
 
 use crate::large_writes::{DEFINE, insert};
-use crate::support::EngineHarness;
+use crate::support::{EngineHarness, id};
+
+/// Time limit of a write, as an operator sets it for ten million rows.
+const LIMIT: Duration = Duration::from_secs(1_800);
 
 /// A pool that records the most that was taken from it.
 #[derive(Debug)]
@@ -57,11 +60,14 @@ fn print_time_and_memory_of_large_writes() {
     let mut measure = |base, sql: &str| {
         lender.peak.store(0, Ordering::Relaxed);
         let began = Instant::now();
-        let head = harness.write(base, sql);
+        let written = harness.try_write(id(1), base, sql, LIMIT);
         let (seconds, peak) = (began.elapsed().as_secs_f64(), lender.peak.load(Ordering::Relaxed) >> 20);
         let name: String = sql.lines().next().unwrap_or_default().chars().take(60).collect();
         writeln!(out, "| {rows} | `{name}` | {seconds:.1} | {peak} |").unwrap();
-        head
+        match written {
+            Ok(MergeOutcome::Head(head)) => head,
+            other => panic!("{name}: {other:?}"),
+        }
     };
     let full = measure(&empty, &insert(rows));
     for sql in [
