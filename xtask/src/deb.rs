@@ -54,6 +54,7 @@ pub(crate) fn pack(
         // The debug information of a test build is most of its size.
         process::run(Command::new("strip").arg("--strip-debug").arg(&packed))?;
     }
+    drop_names_of_data(&packed)?;
     fs::create_dir_all(out).with_context(|| format!("cannot create {}", out.display()))?;
     let mut command = Command::new(tool);
     command
@@ -68,6 +69,13 @@ pub(crate) fn pack(
     let printed = process::read(&mut command)?;
     let path = printed.lines().last().context("cargo-deb printed no path")?;
     Ok(PathBuf::from(path))
+}
+
+/// Removes the names of exception tables and of constants without a name of their own, which are two fifths of all entries. Backtraces
+/// and profiles show functions only, and the names of these stay. The system's `strip` has to know the program's format.
+pub(crate) fn drop_names_of_data(program: &Path) -> Result<()> {
+    let names = ["--strip-symbol=GCC_except_table*", "--strip-symbol=anon.*"];
+    process::run(Command::new("strip").arg("--wildcard").args(names).arg(program))
 }
 
 /// Writes the completions and manual pages of a program to an empty folder.

@@ -146,6 +146,7 @@ fn archive(workspace: &Workspace, binary: &Path, out: &Path, version: &str) -> R
     }
     deb::describe(binary, &staged.join("share"))?;
     fs::copy(binary, staged.join(PACKAGE))?;
+    deb::drop_names_of_data(&staged.join(PACKAGE))?;
     let documents = DOCUMENTS.iter().map(|document| workspace.root.join(document));
     process::run(Command::new("cp").arg("-r").args(documents).arg(&staged))?;
     let time = process::read(git(workspace).args(["show", "--no-patch", "--format=%ct", "HEAD"]))?;

@@ -5,6 +5,7 @@
 //! the call concerns, for the adapter's log. Without a context, nothing is recorded, and everything else works alike.
 
 use std::cell::RefCell;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -47,20 +48,34 @@ impl CallContext {
 
     /// Runs `work` in this context, and restores the former one afterwards, also after a panic.
     pub fn enter<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> T {
-        struct Former(Option<Arc<CallContext>>);
-        impl Drop for Former {
-            fn drop(&mut self) {
-                CURRENT.set(self.0.take());
-            }
-        }
-        let _former = Former(CURRENT.replace(Some(Arc::clone(self))));
+        let _entered = self.begin();
         work()
+    }
+
+    /// Enters this context until the returned value is dropped, which restores the former one.
+    #[must_use]
+    pub fn begin(self: &Arc<Self>) -> EnteredContext {
+        EnteredContext { former: CURRENT.replace(Some(Arc::clone(self))), on_this_thread: PhantomData }
     }
 
     /// Returns what the call concerns, as far as that is known by now.
     #[must_use]
     pub fn subject(&self) -> CallSubject {
         self.subject.lock().clone()
+    }
+}
+
+/// A context that a thread has entered.
+#[derive(Debug)]
+pub struct EnteredContext {
+    former: Option<Arc<CallContext>>,
+    /// It must be dropped on the thread that it was created on.
+    on_this_thread: PhantomData<*const ()>,
+}
+
+impl Drop for EnteredContext {
+    fn drop(&mut self) {
+        CURRENT.set(self.former.take());
     }
 }
 

@@ -15,5 +15,5 @@ pub mod ports;
 pub mod usecases;
 pub mod values;
 
-pub use call_context::{CallContext, CallSubject};
+pub use call_context::{CallContext, CallSubject, EnteredContext};
 pub use usecases::{Hub, HubBuilder, WebhookPorts};

@@ -45,8 +45,13 @@ impl Threads {
     /// Runs a job on one of the threads. A panic of the job reaches only the panic hook. If there is no thread and none can be
     /// started, the job is dropped.
     pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
+        self.run_boxed(Box::new(job));
+    }
+
+    /// Not generic, so that it and the start of a thread are compiled once and not for each kind of job.
+    fn run_boxed(&self, job: ThreadJob) {
         let mut state = self.0.state.lock();
-        state.jobs.push_back(Box::new(job));
+        state.jobs.push_back(job);
         if state.has_a_thread_for_each_job() {
             drop(state);
             self.0.changed.notify_one();

@@ -253,10 +253,11 @@ impl MessageBody for LoggedBody {
 
 /// Captures the context and the span of the current request for work on another thread.
 pub(crate) fn in_context<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
-    let (context, span) = (CallContext::current(), tracing::Span::current());
-    move || match context {
-        Some(context) => context.enter(|| span.in_scope(work)),
-        None => work(),
+    let context = CallContext::current().map(|context| (context, tracing::Span::current()));
+    move || {
+        let _entered = context.as_ref().map(|(context, span)| (span.enter(), context.begin()));
+        // Called in one place, so that it is compiled once.
+        work()
     }
 }
 

@@ -165,19 +165,31 @@ pub(super) fn computed() -> Duration {
 
 /// Runs a call that holds a slot.
 pub(crate) fn run<T>(slot: PoolSlot, work: impl FnOnce() -> T) -> T {
-    /// Ends the call even if it panics, because the thread lives on.
-    struct End;
-    impl Drop for End {
-        fn drop(&mut self) {
-            if let Some(call) = CALL.take() {
-                call.shared.end();
-            }
-        }
+    let _end = begin(slot);
+    work()
+}
+
+/// Ends the call of this thread even if it panics, because the thread lives on.
+struct End;
+
+impl Drop for End {
+    fn drop(&mut self) {
+        end();
     }
+}
+
+/// Begins a call on this thread. Not generic, so that it is compiled once and not for each kind of call; [`end`] neither.
+fn begin(slot: PoolSlot) -> End {
     let shared = Arc::new(SharedCall::new(slot));
     CALL.set(Some(ThreadCall { shared, began: computed(), shape: None, counted: None }));
-    let _end = End;
-    work()
+    End
+}
+
+#[inline(never)]
+fn end() {
+    if let Some(call) = CALL.take() {
+        call.shared.end();
+    }
 }
 
 /// Runs `wait`, which waits for a client, while other calls may compute. Afterwards, blocks a short call until it may compute
