@@ -36,9 +36,9 @@ use writer::LogWriter;
 pub(crate) use attempts::{AttemptSpan, DeploymentSpan, RunSpan, recovery};
 pub(crate) use otlp::Traces;
 
-/// Log filter to use if `RUST_LOG` is unset. The HTTP library logs an error for each malformed request, which would let any
+/// Log filter to use if `RUST_LOG` is unset. The HTTP libraries log each malformed request or connection, which would let any
 /// client fill the log.
-const LOGGED: &str = "info,actix_http::h1=off";
+const LOGGED: &str = "info,actix_http::h1=off,h2=off";
 /// Maximum time that the end of the process waits for lines to be written.
 const FLUSH: Duration = Duration::from_secs(2);
 
