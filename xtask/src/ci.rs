@@ -2,6 +2,7 @@
 //! has the time of each step.
 
 use crate::cargo_tool::Missing;
+use crate::packages::{self, Extent};
 use crate::timetable::Timetable;
 use crate::workspace::{Workspace, cargo};
 use crate::{deny, layers, machete, openapi, process, sbom, schemathesis, snapshots, test_times, tidy, typos};
@@ -85,6 +86,7 @@ fn run_steps(steps: &mut Timetable, workspace: &Workspace, tools: Missing) -> Re
         process::run(&mut cargo(&["build", "--workspace", "--bins", "--tests"]))?;
         openapi::check(workspace, Some(&binary))
     })?;
+    steps.run("packages", || packages::run(workspace, tools, Some(binary.clone()), Extent::Quick))?;
     steps.run("schemathesis", || schemathesis::run(workspace, Some(&binary), &[]))?;
     // Last of the steps that compile: the server is linked once more, with the feature. `--workspace` keeps the features of all
     // other crates, so that these are not built again.
