@@ -256,20 +256,18 @@ pub(crate) async fn note(
 /// Takes a permit for a request if it is counted besides its connection, or instead of it.
 fn enter(request: &ServiceRequest) -> Result<Option<AddressPermit>, Box<HttpResponse>> {
     let Some(place) = connection_data::<Rc<ConnectionPlace>>(request.request()) else { return Ok(None) };
-    let Some(state) = request.app_data::<Data<AppState>>() else { return Ok(None) };
-    let (requests, client) = match &*place {
+    let (requests, address) = match &*place {
         ConnectionPlace::Counted { address, requests, .. } if request.version() == Version::HTTP_2 => {
             (requests, Some(*address))
         }
         ConnectionPlace::Counted { .. } | ConnectionPlace::Gone => return Ok(None),
         ConnectionPlace::Refused => return Err(Box::new(HttpResponse::TooManyRequests().force_close().finish())),
-        ConnectionPlace::Forwarded(requests) => {
-            let client = state.client_address(request.request());
-            // A proxy's own requests, such as health probes, name no client.
-            (requests, client.filter(|client| !state.config.proxies.trust(*client)))
-        }
+        ConnectionPlace::Forwarded(requests) => (requests, None),
     };
-    let Some(client) = client else { return Ok(None) };
+    let Some(state) = request.app_data::<Data<AppState>>() else { return Ok(None) };
+    // A proxy's own requests, such as health probes, name no client.
+    let named = || state.client_address(request.request()).filter(|client| !state.config.proxies.trust(*client));
+    let Some(client) = address.or_else(named) else { return Ok(None) };
     let detail = "too many requests of this address are in progress; wait for one to finish";
     requests.enter(client).map(Some).ok_or_else(|| Box::new(rate_limited(state, request.request(), detail)))
 }

@@ -1,7 +1,7 @@
 //! The engine over worker processes: the implementation of the port.
 
 mod port;
-mod sinks;
+pub(crate) mod sinks;
 mod trial_merges;
 
 use std::fs::File;

@@ -47,7 +47,7 @@ impl RowSink for CountedRows<'_> {
 }
 
 /// Takes rows that no one needs.
-pub(super) struct NoRows;
+pub(crate) struct NoRows;
 
 impl RowSink for NoRows {
     fn columns(&mut self, _: &[Column]) -> ControlFlow<()> {

@@ -9,6 +9,7 @@ use branchyard_domain::ports::{
 };
 
 use super::{AMPLE, BEYOND, Harness, LIMIT, author, blamed, deed, in_time, is_timeout};
+use crate::engine::sinks::NoRows;
 use crate::worker::tests::DEED;
 
 #[test]
@@ -33,26 +34,14 @@ fn a_crash_of_a_write_is_tried_again_once() {
     harness.works(&[&db, &other]);
 }
 
-/// Takes rows without keeping them. To keep and drop millions of them takes time of its own.
-struct Discarded;
-
-impl RowSink for Discarded {
-    fn columns(&mut self, _columns: &[Column]) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-
-    fn row(&mut self, _row: &[ValueRef<'_>]) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-}
-
 #[test]
 fn what_does_not_look_at_its_interrupt_is_killed_in_time() {
     let harness = Harness::new();
     let db = harness.database(1);
     for statement in ["hang", "drip", "rows"] {
+        // To keep and drop millions of rows takes time of its own.
         let query = deed(statement);
-        let read = || harness.engine.read(db.id, &db.head, &ReadQuery::new(&query, LIMIT), &mut Discarded);
+        let read = || harness.engine.read(db.id, &db.head, &ReadQuery::new(&query, LIMIT), &mut NoRows);
         let error = in_time(read).unwrap_err();
         assert!(is_timeout(&error), "{statement}: {error:?}");
     }
