@@ -137,7 +137,8 @@ impl<L: Level> DatabaseAccess<L> {
         Some(Self { database, who, viewer, role, level: PhantomData })
     }
 
-    /// Returns the database as it was when access was decided.
+    /// Returns the database as it was when access was decided, except that its size and the time of its last write may be
+    /// older.
     pub fn database(&self) -> &Database {
         &self.database
     }

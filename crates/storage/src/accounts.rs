@@ -230,7 +230,7 @@ impl UserRepository for SqlTransaction {
     }
 
     fn get(&mut self, id: AccountId) -> Result<Option<User>> {
-        self.run("read a user", |conn| {
+        self.run_apart_from_rights("read a user", |conn| {
             let rows: Option<(AccountRow, UserRow)> = users::table
                 .inner_join(accounts::table.on(accounts::id.eq(users::id)))
                 .filter(users::id.eq(id.to_string()))
@@ -417,7 +417,7 @@ impl OrganizationRepository for SqlTransaction {
     }
 
     fn get(&mut self, id: AccountId) -> Result<Option<Organization>> {
-        self.run("read an organization", |conn| {
+        self.run_apart_from_rights("read an organization", |conn| {
             let row: Option<(AccountRow, OrganizationRow)> = organizations::table
                 .inner_join(accounts::table.on(accounts::id.eq(organizations::id)))
                 .filter(organizations::id.eq(id.to_string()))

@@ -97,22 +97,22 @@ fn newest(
 
 impl ActivityRepository for SqlTransaction {
     fn add(&mut self, activity: &Activity) -> Result<()> {
-        self.run("note an activity", |conn| {
+        self.run_apart_from_rights("note an activity", |conn| {
             diesel::insert_into(activities::table).values(ActivityRow::new(activity)).execute(conn)?;
             Ok(())
         })
     }
 
     fn list(&mut self, database: DatabaseId, most: usize) -> Result<Vec<Activity>> {
-        self.run("list activities", |conn| newest(conn, database, None, most))
+        self.run_apart_from_rights("list activities", |conn| newest(conn, database, None, most))
     }
 
     fn list_of_pull(&mut self, database: DatabaseId, number: PullNumber, most: usize) -> Result<Vec<Activity>> {
-        self.run("list activities of a pull", |conn| newest(conn, database, Some(number), most))
+        self.run_apart_from_rights("list activities of a pull", |conn| newest(conn, database, Some(number), most))
     }
 
     fn purge(&mut self, before: Timestamp) -> Result<u64> {
-        self.run("purge activities", |conn| {
+        self.run_apart_from_rights("purge activities", |conn| {
             let old = activities::table
                 .filter(activities::at.lt(before.as_micros()))
                 .filter(activities::pull_number.is_null());
@@ -122,7 +122,7 @@ impl ActivityRepository for SqlTransaction {
     }
 
     fn clear(&mut self, database: DatabaseId) -> Result<()> {
-        self.run("remove the activities of a database", |conn| {
+        self.run_apart_from_rights("remove the activities of a database", |conn| {
             diesel::delete(activities::table.filter(activities::database_id.eq(database.to_string()))).execute(conn)?;
             Ok(())
         })

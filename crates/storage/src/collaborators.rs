@@ -62,7 +62,7 @@ impl CollaboratorRepository for SqlTransaction {
     }
 
     fn get(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Collaborator>> {
-        self.run("read a collaborator", |conn| get(conn, database, user))
+        self.run_apart_from_rights("read a collaborator", |conn| get(conn, database, user))
     }
 
     fn roles(&mut self, user: AccountId, databases: &[DatabaseId]) -> Result<BTreeMap<DatabaseId, Role>> {

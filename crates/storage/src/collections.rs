@@ -79,7 +79,7 @@ impl KeptRefRow {
 
 impl CollectionRepository for SqlTransaction {
     fn get(&mut self, database: DatabaseId) -> Result<CollectionRecord> {
-        self.run("read the record of collections", |conn| {
+        self.run_apart_from_rights("read the record of collections", |conn| {
             let row = collections::table
                 .find(database.to_string())
                 .select(CollectionRow::as_select())
@@ -90,7 +90,7 @@ impl CollectionRepository for SqlTransaction {
     }
 
     fn put(&mut self, database: DatabaseId, record: &CollectionRecord) -> Result<()> {
-        self.run("record a collection", |conn| {
+        self.run_apart_from_rights("record a collection", |conn| {
             let row = CollectionRow::new(database, record);
             let changed = diesel::update(collections::table.find(database.to_string())).set(&row).execute(conn)?;
             if changed == 0 {
@@ -101,7 +101,7 @@ impl CollectionRepository for SqlTransaction {
     }
 
     fn due(&mut self, holder: &str, now: Timestamp, most: usize) -> Result<Vec<DueCollection>> {
-        self.run("list due collections", |conn| {
+        self.run_apart_from_rights("list due collections", |conn| {
             let now = now.as_micros();
             let running = operations::table
                 .filter(operations::database_id.eq(collections::database_id))
@@ -127,7 +127,7 @@ impl CollectionRepository for SqlTransaction {
     }
 
     fn recover(&mut self, node: &str) -> Result<u64> {
-        self.run("recover the leases of collections", |conn| {
+        self.run_apart_from_rights("recover the leases of collections", |conn| {
             let rows: Vec<(String, Option<String>)> = collections::table
                 .filter(collections::lease_holder.is_not_null())
                 .select((collections::database_id, collections::lease_holder))
@@ -147,7 +147,7 @@ impl CollectionRepository for SqlTransaction {
 
 impl KeptRefRepository for SqlTransaction {
     fn add(&mut self, database: DatabaseId, kept: &KeptRef) -> Result<()> {
-        self.run("keep a deleted ref", |conn| {
+        self.run_apart_from_rights("keep a deleted ref", |conn| {
             let row = KeptRefRow {
                 id: kept.id.to_string(),
                 database_id: database.to_string(),
@@ -163,7 +163,7 @@ impl KeptRefRepository for SqlTransaction {
     }
 
     fn get(&mut self, database: DatabaseId, id: KeptRefId) -> Result<Option<KeptRef>> {
-        self.run("read a deleted ref", |conn| {
+        self.run_apart_from_rights("read a deleted ref", |conn| {
             let row = kept_refs::table
                 .find(id.to_string())
                 .filter(kept_refs::database_id.eq(database.to_string()))
@@ -175,7 +175,7 @@ impl KeptRefRepository for SqlTransaction {
     }
 
     fn remove(&mut self, database: DatabaseId, id: KeptRefId) -> Result<bool> {
-        self.run("forget a deleted ref", |conn| {
+        self.run_apart_from_rights("forget a deleted ref", |conn| {
             let of_database = kept_refs::table.find(id.to_string());
             let removed =
                 diesel::delete(of_database.filter(kept_refs::database_id.eq(database.to_string()))).execute(conn)?;
@@ -191,7 +191,7 @@ impl KeptRefRepository for SqlTransaction {
         before: Option<KeptRefId>,
         most: usize,
     ) -> Result<Vec<KeptRef>> {
-        self.run("list deleted refs", |conn| {
+        self.run_apart_from_rights("list deleted refs", |conn| {
             let mut query = kept_refs::table
                 .filter(kept_refs::database_id.eq(database.to_string()))
                 .filter(kept_refs::kind.eq(kind.word()))
@@ -206,7 +206,7 @@ impl KeptRefRepository for SqlTransaction {
     }
 
     fn expire(&mut self, database: DatabaseId, until: Option<Timestamp>) -> Result<u64> {
-        self.run("forget deleted refs", |conn| {
+        self.run_apart_from_rights("forget deleted refs", |conn| {
             let until = until.map_or(i64::MAX, Timestamp::as_micros);
             let ended = kept_refs::table
                 .filter(kept_refs::database_id.eq(database.to_string()))
@@ -217,7 +217,7 @@ impl KeptRefRepository for SqlTransaction {
     }
 
     fn first_end(&mut self, database: DatabaseId) -> Result<Option<Timestamp>> {
-        self.run("look for the end of a deleted ref", |conn| {
+        self.run_apart_from_rights("look for the end of a deleted ref", |conn| {
             let of_database = kept_refs::table.filter(kept_refs::database_id.eq(database.to_string()));
             let first: Option<i64> = of_database.select(min(kept_refs::kept_until)).first(conn)?;
             Ok(first.map(time))

@@ -234,7 +234,7 @@ impl DatabaseRepository for SqlTransaction {
     }
 
     fn get(&mut self, id: DatabaseId) -> Result<Option<Database>> {
-        self.run("read a database", |conn| {
+        self.run_apart_from_rights("read a database", |conn| {
             let row = databases::table.find(id.to_string()).select(DatabaseRow::as_select()).first(conn).optional()?;
             one(row, DatabaseRow::database)
         })
@@ -276,7 +276,7 @@ impl DatabaseRepository for SqlTransaction {
 
     fn record_write(&mut self, id: DatabaseId, at: Timestamp, file: FileState) -> Result<()> {
         let FileState { size_bytes, engine_format } = file;
-        self.run("note a write to a database", |conn| {
+        self.run_apart_from_rights("note a write to a database", |conn| {
             update(databases::table.find(id.to_string()))
                 .set((
                     databases::last_write_at.eq(at.as_micros()),

@@ -166,7 +166,7 @@ fn database_of(conn: &mut AnyConnection, hook: &Hook) -> StoreResult<DatabaseLoc
 
 impl DeliveryRepository for SqlTransaction {
     fn add(&mut self, added: &[Delivery]) -> Result<()> {
-        self.run("queue deliveries", |conn| {
+        self.run_apart_from_rights("queue deliveries", |conn| {
             // Grouped by due time, which is nearly always the same for all.
             let mut due = BTreeMap::<i64, Vec<String>>::new();
             for delivery in added {
@@ -196,7 +196,7 @@ impl DeliveryRepository for SqlTransaction {
     }
 
     fn get_all(&mut self, ids: &[DeliveryId]) -> Result<Vec<Delivery>> {
-        self.run("read deliveries", |conn| {
+        self.run_apart_from_rights("read deliveries", |conn| {
             let mut found = Vec::with_capacity(ids.len());
             for chunk in ids.chunks(AT_ONCE) {
                 let rows = deliveries::table
@@ -210,7 +210,7 @@ impl DeliveryRepository for SqlTransaction {
     }
 
     fn get(&mut self, hook: HookId, id: DeliveryId) -> Result<Option<Delivery>> {
-        self.run("read a delivery", |conn| {
+        self.run_apart_from_rights("read a delivery", |conn| {
             let row = deliveries::table
                 .find(id.to_string())
                 .filter(deliveries::hook_id.eq(hook.to_string()))
@@ -228,7 +228,7 @@ impl DeliveryRepository for SqlTransaction {
         before: Option<DeliveryId>,
         most: usize,
     ) -> Result<Vec<Delivery>> {
-        self.run("list deliveries", |conn| {
+        self.run_apart_from_rights("list deliveries", |conn| {
             let mut query = deliveries::table.filter(deliveries::hook_id.eq(hook.to_string())).into_boxed();
             if let Some(state) = state {
                 query = query.filter(deliveries::state.eq(state.word()));
@@ -243,7 +243,7 @@ impl DeliveryRepository for SqlTransaction {
     }
 
     fn request(&mut self, id: DeliveryId) -> Result<Option<(Option<Request>, String)>> {
-        self.run("read what a delivery sent", |conn| {
+        self.run_apart_from_rights("read what a delivery sent", |conn| {
             let row: Option<(Option<String>, Option<String>, String)> = deliveries::table
                 .inner_join(events::table.on(events::id.eq(deliveries::event_id)))
                 .filter(deliveries::id.eq(id.to_string()))
@@ -264,7 +264,7 @@ impl DeliveryRepository for SqlTransaction {
     }
 
     fn update(&mut self, delivery: &Delivery) -> Result<bool> {
-        self.run("change a delivery", |conn| {
+        self.run_apart_from_rights("change a delivery", |conn| {
             let changed =
                 update(deliveries::table.find(delivery.id.to_string())).set(progress_row(delivery)).execute(conn)?;
             note_due(conn, &delivery.hook_id.to_string())?;
@@ -273,7 +273,7 @@ impl DeliveryRepository for SqlTransaction {
     }
 
     fn give_up(&mut self, hook: HookId, at: Timestamp) -> Result<u64> {
-        self.run("give deliveries up", |conn| {
+        self.run_apart_from_rights("give deliveries up", |conn| {
             let hook = hook.to_string();
             let pending = deliveries::table.filter(deliveries::hook_id.eq(&hook)).filter(PENDING);
             let given_up = diesel::update(pending)
@@ -289,7 +289,7 @@ impl DeliveryRepository for SqlTransaction {
     }
 
     fn is_due(&mut self, now: Timestamp, places: Places<'_>) -> Result<bool> {
-        self.run("look for due deliveries", |conn| {
+        self.run_apart_from_rights("look for due deliveries", |conn| {
             let now = now.as_micros();
             let held_back = places.held_back.min(1);
             for (standing, most) in [
@@ -306,7 +306,7 @@ impl DeliveryRepository for SqlTransaction {
     }
 
     fn lease(&mut self, holder: &str, now: Timestamp, until: Timestamp, places: Places<'_>) -> Result<Vec<Lease>> {
-        self.run("lease hooks", |conn| {
+        self.run_apart_from_rights("lease hooks", |conn| {
             let now = now.as_micros();
             let is_held_back = |hook: &Hook| hook.failing_since.is_some() || places.slow.contains(&hook.id);
             let oldest_first = |due: &mut Vec<(i64, Hook)>, most| {
@@ -340,7 +340,7 @@ impl DeliveryRepository for SqlTransaction {
     }
 
     fn held(&mut self, holder: &str, leases: &[(HookId, Timestamp)]) -> Result<Vec<(Hook, Timestamp)>> {
-        self.run("read leased hooks", |conn| {
+        self.run_apart_from_rights("read leased hooks", |conn| {
             let mut held = Vec::with_capacity(leases.len());
             for chunk in leases.chunks(AT_ONCE) {
                 let found = hook_rows::held(conn, holder, chunk.iter().map(|(hook, _)| hook.to_string()))?;
@@ -351,7 +351,7 @@ impl DeliveryRepository for SqlTransaction {
     }
 
     fn release(&mut self, released: &[HookId]) -> Result<()> {
-        self.run("release hooks", |conn| {
+        self.run_apart_from_rights("release hooks", |conn| {
             for chunk in released.chunks(AT_ONCE) {
                 diesel::update(hooks::table.filter(hooks::id.eq_any(chunk.iter().map(ToString::to_string))))
                     .set((
@@ -366,7 +366,7 @@ impl DeliveryRepository for SqlTransaction {
     }
 
     fn recover(&mut self, holder: &str) -> Result<u64> {
-        self.run("release the hooks of a holder", |conn| {
+        self.run_apart_from_rights("release the hooks of a holder", |conn| {
             let released = diesel::update(hooks::table.filter(hooks::lease_holder.eq(holder)))
                 .set((hooks::lease_holder.eq(None::<String>), hooks::lease_until.eq(None::<i64>)))
                 .execute(conn)?;
@@ -375,7 +375,7 @@ impl DeliveryRepository for SqlTransaction {
     }
 
     fn backlog(&mut self, now: Timestamp) -> Result<DeliveryBacklog> {
-        self.run("count what is due", |conn| {
+        self.run_apart_from_rights("count what is due", |conn| {
             let now = now.as_micros();
             let waiting = events::table.filter(events::dispatched_at.is_null()).count().get_result(conn)?;
             let pending = deliveries::table.filter(PENDING);
@@ -387,7 +387,7 @@ impl DeliveryRepository for SqlTransaction {
     }
 
     fn purge(&mut self, before: Timestamp, most: usize) -> Result<u64> {
-        self.run("purge deliveries", |conn| {
+        self.run_apart_from_rights("purge deliveries", |conn| {
             let old: Vec<String> = deliveries::table
                 .filter(deliveries::finished_at.lt(before.as_micros()))
                 .order(deliveries::finished_at)
@@ -402,7 +402,7 @@ impl DeliveryRepository for SqlTransaction {
 
 impl AttemptRepository for SqlTransaction {
     fn list(&mut self, delivery: DeliveryId) -> Result<Vec<Attempt>> {
-        self.run("list attempts", |conn| {
+        self.run_apart_from_rights("list attempts", |conn| {
             let rows = attempts::table
                 .filter(attempts::delivery_id.eq(delivery.to_string()))
                 .order(attempts::number)
@@ -413,7 +413,7 @@ impl AttemptRepository for SqlTransaction {
     }
 
     fn add(&mut self, delivery: &Delivery, attempt: &Attempt, request: &Request, keep: usize) -> Result<()> {
-        self.run("log an attempt", |conn| {
+        self.run_apart_from_rights("log an attempt", |conn| {
             let id = delivery.id.to_string();
             let number = i64::from(delivery.attempt_count);
             let headers = attempt.response_headers.as_deref();

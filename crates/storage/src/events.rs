@@ -40,7 +40,7 @@ fn event(row: EventRow) -> Read<Event> {
 
 impl EventRepository for SqlTransaction {
     fn add(&mut self, event: &Event) -> Result<()> {
-        self.run("append an event", |conn| {
+        self.run_apart_from_rights("append an event", |conn| {
             diesel::insert_into(events::table)
                 .values((
                     events::id.eq(event.id.to_string()),
@@ -56,7 +56,7 @@ impl EventRepository for SqlTransaction {
     }
 
     fn list(&mut self, database: DatabaseId, after: Option<EventId>, most: usize) -> Result<Vec<Event>> {
-        self.run("list events", |conn| {
+        self.run_apart_from_rights("list events", |conn| {
             let mut query = events::table.filter(events::database_id.eq(database.to_string())).into_boxed();
             if let Some(after) = after {
                 let position: Option<i64> = events::table
@@ -76,7 +76,7 @@ impl EventRepository for SqlTransaction {
     }
 
     fn list_waiting(&mut self, most: usize) -> Result<Vec<Event>> {
-        self.run("list waiting events", |conn| {
+        self.run_apart_from_rights("list waiting events", |conn| {
             let rows = events::table
                 .filter(events::dispatched_at.is_null())
                 .order(events::position)
@@ -88,7 +88,7 @@ impl EventRepository for SqlTransaction {
     }
 
     fn mark_dispatched(&mut self, id: EventId, at: Timestamp) -> Result<()> {
-        self.run("note what became of an event", |conn| {
+        self.run_apart_from_rights("note what became of an event", |conn| {
             let wanted = deliveries::table.filter(deliveries::event_id.eq(id.to_string()));
             if diesel::select(exists(wanted)).get_result(conn)? {
                 update(events::table.filter(events::id.eq(id.to_string())))
@@ -102,7 +102,7 @@ impl EventRepository for SqlTransaction {
     }
 
     fn purge(&mut self) -> Result<u64> {
-        self.run("purge events", |conn| {
+        self.run_apart_from_rights("purge events", |conn| {
             let wanted = deliveries::table.filter(deliveries::event_id.eq(events::id));
             let over = events::table.filter(events::dispatched_at.is_not_null()).filter(not(exists(wanted)));
             let removed = diesel::delete(over).execute(conn)?;

@@ -183,7 +183,7 @@ const LAST_DELIVERY: &str = "(SELECT max(d.id) FROM deliveries AS d WHERE d.hook
 
 impl HookRepository for SqlTransaction {
     fn add(&mut self, hook: &Hook) -> Result<()> {
-        self.run("add a hook", |conn| {
+        self.run_apart_from_rights("add a hook", |conn| {
             let row = HookRow {
                 id: hook.id.to_string(),
                 database_id: hook.database_id.to_string(),
@@ -196,7 +196,9 @@ impl HookRepository for SqlTransaction {
     }
 
     fn get(&mut self, database: DatabaseId, id: HookId) -> Result<Option<Hook>> {
-        self.run("read a hook", |conn| Ok(get(conn, &id.to_string())?.filter(|hook| hook.database_id == database)))
+        self.run_apart_from_rights("read a hook", |conn| {
+            Ok(get(conn, &id.to_string())?.filter(|hook| hook.database_id == database))
+        })
     }
 
     fn list(
@@ -205,7 +207,7 @@ impl HookRepository for SqlTransaction {
         after: Option<HookId>,
         most: usize,
     ) -> Result<Vec<(Hook, Option<Delivery>)>> {
-        self.run("list hooks", |conn| {
+        self.run_apart_from_rights("list hooks", |conn| {
             let mut query = hooks::table.filter(hooks::database_id.eq(database.to_string())).into_boxed();
             if let Some(after) = after {
                 query = query.filter(hooks::id.gt(after.to_string()));
@@ -221,24 +223,26 @@ impl HookRepository for SqlTransaction {
     }
 
     fn count(&mut self, database: DatabaseId) -> Result<u64> {
-        self.run("count hooks", |conn| {
+        self.run_apart_from_rights("count hooks", |conn| {
             Ok(count(hooks::table.filter(hooks::database_id.eq(database.to_string())).count().get_result(conn)?))
         })
     }
 
     fn update(&mut self, hook: &Hook) -> Result<bool> {
-        self.run("change a hook", |conn| {
+        self.run_apart_from_rights("change a hook", |conn| {
             let changed = update(hooks::table.find(hook.id.to_string())).set(settings_row(hook)).execute(conn)?;
             Ok(changed > 0)
         })
     }
 
     fn remove(&mut self, id: HookId) -> Result<bool> {
-        self.run("remove a hook", |conn| Ok(diesel::delete(hooks::table.find(id.to_string())).execute(conn)? > 0))
+        self.run_apart_from_rights("remove a hook", |conn| {
+            Ok(diesel::delete(hooks::table.find(id.to_string())).execute(conn)? > 0)
+        })
     }
 
     fn clear(&mut self, database: DatabaseId) -> Result<()> {
-        self.run("remove the hooks of a database", |conn| {
+        self.run_apart_from_rights("remove the hooks of a database", |conn| {
             let database = database.to_string();
             diesel::delete(hooks::table.filter(hooks::database_id.eq(&database))).execute(conn)?;
             diesel::delete(events::table.filter(events::database_id.eq(&database))).execute(conn)?;
@@ -247,7 +251,7 @@ impl HookRepository for SqlTransaction {
     }
 
     fn list_sealed_otherwise(&mut self, key_id: &str, after: Option<HookId>, most: usize) -> Result<Vec<Hook>> {
-        self.run("find hooks by their key", |conn| {
+        self.run_apart_from_rights("find hooks by their key", |conn| {
             let mut query = hooks::table
                 .filter(hooks::secret_key_id.ne(key_id).or(hooks::previous_key_id.assume_not_null().ne(key_id)))
                 .into_boxed();
@@ -260,7 +264,7 @@ impl HookRepository for SqlTransaction {
     }
 
     fn count_by_key(&mut self) -> Result<Vec<(String, u64)>> {
-        self.run("count hooks by their keys", |conn| {
+        self.run_apart_from_rights("count hooks by their keys", |conn| {
             let rows: Vec<(String, Option<String>, i64)> = hooks::table
                 .group_by((hooks::secret_key_id, hooks::previous_key_id))
                 .select((hooks::secret_key_id, hooks::previous_key_id, count_star()))
@@ -276,7 +280,7 @@ impl HookRepository for SqlTransaction {
     }
 
     fn list_subscribed(&mut self, database: DatabaseId, event: HookEvent) -> Result<Vec<(HookId, Option<DeliveryId>)>> {
-        self.run("find the hooks of an event", |conn| {
+        self.run_apart_from_rights("find the hooks of an event", |conn| {
             let active = hooks::table
                 .filter(hooks::database_id.eq(database.to_string()))
                 .filter(hooks::active.eq(true))

@@ -12,7 +12,7 @@ type Result<T> = std::result::Result<T, MetadataError>;
 
 impl IdempotencyRepository for SqlTransaction {
     fn add(&mut self, answer: &SavedAnswer) -> Result<()> {
-        self.run_unless_taken("keep an answer", |conn| {
+        self.run_apart_from_rights_unless_taken("keep an answer", |conn| {
             diesel::insert_into(answers::table)
                 .values((
                     answers::caller_id.eq(answer.caller.to_string()),
@@ -28,7 +28,7 @@ impl IdempotencyRepository for SqlTransaction {
     }
 
     fn get(&mut self, caller: AccountId, scope: &str, key: &str, not_before: Timestamp) -> Result<Option<SavedAnswer>> {
-        self.run("find an answer", |conn| {
+        self.run_apart_from_rights("find an answer", |conn| {
             let row: Option<(Vec<u8>, Vec<u8>, i64)> = answers::table
                 .filter(answers::caller_id.eq(caller.to_string()))
                 .filter(answers::scope.eq(scope))
@@ -51,7 +51,7 @@ impl IdempotencyRepository for SqlTransaction {
     }
 
     fn purge(&mut self, before: Timestamp) -> Result<u64> {
-        self.run("purge answers", |conn| {
+        self.run_apart_from_rights("purge answers", |conn| {
             let removed =
                 diesel::delete(answers::table.filter(answers::created_at.lt(before.as_micros()))).execute(conn)?;
             Ok(count(i64::try_from(removed).unwrap_or(i64::MAX)))

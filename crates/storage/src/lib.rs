@@ -55,6 +55,7 @@ mod prepared;
 mod pulls;
 mod refs;
 mod releases;
+mod rights_version;
 mod samples;
 mod schema;
 mod sessions;

@@ -62,7 +62,7 @@ impl MemberRepository for SqlTransaction {
     }
 
     fn get(&mut self, organization: AccountId, user: AccountId) -> Result<Option<Member>> {
-        self.run("read a member", |conn| get(conn, organization, user))
+        self.run_apart_from_rights("read a member", |conn| get(conn, organization, user))
     }
 
     fn roles(&mut self, user: AccountId, asked: &[AccountId]) -> Result<BTreeMap<AccountId, (MemberRole, Role)>> {

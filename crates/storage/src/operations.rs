@@ -14,7 +14,7 @@ use crate::convert::{Read, StoredWord, all, count, limit, one, present, read, re
 use crate::error::{StoreError, Unreadable};
 use crate::json;
 use crate::next_operation::NextOperation;
-use crate::schema::{accounts, databases, operations};
+use crate::schema::{accounts, collections, databases, operations};
 use crate::transaction::SqlTransaction;
 use crate::update::update;
 
@@ -158,7 +158,7 @@ fn want(holds: bool, why: &str) -> Read<()> {
 
 impl OperationRepository for SqlTransaction {
     fn add(&mut self, operation: &Operation) -> Result<()> {
-        self.run("add an operation", |conn| {
+        self.run_apart_from_rights("add an operation", |conn| {
             want(!matches!(operation.status, OperationStatus::Running), "running, which only a lease makes")?;
             diesel::insert_into(operations::table).values(OperationRow::new(operation)?).execute(conn)?;
             Ok(())
@@ -166,7 +166,7 @@ impl OperationRepository for SqlTransaction {
     }
 
     fn get(&mut self, id: OperationId) -> Result<Option<Operation>> {
-        self.run("read an operation", |conn| get(conn, &id.to_string()))
+        self.run_apart_from_rights("read an operation", |conn| get(conn, &id.to_string()))
     }
 
     fn list(
@@ -176,7 +176,7 @@ impl OperationRepository for SqlTransaction {
         before: Option<OperationId>,
         most: usize,
     ) -> Result<Vec<Operation>> {
-        self.run("list operations", |conn| {
+        self.run_apart_from_rights("list operations", |conn| {
             list!(conn, operations::database_id.eq(database.to_string()), filter, before, most)
         })
     }
@@ -188,14 +188,14 @@ impl OperationRepository for SqlTransaction {
         before: Option<OperationId>,
         most: usize,
     ) -> Result<Vec<Operation>> {
-        self.run("list the operations of a user", |conn| {
+        self.run_apart_from_rights("list the operations of a user", |conn| {
             list!(conn, operations::created_by.eq(creator.to_string()), filter, before, most)
         })
     }
 
     fn nth_newest_of(&mut self, owner: AccountId, after: Timestamp, n: u64) -> Result<Option<Timestamp>> {
         let owned = databases::table.filter(databases::owner_id.eq(owner.to_string())).select(databases::id);
-        self.run("count the operations of an owner", |conn| {
+        self.run_apart_from_rights("count the operations of an owner", |conn| {
             let at: Option<i64> = operations::table
                 .filter(operations::created_at.gt(after.as_micros()))
                 .filter(
@@ -215,7 +215,7 @@ impl OperationRepository for SqlTransaction {
     }
 
     fn count_queued(&mut self, database: DatabaseId) -> Result<u64> {
-        self.run("count queued operations", |conn| {
+        self.run_apart_from_rights("count queued operations", |conn| {
             let rows = operations::table
                 .filter(operations::database_id.eq(database.to_string()))
                 .filter(operations::finished_at.is_null())
@@ -226,8 +226,20 @@ impl OperationRepository for SqlTransaction {
         })
     }
 
+    fn is_held_up(&mut self, database: DatabaseId, now: Timestamp) -> Result<bool> {
+        self.run_apart_from_rights("look for what holds a database up", |conn| {
+            let unsettled = operations::table
+                .filter(operations::database_id.eq(database.to_string()))
+                .filter(operations::finished_at.is_null());
+            let collected = collections::table
+                .filter(collections::database_id.eq(database.to_string()))
+                .filter(collections::lease_until.gt(now.as_micros()));
+            Ok(diesel::select(exists(unsettled).or(exists(collected))).get_result(conn)?)
+        })
+    }
+
     fn pending(&mut self, database: DatabaseId) -> Result<Vec<Operation>> {
-        self.run("list pending operations", |conn| {
+        self.run_apart_from_rights("list pending operations", |conn| {
             let rows: Vec<JoinedOperation> = joined!()
                 .filter(operations::database_id.eq(database.to_string()))
                 .filter(operations::finished_at.is_null())
@@ -244,7 +256,7 @@ impl OperationRepository for SqlTransaction {
         until: Timestamp,
         turn: LeaseTurn<'_>,
     ) -> Result<Option<Operation>> {
-        self.run("lease an operation", |conn| {
+        self.run_apart_from_rights("lease an operation", |conn| {
             let Some(id) = NextOperation::new(now, turn).get_result::<Option<String>>(conn)? else {
                 return Ok(None);
             };
@@ -263,7 +275,7 @@ impl OperationRepository for SqlTransaction {
     }
 
     fn extend_lease(&mut self, id: OperationId, holder: &str, until: Timestamp) -> Result<bool> {
-        self.run("prolong a lease", |conn| {
+        self.run_apart_from_rights("prolong a lease", |conn| {
             let extended = update(operations::table.find(id.to_string()).filter(operations::lease_holder.eq(holder)))
                 .set(operations::lease_until.eq(until.as_micros()))
                 .execute(conn)?;
@@ -272,7 +284,7 @@ impl OperationRepository for SqlTransaction {
     }
 
     fn settle(&mut self, operation: &Operation, holder: Option<&str>) -> Result<bool> {
-        self.run("settle an operation", |conn| {
+        self.run_apart_from_rights("settle an operation", |conn| {
             want(operation.settled(), "unsettled, where it ends")?;
             let finished_at = present("operations.finished_at", operation.finished_at)?;
             let settled = (
@@ -298,7 +310,7 @@ impl OperationRepository for SqlTransaction {
     }
 
     fn backlog(&mut self) -> Result<OperationBacklog> {
-        self.run("count operations", |conn| {
+        self.run_apart_from_rights("count operations", |conn| {
             let unsettled = operations::table.filter(operations::finished_at.is_null());
             let of = |state: OperationState| unsettled.filter(operations::state.eq(state.word())).count();
             Ok(OperationBacklog {
@@ -309,7 +321,7 @@ impl OperationRepository for SqlTransaction {
     }
 
     fn recover(&mut self, node: &str) -> Result<u64> {
-        self.run("end the leases of a node", |conn| {
+        self.run_apart_from_rights("end the leases of a node", |conn| {
             // The operations stay in the state running, so that they come before queued ones, but have no lease holder.
             let ended = diesel::update(
                 operations::table
@@ -324,7 +336,7 @@ impl OperationRepository for SqlTransaction {
     }
 
     fn release(&mut self, holder: &str, counts: bool) -> Result<()> {
-        self.run("hand an operation back", |conn| {
+        self.run_apart_from_rights("hand an operation back", |conn| {
             let held = operations::table.filter(operations::finished_at.is_null());
             diesel::update(held.filter(operations::lease_holder.eq(holder)))
                 .set((
@@ -339,7 +351,7 @@ impl OperationRepository for SqlTransaction {
     }
 
     fn is_forking_to(&mut self, owner: AccountId, name: &DatabaseName) -> Result<bool> {
-        self.run("find a fork in the making", |conn| {
+        self.run_apart_from_rights("find a fork in the making", |conn| {
             let making = operations::table
                 .filter(operations::fork_owner_id.eq(owner.to_string()))
                 .filter(operations::fork_name_key.eq(name.key()))
@@ -349,7 +361,7 @@ impl OperationRepository for SqlTransaction {
     }
 
     fn replace_work(&mut self, id: OperationId, work: &Work) -> Result<()> {
-        self.run("replace the input of an operation", |conn| {
+        self.run_apart_from_rights("replace the input of an operation", |conn| {
             diesel::update(operations::table.filter(operations::id.eq(id.to_string())))
                 .set(operations::work.eq(json::from_work(work)?))
                 .execute(conn)?;
@@ -358,7 +370,7 @@ impl OperationRepository for SqlTransaction {
     }
 
     fn purge(&mut self, before: Timestamp) -> Result<u64> {
-        self.run("purge operations", |conn| {
+        self.run_apart_from_rights("purge operations", |conn| {
             let removed = diesel::delete(operations::table.filter(operations::finished_at.lt(before.as_micros())))
                 .execute(conn)?;
             Ok(count(i64::try_from(removed).unwrap_or(i64::MAX)))

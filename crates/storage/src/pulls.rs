@@ -251,7 +251,7 @@ fn pull((row, creator): (PullRow, String)) -> Read<Pull> {
 
 impl PullRepository for SqlTransaction {
     fn next_number(&mut self, database: DatabaseId) -> Result<PullNumber> {
-        self.run("number a pull", |conn| {
+        self.run_apart_from_rights("number a pull", |conn| {
             let next: i64 = databases::table.find(database.to_string()).select(databases::next_pull).first(conn)?;
             diesel::update(databases::table.find(database.to_string()))
                 .set(databases::next_pull.eq(next.saturating_add(1)))
@@ -261,14 +261,14 @@ impl PullRepository for SqlTransaction {
     }
 
     fn add(&mut self, pull: &Pull) -> Result<()> {
-        self.run_unless_taken("add a pull", |conn| {
+        self.run_apart_from_rights_unless_taken("add a pull", |conn| {
             diesel::insert_into(pulls::table).values(PullRow::new(pull)).execute(conn)?;
             Ok(())
         })
     }
 
     fn get(&mut self, database: DatabaseId, number: PullNumber) -> Result<Option<Pull>> {
-        self.run("read a pull", |conn| {
+        self.run_apart_from_rights("read a pull", |conn| {
             let row = pulls::table
                 .inner_join(accounts::table.on(accounts::id.eq(pulls::creator_id)))
                 .filter(pulls::database_id.eq(database.to_string()))
@@ -287,7 +287,7 @@ impl PullRepository for SqlTransaction {
         from_branch: &RefName,
         to_branch: &RefName,
     ) -> Result<Option<Pull>> {
-        self.run("find an open pull", |conn| {
+        self.run_apart_from_rights("find an open pull", |conn| {
             let row = pulls::table
                 .inner_join(accounts::table.on(accounts::id.eq(pulls::creator_id)))
                 .filter(pulls::database_id.eq(database.to_string()))
@@ -303,7 +303,7 @@ impl PullRepository for SqlTransaction {
     }
 
     fn update(&mut self, pull: &Pull) -> Result<bool> {
-        self.run_unless_taken("change a pull", |conn| {
+        self.run_apart_from_rights_unless_taken("change a pull", |conn| {
             let changed = diesel::update(
                 pulls::table
                     .filter(pulls::database_id.eq(pull.database_id.to_string()))
@@ -331,7 +331,7 @@ impl PullRepository for SqlTransaction {
         before: Option<PullNumber>,
         most: usize,
     ) -> Result<Vec<Pull>> {
-        self.run("list pulls", |conn| {
+        self.run_apart_from_rights("list pulls", |conn| {
             let mut query = pulls::table
                 .inner_join(accounts::table.on(accounts::id.eq(pulls::creator_id)))
                 .filter(pulls::database_id.eq(database.to_string()))
@@ -368,7 +368,7 @@ impl PullRepository for SqlTransaction {
         head: &CommitHash,
         now: Timestamp,
     ) -> Result<u64> {
-        self.run("move the heads of pulls", |conn| {
+        self.run_apart_from_rights("move the heads of pulls", |conn| {
             let parameters = vec![
                 Parameter::Text(head.to_string()),
                 Parameter::Number(now.as_micros()),
@@ -394,7 +394,7 @@ impl PullRepository for SqlTransaction {
         after: Option<(DatabaseId, PullNumber)>,
         most: usize,
     ) -> Result<Vec<Pull>> {
-        self.run("list pulls of a source", |conn| {
+        self.run_apart_from_rights("list pulls of a source", |conn| {
             let mut query = pulls::table
                 .inner_join(accounts::table.on(accounts::id.eq(pulls::creator_id)))
                 .filter(pulls::from_database_id.eq(source.to_string()))
@@ -418,7 +418,7 @@ impl PullRepository for SqlTransaction {
     }
 
     fn list_unmerged_to(&mut self, base: DatabaseId, after: Option<PullNumber>, most: usize) -> Result<Vec<Pull>> {
-        self.run("list pulls from elsewhere", |conn| {
+        self.run_apart_from_rights("list pulls from elsewhere", |conn| {
             let rows = pulls::table
                 .inner_join(accounts::table.on(accounts::id.eq(pulls::creator_id)))
                 .filter(pulls::database_id.eq(base.to_string()))
@@ -437,7 +437,7 @@ impl PullRepository for SqlTransaction {
 
 impl PullFetchRepository for SqlTransaction {
     fn due(&mut self, now: Timestamp, per_author: u32, most: usize) -> Result<Vec<PullFetch>> {
-        self.run("list fetches that are due", |conn| {
+        self.run_apart_from_rights("list fetches that are due", |conn| {
             let rows: Vec<FetchRow> = diesel::sql_query(FETCH_DUE)
                 .bind::<BigInt, _>(now.as_micros())
                 .bind::<BigInt, _>(now.as_micros())
@@ -456,7 +456,7 @@ impl PullFetchRepository for SqlTransaction {
     }
 
     fn lease(&mut self, database: DatabaseId, number: PullNumber, now: Timestamp, until: Timestamp) -> Result<bool> {
-        self.run("lease a fetch", |conn| {
+        self.run_apart_from_rights("lease a fetch", |conn| {
             let free = pulls::fetch_lease_until.is_null().or(pulls::fetch_lease_until.le(now.as_micros()));
             let leased = diesel::update(
                 pulls::table
@@ -472,7 +472,7 @@ impl PullFetchRepository for SqlTransaction {
     }
 
     fn extend_lease(&mut self, database: DatabaseId, number: PullNumber, until: Timestamp) -> Result<bool> {
-        self.run("prolong the lease of a fetch", |conn| {
+        self.run_apart_from_rights("prolong the lease of a fetch", |conn| {
             let leased = pulls::table
                 .filter(pulls::database_id.eq(database.to_string()))
                 .filter(pulls::number.eq(number.get()))
@@ -483,7 +483,7 @@ impl PullFetchRepository for SqlTransaction {
     }
 
     fn backlog(&mut self, now: Timestamp) -> Result<FetchBacklog> {
-        self.run("count fetches that are due", |conn| {
+        self.run_apart_from_rights("count fetches that are due", |conn| {
             let due = || pulls::table.filter(pulls::fetch_due_at.le(now.as_micros()));
             let number = due().count().get_result(conn)?;
             let oldest: Option<i64> = due().select(min(pulls::fetch_due_at)).first(conn)?;
@@ -492,7 +492,7 @@ impl PullFetchRepository for SqlTransaction {
     }
 
     fn settle(&mut self, database: DatabaseId, number: PullNumber, end: FetchEnd<'_>) -> Result<bool> {
-        self.run("end a fetch", |conn| {
+        self.run_apart_from_rights("end a fetch", |conn| {
             let of_pull = || {
                 pulls::table.filter(pulls::database_id.eq(database.to_string())).filter(pulls::number.eq(number.get()))
             };
@@ -521,7 +521,7 @@ impl PullFetchRepository for SqlTransaction {
     }
 
     fn recover(&mut self, now: Timestamp) -> Result<u64> {
-        self.run("recover fetches", |conn| {
+        self.run_apart_from_rights("recover fetches", |conn| {
             diesel::update(pulls::table.filter(pulls::fetch_lease_until.is_not_null()))
                 .set(pulls::fetch_lease_until.eq(None::<i64>))
                 .execute(conn)?;
@@ -544,7 +544,7 @@ impl PullCommentRepository for SqlTransaction {
         author: AccountId,
         comment: &PullComment,
     ) -> Result<()> {
-        self.run("add a comment", |conn| {
+        self.run_apart_from_rights("add a comment", |conn| {
             diesel::insert_into(comments::table)
                 .values((
                     comments::id.eq(comment.id.to_string()),
@@ -567,7 +567,7 @@ impl PullCommentRepository for SqlTransaction {
         after: Option<(Timestamp, CommentId)>,
         most: usize,
     ) -> Result<Vec<PullComment>> {
-        self.run("list comments", |conn| {
+        self.run_apart_from_rights("list comments", |conn| {
             let mut query = comments::table
                 .inner_join(accounts::table.on(accounts::id.eq(comments::author_id)))
                 .filter(comments::database_id.eq(database.to_string()))

@@ -101,7 +101,7 @@ const KEPT_COMMITS: &str = concat!(
 
 impl BranchRepository for SqlTransaction {
     fn add(&mut self, database: DatabaseId, branch: &Branch) -> Result<()> {
-        self.run_unless_taken("add a branch", |conn| {
+        self.run_apart_from_rights_unless_taken("add a branch", |conn| {
             let row = BranchRow {
                 database_id: database.to_string(),
                 name: branch.name.to_string(),
@@ -114,7 +114,7 @@ impl BranchRepository for SqlTransaction {
     }
 
     fn get(&mut self, database: DatabaseId, name: &RefName) -> Result<Option<Branch>> {
-        self.run("read a branch", |conn| {
+        self.run_apart_from_rights("read a branch", |conn| {
             let row = branches::table
                 .find((database.to_string(), name.as_str()))
                 .select(BranchRow::as_select())
@@ -132,7 +132,7 @@ impl BranchRepository for SqlTransaction {
         head: &CommitHash,
         at: Timestamp,
     ) -> Result<bool> {
-        self.run("move a branch", |conn| {
+        self.run_apart_from_rights("move a branch", |conn| {
             let moved = update(
                 branches::table
                     .filter(branches::database_id.eq(database.to_string()))
@@ -146,7 +146,7 @@ impl BranchRepository for SqlTransaction {
     }
 
     fn remove(&mut self, database: DatabaseId, name: &RefName, expected: &CommitHash) -> Result<bool> {
-        self.run("remove a branch", |conn| {
+        self.run_apart_from_rights("remove a branch", |conn| {
             let removed = diesel::delete(
                 branches::table
                     .filter(branches::database_id.eq(database.to_string()))
@@ -159,7 +159,7 @@ impl BranchRepository for SqlTransaction {
     }
 
     fn list(&mut self, database: DatabaseId, after: Option<&str>, most: usize) -> Result<Vec<Branch>> {
-        self.run("list branches", |conn| {
+        self.run_apart_from_rights("list branches", |conn| {
             let mut query = branches::table.filter(branches::database_id.eq(database.to_string())).into_boxed();
             if let Some(after) = after {
                 query = query.filter(branches::name.gt(after.to_owned()));
@@ -172,7 +172,7 @@ impl BranchRepository for SqlTransaction {
 
 impl TagRepository for SqlTransaction {
     fn add(&mut self, database: DatabaseId, tag: &Tag) -> Result<()> {
-        self.run_unless_taken("add a tag", |conn| {
+        self.run_apart_from_rights_unless_taken("add a tag", |conn| {
             let row = TagRow {
                 database_id: database.to_string(),
                 name: tag.name.to_string(),
@@ -186,7 +186,7 @@ impl TagRepository for SqlTransaction {
     }
 
     fn get(&mut self, database: DatabaseId, name: &RefName) -> Result<Option<Tag>> {
-        self.run("read a tag", |conn| {
+        self.run_apart_from_rights("read a tag", |conn| {
             let row = tags::table
                 .find((database.to_string(), name.as_str()))
                 .select(TagRow::as_select())
@@ -197,14 +197,14 @@ impl TagRepository for SqlTransaction {
     }
 
     fn remove(&mut self, database: DatabaseId, name: &RefName) -> Result<bool> {
-        self.run("remove a tag", |conn| {
+        self.run_apart_from_rights("remove a tag", |conn| {
             let removed = diesel::delete(tags::table.find((database.to_string(), name.as_str()))).execute(conn)?;
             Ok(removed > 0)
         })
     }
 
     fn list(&mut self, database: DatabaseId, after: Option<&str>, most: usize) -> Result<Vec<Tag>> {
-        self.run("list tags", |conn| {
+        self.run_apart_from_rights("list tags", |conn| {
             let mut query = tags::table.filter(tags::database_id.eq(database.to_string())).into_boxed();
             if let Some(after) = after {
                 query = query.filter(tags::name.gt(after.to_owned()));
@@ -217,7 +217,7 @@ impl TagRepository for SqlTransaction {
 
 impl RefRepository for SqlTransaction {
     fn copy_all(&mut self, from: DatabaseId, to: DatabaseId) -> Result<()> {
-        self.run("copy branches and tags", |conn| {
+        self.run_apart_from_rights("copy branches and tags", |conn| {
             for copy in [
                 "INSERT INTO branches (database_id, name, head, updated_at) \
                  SELECT $1, name, head, updated_at FROM branches WHERE database_id = $2",

@@ -13,6 +13,7 @@ use diesel::deserialize::QueryableByName;
 use crate::connection::{ConnectionPool, StoreTarget, TransactionKind};
 use crate::error::OpenError;
 use crate::file;
+use crate::rights_version::RightsVersion;
 use crate::transaction::SqlTransaction;
 use crate::version::Version;
 use crate::wal_sync::WalSync;
@@ -42,11 +43,17 @@ impl Default for StoreOptions {
 const SCRUB_ATTEMPTS: u32 = 10;
 const SCRUB_PAUSE: Duration = Duration::from_millis(200);
 
+/// The versions of a store on SQLite.
+pub(crate) struct Versions {
+    pub(crate) store: Version,
+    pub(crate) rights: RightsVersion,
+}
+
 /// The metadata store on SQLite or Postgres.
 pub struct Store {
     pub(crate) readers: ConnectionPool,
     pub(crate) writers: ConnectionPool,
-    version: Option<Version>,
+    versions: Option<Arc<Versions>>,
     pub(crate) log: Option<Arc<WalSync>>,
 }
 
@@ -80,7 +87,8 @@ impl Store {
             }
             _ => None,
         };
-        let store = Self { readers, writers, version, log };
+        let versions = version.map(|store| Arc::new(Versions { store, rights: RightsVersion::default() }));
+        let store = Self { readers, writers, versions, log };
         store.settle_log()?;
         Ok(store)
     }
@@ -102,7 +110,7 @@ impl Store {
 
     pub(crate) fn transaction(&self, purpose: TransactionKind) -> Result<SqlTransaction, MetadataError> {
         let pool = if purpose == TransactionKind::Read { &self.readers } else { &self.writers };
-        SqlTransaction::begin(pool, purpose, self.log.as_ref())
+        SqlTransaction::begin(pool, purpose, self.log.as_ref(), self.versions.as_ref())
     }
 
     /// Returns the current load of the connection pools.
@@ -149,7 +157,12 @@ impl Metadata for Store {
     }
 
     fn version(&self) -> Option<u64> {
-        self.version.as_ref()?.now()
+        self.versions.as_ref()?.store.now()
+    }
+
+    fn rights_version(&self) -> Option<u64> {
+        let versions = self.versions.as_ref()?;
+        versions.rights.of(versions.store.now()?)
     }
 
     /// On SQLite, deleted values are overwritten when the change is checkpointed (`connection`), and are in the log until

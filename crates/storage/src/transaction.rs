@@ -22,6 +22,8 @@ use diesel::prelude::*;
 
 use crate::connection::{AnyConnection, ConnectionPool, PooledConnection, TransactionKind, begin};
 use crate::error::{StoreError, is_passing};
+use crate::store::Versions;
+use crate::version::StoreVersion;
 use crate::wal_sync::{SeenCommits, WalSync};
 
 type Tm = <AnyConnection as Connection>::TransactionManager;
@@ -36,8 +38,17 @@ pub(crate) struct SqlTransaction {
     open: bool,
     failed: bool,
     log: Option<Arc<WalSync>>,
+    /// Of a transaction that writes to SQLite: what keeps the version of the rights.
+    rights: Option<RightsOfWriter>,
     /// The last field, so that it is dropped after the connection has returned to its pool.
     seen: SeenCommits,
+}
+
+/// What a writer needs to keep the version of the rights.
+struct RightsOfWriter {
+    versions: Arc<Versions>,
+    before: Option<StoreVersion>,
+    may_have_changed: bool,
 }
 
 /// An earlier step of the transaction failed.
@@ -50,6 +61,7 @@ impl SqlTransaction {
         pool: &ConnectionPool,
         purpose: TransactionKind,
         log: Option<&Arc<WalSync>>,
+        versions: Option<&Arc<Versions>>,
     ) -> Result<Self, MetadataError> {
         let mut tries = pool.size();
         loop {
@@ -65,7 +77,13 @@ impl SqlTransaction {
             match begun {
                 Ok(()) => {
                     let seen = SeenCommits(log.cloned());
-                    let mut tx = Self { conn, open: true, failed: false, log: log.cloned(), seen };
+                    let rights =
+                        versions.filter(|_| purpose == TransactionKind::Write).map(|versions| RightsOfWriter {
+                            before: versions.rights.begin(&versions.store),
+                            versions: Arc::clone(versions),
+                            may_have_changed: false,
+                        });
+                    let mut tx = Self { conn, open: true, failed: false, log: log.cloned(), rights, seen };
                     if purpose == TransactionKind::Write {
                         // A transaction that cannot be committed need not begin.
                         log.map_or(Ok(()), |log| log.check())?;
@@ -99,6 +117,7 @@ impl SqlTransaction {
 
     /// Returns the connection, for statements outside the repositories.
     pub(crate) fn connection(&mut self) -> &mut AnyConnection {
+        self.may_change_rights();
         &mut self.conn.any
     }
 
@@ -109,12 +128,39 @@ impl SqlTransaction {
         context: &'static str,
         step: impl FnOnce(&mut AnyConnection) -> Result<T, StoreError>,
     ) -> Result<T, MetadataError> {
+        self.may_change_rights();
+        self.run_apart_from_rights(context, step)
+    }
+
+    /// Runs one step that changes nothing that permissions follow from (`Metadata::rights_version`), as
+    /// [`SqlTransaction::run`] does.
+    pub(crate) fn run_apart_from_rights<T>(
+        &mut self,
+        context: &'static str,
+        step: impl FnOnce(&mut AnyConnection) -> Result<T, StoreError>,
+    ) -> Result<T, MetadataError> {
         step(&mut self.conn.any).map_err(|error| self.spoil(error, context))
+    }
+
+    fn may_change_rights(&mut self) {
+        if let Some(rights) = &mut self.rights {
+            rights.may_have_changed = true;
+        }
     }
 
     /// Runs a step that may violate a unique constraint, which becomes [`MetadataError::Taken`]. A savepoint keeps the
     /// transaction usable in that case.
     pub(crate) fn run_unless_taken<T>(
+        &mut self,
+        context: &'static str,
+        step: impl FnOnce(&mut AnyConnection) -> Result<T, StoreError>,
+    ) -> Result<T, MetadataError> {
+        self.may_change_rights();
+        self.run_apart_from_rights_unless_taken(context, step)
+    }
+
+    /// Runs a step as [`SqlTransaction::run_unless_taken`] does that changes nothing that permissions follow from.
+    pub(crate) fn run_apart_from_rights_unless_taken<T>(
         &mut self,
         context: &'static str,
         step: impl FnOnce(&mut AnyConnection) -> Result<T, StoreError>,
@@ -134,7 +180,13 @@ impl SqlTransaction {
         if self.failed {
             return Err(MetadataError::Fault { context: SAVE, source: Box::new(EarlierStepFailed) });
         }
+        if let Some(rights) = self.rights.as_ref().filter(|rights| rights.may_have_changed) {
+            rights.versions.rights.change();
+        }
         let result = Tm::commit_transaction(&mut self.conn.any);
+        if let (Ok(()), Some(rights)) = (&result, &self.rights) {
+            rights.versions.rights.committed(&rights.versions.store, rights.before);
+        }
         // Whether the transaction is still open after an error depends on the error. The connection is discarded
         // instead.
         self.open = false;

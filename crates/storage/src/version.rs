@@ -18,6 +18,18 @@ use crate::{connection, file};
 /// Size of the header in bytes. The file contains the header twice, so that a half-written one is detected.
 const HEADER: usize = 48;
 
+/// Position in the header of the number of commits, in the byte order of the machine.
+const COMMITS: usize = 8;
+
+/// A state of the store.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StoreVersion {
+    /// Distinguishes the state from all others.
+    pub(crate) hash: u64,
+    /// Incremented by each commit of any process.
+    pub(crate) commits: u32,
+}
+
 /// The open index of the log, and a connection that keeps the index in place.
 pub(crate) struct Version {
     /// Never closed: closing it would release the POSIX locks that this process holds on the file, including SQLite's
@@ -51,6 +63,11 @@ impl Version {
     /// Returns a number for the current state. Returns `None` if the header cannot be read now; the caller then has to
     /// query the store.
     pub(crate) fn now(&self) -> Option<u64> {
+        self.look().map(|version| version.hash)
+    }
+
+    /// Returns the current state. `None` as for [`Version::now`].
+    pub(crate) fn look(&self) -> Option<StoreVersion> {
         let mut both = [0; 2 * HEADER];
         self.index.as_ref()?.read_exact_at(&mut both, 0).ok()?;
         let (first, second) = both.split_at(HEADER);
@@ -60,6 +77,7 @@ impl Version {
         // The header contains a change counter, salts, and checksums of the last frame and of itself.
         let mut hasher = DefaultHasher::new();
         hasher.write(first);
-        Some(hasher.finish())
+        let commits = first.get(COMMITS..COMMITS + 4)?;
+        Some(StoreVersion { hash: hasher.finish(), commits: u32::from_ne_bytes(commits.try_into().ok()?) })
     }
 }

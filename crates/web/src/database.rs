@@ -96,6 +96,8 @@ pub(crate) struct DatabaseFrame {
     pub(crate) is_starred: bool,
     /// Size on disk, formatted.
     pub(crate) size: String,
+    /// Estimate of what a purge would free, formatted.
+    pub(crate) garbage: String,
     /// Whether the viewer can change data and refs.
     pub(crate) may_write: bool,
     /// Whether the viewer can change settings.
@@ -122,6 +124,7 @@ impl DatabaseFrame {
             stars: u64::try_from(database.star_count).unwrap_or_default(),
             is_starred,
             size: format::size(database.size_bytes),
+            garbage: format::size(database.garbage_bytes()),
             may_write: role >= Role::Write,
             may_administer: role >= Role::Admin,
             default_branch: database.default_branch.to_string(),

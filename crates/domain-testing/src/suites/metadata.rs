@@ -39,7 +39,7 @@ pub use pulls::{comments, pull_content, pulls};
 pub use refs::{named_commits, refs, releases};
 pub use sessions::{invitations, profiles, sessions};
 pub use stars::{rankings, stars};
-pub use transactions::{concurrency, transactions, versions};
+pub use transactions::{concurrency, rights_kept_by_writes, rights_versions, transactions, versions};
 
 /// A check of one part of the contract.
 pub type MetadataCheck = fn(&dyn Metadata);
@@ -84,6 +84,7 @@ pub const ALL: &[(&str, MetadataCheck)] = &[
     ("transactions", transactions),
     ("concurrency", concurrency),
     ("versions", versions),
+    ("rights_versions", rights_versions),
 ];
 
 /// Runs every check, each on a new store from `make`.

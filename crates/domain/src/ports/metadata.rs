@@ -82,6 +82,13 @@ pub trait Metadata: Send + Sync {
     /// cheaply; callers then cache nothing.
     fn version(&self) -> Option<u64>;
 
+    /// Returns a version of what decides who may do what: users, tokens, organizations, members, collaborators, and
+    /// databases except for what a write changes of them. It changes at most as often as [`Metadata::version`], and may
+    /// stay the same through writes, events and operations. `None` and recurrence as for [`Metadata::version`].
+    fn rights_version(&self) -> Option<u64> {
+        self.version()
+    }
+
     /// Removes values that were replaced or deleted before from the files of the store, as far as the store can. A
     /// transaction that still reads an old snapshot may prevent it.
     ///

@@ -214,14 +214,15 @@ impl<'a> Databases<'a> {
         Ok(owner)
     }
 
-    /// Returns the database as seen by the access holder.
+    /// Returns the database as it is now, as seen by the access holder.
     ///
     /// # Errors
-    /// [`DatabaseError::Port`].
+    /// [`AccessError::NoSuchDatabase`] if it has been deleted since; [`DatabaseError::Port`].
     pub fn get<L: Level>(&self, access: &DatabaseAccess<L>) -> Result<DatabaseView, DatabaseError> {
         let mut tx = self.0.ports.metadata.read()?;
         let viewer = access.caller().user().map(|u| u.id);
-        view(tx.as_mut(), viewer, access.database().clone(), access.role()).map_err(Into::into)
+        let database = live(tx.as_mut(), access.database().id)?;
+        view(tx.as_mut(), viewer, database, access.role()).map_err(Into::into)
     }
 
     /// Returns up to `limit` databases visible to the caller, ordered by lower-case owner, then name, starting after the

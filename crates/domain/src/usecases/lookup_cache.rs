@@ -1,7 +1,8 @@
 //! Caches of metadata lookups, valid for one version of the store.
 //!
 //! Consecutive requests repeat the same lookups: the user of a token, the role on a database, the commit of a ref. Cached
-//! values stay valid as long as the [version](Metadata::version) of the store is the same. Failed lookups and lookups
+//! values stay valid as long as the [version](Metadata::version) of the store is the same, those that decide who may do
+//! what as long as the [version of the rights](Metadata::rights_version) is. Failed lookups and lookups
 //! without a result are not cached, so that requests for unknown names cannot fill the memory.
 
 use std::collections::HashMap;
@@ -30,9 +31,9 @@ pub(super) fn access_key(caller: &Caller, owner: &str, name: &str) -> AccessKey 
 }
 
 /// All lookup caches.
-#[derive(Default)]
 pub(crate) struct Remembered {
     pub(super) tokens: LookupCache<[u8; 32], (Token, Arc<User>)>,
+    /// The databases are as of the last change of rights: what a write changes of them may be older than the store.
     pub(super) roles: LookupCache<AccessKey, (Database, Role)>,
     pub(super) refs: LookupCache<(DatabaseId, Option<String>), CommitHash>,
     /// The merge base of two commits; `None` if they have no common ancestor.
@@ -41,24 +42,38 @@ pub(crate) struct Remembered {
     pub(super) brought: LookupCache<(DatabaseId, CommitHash, CommitHash), Vec<ObjectKind>>,
 }
 
-/// A cache of one kind of lookup. All entries belong to the same version of the store.
-pub(crate) struct LookupCache<K, V>(RwLock<CachedEntries<K, V>>);
+impl Default for Remembered {
+    fn default() -> Self {
+        Self {
+            tokens: LookupCache::new(|metadata| metadata.rights_version()),
+            roles: LookupCache::new(|metadata| metadata.rights_version()),
+            refs: LookupCache::new(|metadata| metadata.version()),
+            merge_bases: LookupCache::new(|_| None),
+            brought: LookupCache::new(|_| None),
+        }
+    }
+}
+
+/// A cache of one kind of lookup. All entries belong to the same version.
+pub(crate) struct LookupCache<K, V> {
+    entries: RwLock<CachedEntries<K, V>>,
+    version: fn(&dyn Metadata) -> Option<u64>,
+}
 
 struct CachedEntries<K, V> {
     version: u64,
     answers: HashMap<K, V>,
 }
 
-impl<K, V> Default for LookupCache<K, V> {
-    fn default() -> Self {
-        Self(RwLock::new(CachedEntries { version: 0, answers: HashMap::new() }))
-    }
-}
-
 impl<K: Eq + Hash, V: Clone> LookupCache<K, V> {
+    /// Creates a cache whose entries are valid for one version of the store.
+    pub(super) fn new(version: fn(&dyn Metadata) -> Option<u64>) -> Self {
+        Self { entries: RwLock::new(CachedEntries { version: 0, answers: HashMap::new() }), version }
+    }
+
     /// Returns the cached value if it is still valid. Never blocks for long.
     pub(super) fn known(&self, metadata: &dyn Metadata, key: &K) -> Option<V> {
-        self.get(metadata.version()?, key)
+        self.get((self.version)(metadata)?, key)
     }
 
     /// Returns the cached value, or calls `look` and caches what it finds.
@@ -68,14 +83,14 @@ impl<K: Eq + Hash, V: Clone> LookupCache<K, V> {
         key: K,
         look: impl FnOnce() -> Result<Option<V>, E>,
     ) -> Result<Option<V>, E> {
-        let Some(before) = metadata.version() else { return look() };
+        let Some(before) = (self.version)(metadata) else { return look() };
         if let Some(known) = self.get(before, &key) {
             return Ok(Some(known));
         }
         let found = look()?;
         // Caches the value only if the store did not change during the lookup.
         if let Some(value) = &found
-            && metadata.version() == Some(before)
+            && (self.version)(metadata) == Some(before)
         {
             self.put(before, key, value.clone());
         }
@@ -94,12 +109,12 @@ impl<K: Eq + Hash, V: Clone> LookupCache<K, V> {
     }
 
     fn get(&self, version: u64, key: &K) -> Option<V> {
-        let known = self.0.read();
+        let known = self.entries.read();
         if known.version == version { known.answers.get(key).cloned() } else { None }
     }
 
     fn put(&self, version: u64, key: K, value: V) {
-        let mut known = self.0.write();
+        let mut known = self.entries.write();
         if known.version != version || known.answers.len() >= MOST {
             known.answers.clear();
             known.version = version;

@@ -154,7 +154,7 @@ pub(crate) struct Reachable {
 
 impl Reachable {
     pub(super) fn new(metadata: Arc<dyn Metadata>) -> Self {
-        Self { metadata, known: LookupCache::default() }
+        Self { metadata, known: LookupCache::new(|metadata| metadata.version()) }
     }
 
     fn look(

@@ -1,7 +1,7 @@
 //! The SQLite metadata file.
 
 use branchyard_domain::ports::{Durability, Metadata, SavedAnswer};
-use branchyard_domain::values::{OwnerName, Timestamp};
+use branchyard_domain::values::{AccountId, OwnerName, Timestamp};
 use branchyard_domain_testing::suites::metadata;
 use branchyard_storage::{OpenError, Store, StoreOptions};
 
@@ -125,4 +125,37 @@ fn a_change_by_another_process_changes_the_version() {
     metadata::accounts(&second);
     assert_ne!(first.version(), before.0);
     assert_ne!(second.version(), before.1, "one's own changes count too");
+}
+
+/// Commits a change that no permission follows from.
+fn bump(store: &Store) {
+    let mut tx = store.write().unwrap();
+    let (caller, at) =
+        (AccountId::from_uuid(uuid::Uuid::from_u128(1)), Timestamp::from_micros(store.version().unwrap() as i64 / 2));
+    let answer = SavedAnswer {
+        caller,
+        scope: "bump".to_owned(),
+        key: at.as_micros().to_string(),
+        request_hash: [0; 32],
+        answer: Vec::new(),
+        created_at: at,
+    };
+    tx.idempotency().add(&answer).unwrap();
+    tx.commit(Durability::Synced).unwrap();
+}
+
+#[test]
+fn the_version_of_the_rights_follows_changes_of_rights_in_any_process() {
+    let home = Home::sqlite();
+    let (first, second) = (home.ready(), home.open());
+    metadata::rights_kept_by_writes(&first);
+    // A process does not know what another one changed.
+    let before = first.rights_version();
+    bump(&second);
+    assert_eq!(first.rights_version(), None, "until its next write");
+    bump(&first);
+    let after = first.rights_version();
+    assert!(after.is_some() && after != before);
+    bump(&first);
+    assert_eq!(first.rights_version(), after);
 }

@@ -79,6 +79,7 @@ checks!(
     transactions,
     concurrency,
     versions,
+    rights_versions,
 );
 
 checks!(deployments: deployments, instances, ledger, backups_and_samples, deployment_operations, one_transaction);

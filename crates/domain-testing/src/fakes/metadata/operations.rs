@@ -192,6 +192,13 @@ impl OperationRepository for MemoryTransaction<'_> {
         Ok(())
     }
 
+    fn is_held_up(&mut self, database: DatabaseId, now: Timestamp) -> Result<bool> {
+        let is_unsettled = |leased: &Leased| leased.operation.database_id == database && !leased.operation.settled();
+        let lease = self.state.collections.get(&database).and_then(|record| record.lease.as_ref());
+        let is_collected = lease.is_some_and(|(_, until)| *until > now);
+        Ok(is_collected || self.state.operations.values().any(is_unsettled))
+    }
+
     fn is_forking_to(&mut self, owner: AccountId, name: &DatabaseName) -> Result<bool> {
         let unsettled = self.state.operations.values().map(|l| &l.operation).filter(|o| !o.settled());
         let to_owner = |work: &Work| matches!(work, Work::Fork { owner_id, .. } if *owner_id == owner);

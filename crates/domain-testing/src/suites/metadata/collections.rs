@@ -103,6 +103,9 @@ pub fn collections(store: &dyn Metadata) {
     assert_eq!(due("b/1", 59), [(busy.id, true), (menu.id, true)]);
     assert_eq!(due("b/1", 60), [(busy.id, true), (quiet.id, false), (menu.id, true)]);
     change(quiet.id, &|record| assert!(record.lease("ab/1", at(60), at(99))));
+    for (now, is_held_up) in [(98, true), (99, false)] {
+        assert_eq!(read(store, |tx| tx.operations().is_held_up(quiet.id, at(now)).unwrap()), is_held_up);
+    }
     write(store, |tx| assert_eq!(tx.collections().recover("a").unwrap(), 1));
     read(store, |tx| {
         assert_eq!(tx.collections().get(menu.id).unwrap().lease, None);

@@ -57,6 +57,8 @@ pub fn operations(store: &dyn Metadata) {
         assert_eq!((nth(bob.id, at(0), 1), nth(bob.id, at(0), 2)), (Some(list[2].created_at), None));
         assert_eq!(nth(ann.id, newest, 1), None, "the bound itself is excluded");
         assert_eq!(nth(ann.id, newest.plus_seconds(-1), 1), Some(newest));
+        assert!(tx.operations().is_held_up(menu.id, at(0)).unwrap());
+        assert!(!tx.operations().is_held_up(database_id(77), at(0)).unwrap());
         assert!(tx.operations().is_forking_to(bob.id, &DatabaseName::parse("mENU").unwrap()).unwrap());
         assert!(!tx.operations().is_forking_to(ann.id, &menu.locator.name).unwrap());
         assert!(!tx.operations().is_forking_to(bob.id, &DatabaseName::parse("other").unwrap()).unwrap());

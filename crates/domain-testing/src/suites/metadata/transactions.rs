@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::{at, branch, hash, read, reference, scene, write};
-use branchyard_domain::ports::{Durability, Metadata};
+use super::{at, branch, hash, operation, read, reference, scene, user, write};
+use branchyard_domain::entities::{Database, FileState, Role, User, Visibility};
+use branchyard_domain::ports::{Durability, Metadata, Transaction};
 
 /// Checks that transactions are atomic and isolated.
 pub fn transactions(store: &dyn Metadata) {
@@ -45,6 +46,59 @@ pub fn versions(store: &dyn Metadata) {
         assert!(seen.insert(version), "each change has a version of its own");
         assert_eq!(store.version(), Some(version));
     }
+}
+
+/// Checks that every change of what permissions follow from produces a new version of the rights.
+pub fn rights_versions(store: &dyn Metadata) {
+    let (ann, bob, menu) = scene(store);
+    let mut seen = BTreeSet::new();
+    let mut changed = |what: &str, change: &dyn Fn(&mut dyn Transaction)| {
+        write(store, |tx| change(tx));
+        if let Some(version) = store.rights_version() {
+            assert!(seen.insert(version), "{what}");
+            assert_eq!(store.rights_version(), Some(version));
+        }
+    };
+    changed("a user", &|tx| tx.users().add(&user(70, "gus")).unwrap());
+    changed("a collaborator", &|tx| {
+        tx.collaborators().put(menu.id, bob.id, Role::Write, at(1)).unwrap();
+    });
+    changed("a role", &|tx| {
+        tx.collaborators().put(menu.id, bob.id, Role::Read, at(1)).unwrap();
+    });
+    changed("a collaborator less", &|tx| {
+        tx.collaborators().remove(menu.id, bob.id).unwrap();
+    });
+    changed("an administrator", &|tx| {
+        let user = tx.users().get(ann.id).unwrap().unwrap();
+        assert!(tx.users().update(&User { is_admin: !user.is_admin, ..user }).is_ok());
+    });
+    changed("a visibility", &|tx| {
+        let database = tx.databases().get(menu.id).unwrap().unwrap();
+        let visibility = Visibility::Private;
+        assert!(tx.databases().update(&Database { visibility, ..database }).unwrap());
+    });
+}
+
+/// Checks that the version of the rights stays the same through what writes record, on a store with versions.
+pub fn rights_kept_by_writes(store: &dyn Metadata) {
+    let (_, bob, menu) = scene(store);
+    write(store, |tx| tx.branches().add(menu.id, &branch("main", 1)).unwrap());
+    let (version, rights) = (store.version(), store.rights_version());
+    assert!(rights.is_some());
+    for number in 1..20 {
+        write(store, |tx| {
+            tx.users().get(bob.id).unwrap();
+            tx.operations().add(&operation(u128::from(number), &menu, &bob)).unwrap();
+            let moved = tx.branches().move_head(menu.id, &reference("main"), &hash(number), &hash(number + 1), at(1));
+            assert!(moved.unwrap());
+            tx.pulls().record_source_move(menu.id, &reference("main"), &hash(number + 1), at(1)).unwrap();
+            tx.databases().record_write(menu.id, at(1), FileState { size_bytes: 1, engine_format: 1 }).unwrap();
+            tx.idempotency().purge(at(0)).unwrap();
+        });
+    }
+    assert_ne!(store.version(), version);
+    assert_eq!(store.rights_version(), rights);
 }
 
 /// Checks that concurrent write transactions succeed and do not interfere.

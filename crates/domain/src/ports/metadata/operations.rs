@@ -62,6 +62,8 @@ pub trait OperationRepository {
     fn nth_newest_of(&mut self, owner: AccountId, after: Timestamp, n: u64) -> Result<Option<Timestamp>>;
     /// Counts the queued operations of a database.
     fn count_queued(&mut self, database: DatabaseId) -> Result<u64>;
+    /// Returns `true` if the database has an unsettled operation, or if a collection has a live lease on it.
+    fn is_held_up(&mut self, database: DatabaseId, now: Timestamp) -> Result<bool>;
     /// Lists the unsettled operations of a database, oldest first.
     fn pending(&mut self, database: DatabaseId) -> Result<Vec<Operation>>;
     /// Leases the next operation to `holder` until `until`, marks it as running and counts an attempt.

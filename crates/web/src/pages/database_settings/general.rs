@@ -9,7 +9,6 @@ use branchyard_domain::values::Description;
 use super::{DatabaseSettingsNav, DatabaseSettingsSection};
 use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::error_page::PageError;
-use crate::format;
 use crate::forms::{Filled, FormPost};
 use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
@@ -23,8 +22,6 @@ struct DatabaseGeneralPage {
     shell: LayoutContext,
     frame: DatabaseFrame,
     sections: DatabaseSettingsNav,
-    /// Estimate of what a purge would free, formatted.
-    garbage: String,
     form: Filled,
 }
 
@@ -37,14 +34,12 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
         .with("anonymous_sql", if access.database().anonymous_sql { "1" } else { "" })
         .with("version", access.database().version.to_string());
     let sections = DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::General);
-    let garbage = format::size(access.database().garbage_bytes());
-    visit.page(|shell| DatabaseGeneralPage { shell, frame, sections, garbage, form })
+    visit.page(|shell| DatabaseGeneralPage { shell, frame, sections, form })
 }
 
 /// `POST /{owner}/{database}/settings`
 pub(crate) async fn edit(posted: FormPost) -> PageResult {
     let (access, frame) = database::open::<Admin>(&posted, DatabaseTab::Settings).await?;
-    let garbage = format::size(access.database().garbage_bytes());
     let mut form = posted.form.again();
     if let Some(description) = form.checked("description", Description::parse(posted.form.text("description").trim())) {
         let edit = EditDatabase {
@@ -64,7 +59,7 @@ pub(crate) async fn edit(posted: FormPost) -> PageResult {
         }
     }
     let sections = DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::General);
-    posted.refuse(|shell| DatabaseGeneralPage { shell, frame, sections, garbage, form })
+    posted.refuse(|shell| DatabaseGeneralPage { shell, frame, sections, form })
 }
 
 /// Maximum number of forks named when a database becomes private.

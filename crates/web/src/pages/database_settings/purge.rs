@@ -1,22 +1,19 @@
 //! `/{owner}/{database}/settings/purge`: removes what no branch, tag, pull request or release reaches.
 
 use branchyard_domain::access::Admin;
-use branchyard_domain::entities::Database;
 
 use crate::database::{self, DatabaseFrame, DatabaseTab};
-use crate::format;
 use crate::forms::{Filled, FormPost};
 use crate::page_context::{PageContext, PageResult};
 use crate::pages::confirm::{self, ConfirmQuestion};
 
-fn question(frame: &DatabaseFrame, database: &Database) -> ConfirmQuestion {
+fn question(frame: &DatabaseFrame) -> ConfirmQuestion {
     ConfirmQuestion {
         title: "Purge deleted history?".to_owned(),
         text: format!(
             "This permanently removes every commit that no branch, tag, pull request or release reaches, such as those of deleted branches. \
              Deleted branches can't be restored afterwards. Forks keep what they have. The database uses {}, of which about {} can be freed.",
-            frame.size,
-            format::size(database.garbage_bytes())
+            frame.size, frame.garbage
         ),
         button: "Purge deleted history",
         back: format!("{}/settings", frame.path),
@@ -26,8 +23,8 @@ fn question(frame: &DatabaseFrame, database: &Database) -> ConfirmQuestion {
 
 /// `GET /{owner}/{database}/settings/purge`
 pub(crate) async fn ask(visit: PageContext) -> PageResult {
-    let (access, frame) = database::open::<Admin>(&visit, DatabaseTab::Settings).await?;
-    let question = question(&frame, access.database());
+    let (_, frame) = database::open::<Admin>(&visit, DatabaseTab::Settings).await?;
+    let question = question(&frame);
     confirm::ask(&visit, frame, question)
 }
 
@@ -35,7 +32,7 @@ pub(crate) async fn ask(visit: PageContext) -> PageResult {
 pub(crate) async fn purge(posted: FormPost) -> PageResult {
     let (access, frame) = database::open::<Admin>(&posted, DatabaseTab::Settings).await?;
     posted.confirmed(&format!("/{}/{}/settings/purge", frame.owner, frame.name))?;
-    let question = question(&frame, access.database());
+    let question = question(&frame);
     match posted.write(move |hub| hub.operations().purge(&access, None)).await {
         Ok(operation) => posted.redirect(&format!("{}/operations/{}", frame.path, operation.id)),
         Err(failure) => {
