@@ -163,7 +163,8 @@ fn commit_all_raw(
     let arguments = ["-A", "-m", &message, "--date", &date, "--author", &author];
     let arguments: Vec<&str> = flags.iter().copied().chain(arguments).collect();
     let marks = vec!["?"; arguments.len()].join(", ");
-    raw.query_row(&format!("SELECT dolt_commit({marks})"), params_from_iter(arguments), |row| row.get(0))
+    raw.prepare_cached(&format!("SELECT dolt_commit({marks})"))?
+        .query_row(params_from_iter(arguments), |row| row.get(0))
 }
 
 /// Runs `dolt_commit` on all changes, with the current time and the user of the connection as the author.

@@ -15,6 +15,7 @@ use rusqlite::{OpenFlags, Params, Row};
 
 use crate::guard::{self, Entered, Guard, GuardMode, GuardSettings, StatementEffects};
 use crate::memory::{self, Allocated, MemoryBudget};
+use crate::queue::WriteTurn;
 use crate::reach::Scope;
 use crate::sql::errors;
 use crate::watchdog::{DeadlineWatch, Follower, Watchdog};
@@ -30,6 +31,9 @@ pub(crate) struct Connection {
     memory: Mutex<Option<Arc<MemoryBudget>>>,
     scope: Mutex<Option<Arc<Scope>>>,
     held: AtomicI64,
+    /// The write turn in which this connection committed last, and the commit, which the file is at as long as that turn
+    /// lasts. Unset while something else may be in the file.
+    committed: Mutex<Option<(u64, CommitHash)>>,
 }
 
 /// The purpose of a connection.
@@ -67,7 +71,14 @@ impl Connection {
         };
         raw.execute_batch(settings)?;
         let guard = Guard::install(&raw, Arc::clone(guard))?;
-        Ok(Self { raw, guard, memory: Mutex::default(), scope: Mutex::default(), held: AtomicI64::new(0) })
+        Ok(Self {
+            raw,
+            guard,
+            memory: Mutex::default(),
+            scope: Mutex::default(),
+            held: AtomicI64::new(0),
+            committed: Mutex::default(),
+        })
     }
 
     /// Opens a file in SQLite's own format for reading. No other connection may have the file open.
@@ -81,7 +92,14 @@ impl Connection {
              PRAGMA mmap_size = 0;",
         )?;
         let guard = Guard::install(&raw, Arc::clone(guard))?;
-        Ok(Self { raw, guard, memory: Mutex::default(), scope: Mutex::default(), held: AtomicI64::new(0) })
+        Ok(Self {
+            raw,
+            guard,
+            memory: Mutex::default(),
+            scope: Mutex::default(),
+            held: AtomicI64::new(0),
+            committed: Mutex::default(),
+        })
     }
 
     /// Opens an existing file for a session, on the requested branch or on the default branch.
@@ -111,7 +129,14 @@ impl Connection {
             |_| Ok(()),
         )?;
         let guard = Guard::install_for_session(&raw, Arc::clone(guard))?;
-        Ok(Self { raw, guard, memory: Mutex::default(), scope: Mutex::default(), held: AtomicI64::new(0) })
+        Ok(Self {
+            raw,
+            guard,
+            memory: Mutex::default(),
+            scope: Mutex::default(),
+            held: AtomicI64::new(0),
+            committed: Mutex::default(),
+        })
     }
 
     /// Records the memory that this connection allocated on this thread since `before`. Returns `true` if the
@@ -125,6 +150,22 @@ impl Connection {
     /// Returns the memory in bytes that the connection holds, mostly caches, as far as it was measured.
     pub(crate) fn held(&self) -> i64 {
         self.held.load(Ordering::Relaxed)
+    }
+
+    /// Records that the file is at a commit, which this connection made in a write turn, with no other changes.
+    pub(crate) fn note_committed(&self, turn: &WriteTurn, commit: &CommitHash) {
+        *self.committed.lock() = Some((turn.number(), commit.clone()));
+    }
+
+    /// Returns `true` if the file is known to be at a commit with no other changes. The caller is about to change it, so it
+    /// is not known any longer afterwards.
+    pub(crate) fn take_committed(&self, turn: &WriteTurn, commit: &CommitHash) -> bool {
+        self.committed.lock().take().is_some_and(|(in_turn, at)| in_turn == turn.number() && at == *commit)
+    }
+
+    /// Records that the file may be at any commit.
+    pub(crate) fn forget_committed(&self) {
+        *self.committed.lock() = None;
     }
 
     /// Returns the underlying connection, for internal statements.

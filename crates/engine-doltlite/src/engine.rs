@@ -9,9 +9,9 @@ use branchyard_domain::entities::{
     Commit, Conflict, LogEntry, LogPosition, SchemaObject, Signature, TableChange, TableSchema,
 };
 use branchyard_domain::ports::{
-    ChangedRows, Collected, Engine, EngineError, ImportJob, KeptHeads, MergeJob, MergeOutcome, Reachability, ReadQuery,
-    ReadReport, RecordedFormats, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected, Selection, SessionRequest,
-    TableScan, WriteJob, Written,
+    BatchedWrite, ChangedRows, Collected, Engine, EngineError, ImportJob, KeptHeads, MergeJob, MergeOutcome,
+    Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected,
+    Selection, SessionRequest, TableScan, WriteJob, Written, write_one_by_one,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId};
 use parking_lot::Mutex;
@@ -516,6 +516,17 @@ impl Engine for DoltliteEngine {
     fn write(&self, database: DatabaseId, job: &WriteJob<'_>) -> Result<Written, EngineError> {
         let turn = self.queues.enter(database);
         crate::write::write(self, &turn, job)
+    }
+
+    fn write_batch(
+        &self,
+        database: DatabaseId,
+        base: &CommitHash,
+        writes: &[BatchedWrite<'_>],
+        at_most: Duration,
+    ) -> Vec<Result<Written, EngineError>> {
+        let turn = self.queues.enter(database);
+        write_one_by_one(base, writes, at_most, |job| crate::write::write(self, &turn, job))
     }
 
     fn merge(&self, database: DatabaseId, job: &MergeJob<'_>) -> Result<MergeOutcome, EngineError> {

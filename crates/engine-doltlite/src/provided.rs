@@ -91,23 +91,26 @@ impl DoltliteEngine {
         commits::finish_copy(self, &self.files.path(database), branch::rename)
     }
 
-    /// Checks that the file holds `head`, and that `head` can be read and is `base` or descends from it. The connection is
-    /// a fresh one, unless such a one has proved a commit of the database within the last 100 ms.
+    /// Checks that the file holds `heads`, that the last one can be read, and that each is the one before or descends from
+    /// it, the first from `base`. The connection is a fresh one, unless such a one has proved a commit of the database
+    /// within the last 100 ms.
     ///
     /// # Errors
-    /// [`EngineError::NoSuchCommit`] if `head` is not in the file; [`EngineError::Damaged`] if it does not descend from
-    /// `base`.
-    pub fn prove(&self, database: DatabaseId, head: &CommitHash, base: &CommitHash) -> Result<(), EngineError> {
+    /// [`EngineError::NoSuchCommit`] if the last head is not in the file; [`EngineError::Damaged`] if one does not descend
+    /// from the one before.
+    pub fn prove(&self, database: DatabaseId, heads: &[CommitHash], base: &CommitHash) -> Result<(), EngineError> {
+        let Some(head) = heads.last() else { return Ok(()) };
         let fault = |error| errors::fault_at("prove a commit", head, error);
         let descends = |connection: &rusqlite::Connection| {
             // Writes and merges add a few commits, so the base is near.
             let mut parents = |at: &CommitHash| parents_of(connection, at);
-            let descends = self.ancestry.descends(database, std::slice::from_ref(head), base, &mut parents);
-            if descends.map_err(fault)? {
-                Ok(())
-            } else {
-                Err(EngineError::Damaged(format!("commit {head} does not descend from {base}")))
+            for (base, head) in std::iter::once(base).chain(heads).zip(heads) {
+                let descends = self.ancestry.descends(database, std::slice::from_ref(head), base, &mut parents);
+                if !descends.map_err(fault)? {
+                    return Err(EngineError::Damaged(format!("commit {head} does not descend from {base}")));
+                }
             }
+            Ok(())
         };
         let is_fresh = |(proved, at): (DatabaseId, Instant)| proved == database && at.elapsed() < FRESH;
         if self.proved.lock().is_some_and(is_fresh) {

@@ -5,8 +5,12 @@
 use branchyard_domain::values::DatabaseId;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Condvar, Mutex};
+
+/// Number of write turns so far.
+static TURNS: AtomicU64 = AtomicU64::new(0);
 
 #[derive(Default)]
 struct Tickets {
@@ -57,7 +61,8 @@ impl WriteQueues {
         if let Some(gate) = &self.gate {
             gate.enter();
         }
-        WriteTurn { queues: Arc::clone(&self.queues), gate: self.gate.clone(), queue, database }
+        let number = TURNS.fetch_add(1, Ordering::Relaxed);
+        WriteTurn { queues: Arc::clone(&self.queues), gate: self.gate.clone(), queue, database, number }
     }
 
     fn draw(&self, database: DatabaseId) -> (Arc<Queue>, u64) {
@@ -78,6 +83,7 @@ pub struct WriteTurn {
     gate: Option<Arc<dyn TurnGate>>,
     queue: Arc<Queue>,
     database: DatabaseId,
+    number: u64,
 }
 
 impl std::fmt::Debug for WriteTurn {
@@ -87,6 +93,11 @@ impl std::fmt::Debug for WriteTurn {
 }
 
 impl WriteTurn {
+    /// Returns a number that no other turn of the process has.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Returns the database of this turn.
     pub fn database(&self) -> DatabaseId {
         self.database

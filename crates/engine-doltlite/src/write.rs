@@ -105,7 +105,7 @@ fn attempt(
                 connection
                     .roll_back()
                     .map_err(|error| (StatementFailure::Engine(errors::fault("start over", error)), 1))?;
-                start(connection, job.base).map_err(|error| (StatementFailure::Engine(error), 1))?;
+                begin(connection, turn, job.base).map_err(|error| (StatementFailure::Engine(error), 1))?;
                 before = connection.raw().total_changes();
                 run(connection, job.statements, plan.alone_from, &timed, memory)
             },
@@ -125,7 +125,9 @@ fn attempt(
         // Statements that finished in time are committed without a time limit: the commit is the engine's own work.
         drop(timed);
         let rows_affected = connection.raw().total_changes().saturating_sub(before);
-        Ok(Attempted::Written((finish(connection, job.base, job.message, job.author)?, rows_affected)))
+        let head = finish(connection, job.base, job.message, job.author)?;
+        connection.note_committed(turn, &head);
+        Ok(Attempted::Written((head, rows_affected)))
     })
 }
 
@@ -145,15 +147,26 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// Works like [`start`], and does not look where the branch is if the connection has moved it there in the same turn.
+fn begin(connection: &Connection, turn: &WriteTurn, base: &CommitHash) -> Result<(), EngineError> {
+    if connection.take_committed(turn, base) { open(connection) } else { start(connection, base) }
+}
+
+fn open(connection: &Connection) -> Result<(), EngineError> {
+    connection.raw().execute_batch("BEGIN IMMEDIATE").map_err(|error| errors::fault("begin a write", error))
+}
+
 /// Moves the reserved branch to `base`, inside a transaction that stays open.
 pub(crate) fn start(connection: &Connection, base: &CommitHash) -> Result<(), EngineError> {
-    connection.raw().execute_batch("BEGIN IMMEDIATE").map_err(|error| errors::fault("begin a write", error))?;
+    connection.forget_committed();
+    open(connection)?;
     // A reset takes some milliseconds, and consecutive writes usually find the branch where it has to be. The content
     // is compared too, because a failed write may have left changes in the file.
     let is_there = "SELECT dolt_hashof('HEAD') = ? AND dolt_hashof_db() = dolt_hashof_db('HEAD')";
     let there = connection
         .raw()
-        .query_row(is_there, [base.as_str()], |row| row.get::<_, Option<bool>>(0))
+        .prepare_cached(is_there)
+        .and_then(|mut looking| looking.query_row([base.as_str()], |row| row.get::<_, Option<bool>>(0)))
         .map_err(|error| errors::fault("look where the branch is", error))?;
     if there == Some(true) {
         return Ok(());

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use branchyard_domain::ports::{CancellationToken, Engine, EngineError, Reachability, RowSink, SqlFailure};
+use branchyard_domain::ports::{CancellationToken, Engine, EngineError, Reachability, RowSink, SqlFailure, Written};
 use branchyard_domain::values::{CommitHash, DatabaseId};
 use branchyard_engine_doltlite::{
     AncestorCache, Ancestry, Files, FormatCheck, MemoryLender as _, MemoryPool, Temporary, Trials, WriteQueues,
@@ -19,6 +19,7 @@ use branchyard_engine_doltlite::{
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
+use self::port::head_of;
 use self::sinks::OnceDescribed;
 use crate::call::{self, Bounds, Ends, Failed, Outcome, Resources};
 use crate::launcher::Launcher;
@@ -28,6 +29,8 @@ use crate::pool::{Borrowed, Pool, PoolSettings, WorkerLoad};
 use crate::process::Access;
 use crate::wire::Wire;
 
+/// Time for the commits of a batch of writes, beside that of their statements: a disk may be slow.
+const COMMITTING: Duration = Duration::from_secs(2);
 /// Limit of fetches and collections, which may copy a long history. A worker that exceeds it does not compute any more.
 const COPYING: Duration = Duration::from_secs(3_600);
 /// Limit of calls that have no limit of their own and take milliseconds.
@@ -362,12 +365,14 @@ impl ProcessEngine {
         self.formats.forget(database);
     }
 
-    /// Proves in another process that a new head can be read and descends from its base.
-    fn prove(&self, database: DatabaseId, head: &CommitHash, base: &CommitHash) -> Result<(), EngineError> {
-        if head == base {
+    /// Proves in another process that the last of new heads can be read, and that each descends from the one before, the
+    /// first from `base`.
+    fn prove(&self, database: DatabaseId, mut heads: Vec<CommitHash>, base: &CommitHash) -> Result<(), EngineError> {
+        heads.dedup();
+        if heads.iter().all(|head| head == base) {
             return Ok(());
         }
-        self.ask(database, &Call::Prove { head: head.clone(), base: base.clone() }, SHORT)
+        self.ask(database, &Call::Prove { heads, base: base.clone() }, SHORT)
     }
 
     /// Runs a write under the write turn, and proves its result.
@@ -389,9 +394,32 @@ impl ProcessEngine {
         let done: T = self.call(database, Access::Write, call, &within(limit), ends, blame)?;
         drop(turn);
         if let Some(head) = head(&done) {
-            self.prove(database, &head, base)?;
+            self.prove(database, vec![head], base)?;
         }
         Ok(done)
+    }
+
+    /// Runs a call that makes at most `most` commits, one after the other, and proves them.
+    fn change_in_batch(
+        &self,
+        database: DatabaseId,
+        base: &CommitHash,
+        call: &Call,
+        limit: Duration,
+        most: usize,
+    ) -> Result<Vec<Result<Written, EngineError>>, EngineError> {
+        let turn = self.queues.enter(database);
+        let (mut ends, blame) = (Ends::default(), Blame::Server);
+        let results: Vec<Result<Written, EngineError>> =
+            self.call(database, Access::Write, call, &within(limit), &mut ends, blame)?;
+        drop(turn);
+        let is_in_order = results.len() <= most && results.iter().rev().skip(1).all(Result::is_ok);
+        if !is_in_order {
+            return Err(EngineError::Unavailable("a worker answered out of order".into()));
+        }
+        let heads = results.iter().flatten().filter_map(|written| head_of(&written.outcome)).collect();
+        self.prove(database, heads, base)?;
+        Ok(results)
     }
 
     /// Runs a read of a user.

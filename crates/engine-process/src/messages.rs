@@ -75,6 +75,15 @@ pub(crate) struct Write {
     pub(crate) timeout: Duration,
 }
 
+/// A write of several, as `branchyard_domain::ports::BatchedWrite`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct WriteOfBatch {
+    pub(crate) statements: String,
+    pub(crate) message: String,
+    pub(crate) author: Signature,
+    pub(crate) timeout: Duration,
+}
+
 /// A merge, as `branchyard_domain::ports::MergeJob`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Merge {
@@ -112,6 +121,7 @@ pub(crate) struct Script {
 wire_struct! {
     Page { table, tests, order, backwards, after, skip, limit, timeout }
     Write { base, statements, message, then_merge, author, timeout }
+    WriteOfBatch { statements, message, author, timeout }
     Merge { ours, theirs, message, author, resolve, timeout }
     Import { base, table, target, columns, message, author, timeout }
     Script { base, target, statement_bytes, message, author, timeout }
@@ -127,9 +137,9 @@ pub(crate) enum Call {
     },
     /// Check a copy, and make it independent.
     FinishCopy,
-    /// Prove that a new head can be read, and descends from the commit it was made from.
+    /// Prove that the last of new heads can be read, and that each descends from the one before, the first from `base`.
     Prove {
-        head: CommitHash,
+        heads: Vec<CommitHash>,
         base: CommitHash,
     },
     Log {
@@ -185,6 +195,12 @@ pub(crate) enum Call {
         at: CommitHash,
     },
     Write(Write),
+    /// Run writes one after the other, the first on `base`.
+    WriteBatch {
+        base: CommitHash,
+        writes: Vec<WriteOfBatch>,
+        at_most: Duration,
+    },
     Merge(Merge),
     Import(Import),
     Script(Script),
@@ -229,7 +245,7 @@ pub(crate) enum Call {
 wire_enum!(Call {
     0 => Create { author, message },
     1 => FinishCopy,
-    2 => Prove { head, base },
+    2 => Prove { heads, base },
     3 => Log { at, limit },
     4 => MergeBase { a, b },
     5 => IsAncestor { ancestor, descendant },
@@ -254,6 +270,7 @@ wire_enum!(Call {
     24 => Collect { heads },
     25 => Complete { heads },
     26 => CheckNewFile { heads, commits },
+    27 => WriteBatch { base, writes, at_most },
 });
 
 /// The kind of a message to a worker.

@@ -12,14 +12,16 @@ mod reads;
 pub use collected_rows::CollectedRows;
 pub use collection::{Collected, KeptHeads};
 pub use errors::{EngineError, SqlFailure};
-pub use jobs::{ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome, ScriptJob, WriteJob, Written};
+pub use jobs::{
+    BatchedWrite, ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome, ScriptJob, WriteJob, Written,
+};
 pub use reads::{
     CancellationToken, ChangedRows, Column, ReadQuery, ReadReport, RowOrder, RowPage, RowSink, RowTest, Selected,
     Selection, TableScan, Test, ValueRef,
 };
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::formats::RowSource;
 use crate::entities::{Commit, Conflict, LogEntry, LogPosition, SchemaObject, Signature, TableChange, TableSchema};
@@ -229,6 +231,18 @@ pub trait Engine: Send + Sync {
     /// [`EngineError::Sql`] if a statement fails.
     fn write(&self, database: DatabaseId, job: &WriteJob<'_>) -> Result<Written, EngineError>;
 
+    /// Runs writes one after the other, each as a commit on the one before and durably, the first on `base`. Ends behind
+    /// the first one that fails; after the time `at_most` no further one begins. Returns the results of those that ran.
+    fn write_batch(
+        &self,
+        database: DatabaseId,
+        base: &CommitHash,
+        writes: &[BatchedWrite<'_>],
+        at_most: Duration,
+    ) -> Vec<Result<Written, EngineError>> {
+        write_one_by_one(base, writes, at_most, |job| self.write(database, job))
+    }
+
     /// Merges two commits of the file, atomically.
     ///
     /// # Errors
@@ -338,4 +352,33 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// [`EngineError`] if the check itself cannot run.
     fn verify(&self, database: DatabaseId, heads: &[CommitHash]) -> Result<Vec<String>, EngineError>;
+}
+
+/// Runs writes one after the other, as [`Engine::write_batch`] does.
+pub fn write_one_by_one(
+    base: &CommitHash,
+    writes: &[BatchedWrite<'_>],
+    at_most: Duration,
+    mut run: impl FnMut(&WriteJob<'_>) -> Result<Written, EngineError>,
+) -> Vec<Result<Written, EngineError>> {
+    let (began, mut base, mut results) = (Instant::now(), base.clone(), Vec::with_capacity(writes.len()));
+    for write in writes {
+        if !results.is_empty() && began.elapsed() >= at_most {
+            break;
+        }
+        let BatchedWrite { statements, message, author, timeout } = *write;
+        let result = run(&WriteJob { base: &base, statements, message, then_merge: None, author, timeout });
+        let goes_on = match &result {
+            Ok(Written { outcome: MergeOutcome::Head(head), .. }) => {
+                base = head.clone();
+                true
+            }
+            Ok(Written { outcome: MergeOutcome::Conflicts(_), .. }) | Err(_) => false,
+        };
+        results.push(result);
+        if !goes_on {
+            break;
+        }
+    }
+    results
 }

@@ -12,9 +12,9 @@ use branchyard_domain::entities::{
     Commit, Conflict, LogEntry, LogPosition, SchemaObject, Signature, TableChange, TableSchema,
 };
 use branchyard_domain::ports::{
-    ChangedRows, Collected, Engine, EngineError, ImportJob, KeptHeads, MergeJob, MergeOutcome, Reachability, ReadQuery,
-    ReadReport, RecordedFormats, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected, Selection, SqlFailure,
-    TableScan, WriteJob, Written,
+    BatchedWrite, ChangedRows, Collected, Engine, EngineError, ImportJob, KeptHeads, MergeJob, MergeOutcome,
+    Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected,
+    Selection, SqlFailure, TableScan, WriteJob, Written,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId};
 use branchyard_engine_doltlite::{
@@ -23,10 +23,10 @@ use branchyard_engine_doltlite::{
 };
 
 use super::sinks::{CountedRows, NoRows};
-use super::{Blame, COPYING, HiddenReachability, LEAST, ProcessEngine, SHORT, within};
+use super::{Blame, COMMITTING, COPYING, HiddenReachability, LEAST, ProcessEngine, SHORT, within};
 use crate::call::Ends;
 use crate::history::descends;
-use crate::messages::{Call, Import, Merge, Page, Script, Write};
+use crate::messages::{Call, Import, Merge, Page, Script, Write, WriteOfBatch};
 use crate::pool;
 use crate::process::Access;
 
@@ -287,6 +287,26 @@ impl Engine for ProcessEngine {
         })
     }
 
+    fn write_batch(
+        &self,
+        database: DatabaseId,
+        base: &CommitHash,
+        writes: &[BatchedWrite<'_>],
+        at_most: Duration,
+    ) -> Vec<Result<Written, EngineError>> {
+        let limit = writes.iter().map(|write| write.timeout).max().unwrap_or_default();
+        let of_batch = |write: &BatchedWrite<'_>| WriteOfBatch {
+            statements: write.statements.to_owned(),
+            message: write.message.to_owned(),
+            author: write.author.clone(),
+            timeout: write.timeout,
+        };
+        let call = Call::WriteBatch { base: base.clone(), writes: writes.iter().map(of_batch).collect(), at_most };
+        // A batch that the worker does not survive did not happen: no ref names its commits.
+        self.change_in_batch(database, base, &call, at_most + limit + COMMITTING, writes.len())
+            .unwrap_or_else(|error| vec![Err(error)])
+    }
+
     fn merge(&self, database: DatabaseId, job: &MergeJob<'_>) -> Result<MergeOutcome, EngineError> {
         let call = Call::Merge(Merge {
             ours: job.ours.clone(),
@@ -410,7 +430,7 @@ impl Engine for ProcessEngine {
     }
 }
 
-fn head_of(outcome: &MergeOutcome) -> Option<CommitHash> {
+pub(super) fn head_of(outcome: &MergeOutcome) -> Option<CommitHash> {
     match outcome {
         MergeOutcome::Head(head) => Some(head.clone()),
         MergeOutcome::Conflicts(_) => None,

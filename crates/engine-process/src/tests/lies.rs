@@ -1,12 +1,12 @@
 //! Workers that break the protocol, and workers that lie within it.
 
-use branchyard_domain::ports::{EngineError, MergeOutcome, Written};
+use branchyard_domain::ports::{BatchedWrite, Engine as _, EngineError, MergeOutcome, Written};
 use branchyard_domain::values::CommitHash;
 use branchyard_engine_doltlite::CellBatch;
 use sha2::{Digest as _, Sha256};
 
 use super::log::logged;
-use super::{Db, Harness, blamed, deed};
+use super::{AMPLE, Db, Harness, author, blamed, deed};
 use crate::messages::FromWorker;
 use crate::wire::Wire;
 use crate::worker::tests::{DEED, DONE, columns, message, raw_message, row, to_hex};
@@ -167,5 +167,35 @@ fn a_commit_that_is_acknowledged_is_proved_in_another_process() {
             assert!(matches!(error, EngineError::Damaged(_)), "{error:?}");
         }
     }
+    harness.works(&[&db]);
+}
+
+#[test]
+fn each_commit_of_a_batch_is_proved_to_follow_the_one_before() {
+    let harness = Harness::new();
+    let db = harness.database(1);
+    let next = harness.write(&db, "INSERT INTO t VALUES ('next')").unwrap();
+    let last = harness.write(&Db { head: next.clone(), ..db.clone() }, "INSERT INTO t VALUES ('last')").unwrap();
+    let beside = harness.write(&db, "INSERT INTO t VALUES ('beside')").unwrap();
+    let invented = CommitHash::parse(&"ab".repeat(20)).unwrap();
+    let author = author();
+    let acknowledges = |heads: &[&CommitHash]| {
+        let heads: Vec<&str> = heads.iter().map(|head| head.as_str()).collect();
+        let deed = format!("{DEED}acknowledge-batch {}\nINSERT INTO t VALUES ('z')", heads.join(" "));
+        let write = |statements| BatchedWrite { statements, message: "write", author: &author, timeout: AMPLE };
+        harness.engine.write_batch(db.id, &db.head, &[write("SELECT 1"), write(&deed)], AMPLE)
+    };
+    let heads = |results: Vec<Result<Written, EngineError>>| -> Vec<Option<CommitHash>> {
+        let head = |written: Written| match written.outcome {
+            MergeOutcome::Head(head) => Some(head),
+            MergeOutcome::Conflicts(_) => None,
+        };
+        results.into_iter().map(|result| result.ok().and_then(head)).collect()
+    };
+    assert_eq!(heads(acknowledges(&[&next, &last])), [Some(next.clone()), Some(last.clone())]);
+    for lie in [[&beside, &last], [&last, &next], [&invented, &last], [&next, &invented], [&db.first, &next]] {
+        assert_eq!(heads(acknowledges(&lie)), [None], "{lie:?}");
+    }
+    assert_eq!(heads(acknowledges(&[&next, &next, &last])), [None], "more than were asked for");
     harness.works(&[&db]);
 }

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 
 use branchyard_domain::ports::{
-    Column, Engine as _, FormatError, ImportJob, MergeJob, ReadQuery, RowOrder, RowSink, ScriptJob, Selection,
-    TableScan, ValueRef, WriteJob,
+    BatchedWrite, Column, Engine as _, EngineError, FormatError, ImportJob, MergeJob, ReadQuery, RowOrder, RowSink,
+    ScriptJob, Selection, TableScan, ValueRef, WriteJob,
 };
 use branchyard_domain::values::DatabaseId;
 use branchyard_engine_doltlite::DoltliteEngine;
@@ -13,17 +13,20 @@ use branchyard_engine_doltlite::DoltliteEngine;
 use super::link::{Link, LinkError};
 use super::server::{ImportRows, ScriptText};
 use super::{Fatal, provided};
-use crate::messages::{Call, FromWorker, Import, Merge, Page, Script, Write};
+use crate::messages::{Call, FromWorker, Import, Merge, Page, Script, Write, WriteOfBatch};
 use crate::wire::Wire;
 use crate::wire::domain::{TableShape, put_value};
 
 /// Answers a call. Fails if the server cannot be reached.
 pub(super) fn answer(engine: &DoltliteEngine, link: &Link, database: DatabaseId, call: Call) -> Result<(), Fatal> {
-    link.hold_turn(matches!(call, Call::Write(_) | Call::Merge(_) | Call::Import(_) | Call::Script(_)));
+    link.hold_turn(matches!(
+        call,
+        Call::Write(_) | Call::WriteBatch { .. } | Call::Merge(_) | Call::Import(_) | Call::Script(_)
+    ));
     match call {
         Call::Create { author, message } => done(link, &engine.create_in(database, &author, &message)),
         Call::FinishCopy => done(link, &engine.finish_copy(database)),
-        Call::Prove { head, base } => done(link, &engine.prove(database, &head, &base)),
+        Call::Prove { heads, base } => done(link, &engine.prove(database, &heads, &base)),
         Call::Log { at, limit } => done(link, &engine.log(database, &at, limit)),
         Call::MergeBase { a, b } => done(link, &engine.merge_base(database, &a, &b)),
         Call::IsAncestor { ancestor, descendant } => done(link, &engine.is_ancestor(database, &ancestor, &descendant)),
@@ -62,6 +65,19 @@ pub(super) fn answer(engine: &DoltliteEngine, link: &Link, database: DatabaseId,
             let then_merge = then_merge.as_ref().map(|(commit, message)| (commit, message.as_str()));
             let (base, statements, message, author) = (&base, &*statements, &*message, &author);
             done(link, &engine.write(database, &WriteJob { base, statements, message, then_merge, author, timeout }))
+        }
+        Call::WriteBatch { base, writes, at_most } => {
+            let writes: Vec<_> = writes
+                .iter()
+                .map(|WriteOfBatch { statements, message, author, timeout }| BatchedWrite {
+                    statements,
+                    message,
+                    author,
+                    timeout: *timeout,
+                })
+                .collect();
+            let results = engine.write_batch(database, &base, &writes, at_most);
+            done::<_, EngineError>(link, &Ok(results))
         }
         Call::Merge(Merge { ours, theirs, message, author, resolve, timeout }) => {
             let (ours, theirs, message, author, resolve) = (&ours, &theirs, &*message, &author, &resolve);

@@ -180,6 +180,7 @@ fn deed(call: &Call) -> Option<&str> {
     let text = match call {
         Call::Read { sql, .. } => sql,
         Call::Write(Write { statements, .. }) => statements,
+        Call::WriteBatch { writes, .. } => &writes.last()?.statements,
         Call::Import(Import { message, .. }) | Call::Script(Script { message, .. }) => message,
         _ => return None,
     };

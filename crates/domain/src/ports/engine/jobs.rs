@@ -23,6 +23,19 @@ pub struct WriteJob<'a> {
     pub timeout: Duration,
 }
 
+/// Untrusted statements that run as one commit of several.
+#[derive(Debug, Clone, Copy)]
+pub struct BatchedWrite<'a> {
+    /// One or more statements.
+    pub statements: &'a str,
+    /// Message of the commit.
+    pub message: &'a str,
+    /// Author of the commit.
+    pub author: &'a Signature,
+    /// Time limit for the statements.
+    pub timeout: Duration,
+}
+
 /// Two commits to merge.
 #[derive(Debug, Clone)]
 pub struct MergeJob<'a> {

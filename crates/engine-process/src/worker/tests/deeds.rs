@@ -116,6 +116,15 @@ pub(super) fn perform(player: &mut Player, deed: &str) -> Result<bool, Box<dyn s
             let written = Written { outcome: MergeOutcome::Head(head), rows_affected: 1 };
             player.link.finish(&Ok::<_, EngineError>(written))?;
         }
+        // Says that it wrote several.
+        "acknowledge-batch" => {
+            let written = |head: &str| -> Result<_, Box<dyn std::error::Error>> {
+                let head = branchyard_domain::values::CommitHash::parse(head)?;
+                Ok(Ok::<_, EngineError>(Written { outcome: MergeOutcome::Head(head), rows_affected: 1 }))
+            };
+            let results = rest.split(' ').map(written).collect::<Result<Vec<_>, _>>()?;
+            player.link.finish(&Ok::<_, EngineError>(results))?;
+        }
         // Announces bytes that do not come.
         "short" => {
             player.send_raw(&from_hex(rest))?;
