@@ -179,6 +179,12 @@ impl Caller {
         self.follow(accepted["data"]["href"].as_str().unwrap());
     }
 
+    /// Posts a body to a path below `/api/v2`, and lets the answer wait until the operation has succeeded.
+    pub(crate) fn finish_in_one(&mut self, path: &str, body: &str) {
+        let ended = self.ask_with(Method::POST, &format!("/api/v2{path}"), "Prefer: wait=20\r\n", body);
+        assert_eq!(ended["data"]["status"], "succeeded", "{ended}");
+    }
+
     fn follow(&mut self, href: &str) {
         let path = href.split_once("://").map_or(href, |(_, rest)| &rest[rest.find('/').unwrap()..]).to_owned();
         wait_for("the end of the operation", Duration::from_secs(600), || {

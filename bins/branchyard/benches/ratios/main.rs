@@ -10,6 +10,7 @@
     reason = "a bench prints, and stops where it fails"
 )]
 
+mod cost;
 mod flags;
 mod harness;
 mod load;
