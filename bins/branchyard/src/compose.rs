@@ -118,7 +118,7 @@ impl Stores {
         // The engine is opened before the metadata store, because the memory of statements can be limited only before SQLite is
         // first used.
         let lane = SlowQueryScheduler::new(SlowQueryLimits {
-            places: config.sql.slow_places(config.operations.workers()),
+            places: config.sql.slow_places(config.operations.writers()),
             ..config.pools.long()
         });
         let long = Long { every: config.pools.long_look(), turns: Arc::new(SchedulerBridge(lane)) };

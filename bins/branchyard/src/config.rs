@@ -189,6 +189,11 @@ impl OperationsConfig {
     pub fn workers(&self) -> usize {
         if self.workers == 0 { std::thread::available_parallelism().map_or(2, usize::from) } else { self.workers }
     }
+
+    /// Returns the maximum number of operations and turns of direct writes that run at the same time.
+    pub fn writers(&self) -> usize {
+        self.workers() + branchyard_domain::usecases::most_direct_turns(self.workers())
+    }
 }
 
 impl Default for ServerConfig {

@@ -15,6 +15,7 @@ use branchyard_confinement::kernel_support;
 use branchyard_deployment_proxy::DeploymentProxy;
 use branchyard_deployments::Deployments;
 use branchyard_domain::Hub;
+use branchyard_domain::entities::OperationKind;
 use branchyard_http_common::{AppState, RequestLog, Services, head_limit, log_request, unknown_api_paths};
 use branchyard_https::{Certificates, Limits};
 use branchyard_runtime::{AttemptCutoff, Background, BackgroundOptions, recover};
@@ -170,6 +171,10 @@ impl Running {
         let server = runtime.spawn(server);
         let free_space = FreeSpaceMonitor::start(&hub, &config.data_dir).context("cannot measure the free storage")?;
         let key_ring = KeyRingWatch::start(&hub, Arc::clone(&stores.keys)).context("cannot follow the key ring")?;
+        let direct = Arc::clone(&measured);
+        hub.on_direct_write(move |ended, took| {
+            direct.operations.ran(OperationKind::SqlWrite, ended, took.as_secs_f64());
+        });
         let observer = Arc::new(BackgroundObserver::new(measured, traces.clone()));
         let options = BackgroundOptions { node, webhook_concurrency: config.hooks.concurrency, observer };
         let background = Background::start(&hub, options).context("cannot start the background threads")?;

@@ -4,6 +4,7 @@
 //! `web::Data<branchyard_http_common::AppState>`. [`openapi`] returns the OpenAPI document.
 
 mod convert;
+mod direct_write;
 mod handlers;
 mod openapi;
 mod prefer;

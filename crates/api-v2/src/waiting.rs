@@ -42,11 +42,15 @@ pub(crate) async fn completed(mut call: RequestContext, queued: HandlerResult) -
     call.release_body();
     match settled_within(&call, &Arc::new(accepted), Some(wait)).await {
         Ok((operation, view)) if operation.settled() => {
-            let applied = format!("wait={}", wait.as_secs());
-            Ok(answer(&operation, &view).applied(applied).standing_in_for(&queued))
+            Ok(answer(&operation, &view).applied(applied(wait)).standing_in_for(&queued))
         }
         Ok(_) | Err(_) => Ok(queued),
     }
+}
+
+/// Returns the value of `Preference-Applied` of a response that was waited for.
+pub(crate) fn applied(wait: Duration) -> String {
+    format!("wait={}", wait.as_secs())
 }
 
 /// Returns the operation that a 202 response refers to.

@@ -9,6 +9,8 @@ mod collaborators;
 mod collections;
 mod databases;
 mod deadline;
+mod direct_ends;
+mod direct_writes;
 mod engine_files;
 mod exports;
 mod files;
@@ -49,6 +51,7 @@ mod wake;
 mod worker_shares;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use activities::{Activities, News};
 pub use administration::{Administration, UserStanding};
@@ -57,6 +60,7 @@ pub use browse::{Browse, LookEnd, TableSize};
 pub use collaborators::Collaborators;
 pub use collections::{CollectionStep, Collections};
 pub use databases::{DatabaseView, Databases, EditDatabase, NewDatabase};
+pub use direct_writes::{DirectPlace, DirectProgress, DirectTurn, DirectWaiter, KeepAnswer, most_direct_turns};
 pub use exports::{ExportLimits, Exports};
 pub use files::{NewFileImport, StoredFile};
 pub use history::History;
@@ -256,6 +260,8 @@ pub(crate) struct Inner {
     pub(crate) free_space: free_space::FreeSpace,
     pub(crate) wake: wake::Wake,
     pub(crate) worker_shares: worker_shares::WorkerShares,
+    pub(crate) direct: Arc<direct_writes::DirectWrites>,
+    pub(crate) direct_ends: direct_ends::DirectEnds,
     pub(crate) outbox: wake::Wake,
     pub(crate) revocations: revocations::Revocations,
     pub(crate) fetch_wake: wake::Wake,
@@ -363,6 +369,8 @@ impl Hub {
             inner: Arc::new(Inner {
                 reachable,
                 free_space: free_space::FreeSpace::new(limits.min_free_bytes),
+                direct: Arc::new(direct_writes::DirectWrites::new(limits.operation_workers)),
+                direct_ends: direct_ends::DirectEnds::default(),
                 ports,
                 limits,
                 wake: wake::Wake::default(),
@@ -385,6 +393,12 @@ impl Hub {
     /// permissions use it to clear their caches.
     pub fn on_revocation(&self, listener: impl Fn() + Send + Sync + 'static) {
         self.inner.revocations.listen(Arc::new(listener));
+    }
+
+    /// Registers a listener that is called after each [direct write](Operations::write_directly), with how it ended and how
+    /// long its turn took.
+    pub fn on_direct_write(&self, listener: impl Fn(Ended, Duration) + Send + Sync + 'static) {
+        self.inner.direct_ends.listen(Box::new(listener));
     }
 
     /// Saves the answer for `value` in the transaction of its effect, if the request has an idempotency key.

@@ -51,6 +51,17 @@ impl ClaimedKey {
         Self(None)
     }
 
+    /// Calls `keep` with the record with which the domain saves the response, or with `None` without a key. `render` creates
+    /// the response.
+    pub fn with_record<T, R>(
+        &self,
+        render: impl Fn(&T) -> ApiResponse,
+        keep: impl FnOnce(Option<&IdempotencyRecord<'_, T>>) -> R,
+    ) -> R {
+        let encode = |value: &T| render(value).encode();
+        keep(self.once(&encode).as_ref())
+    }
+
     /// Returns the record with which the domain saves the response, or `None` without a key.
     pub(crate) fn once<'a, T>(&self, render: &'a dyn Fn(&T) -> Vec<u8>) -> Option<IdempotencyRecord<'a, T>> {
         let (claimed, request_hash) = self.0.as_ref()?;

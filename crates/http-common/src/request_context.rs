@@ -341,6 +341,9 @@ impl RequestContext {
     /// 401, 404 and 403 in the order of the contract (v2 §2.5).
     pub async fn access<L: Level>(&self) -> Result<DatabaseAccess<L>, HandlerError> {
         let sought = self.sought();
+        if let Some(known) = sought.known_access::<L>(&self.state.services) {
+            return Ok(known);
+        }
         self.read(move |hub| sought.access::<L>(hub)).await
     }
 

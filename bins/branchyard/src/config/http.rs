@@ -185,7 +185,7 @@ impl Config {
             result_cache_bytes: self.sql.result_cache_bytes,
             max_statement_bytes: self.sql.max_statement_bytes,
             max_statement_bytes_get: self.sql.max_statement_bytes_get,
-            max_concurrent_reads: self.sql.concurrent_reads(self.operations.workers()),
+            max_concurrent_reads: self.sql.concurrent_reads(self.operations.writers()),
             max_computing_reads: match self.sql.max_computing_reads {
                 0 => SqlLimits::default().max_computing_reads,
                 some => some,

@@ -26,7 +26,7 @@ pub struct SqlConfig {
     pub isolation: Isolation,
     /// Whether callers without a credential may run SQL, on databases that allow it.
     pub anonymous: bool,
-    /// Maximum number of worker processes that have a database; 0 means 16 and two per core, at most 64.
+    /// Maximum number of worker processes that have a database; 0 means 32 and four per core, at most 64.
     pub workers: usize,
     /// Whether the server refuses to start if the kernel cannot confine worker processes.
     pub require_confinement: bool,
@@ -98,7 +98,7 @@ impl SqlConfig {
     /// Returns the maximum number of worker processes that have a database.
     pub fn workers(&self) -> usize {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        if self.workers == 0 { (16 + 2 * cores).min(MOST_WORKERS) } else { self.workers }
+        if self.workers == 0 { (32 + 4 * cores).min(MOST_WORKERS) } else { self.workers }
     }
 
     /// Returns the maximum number of concurrent reads that have not become slow. With worker processes, `writers` of them may be

@@ -1,8 +1,8 @@
 //! Sends `kill -9` at random points during writes, merges, forks, and imports. Afterwards no acknowledged operation is lost, none
 //! was applied twice, and `doctor` has no findings.
 //!
-//! Every operation leaves a mark that shows how often it was applied. A write inserts its own row into a table without a key; a
-//! merge brings such a row; an import creates a table of one row; a fork creates a database.
+//! Every operation leaves a mark that shows how often it was applied. A write inserts its own row into a table without a key,
+//! whether its request waits for the end or not; a merge brings such a row; an import creates a table of one row; a fork creates a database.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -27,7 +27,9 @@ const MOST_KILLS: usize = 500;
 const ACKNOWLEDGED: usize = 100;
 /// Minimum number of acknowledged operations of each kind.
 const OF_EACH_KIND: usize = 3;
-const KINDS: [&str; 4] = ["write", "import", "merge", "fork"];
+const KINDS: [&str; 5] = ["write", "waited", "import", "merge", "fork"];
+/// The database of writes whose requests wait for their end. Nothing else runs on it, so they run directly.
+const DIRECT: &str = "direct";
 /// Number of organizations, each of which can own one fork.
 const ORGANIZATIONS: usize = 8;
 
@@ -71,7 +73,8 @@ fn nothing_acknowledged_is_lost_and_nothing_happens_twice() {
     let caller = Caller::new(&server.origin, &token);
     let acknowledged = acknowledged.into_inner();
     let operations: Vec<Value> = acknowledged.iter().map(|(_, _, id)| caller.settled(id)).collect();
-    let counted = marks(&caller);
+    let mut counted = marks(&caller, "d");
+    counted.extend(marks(&caller, DIRECT));
     let mut succeeded = BTreeMap::<&str, usize>::new();
     for ((kind, mark, _), operation) in acknowledged.iter().zip(&operations) {
         let times = match *kind {
@@ -99,17 +102,13 @@ fn is_enough(acknowledged: &[(&'static str, String, String)]) -> bool {
 fn prepare(dir: &Path, token: &str) {
     let server = program().start(dir);
     let caller = Caller::new(&server.origin, token);
-    assert_eq!(
-        caller.post("/databases", &json!({"owner": "ada", "name": "d", "visibility": "public"})).unwrap().0,
-        201
-    );
-    let id = caller
-        .accepted(
-            "/databases/ada/d/sql-writes",
-            &write("main", "create table marks (mark text); create table seed (x)"),
-        )
-        .unwrap();
-    assert_eq!(caller.settled(&id)["status"], "succeeded");
+    for name in ["d", DIRECT] {
+        let wanted = json!({"owner": "ada", "name": name, "visibility": "public"});
+        assert_eq!(caller.post("/databases", &wanted).unwrap().0, 201);
+        let tables = write("main", "create table marks (mark text); create table seed (x)");
+        let id = caller.accepted(&format!("/databases/ada/{name}/sql-writes"), &tables).unwrap();
+        assert_eq!(caller.settled(&id)["status"], "succeeded");
+    }
     server.terminate();
 }
 
@@ -118,9 +117,9 @@ fn write(branch: &str, statements: &str) -> Value {
 }
 
 /// Returns each mark with its number of occurrences.
-fn marks(caller: &Caller) -> BTreeMap<String, usize> {
+fn marks(caller: &Caller, database: &str) -> BTreeMap<String, usize> {
     let q = json!({"q": "select mark, count(*) from marks group by mark", "limit": 10_000});
-    let (_, read) = caller.post("/databases/ada/d/sql", &q).unwrap();
+    let (_, read) = caller.post(&format!("/databases/ada/{database}/sql"), &q).unwrap();
     assert_eq!(read["data"]["status"], "success", "{read}");
     let rows = read["data"]["rows"].as_array().unwrap();
     assert!(rows.len() < 10_000, "as many marks as a read can show");
@@ -150,6 +149,7 @@ fn load(caller: &Caller, serial: &AtomicUsize, acknowledged: &Acknowledged, stop
                 }
                 continue;
             }
+            4 | 5 => ("waited", caller.waited(&mark)),
             _ => {
                 let q = format!("insert into marks values ('{mark}')");
                 ("write", caller.accepted("/databases/ada/d/sql-writes", &write("main", &q)))
@@ -180,8 +180,13 @@ impl Caller {
     }
 
     fn post(&self, path: &str, body: &Value) -> Option<(u16, Value)> {
+        self.post_preferring("respond-async", path, body)
+    }
+
+    fn post_preferring(&self, preference: &str, path: &str, body: &Value) -> Option<(u16, Value)> {
         let url = format!("{}/api/v2{path}", self.origin);
-        let answer = self.client.post(url).bearer_auth(&self.token).json(body).send().ok()?;
+        let request = self.client.post(url).bearer_auth(&self.token).header("Prefer", preference).json(body);
+        let answer = request.send().ok()?;
         let status = answer.status().as_u16();
         Some((status, answer.json().ok()?))
     }
@@ -196,6 +201,15 @@ impl Caller {
         let (status, answer) = self.post(path, body)?;
         let id = answer["data"]["id"].as_str()?.rsplit('/').next()?.to_owned();
         (status == 202).then_some(id)
+    }
+
+    /// Writes a mark in a request that waits for the end. Returns the id of the operation if it is acknowledged.
+    fn waited(&self, mark: &str) -> Option<String> {
+        let body = write("main", &format!("insert into marks values ('{mark}')"));
+        let path = format!("/databases/ada/{DIRECT}/sql-writes");
+        let (status, answer) = self.post_preferring("wait=20", &path, &body)?;
+        let id = answer["data"]["id"].as_str()?.rsplit('/').next()?.to_owned();
+        (status == 200 || status == 202).then_some(id)
     }
 
     fn settled(&self, id: &str) -> Value {

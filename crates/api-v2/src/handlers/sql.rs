@@ -18,8 +18,9 @@ use branchyard_http_common::{
 use branchyard_problem_details::{ErrorCode, Problem};
 
 use super::{HandlerResult, accepted, too_large, urls};
+use crate::direct_write::{CheckedWrite, DirectEnd};
 use crate::stream::{StreamFormat, StreamSink};
-use crate::{convert, waiting, wire};
+use crate::{convert, direct_write, waiting, wire};
 use branchyard_http_common::methods::{get, post};
 use branchyard_openapi::{Credential, Success};
 use serde_json::json;
@@ -285,12 +286,24 @@ fn status_of(failure: &SqlFailure) -> wire::QueryStatus {
 }
 
 /// Handles `POST …/sql-writes`.
-pub(crate) async fn run_sql_write_query(call: RequestContext) -> HandlerResult {
-    let queued = queue_sql_write(&call).await;
+pub(crate) async fn run_sql_write_query(mut call: RequestContext) -> HandlerResult {
+    let queued = match check_sql_write(&call).await {
+        Ok(write) => match waiting::preferred(&call) {
+            Some(wait) if !wait.is_zero() => {
+                call.release_body();
+                match direct_write::run(&call, write, wait).await {
+                    DirectEnd::Answered(answer) => return answer,
+                    DirectEnd::Queue(write) => queue_sql_write(&call, *write).await,
+                }
+            }
+            _ => queue_sql_write(&call, write).await,
+        },
+        Err(error) => Err(error),
+    };
     waiting::completed(call, queued).await
 }
 
-async fn queue_sql_write(call: &RequestContext) -> HandlerResult {
+async fn check_sql_write(call: &RequestContext) -> Result<CheckedWrite, HandlerError> {
     let access = call.access::<Write>().await?;
     let key = call.key(access.who()).await?;
     let wanted = call.json(&SQL_WRITE)?;
@@ -298,6 +311,11 @@ async fn queue_sql_write(call: &RequestContext) -> HandlerResult {
     if wanted.statements.len() > max_bytes {
         return Err(too_large("q", max_bytes));
     }
+    Ok(CheckedWrite { access, key, wanted })
+}
+
+async fn queue_sql_write(call: &RequestContext, write: CheckedWrite) -> HandlerResult {
+    let CheckedWrite { access, key, wanted } = write;
     let urls = urls(&call.state);
     let written = move |operation: &Operation| accepted(operation, &urls);
     call.effect(key, move |hub, once| hub.operations().sql_write(&access, wanted, once), written).await

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -6,7 +7,7 @@ use crate::harness::ApiHarness;
 use actix_web::rt::time::{sleep, timeout};
 use actix_web::test::TestRequest;
 use futures_util::future::{Either, select};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Half of the longest wait that a request can ask for. Only a request that waits in vain takes so long.
 const FAR_TOO_LONG: Duration = Duration::from_secs(10);
@@ -195,16 +196,50 @@ async fn a_repeated_write_that_waits_is_answered_with_the_operation_as_it_is() {
 }
 
 #[actix_web::test]
+async fn a_write_that_waits_runs_at_once_and_is_recorded_with_its_end() {
+    let (world, ada, _, _) = accepted().await;
+    world.work();
+    // No worker runs from here on.
+    let write = |statements| waiting_write(&ada, "wait=20", statements).insert_header(("Idempotency-Key", statements));
+    let create = "CREATE TABLE u(a INTEGER PRIMARY KEY)";
+    let first = timeout(FAR_TOO_LONG, world.send(write(create))).await.expect("no worker is needed").expect(200);
+    assert_eq!((first.data()["status"].as_str(), first.header("preference-applied")), (Some("succeeded"), "wait=20"));
+    let again = world.send(write(create)).await.expect(200);
+    assert_eq!((&again.text, again.header("idempotent-replayed")), (&first.text, "true"));
+    let failed = world.send(write(create).insert_header(("Idempotency-Key", "other"))).await.expect(200);
+    assert_eq!(failed.data()["status"], "failed");
+
+    let inserts: Vec<String> = (0..8).map(|id| format!("INSERT INTO u VALUES ({id})")).collect();
+    let all =
+        futures_util::future::join_all(inserts.iter().map(|insert| world.send(waiting_write(&ada, "wait=20", insert))));
+    let mut commits = BTreeSet::new();
+    for answer in timeout(FAR_TOO_LONG, all).await.expect("no worker is needed") {
+        let operation = answer.expect(200).data().clone();
+        assert_eq!(operation["status"], "succeeded");
+        assert!(
+            commits.insert(operation["result"]["commit_sha"].to_string()),
+            "each is a commit of its own: {operation}"
+        );
+    }
+    let listed = world.get(Some(&ada), "/databases/ada/rivers/operations?page_size=20").await.expect(200);
+    let listed = listed.data();
+    let is_settled = |operation: &Value| operation["status"] == "succeeded" || operation["status"] == "failed";
+    assert!(listed.as_array().unwrap().iter().all(is_settled), "{listed}");
+}
+
+#[actix_web::test]
 async fn requests_that_wait_hold_no_thread_and_no_body() {
     let world = ApiHarness::with(|config| (config.pools.reads, config.pools.writes) = (1, 1));
     let ada = world.user("ada");
     world.database(&ada, "ada", "rivers", "private").await;
     let long = format!("CREATE TABLE u(a INTEGER) -- {}", "x".repeat(1 << 16));
+    // Writes behind a queued operation are queued too.
+    world.send(waiting_write(&ada, "wait=0", "CREATE TABLE v(a INTEGER)")).await.expect(202);
     let waiting =
         pin!(futures_util::future::join_all((0..8).map(|_| world.send(waiting_write(&ada, "wait=20", &long)))));
     let queued = pin!(async {
         let queued = || world.get(Some(&ada), "/databases/ada/rivers/operations?status=queued");
-        while queued().await.expect(200).data().as_array().unwrap().len() < 8 {}
+        while queued().await.expect(200).data().as_array().unwrap().len() < 9 {}
         world.post(Some(&ada), "/user/tokens", json!({"name": "ci", "expires_in": "30d"})).await.expect(201);
     });
     let Ok(Either::Left(((), waiting))) = timeout(FAR_TOO_LONG, select(queued, waiting)).await else {

@@ -61,6 +61,8 @@ pub struct MemoryEngine {
     meanwhile: Mutex<Option<MeanwhileAction>>,
     scans: Mutex<Scans>,
     holds: Mutex<Holds>,
+    /// Time that each write takes of its limit.
+    writes_take: Mutex<Duration>,
     holds_changed: Condvar,
     /// The pairs of commits whose conflicts were prepared. `None` if conflicts need no preparation.
     prepared: Mutex<Option<BTreeSet<(DatabaseId, CommitHash, CommitHash)>>>,
@@ -124,6 +126,11 @@ impl MemoryEngine {
     /// Sets the time that every scan takes from now on.
     pub fn scans_take(&self, time: Duration) {
         self.scans.lock().take = time;
+    }
+
+    /// Sets the time that the statements of every write take from now on.
+    pub fn writes_take(&self, time: Duration) {
+        *self.writes_take.lock() = time;
     }
 
     /// Makes every scan with more than `rows` rows fail after `rows` rows from now on.
@@ -374,6 +381,9 @@ impl Engine for MemoryEngine {
     fn write(&self, database: DatabaseId, job: &WriteJob<'_>) -> Result<Written> {
         self.wait_while_held(database);
         self.let_happen();
+        if *self.writes_take.lock() > job.timeout {
+            return Err(EngineError::TimedOut(u64::try_from(job.timeout.as_millis()).unwrap_or(u64::MAX)));
+        }
         self.change(database, |history| {
             let mut head = job.base.clone();
             let before = Arc::clone(&history.get(&head)?.tables);

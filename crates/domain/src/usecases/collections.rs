@@ -107,6 +107,7 @@ impl<'a> Collections<'a> {
 
     fn run(&self, database: DatabaseId, holder: &str) -> Result<CollectionStep, PortError> {
         let inner = self.0;
+        inner.direct.wait_until_idle(database);
         let extend = |tx: &mut dyn Transaction| extend_lease(inner, tx, database, holder);
         let ended = self.while_leased(database, holder, || collect(inner, database, false, &extend));
         let mut tx = inner.ports.metadata.write()?;

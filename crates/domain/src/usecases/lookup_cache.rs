@@ -35,6 +35,10 @@ pub(crate) struct Remembered {
     pub(super) tokens: LookupCache<[u8; 32], (Token, Arc<User>)>,
     /// The databases are as of the last change of rights: what a write changes of them may be older than the store.
     pub(super) roles: LookupCache<AccessKey, (Database, Role)>,
+    /// The databases that have not been deleted, as in `roles`.
+    pub(super) live: LookupCache<DatabaseId, Database>,
+    /// The users that are not suspended and have the write role.
+    pub(super) writers: LookupCache<(DatabaseId, AccountId), ()>,
     pub(super) refs: LookupCache<(DatabaseId, Option<String>), CommitHash>,
     /// The merge base of two commits; `None` if they have no common ancestor.
     pub(super) merge_bases: LookupCache<(DatabaseId, CommitHash, CommitHash), Option<CommitHash>>,
@@ -47,6 +51,8 @@ impl Default for Remembered {
         Self {
             tokens: LookupCache::new(|metadata| metadata.rights_version()),
             roles: LookupCache::new(|metadata| metadata.rights_version()),
+            live: LookupCache::new(|metadata| metadata.rights_version()),
+            writers: LookupCache::new(|metadata| metadata.rights_version()),
             refs: LookupCache::new(|metadata| metadata.version()),
             merge_bases: LookupCache::new(|_| None),
             brought: LookupCache::new(|_| None),

@@ -2,12 +2,13 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
 use super::databases::{has_room, remove_content};
+use super::direct_writes::{DirectPlace, DirectWaiter, NewWrite};
 use super::observers::Unobserved;
 use super::people::NAME_KEPT_SECONDS;
 use super::quotas::check_work;
@@ -98,11 +99,7 @@ impl<'a> Operations<'a> {
         let missing = || OperationError::NoSuchBranch(wanted.from_branch.clone());
         let from = RefName::parse(&wanted.from_branch).map_err(|_| missing())?;
         let from = tx.branches().get(database.id, &from)?.ok_or_else(missing)?;
-        let message = match wanted.message.filter(|text| !text.trim().is_empty()) {
-            Some(text) => text,
-            None if wanted.statements.is_empty() => format!("Merge {} into {}", from.name, wanted.to_branch),
-            None => cut(format!("Run SQL query: {}", wanted.statements), 1_000),
-        };
+        let message = message_of(wanted.message, &wanted.statements, &from.name, &wanted.to_branch);
         let work = Work::SqlWrite {
             from_branch: from.name,
             to_branch: wanted.to_branch,
@@ -110,6 +107,27 @@ impl<'a> Operations<'a> {
             message,
         };
         self.accept(tx, &database, access.who(), work, now, once)
+    }
+
+    /// Lets an SQL write join the line of writes that run while their callers wait, and are recorded once, with their end.
+    /// Returns `None` if the write cannot run in that way, and has to be queued with [`Operations::sql_write`]: it merges or
+    /// creates a branch, is long, the line is full, or a write to this database has just turned out to be long.
+    ///
+    /// `waiter` receives what happens; it then has to run turns, which block, or to queue the write.
+    pub fn write_directly(
+        &self,
+        access: &DatabaseAccess<Write>,
+        wanted: &SqlWrite,
+        waiter: Arc<dyn DirectWaiter>,
+    ) -> Option<DirectPlace> {
+        if wanted.statements.is_empty() || wanted.from_branch != wanted.to_branch.as_str() {
+            return None;
+        }
+        let branch = wanted.to_branch.clone();
+        let message = message_of(wanted.message.clone(), &wanted.statements, &branch, &branch);
+        let (user, statements) = (Arc::clone(access.who()), wanted.statements.clone());
+        let write = NewWrite { user, branch, statements, message };
+        self.0.direct.join(self.0, access.database().id, write, waiter)
     }
 
     /// Queues a fork of the database to `owner`.
@@ -485,6 +503,7 @@ impl<'a> Operations<'a> {
         };
         // If the commit is lost, the operation is queued again, as if this process had ended, or was never accepted.
         tx.commit(Durability::Relaxed)?;
+        self.0.direct.wait_until_idle(operation.database_id);
         if shares.has_missed_some() {
             self.0.wake.one();
         }
@@ -634,6 +653,15 @@ fn readable(
 fn deny_like_a_hidden_one(tx: &mut dyn Transaction, reader: Option<AccountId>) -> Result<(), PortError> {
     tx.databases().get(DatabaseId::from_uuid(uuid::Uuid::nil()))?;
     visibility::deny_like_a_hidden_one(tx, reader)
+}
+
+/// Returns the message of a write's commit.
+fn message_of(message: Option<String>, statements: &str, from: &RefName, to: &RefName) -> String {
+    match message.filter(|text| !text.trim().is_empty()) {
+        Some(text) => text,
+        None if statements.is_empty() => format!("Merge {from} into {to}"),
+        None => cut(format!("Run SQL query: {statements}"), 1_000),
+    }
 }
 
 /// Truncates a text to at most `bytes` bytes, on a character boundary.

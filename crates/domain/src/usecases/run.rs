@@ -41,7 +41,7 @@ const ATTEMPTS: u32 = 5;
 const INTERNAL: &str = "an internal error; the operator can find it by the operation's id";
 
 /// Why a run did not settle its operation as succeeded.
-enum RunError {
+pub(super) enum RunError {
     /// The operation fails for good.
     Failed(OperationFailure),
     /// A port failed. The operation is retried.
@@ -336,7 +336,7 @@ impl LeasedRun<'_> {
 }
 
 /// Converts an error that the operation's content caused into the operation's failure. Other errors stay faults.
-fn blame(error: EngineError, several: bool) -> RunError {
+pub(super) fn blame(error: EngineError, several: bool) -> RunError {
     match error {
         EngineError::Sql { failure, statement } => {
             let place = if several && statement > 1 { format!(" (statement {statement})") } else { String::new() };

@@ -37,7 +37,7 @@ impl DomainHarness {
     }
 
     /// Registers a hook for branch events, after discarding all earlier events.
-    fn hooked(&self) -> HookId {
+    pub(crate) fn hooked(&self) -> HookId {
         while !self.hub.dispatch().fan_out().unwrap().is_empty() {}
         self.hook_to(URL, &[HookEvent::Branch]).unwrap().view.hook.id
     }

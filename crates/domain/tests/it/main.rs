@@ -6,6 +6,7 @@ mod administration;
 mod browse;
 mod collections;
 mod deleted_accounts;
+mod direct_writes;
 mod error_sources;
 mod exactly_once;
 mod fair_workers;
