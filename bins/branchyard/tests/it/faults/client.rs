@@ -79,6 +79,8 @@ pub(super) struct Ask<'a> {
     pub(super) body: Option<Body<'a>>,
     pub(super) key: Option<&'a str>,
     pub(super) token: Option<&'a str>,
+    /// Whether the answer waits for the end of the operation.
+    pub(super) waits: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -104,7 +106,7 @@ impl Client {
     }
 
     fn ask<'a>(&'a self, method: &'a str, path: &'a str) -> Ask<'a> {
-        Ask { method, path, body: None, key: None, token: Some(&self.token) }
+        Ask { method, path, body: None, key: None, token: Some(&self.token), waits: false }
     }
 
     pub(super) fn get(&self, path: &str) -> Reply {
@@ -124,6 +126,12 @@ impl Client {
     pub(super) fn post(&self, path: &str, key: &str, body: &Value) -> Reply {
         let path = format!("/api/v2{path}");
         self.send(&Ask { body: Some(Body::Json(body)), key: Some(key), ..self.ask("POST", &path) })
+    }
+
+    /// Sends a POST request with an idempotency key, whose answer waits for the end of the operation.
+    pub(super) fn post_waiting(&self, path: &str, key: &str, body: &Value) -> Reply {
+        let path = format!("/api/v2{path}");
+        self.send(&Ask { body: Some(Body::Json(body)), key: Some(key), waits: true, ..self.ask("POST", &path) })
     }
 
     /// Uploads a part to its announced URL, with the origin replaced by the current one.
@@ -209,6 +217,9 @@ impl Client {
         };
         if let Some(key) = ask.key {
             request = request.header("Idempotency-Key", key);
+        }
+        if ask.waits {
+            request = request.header("Prefer", "wait=20");
         }
         if let Some(token) = ask.token {
             request = request.bearer_auth(token);

@@ -149,7 +149,7 @@ impl<'a> FaultsHarness<'a> {
     }
 
     pub(super) fn wait_until_ready(&self) {
-        let ask = Ask { method: "GET", path: "/readyz", body: None, key: None, token: None };
+        let ask = Ask { method: "GET", path: "/readyz", body: None, key: None, token: None, waits: false };
         wait_until("readiness after the end of the fault", AMPLE, || {
             self.client.once(&ask).is_some_and(|(reply, _)| reply.status == 200)
         });
@@ -195,7 +195,14 @@ impl<'a> FaultsHarness<'a> {
 
     fn hosted(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
         let path = format!("/api/v1{path}");
-        let ask = Ask { method, path: &path, body: body.map(Body::Json), key: None, token: Some(&self.client.token) };
+        let ask = Ask {
+            method,
+            path: &path,
+            body: body.map(Body::Json),
+            key: None,
+            token: Some(&self.client.token),
+            waits: false,
+        };
         self.client.send(&ask).body
     }
 

@@ -110,6 +110,9 @@ impl Worker {
         let q = format!("insert into marks values ('{mark}')");
         let body = json!({"from_branch": "main", "to_branch": "main", "q": q});
         let effect = Effect::Row { mark: mark.to_owned(), branch: "main".to_owned() };
+        if self.random.random() {
+            return wait_for_write(harness, mark, &body, effect);
+        }
         let id = start(harness, &format!("{D}/sql-writes"), mark, &body, effect);
         // Cancels some operations, mostly too late.
         if self.random.random_ratio(1, 12) {
@@ -225,6 +228,21 @@ fn start(harness: &TrafficHarness, path: &str, key: &str, body: &Value, effect: 
     id
 }
 
+/// Writes in a request that waits for the end, and so runs directly if it can.
+fn wait_for_write(harness: &TrafficHarness, key: &str, body: &Value, effect: Effect) {
+    let path = format!("{D}/sql-writes");
+    let write = || {
+        let reply = harness.client.post_waiting(&path, key, body);
+        assert!([200, 202].contains(&reply.status), "{}", reply.body);
+        reply.text("id").rsplit('/').next().unwrap().to_owned()
+    };
+    let id = write();
+    harness.book.lock().accept(id.clone(), effect);
+    if key.ends_with('7') {
+        assert_eq!(write(), id, "asked twice with one key");
+    }
+}
+
 /// Waits until an operation is settled and returns it.
 pub(super) fn settled(client: &Client, id: &str) -> Value {
     wait_for(&format!("the end of operation {id}"), PATIENCE, || {
@@ -249,6 +267,7 @@ fn older_write(harness: &TrafficHarness, mark: &str) {
         body: Some(Body::Json(&body)),
         key: None,
         token: Some(&harness.client.token),
+        waits: false,
     };
     match harness.client.once(&ask) {
         Some((reply, _)) if reply.status == 200 => {
@@ -360,6 +379,7 @@ fn insert(harness: &TrafficHarness, mark: &str) {
         body: Some(Body::Json(&body)),
         key: None,
         token: Some(&harness.client.token),
+        waits: false,
     };
     let done = harness
         .client
