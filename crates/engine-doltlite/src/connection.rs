@@ -48,6 +48,17 @@ pub(crate) enum ConnectionUse<'a> {
 }
 
 impl Connection {
+    fn new(raw: rusqlite::Connection, guard: Guard) -> Self {
+        Self {
+            raw,
+            guard,
+            memory: Mutex::default(),
+            scope: Mutex::default(),
+            held: AtomicI64::new(0),
+            committed: Mutex::default(),
+        }
+    }
+
     /// Opens an existing file.
     pub(crate) fn open(path: &Path, purpose: ConnectionUse<'_>, guard: &Arc<GuardSettings>) -> rusqlite::Result<Self> {
         let mut name = path.as_os_str().to_owned();
@@ -71,14 +82,7 @@ impl Connection {
         };
         raw.execute_batch(settings)?;
         let guard = Guard::install(&raw, Arc::clone(guard))?;
-        Ok(Self {
-            raw,
-            guard,
-            memory: Mutex::default(),
-            scope: Mutex::default(),
-            held: AtomicI64::new(0),
-            committed: Mutex::default(),
-        })
+        Ok(Self::new(raw, guard))
     }
 
     /// Opens a file in SQLite's own format for reading. No other connection may have the file open.
@@ -92,14 +96,7 @@ impl Connection {
              PRAGMA mmap_size = 0;",
         )?;
         let guard = Guard::install(&raw, Arc::clone(guard))?;
-        Ok(Self {
-            raw,
-            guard,
-            memory: Mutex::default(),
-            scope: Mutex::default(),
-            held: AtomicI64::new(0),
-            committed: Mutex::default(),
-        })
+        Ok(Self::new(raw, guard))
     }
 
     /// Opens an existing file for a session, on the requested branch or on the default branch.
@@ -129,14 +126,7 @@ impl Connection {
             |_| Ok(()),
         )?;
         let guard = Guard::install_for_session(&raw, Arc::clone(guard))?;
-        Ok(Self {
-            raw,
-            guard,
-            memory: Mutex::default(),
-            scope: Mutex::default(),
-            held: AtomicI64::new(0),
-            committed: Mutex::default(),
-        })
+        Ok(Self::new(raw, guard))
     }
 
     /// Records the memory that this connection allocated on this thread since `before`. Returns `true` if the
