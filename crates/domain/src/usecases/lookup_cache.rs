@@ -89,7 +89,19 @@ impl<K: Eq + Hash, V: Clone> LookupCache<K, V> {
         key: K,
         look: impl FnOnce() -> Result<Option<V>, E>,
     ) -> Result<Option<V>, E> {
-        let Some(before) = (self.version)(metadata) else { return look() };
+        self.find_as_of((self.version)(metadata), metadata, key, look)
+    }
+
+    /// Works like [`LookupCache::find`] for a lookup in a transaction that has begun. `before` is the version before it began:
+    /// what the transaction sees may be older than the version now.
+    pub(super) fn find_as_of<E>(
+        &self,
+        before: Option<u64>,
+        metadata: &dyn Metadata,
+        key: K,
+        look: impl FnOnce() -> Result<Option<V>, E>,
+    ) -> Result<Option<V>, E> {
+        let Some(before) = before else { return look() };
         if let Some(known) = self.get(before, &key) {
             return Ok(Some(known));
         }

@@ -128,8 +128,9 @@ impl DirectTurn {
         writes: Vec<LinedWrite>,
     ) -> Option<(CommitHash, Vec<LinedWrite>)> {
         let found = (|| -> Result<Option<(CommitHash, Vec<AccountId>)>, PortError> {
+            let rights = inner.ports.metadata.rights_version();
             let mut tx = inner.ports.metadata.read()?;
-            let Some(database) = known_live(inner, tx.as_mut(), self.database)? else { return Ok(None) };
+            let Some(database) = known_live(inner, tx.as_mut(), rights, self.database)? else { return Ok(None) };
             let is_free =
                 database.quarantined_at.is_none() && !tx.operations().is_held_up(self.database, inner.now())?;
             let head = match before {
@@ -138,7 +139,7 @@ impl DirectTurn {
                 None => tx.branches().get(self.database, branch)?.map(|branch| branch.head),
             };
             let Some(head) = head else { return Ok(None) };
-            let writers = writers(inner, tx.as_mut(), &database, writes.iter().map(|write| write.user.id))?;
+            let writers = writers(inner, tx.as_mut(), rights, &database, writes.iter().map(|write| write.user.id))?;
             tx.discard();
             Ok(Some((head, writers)))
         })();
@@ -220,8 +221,10 @@ impl DirectTurn {
     ) -> Result<Vec<Operation>, NotSettled> {
         let now = inner.now();
         let mut tx = inner.ports.metadata.write()?;
-        let database = known_live(inner, tx.as_mut(), self.database)?.ok_or(NotSettled::Undone)?;
-        let writers = writers(inner, tx.as_mut(), &database, run.iter().map(|run| run.write.user.id))?;
+        // No other transaction changes rights until this one ends.
+        let rights = inner.ports.metadata.rights_version();
+        let database = known_live(inner, tx.as_mut(), rights, self.database)?.ok_or(NotSettled::Undone)?;
+        let writers = writers(inner, tx.as_mut(), rights, &database, run.iter().map(|run| run.write.user.id))?;
         if run.iter().any(|run| !writers.contains(&run.write.user.id)) {
             return Err(NotSettled::Undone);
         }
@@ -338,25 +341,33 @@ fn inform(write: &LinedWrite, progress: DirectProgress) {
     drop(write.waiter.notify(progress));
 }
 
-/// Returns a database, unless it has been deleted. What writes change of it may be older than the transaction.
-fn known_live(inner: &Inner, tx: &mut dyn Transaction, id: DatabaseId) -> Result<Option<Database>, PortError> {
-    inner.remembered.live.find(inner.ports.metadata.as_ref(), id, || find_live(tx, id))
+/// Returns a database, unless it has been deleted. What writes change of it may be older than the transaction. `rights` is the
+/// version of the rights that the transaction sees, or an older one.
+fn known_live(
+    inner: &Inner,
+    tx: &mut dyn Transaction,
+    rights: Option<u64>,
+    id: DatabaseId,
+) -> Result<Option<Database>, PortError> {
+    inner.remembered.live.find_as_of(rights, inner.ports.metadata.as_ref(), id, || find_live(tx, id))
 }
 
 /// Returns those of the users that may write to the database.
 fn writers(
     inner: &Inner,
     tx: &mut dyn Transaction,
+    rights: Option<u64>,
     database: &Database,
     users: impl Iterator<Item = AccountId>,
 ) -> Result<Vec<AccountId>, PortError> {
     let mut writers: Vec<AccountId> = Vec::new();
     for user in users.collect::<BTreeSet<_>>() {
-        let may = inner.remembered.writers.find(inner.ports.metadata.as_ref(), (database.id, user), || {
-            let is_active = tx.users().get(user)?.is_some_and(|user: User| user.suspended_at.is_none());
-            let may = is_active && unquarantined_role_of(tx, Some(user), database)? >= Some(Role::Write);
-            Ok::<_, PortError>(may.then_some(()))
-        })?;
+        let may =
+            inner.remembered.writers.find_as_of(rights, inner.ports.metadata.as_ref(), (database.id, user), || {
+                let is_active = tx.users().get(user)?.is_some_and(|user: User| user.suspended_at.is_none());
+                let may = is_active && unquarantined_role_of(tx, Some(user), database)? >= Some(Role::Write);
+                Ok::<_, PortError>(may.then_some(()))
+            })?;
         writers.extend(may.map(|()| user));
     }
     Ok(writers)
