@@ -132,7 +132,9 @@ async fn a_server_that_stops_lets_requests_end_and_accepts_no_others() {
     // The server has the request once it has answered a later one.
     assert_eq!(busy.get("/ok").await.unwrap().body, "ok");
     let stopping = tokio::spawn(server.handle.stop(true));
-    assert!(tokio::time::timeout(AMPLE, idle.connection).await.unwrap().unwrap().is_ok(), "an idle connection ends");
+    let ended = tokio::time::timeout(AMPLE, idle.connection).await.expect("an idle connection ends").unwrap();
+    // The client answers the last GOAWAY with its own, which may find the connection closed.
+    assert!(ended.as_ref().err().is_none_or(h2::Error::is_io), "{ended:?}");
     assert!(!stopping.is_finished());
     stream.send_data(Bytes::from_static(b"second"), true).unwrap();
     assert_eq!(read(response.await.unwrap()).await.unwrap().body, "11");
