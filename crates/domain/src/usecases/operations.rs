@@ -415,9 +415,10 @@ impl<'a> Operations<'a> {
     pub fn sweep(&self) -> Result<u64, PortError> {
         let ports = &self.0.ports;
         let mut removed = 0;
-        for id in ports.engine.list()? {
-            let database = ports.metadata.read()?.databases().get(id)?;
-            if database.is_none_or(|database| database.deleted_at.is_some()) {
+        let files = ports.engine.list()?;
+        let live = live_databases(self.0)?;
+        for id in files {
+            if !live.contains(&id) {
                 remove_content(self.0, id)?;
                 removed += 1;
             }
@@ -671,4 +672,22 @@ fn cut(mut text: String, bytes: usize) -> String {
         text.truncate(end);
     }
     text
+}
+
+/// Returns the ids of all databases that are not deleted. Page by page, because a transaction for each takes seconds where there are
+/// many.
+fn live_databases(inner: &Inner) -> Result<HashSet<DatabaseId>, PortError> {
+    const PAGE: usize = 1_000;
+    let mut tx = inner.ports.metadata.read()?;
+    let mut live = HashSet::new();
+    let mut after = None;
+    loop {
+        let page = tx.databases().ids(after, PAGE)?;
+        after = page.last().copied();
+        let is_last = page.len() < PAGE;
+        live.extend(page);
+        if is_last {
+            return Ok(live);
+        }
+    }
 }

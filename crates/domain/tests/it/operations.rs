@@ -1,10 +1,13 @@
 //! Operations: queueing, canceling, limits, SQL writes and idempotency.
 
 use branchyard_domain::access::{Admin, Caller, Participate, Write};
-use branchyard_domain::entities::{ActivityKind, FailureKind, Operation, OperationStatus, Role, Visibility, Work};
+use branchyard_domain::entities::{
+    ActivityKind, Database, DatabaseLocator, FailureKind, Operation, OperationStatus, Role, Signature, Visibility, Work,
+};
 use branchyard_domain::errors::{OperationError, PortError};
-use branchyard_domain::ports::{Durability, LeaseTurn, Metadata as _, OperationFilter, OperationState};
+use branchyard_domain::ports::{Durability, Engine as _, LeaseTurn, Metadata as _, OperationFilter, OperationState};
 use branchyard_domain::usecases::{EditDatabase, IdempotencyRecord, Limits, News, SqlWrite};
+use branchyard_domain::values::{DatabaseId, DatabaseName};
 
 use crate::harness::{DomainHarness, name, user, world, world_with};
 use crate::refs::at;
@@ -313,4 +316,32 @@ fn an_operation_conceals_what_it_wrote_once_nothing_reaches_the_commit() {
     let is_of = |news: &&News, branch: &str| matches!(&news.activity.kind, ActivityKind::Pushed { branch: moved, .. } if moved.as_str() == branch);
     assert_eq!(news.iter().find(|news| is_of(news, "gone")).unwrap().head, None);
     assert_eq!(news.iter().find(|news| is_of(news, "main")).unwrap().head, world.head("main"));
+}
+
+#[test]
+fn a_start_removes_the_files_that_no_database_has() {
+    let world = world();
+    // More than one page of the store.
+    {
+        let mut tx = world.fakes.metadata.write().unwrap();
+        let like = tx.databases().get(world.db).unwrap().unwrap();
+        for number in 1..=1_001 {
+            let id = DatabaseId::from_uuid(uuid::Uuid::from_u128(number));
+            let name = DatabaseName::parse(&format!("n{number}")).unwrap();
+            let locator = DatabaseLocator { name, ..like.locator.clone() };
+            tx.databases().add(&Database { id, network_id: id, locator, ..like.clone() }).unwrap();
+        }
+        tx.commit(Durability::Synced).unwrap();
+    }
+    let engine = &world.fakes.engine;
+    let author = Signature { name: "ada".into(), email: "ada@example.org".into(), at: world.hub.now() };
+    let [first, last, unknown] =
+        [1, 1_001, u128::MAX].map(|number| DatabaseId::from_uuid(uuid::Uuid::from_u128(number)));
+    for id in [first, last, unknown] {
+        engine.create(id, &author, "Create database").unwrap();
+    }
+    assert_eq!(world.hub.operations().sweep().unwrap(), 1);
+    let left = engine.list().unwrap();
+    assert!([world.db, first, last].iter().all(|id| left.contains(id)) && !left.contains(&unknown), "{left:?}");
+    assert_eq!(world.hub.operations().sweep().unwrap(), 0);
 }
