@@ -319,9 +319,21 @@ impl Connection {
         read(row.ok_or(rusqlite::Error::QueryReturnedNoRows)?)
     }
 
+    /// Begins a read transaction.
+    pub(crate) fn begin_read(&self) -> rusqlite::Result<()> {
+        self.execute_cached("BEGIN")?;
+        // The engine notices what other connections appended to the file only when a statement reads something.
+        self.raw.prepare_cached("SELECT 1 FROM sqlite_schema LIMIT 1")?.exists([]).map(drop)
+    }
+
+    /// Executes a statement of ours that recurs, and keeps it prepared: parsing takes longer than running it.
+    pub(crate) fn execute_cached(&self, sql: &'static str) -> rusqlite::Result<()> {
+        self.raw.prepare_cached(sql)?.execute([]).map(drop)
+    }
+
     /// Rolls back the open transaction, if there is one.
     pub(crate) fn roll_back(&self) -> rusqlite::Result<()> {
-        if self.raw.is_autocommit() { Ok(()) } else { self.raw.execute_batch("ROLLBACK") }
+        if self.raw.is_autocommit() { Ok(()) } else { self.execute_cached("ROLLBACK") }
     }
 }
 

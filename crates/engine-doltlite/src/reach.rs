@@ -85,7 +85,7 @@ impl Scope {
             unreachable!("it was just opened");
         };
         if !*begun {
-            companion.raw().execute_batch("BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1")?;
+            companion.begin_read()?;
             *begun = true;
         }
         if let Some(follower) = follower

@@ -153,7 +153,7 @@ fn begin(connection: &Connection, turn: &WriteTurn, base: &CommitHash) -> Result
 }
 
 fn open(connection: &Connection) -> Result<(), EngineError> {
-    connection.raw().execute_batch("BEGIN IMMEDIATE").map_err(|error| errors::fault("begin a write", error))
+    connection.execute_cached("BEGIN IMMEDIATE").map_err(|error| errors::fault("begin a write", error))
 }
 
 /// Moves the reserved branch to `base`, inside a transaction that stays open.
@@ -192,7 +192,7 @@ pub(crate) fn finish(
         }
         Err(error) => return Err(blame(errors::parts(&error).1, error)),
     };
-    connection.raw().execute_batch("COMMIT").map_err(|error| blame(errors::parts(&error).1, error))?;
+    connection.execute_cached("COMMIT").map_err(|error| blame(errors::parts(&error).1, error))?;
     commits::parse(&commit)
 }
 
