@@ -175,7 +175,7 @@ impl Stores {
     /// # Errors
     /// Fails if the folder belongs to another metadata store. The message names the setting to change.
     pub fn bind(&self, world: &Environment) -> anyhow::Result<()> {
-        self.dir.bind(&self.installation(world)?, !self.engine.port().list()?.is_empty())
+        self.dir.bind(&self.installation(world)?, !self.engine.port().is_empty()?)
     }
 
     /// Binds the data folder to the metadata store after a restore has filled both.

@@ -15,6 +15,10 @@ impl branchyard_engine_doltlite::YieldHook for SchedulerBridge {
         self.0.begin(shape, canceled)
     }
 
+    fn is_slow(&self, shape: u64) -> bool {
+        self.0.is_slow(shape)
+    }
+
     fn go_on(&self, canceled: &CancellationToken) -> ControlFlow<()> {
         self.0.go_on(canceled)
     }

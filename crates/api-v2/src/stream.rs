@@ -2,7 +2,8 @@
 
 use branchyard_domain::ports::{Column, RowSink, ValueRef};
 use branchyard_http_common::{
-    DownloadWriter, RowOut, csv_header, csv_row, real, storage_class, write_base64, write_json_text,
+    DownloadWriter, RowOut, csv_header, csv_row, real, storage_class, write_base64, write_integer, write_json_text,
+    write_real,
 };
 use serde::Serialize;
 use std::ops::ControlFlow;
@@ -151,8 +152,8 @@ fn ndjson_value(out: &mut impl RowOut, value: ValueRef<'_>) -> bool {
     let buffer = out.buffer();
     match value {
         ValueRef::Null => buffer.extend_from_slice(b"null"),
-        ValueRef::Integer(number) => buffer.extend_from_slice(number.to_string().as_bytes()),
-        ValueRef::Real(number) if number.is_finite() => buffer.extend_from_slice(real(number).as_bytes()),
+        ValueRef::Integer(number) => write_integer(buffer, number),
+        ValueRef::Real(number) if number.is_finite() => write_real(buffer, number),
         ValueRef::Real(number) => json(buffer, &real(number)),
         ValueRef::Text(bytes) => return write_json_text(out, bytes),
         ValueRef::Blob(bytes) => {

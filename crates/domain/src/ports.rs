@@ -13,8 +13,8 @@ pub use clock::{Clock, Ids};
 pub use engine::{
     BatchedWrite, CancellationToken, ChangedRows, Collected, CollectedRows, Column, Engine, EngineError, ImportColumn,
     ImportJob, ImportTarget, KeptHeads, MergeJob, MergeOutcome, Reachability, ReadQuery, ReadReport, RecordedFormats,
-    RowOrder, RowPage, RowSink, RowTest, ScriptJob, Selected, Selection, SqlFailure, TableScan, Test, ValueRef,
-    WriteJob, Written, write_one_by_one,
+    RowOrder, RowPage, RowSink, RowTest, ScriptJob, Selected, Selection, SqlFailure, StartedRead, TableScan, Test,
+    ValueRef, WriteJob, Written, write_one_by_one,
 };
 pub use formats::{
     FormatError, FormatInput, Formats, ImportFile, InferredColumn, Opener, RowSource, SqliteFileRows, SqliteFileTable,

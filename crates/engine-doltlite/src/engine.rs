@@ -209,9 +209,7 @@ impl DoltliteEngine {
         if let Some(at) = at.filter(|_| guarded && !connection.is_limited()) {
             connection.limit_to(self.scope(database, at));
         }
-        // The engine notices what other connections appended to the file only when a statement reads something.
-        let begun = connection.raw().execute_batch("BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1");
-        begun.map_err(|error| match at {
+        connection.begin_read().map_err(|error| match at {
             Some(at) => errors::fault_at("begin a read", at, error),
             None => errors::fault("begin a read", error),
         })?;
@@ -401,6 +399,10 @@ impl Engine for DoltliteEngine {
 
     fn list(&self) -> Result<Vec<DatabaseId>, EngineError> {
         self.files.list().map_err(|error| io_fault("list the databases", error))
+    }
+
+    fn is_empty(&self) -> Result<bool, EngineError> {
+        self.files.is_empty().map_err(|error| io_fault("look for databases", error))
     }
 
     fn size_bytes(&self, database: DatabaseId) -> Result<u64, EngineError> {

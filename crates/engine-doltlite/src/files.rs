@@ -146,6 +146,29 @@ impl Files {
     /// An error if a folder cannot be read.
     pub fn list(&self) -> io::Result<Vec<DatabaseId>> {
         let mut databases = Vec::new();
+        self.visit(|database| {
+            databases.push(database);
+            true
+        })?;
+        databases.sort_unstable();
+        Ok(databases)
+    }
+
+    /// Returns `true` if no database has a file.
+    ///
+    /// # Errors
+    /// An error if a folder cannot be read.
+    pub fn is_empty(&self) -> io::Result<bool> {
+        let mut is_empty = true;
+        self.visit(|_| {
+            is_empty = false;
+            false
+        })?;
+        Ok(is_empty)
+    }
+
+    /// Passes the databases that have a file to `found`, until it returns `false`.
+    fn visit(&self, mut found: impl FnMut(DatabaseId) -> bool) -> io::Result<()> {
         for shard in fs::read_dir(&self.folder)? {
             let shard = shard?;
             if shard.file_name().len() != 2 || !shard.file_type()?.is_dir() {
@@ -153,13 +176,13 @@ impl Files {
             }
             for entry in fs::read_dir(shard.path())? {
                 let name = entry?.file_name();
-                let id =
-                    name.to_str().and_then(|name| name.strip_suffix(".db")).and_then(|id| DatabaseId::parse(id).ok());
-                databases.extend(id);
+                let id = name.to_str().and_then(|name| name.strip_suffix(".db"));
+                if id.and_then(|id| DatabaseId::parse(id).ok()).is_some_and(|id| !found(id)) {
+                    return Ok(());
+                }
             }
         }
-        databases.sort_unstable();
-        Ok(databases)
+        Ok(())
     }
 }
 

@@ -93,6 +93,11 @@ impl FormatCheck {
         Ok(())
     }
 
+    /// Returns `true` if the database has passed [`Self::check`]. Never blocks for long.
+    pub fn has_passed(&self, database: DatabaseId) -> bool {
+        self.passed.read().contains(&database)
+    }
+
     /// Checks the database again before it is opened next, because its file is replaced.
     pub fn forget(&self, database: DatabaseId) {
         self.passed.write().remove(&database);

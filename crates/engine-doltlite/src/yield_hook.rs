@@ -27,6 +27,12 @@ pub trait YieldHook: Send + Sync {
     /// differ only in literals, comments and white space have the same `shape`.
     fn begin(&self, shape: u64, canceled: &CancellationToken) -> ControlFlow<()>;
 
+    /// Returns `true` if [`YieldHook::begin`] may block for a statement of this shape. Never blocks, and may be called on any thread.
+    fn is_slow(&self, shape: u64) -> bool {
+        let _ = shape;
+        false
+    }
+
     /// Called each time a call has computed for [`Long::every`].
     fn go_on(&self, canceled: &CancellationToken) -> ControlFlow<()>;
 

@@ -35,7 +35,7 @@ const LONG_MESSAGE: usize = 1 << 20;
 /// Wait for that memory.
 const MEMORY_WAIT: Duration = Duration::from_secs(5);
 /// Rows to import are sent in batches of this many rows or bytes.
-const BATCH_ROWS: usize = 256;
+const BATCH_ROWS: usize = 2_048;
 const BATCH_BYTES: usize = 256 << 10;
 /// Longest piece of a script, in bytes.
 const PIECE_BYTES: usize = 256 << 10;
@@ -103,21 +103,69 @@ pub(crate) struct Outcome<T> {
     pub(crate) is_begun: bool,
 }
 
-/// Runs a call, with descriptors for the worker.
+/// A call whose message is queued.
+pub(crate) struct Begun {
+    number: u32,
+    since: Instant,
+    was_spent: bool,
+    may_take_turn: bool,
+}
+
+/// Begins a call: queues its message. Until [`run`] has run the call, the worker counts as spent.
+pub(crate) fn begin(borrowed: &mut Borrowed, call: &Call) -> Result<Begun, Failed> {
+    let worker = borrowed.worker();
+    worker.calls += 1;
+    let was_spent = std::mem::replace(&mut worker.is_spent, true);
+    let number = worker.calls;
+    if worker.channel.has_more() {
+        return Err(Failed::Broke("a message without a call"));
+    }
+    let put = |out: &mut Vec<u8>| {
+        number.put(out);
+        call.put(out);
+    };
+    let queued = worker.channel.queue(ToWorker::Call.number(), put);
+    queued.map_err(|_| Failed::Broke("a message of a wrong length"))?;
+    let may_take_turn = matches!(call, Call::Verify { .. } | Call::Fetch { .. });
+    Ok(Begun { number, since: Instant::now(), was_spent, may_take_turn })
+}
+
+/// Sends as much of a begun call as the worker takes at once. Returns `false` if the worker has ended.
+pub(crate) fn send_now(borrowed: &mut Borrowed) -> bool {
+    borrowed.worker().channel.flush_now().is_ok()
+}
+
+/// Returns `true` if the whole result of a begun call has arrived. Never blocks.
+pub(crate) fn is_at_hand(borrowed: &mut Borrowed) -> bool {
+    let channel = &mut borrowed.worker().channel;
+    // A failure is reported to the one who takes the result. A worker that has not read its call could keep it waiting.
+    !channel.has_unsent()
+        && channel.receive_now().is_ok()
+        && channel
+            .received_kinds()
+            .map_while(|kind| FromWorker::of(kind).filter(|kind| kind.needs_no_answer()))
+            .any(|kind| kind == FromWorker::Done)
+}
+
+/// Runs a call to its end, with descriptors for the worker.
 pub(crate) fn run<T: Wire>(
     borrowed: &mut Borrowed,
+    begun: Result<Begun, Failed>,
     resources: &Resources<'_>,
     database: DatabaseId,
-    call: &Call,
     descriptors: &[BorrowedFd<'_>],
     bounds: &Bounds,
     ends: &mut Ends<'_>,
 ) -> Outcome<T> {
+    let Begun { number, since, was_spent, may_take_turn } = match begun {
+        Ok(begun) => begun,
+        Err(failed) => {
+            borrowed.worker().shared.kill();
+            resources.pool.count_killed();
+            return Outcome { result: Err(failed), is_stopped: false, is_begun: false };
+        }
+    };
     let worker = borrowed.worker();
-    worker.calls += 1;
-    // Until the call has ended in order. A receiver of rows may panic in the middle of it.
-    let was_spent = std::mem::replace(&mut worker.is_spent, true);
-    let number = worker.calls;
     let (channel, control, shared) = worker.parts();
     let watched = resources.long.and_then(|long| long.turns.call());
     if let Some(long) = resources.long {
@@ -131,7 +179,7 @@ pub(crate) fn run<T: Wire>(
         bounds,
         watched,
         computed: Duration::ZERO,
-        since: Instant::now(),
+        since,
         last_sign: Instant::now(),
         state: Stage::Running,
         stopping: None,
@@ -145,11 +193,12 @@ pub(crate) fn run<T: Wire>(
         is_stopped: false,
         is_begun: false,
         kept: None,
+        ahead: None,
         turn: None,
-        may_take_turn: matches!(call, Call::Verify { .. } | Call::Fetch { .. }),
+        may_take_turn,
         lent: Loan::new(resources.memory),
     };
-    let result = running.exchange(number, call, descriptors);
+    let result = running.exchange(descriptors);
     let (is_stopped, is_begun) = (running.is_stopped, running.is_begun);
     // Returns the write turn and the memory.
     drop(running);
@@ -285,6 +334,8 @@ struct Running<'a, 'b> {
     is_begun: bool,
     /// An error of the source of rows, after rows that were sent.
     kept: Option<FormatError>,
+    /// The next batch of rows, read while the worker imports the one before.
+    ahead: Option<Result<RowBatch, FormatError>>,
     turn: Option<WriteTurn>,
     /// Whether the worker may ask for the write turn. During other calls this thread may hold it already.
     may_take_turn: bool,
@@ -298,6 +349,8 @@ enum Next<T> {
     Receive,
     /// Send an answer.
     Reply(Vec<u8>),
+    /// Send rows, and read the next ones.
+    ReplyRows(Result<RowBatch, FormatError>),
     /// Send an answer with a temporary file.
     ReplyFile(std::fs::File),
     /// Look up a commit.
@@ -305,15 +358,8 @@ enum Next<T> {
 }
 
 impl Running<'_, '_> {
-    fn exchange<T: Wire>(&mut self, number: u32, call: &Call, descriptors: &[BorrowedFd<'_>]) -> Result<T, Failed> {
-        let put = |out: &mut Vec<u8>| {
-            number.put(out);
-            call.put(out);
-        };
-        if self.channel.has_more() {
-            return Err(Failed::Broke("a message without a call"));
-        }
-        self.send(ToWorker::Call, put, descriptors)?;
+    fn exchange<T: Wire>(&mut self, descriptors: &[BorrowedFd<'_>]) -> Result<T, Failed> {
+        self.flush(descriptors)?;
         loop {
             match self.next()? {
                 // It would count as the answer to the next call.
@@ -321,6 +367,13 @@ impl Running<'_, '_> {
                 Next::Done(result) => return Ok(result),
                 Next::Receive => {}
                 Next::Reply(answer) => self.send(ToWorker::Reply, |out| out.extend_from_slice(&answer), &[])?,
+                Next::ReplyRows(batch) => {
+                    self.send(ToWorker::Reply, |out| batch.put(out), &[])?;
+                    let has_more = batch.is_ok_and(|batch| !batch.is_last);
+                    if let Some(rows) = self.ends.rows.as_mut().filter(|_| has_more) {
+                        self.ahead = Some(next_rows(&mut **rows, &mut self.kept));
+                    }
+                }
                 Next::ReplyFile(file) => {
                     use std::os::fd::AsFd as _;
                     self.send(ToWorker::Reply, |out| true.put(out), &[file.as_fd()])?;
@@ -345,15 +398,31 @@ impl Running<'_, '_> {
         put: impl FnOnce(&mut Vec<u8>),
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), Failed> {
+        self.channel.queue(kind.number(), put).map_err(|error| self.clock.failed(error))?;
+        self.flush(descriptors)
+    }
+
+    fn flush(&mut self, descriptors: &[BorrowedFd<'_>]) -> Result<(), Failed> {
         let Self { channel, clock, .. } = self;
-        let sent = channel.queue(kind.number(), put).and_then(|()| channel.flush(descriptors, &mut || clock.look()));
-        sent.map_err(|error| clock.failed(error))
+        channel.flush(descriptors, &mut || clock.look()).map_err(|error| clock.failed(error))
     }
 
     /// Receives a message and acts on it.
     fn next<T: Wire>(&mut self) -> Result<Next<T>, Failed> {
-        let Self { database, channel, clock, ends, width, is_stopped, is_begun, kept, turn, may_take_turn, lent } =
-            self;
+        let Self {
+            database,
+            channel,
+            clock,
+            ends,
+            width,
+            is_stopped,
+            is_begun,
+            kept,
+            ahead,
+            turn,
+            may_take_turn,
+            lent,
+        } = self;
         let resources = clock.resources;
         // Returned after the message was used, whatever comes of it.
         let mut held = Loan::new(resources.memory);
@@ -431,8 +500,8 @@ impl Running<'_, '_> {
             FromWorker::NextRows => {
                 let rows = ends.rows.as_mut().ok_or(Failed::Broke("no rows belong to this call"))?;
                 *is_begun = true;
-                let batch = clock.stopped(|| next_rows(&mut **rows, kept));
-                Next::Reply(batch.encode())
+                let batch = ahead.take().unwrap_or_else(|| clock.stopped(|| next_rows(&mut **rows, kept)));
+                Next::ReplyRows(batch)
             }
             FromWorker::NextBytes => {
                 let wanted = usize::decode(content).map_err(broke)?.min(PIECE_BYTES);

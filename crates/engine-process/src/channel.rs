@@ -162,6 +162,44 @@ impl Channel {
         Ok(())
     }
 
+    /// Sends as much of the queued messages as the other side takes at once. [`Self::flush`] sends the rest. Never blocks.
+    pub(crate) fn flush_now(&mut self) -> Result<(), ChannelError> {
+        match send(&self.socket, &self.out, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            Ok(bytes) => {
+                self.out.drain(..bytes);
+                Ok(())
+            }
+            Err(Errno::INTR | Errno::AGAIN) => Ok(()),
+            Err(Errno::PIPE | Errno::CONNRESET) => Err(ChannelError::Closed),
+            Err(error) => Err(io::Error::from(error).into()),
+        }
+    }
+
+    /// Returns `true` if a part of the queued messages was not sent.
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.out.is_empty()
+    }
+
+    /// Receives what has come, at most [`READ_BYTES`] together with what was received before. Never blocks.
+    pub(crate) fn receive_now(&mut self) -> Result<(), ChannelError> {
+        self.make_room(READ_BYTES);
+        match self.take_from_socket() {
+            Err(ChannelError::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            received => received,
+        }
+    }
+
+    /// Returns the kinds of the whole messages that were received and not taken.
+    pub(crate) fn received_kinds(&self) -> impl Iterator<Item = u8> {
+        let mut rest = &self.buffer[self.start..self.filled];
+        std::iter::from_fn(move || {
+            let length = u32::from_le_bytes(*rest.first_chunk::<4>()?) as usize;
+            let whole = rest.get(4..)?.get(..length)?;
+            rest = &rest[4 + length..];
+            whole.first().copied()
+        })
+    }
+
     /// Receives a message. `wait` is called whenever nothing came for a while, or only a part, and `room` with the length
     /// of the message before it is read; both return `false` to give up.
     pub(crate) fn receive(
@@ -205,15 +243,9 @@ impl Channel {
 
     /// Reads more of a message of `needed` bytes.
     fn read(&mut self, needed: usize, wait: &mut dyn FnMut() -> bool) -> Result<(), ChannelError> {
-        if self.start > 0 {
-            self.buffer.copy_within(self.start..self.filled, 0);
-            (self.start, self.filled) = (0, self.filled - self.start);
-        }
         // Long messages grow the buffer step by step, as their bytes come: their length alone takes no memory.
-        let room = needed.min(self.filled * 2).max(READ_BYTES);
-        if self.buffer.len() < room {
-            self.buffer.resize(room, 0);
-        }
+        let held = self.filled - self.start;
+        self.make_room(needed.min(held * 2).max(READ_BYTES));
         loop {
             // The kernel wakes a process that is blocked in `recvmsg` also when the other side has read, but not one that waits
             // for something to read.
@@ -224,27 +256,49 @@ impl Channel {
                 Ok(_) => {}
                 Err(error) => return Err(io::Error::from(error).into()),
             }
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
-            let room = if self.takes_descriptors { &mut space[..] } else { &mut [] };
-            let mut control = RecvAncillaryBuffer::new(room);
-            let mut parts = [IoSliceMut::new(&mut self.buffer[self.filled..])];
-            match recvmsg(&self.socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT) {
-                Ok(got) => {
-                    for message in control.drain() {
-                        if let RecvAncillaryMessage::ScmRights(passed) = message {
-                            self.descriptors.extend(passed);
-                        }
-                    }
-                    if got.flags.contains(ReturnFlags::CTRUNC) {
-                        return Err(ChannelError::Descriptors);
-                    }
-                    self.filled += got.bytes;
-                    return if got.bytes == 0 { Err(ChannelError::Closed) } else { Ok(()) };
-                }
-                Err(Errno::INTR | Errno::AGAIN) => {}
-                Err(Errno::CONNRESET) => return Err(ChannelError::Closed),
-                Err(error) => return Err(io::Error::from(error).into()),
+            match self.take_from_socket() {
+                Err(ChannelError::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
+                received => return received,
             }
+        }
+    }
+
+    /// Makes room for `bytes` received bytes that belong to no message taken so far.
+    fn make_room(&mut self, bytes: usize) {
+        if self.start > 0 {
+            self.buffer.copy_within(self.start..self.filled, 0);
+            (self.start, self.filled) = (0, self.filled - self.start);
+        }
+        if self.buffer.len() < bytes {
+            self.buffer.resize(bytes, 0);
+        }
+    }
+
+    /// Receives bytes into the room of the buffer. Fails with [`io::ErrorKind::WouldBlock`] if there are none.
+    fn take_from_socket(&mut self) -> Result<(), ChannelError> {
+        if self.filled == self.buffer.len() {
+            return Ok(());
+        }
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+        let room = if self.takes_descriptors { &mut space[..] } else { &mut [] };
+        let mut control = RecvAncillaryBuffer::new(room);
+        let mut parts = [IoSliceMut::new(&mut self.buffer[self.filled..])];
+        match recvmsg(&self.socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT) {
+            Ok(got) => {
+                for message in control.drain() {
+                    if let RecvAncillaryMessage::ScmRights(passed) = message {
+                        self.descriptors.extend(passed);
+                    }
+                }
+                if got.flags.contains(ReturnFlags::CTRUNC) {
+                    return Err(ChannelError::Descriptors);
+                }
+                self.filled += got.bytes;
+                if got.bytes == 0 { Err(ChannelError::Closed) } else { Ok(()) }
+            }
+            Err(Errno::INTR | Errno::AGAIN) => Err(io::Error::from(io::ErrorKind::WouldBlock).into()),
+            Err(Errno::CONNRESET) => Err(ChannelError::Closed),
+            Err(error) => Err(io::Error::from(error).into()),
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod port;
 pub(crate) mod sinks;
+mod started_read;
 mod trial_merges;
 
 use std::fs::File;
@@ -21,7 +22,7 @@ use sha2::{Digest as _, Sha256};
 
 use self::port::head_of;
 use self::sinks::OnceDescribed;
-use crate::call::{self, Bounds, Ends, Failed, Outcome, Resources};
+use crate::call::{self, Begun, Bounds, Ends, Failed, Outcome, Resources};
 use crate::launcher::Launcher;
 use crate::messages::{Call, Setup};
 use crate::options::ProcessOptions;
@@ -218,6 +219,20 @@ impl ProcessEngine {
         bounds: &Bounds,
         ends: &mut Ends<'_>,
     ) -> Outcome<T> {
+        let begun = call::begin(borrowed, call);
+        self.run_begun(borrowed, begun, database, descriptors, bounds, ends)
+    }
+
+    /// Runs a begun call to its end.
+    fn run_begun<T: Wire>(
+        &self,
+        borrowed: &mut Borrowed,
+        begun: Result<Begun, Failed>,
+        database: DatabaseId,
+        descriptors: &[BorrowedFd<'_>],
+        bounds: &Bounds,
+        ends: &mut Ends<'_>,
+    ) -> Outcome<T> {
         let pool = Arc::clone(borrowed.pool());
         let resources = Resources {
             pool: &pool,
@@ -230,7 +245,7 @@ impl ProcessEngine {
             most_memory: call::most_memory(&self.options.engine),
             make_temporary: &|| self.files.unnamed(),
         };
-        call::run(borrowed, &resources, database, call, descriptors, bounds, ends)
+        call::run(borrowed, begun, &resources, database, descriptors, bounds, ends)
     }
 
     /// Returns the error of a call that has no result.
@@ -438,14 +453,41 @@ impl ProcessEngine {
         Result<T, EngineError>: Wire,
     {
         self.check_format(database)?;
+        self.stream_from(None, database, call, timeout, canceled, sink, blame, when_stopped)
+    }
+
+    /// Runs a read of a user, which a worker may have begun.
+    #[expect(clippy::too_many_arguments, reason = "the parts of a read")]
+    fn stream_from<T: Wire>(
+        &self,
+        mut begun: Option<(Borrowed, Begun)>,
+        database: DatabaseId,
+        call: &Call,
+        timeout: Duration,
+        canceled: &CancellationToken,
+        sink: &mut dyn RowSink,
+        blame: Blame<'_>,
+        when_stopped: T,
+    ) -> Result<T, EngineError>
+    where
+        Result<T, EngineError>: Wire,
+    {
         let bounds = Bounds { limit: timeout, canceled: canceled.clone() };
         let mut is_second = false;
         loop {
-            let mut borrowed = self.pool.take(&self.files, database, Access::Read, self.limits_history())?;
+            let (mut borrowed, begun) = match begun.take() {
+                Some((borrowed, begun)) => (borrowed, Ok(begun)),
+                None => {
+                    let history = self.limits_history();
+                    let mut borrowed = self.pool.take(&self.files, database, Access::Read, history)?;
+                    let begun = call::begin(&mut borrowed, call);
+                    (borrowed, begun)
+                }
+            };
             let mut once = OnceDescribed { sink, is_described: is_second };
             let mut ends = Ends { sink: Some(&mut once), ..Ends::default() };
             let outcome: Outcome<Result<T, EngineError>> =
-                self.run(&mut borrowed, database, call, &[], &bounds, &mut ends);
+                self.run_begun(&mut borrowed, begun, database, &[], &bounds, &mut ends);
             drop(borrowed);
             return match outcome {
                 // What fails after the rows that are needed does not concern the receiver.

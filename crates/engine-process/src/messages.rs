@@ -329,6 +329,27 @@ pub(crate) enum FromWorker {
     TemporaryFile,
 }
 
+impl FromWorker {
+    /// Returns `true` if the worker sends more without an answer of the server.
+    pub(crate) fn needs_no_answer(self) -> bool {
+        match self {
+            Self::Columns | Self::Rows | Self::Cells | Self::Done | Self::LeaveTurn | Self::ReturnMemory => true,
+            Self::Ready
+            | Self::Bound
+            | Self::NextRows
+            | Self::NextBytes
+            | Self::EnterTurn
+            | Self::Reaches
+            | Self::Parents
+            | Self::GoOn
+            | Self::Pause
+            | Self::TakeMemory
+            | Self::WaitForMemory
+            | Self::TemporaryFile => false,
+        }
+    }
+}
+
 macro_rules! kinds {
     ($type:ident: $($variant:ident),* $(,)?) => {
         impl $type {

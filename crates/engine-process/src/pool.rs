@@ -6,7 +6,7 @@ pub(crate) mod tests;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -109,22 +109,32 @@ impl Pool {
         access: Access,
         limits_history: bool,
     ) -> Result<Borrowed, EngineError> {
+        match self.take_idle(database, access, limits_history) {
+            Some(borrowed) => Ok(borrowed),
+            None => self.take_blank_for(&files.path(database), database, access, limits_history),
+        }
+    }
+
+    /// Takes an idle worker of a database, if there is one. Never blocks.
+    pub(crate) fn take_idle(
+        self: &Arc<Self>,
+        database: DatabaseId,
+        access: Access,
+        limits_history: bool,
+    ) -> Option<Borrowed> {
         let mut state = self.state.lock();
         loop {
             // One that was bound before history was limited shows every commit.
-            let found = state.idle.iter().rposition(|worker| {
+            let at = state.idle.iter().rposition(|worker| {
                 worker.database == Some((database, access)) && worker.limits_history == limits_history
-            });
-            let Some(at) = found else { break };
+            })?;
             let worker = state.idle.swap_remove(at);
             if worker.has_ended() {
                 state.bound -= 1;
                 continue;
             }
-            return Ok(self.lend(&mut state, worker, database));
+            return Some(self.lend(&mut state, worker, database));
         }
-        drop(state);
-        self.take_blank_for(&files.path(database), database, access, limits_history)
     }
 
     /// Takes a blank worker, and binds it to a file of a database.
@@ -317,6 +327,11 @@ pub(crate) struct Borrowed {
 impl Borrowed {
     pub(crate) fn worker(&mut self) -> &mut WorkerProcess {
         self.worker.as_mut().unwrap_or_else(|| unreachable!("the worker is taken when dropped"))
+    }
+
+    /// Returns what becomes readable when the worker has sent something.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.worker.as_ref().unwrap_or_else(|| unreachable!("the worker is taken when dropped")).channel.as_fd()
     }
 
     pub(crate) fn pool(&self) -> &Arc<Pool> {

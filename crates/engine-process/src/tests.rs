@@ -8,10 +8,12 @@ mod lies;
 mod log;
 mod pool;
 pub(crate) mod sample;
+mod started_reads;
 mod wire;
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use branchyard_domain::entities::Signature;
@@ -33,7 +35,7 @@ const BEYOND: Duration = Duration::from_millis(700);
 /// An engine over played workers, in a folder of its own.
 struct Harness {
     folder: tempfile::TempDir,
-    engine: ProcessEngine,
+    engine: Arc<ProcessEngine>,
 }
 
 /// A database with a table `t(v)` of one row, `'x'`.
@@ -70,7 +72,7 @@ impl Harness {
         options.blank_workers = 2;
         options.worker_wait = Duration::from_secs(30);
         set(&mut options);
-        let engine = ProcessEngine::open(folder.path().join("databases"), options).unwrap();
+        let engine = Arc::new(ProcessEngine::open(folder.path().join("databases"), options).unwrap());
         Self { folder, engine }
     }
 

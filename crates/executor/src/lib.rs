@@ -48,5 +48,5 @@ mod threads;
 pub use body_budget::{BodyBudget, BodyRoom, NoRoom};
 pub use caller_key::{CallerKey, address_group};
 pub use concurrency_limiter::{ConcurrencyLimiter, ConcurrencyPermit};
-pub use pool::{FairShares, Pool, PoolError, PoolLoad, RunningCall};
+pub use pool::{AdmittedCall, FairShares, Pool, PoolError, PoolLoad, RunningCall};
 pub use slow_queries::{ScheduledCall, SlowPlaces, SlowQueryLimits, SlowQueryScheduler, idle};

@@ -73,6 +73,49 @@ pub struct RunningCall {
     caller: CallerKey,
 }
 
+/// A call that has a slot and a permit to compute, and no thread yet. Dropping it releases both.
+pub struct AdmittedCall {
+    pool: Pool,
+    slot: PoolSlot,
+    running: RunningCall,
+}
+
+impl AdmittedCall {
+    /// Runs the rest of the call as [`Pool::run`] does. The call counts as in progress of its caller until the returned handle is
+    /// dropped.
+    ///
+    /// # Errors
+    /// [`PoolError::Lost`] if the call panicked, [`PoolError::Full`] if no thread could be started.
+    pub async fn run_and_hold<T, F>(self, work: F) -> Result<(T, RunningCall), PoolError>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let Self { pool, slot, running } = self;
+        pool.run_admitted((slot, running), |slot, running| (slow_queries::run(slot, work), running)).await
+    }
+
+    /// Runs the rest of the call, for which no one waits.
+    pub fn run_detached(self, work: impl FnOnce() + Send + 'static) {
+        let Self { pool, slot, running } = self;
+        pool.threads.run(move || {
+            let _running = running;
+            slow_queries::run(slot, work);
+        });
+    }
+
+    /// Runs the rest of the call on this thread. `work` must not wait and has to be short.
+    ///
+    /// # Errors
+    /// [`PoolError::Lost`] if the call panicked.
+    pub fn run_here<T>(self, work: impl FnOnce() -> T) -> Result<(T, RunningCall), PoolError> {
+        let Self { slot, running, .. } = self;
+        let ended = catch_unwind(AssertUnwindSafe(work)).map_err(|_| PoolError::Lost)?;
+        drop(slot);
+        Ok((ended, running))
+    }
+}
+
 /// The place of a call in the queue. Dropping it removes the call, if it still waits.
 struct QueuePlace {
     shared: Arc<SharedPool>,
@@ -249,17 +292,14 @@ impl Pool {
         .await
     }
 
-    /// Runs a blocking call as [`Pool::run`] does. The call counts as in progress of its caller until the returned handle is
-    /// dropped.
+    /// Waits for a slot and a permit to compute, without a thread. If the returned future is dropped, the call is removed from the
+    /// queue.
     ///
     /// # Errors
-    /// As [`Pool::run`].
-    pub async fn run_and_hold<T, F>(&self, caller: CallerKey, work: F) -> Result<(T, RunningCall), PoolError>
-    where
-        T: Send + 'static,
-        F: FnOnce() -> T + Send + 'static,
-    {
-        self.start(caller, |slot, running| (slow_queries::run(slot, work), running)).await
+    /// All of [`PoolError`] except [`PoolError::Lost`].
+    pub async fn enter(&self, caller: CallerKey) -> Result<AdmittedCall, PoolError> {
+        let (slot, running) = self.admit(caller).await?;
+        Ok(AdmittedCall { pool: self.clone(), slot, running })
     }
 
     async fn start<T, F>(&self, caller: CallerKey, work: F) -> Result<T, PoolError>
@@ -267,7 +307,15 @@ impl Pool {
         T: Send + 'static,
         F: FnOnce(PoolSlot, RunningCall) -> T + Send + 'static,
     {
-        let (slot, running) = self.admit(caller).await?;
+        let admitted = self.admit(caller).await?;
+        self.run_admitted(admitted, work).await
+    }
+
+    async fn run_admitted<T, F>(&self, (slot, running): Admitted, work: F) -> Result<T, PoolError>
+    where
+        T: Send + 'static,
+        F: FnOnce(PoolSlot, RunningCall) -> T + Send + 'static,
+    {
         let (sender, receiver) = oneshot::channel();
         self.threads.run(move || {
             let ended = catch_unwind(AssertUnwindSafe(|| work(slot, running))).map_err(|_| PoolError::Lost);
@@ -321,7 +369,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
     use tokio::runtime::Handle;
-    use tokio::sync::Notify;
+    use tokio::sync::{Notify, oneshot};
 
     const ONE: CallerKey = CallerKey::Address(1);
     const TWO: CallerKey = CallerKey::Address(2);
@@ -337,6 +385,26 @@ mod tests {
         drop(held);
         assert_eq!(pool.load(), PoolLoad { size: 1, busy: 0, queued: 0, refused: 2 });
         assert_eq!(pool.run(ONE, || 3).await, Ok(3));
+    }
+
+    #[tokio::test]
+    async fn a_call_that_entered_has_its_slot_until_it_has_run_anywhere() {
+        let pool = Pool::new(1, 0, Duration::from_millis(30));
+        let entered = pool.enter(ONE).await.unwrap();
+        assert_eq!(pool.run(ONE, || 1).await, Err(PoolError::Full), "the slot is taken");
+        let (result, running) = entered.run_here(|| 2).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(result, 2);
+        assert_eq!(pool.run(ONE, || 3).await, Ok(3), "the slot is free while the call still counts");
+        drop(running);
+        let lost = pool.enter(ONE).await.unwrap().run_here(|| panic!("expected by the test"));
+        assert_eq!(lost.map(|_: ((), _)| ()).unwrap_err(), PoolError::Lost);
+        drop(pool.enter(ONE).await.unwrap());
+        let (done, ran) = oneshot::channel();
+        pool.enter(ONE).await.unwrap().run_detached(move || done.send(()).unwrap());
+        ran.await.unwrap();
+        let (threaded, _running) =
+            pool.enter(ONE).await.unwrap().run_and_hold(|| 4).await.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(threaded, 4);
     }
 
     #[tokio::test]

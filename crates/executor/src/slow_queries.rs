@@ -114,6 +114,11 @@ impl SlowQueryScheduler {
         flow
     }
 
+    /// Returns `true` if statements of this shape were slow recently, so that [`SlowQueryScheduler::begin`] would wait for a turn.
+    pub fn is_slow(&self, shape: u64) -> bool {
+        self.0.shapes.are_slow(shape)
+    }
+
     /// Checks whether the call may continue to compute, and waits for a turn if it is slow. Call it at intervals on the thread of
     /// the call. Returns [`ControlFlow::Break`] if the call is refused or canceled. Calls outside a pool always continue.
     pub fn go_on(&self, canceled: &CancellationToken) -> ControlFlow<()> {

@@ -1,6 +1,7 @@
 //! The text form of result values, shared by every version of the API (v2 §6.3).
 
 use std::borrow::Cow;
+use std::io::Write as _;
 
 use branchyard_domain::ports::ValueRef;
 
@@ -18,14 +19,29 @@ pub fn storage_class(value: ValueRef<'_>) -> Option<&'static str> {
 /// Returns the shortest decimal that reads back to the same double, with a decimal point or an exponent. Infinities are `Inf` and
 /// `-Inf`.
 pub fn real(value: f64) -> String {
+    let mut text = Vec::with_capacity(24);
+    write_real(&mut text, value);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Appends what [`real`] returns.
+pub fn write_real(buffer: &mut Vec<u8>, value: f64) {
     if value.is_infinite() {
-        return if value > 0.0 { "Inf" } else { "-Inf" }.to_owned();
+        buffer.extend_from_slice(if value > 0.0 { b"Inf" } else { b"-Inf" });
+        return;
     }
-    let text = format!("{value:?}");
-    match text.split_once('e') {
-        Some((digits, exponent)) if !exponent.starts_with('-') => format!("{digits}e+{exponent}"),
-        _ => text,
+    let start = buffer.len();
+    // Writing to a vector cannot fail.
+    let _ = write!(buffer, "{value:?}");
+    let exponent = buffer[start..].iter().position(|byte| *byte == b'e').map(|at| start + at + 1);
+    if let Some(at) = exponent.filter(|at| buffer.get(*at) != Some(&b'-')) {
+        buffer.insert(at, b'+');
     }
+}
+
+/// Appends the decimal digits of an integer.
+pub fn write_integer(buffer: &mut Vec<u8>, value: i64) {
+    buffer.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
 /// Returns the content of a JSON cell, or `None` for NULL. A blob becomes the placeholder `<binary>`.

@@ -1,10 +1,9 @@
 //! A row sink that collects the rows of a read as JSON, with a row limit and a byte limit.
 
 use branchyard_domain::ports::{Column, RowSink, ValueRef};
-use serde_json::value::RawValue;
 use std::ops::ControlFlow;
 
-use crate::cells::{cell_text, storage_class};
+use crate::cells::{storage_class, write_integer, write_real};
 use crate::row_out::{RowOut, write_json_text};
 
 /// Bytes reserved for the envelope around columns and rows.
@@ -51,7 +50,7 @@ pub struct CollectedJsonRows {
     /// The columns, each with the storage class of its first value that is not NULL.
     pub columns: Vec<(Column, Option<&'static str>)>,
     /// The rows as a JSON array.
-    pub rows: Box<RawValue>,
+    pub rows: String,
     /// The reason for the caller why rows are missing; `None` if the result is complete.
     pub cut: Option<String>,
     /// Whether a text was not valid UTF-8 and contains U+FFFD instead.
@@ -107,8 +106,9 @@ impl JsonRows {
             }
         }
         let fits = rows.flush_if_due();
-        self.replaced |=
-            row.iter().any(|value| matches!(value, ValueRef::Text(bytes) if std::str::from_utf8(bytes).is_err()));
+        self.replaced |= row.iter().any(
+            |value| matches!(value, ValueRef::Text(bytes) if !bytes.is_ascii() && std::str::from_utf8(bytes).is_err()),
+        );
         fits
     }
 
@@ -125,7 +125,7 @@ impl JsonRows {
         self.rows.push(b']');
         CollectedJsonRows {
             columns: self.columns.into_iter().zip(self.kinds).collect(),
-            rows: raw(self.rows),
+            rows: text(self.rows),
             cut: self.cut.then(|| format!("only the first {} rows are returned", self.count)),
             replaced: self.replaced,
         }
@@ -149,11 +149,22 @@ impl RowOut for Limited<'_> {
 }
 
 fn write_cell(rows: &mut Limited<'_>, value: ValueRef<'_>) -> bool {
-    if let ValueRef::Text(text) = value {
-        return write_json_text(rows, text);
+    let buffer = rows.buffer();
+    match value {
+        ValueRef::Null => buffer.extend_from_slice(b"null"),
+        ValueRef::Integer(number) => {
+            buffer.push(b'"');
+            write_integer(buffer, number);
+            buffer.push(b'"');
+        }
+        ValueRef::Real(number) => {
+            buffer.push(b'"');
+            write_real(buffer, number);
+            buffer.push(b'"');
+        }
+        ValueRef::Text(text) => return write_json_text(rows, text),
+        ValueRef::Blob(_) => buffer.extend_from_slice(b"\"<binary>\""),
     }
-    // Writing to a vector cannot fail.
-    let _ = serde_json::to_writer(rows.buffer(), &cell_text(value));
     true
 }
 
@@ -174,9 +185,8 @@ fn keys(columns: &[Column]) -> Vec<(String, usize)> {
 }
 
 #[expect(clippy::expect_used, reason = "`JsonRows` writes only JSON")]
-fn raw(json: Vec<u8>) -> Box<RawValue> {
-    let json = String::from_utf8(json).expect("rows are UTF-8");
-    RawValue::from_string(json).expect("rows are JSON")
+fn text(json: Vec<u8>) -> String {
+    String::from_utf8(json).expect("rows are UTF-8")
 }
 
 impl RowSink for JsonRows {
@@ -257,7 +267,7 @@ mod tests {
     fn columns_come_with_the_class_of_their_first_value() {
         let (result, _) = collect(RowShape::Arrays, limits(10, true), 2);
         assert_eq!(result.columns.iter().map(|(_, kind)| *kind).collect::<Vec<_>>(), [Some("REAL"), Some("INTEGER")]);
-        assert_eq!(result.rows.get(), r#"[[null,"0"],["2.0","1"]]"#);
+        assert_eq!(result.rows, r#"[[null,"0"],["2.0","1"]]"#);
         assert_eq!(result.cut, None);
     }
 
@@ -268,7 +278,7 @@ mod tests {
         _ = rows.row(&[1, 2, 3, 4].map(ValueRef::Integer));
         _ = rows.row(&[ValueRef::Null; 4]);
         let expected = r#"[{"z":"3","a\"":"2","b":"4"},{"z":null,"a\"":null,"b":null}]"#;
-        assert_eq!(rows.finish().rows.get(), expected);
+        assert_eq!(rows.finish().rows, expected);
     }
 
     #[test]
@@ -290,7 +300,7 @@ mod tests {
         _ = rows.columns(&[column(&name, None)]);
         assert_eq!(rows.row(&[ValueRef::Integer(1)]), ControlFlow::Continue(()));
         let result = rows.finish();
-        assert_eq!((result.cut, result.rows.get().len()), (None, 100_010));
+        assert_eq!((result.cut, result.rows.len()), (None, 100_010));
     }
 
     #[test]
@@ -298,6 +308,6 @@ mod tests {
         let tight = CollectLimits { rows: 100, rows_are_the_callers: true, bytes: AROUND + 300 };
         let (result, taken) = collect(RowShape::Objects, tight, 100);
         assert!(result.cut.is_some() && taken < 100);
-        serde_json::from_str::<Vec<serde_json::Value>>(result.rows.get()).unwrap();
+        serde_json::from_str::<Vec<serde_json::Value>>(&result.rows).unwrap();
     }
 }

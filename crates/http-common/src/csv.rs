@@ -2,8 +2,8 @@
 
 use branchyard_domain::ports::{Column, ValueRef};
 
-use crate::cells::cell_text;
-use crate::row_out::{RowOut, write_base64, write_pieces};
+use crate::cells::{write_integer, write_real};
+use crate::row_out::{PIECE, RowOut, write_base64, write_pieces};
 
 /// Writes the header line with the column names.
 pub fn csv_header(buffer: &mut Vec<u8>, columns: &[Column]) {
@@ -27,8 +27,12 @@ pub fn csv_row(out: &mut impl RowOut, row: &[ValueRef<'_>]) -> bool {
             ValueRef::Null => true,
             ValueRef::Text(bytes) => csv_text(out, bytes),
             ValueRef::Blob(bytes) => write_base64(out, bytes),
-            ValueRef::Integer(_) | ValueRef::Real(_) => {
-                out.buffer().extend_from_slice(cell_text(*value).unwrap_or_default().as_bytes());
+            ValueRef::Integer(number) => {
+                write_integer(out.buffer(), *number);
+                true
+            }
+            ValueRef::Real(number) => {
+                write_real(out.buffer(), *number);
                 true
             }
         };
@@ -42,7 +46,13 @@ pub fn csv_row(out: &mut impl RowOut, row: &[ValueRef<'_>]) -> bool {
 
 fn csv_text(out: &mut impl RowOut, text: &[u8]) -> bool {
     let is_special = |byte: &u8| matches!(byte, b',' | b'"' | b'\r' | b'\n');
-    let is_quoted = text.is_empty() || text.starts_with(b" ") || text.ends_with(b" ") || text.iter().any(is_special);
+    // All bytes are looked at, which the processor does many at a time.
+    let has_special = text.iter().fold(false, |found, byte| found | is_special(byte));
+    let is_quoted = text.is_empty() || text.starts_with(b" ") || text.ends_with(b" ") || has_special;
+    if !is_quoted && text.len() <= PIECE && std::str::from_utf8(text).is_ok() {
+        out.buffer().extend_from_slice(text);
+        return true;
+    }
     if is_quoted {
         out.buffer().push(b'"');
     }

@@ -10,7 +10,7 @@ use branchyard_deployments::access::{DeploymentAccess, DeploymentLevel};
 use branchyard_domain::access::{Admin, Belong, Caller, DatabaseAccess, Level, OrganizationAccess, Read, Standing};
 use branchyard_domain::entities::User;
 use branchyard_domain::errors::{AccessError, HookError, PortError};
-use branchyard_domain::ports::{AddressError, EngineError};
+use branchyard_domain::ports::{AddressError, EngineError, StartedRead};
 use branchyard_domain::usecases::{HookAddress, IdempotencyRecord};
 use branchyard_domain::{CallContext, Hub};
 use branchyard_problem_details::Problem;
@@ -30,6 +30,7 @@ use crate::idempotency::{self, ClaimedKey};
 use crate::json::Json;
 use crate::paging::PageRequest;
 use crate::query::{Query, Repeats, pairs};
+use crate::read_in_flight::ReadStart;
 use crate::request_body::RequestBody;
 use crate::request_id::RequestId;
 use crate::request_log::{RoutedRequest, in_context};
@@ -512,9 +513,41 @@ impl RequestContext {
         T: Send + 'static,
         E: Into<ApiError>,
     {
+        let start = self.start_read(|_| None).await?;
+        self.finish_read(start, |services, _| work(services)).await
+    }
+
+    /// Begins a SQL read once it has a slot. `start` returns `None` if the read needs a thread from its beginning, and must not block.
+    ///
+    /// # Errors
+    /// 429 or 503 if the caller or the server has too many reads.
+    pub async fn start_read(
+        &self,
+        start: impl FnOnce(&Services) -> Option<Box<dyn StartedRead>>,
+    ) -> Result<ReadStart, HandlerError> {
+        let admitted = self.state.sql.enter(self.caller_key()).await?;
+        Ok(ReadStart::new(admitted, start(&self.state.services)))
+    }
+
+    /// Runs the rest of a SQL read, as [`RequestContext::run_read`] does. `work` runs on this thread if the result of a started read
+    /// comes at once.
+    ///
+    /// # Errors
+    /// The errors of `work`; 503 if no thread could be started.
+    pub async fn finish_read<T, E>(
+        &self,
+        mut start: ReadStart,
+        work: impl FnOnce(&Services, Option<Box<dyn StartedRead>>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, HandlerError>
+    where
+        T: Send + 'static,
+        E: Into<ApiError>,
+    {
         let services = self.state.services.clone();
-        let work = in_context(move || work(&services).map_err(Into::into));
-        let ended = self.state.sql.run_and_hold(self.caller_key(), work).await;
+        let is_at_hand = start.is_at_hand().await;
+        let Some((admitted, started)) = start.into_parts() else { return Err(Problem::internal().into()) };
+        let work = in_context(move || work(&services, started).map_err(Into::into));
+        let ended = if is_at_hand { admitted.run_here(work) } else { admitted.run_and_hold(work).await };
         let ended = ended.map(|(result, running)| {
             self.request.extensions_mut().insert(running);
             result

@@ -35,7 +35,7 @@ pub(super) fn run(config: &Config, from: &Path, identity: Option<&Path>) -> anyh
     let had_ring = dir.key_ring_file().exists();
     let world = Environment::default();
     let stores = Stores::open(config, &world, Pending::Migrate)?;
-    if !stores.engine.port().list()?.is_empty() {
+    if !stores.engine.port().is_empty()? {
         bail!("the data folder {} contains databases; restore into a new data folder", config.data_dir.display());
     }
     let mut count = 0;

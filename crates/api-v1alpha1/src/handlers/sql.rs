@@ -49,7 +49,7 @@ async fn answer(asked: LegacyRequest, at: Option<String>) -> HttpResponse {
             query_execution_message: cut.unwrap_or_default(),
             echo,
             schema: columns.into_iter().map(|(column, kind)| convert::column(column, kind)).collect(),
-            rows,
+            rows: super::pulls::raw(rows),
         }),
         Ok(SqlReadEnd::Failed(failure @ SqlFailure::TimedOut(_))) => done(&ReadResult {
             query_execution_status: ExecutionStatus::Timeout,
@@ -113,15 +113,19 @@ async fn rows(
         rows_are_the_callers: false,
         bytes: call.state.config.sql.max_response_bytes,
     };
-    call.run_read(move |hub| {
+    let query = ReadQuery { sql: &q, timeout: settings.read_timeout, canceled: canceled.clone() };
+    let start = call.start_read(|hub| hub.sql().start(&access, &commit, &query)).await?;
+    call.finish_read(start, move |hub, started| {
         let mut rows = JsonRows::new(RowShape::Objects, limits);
         let query = ReadQuery { sql: &q, timeout: settings.read_timeout, canceled };
-        Ok::<_, LegacyError<branchyard_domain::errors::ReadError>>(
-            match hub.sql().read(&access, &commit, &query, &mut rows).map_err(LegacyError)? {
-                ReadEnd::Done(_) => SqlReadEnd::Rows(rows.finish()),
-                ReadEnd::Failed(failure) => SqlReadEnd::Failed(failure),
-            },
-        )
+        let end = match started {
+            Some(started) => hub.sql().finish(started, &mut rows),
+            None => hub.sql().read(&access, &commit, &query, &mut rows),
+        };
+        Ok::<_, LegacyError<branchyard_domain::errors::ReadError>>(match end.map_err(LegacyError)? {
+            ReadEnd::Done(_) => SqlReadEnd::Rows(rows.finish()),
+            ReadEnd::Failed(failure) => SqlReadEnd::Failed(failure),
+        })
     })
     .await
 }

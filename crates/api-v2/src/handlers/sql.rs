@@ -7,7 +7,7 @@ use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Query as QueryLevel, Write};
 use branchyard_domain::entities::Operation;
 use branchyard_domain::errors::ReadError;
-use branchyard_domain::ports::{CancellationToken, ReadQuery, SqlFailure};
+use branchyard_domain::ports::{CancellationToken, ReadQuery, SqlFailure, StartedRead};
 use branchyard_domain::usecases::{ReadEnd, SqlWrite};
 use branchyard_domain::values::{CommitHash, LongText, RefName};
 use branchyard_http_common::{
@@ -193,18 +193,29 @@ impl Reading {
         ReadQuery { sql: &self.asked.q, timeout: Duration::from_millis(self.timeout_ms), canceled }
     }
 
-    /// Returns the result as one JSON document with limits. Resolves and reads on one thread, because a short read takes less
-    /// time than a switch between threads.
+    /// Returns the result as one JSON document with limits. A short read of a database that has a worker process needs no thread;
+    /// another one resolves and reads on one, because it takes less time than a switch between threads.
     async fn whole(self, call: &RequestContext, known: Option<Granted>) -> HandlerResult {
         let canceled = CancellationToken::default();
         // If the client disconnects, this future is dropped. Dropping `_waiting` then cancels the statement.
         let _waiting = Waiting::new(&canceled);
-        call.run_read(move |hub| self.answer(hub, known, canceled)).await
+        let start = call.start_read(|hub| {
+            let Granted { access, commit, .. } = known.as_ref()?;
+            hub.sql().start(access, commit, &self.query(canceled.clone()))
+        });
+        let start = start.await?;
+        call.finish_read(start, move |hub, started| self.answer(hub, known, started, canceled)).await
     }
 
-    fn answer(&self, hub: &Hub, known: Option<Granted>, canceled: CancellationToken) -> Result<ApiResponse, ApiError> {
+    fn answer(
+        &self,
+        hub: &Hub,
+        known: Option<Granted>,
+        started: Option<Box<dyn StartedRead>>,
+        canceled: CancellationToken,
+    ) -> Result<ApiResponse, ApiError> {
         let granted = known.map_or_else(|| self.grant(hub), Ok)?;
-        if let Some(answer) = self.kept(&granted) {
+        if let Some(answer) = self.kept(&granted).filter(|_| started.is_none()) {
             return Ok(answer);
         }
         let Granted { access, commit, etag } = granted;
@@ -217,11 +228,14 @@ impl Reading {
                 bytes: limits.max_response_bytes,
             },
         );
-        let (result, lasting) = match hub.sql().read(&access, &commit, &self.query(canceled), &mut rows)? {
+        let end = match started {
+            Some(started) => hub.sql().finish(started, &mut rows),
+            None => hub.sql().read(&access, &commit, &self.query(canceled), &mut rows),
+        };
+        let (answer, lasting) = match end? {
             ReadEnd::Done(report) => (convert::finished(rows.finish()), report.deterministic),
             ReadEnd::Failed(failure) => (convert::failed(status_of(&failure), failure.to_string()), false),
         };
-        let answer = ApiResponse::data(200, &result);
         if !(lasting && self.is_read) {
             return Ok(answer);
         }

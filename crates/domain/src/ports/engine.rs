@@ -8,6 +8,7 @@ mod collection;
 mod errors;
 mod jobs;
 mod reads;
+mod started;
 
 pub use collected_rows::CollectedRows;
 pub use collection::{Collected, KeptHeads};
@@ -19,6 +20,7 @@ pub use reads::{
     CancellationToken, ChangedRows, Column, ReadQuery, ReadReport, RowOrder, RowPage, RowSink, RowTest, Selected,
     Selection, TableScan, Test, ValueRef,
 };
+pub use started::StartedRead;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -89,6 +91,14 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// [`EngineError`].
     fn list(&self) -> Result<Vec<DatabaseId>, EngineError>;
+
+    /// Returns `true` if no database has a file.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    fn is_empty(&self) -> Result<bool, EngineError> {
+        Ok(self.list()?.is_empty())
+    }
 
     /// Returns the size of the file in bytes.
     ///
@@ -185,6 +195,18 @@ pub trait Engine: Send + Sync {
         query: &ReadQuery<'_>,
         sink: &mut dyn RowSink,
     ) -> Result<ReadReport, EngineError>;
+
+    /// Starts a read like [`Engine::read`] if it can compute outside this process at once. Returns `None` if it cannot, or if
+    /// statements like it were slow recently. Never blocks.
+    fn start_read(
+        self: Arc<Self>,
+        database: DatabaseId,
+        at: &CommitHash,
+        query: &ReadQuery<'_>,
+    ) -> Option<Box<dyn StartedRead>> {
+        let _ = (database, at, query);
+        None
+    }
 
     /// Sends all rows of a table at a commit to the sink, by primary key, or by row id if there is no key. Returns
     /// the time left of the limit.

@@ -1,9 +1,11 @@
 //! SQL reads at a ref.
 
+use std::sync::Arc;
+
 use super::{Inner, revisions, show};
 use crate::access::{DatabaseAccess, Level, RunsSql};
 use crate::errors::{PortError, ReadError};
-use crate::ports::{EngineError, ReadQuery, ReadReport, RowSink, SqlFailure};
+use crate::ports::{EngineError, ReadQuery, ReadReport, RowSink, SqlFailure, StartedRead};
 use crate::values::CommitHash;
 
 /// The outcome of a read.
@@ -56,10 +58,36 @@ impl<'a> Sql<'a> {
             Some(asked) => show::answer(engine, database, at, asked, sink),
             None => engine.read(database.id, at, query, sink),
         };
-        match ended {
-            Ok(report) => Ok(ReadEnd::Done(report)),
-            Err(EngineError::Sql { failure, .. }) => Ok(ReadEnd::Failed(failure)),
-            Err(other) => Err(PortError::from(other).into()),
+        ended_as(ended)
+    }
+
+    /// Starts a read as [`Sql::read`] runs it, if it can compute outside this process at once. Never blocks. `None` means that the
+    /// read needs a thread.
+    pub fn start<L: RunsSql>(
+        &self,
+        access: &DatabaseAccess<L>,
+        at: &CommitHash,
+        query: &ReadQuery<'_>,
+    ) -> Option<Box<dyn StartedRead>> {
+        if show::parse(query.sql).is_some() {
+            return None;
         }
+        Arc::clone(&self.0.ports.engine).start_read(access.database().id, at, query)
+    }
+
+    /// Waits for a read that [`Sql::start`] started, and sends its rows to `sink`.
+    ///
+    /// # Errors
+    /// As [`Sql::read`].
+    pub fn finish(&self, read: Box<dyn StartedRead>, sink: &mut dyn RowSink) -> Result<ReadEnd, ReadError> {
+        ended_as(read.finish(sink))
+    }
+}
+
+fn ended_as(ended: Result<ReadReport, EngineError>) -> Result<ReadEnd, ReadError> {
+    match ended {
+        Ok(report) => Ok(ReadEnd::Done(report)),
+        Err(EngineError::Sql { failure, .. }) => Ok(ReadEnd::Failed(failure)),
+        Err(other) => Err(PortError::from(other).into()),
     }
 }

@@ -27,6 +27,7 @@ fn a_new_database_has_one_empty_commit() {
     assert_eq!(log.into_iter().map(|entry| entry.commit).collect::<Vec<_>>(), [commit]);
     assert_eq!(harness.engine.tables(id(1), &harness.base).unwrap(), []);
     assert_eq!(harness.engine.list().unwrap(), [id(1)]);
+    assert!(!harness.engine.is_empty().unwrap());
     assert!(harness.engine.size_bytes(id(1)).unwrap() > 0);
     assert_eq!(harness.engine.verify(id(1), std::slice::from_ref(&harness.base)).unwrap(), [] as [String; 0]);
 }

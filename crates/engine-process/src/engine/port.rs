@@ -14,7 +14,7 @@ use branchyard_domain::entities::{
 use branchyard_domain::ports::{
     BatchedWrite, ChangedRows, Collected, Engine, EngineError, ImportJob, KeptHeads, MergeJob, MergeOutcome,
     Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected,
-    Selection, SqlFailure, TableScan, WriteJob, Written,
+    Selection, SqlFailure, StartedRead, TableScan, WriteJob, Written,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId};
 use branchyard_engine_doltlite::{
@@ -94,6 +94,10 @@ impl Engine for ProcessEngine {
 
     fn list(&self) -> Result<Vec<DatabaseId>, EngineError> {
         self.files.list().map_err(|error| io_fault("list the databases", error))
+    }
+
+    fn is_empty(&self) -> Result<bool, EngineError> {
+        self.files.is_empty().map_err(|error| io_fault("look for databases", error))
     }
 
     fn size_bytes(&self, database: DatabaseId) -> Result<u64, EngineError> {
@@ -205,6 +209,15 @@ impl Engine for ProcessEngine {
         let call = Call::Read { at: at.clone(), sql: query.sql.to_owned(), timeout: query.timeout };
         let stopped = ReadReport { deterministic: false };
         self.stream(database, &call, query.timeout, &query.canceled, sink, Blame::Statement(query.sql), stopped)
+    }
+
+    fn start_read(
+        self: Arc<Self>,
+        database: DatabaseId,
+        at: &CommitHash,
+        query: &ReadQuery<'_>,
+    ) -> Option<Box<dyn StartedRead>> {
+        self.start(database, at, query)
     }
 
     fn scan(

@@ -6,6 +6,7 @@ use branchyard_engine_doltlite::CellBatch;
 use sha2::{Digest as _, Sha256};
 
 use super::log::logged;
+use super::started_reads::Started;
 use super::{AMPLE, Db, Harness, author, blamed, deed};
 use crate::messages::FromWorker;
 use crate::wire::Wire;
@@ -86,6 +87,21 @@ fn a_worker_that_breaks_the_protocol_is_killed_and_its_statement_fails() {
         assert_eq!(harness.engine.workers().killed, before + 1, "{name}");
     }
     println!("{} lies", lies.len());
+    harness.works(&[&db]);
+}
+
+/// The thread that takes a result which is at hand must not wait.
+#[test]
+fn a_lie_in_a_started_read_breaks_the_protocol_and_keeps_no_one_waiting() {
+    let harness = Harness::new();
+    let db = harness.database(1);
+    for (name, what) in &lies() {
+        let statement = deed(&format!("raw {what}"));
+        let (started, log) = logged(|| harness.read_started(&db, &statement));
+        let Started { at_hand, took, rows } = started;
+        broke(name, &statement, rows.expect_err(name), &log);
+        assert!(!at_hand || took < super::LIMIT, "{name}: {took:?}");
+    }
     harness.works(&[&db]);
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use shuttle::future::block_on;
 use shuttle::thread;
 
-use super::{FairShares, Pool, PoolError};
+use super::{FairShares, Pool, PoolError, RunningCall};
 use crate::caller_key::CallerKey;
 use crate::model::{self, Occupancy, Timers};
 use crate::priority;
@@ -166,6 +166,15 @@ fn fair_pool(queued: usize) -> Pool {
     Pool::new(2, 8, WAIT).shared_fairly(FairShares { while_others_wait: 1, queued })
 }
 
+/// Runs a call that counts as in progress until the returned handle is dropped.
+async fn run_and_hold(
+    pool: &Pool,
+    caller: CallerKey,
+    work: impl FnOnce() + Send + 'static,
+) -> Result<((), RunningCall), PoolError> {
+    pool.enter(caller).await?.run_and_hold(work).await
+}
+
 #[test]
 fn calls_beyond_a_share_wait_and_each_is_served() {
     model::check(Timers::Never, || {
@@ -174,7 +183,7 @@ fn calls_beyond_a_share_wait_and_each_is_served() {
         let call = |caller| {
             let (pool, of_both, of_one) = (pool.clone(), Arc::clone(&of_both), Arc::clone(&of_one));
             Box::new(move || {
-                let served = pool.run_and_hold(caller, move || {
+                let served = run_and_hold(&pool, caller, move || {
                     of_both.visit();
                     slow_queries::idle(thread::yield_now);
                     if caller == ONE {
@@ -218,7 +227,7 @@ fn calls_beyond_a_share_that_time_out_or_are_dropped_lose_nothing() {
         let call = |caller, is_dropped: bool| {
             let pool = pool.clone();
             Box::new(move || {
-                let served = pool.run_and_hold(caller, thread::yield_now);
+                let served = run_and_hold(&pool, caller, thread::yield_now);
                 if is_dropped {
                     drop(block_on(model::until_any_time(served)));
                 } else if let Err(error) = block_on(served).map(|_| ()) {

@@ -154,7 +154,12 @@ impl Server {
                 drop(theirs.write_all(bytes));
                 drop(theirs.shutdown(Shutdown::Write));
             });
-            let outcome = call::run(&mut borrowed, &resources, DATABASE, call, &[], &bounds, &mut ends);
+            let begun = call::begin(&mut borrowed, call);
+            // A read may be looked at before a thread waits for it.
+            if matches!(call, Call::Read { .. }) && call::send_now(&mut borrowed) {
+                call::is_at_hand(&mut borrowed);
+            }
+            let outcome = call::run(&mut borrowed, begun, &resources, DATABASE, &[], &bounds, &mut ends);
             assert_eq!(borrowed.worker().is_spent, outcome.result.is_err());
             drop(borrowed);
             assert_eq!(self.pool.places_after(DATABASE), 0);
