@@ -33,7 +33,9 @@ const TOPICS: &[&str] = &[
     "hooks",
     "hrana",
     "overload",
+    "scale",
     "builds",
+    "peers",
 ];
 
 /// The parsed command line.
@@ -45,6 +47,8 @@ struct Asked<'a> {
     topics: Vec<&'a str>,
     /// Flags that are passed on to the benchmark.
     flags: Vec<&'a str>,
+    /// Flags that name a file or folder, which the benchmark would look for in the folder of its package.
+    paths: Vec<(&'a str, PathBuf)>,
 }
 
 pub(crate) fn run(workspace: &Workspace, more: &[&str]) -> Result<()> {
@@ -69,6 +73,9 @@ pub(crate) fn run(workspace: &Workspace, more: &[&str]) -> Result<()> {
         let file = folder.join(format!("{topic}.json"));
         let mut command = bench();
         command.args(["--", topic, "--json"]).arg(&file).args(&asked.flags);
+        for (flag, path) in &asked.paths {
+            command.arg(flag).arg(path);
+        }
         if *topic == "reads"
             && let Some(datasette) = datasette(workspace)
         {
@@ -97,7 +104,8 @@ pub(crate) fn run(workspace: &Workspace, more: &[&str]) -> Result<()> {
 }
 
 fn parse<'a>(more: &[&'a str]) -> Result<Asked<'a>> {
-    let mut asked = Asked { quick: false, help: false, out: None, topics: Vec::new(), flags: Vec::new() };
+    let mut asked =
+        Asked { quick: false, help: false, out: None, topics: Vec::new(), flags: Vec::new(), paths: Vec::new() };
     let mut rest = more.iter();
     while let Some(argument) = rest.next() {
         let mut value = || rest.next().copied().with_context(|| format!("{argument} takes a value"));
@@ -108,6 +116,9 @@ fn parse<'a>(more: &[&'a str]) -> Result<Asked<'a>> {
                 asked.flags.push(argument);
             }
             "--out" => asked.out = Some(value()?),
+            flag @ ("--other" | "--peers" | "--datasette") => {
+                asked.paths.push((flag, std::path::absolute(value()?).context("the current folder is unknown")?));
+            }
             flag if flag.starts_with("--") => asked.flags.extend([flag, value()?]),
             topic if TOPICS.contains(&topic) => asked.topics.push(topic),
             topic => bail!("no topic `{topic}`; there are {}", TOPICS.join(", ")),
@@ -135,11 +146,12 @@ mod tests {
 
     #[test]
     fn arguments_are_ours_topics_or_the_benchs() {
-        let asked = parse(&["reads", "--quick", "--rows", "7", "--out", "b.json", "forks"]).unwrap();
+        let asked = parse(&["reads", "--quick", "--rows", "7", "--out", "b.json", "forks", "--peers", "p"]).unwrap();
         assert!(asked.quick && !asked.help);
         assert_eq!(asked.out, Some("b.json"));
         assert_eq!(asked.topics, ["reads", "forks"]);
         assert_eq!(asked.flags, ["--quick", "--rows", "7"]);
+        assert_eq!(asked.paths, [("--peers", std::env::current_dir().unwrap().join("p"))]);
         assert_eq!(parse(&[]).unwrap().topics, TOPICS);
         assert!(parse(&["--help"]).unwrap().help);
     }

@@ -27,6 +27,10 @@ const FLAGS: &[Flag] = &[
     Flag("--commits", "10000", "200", "commits of the long list"),
     Flag("--statements", "2000", "100", "statements of a deployment"),
     Flag("--crowd", "256", "64", "connections of the overload; half of them run endless queries"),
+    Flag("--many", "100000", "200", "databases of a server whose start is timed"),
+    Flag("--large-mb", "20000", "20", "size of a very large database"),
+    Flag("--large-base-mb", "100", "5", "size of the database that it is compared with"),
+    Flag("--peer-rows", "100000", "1000", "rows of the table that other servers hold too"),
     Flag("--idle", "10000", "500", "connections that are open and say nothing, as far as open files allow"),
     Flag("--pace-ms", "200", "200", "pause of a cheap reader in the overload, between two reads"),
     Flag("--overload-seconds", "20", "4", "how long the overload lasts"),
@@ -42,6 +46,8 @@ pub(crate) struct Flags {
     pub(crate) datasette: Option<PathBuf>,
     /// Another build of the binary, to compare with.
     pub(crate) other: Option<PathBuf>,
+    /// Folder with the programs of other servers, to compare with.
+    pub(crate) peers: Option<PathBuf>,
     /// Topics to run. If empty, all topics run.
     pub(crate) topics: Vec<String>,
 }
@@ -57,7 +63,14 @@ impl Flags {
         let quick = arguments.iter().any(|argument| argument == "--quick");
         let values =
             FLAGS.iter().map(|Flag(name, full, small, _)| (*name, if quick { small } else { full }.to_string()));
-        let mut flags = Self { values: values.collect(), json: None, datasette: None, other: None, topics: Vec::new() };
+        let mut flags = Self {
+            values: values.collect(),
+            json: None,
+            datasette: None,
+            other: None,
+            peers: None,
+            topics: Vec::new(),
+        };
         let mut arguments = arguments.into_iter().filter(|argument| argument != "--quick");
         while let Some(argument) = arguments.next() {
             if !argument.starts_with("--") {
@@ -69,6 +82,7 @@ impl Flags {
                 "--json" => flags.json = Some(value()?.into()),
                 "--datasette" => flags.datasette = Some(value()?.into()),
                 "--other" => flags.other = Some(value()?.into()),
+                "--peers" => flags.peers = Some(value()?.into()),
                 name => match flags.values.get_mut(name) {
                     Some(known) => *known = value()?,
                     None => return Err(format!("no flag {argument}\n\n{}", usage())),
@@ -109,5 +123,6 @@ pub(crate) fn usage() -> String {
         text.push_str(&format!("  {name:<20} {meaning} ({full}; {small})\n"));
     }
     text + "  --json FILE          write the rows there\n  --datasette FILE     compare with this Datasette\n  \
-            --other FILE         compare this build with that binary (topic builds)\n"
+            --other FILE         compare this build with that binary (topic builds)\n  \
+            --peers DIR          compare with the programs there (topic peers)\n"
 }

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use branchyard::compose::{Environment, Pending, Stores};
+use branchyard::config::{Config, Isolation, SqlConfig};
 use branchyard_testkit::{
     Actor, Program, ServerProcess, create_user, process_status, processor_time, reset_peak_memory, wait_for,
 };
@@ -66,6 +68,19 @@ impl BenchHarness {
     /// Starts the server like [`BenchHarness::start`], but with the default result cache.
     pub(crate) fn start_keeping_results(&self) -> Server {
         self.start_with(ONE_CALLER)
+    }
+
+    /// Opens the stores of the folder while no server uses it. The engine runs in this process, which is no program of workers.
+    pub(crate) fn stores(&self) -> Stores {
+        let sql = SqlConfig { isolation: Isolation::Thread, ..SqlConfig::default() };
+        let config = Config { data_dir: self.path().to_owned(), sql, ..Config::default() };
+        Stores::open(&config, &Environment::default(), Pending::Refuse).unwrap()
+    }
+
+    /// Backs everything up to a folder.
+    pub(crate) fn back_up(&self, to: &Path) {
+        let status = self.command(&["backup"]).arg("--to").arg(to).status().unwrap();
+        assert!(status.success(), "the backup failed: {status}");
     }
 
     /// Starts the server with additional settings.

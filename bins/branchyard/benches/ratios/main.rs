@@ -14,6 +14,7 @@ mod cost;
 mod flags;
 mod harness;
 mod load;
+mod memory;
 mod raw;
 mod report;
 mod slices;

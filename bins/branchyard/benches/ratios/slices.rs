@@ -38,6 +38,19 @@ impl Slices {
             aim,
         }
     }
+
+    /// Creates a row whose target applies to the difference of product and baseline.
+    pub(crate) fn difference_row(
+        &self,
+        name: &'static str,
+        what: String,
+        baseline: &str,
+        unit: &'static str,
+        aim: Aim,
+    ) -> Row {
+        let differences = self.product.iter().zip(&self.baseline).map(|(product, baseline)| product - baseline);
+        Row { value: Some(median(differences.collect())), unit, ..self.row(name, what, baseline, unit, aim) }
+    }
 }
 
 fn shown(value: f64, unit: &str) -> String {

@@ -10,7 +10,9 @@ mod lists;
 mod merges;
 mod overload;
 mod pages;
+mod peers;
 mod reads;
+mod scale;
 mod sides;
 mod start;
 mod streams;
@@ -41,5 +43,7 @@ pub(crate) const TOPICS: &[Topic] = &[
     ("hooks", hooks::run),
     ("hrana", hrana::run),
     ("overload", overload::run),
+    ("scale", scale::run),
     ("builds", builds::run),
+    ("peers", peers::run),
 ];

@@ -31,7 +31,7 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
         time
     };
 
-    heavy(&server, &harness.token, megabytes);
+    heavy(&server, &harness.token, "heavy", megabytes);
     let (file, copy) = (largest(&harness.path().join("databases")), harness.path().join("copy"));
     let cp = |is_durable: bool| {
         let time = millis(|| {
@@ -63,11 +63,11 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     ]
 }
 
-/// Creates a database of about `megabytes` MB.
-fn heavy(server: &Server, token: &str, megabytes: u64) {
+/// Creates a database of about `megabytes` MB, with as many thousand rows.
+pub(super) fn heavy(server: &Server, token: &str, name: &str, megabytes: u64) {
     let bench = server.actor("bench", token);
-    bench.database("heavy");
-    let run = |statement: &str| finish(&bench, "/databases/bench/heavy/sql-writes", &write(statement));
+    bench.database(name);
+    let run = |statement: &str| finish(&bench, &format!("/databases/bench/{name}/sql-writes"), &write(statement));
     run("create table t (id integer primary key, body text)");
     let rows = megabytes * 1_000;
     for first in (1..=rows).step_by(usize::try_from(BATCH).unwrap()) {

@@ -4,8 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use branchyard::compose::{Environment, Pending, Stores};
-use branchyard::config::Config;
+use branchyard::compose::Stores;
 use branchyard_domain::access::{Caller, Write};
 use branchyard_domain::entities::{Delivery, DeliveryStatus, EventName};
 use branchyard_domain::ports::{Durability, Metadata as _};
@@ -88,7 +87,7 @@ fn one_event_to_many(flags: &Flags) -> Row {
     };
     let done = alternate(flags.count("--repeats"), product, baseline);
     let what = format!("first attempts of {hooks} hooks, one event");
-    done.row("hooks, one event", what, "plain loop, 64 at once", "/s", Aim::AtLeast(0.7))
+    done.row("hooks, one event", what, "plain loop, 64 at once", "/s", Aim::AtLeast(0.85))
 }
 
 fn many_events_to_one(flags: &Flags) -> Row {
@@ -102,12 +101,14 @@ fn many_events_to_one(flags: &Flags) -> Row {
     let mut number = 0;
     let product = || {
         // The events exist before the server starts, so that creating them is not measured.
-        let stores = stores(&harness);
+        let stores = harness.stores();
         (0..events).for_each(|event| branch(&stores, "busy", number * events + event));
         drop(stores);
         number += 1;
         let server = start(&harness);
         let received = receiver.wait_for(events * number);
+        // Attempts that are not recorded yet would be made again by the next server.
+        std::thread::sleep(Duration::from_millis(300));
         drop(server);
         per_second(events - 1, received[events * number - 1].at - received[events * (number - 1)].at)
     };
@@ -121,7 +122,7 @@ fn many_events_to_one(flags: &Flags) -> Row {
     };
     let done = alternate(flags.count("--repeats").min(3), product, baseline);
     let what = format!("{events} events of one hook, in order");
-    done.row("hooks, one hook", what, "plain loop, one at a time", "/s", Aim::None)
+    done.row("hooks, one hook", what, "plain loop, one at a time", "/s", Aim::AtLeast(0.8))
 }
 
 /// Measures the peak memory while many deliveries are due to a port that no process listens on.
@@ -134,7 +135,7 @@ fn long_queue(flags: &Flags) -> Row {
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let hook_id = hook(&bench, "long", &format!("http://{nobody}/"));
     drop(server);
-    let stores = stores(&harness);
+    let stores = harness.stores();
     branch(&stores, "long", 0);
     while !stores.hub.dispatch().fan_out().unwrap().is_empty() {}
     let now = stores.hub.now();
@@ -164,11 +165,6 @@ fn long_queue(flags: &Flags) -> Row {
     std::thread::sleep(Duration::from_secs_f64(flags.number("--overload-seconds") / 2.0));
     let what = format!("{pending} deliveries that are due: peak memory above the start's");
     Row::alone("hooks, long queue", what, server.peak() - before, "MiB", Aim::AtMost(64.0))
-}
-
-fn stores(harness: &BenchHarness) -> Stores {
-    let config = Config { data_dir: harness.path().to_owned(), ..Config::default() };
-    Stores::open(&config, &Environment::default(), Pending::Refuse).unwrap()
 }
 
 fn branch(stores: &Stores, database: &str, number: usize) {

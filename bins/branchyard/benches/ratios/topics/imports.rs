@@ -40,7 +40,7 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     };
     let done = alternate(flags.count("--repeats"), product, baseline);
     let what = format!("CSV of {} rows, {} MiB, upload to succeeded", table.rows, file.len() >> 20);
-    vec![done.row("import", what, "engine's bulk insert of parsed rows", "ms", Aim::AtMost(1.5))]
+    vec![done.row("import", what, "engine's bulk insert of parsed rows", "ms", Aim::AtMost(0.9))]
 }
 
 fn insert(raw: &Raw, table: Table) {

@@ -1,7 +1,6 @@
 //! Users' SQL in worker processes, compared with threads of the server: the same binary with `sql.isolation = "thread"`. And what
 //! workers cost: the first read of a database without a worker, and memory.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
 use branchyard_testkit::descendants;
@@ -9,6 +8,7 @@ use branchyard_testkit::descendants;
 use crate::flags::Flags;
 use crate::harness::{BenchHarness, NO_RESULTS, ONE_CALLER, Server};
 use crate::load::{Connection, encoded, get};
+use crate::memory;
 use crate::report::{Aim, Row};
 use crate::slices::{alternate, median};
 use crate::table::Table;
@@ -47,16 +47,17 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let done = alternate(slices, || process.writes(seconds), || thread.writes(seconds));
     rows.push(done.row("process, write", "sql-writes, one caller".into(), THREADS, "/s", Aim::AtLeast(0.95)));
     drop((process, thread));
-    rows.extend(first_reads(flags));
+    rows.extend(first_reads(flags, "first read", PROCESS, Aim::AtMost(10.0)));
+    rows.extend(first_reads(flags, "first read, thread", THREAD, Aim::AtMost(3.0)));
     rows
 }
 
-/// Reads databases one after the other, each for the first time since its last worker ended, and measures their workers.
-fn first_reads(flags: &Flags) -> Vec<Row> {
+/// Reads databases one after the other, each for the first time since it was last closed, and measures worker processes.
+fn first_reads(flags: &Flags, name: &'static str, isolation: (&'static str, &'static str), aim: Aim) -> Vec<Row> {
     let databases = flags.count("--databases") * 6;
     let harness = BenchHarness::new();
-    // With more databases than workers, each read finds that the worker of its database has made room for another.
-    let server = harness.start_with(&[ONE_CALLER, &[NO_RESULTS, PROCESS, ("SQL__WORKERS", "16")]].concat());
+    // With more databases than workers or idle connections, each read finds that its database has made room for another.
+    let server = harness.start_with(&[ONE_CALLER, &[NO_RESULTS, isolation, ("SQL__WORKERS", "16")]].concat());
     for number in 0..databases {
         server.database(&harness.token, &format!("first{number}"), Table::new(10, 3));
     }
@@ -82,14 +83,17 @@ fn first_reads(flags: &Flags) -> Vec<Row> {
     took.sort_unstable_by(f64::total_cmp);
     let p99 = took[took.len() * 99 / 100];
     let what =
-        format!("first read of a database without a worker, p99 of {}; median {:.1} ms", took.len(), median(took));
-    let mut rows = vec![Row::alone("first read", what, p99, "ms", Aim::AtMost(10.0))];
+        format!("first read of a database that is not open, p99 of {}; median {:.1} ms", took.len(), median(took));
+    let mut rows = vec![Row::alone(name, what, p99, "ms", aim)];
+    if isolation == THREAD {
+        return rows;
+    }
     // Workers that have a database and have read no row.
     let before = workers(&server);
     for number in 0..8 {
         read(number, "select 1 from t where id < 0");
     }
-    let bound: Vec<f64> = workers(&server).into_iter().filter(|pid| !before.contains(pid)).map(own_mib).collect();
+    let bound: Vec<f64> = workers(&server).into_iter().filter(|pid| !before.contains(pid)).map(memory::own).collect();
     let what = format!("memory of its own of a worker that has a database, median of {}", bound.len());
     rows.push(Row::alone("worker, memory", what, median(bound), "MiB", Aim::AtMost(4.0)));
     rows
@@ -98,8 +102,7 @@ fn first_reads(flags: &Flags) -> Vec<Row> {
 fn idle_memory(server: &Server) -> Row {
     std::thread::sleep(Duration::from_millis(1_500));
     let pids: Vec<u32> = std::iter::once(server.id()).chain(descendants(server.id())).collect();
-    let all: f64 = pids.iter().map(|pid| rollup(*pid, &["Pss:"])).sum();
-    let server_alone = rollup(server.id(), &["Pss:"]);
+    let (all, server_alone) = (memory::of_all(server.id()), memory::proportional(server.id()));
     let what = format!(
         "idle server, its launcher and {} blank workers; the server alone {server_alone:.1} MiB",
         pids.len() - 2
@@ -110,20 +113,4 @@ fn idle_memory(server: &Server) -> Row {
 /// Returns the processes of workers.
 fn workers(server: &Server) -> Vec<u32> {
     descendants(server.id()).into_iter().skip(1).collect()
-}
-
-/// Returns the memory that no other process shares, in MiB.
-fn own_mib(pid: u32) -> f64 {
-    rollup(pid, &["Private_Clean:", "Private_Dirty:"])
-}
-
-/// Returns the sum of values of a process's memory summary, in MiB.
-fn rollup(pid: u32, names: &[&str]) -> f64 {
-    let summary = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
-    let kib = summary.lines().filter_map(|line| {
-        let mut words = line.split_whitespace();
-        words.next().filter(|name| names.contains(name))?;
-        words.next()?.parse::<f64>().ok()
-    });
-    kib.sum::<f64>() / 1024.0
 }

@@ -39,5 +39,5 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let time = |name, rows| (merge.borrow_mut())(name, rows);
     let done = alternate(flags.count("--repeats"), || time("large", rows), || time("small", SMALL));
     let what = format!("merge of {changes} changes from a fork into {rows} rows, until succeeded");
-    vec![done.row("merge", what, &format!("into {SMALL} rows"), "ms", Aim::AtMost(3.0))]
+    vec![done.row("merge", what, &format!("into {SMALL} rows"), "ms", Aim::AtMost(1.3))]
 }

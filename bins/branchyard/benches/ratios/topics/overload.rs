@@ -26,7 +26,7 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let table = Table::new(flags.count("--small-rows"), flags.count("--columns"));
     let harness = BenchHarness::new();
     // The cheap reads use other callers than the endless queries, which may have used up their own limits.
-    let callers = crowd.div_ceil(PER_CALLER) + 1;
+    let callers = 2 * (crowd / 2).div_ceil(PER_CALLER);
     let tokens: Vec<String> = (0..callers).map(|number| harness.user(&format!("caller{number}"))).collect();
     // Defaults except for the rate limit: the crowd is to be limited by the cost of its queries.
     let server = harness.start_with(&[("RATE_LIMIT__ENABLED", "false"), ANY_NUMBER, NO_RESULTS]);
@@ -165,7 +165,7 @@ impl OverloadHarness<'_> {
             }
             for number in 0..self.flags.count("--crowd") / 2 {
                 let (seen, stop) = (&seen, &stop);
-                scope.spawn(move || self.cheap(self.flags.count("--crowd") / 2 + number, seen, stop));
+                scope.spawn(move || self.cheap(number, seen, stop));
             }
             std::thread::sleep(Duration::from_secs_f64(seconds));
             stop.store(true, Ordering::Relaxed);
@@ -173,14 +173,17 @@ impl OverloadHarness<'_> {
         seen.into_inner()
     }
 
-    fn head(&self, number: u64) -> String {
-        let token = &self.tokens[usize::try_from(number / PER_CALLER).unwrap()];
+    /// Returns the header of a connection. The first half of the callers run endless queries, the second half cheap reads: the cheap
+    /// reads of a caller wait for its own slow ones.
+    fn head(&self, number: u64, is_cheap: bool) -> String {
+        let (half, caller) = (self.tokens.len() / 2, usize::try_from(number / PER_CALLER).unwrap());
+        let token = &self.tokens[if is_cheap { half + caller } else { caller }];
         format!("Authorization: Bearer {token}\r\n")
     }
 
     fn cheap(&self, number: u64, seen: &Mutex<Seen>, stop: &AtomicBool) {
         let path = format!("{PATH}{}", encoded(self.flags.text("--statement")));
-        let (head, pace) = (self.head(number), Duration::from_secs_f64(self.flags.number("--pace-ms") / 1e3));
+        let (head, pace) = (self.head(number, true), Duration::from_secs_f64(self.flags.number("--pace-ms") / 1e3));
         let mut connection = Connection::open(self.server.address);
         let (mut early, mut times) = (Vec::new(), Vec::new());
         let start = Instant::now();
@@ -208,7 +211,7 @@ impl OverloadHarness<'_> {
     fn endless(&self, number: u64, seen: &Mutex<Seen>, stop: &AtomicBool) {
         let path = format!("{PATH}{}&timeout_ms=60000", encoded(ENDLESS));
         let mut request = Vec::new();
-        get(&mut request, &path, &self.head(number));
+        get(&mut request, &path, &self.head(number, false));
         let (mut refused, mut ended) = (Vec::new(), 0);
         while !stop.load(Ordering::Relaxed) {
             let mut connection = Connection::open(self.server.address);

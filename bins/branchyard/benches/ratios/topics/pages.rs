@@ -40,7 +40,7 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     };
     let done = alternate(flags.count("--slices"), product, baseline);
     let what = format!("JSON page of {page} rows, {connections} connections");
-    vec![done.row("JSON page", what, "bare handler, same rows, serde_json", "/s", Aim::AtLeast(0.7))]
+    vec![done.row("JSON page", what, "bare handler, same rows, serde_json", "/s", Aim::AtLeast(1.2))]
 }
 
 async fn read(raw: Data<Raw>, sql: Data<String>, id: UrlPath<u64>) -> HttpResponse {

@@ -38,7 +38,7 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
         let baseline = || in_process(&raw, format, table);
         let done = alternate(flags.count("--repeats"), product, baseline);
         let what = format!("{name} of {} rows", table.rows);
-        rows.push(done.row(name, what.clone(), "the same rows formatted in process", "rows/s", Aim::AtLeast(0.6)));
+        rows.push(done.row(name, what.clone(), "the same rows formatted in process", "rows/s", Aim::AtLeast(0.95)));
         let grown = server.peak() - idle;
         rows.push(Row::alone(memory, format!("{what}: peak memory above idle"), grown, "MiB", Aim::AtMost(64.0)));
     }

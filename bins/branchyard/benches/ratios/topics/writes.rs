@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::cost::Cost;
+use crate::cost::cost_rows;
 use crate::flags::Flags;
 use crate::harness::{BenchHarness, Caller, NO_RESULTS, ONE_CALLER, Server, write};
 use crate::raw::Raw;
@@ -118,10 +118,12 @@ impl WriteBench {
         let this = this.into_inner();
         let mut rows = vec![done.row(row.name, row.what.to_owned(), ALONE, "/s", row.aim)];
         if let Some((names, aim)) = row.cost {
-            let (before, done) = (Cost::so_far(&this.server), this.done.load(Ordering::Relaxed));
-            this.rate(callers, 1, requests);
-            let count = as_float(this.done.load(Ordering::Relaxed) - done);
-            rows.extend(before.rows_since(&this.server, count, names, "such a write", aim));
+            let work = || {
+                let before = this.done.load(Ordering::Relaxed);
+                this.rate(callers, 1, requests);
+                as_float(this.done.load(Ordering::Relaxed) - before)
+            };
+            rows.extend(cost_rows(&this.server, work, names, "such a write", aim));
         }
         rows
     }

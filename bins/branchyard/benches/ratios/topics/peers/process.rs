@@ -1,0 +1,67 @@
+//! The process of a peer.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::memory;
+
+/// How long a peer may take until it listens.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A process, which is killed when dropped.
+pub(super) struct PeerProcess {
+    child: Child,
+}
+
+impl PeerProcess {
+    /// Starts a command, and waits until it listens.
+    pub(super) fn start(command: &mut Command, address: SocketAddr) -> Result<Self, String> {
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let mut process = Self { child: child.map_err(|error| format!("{command:?} does not start: {error}"))? };
+        let began = Instant::now();
+        while TcpStream::connect(address).is_err() {
+            if let Ok(Some(status)) = process.child.try_wait() {
+                return Err(format!("{command:?} ended: {status}"));
+            }
+            if began.elapsed() > PATIENCE {
+                return Err(format!("{command:?} does not listen after {} s", PATIENCE.as_secs()));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(process)
+    }
+
+    pub(super) fn memory(&self) -> f64 {
+        memory::of_all(self.child.id())
+    }
+}
+
+impl Drop for PeerProcess {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Returns a free address.
+pub(super) fn free() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// Runs a command of a peer to its end, and returns what it printed.
+pub(super) fn output(command: &mut Command) -> Result<String, String> {
+    let ended = command.stdin(Stdio::null()).output().map_err(|error| format!("{command:?}: {error}"))?;
+    if !ended.status.success() {
+        return Err(format!("{command:?}: {}", String::from_utf8_lossy(&ended.stderr)));
+    }
+    Ok(String::from_utf8_lossy(&ended.stdout).trim().to_owned())
+}
+
+/// Returns the version that a program prints, without words.
+pub(super) fn version(program: &Path, argument: &str) -> String {
+    let printed = output(Command::new(program).arg(argument)).unwrap_or_default();
+    let is_version = |word: &&str| word.trim_start_matches('v').starts_with(|first: char| first.is_ascii_digit());
+    printed.split_whitespace().find(is_version).unwrap_or("of an unknown version").to_owned()
+}
