@@ -66,3 +66,85 @@ impl RowSink for NoRows {
         ControlFlow::Break(())
     }
 }
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::fd::{AsFd as _, BorrowedFd};
+    use std::os::unix::net::UnixStream;
+    use std::sync::mpsc;
+    use std::time::{Duration, Instant};
+
+    use branchyard_domain::ports::{EngineError, ReadReport, RowSink, StartedRead};
+    use branchyard_executor::{AdmittedCall, CallerKey, Pool};
+
+    use super::{PATIENCE, ReadStart};
+
+    /// A read whose result is at hand once its socket is readable, if `is_short`. Reports how it ended.
+    struct Played {
+        socket: UnixStream,
+        is_short: bool,
+        ended: mpsc::Sender<&'static str>,
+        is_finished: bool,
+    }
+
+    impl StartedRead for Played {
+        fn descriptor(&self) -> BorrowedFd<'_> {
+            self.socket.as_fd()
+        }
+
+        fn is_at_hand(&mut self) -> bool {
+            self.is_short
+        }
+
+        fn finish(mut self: Box<Self>, _: &mut dyn RowSink) -> Result<ReadReport, EngineError> {
+            self.is_finished = true;
+            self.ended.send("finished").unwrap();
+            Ok(ReadReport { deterministic: true })
+        }
+    }
+
+    impl Drop for Played {
+        fn drop(&mut self) {
+            if !self.is_finished {
+                self.ended.send("dropped").unwrap();
+            }
+        }
+    }
+
+    async fn started(is_short: bool) -> (ReadStart, UnixStream, mpsc::Receiver<&'static str>) {
+        let (socket, worker) = UnixStream::pair().unwrap();
+        let (ended, end) = mpsc::channel();
+        let read = Played { socket, is_short, ended, is_finished: false };
+        (ReadStart::new(enter().await, Some(Box::new(read))), worker, end)
+    }
+
+    async fn enter() -> AdmittedCall {
+        Pool::new(1, 0, Duration::ZERO).enter(CallerKey::Address(1)).await.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[actix_web::test]
+    async fn a_result_is_at_hand_if_it_comes_soon_and_whole() {
+        for is_short in [true, false] {
+            let (mut start, mut worker, _end) = started(is_short).await;
+            worker.write_all(b"x").unwrap();
+            assert_eq!(start.is_at_hand().await, is_short);
+        }
+        let (mut start, _worker, _end) = started(true).await;
+        let began = Instant::now();
+        assert!(!start.is_at_hand().await, "nothing comes");
+        assert!(began.elapsed() >= PATIENCE);
+        assert!(!ReadStart::new(enter().await, None).is_at_hand().await, "nothing has started");
+    }
+
+    /// Ending the process of a read takes longer than a short read.
+    #[actix_web::test]
+    async fn a_read_whose_client_goes_away_is_finished_by_a_thread() {
+        let (mut start, _worker, end) = started(true).await;
+        let waiting = tokio::time::timeout(Duration::from_millis(1), start.is_at_hand());
+        assert!(waiting.await.is_err());
+        drop(start);
+        assert_eq!(end.recv_timeout(Duration::from_secs(60)), Ok("finished"));
+    }
+}

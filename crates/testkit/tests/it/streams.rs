@@ -89,19 +89,6 @@ fn a_read_ends_when_its_client_goes_away() {
     }
 }
 
-/// For a few milliseconds no thread waits for a read. A client that goes away then must cost no worker process, whose end and start
-/// take longer than the read.
-#[test]
-fn a_client_that_goes_away_at_once_costs_no_worker_process() {
-    let (server, ada) = start(|config| config.sql.read_queue_wait_ms = 10_000);
-    assert_eq!(read(&ada), 200);
-    for _ in 0..30 {
-        drop(begin(&server, &ada, "application/json", SLOW));
-        assert_eq!(read(&ada), 200);
-    }
-    assert!(server.metric("branchyard_sql_workers_killed_total").abs() < 0.5);
-}
-
 #[test]
 fn a_client_that_takes_nothing_is_cut_off() {
     let (server, ada) = start(|config| config.sql.stream_stall_ms = 300);
