@@ -402,6 +402,10 @@ mod tests {
         let (done, ran) = oneshot::channel();
         pool.enter(ONE).await.unwrap().run_detached(move || done.send(()).unwrap());
         ran.await.unwrap();
+        // The thread releases the slot after its work.
+        while pool.load().busy > 0 {
+            tokio::task::yield_now().await;
+        }
         let (threaded, _running) =
             pool.enter(ONE).await.unwrap().run_and_hold(|| 4).await.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(threaded, 4);
