@@ -69,7 +69,7 @@ impl FormatCheck {
     /// [`EngineError::UnknownFormat`] if one of them is newer than those that the engine opens; other errors if the
     /// record cannot be read.
     pub fn check(&self, database: DatabaseId, path: &Path) -> Result<(), EngineError> {
-        if self.passed.read().contains(&database) {
+        if self.has_passed(database) {
             return Ok(());
         }
         match format_of(path) {

@@ -1,8 +1,8 @@
 //! The engine over worker processes: the implementation of the port.
 
 mod port;
+mod reads;
 pub(crate) mod sinks;
-mod started_read;
 mod trial_merges;
 
 use std::fs::File;
@@ -70,6 +70,15 @@ enum Blame<'a> {
     Statement(&'a str),
     /// Anything else.
     Server,
+}
+
+/// A read of a user.
+struct UserRead<'a> {
+    database: DatabaseId,
+    call: &'a Call,
+    timeout: Duration,
+    canceled: &'a CancellationToken,
+    blame: Blame<'a>,
 }
 
 impl ProcessEngine {
@@ -437,36 +446,12 @@ impl ProcessEngine {
         Ok(results)
     }
 
-    /// Runs a read of a user.
-    #[expect(clippy::too_many_arguments, reason = "the parts of a read")]
+    /// Runs a read of a user, which a worker may have begun.
     fn stream<T: Wire>(
         &self,
-        database: DatabaseId,
-        call: &Call,
-        timeout: Duration,
-        canceled: &CancellationToken,
-        sink: &mut dyn RowSink,
-        blame: Blame<'_>,
-        when_stopped: T,
-    ) -> Result<T, EngineError>
-    where
-        Result<T, EngineError>: Wire,
-    {
-        self.check_format(database)?;
-        self.stream_from(None, database, call, timeout, canceled, sink, blame, when_stopped)
-    }
-
-    /// Runs a read of a user, which a worker may have begun.
-    #[expect(clippy::too_many_arguments, reason = "the parts of a read")]
-    fn stream_from<T: Wire>(
-        &self,
+        UserRead { database, call, timeout, canceled, blame }: UserRead<'_>,
         mut begun: Option<(Borrowed, Begun)>,
-        database: DatabaseId,
-        call: &Call,
-        timeout: Duration,
-        canceled: &CancellationToken,
         sink: &mut dyn RowSink,
-        blame: Blame<'_>,
         when_stopped: T,
     ) -> Result<T, EngineError>
     where
@@ -478,6 +463,7 @@ impl ProcessEngine {
             let (mut borrowed, begun) = match begun.take() {
                 Some((borrowed, begun)) => (borrowed, Ok(begun)),
                 None => {
+                    self.check_format(database)?;
                     let history = self.limits_history();
                     let mut borrowed = self.pool.take(&self.files, database, Access::Read, history)?;
                     let begun = call::begin(&mut borrowed, call);

@@ -285,7 +285,8 @@ impl Pool {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        self.start(caller, |slot, running| {
+        let admitted = self.admit(caller).await?;
+        self.run_admitted(admitted, |slot, running| {
             let _running = running;
             slow_queries::run(slot, work)
         })
@@ -300,15 +301,6 @@ impl Pool {
     pub async fn enter(&self, caller: CallerKey) -> Result<AdmittedCall, PoolError> {
         let (slot, running) = self.admit(caller).await?;
         Ok(AdmittedCall { pool: self.clone(), slot, running })
-    }
-
-    async fn start<T, F>(&self, caller: CallerKey, work: F) -> Result<T, PoolError>
-    where
-        T: Send + 'static,
-        F: FnOnce(PoolSlot, RunningCall) -> T + Send + 'static,
-    {
-        let admitted = self.admit(caller).await?;
-        self.run_admitted(admitted, work).await
     }
 
     async fn run_admitted<T, F>(&self, (slot, running): Admitted, work: F) -> Result<T, PoolError>

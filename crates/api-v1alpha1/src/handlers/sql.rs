@@ -7,7 +7,6 @@ use branchyard_http_common::{
     CollectLimits, CollectedJsonRows, HandlerError, JsonRows, RequestContext, RowShape, Waiting,
 };
 use branchyard_problem_details::ErrorCode;
-use serde_json::value::RawValue;
 
 use crate::access::access;
 use crate::convert;
@@ -42,7 +41,6 @@ async fn answer(asked: LegacyRequest, at: Option<String>) -> HttpResponse {
     let ended = run(&asked, &mut place, at, &mut commit_ref).await;
     let Place { owner, name } = place;
     let echo = ReadEcho { repository_owner: owner, repository_name: name, commit_ref, sql_query };
-    let none = || RawValue::from_string("[]".to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned());
     match ended {
         Ok(SqlReadEnd::Rows(CollectedJsonRows { columns, rows, cut, replaced: _ })) => done(&ReadResult {
             query_execution_status: if cut.is_some() { ExecutionStatus::RowLimit } else { ExecutionStatus::Success },
@@ -56,7 +54,7 @@ async fn answer(asked: LegacyRequest, at: Option<String>) -> HttpResponse {
             query_execution_message: failure.to_string(),
             echo,
             schema: Vec::new(),
-            rows: none(),
+            rows: super::pulls::raw("[]".to_owned()),
         }),
         Ok(SqlReadEnd::Failed(failure)) => asked.failed_sql(failure.to_string(), &echo),
         Ok(SqlReadEnd::NoSuchRef) => asked.failed_sql(format!("branch not found: {}", echo.commit_ref), &echo),
@@ -118,10 +116,7 @@ async fn rows(
     call.finish_read(start, move |hub, started| {
         let mut rows = JsonRows::new(RowShape::Objects, limits);
         let query = ReadQuery { sql: &q, timeout: settings.read_timeout, canceled };
-        let end = match started {
-            Some(started) => hub.sql().finish(started, &mut rows),
-            None => hub.sql().read(&access, &commit, &query, &mut rows),
-        };
+        let end = hub.sql().finish(started, &access, &commit, &query, &mut rows);
         Ok::<_, LegacyError<branchyard_domain::errors::ReadError>>(match end.map_err(LegacyError)? {
             ReadEnd::Done(_) => SqlReadEnd::Rows(rows.finish()),
             ReadEnd::Failed(failure) => SqlReadEnd::Failed(failure),

@@ -228,10 +228,7 @@ impl Reading {
                 bytes: limits.max_response_bytes,
             },
         );
-        let end = match started {
-            Some(started) => hub.sql().finish(started, &mut rows),
-            None => hub.sql().read(&access, &commit, &self.query(canceled), &mut rows),
-        };
+        let end = hub.sql().finish(started, &access, &commit, &self.query(canceled), &mut rows);
         let (answer, lasting) = match end? {
             ReadEnd::Done(report) => (convert::finished(rows.finish()), report.deterministic),
             ReadEnd::Failed(failure) => (convert::failed(status_of(&failure), failure.to_string()), false),

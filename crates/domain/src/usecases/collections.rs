@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::Inner;
+use super::databases::live_databases;
 use super::engine_files::file_state;
 use super::operations::LEASE_SECONDS;
 use super::texts;
@@ -192,15 +193,10 @@ impl<'a> Collections<'a> {
             return Ok(vec![(found.id, found.locator)]);
         }
         let mut found = Vec::new();
-        let mut after = None;
-        loop {
-            let page = tx.databases().ids(after, PAGE)?;
-            let Some(last) = page.last() else { return Ok(found) };
-            after = Some(*last);
-            for id in page {
-                found.extend(find_live(tx.as_mut(), id)?.map(|database| (id, database.locator)));
-            }
+        for id in live_databases(tx.as_mut())? {
+            found.extend(find_live(tx.as_mut(), id)?.map(|database| (id, database.locator)));
         }
+        Ok(found)
     }
 
     /// Ends the leases that a former process of this node left behind. Call it only at the start of the node's process.

@@ -372,6 +372,21 @@ impl<'a> Databases<'a> {
     }
 }
 
+/// Returns the ids of all databases that are not deleted, ascending. Page by page, because a transaction for each takes seconds where
+/// there are many.
+pub(super) fn live_databases(tx: &mut dyn Transaction) -> Result<Vec<DatabaseId>, MetadataError> {
+    const PAGE: usize = 1_000;
+    let mut live = Vec::new();
+    loop {
+        let page = tx.databases().ids(live.last().copied(), PAGE)?;
+        let is_last = page.len() < PAGE;
+        live.extend(page);
+        if is_last {
+            return Ok(live);
+        }
+    }
+}
+
 /// Removes the content of a deleted database. The file goes last: as long as it exists, a start after a crash does the rest.
 pub(super) fn remove_content(inner: &Inner, id: DatabaseId) -> Result<(), PortError> {
     texts::remove_of_deleted(inner, id)?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::databases::{has_room, remove_content};
+use super::databases::{has_room, live_databases, remove_content};
 use super::direct_writes::{DirectPlace, DirectWaiter, NewWrite};
 use super::observers::Unobserved;
 use super::people::NAME_KEPT_SECONDS;
@@ -416,7 +416,7 @@ impl<'a> Operations<'a> {
         let ports = &self.0.ports;
         let mut removed = 0;
         let files = ports.engine.list()?;
-        let live = live_databases(self.0)?;
+        let live: HashSet<DatabaseId> = live_databases(ports.metadata.read()?.as_mut())?.into_iter().collect();
         for id in files {
             if !live.contains(&id) {
                 remove_content(self.0, id)?;
@@ -672,22 +672,4 @@ fn cut(mut text: String, bytes: usize) -> String {
         text.truncate(end);
     }
     text
-}
-
-/// Returns the ids of all databases that are not deleted. Page by page, because a transaction for each takes seconds where there are
-/// many.
-fn live_databases(inner: &Inner) -> Result<HashSet<DatabaseId>, PortError> {
-    const PAGE: usize = 1_000;
-    let mut tx = inner.ports.metadata.read()?;
-    let mut live = HashSet::new();
-    let mut after = None;
-    loop {
-        let page = tx.databases().ids(after, PAGE)?;
-        after = page.last().copied();
-        let is_last = page.len() < PAGE;
-        live.extend(page);
-        if is_last {
-            return Ok(live);
-        }
-    }
 }

@@ -75,12 +75,22 @@ impl<'a> Sql<'a> {
         Arc::clone(&self.0.ports.engine).start_read(access.database().id, at, query)
     }
 
-    /// Waits for a read that [`Sql::start`] started, and sends its rows to `sink`.
+    /// Waits for a read that [`Sql::start`] started with the same arguments, or runs the read if that returned `None`.
     ///
     /// # Errors
     /// As [`Sql::read`].
-    pub fn finish(&self, read: Box<dyn StartedRead>, sink: &mut dyn RowSink) -> Result<ReadEnd, ReadError> {
-        ended_as(read.finish(sink))
+    pub fn finish<L: RunsSql>(
+        &self,
+        started: Option<Box<dyn StartedRead>>,
+        access: &DatabaseAccess<L>,
+        at: &CommitHash,
+        query: &ReadQuery<'_>,
+        sink: &mut dyn RowSink,
+    ) -> Result<ReadEnd, ReadError> {
+        match started {
+            Some(started) => ended_as(started.finish(sink)),
+            None => self.read(access, at, query, sink),
+        }
     }
 }
 

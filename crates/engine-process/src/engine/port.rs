@@ -19,11 +19,12 @@ use branchyard_domain::ports::{
 use branchyard_domain::values::{CommitHash, DatabaseId};
 use branchyard_engine_doltlite::{
     COLLECTION_ROUNDS, CollectedHistory, CollectionSource, ConflictQuery, FileIdentity, HeadPair, NEWEST_FORMAT,
-    io_fault, shape,
+    io_fault,
 };
 
+use super::reads::Read;
 use super::sinks::{CountedRows, NoRows};
-use super::{Blame, COMMITTING, COPYING, HiddenReachability, LEAST, ProcessEngine, SHORT, within};
+use super::{Blame, COMMITTING, COPYING, HiddenReachability, LEAST, ProcessEngine, SHORT, UserRead, within};
 use crate::call::Ends;
 use crate::history::descends;
 use crate::messages::{Call, Import, Merge, Page, Script, Write, WriteOfBatch};
@@ -201,14 +202,7 @@ impl Engine for ProcessEngine {
         query: &ReadQuery<'_>,
         sink: &mut dyn RowSink,
     ) -> Result<ReadReport, EngineError> {
-        if let Some(long) = self.options.long()
-            && long.turns.begin(shape(database, query.sql), &query.canceled).is_break()
-        {
-            return Err(EngineError::Busy);
-        }
-        let call = Call::Read { at: at.clone(), sql: query.sql.to_owned(), timeout: query.timeout };
-        let stopped = ReadReport { deterministic: false };
-        self.stream(database, &call, query.timeout, &query.canceled, sink, Blame::Statement(query.sql), stopped)
+        self.run_read(Read::of(database, at, query), None, sink)
     }
 
     fn start_read(
@@ -228,7 +222,9 @@ impl Engine for ProcessEngine {
         sink: &mut dyn RowSink,
     ) -> Result<Duration, EngineError> {
         let call = Call::Scan { at: at.clone(), table: scan.table.to_owned(), timeout: scan.timeout };
-        self.stream(database, &call, scan.timeout, &scan.canceled, sink, Blame::Server, Duration::ZERO)
+        let (timeout, canceled) = (scan.timeout, &scan.canceled);
+        let read = UserRead { database, call: &call, timeout, canceled, blame: Blame::Server };
+        self.stream(read, None, sink, Duration::ZERO)
     }
 
     fn rows(
@@ -250,7 +246,8 @@ impl Engine for ProcessEngine {
         };
         let page_of = |limit: u64, sink: &mut dyn RowSink| {
             let (call, blame) = (Call::Rows { at: at.clone(), page: page(limit) }, Blame::Statement(wanted.table));
-            self.stream(database, &call, wanted.timeout, &wanted.canceled, sink, blame, Selected::default())
+            let (timeout, canceled) = (wanted.timeout, &wanted.canceled);
+            self.stream(UserRead { database, call: &call, timeout, canceled, blame }, None, sink, Selected::default())
         };
         let mut counted = CountedRows { sink, count: 0, is_stopped: false };
         let selected = page_of(wanted.limit, &mut counted)?;

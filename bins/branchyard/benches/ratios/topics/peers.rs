@@ -6,9 +6,9 @@ mod http;
 mod mysql;
 mod ours;
 mod pocketbase;
-mod process;
 mod rqlite;
 
+use std::any::Any;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use crate::flags::Flags;
 use crate::load::Ids;
+use crate::memory;
 use crate::report::{Aim, Row};
 use crate::slices::median;
 use crate::table::Table;
@@ -24,22 +25,21 @@ use crate::table::Table;
 const MANY: u64 = 16;
 
 /// A server with the table `t`, which is read and written.
-pub(super) trait Peer: Sync {
-    /// Returns the name, the version and what a write guarantees.
-    fn about(&self) -> String;
-
-    /// Returns a new connection.
-    fn session(&self) -> Box<dyn Session>;
-
-    /// Returns the memory of its processes, in MiB. What they share counts once.
-    fn memory(&self) -> f64;
-
-    /// Returns the time that loading the table took, in milliseconds.
-    fn load_millis(&self) -> f64;
+pub(super) struct Peer {
+    /// The name, the version and what a write guarantees.
+    about: String,
+    /// The time that loading the table took, in milliseconds.
+    load_millis: f64,
+    /// Its first process.
+    process: u32,
+    /// Makes a connection.
+    open: Box<dyn Fn() -> Box<dyn Session> + Send + Sync>,
+    /// What ends the processes and removes the files when it is dropped.
+    _held: Box<dyn Any + Send + Sync>,
 }
 
 /// A peer that was started, or the reason why not.
-pub(super) type PeerStart = Result<Box<dyn Peer>, String>;
+pub(super) type PeerStart = Result<Peer, String>;
 
 /// A connection to a peer. Every answer is checked.
 pub(super) trait Session {
@@ -121,10 +121,10 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
 fn memory_afterwards(flags: &Flags, table: Table) -> Row {
     let (ours, next) = (ours::start(table), AtomicU64::new(table.rows + 1));
     for (_, connections, writes) in WORKS {
-        load(&*ours, connections, flags.number("--seconds"), writes, table.rows, &next);
+        load(&ours, connections, flags.number("--seconds"), writes, table.rows, &next);
     }
     let what = format!("after an import of {} rows, reads and writes; workers included", table.rows);
-    Row::alone("memory, afterwards", what, ours.memory(), "MiB", Aim::AtMost(80.0))
+    Row::alone("memory, afterwards", what, memory::of_all(ours.process), "MiB", Aim::AtMost(80.0))
 }
 
 fn compare(flags: &Flags, folder: &Path, table: Table, comparison: &Comparison) -> Vec<Row> {
@@ -139,15 +139,15 @@ fn compare(flags: &Flags, folder: &Path, table: Table, comparison: &Comparison) 
     };
     // Each comparison has a server of its own, so that none has the memory of an earlier one.
     let ours = ours::start(table);
-    let (about, slices, seconds) = (peer.about(), flags.count("--slices"), flags.number("--seconds"));
+    let (about, slices, seconds) = (&peer.about, flags.count("--slices"), flags.number("--seconds"));
     let next = AtomicU64::new(table.rows + 1);
     let mut rows = Vec::new();
     for ((what, connections, writes), (name, aim)) in WORKS.iter().zip(comparison.rows.iter().zip(comparison.aims)) {
-        let measure = |peer: &dyn Peer| load(peer, *connections, seconds, *writes, table.rows, &next);
+        let measure = |peer: &Peer| load(peer, *connections, seconds, *writes, table.rows, &next);
         let (mut product, mut baseline) = (Vec::new(), Vec::new());
         // The first slice of each does not count.
         for slice in 0..=slices {
-            let (mine, theirs) = (measure(&*ours), measure(&*peer));
+            let (mine, theirs) = (measure(&ours), measure(&peer));
             if slice > 0 {
                 product.push(mine);
                 baseline.push(theirs);
@@ -165,8 +165,8 @@ fn compare(flags: &Flags, folder: &Path, table: Table, comparison: &Comparison) 
         });
     }
     let alone = [
-        (format!("{} rows loaded, time", table.rows), "ms", ours.load_millis(), peer.load_millis()),
-        ("memory after it all".to_owned(), "MiB", ours.memory(), peer.memory()),
+        (format!("{} rows loaded, time", table.rows), "ms", ours.load_millis, peer.load_millis),
+        ("memory after it all".to_owned(), "MiB", memory::of_all(ours.process), memory::of_all(peer.process)),
     ];
     for ((what, unit, mine, theirs), name) in alone.into_iter().zip(&comparison.rows[4..]) {
         rows.push(Row {
@@ -194,7 +194,7 @@ fn shown(slices: &[Achieved]) -> String {
     format!("{rate:.0} /s, p99 {p99:.1} ms")
 }
 
-fn load(peer: &dyn Peer, connections: u64, seconds: f64, writes: bool, rows: u64, next: &AtomicU64) -> Achieved {
+fn load(peer: &Peer, connections: u64, seconds: f64, writes: bool, rows: u64, next: &AtomicU64) -> Achieved {
     let (stop, times) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     let mut began = Instant::now();
     std::thread::scope(|scope| {
@@ -203,7 +203,7 @@ fn load(peer: &dyn Peer, connections: u64, seconds: f64, writes: bool, rows: u64
         for number in 0..connections {
             let (stop, times, ready) = (&stop, &times, std::sync::Arc::clone(&ready));
             scope.spawn(move || {
-                let mut session = peer.session();
+                let mut session = (peer.open)();
                 let (mut ids, mut took) = (Ids::new(number, rows), Vec::new());
                 ready.wait();
                 while !stop.load(Ordering::Relaxed) {

@@ -2,10 +2,9 @@
 //! read.
 
 use std::io::Write as _;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 use actix_web::web::{Bytes, Data, Path as UrlPath};
 use actix_web::{HttpResponse, web};
@@ -14,6 +13,7 @@ use crate::cost::cost_rows;
 use crate::flags::Flags;
 use crate::harness::BenchHarness;
 use crate::load::{Connection, Question, encoded, get, rate};
+use crate::programs::{RunningProgram, free, output};
 use crate::raw::{Bare, Raw};
 use crate::report::{Aim, Row};
 use crate::slices::alternate;
@@ -123,17 +123,10 @@ async fn again(bytes: Data<Bytes>) -> HttpResponse {
     HttpResponse::Ok().content_type("application/json").body(Bytes::clone(&bytes))
 }
 
-/// A Datasette process on the same table in stock SQLite. Killed when dropped.
+/// A Datasette process on the same table in stock SQLite.
 struct Datasette {
-    child: Child,
     address: SocketAddr,
-}
-
-impl Drop for Datasette {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+    _running: RunningProgram,
 }
 
 impl Datasette {
@@ -145,27 +138,11 @@ impl Datasette {
         let make =
             "import sqlite3, sys\nfile = sqlite3.connect(sys.argv[1])\nfile.executescript(sys.argv[2])\nfile.commit()";
         let mut python = Command::new(program.with_file_name("python3"));
-        let made = python.args(["-c", make]).arg(&file).arg(table.script().join(";")).status();
-        if !made.is_ok_and(|status| status.success()) {
-            return Err(format!("no python3 beside {} that makes a SQLite file", program.display()));
-        }
-        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        output(python.args(["-c", make]).arg(&file).arg(table.script().join(";")))?;
+        let address = free();
+        let mut serve = Command::new(program);
         // `--immutable` is Datasette's fastest mode.
-        let child = Command::new(program)
-            .args(["serve", "--host", "127.0.0.1", "--port", &free.port().to_string(), "--immutable"])
-            .arg(&file)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(|error| format!("{} does not start: {error}", program.display()))?;
-        let datasette = Self { child, address: free };
-        let began = Instant::now();
-        while TcpStream::connect(free).is_err() {
-            if began.elapsed() > Duration::from_secs(60) {
-                return Err(format!("{} does not listen after a minute", program.display()));
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        Ok(datasette)
+        serve.args(["serve", "--host", "127.0.0.1", "--port", &address.port().to_string(), "--immutable"]).arg(&file);
+        Ok(Self { address, _running: RunningProgram::start(&mut serve, address)? })
     }
 }

@@ -1,25 +1,15 @@
 //! Dolt: `dolt sql-server`, MySQL's protocol. A write is an insert and a commit of the version, as here.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
 use super::mysql::MySql;
-use super::process::{PeerProcess, free, output, version};
 use super::{Peer, PeerStart, Session, values};
+use crate::programs::{RunningProgram, free, output, version};
 use crate::slices::millis;
 use crate::table::Table;
 
 const DATABASE: &str = "bench";
-
-struct Dolt {
-    process: PeerProcess,
-    address: SocketAddr,
-    table: Table,
-    version: String,
-    load_millis: f64,
-    _dir: tempfile::TempDir,
-}
 
 pub(super) fn start(program: &Path, table: Table) -> PeerStart {
     let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
@@ -47,28 +37,18 @@ pub(super) fn start(program: &Path, table: Table) -> PeerStart {
     let address = free();
     let port = address.port().to_string();
     let mut server = command(&["sql-server", "--host", "127.0.0.1", "--port", &port, "--loglevel", "error"]);
-    let process = PeerProcess::start(&mut server, address)?;
-    let version = version(program, "version");
-    Ok(Box::new(Dolt { process, address, table, version, load_millis, _dir: dir }))
-}
-
-impl Peer for Dolt {
-    fn about(&self) -> String {
-        format!("Dolt {}, sql-server, a commit for each write", self.version)
-    }
-
-    fn session(&self) -> Box<dyn Session> {
-        let connection = MySql::open(self.address, DATABASE).unwrap();
-        Box::new(DoltSession { connection, table: self.table })
-    }
-
-    fn memory(&self) -> f64 {
-        self.process.memory()
-    }
-
-    fn load_millis(&self) -> f64 {
-        self.load_millis
-    }
+    let process = RunningProgram::start(&mut server, address)?;
+    let open = move || {
+        let connection = MySql::open(address, DATABASE).unwrap();
+        Box::new(DoltSession { connection, table }) as Box<dyn Session>
+    };
+    Ok(Peer {
+        about: format!("Dolt {}, sql-server, a commit for each write", version(program, "version")),
+        load_millis,
+        process: process.id(),
+        open: Box::new(open),
+        _held: Box::new((process, dir)),
+    })
 }
 
 struct DoltSession {

@@ -4,21 +4,13 @@ use serde_json::json;
 
 use super::http::JsonConnection;
 use super::{Peer, Session, values};
-use crate::harness::{BenchHarness, NO_RESULTS, ONE_CALLER, Server, finish, write};
+use crate::harness::{BenchHarness, NO_RESULTS, ONE_CALLER, finish, write};
 use crate::load::encoded;
-use crate::memory;
 use crate::slices::millis;
 use crate::table::Table;
 
-struct Ours {
-    harness: BenchHarness,
-    server: Server,
-    table: Table,
-    load_millis: f64,
-}
-
 /// Starts a server with default settings, but for those that a single caller needs. It keeps no results of reads.
-pub(super) fn start(table: Table) -> Box<dyn Peer> {
+pub(super) fn start(table: Table) -> Peer {
     let harness = BenchHarness::new();
     let server = harness.start_with(&[ONE_CALLER, &[NO_RESULTS]].concat());
     let bench = server.actor("bench", &harness.token);
@@ -28,25 +20,15 @@ pub(super) fn start(table: Table) -> Box<dyn Peer> {
         let body = bench.upload("bench/bench", "csv", &file, 1, &json!({"primary_keys": ["id"]}));
         finish(&bench, "/databases/bench/bench/imports", &body);
     });
-    Box::new(Ours { harness, server, table, load_millis })
-}
-
-impl Peer for Ours {
-    fn about(&self) -> String {
-        "this server".to_owned()
-    }
-
-    fn session(&self) -> Box<dyn Session> {
-        let head = format!("Authorization: Bearer {}\r\nPrefer: wait=20\r\n", self.harness.token);
-        Box::new(OurSession { connection: JsonConnection::open(self.server.address, &head), table: self.table })
-    }
-
-    fn memory(&self) -> f64 {
-        memory::of_all(self.server.id())
-    }
-
-    fn load_millis(&self) -> f64 {
-        self.load_millis
+    let (address, process) = (server.address, server.id());
+    let head = format!("Authorization: Bearer {}\r\nPrefer: wait=20\r\n", harness.token);
+    Peer {
+        about: "this server".to_owned(),
+        load_millis,
+        process,
+        open: Box::new(move || Box::new(OurSession { connection: JsonConnection::open(address, &head), table })),
+        // The server ends before its folder is removed.
+        _held: Box::new((server, harness)),
     }
 }
 

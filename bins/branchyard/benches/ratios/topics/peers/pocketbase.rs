@@ -1,15 +1,14 @@
 //! PocketBase: a collection with public rules, over its REST interface. SQLite in WAL mode with `synchronous = NORMAL`: a write is not
 //! on disk when it is answered.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
 
 use super::http::JsonConnection;
-use super::process::{PeerProcess, free, output, version};
 use super::{Peer, PeerStart, Session};
+use crate::programs::{RunningProgram, free, output, version};
 use crate::slices::millis;
 use crate::table::Table;
 
@@ -17,15 +16,6 @@ use crate::table::Table;
 const BATCH: u64 = 1_000;
 const EMAIL: &str = "bench@example.test";
 const PASSWORD: &str = "a long password";
-
-struct PocketBase {
-    process: PeerProcess,
-    address: SocketAddr,
-    table: Table,
-    version: String,
-    load_millis: f64,
-    _dir: tempfile::TempDir,
-}
 
 pub(super) fn start(program: &Path, table: Table) -> PeerStart {
     let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
@@ -36,7 +26,7 @@ pub(super) fn start(program: &Path, table: Table) -> PeerStart {
     };
     output(&mut command(&["superuser", "upsert", EMAIL, PASSWORD]))?;
     let address = free();
-    let process = PeerProcess::start(&mut command(&["serve", "--http", &address.to_string()]), address)?;
+    let process = RunningProgram::start(&mut command(&["serve", "--http", &address.to_string()]), address)?;
     let signed_in = JsonConnection::open(address, "").send(
         "POST",
         "/api/collections/_superusers/auth-with-password",
@@ -61,8 +51,13 @@ pub(super) fn start(program: &Path, table: Table) -> PeerStart {
             admin.send("POST", "/api/batch", &json!({"requests": requests}).to_string());
         }
     });
-    let version = version(program, "--version");
-    Ok(Box::new(PocketBase { process, address, table, version, load_millis, _dir: dir }))
+    Ok(Peer {
+        about: format!("PocketBase {}, REST, writes are not synced", version(program, "--version")),
+        load_millis,
+        process: process.id(),
+        open: Box::new(move || Box::new(PocketBaseSession { connection: JsonConnection::open(address, ""), table })),
+        _held: Box::new((process, dir)),
+    })
 }
 
 /// Returns the key of a record: 15 characters, as its own keys have.
@@ -76,24 +71,6 @@ fn record(table: Table, id: u64) -> Value {
         record[format!("text{number}")] = json!(format!("text {number} of {id}"));
     }
     record
-}
-
-impl Peer for PocketBase {
-    fn about(&self) -> String {
-        format!("PocketBase {}, REST, writes are not synced", self.version)
-    }
-
-    fn session(&self) -> Box<dyn Session> {
-        Box::new(PocketBaseSession { connection: JsonConnection::open(self.address, ""), table: self.table })
-    }
-
-    fn memory(&self) -> f64 {
-        self.process.memory()
-    }
-
-    fn load_millis(&self) -> f64 {
-        self.load_millis
-    }
 }
 
 struct PocketBaseSession {

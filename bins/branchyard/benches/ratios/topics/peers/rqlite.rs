@@ -1,36 +1,26 @@
 //! rqlite: one node, its HTTP interface. A write is in the synced log of Raft when it is answered.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::json;
 
 use super::http::JsonConnection;
-use super::process::{PeerProcess, free, version};
 use super::{Peer, PeerStart, Session, values};
 use crate::load::encoded;
+use crate::programs::{RunningProgram, free, version};
 use crate::slices::millis;
 use crate::table::Table;
 
 /// Statements of one request while the table is loaded.
 const BATCH: u64 = 5_000;
 
-struct Rqlite {
-    process: PeerProcess,
-    address: SocketAddr,
-    table: Table,
-    version: String,
-    load_millis: f64,
-    _dir: tempfile::TempDir,
-}
-
 pub(super) fn start(program: &Path, table: Table) -> PeerStart {
     let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
     let (address, raft) = (free(), free());
     let mut command = Command::new(program);
     command.args(["-http-addr", &address.to_string(), "-raft-addr", &raft.to_string()]).arg(dir.path().join("data"));
-    let process = PeerProcess::start(&mut command, address)?;
+    let process = RunningProgram::start(&mut command, address)?;
     let mut connection = JsonConnection::open(address, "");
     // It elects itself before it accepts writes.
     std::thread::sleep(std::time::Duration::from_secs(3));
@@ -50,26 +40,13 @@ pub(super) fn start(program: &Path, table: Table) -> PeerStart {
             execute(&statements);
         }
     });
-    let version = version(program, "-version");
-    Ok(Box::new(Rqlite { process, address, table, version, load_millis, _dir: dir }))
-}
-
-impl Peer for Rqlite {
-    fn about(&self) -> String {
-        format!("rqlite {}, one node, HTTP, level none, writes are synced", self.version)
-    }
-
-    fn session(&self) -> Box<dyn Session> {
-        Box::new(RqliteSession { connection: JsonConnection::open(self.address, ""), table: self.table })
-    }
-
-    fn memory(&self) -> f64 {
-        self.process.memory()
-    }
-
-    fn load_millis(&self) -> f64 {
-        self.load_millis
-    }
+    Ok(Peer {
+        about: format!("rqlite {}, one node, HTTP, level none, writes are synced", version(program, "-version")),
+        load_millis,
+        process: process.id(),
+        open: Box::new(move || Box::new(RqliteSession { connection: JsonConnection::open(address, ""), table })),
+        _held: Box::new((process, dir)),
+    })
 }
 
 struct RqliteSession {
