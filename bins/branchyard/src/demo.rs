@@ -41,8 +41,9 @@ pub fn run(listen: String, data_dir: PathBuf, hook: Option<&str>) -> anyhow::Res
         let secret = hook::register(&running.hub, url)?;
         print(format!("  hook       {url}; deliveries are signed with {}\n", secret.expose()))?;
     }
+    let signals = running.watch_signals()?;
     announce(format!("listening on {}", running.origin()));
-    running.until_stopped()
+    running.until_stopped(signals)
 }
 
 fn is_new(hub: &Hub) -> anyhow::Result<bool> {

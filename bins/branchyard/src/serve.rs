@@ -46,12 +46,13 @@ pub fn run(config: &Config, no_migrate: bool) -> anyhow::Result<()> {
     let _log = logging::start(config)?;
     let pending = if no_migrate { Pending::Refuse } else { Pending::Migrate };
     let running = Running::start(config, &Environment::default(), pending)?;
+    let signals = running.watch_signals()?;
     announce(format!("listening on {}", running.origin()));
     // Not logged: the link is a credential.
     if let Some(link) = running.administrator_link()? {
         announce(format!("no user exists yet; create the administrator's account at {link}"));
     }
-    running.until_stopped()
+    running.until_stopped(signals)
 }
 
 /// Prints a line for the person or the script that started the server. A standard output that was closed is no error: scripts read
@@ -222,12 +223,20 @@ impl Running {
         Ok(minted.map(|minted| link(minted.secret.expose())))
     }
 
+    /// Watches for SIGTERM and SIGINT, which end the process at once until then. Call this before the address is announced:
+    /// from then on, a supervisor may stop the server.
+    ///
+    /// # Errors
+    /// Fails if the operating system refuses it.
+    pub fn watch_signals(&self) -> anyhow::Result<StopSignals> {
+        self.runtime.block_on(async { StopSignals::new() }).context("cannot watch for signals")
+    }
+
     /// Serves until SIGTERM or SIGINT, then drains. A second signal, or the end of `server.shutdown_grace`, cuts the drain short.
     ///
     /// # Errors
     /// Fails if the HTTP server failed.
-    pub fn until_stopped(self) -> anyhow::Result<()> {
-        let mut signals = self.runtime.block_on(async { Signals::new() })?;
+    pub fn until_stopped(self, mut signals: StopSignals) -> anyhow::Result<()> {
         self.runtime.block_on(signals.next());
         self.drain(Some(signals))
     }
@@ -240,7 +249,7 @@ impl Running {
         self.drain(None)
     }
 
-    fn drain(self, signals: Option<Signals>) -> anyhow::Result<()> {
+    fn drain(self, signals: Option<StopSignals>) -> anyhow::Result<()> {
         self.state.draining.store(true, Ordering::Relaxed);
         let (hurry, mut hurried) = watch::channel(false);
         let (engine, grace) = (self.engine.clone(), self.shutdown_grace);
@@ -413,12 +422,12 @@ fn references(public: &str, hosted: &str) -> Vec<Reference> {
 }
 
 /// The streams of SIGTERM and SIGINT. Keeping one value alive ensures that no signal is lost between two waits.
-struct Signals {
+pub struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
 }
 
-impl Signals {
+impl StopSignals {
     fn new() -> std::io::Result<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }

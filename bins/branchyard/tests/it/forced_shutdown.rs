@@ -5,6 +5,7 @@ use std::time::Duration;
 use branchyard_testkit::{AMPLE, Receiver, ServerProcess, command_line, descendants, wait_until};
 use reqwest::blocking::Client;
 use rusqlite::Connection;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::process::program;
@@ -50,6 +51,19 @@ fn a_second_signal_cuts_attempts_short_and_hands_them_back() {
     let received = receiver.wait_for(2);
     assert_eq!(received[0].header("webhook-id"), received[1].header("webhook-id"));
     again.kill();
+}
+
+/// A new server makes the link of the first sign-up after it has announced its address, so that the signal comes in between.
+#[test]
+fn a_signal_right_after_the_address_is_announced_is_a_clean_stop() {
+    for _ in 0..5 {
+        let dir = tempfile::tempdir().unwrap();
+        let mut server = ServerProcess::start(&mut program().serve(dir.path()));
+        let id = Pid::from_raw(server.id().try_into().unwrap()).unwrap();
+        kill_process(id, Signal::TERM).unwrap();
+        let ended = server.ended_within(AMPLE).unwrap();
+        assert!(ended.success(), "{ended}");
+    }
 }
 
 /// The time limit of the statements is far above the grace.
