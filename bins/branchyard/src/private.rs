@@ -79,16 +79,12 @@ pub fn readable_by_others(folder: &Path) -> io::Result<(Vec<PathBuf>, usize)> {
     let (mut found, mut count) = (Vec::new(), 0);
     let mut folders = vec![folder.to_owned()];
     while let Some(at) = folders.pop() {
-        let metadata = match fs::symlink_metadata(&at) {
-            // Files come and go while a server runs.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            metadata => metadata?,
-        };
+        let Some(metadata) = unless_gone(fs::symlink_metadata(&at))? else { continue };
         if !is_open_to_others(&metadata) {
             continue;
         }
         if metadata.is_dir() {
-            for entry in fs::read_dir(&at)? {
+            for entry in unless_gone(fs::read_dir(&at))?.into_iter().flatten() {
                 folders.push(entry?.path());
             }
         }
@@ -98,6 +94,14 @@ pub fn readable_by_others(folder: &Path) -> io::Result<(Vec<PathBuf>, usize)> {
         }
     }
     Ok((found, count))
+}
+
+/// Returns `None` if the file is not there: files come and go while a server runs.
+fn unless_gone<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
+    match outcome {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        outcome => outcome.map(Some),
+    }
 }
 
 #[cfg(unix)]
