@@ -3,9 +3,9 @@
 //!
 //! All work is done on a private copy, where each head gets a branch, so that neither readers nor writers wait and the
 //! file of the database is not touched. `VACUUM INTO` writes what the branches reach to the new file. Only what was
-//! committed meanwhile is fetched in the write turn, directly from the file of the database.
+//! committed meanwhile is copied in the write turn, directly from the file of the database.
 
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -15,19 +15,18 @@ use branchyard_domain::values::{CommitHash, DatabaseId};
 use rusqlite::limits::Limit;
 
 use crate::branch;
+use crate::chunks::{ChunkFile, copy_history};
 use crate::connection::{Connection, ConnectionUse};
 use crate::engine::{DoltliteEngine, io_fault, missing};
-use crate::fetch::{self, stand_at};
 use crate::files::{self, Files, Temporary};
 use crate::reach::parents_of;
 use crate::sql::errors;
+use crate::write;
 
 /// How often a collection asks again for the heads to keep, in its write turn.
 pub const COLLECTION_ROUNDS: usize = 8;
 /// Space to leave free beside the new file, in bytes.
 const SPARE_BYTES: u64 = 64 << 20;
-/// Name of the remote from which a new file is completed.
-const SOURCE: &str = "source";
 
 /// What a new file holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,7 +137,7 @@ pub(crate) fn collect(
                 Err(error) => Err(io_fault("install a database", error)),
             };
         }
-        let brought = complete(engine, &path, new.path(), &lacking)?;
+        let brought = complete(&path, new.path(), &lacking)?;
         check_new_file(engine, new.path(), &brought, None)?;
         covered.extend(lacking);
     }
@@ -162,7 +161,7 @@ pub(crate) fn write_new_file(
         return Err(EngineError::Damaged("the file holds none of the heads to keep".into()));
     };
     let reserved = branch::name(file.raw()).map_err(fault)?;
-    fetch::forget_remotes(&file, |_| true).map_err(fault)?;
+    remove_remotes(&file).map_err(fault)?;
     remove_refs(&file, &reserved).map_err(fault)?;
     // `VACUUM` first defines the tables of the present commit once more, in memory. The first commit has none.
     stand_at(&file, &root)?;
@@ -184,41 +183,18 @@ pub(crate) fn write_new_file(
     Ok(held)
 }
 
-/// Fetches `heads` that `new` lacks from `source`, the file of a database in its write turn. Returns those that `new`
+/// Copies `heads` that `new` lacks from `source`, the file of a database in its write turn. Returns those that `new`
 /// holds afterwards; the others are not in the source either.
-pub(crate) fn complete(
-    engine: &DoltliteEngine,
-    source: &Path,
-    new: &Path,
-    heads: &[CommitHash],
-) -> Result<Vec<CommitHash>, EngineError> {
-    let open = |path| {
-        engine.open_file(path, ConnectionUse::Write).map_err(|error| errors::fault("complete a new file", error))
-    };
-    let (from, into) = (open(source)?, open(new)?);
-    let path = std::path::absolute(source).map_err(|error| io_fault("name the source", error))?;
-    let url = format!("file://{}", path.display());
-    let branch = branch::name(from.raw()).map_err(|error| errors::fault("complete a new file", error))?;
+pub(crate) fn complete(source: &Path, new: &Path, heads: &[CommitHash]) -> Result<Vec<CommitHash>, EngineError> {
+    let fault = |error| errors::fault("complete a new file", error);
+    let (from, into) = (ChunkFile::open(source).map_err(fault)?, ChunkFile::open_for_writing(new).map_err(fault)?);
     let mut held = Vec::new();
     for head in heads {
-        let fault = |error| errors::fault_at("complete a new file", head, error);
-        if parents_of(into.raw(), head).map_err(fault)?.is_none() {
-            if parents_of(from.raw(), head).map_err(fault)?.is_none() {
-                continue;
-            }
-            // The engine checks all of a fetched history, down to commits at which the target has a branch.
-            if let Some(anchor) = nearest_held(&from, &into, head).map_err(fault)? {
-                stand_at(&into, &anchor)?;
-            }
-            stand_at(&from, head)?;
-            fetch::add_remote(&into, SOURCE, &url).map_err(fault)?;
-            into.raw().query_row("SELECT dolt_fetch(?, ?)", [SOURCE, &branch], |_| Ok(())).map_err(fault)?;
-            fetch::forget_remotes(&into, |_| true).map_err(fault)?;
-            if parents_of(into.raw(), head).map_err(fault)?.is_none() {
-                return Err(EngineError::NoSuchCommit(head.clone()));
-            }
+        match copy_history(&from, &into, head) {
+            Ok(()) => held.push(head.clone()),
+            Err(EngineError::NoSuchCommit(_)) => {}
+            Err(error) => return Err(error),
         }
-        held.push(head.clone());
     }
     Ok(held)
 }
@@ -296,20 +272,20 @@ fn history(file: &Connection, heads: &[CommitHash]) -> Result<(CollectedHistory,
     Ok((CollectedHistory { heads: held, commits }, ends))
 }
 
-/// Returns an ancestor of `head` that `into` holds, one of the nearest.
-fn nearest_held(from: &Connection, into: &Connection, head: &CommitHash) -> rusqlite::Result<Option<CommitHash>> {
-    let (mut seen, mut next) = (HashSet::new(), VecDeque::from([head.clone()]));
-    while let Some(commit) = next.pop_front() {
-        for parent in parents_of(from.raw(), &commit)?.unwrap_or_default() {
-            if parents_of(into.raw(), &parent)?.is_some() {
-                return Ok(Some(parent));
-            }
-            if seen.insert(parent.clone()) {
-                next.push_back(parent);
-            }
-        }
+/// Moves the reserved branch of a file to a commit.
+fn stand_at(file: &Connection, commit: &CommitHash) -> Result<(), EngineError> {
+    write::start(file, commit)?;
+    file.raw().execute_batch("COMMIT").map_err(|error| errors::fault("move to a commit", error))
+}
+
+/// Removes the remotes with their tracking branches, which the fetches of earlier versions left when they were killed.
+fn remove_remotes(file: &Connection) -> rusqlite::Result<()> {
+    let mut remotes = file.raw().prepare("SELECT name FROM dolt_remotes")?;
+    let names: Vec<String> = remotes.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    for name in names {
+        file.raw().query_row("SELECT dolt_remote('remove', ?)", [name], |_| Ok(()))?;
     }
-    Ok(None)
+    Ok(())
 }
 
 /// Removes all tags, and all branches but the reserved one.

@@ -20,7 +20,6 @@ use crate::ancestry::Ancestry;
 use crate::branch;
 use crate::commits::{self, AncestorCache};
 use crate::connection::{Connection, ConnectionUse};
-use crate::fetch::Remotes;
 use crate::files::Files;
 use crate::format::{FormatCheck, NEWEST_FORMAT, format_of, refuse_newer};
 use crate::guard::GuardSettings;
@@ -41,7 +40,6 @@ pub struct DoltliteEngine {
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) ancestors: Mutex<AncestorCache>,
     pub(crate) trials: Trials,
-    pub(crate) remotes: Remotes,
     readers: IdleConnections<ReaderKey>,
     writers: IdleConnections<()>,
     pub(crate) sessions: Arc<IdleConnections<SessionRequest>>,
@@ -111,7 +109,6 @@ impl DoltliteEngine {
             ancestors: Mutex::default(),
             trials: Trials::default(),
             proved: Mutex::default(),
-            remotes: Remotes::default(),
             guard: Arc::new(guard),
             ancestry: Arc::default(),
             reachability: OnceLock::new(),

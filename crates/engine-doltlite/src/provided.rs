@@ -212,7 +212,7 @@ impl DoltliteEngine {
         heads: &[CommitHash],
     ) -> Result<Vec<CommitHash>, EngineError> {
         provide_at(Path::new(COPY), source)?;
-        let held = collect::complete(self, Path::new(COPY), &self.files.path(database), heads);
+        let held = collect::complete(Path::new(COPY), &self.files.path(database), heads);
         withdraw_at(Path::new(COPY));
         held
     }

@@ -40,6 +40,13 @@ fn holds(file: &[u8], text: &str) -> bool {
     file.windows(text.len()).any(|bytes| bytes == text.as_bytes())
 }
 
+/// Adds a remote to the file of database 1.
+fn leave_remote(harness: &EngineHarness) {
+    let path = harness.folder.path().join("databases").join(DoltliteEngine::place(id(1)));
+    let file = rusqlite::Connection::open(path).unwrap();
+    file.query_row("select dolt_remote('add', 'left-remote', 'file:///nowhere.db')", [], |_| Ok(())).unwrap();
+}
+
 fn is_empty(folder: &Path) -> bool {
     fs::read_dir(folder).unwrap().next().is_none()
 }
@@ -54,14 +61,17 @@ fn collected_values_are_not_in_the_file() {
     harness.write(&at, "insert into t values (3, 'PLANTED IN A BRANCH')");
     let words = ["PLANTED IN A ROW", "planted_as_a_name", "PLANTED IN A BRANCH"];
     assert!(words.iter().all(|word| holds(&file(&harness, id(1)), word)));
-    // A fetch leaves what it fetched, and a remote if it was killed.
+    // A fetch leaves what it fetched, and a fetch of an earlier version a remote if it was killed.
+    leave_remote(&harness);
     harness.engine.copy(id(1), id(2)).unwrap();
     let theirs = harness.write_to(id(2), &at, "insert into t values (4, 'PLANTED IN A FORK')");
     harness.engine.fetch(id(1), id(2), &theirs).unwrap();
     assert!(holds(&file(&harness, id(1)), "PLANTED IN A FORK"));
+    assert!(holds(&file(&harness, id(1)), "left-remote"));
     harness.engine.collect(id(1), &mut only(&[&at])).unwrap();
     let collected = file(&harness, id(1));
     assert!(holds(&collected, "KEPT"));
+    assert!(!holds(&collected, "left-remote"));
     for word in words.iter().chain(&["PLANTED IN A FORK"]) {
         assert!(!holds(&collected, word), "{word}");
     }

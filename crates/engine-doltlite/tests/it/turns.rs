@@ -1,6 +1,6 @@
 //! Trial merges and fetches while a writer holds its turn for long.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -74,13 +74,6 @@ fn conflicts(harness: &EngineHarness, ours: &CommitHash, theirs: &CommitHash) ->
 fn temporary_files(harness: &EngineHarness) -> Vec<PathBuf> {
     let folder = harness.folder.path().join("databases/tmp");
     std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
-}
-
-/// Returns the remotes and tracking branches in the file of a database.
-fn remotes(harness: &EngineHarness, database: DatabaseId) -> Vec<String> {
-    let file = rusqlite::Connection::open(file(harness, database)).unwrap();
-    let sql = "select name from dolt_remotes union all select name from dolt_remote_branches";
-    file.prepare(sql).unwrap().query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
 }
 
 fn file(harness: &EngineHarness, database: DatabaseId) -> PathBuf {
@@ -284,7 +277,6 @@ fn a_long_history_is_fetched_in_steps_that_let_writers_in() {
     assert_eq!(harness.engine.merge_base(id(1), &own, tip).unwrap(), Some(base));
     let heads = [own, tip.clone(), log[100].clone(), log[0].clone()];
     assert_eq!(harness.engine.verify(id(1), &heads).unwrap(), [] as [String; 0]);
-    assert_eq!(remotes(&harness, id(1)), [] as [String; 0]);
     assert_eq!(temporary_files(&harness), [] as [PathBuf; 0]);
 }
 
@@ -317,20 +309,4 @@ fn histories_that_part_and_join_are_fetched_whole() {
     sides.push(tip.clone());
     assert_eq!(harness.engine.verify(id(1), &sides).unwrap(), [] as [String; 0]);
     assert_eq!(harness.read(&tip, "select count(*) from t"), [[Cell::Integer(43)]]);
-    assert_eq!(remotes(&harness, id(1)), [] as [String; 0]);
-}
-
-#[test]
-fn what_a_killed_fetch_left_in_the_target_is_removed_by_the_next() {
-    let harness = EngineHarness::new();
-    let [base, head] = fork(&harness);
-    let add = |path: &Path| {
-        let left = rusqlite::Connection::open(path).unwrap();
-        left.query_row("select dolt_remote('add', 'left', 'file:///nowhere.db')", [], |_| Ok(())).unwrap();
-    };
-    add(&file(&harness, id(1)));
-    assert_eq!(remotes(&harness, id(1)), ["left"]);
-    harness.engine.fetch(id(1), id(2), &head).unwrap();
-    assert_eq!(remotes(&harness, id(1)), [] as [String; 0]);
-    assert_eq!(harness.engine.verify(id(1), &[base, head]).unwrap(), [] as [String; 0]);
 }

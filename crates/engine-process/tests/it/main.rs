@@ -4,6 +4,7 @@
 
 mod contract;
 mod differential;
+mod fetches;
 mod hogs;
 mod support;
 mod tested;

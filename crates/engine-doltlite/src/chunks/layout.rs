@@ -1,0 +1,337 @@
+//! The layout of chunks, as far as it says which other chunks they name.
+//!
+//! Integers are little-endian. Every chunk has to fit exactly: nothing is missing at its end, and nothing follows it.
+
+use super::ChunkHash;
+
+/// Maximum number of the parents of a commit.
+const MAX_PARENTS: u8 = 8;
+/// Number of tables and indexes that a catalog stays below.
+const CATALOG_ENTRIES: u32 = 10_000;
+/// Maximum number of the entries of a node.
+const MAX_NODE_ENTRIES: u16 = 4096;
+/// The first four bytes of a node.
+const NODE_MAGIC: u32 = 0x504E_4F44;
+
+/// Flags of a node.
+mod node_flags {
+    pub(super) const INTEGER_KEYS: u8 = 1;
+    pub(super) const BYTE_KEYS: u8 = 2;
+    pub(super) const COUNTS: u8 = 4;
+}
+
+/// The reason why bytes are no chunk of the wanted kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Malformed(pub(super) &'static str);
+
+/// The chunks that a commit names.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Commit {
+    pub(super) parents: Vec<ChunkHash>,
+    pub(super) catalog: ChunkHash,
+}
+
+/// A node of the tree of a table or an index.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Node {
+    /// Distance from the leaves, which have level 0.
+    pub(super) level: u8,
+    /// The nodes of the level below. Empty in a leaf.
+    pub(super) children: Vec<ChunkHash>,
+}
+
+/// What is left of a chunk.
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(Malformed("it ends too early"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let (taken, rest) = self.0.split_first_chunk::<N>().ok_or(Malformed("it ends too early"))?;
+        self.0 = rest;
+        Ok(*taken)
+    }
+
+    fn u8(&mut self) -> Result<u8, Malformed> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    fn u16(&mut self) -> Result<u16, Malformed> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32, Malformed> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn hash(&mut self) -> Result<ChunkHash, Malformed> {
+        self.array().map(ChunkHash)
+    }
+
+    fn end(self) -> Result<(), Malformed> {
+        if self.0.is_empty() { Ok(()) } else { Err(Malformed("something follows its end")) }
+    }
+}
+
+/// Parses a commit.
+pub(super) fn commit(bytes: &[u8]) -> Result<Commit, Malformed> {
+    let mut rest = Rest(bytes);
+    if rest.u8()? != 2 {
+        return Err(Malformed("it is no commit"));
+    }
+    let parents = rest.u8()?;
+    if parents > MAX_PARENTS {
+        return Err(Malformed("the commit has more than 8 parents"));
+    }
+    let parents = (0..parents).map(|_| rest.hash()).collect::<Result<_, _>>()?;
+    let catalog = rest.hash()?;
+    let _date = rest.take(8)?;
+    // Name, email address and message.
+    for _ in 0..3 {
+        let length = rest.u16()?;
+        rest.take(length.into())?;
+    }
+    rest.end()?;
+    Ok(Commit { parents, catalog })
+}
+
+/// Parses a catalog. Returns the roots of the trees of its tables and indexes, nodes of any level.
+pub(super) fn catalog(bytes: &[u8]) -> Result<Vec<ChunkHash>, Malformed> {
+    let mut rest = Rest(bytes);
+    let format = rest.u8()?;
+    if !(0x44..=0x46).contains(&format) {
+        return Err(Malformed("it is no catalog"));
+    }
+    let entries = rest.u32()?;
+    if entries >= CATALOG_ENTRIES {
+        return Err(Malformed("the catalog has 10,000 entries or more"));
+    }
+    if format == 0x46 {
+        rest.take(8)?;
+    }
+    let mut roots = Vec::new();
+    for _ in 0..entries {
+        let _number_and_flags = rest.take(5)?;
+        roots.push(rest.hash()?);
+        // A hash that is not that of a chunk.
+        rest.take(20)?;
+        let lengths = if format == 0x44 { [rest.u16()?, 0, 0] } else { [rest.u16()?, rest.u16()?, rest.u16()?] };
+        for length in lengths {
+            rest.take(length.into())?;
+        }
+    }
+    rest.end()?;
+    Ok(roots)
+}
+
+/// Parses a node.
+pub(super) fn node(bytes: &[u8]) -> Result<Node, Malformed> {
+    let mut rest = Rest(bytes);
+    if rest.u32()? != NODE_MAGIC {
+        return Err(Malformed("it is no node"));
+    }
+    let (level, entries, flags) = (rest.u8()?, rest.u16()?, rest.u8()?);
+    let has_integer_keys = flags & node_flags::INTEGER_KEYS != 0;
+    let has_counts = flags & node_flags::COUNTS != 0;
+    if entries > MAX_NODE_ENTRIES {
+        return Err(Malformed("the node has more than 4,096 entries"));
+    }
+    if has_integer_keys == (flags & node_flags::BYTE_KEYS != 0) {
+        return Err(Malformed("the node has no kind of keys, or two"));
+    }
+    if level == 0 && has_counts {
+        return Err(Malformed("the leaf has counts"));
+    }
+    if entries == 0 {
+        if level > 0 {
+            return Err(Malformed("the node has no entries although it is no leaf"));
+        }
+        rest.end()?;
+        return Ok(Node { level, children: Vec::new() });
+    }
+    let keys = ends(&mut rest, entries, has_integer_keys.then_some(8))?;
+    let values = ends(&mut rest, entries, (level > 0).then_some(20))?;
+    rest.take(keys)?;
+    let values = rest.take(values)?;
+    if has_counts {
+        rest.take(usize::from(entries) * 8)?;
+    }
+    rest.end()?;
+    let children =
+        if level == 0 { Vec::new() } else { values.as_chunks().0.iter().map(|hash| ChunkHash(*hash)).collect() };
+    Ok(Node { level, children })
+}
+
+/// Parses where the keys or values of a node end, each relative to the first. Checks that none ends before the one before
+/// it does and, if `length` is set, that each is as long. Returns their length in all.
+fn ends(rest: &mut Rest<'_>, entries: u16, length: Option<u32>) -> Result<usize, Malformed> {
+    let mut before = rest.u32()?;
+    if before != 0 {
+        return Err(Malformed("the first key or value of the node does not begin at 0"));
+    }
+    for _ in 0..entries {
+        let end = rest.u32()?;
+        let Some(own) = end.checked_sub(before) else {
+            return Err(Malformed("a key or value of the node ends before it begins"));
+        };
+        if length.is_some_and(|length| length != own) {
+            return Err(Malformed("a key or value of the node has a wrong length"));
+        }
+        before = end;
+    }
+    usize::try_from(before).map_err(|_| Malformed("the node is too long"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const A: ChunkHash = ChunkHash([0xa; 20]);
+    const B: ChunkHash = ChunkHash([0xb; 20]);
+
+    fn a_commit(parents: &[ChunkHash]) -> Vec<u8> {
+        let mut bytes = vec![2, u8::try_from(parents.len()).unwrap()];
+        parents.iter().for_each(|parent| bytes.extend(parent.0));
+        bytes.extend(B.0);
+        bytes.extend(1_767_323_045_i64.to_le_bytes());
+        for text in ["Ana", "ana@x.org", "first"] {
+            bytes.extend(u16::try_from(text.len()).unwrap().to_le_bytes());
+            bytes.extend(text.as_bytes());
+        }
+        bytes
+    }
+
+    fn a_catalog(format: u8) -> Vec<u8> {
+        let mut bytes = vec![format, 2, 0, 0, 0];
+        if format == 0x46 {
+            bytes.extend([7; 8]);
+        }
+        for root in [A, ChunkHash::NONE] {
+            bytes.extend([1, 0, 0, 0, 0]);
+            bytes.extend(root.0);
+            bytes.extend([9; 20]);
+            let lengths: &[u16] = if format == 0x44 { &[5] } else { &[5, 0, 2] };
+            lengths.iter().for_each(|length| bytes.extend(length.to_le_bytes()));
+            bytes.resize(bytes.len() + usize::from(lengths.iter().sum::<u16>()), b'x');
+        }
+        bytes
+    }
+
+    fn a_node(level: u8, flags: u8, keys: &[&[u8]], values: &[&[u8]]) -> Vec<u8> {
+        let mut bytes = NODE_MAGIC.to_le_bytes().to_vec();
+        bytes.push(level);
+        bytes.extend(u16::try_from(keys.len()).unwrap().to_le_bytes());
+        bytes.push(flags);
+        for parts in [keys, values].iter().filter(|parts| !parts.is_empty()) {
+            let mut end = 0;
+            bytes.extend(0_u32.to_le_bytes());
+            for part in *parts {
+                end += u32::try_from(part.len()).unwrap();
+                bytes.extend(end.to_le_bytes());
+            }
+        }
+        [keys, values].iter().flat_map(|parts| parts.iter()).for_each(|part| bytes.extend(*part));
+        if flags & node_flags::COUNTS != 0 {
+            bytes.resize(bytes.len() + 8 * keys.len(), 1);
+        }
+        bytes
+    }
+
+    /// Chunks of every kind.
+    fn all() -> Vec<Vec<u8>> {
+        let keys: &[&[u8]] = &[&[1; 8], &[2; 8]];
+        vec![
+            a_commit(&[]),
+            a_commit(&[A, B]),
+            a_catalog(0x44),
+            a_catalog(0x45),
+            a_catalog(0x46),
+            a_node(0, node_flags::BYTE_KEYS, &[], &[]),
+            a_node(0, node_flags::INTEGER_KEYS, keys, &[b"one", b""]),
+            a_node(0, node_flags::BYTE_KEYS, &[b"k", b"longer"], &[b"", b"v"]),
+            a_node(3, node_flags::INTEGER_KEYS | node_flags::COUNTS, keys, &[&A.0, &B.0]),
+        ]
+    }
+
+    fn parse(bytes: &[u8]) -> Result<Vec<ChunkHash>, Malformed> {
+        match bytes.first() {
+            Some(2) => commit(bytes).map(|commit| [commit.parents, vec![commit.catalog]].concat()),
+            Some(0x44) if bytes.get(1..4) == Some(b"ONP") => node(bytes).map(|node| node.children),
+            _ => catalog(bytes),
+        }
+    }
+
+    #[test]
+    fn chunks_of_every_kind_name_their_children() {
+        let none = ChunkHash::NONE;
+        let expected: [&[ChunkHash]; 9] =
+            [&[B], &[A, B, B], &[A, none], &[A, none], &[A, none], &[], &[], &[], &[A, B]];
+        for (bytes, children) in all().iter().zip(expected) {
+            assert_eq!(parse(bytes).unwrap(), children, "{bytes:x?}");
+        }
+        assert_eq!(node(all().last().unwrap()).unwrap().level, 3);
+    }
+
+    #[test]
+    fn what_is_cut_off_or_goes_on_is_no_chunk() {
+        for bytes in all() {
+            for length in 0..bytes.len() {
+                assert!(parse(&bytes[..length]).is_err(), "{length} of {bytes:x?}");
+            }
+            assert!(parse(&[&bytes[..], &[0]].concat()).is_err(), "{bytes:x?}");
+        }
+    }
+
+    #[test]
+    fn limits_of_chunks_hold() {
+        assert!(commit(&a_commit(&[A; 8])).is_ok());
+        assert_eq!(commit(&a_commit(&[A; 9])), Err(Malformed("the commit has more than 8 parents")));
+        let mut many = vec![0x44];
+        many.extend(10_000_u32.to_le_bytes());
+        assert_eq!(catalog(&many), Err(Malformed("the catalog has 10,000 entries or more")));
+        let entries = |count| a_node(0, node_flags::BYTE_KEYS, &vec![&b"k"[..]; count], &vec![&b""[..]; count]);
+        assert!(node(&entries(4096)).is_ok());
+        assert_eq!(node(&entries(4097)), Err(Malformed("the node has more than 4,096 entries")));
+    }
+
+    #[test]
+    fn nodes_that_contradict_themselves_are_refused() {
+        let keys: &[&[u8]] = &[&[1; 8]];
+        for (bytes, reason) in [
+            (a_node(0, 0, keys, &[b"v"]), "the node has no kind of keys, or two"),
+            (a_node(0, 3, keys, &[b"v"]), "the node has no kind of keys, or two"),
+            (a_node(0, 5, keys, &[b"v"]), "the leaf has counts"),
+            (a_node(1, 1, &[], &[]), "the node has no entries although it is no leaf"),
+            (a_node(0, 1, &[b"seven.."], &[b"v"]), "a key or value of the node has a wrong length"),
+            (a_node(1, 1, keys, &[b"v"]), "a key or value of the node has a wrong length"),
+        ] {
+            assert_eq!(node(&bytes), Err(Malformed(reason)));
+        }
+        let mut falls = a_node(0, 2, &[b"k", b"l"], &[b"", b""]);
+        falls[16..20].copy_from_slice(&0_u32.to_le_bytes());
+        falls[12..16].copy_from_slice(&2_u32.to_le_bytes());
+        assert_eq!(node(&falls), Err(Malformed("a key or value of the node ends before it begins")));
+        let mut shifted = a_node(0, 2, &[b"k"], &[b""]);
+        shifted[8] = 1;
+        assert_eq!(node(&shifted), Err(Malformed("the first key or value of the node does not begin at 0")));
+    }
+
+    proptest! {
+        /// No bytes make a parser panic.
+        #[test]
+        fn any_bytes_are_parsed(bytes: Vec<u8>, which in 0..9_usize, at: prop::sample::Index, byte: u8) {
+            let mut mutated = all().swap_remove(which);
+            let at = at.index(mutated.len());
+            mutated[at] = byte;
+            for bytes in [&bytes, &mutated] {
+                let _ = (commit(bytes), catalog(bytes), node(bytes));
+            }
+        }
+    }
+}
