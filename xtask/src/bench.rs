@@ -27,6 +27,7 @@ const TOPICS: &[&str] = &[
     "writes",
     "imports",
     "forks",
+    "clones",
     "merges",
     "lists",
     "web",

@@ -11,6 +11,7 @@ mod machine;
 mod pools;
 mod quotas;
 mod ranges;
+mod remotes;
 mod span;
 mod sql;
 mod tls;
@@ -35,6 +36,7 @@ pub use imports::ImportsConfig;
 pub use log::{LogConfig, LogFormat, OtlpConfig};
 pub use pools::Pools;
 pub use quotas::Quotas;
+pub use remotes::Remotes;
 pub use span::Span;
 pub(crate) use sql::MOST_WORKERS;
 pub use sql::{Isolation, SqlConfig};
@@ -92,6 +94,8 @@ pub struct Config {
     pub log: LogConfig,
     /// Export of traces.
     pub otlp: OtlpConfig,
+    /// Clones and fetches by clients of the engine.
+    pub remotes: Remotes,
     /// Limits and deprecation of API v1alpha1.
     pub v1alpha1: V1alpha1,
     /// Public origin of the hosted API. If absent, the public origin.
@@ -164,6 +168,7 @@ impl Default for Config {
             metrics: MetricsConfig::default(),
             log: LogConfig::default(),
             otlp: OtlpConfig::default(),
+            remotes: Remotes::default(),
             v1alpha1: V1alpha1::default(),
             hosted_public_url: None,
             hosted: Hosted::default(),
@@ -315,6 +320,7 @@ impl Config {
             import_timeout_ms: self.imports.timeout_ms,
             upload_session_seconds: self.imports.session_ttl.as_seconds(),
             answer_retention_seconds: self.idempotency.ttl.as_seconds(),
+            remote_refs: self.remotes.max_refs,
             hooks_per_database: self.hooks.max_per_database,
             hook_timeout_ms: self.hooks.timeout_ms,
             hook_retry_delays_ms: self.hooks.retry_delays_ms.clone(),

@@ -18,7 +18,7 @@ use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::dev::{Extensions, Payload, ServiceRequest, ServiceResponse};
 use actix_web::error::PayloadError;
 use actix_web::http::Version;
-use actix_web::http::header::TRANSFER_ENCODING;
+use actix_web::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use actix_web::middleware::Next;
 use actix_web::rt::net::TcpStream;
 use actix_web::web::{Bytes, Data};
@@ -109,6 +109,7 @@ pub(crate) fn room(workers: usize) -> usize {
 struct TrackedConnection(Arc<ConnectionState>);
 
 struct ConnectionState {
+    socket: Socket,
     under_way: AtomicUsize,
     idle_since: Mutex<Instant>,
 }
@@ -140,10 +141,11 @@ pub(crate) fn admit(stream: &TcpStream, extensions: &mut Extensions, limits: &Co
     }
     match socket.try_clone() {
         Ok(socket) => {
-            let state = ConnectionState { under_way: AtomicUsize::new(0), idle_since: Mutex::new(Instant::now()) };
+            let state =
+                ConnectionState { socket, under_way: AtomicUsize::new(0), idle_since: Mutex::new(Instant::now()) };
             let connection = TrackedConnection(Arc::new(state));
             extensions.insert(connection.clone());
-            actix_web::rt::spawn(end_when_stuck(connection, socket, patience.head));
+            actix_web::rt::spawn(end_when_stuck(connection, patience.head));
         }
         Err(error) => tracing::warn!(%error, "cannot enforce the head timeout of a connection after its first request"),
     }
@@ -164,12 +166,13 @@ fn place(peer: Option<IpAddr>, limits: &ConnectionLimits) -> ConnectionPlace {
 
 /// Closes a connection that has no request under way and no unsent response for longer than the idle timeout and the head
 /// deadline together.
-async fn end_when_stuck(connection: TrackedConnection, socket: Socket, head: Duration) {
+async fn end_when_stuck(connection: TrackedConnection, head: Duration) {
+    let socket = &connection.0.socket;
     let (look, patience) = ((head / 4).min(KEEP_ALIVE), head + KEEP_ALIVE);
     let mut was_stuck = false;
     // The other strong reference belongs to the connection.
     while Arc::strong_count(&connection.0) > 1 {
-        let is_stuck = connection.idle_for() > patience && takes_more(&socket);
+        let is_stuck = connection.idle_for() > patience && takes_more(socket);
         // Requires two checks in a row, because a long response may look finished for a moment between two chunks.
         if is_stuck && was_stuck {
             let _ = socket.shutdown(Shutdown::Both);
@@ -188,6 +191,14 @@ fn takes_more(socket: &Socket) -> bool {
 }
 
 impl TrackedConnection {
+    /// Makes the kernel acknowledge at once what has arrived. A client that sends the body apart from the head, without
+    /// `TCP_NODELAY`, waits with it for that, for 40 ms by default.
+    fn acknowledge_at_once(&self) {
+        #[cfg(target_os = "linux")]
+        // If this fails, the body comes later.
+        let _ = self.0.socket.set_tcp_quickack(true);
+    }
+
     fn idle_for(&self) -> Duration {
         if self.0.under_way.load(Ordering::Relaxed) > 0 {
             return Duration::ZERO;
@@ -245,7 +256,13 @@ pub(crate) async fn note(
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
     let request_body = keep_body(&mut request);
-    let under_way = connection_data::<TrackedConnection>(request.request()).map(RunningExchange::begin);
+    let connection = connection_data::<TrackedConnection>(request.request());
+    if let Some(connection) = &connection
+        && request.headers().contains_key(CONTENT_LENGTH)
+    {
+        connection.acknowledge_at_once();
+    }
+    let under_way = connection.map(RunningExchange::begin);
     let (answer, open) = match enter(&request) {
         Ok(open) => (next.call(request).await?.map_into_boxed_body(), open),
         Err(refusal) => (request.into_response(*refusal), None),

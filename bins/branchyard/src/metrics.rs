@@ -7,6 +7,7 @@ mod hooks;
 mod listen;
 mod operations;
 mod pulls;
+mod remotes;
 mod requests;
 mod sampled;
 
@@ -21,6 +22,7 @@ pub(crate) use hooks::HookMetrics;
 pub(crate) use listen::{MetricsServer, start};
 pub(crate) use operations::{OperationMetrics, kind_word, outcome_word};
 pub(crate) use pulls::PullMetrics;
+pub(crate) use remotes::RemoteMetrics;
 pub(crate) use requests::{RequestMetrics, count, method_word};
 pub(crate) use sampled::Sources;
 
@@ -39,6 +41,7 @@ pub(crate) struct Metrics {
     pub(crate) hooks: HookMetrics,
     pub(crate) pulls: PullMetrics,
     pub(crate) collections: CollectionMetrics,
+    pub(crate) remotes: RemoteMetrics,
     sampled: Sampled,
 }
 
@@ -48,9 +51,9 @@ impl Metrics {
         let ours = registry.sub_registry_with_prefix("branchyard");
         let (requests, operations) = (RequestMetrics::register(ours), OperationMetrics::register(ours));
         let (hooks, pulls) = (HookMetrics::register(ours), PullMetrics::register(ours));
-        let collections = CollectionMetrics::register(ours);
+        let (collections, remotes) = (CollectionMetrics::register(ours), RemoteMetrics::register(ours));
         let sampled = Sampled::register(&mut registry);
-        Self { registry, requests, operations, hooks, pulls, collections, sampled }
+        Self { registry, requests, operations, hooks, pulls, collections, remotes, sampled }
     }
 
     /// Samples the gauges and returns all metrics in the OpenMetrics text format.

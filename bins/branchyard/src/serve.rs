@@ -11,6 +11,7 @@ use actix_web::middleware::from_fn;
 use actix_web::rt::net::TcpStream;
 use actix_web::{App, HttpServer, web};
 use anyhow::Context as _;
+use branchyard_api_remotes::RemoteObserver;
 use branchyard_confinement::kernel_support;
 use branchyard_deployment_proxy::DeploymentProxy;
 use branchyard_deployments::Deployments;
@@ -345,6 +346,7 @@ fn listen(
     certificates: Option<&Arc<Certificates>>,
 ) -> std::io::Result<Server> {
     let ServerParts { state, alpha, hosted, scheme, metrics, log, threads, proxy, shutdown_grace } = shared;
+    let remotes = web::Data::new(Arc::new(metrics.remotes.clone()) as Arc<dyn RemoteObserver>);
     let (metrics, log) = (web::Data::new(metrics), web::Data::new(log));
     let references = web::Data::new(references(&state.config.public_url, &hosted.base_url));
     let origins = OriginCheck::new(&state.config.public_url, &hosted.base_url, scheme, state.config.proxies.clone());
@@ -358,6 +360,7 @@ fn listen(
             .app_data(web::Data::new(hosted.clone()))
             .app_data(metrics.clone())
             .app_data(log.clone())
+            .app_data(remotes.clone())
             .app_data(references.clone())
             .app_data(origins.clone())
             .wrap(from_fn(origin_check::check))
@@ -372,6 +375,7 @@ fn listen(
             .configure(branchyard_api_v2::configure)
             .configure(branchyard_api_v1alpha1::configure)
             .configure(branchyard_api_hosted_v1::configure)
+            .configure(branchyard_api_remotes::configure)
             .configure(unknown_api_paths)
             .configure(health::configure)
             .configure(branchyard_web::configure)

@@ -18,6 +18,7 @@ const MANNERS: RequestPolicy = RequestPolicy {
         unknown: "no token found for given API token",
     },
     bodies: BodyTypes::Lenient,
+    is_counted: true,
 };
 
 /// Mounts the API. Requires `web::Data<AppState>` in the application's data.

@@ -5,6 +5,7 @@ mod hooks;
 mod operations;
 mod people;
 mod pulls;
+mod remotes;
 
 pub use databases::{AccessError, DatabaseError, ReadError, RefError, ReleaseError};
 pub use hooks::HookError;
@@ -13,6 +14,7 @@ pub use people::{
     AdministrationError, CollaboratorError, OrganizationError, PeopleError, SignInError, SignUpError, TokenError,
 };
 pub use pulls::{NotShown, PullError, PullStateError};
+pub use remotes::RemoteError;
 
 use crate::ports::{BlobsError, EngineError, FormatError, MetadataError};
 
@@ -116,6 +118,7 @@ from_ports!(
     PullError,
     ReleaseError,
     ReadError,
+    RemoteError,
     OperationError,
     ImportError,
     HookError

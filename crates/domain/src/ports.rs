@@ -11,10 +11,10 @@ mod session;
 pub use blobs::{Blobs, BlobsError, ReadSeek};
 pub use clock::{Clock, Ids};
 pub use engine::{
-    BatchedWrite, CancellationToken, ChangedRows, Collected, CollectedRows, Column, Engine, EngineError, ImportColumn,
-    ImportJob, ImportTarget, KeptHeads, MergeJob, MergeOutcome, Reachability, ReadQuery, ReadReport, RecordedFormats,
-    RowOrder, RowPage, RowSink, RowTest, ScriptJob, Selected, Selection, SqlFailure, StartedRead, TableScan, Test,
-    ValueRef, WriteJob, Written, write_one_by_one,
+    BatchedWrite, CancellationToken, ChangedRows, Chunk, Collected, CollectedRows, Column, Engine, EngineError,
+    ImportColumn, ImportJob, ImportTarget, KeptHeads, MergeJob, MergeOutcome, Reachability, ReadQuery, ReadReport,
+    RecordedFormats, RowOrder, RowPage, RowSink, RowTest, ScriptJob, Selected, Selection, SqlFailure, StartedRead,
+    TableScan, Test, ValueRef, WriteJob, Written, write_one_by_one,
 };
 pub use formats::{
     FormatError, FormatInput, Formats, ImportFile, InferredColumn, Opener, RowSource, SqliteFileRows, SqliteFileTable,

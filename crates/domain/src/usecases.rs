@@ -33,6 +33,7 @@ mod progress;
 mod pulls;
 mod quotas;
 mod releases;
+mod remotes;
 mod revisions;
 mod revocations;
 mod run;
@@ -82,6 +83,7 @@ pub use pulls::{
     EditPull, MergePull, NewPull, PreviewStage, PullEdges, PullPreview, Pulls, Refreshed, WantedState, Withdrawable,
 };
 pub use releases::{EditRelease, NewRelease, Releases};
+pub use remotes::{RemoteRefs, Remotes};
 pub use secrets::{ResealOutcome, Secrets, UnreadableHook};
 pub use sessions::{Client, OpenedSession, Sessions};
 pub use settled::SettlementWatch;
@@ -164,6 +166,8 @@ pub struct Limits {
     pub answer_retention_seconds: i64,
     /// Reserved owner names besides the built-in ones, matched in any letter case.
     pub reserved_names: Vec<String>,
+    /// Maximum number of branches and tags that a clone or a fetch receives.
+    pub remote_refs: usize,
     /// Maximum number of hooks per database.
     pub hooks_per_database: u64,
     /// Time limit for one delivery attempt, in milliseconds.
@@ -210,6 +214,7 @@ impl Default for Limits {
             operation_retention_seconds: 90 * 86_400,
             answer_retention_seconds: 86_400,
             reserved_names: Vec::new(),
+            remote_refs: 5_000,
             hooks_per_database: 20,
             hook_timeout_ms: 15_000,
             hook_retry_delays_ms: [0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400]
@@ -328,6 +333,8 @@ nouns! {
     tags: Tags;
     /// Releases.
     releases: Releases;
+    /// Remotes: clones and fetches by clients of the engine.
+    remotes: Remotes;
     /// Pull requests.
     pulls: Pulls;
     /// Commits, differences and table definitions.

@@ -1,5 +1,6 @@
 //! Value types, which are validated once, when they are parsed.
 
+mod chunk;
 mod commit;
 mod email;
 mod ids;
@@ -10,6 +11,7 @@ mod trace_context;
 mod web_address;
 
 pub use branchyard_auth::TokenExpiry;
+pub use chunk::ChunkHash;
 pub use commit::CommitHash;
 pub use email::EmailAddress;
 pub use ids::{

@@ -2,25 +2,22 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use branchyard_domain::values::{CommitHash, DatabaseId};
+use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId};
 use parking_lot::Mutex;
 
 /// Maximum number of cached commits, over all databases. Each takes about 100 bytes.
 const MOST: usize = 300_000;
 
-/// A commit hash in 20 bytes.
-type RawHash = [u8; 20];
-
 /// The parents of a commit. Most commits have one.
 #[derive(Clone, Default)]
 struct Parents {
-    first: Option<RawHash>,
-    others: Box<[RawHash]>,
+    first: Option<ChunkHash>,
+    others: Box<[ChunkHash]>,
 }
 
 #[derive(Default)]
 struct KnownAncestors {
-    databases: HashMap<DatabaseId, HashMap<RawHash, Parents>>,
+    databases: HashMap<DatabaseId, HashMap<ChunkHash, Parents>>,
     commits: usize,
 }
 
@@ -38,8 +35,42 @@ impl std::fmt::Debug for Ancestry {
 pub type ParentsOf<'a, E> = dyn FnMut(&CommitHash) -> Result<Option<Vec<CommitHash>>, E> + 'a;
 
 impl Ancestry {
-    /// Returns `true` if one of `heads` is `commit` or descends from it. The search starts at all heads at once, so a
-    /// recent ancestor of any head is found after few steps.
+    /// Returns for each of `commits` whether one of `heads` is it or descends from it. There is one search for all. It starts at
+    /// all heads at once, so recent ancestors of any head are found after few steps.
+    ///
+    /// # Errors
+    /// The error of `parents_of`.
+    pub fn reached<E>(
+        &self,
+        database: DatabaseId,
+        heads: &[CommitHash],
+        commits: &[CommitHash],
+        parents_of: &mut ParentsOf<'_, E>,
+    ) -> Result<Vec<bool>, E> {
+        let mut next: VecDeque<ChunkHash> = heads.iter().map(ChunkHash::from).collect();
+        let mut seen: HashSet<ChunkHash> = next.iter().copied().collect();
+        let mut wanted: HashSet<ChunkHash> = commits.iter().map(ChunkHash::from).collect();
+        wanted.retain(|commit| !seen.contains(commit));
+        while !wanted.is_empty() {
+            let Some(at) = next.pop_front() else { break };
+            let parents = match self.kept(database, &at) {
+                Some(parents) => parents,
+                None => match parents_of(&at.as_commit())? {
+                    Some(parents) => self.keep(database, at, &parents),
+                    None => continue,
+                },
+            };
+            for parent in parents.first.iter().chain(&parents.others) {
+                if seen.insert(*parent) {
+                    wanted.remove(parent);
+                    next.push_back(*parent);
+                }
+            }
+        }
+        Ok(commits.iter().map(|commit| !wanted.contains(&ChunkHash::from(commit))).collect())
+    }
+
+    /// Returns `true` if one of `heads` is `commit` or descends from it; see [`Self::reached`].
     ///
     /// # Errors
     /// The error of `parents_of`.
@@ -50,30 +81,12 @@ impl Ancestry {
         commit: &CommitHash,
         parents_of: &mut ParentsOf<'_, E>,
     ) -> Result<bool, E> {
-        let wanted = node(commit);
-        let mut next: VecDeque<RawHash> = heads.iter().map(node).collect();
-        let mut seen: HashSet<RawHash> = next.iter().copied().collect();
-        while !seen.contains(&wanted) {
-            let Some(at) = next.pop_front() else { return Ok(false) };
-            let parents = match self.kept(database, &at) {
-                Some(parents) => parents,
-                None => match parents_of(&hash(&at))? {
-                    Some(parents) => self.keep(database, at, &parents),
-                    None => continue,
-                },
-            };
-            for parent in parents.first.iter().chain(&parents.others) {
-                if seen.insert(*parent) {
-                    next.push_back(*parent);
-                }
-            }
-        }
-        Ok(true)
+        Ok(self.reached(database, heads, std::slice::from_ref(commit), parents_of)? == [true])
     }
 
     /// Records the parents of a commit that was just created.
     pub fn note(&self, database: DatabaseId, commit: &CommitHash, parents: &[CommitHash]) {
-        self.keep(database, node(commit), parents);
+        self.keep(database, ChunkHash::from(commit), parents);
     }
 
     /// Removes all entries of a database, because its file is replaced.
@@ -84,12 +97,12 @@ impl Ancestry {
         }
     }
 
-    fn kept(&self, database: DatabaseId, at: &RawHash) -> Option<Parents> {
+    fn kept(&self, database: DatabaseId, at: &ChunkHash) -> Option<Parents> {
         self.0.lock().databases.get(&database)?.get(at).cloned()
     }
 
-    fn keep(&self, database: DatabaseId, at: RawHash, parents: &[CommitHash]) -> Parents {
-        let mut nodes = parents.iter().map(node);
+    fn keep(&self, database: DatabaseId, at: ChunkHash, parents: &[CommitHash]) -> Parents {
+        let mut nodes = parents.iter().map(ChunkHash::from);
         let parents = Parents { first: nodes.next(), others: nodes.collect() };
         let mut known = self.0.lock();
         if known.commits >= MOST {
@@ -100,29 +113,6 @@ impl Ancestry {
         }
         parents
     }
-}
-
-fn node(commit: &CommitHash) -> RawHash {
-    let mut node = RawHash::default();
-    for (byte, pair) in node.iter_mut().zip(commit.as_str().as_bytes().chunks_exact(2)) {
-        *byte = pair.iter().fold(0, |number, digit| number << 4 | digit_value(*digit));
-    }
-    node
-}
-
-/// Returns the value of a lower-case hex digit; a [`CommitHash`] holds nothing else.
-fn digit_value(digit: u8) -> u8 {
-    if digit.is_ascii_digit() { digit - b'0' } else { digit.wrapping_sub(b'a').wrapping_add(10) & 0xf }
-}
-
-fn hash(node: &RawHash) -> CommitHash {
-    let mut text = String::with_capacity(40);
-    for byte in node {
-        for digit in [byte >> 4, byte & 0xf] {
-            text.push(char::from(b"0123456789abcdef"[usize::from(digit)]));
-        }
-    }
-    CommitHash::parse(&text).unwrap_or_else(|_| unreachable!("20 bytes are 40 hex digits"))
 }
 
 #[cfg(test)]
@@ -137,13 +127,6 @@ mod tests {
 
     fn id() -> DatabaseId {
         DatabaseId::parse("0199c3a7-1111-7222-8333-444455556601").unwrap()
-    }
-
-    #[test]
-    fn a_hash_survives_its_packing() {
-        for n in [0, 1, 0xff, 0xdead_beef] {
-            assert_eq!(hash(&node(&commit(n))), commit(n));
-        }
     }
 
     /// Searches a history of 10,000 commits with a merge at every tenth commit. Parents are looked up once only.
@@ -179,6 +162,12 @@ mod tests {
         assert_eq!(ask(&[30_000], 3), (false, 10_002), "a head that is not in the file");
         assert_eq!(ask(&[30_000], 3), (false, 10_003), "may come later");
         assert_eq!(ask(&[], 3), (false, 10_003));
+        // Many commits are one search.
+        let commits: Vec<CommitHash> = (0..10_000).step_by(7).chain([20_000]).map(commit).collect();
+        let mut cached = |_: &CommitHash| Err(());
+        let reached = ancestry.reached(id(), &[commit(9_000)], &commits, &mut cached).unwrap();
+        assert_eq!(reached.iter().filter(|reached| **reached).count(), 9_000 / 7 + 1);
+        assert!(reached[..=9_000 / 7].iter().all(|reached| *reached));
         ancestry.forget(id());
         assert_eq!(ask(&[3], 0), (true, 10_006));
     }

@@ -7,61 +7,8 @@
 mod copy;
 mod file;
 mod layout;
-
-use std::fmt;
-
-use branchyard_domain::values::CommitHash;
+mod read;
 
 pub(crate) use copy::copy_history;
 pub(crate) use file::ChunkFile;
-
-/// The hash of a chunk: the first 20 bytes of the BLAKE3 hash of its content.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(transparent)]
-pub(crate) struct ChunkHash([u8; 20]);
-
-impl ChunkHash {
-    /// Stands for the absence of a chunk, for example where a table is empty.
-    const NONE: Self = Self([0; 20]);
-}
-
-impl From<&CommitHash> for ChunkHash {
-    fn from(commit: &CommitHash) -> Self {
-        let mut hash = Self::NONE;
-        // A commit hash has exactly 40 hexadecimal digits.
-        for (byte, digits) in hash.0.iter_mut().zip(commit.as_str().as_bytes().chunks_exact(2)) {
-            *byte = digits.iter().fold(0, |byte, digit| byte << 4 | hex_value(*digit));
-        }
-        hash
-    }
-}
-
-fn hex_value(digit: u8) -> u8 {
-    match digit {
-        b'a'..=b'f' => digit - b'a' + 10,
-        _ => digit.wrapping_sub(b'0'),
-    }
-}
-
-impl fmt::Display for ChunkHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for ChunkHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_hash_of_a_commit_is_written_as_it_was_read() {
-        let text = "00ff10a9b8c7d6e5f40312233445566778899aab";
-        assert_eq!(ChunkHash::from(&CommitHash::parse(text).unwrap()).to_string(), text);
-    }
-}
+pub(crate) use read::read;

@@ -14,6 +14,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::{OpenFlags, Params, Row};
 
 use crate::guard::{self, Entered, Guard, GuardMode, GuardSettings, StatementEffects};
+use crate::idle_connections::Idle;
 use crate::memory::{self, Allocated, MemoryBudget};
 use crate::queue::WriteTurn;
 use crate::reach::Scope;
@@ -45,6 +46,13 @@ pub(crate) enum ConnectionUse<'a> {
     History,
     /// Writes on the reserved branch.
     Write,
+}
+
+impl Idle for Connection {
+    /// Returns the memory in bytes that the connection holds, mostly caches, as far as it was measured.
+    fn held(&self) -> i64 {
+        self.held.load(Ordering::Relaxed)
+    }
 }
 
 impl Connection {
@@ -135,11 +143,6 @@ impl Connection {
     pub(crate) fn is_sound_since(&self, before: Allocated) -> bool {
         self.held.fetch_add(before.grown(), Ordering::Relaxed);
         !before.was_refused()
-    }
-
-    /// Returns the memory in bytes that the connection holds, mostly caches, as far as it was measured.
-    pub(crate) fn held(&self) -> i64 {
-        self.held.load(Ordering::Relaxed)
     }
 
     /// Records that the file is at a commit, which this connection made in a write turn, with no other changes.
@@ -412,7 +415,7 @@ impl Drop for TimeLimit<'_> {
 
 /// Waits for a lock in very short sleeps. The backoff of `busy_timeout` grows so long that readers stall for seconds
 /// next to a writer.
-fn wait_a_little(attempt: i32) -> bool {
+pub(crate) fn wait_a_little(attempt: i32) -> bool {
     thread::sleep(Duration::from_micros(if attempt < 10 { 50 } else { 250 }));
     // About ten seconds in all. No holder keeps a lock for longer than one commit takes.
     attempt < 40_000

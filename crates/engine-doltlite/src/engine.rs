@@ -9,15 +9,16 @@ use branchyard_domain::entities::{
     Commit, Conflict, LogEntry, LogPosition, SchemaObject, Signature, TableChange, TableSchema,
 };
 use branchyard_domain::ports::{
-    BatchedWrite, ChangedRows, Collected, Engine, EngineError, ImportJob, KeptHeads, MergeJob, MergeOutcome,
+    BatchedWrite, ChangedRows, Chunk, Collected, Engine, EngineError, ImportJob, KeptHeads, MergeJob, MergeOutcome,
     Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected,
     Selection, SessionRequest, TableScan, WriteJob, Written, write_one_by_one,
 };
-use branchyard_domain::values::{CommitHash, DatabaseId};
+use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId};
 use parking_lot::Mutex;
 
 use crate::ancestry::Ancestry;
 use crate::branch;
+use crate::chunks::ChunkFile;
 use crate::commits::{self, AncestorCache};
 use crate::connection::{Connection, ConnectionUse};
 use crate::files::Files;
@@ -42,6 +43,7 @@ pub struct DoltliteEngine {
     pub(crate) trials: Trials,
     readers: IdleConnections<ReaderKey>,
     writers: IdleConnections<()>,
+    pub(crate) chunk_files: IdleConnections<(), ChunkFile>,
     pub(crate) sessions: Arc<IdleConnections<SessionRequest>>,
     guard: Arc<GuardSettings>,
     pub(crate) ancestry: Arc<Ancestry>,
@@ -100,6 +102,7 @@ impl DoltliteEngine {
         Ok(Self {
             readers: IdleConnections::new(options.idle_readers, options.idle_memory),
             writers: IdleConnections::new(options.idle_writers, options.idle_memory),
+            chunk_files: IdleConnections::new(options.idle_writers, options.idle_memory),
             // Sessions move between threads, so their memory cannot be measured; their caches are small.
             sessions: Arc::new(IdleConnections::new(options.idle_sessions, usize::MAX)),
             queues: WriteQueues::behind(options.gate.clone()),
@@ -334,6 +337,7 @@ impl DoltliteEngine {
     pub(crate) fn evict(&self, database: DatabaseId) {
         self.readers.evict(database);
         self.writers.evict(database);
+        self.chunk_files.evict(database);
         self.sessions.evict(database);
         self.ancestors.lock().forget(database);
         self.trials.forget(database);
@@ -432,16 +436,21 @@ impl Engine for DoltliteEngine {
         commits::is_ancestor(self, database, ancestor, descendant)
     }
 
-    fn descends(&self, database: DatabaseId, heads: &[CommitHash], commit: &CommitHash) -> Result<bool, EngineError> {
+    fn reached(
+        &self,
+        database: DatabaseId,
+        heads: &[CommitHash],
+        commits: &[CommitHash],
+    ) -> Result<Vec<bool>, EngineError> {
         // In most cases all parents are cached, and no connection is needed.
-        let known = self.ancestry.descends(database, heads, commit, &mut |_| Err(()));
-        if let Ok(descends) = known {
-            return Ok(descends);
+        let known = self.ancestry.reached(database, heads, commits, &mut |_| Err(()));
+        if let Ok(reached) = known {
+            return Ok(reached);
         }
         self.reading_history(database, |connection| {
             let mut parents = |at: &CommitHash| parents_of(connection.raw(), at);
-            let found = self.ancestry.descends(database, heads, commit, &mut parents);
-            found.map_err(|error| errors::fault("look for a commit", error))
+            let found = self.ancestry.reached(database, heads, commits, &mut parents);
+            found.map_err(|error| errors::fault("look for commits", error))
         })
     }
 
@@ -464,6 +473,15 @@ impl Engine for DoltliteEngine {
 
     fn fetch(&self, into: DatabaseId, from: DatabaseId, commit: &CommitHash) -> Result<(), EngineError> {
         crate::fetch::fetch(self, into, from, commit)
+    }
+
+    fn chunks(
+        &self,
+        database: DatabaseId,
+        hashes: &[ChunkHash],
+        at_most: usize,
+    ) -> Result<Vec<Option<Chunk>>, EngineError> {
+        crate::chunks::read(self, database, hashes, at_most)
     }
 
     fn read(

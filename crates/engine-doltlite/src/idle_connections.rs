@@ -8,21 +8,27 @@ use parking_lot::Mutex;
 
 use crate::connection::Connection;
 
-struct Idle<K> {
+/// A connection to a file that may wait for its next use.
+pub(crate) trait Idle {
+    /// Returns the memory that the connection holds, in bytes.
+    fn held(&self) -> i64;
+}
+
+struct Entry<K, C> {
     database: DatabaseId,
     key: K,
-    connection: Connection,
+    connection: C,
 }
 
 /// A pool of connections that are distinguished by `K` within a database.
-pub(crate) struct IdleConnections<K> {
-    idle: Mutex<VecDeque<Idle<K>>>,
+pub(crate) struct IdleConnections<K, C = Connection> {
+    idle: Mutex<VecDeque<Entry<K, C>>>,
     most: usize,
     most_bytes: i64,
     generation: AtomicU64,
 }
 
-impl<K: PartialEq> IdleConnections<K> {
+impl<K: PartialEq, C: Idle> IdleConnections<K, C> {
     /// Creates a pool of at most `most` connections that hold at most `most_bytes` bytes together.
     pub(crate) fn new(most: usize, most_bytes: usize) -> Self {
         let most_bytes = i64::try_from(most_bytes).unwrap_or(i64::MAX);
@@ -35,7 +41,7 @@ impl<K: PartialEq> IdleConnections<K> {
     }
 
     /// Takes an idle connection out of the pool. Returns `None` if there is none for `database` and `key`.
-    pub(crate) fn take(&self, database: DatabaseId, key: &K) -> Option<Connection> {
+    pub(crate) fn take(&self, database: DatabaseId, key: &K) -> Option<C> {
         let mut idle = self.idle.lock();
         let at = idle.iter().rposition(|entry| entry.database == database && entry.key == *key)?;
         idle.remove(at).map(|entry| entry.connection)
@@ -48,13 +54,13 @@ impl<K: PartialEq> IdleConnections<K> {
 
     /// Returns a connection to the pool. The connection is closed instead if it alone exceeds the memory limit of the
     /// pool, or if a file was replaced since `generation`.
-    pub(crate) fn put(&self, database: DatabaseId, key: K, connection: Connection, generation: u64) {
+    pub(crate) fn put(&self, database: DatabaseId, key: K, connection: C, generation: u64) {
         let mut idle = self.idle.lock();
         if generation != self.generation() || connection.held() > self.most_bytes {
             drop(idle);
             return;
         }
-        idle.push_back(Idle { database, key, connection });
+        idle.push_back(Entry { database, key, connection });
         let (mut count, mut bytes) = (idle.len(), idle.iter().map(|entry| entry.connection.held()).sum::<i64>());
         let surplus: Vec<_> = std::iter::from_fn(|| {
             if count <= self.most && bytes <= self.most_bytes {

@@ -13,7 +13,7 @@ use crate::yield_hook::Long;
 pub struct EngineOptions {
     /// Maximum number of idle read connections, over all databases and commits.
     pub idle_readers: usize,
-    /// Maximum number of idle write connections, over all databases.
+    /// Maximum number of idle write connections, over all databases, and of idle files for chunks.
     pub idle_writers: usize,
     /// Maximum number of idle sessions of deployment clients, over all databases, branches and callers.
     pub idle_sessions: usize,

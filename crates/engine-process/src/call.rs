@@ -19,7 +19,7 @@ use branchyard_engine_doltlite::{
 };
 
 use crate::channel::{Channel, ChannelError};
-use crate::history::descends;
+use crate::history::reached;
 use crate::messages::{Call, FromWorker, RowBatch, Signal, ToWorker};
 use crate::pool::{Borrowed, Pool};
 use crate::process::{LOOK, Shared};
@@ -588,7 +588,8 @@ impl Running<'_, '_> {
                     Err(EngineError::Unavailable("the worker process ended".into()))
                 })
             };
-            descends(resources.ancestry, database, heads, commit, &mut parents)
+            let commits = std::slice::from_ref(commit);
+            Ok(reached(resources.ancestry, database, heads, commits, &mut parents)? == [true])
         });
         match failed {
             Some(failed) => Err(failed),

@@ -8,17 +8,17 @@ use branchyard_engine_doltlite::{Ancestry, CommitParents};
 const FIRST: usize = 16;
 const MOST: usize = 2048;
 
-/// Returns `true` if one of `heads` is `commit` or descends from it. `look_up` returns commits of a history with their
-/// parents, nearest first.
-pub(crate) fn descends(
+/// Returns for each of `commits` whether one of `heads` is it or descends from it. `look_up` returns commits of a history
+/// with their parents, nearest first.
+pub(crate) fn reached(
     ancestry: &Ancestry,
     database: DatabaseId,
     heads: &[CommitHash],
-    commit: &CommitHash,
+    commits: &[CommitHash],
     look_up: &mut dyn FnMut(&CommitHash, usize) -> Result<CommitParents, EngineError>,
-) -> Result<bool, EngineError> {
+) -> Result<Vec<bool>, EngineError> {
     let mut limit = FIRST;
-    ancestry.descends(database, heads, commit, &mut |at: &CommitHash| {
+    ancestry.reached(database, heads, commits, &mut |at: &CommitHash| {
         let found = look_up(at, limit)?;
         limit = (limit * 2).min(MOST);
         for (commit, parents) in &found {

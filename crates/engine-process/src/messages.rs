@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use branchyard_domain::entities::{Cell, ImportMode, LogPosition, Side, Signature};
 use branchyard_domain::ports::{ImportColumn, ImportTarget, RowPage, RowTest};
-use branchyard_domain::values::{CommitHash, DatabaseId};
+use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId};
 use branchyard_engine_doltlite::{ConflictQuery, HeadPair};
 
 use crate::wire::{wire_enum, wire_struct};
@@ -230,6 +230,10 @@ pub(crate) enum Call {
         heads: Vec<CommitHash>,
         commits: Option<u64>,
     },
+    Chunks {
+        hashes: Vec<ChunkHash>,
+        at_most: usize,
+    },
     /// Find a table of a SQLite file, whose descriptor comes with the message.
     InspectSqlite {
         table: String,
@@ -271,6 +275,7 @@ wire_enum!(Call {
     25 => Complete { heads },
     26 => CheckNewFile { heads, commits },
     27 => WriteBatch { base, writes, at_most },
+    28 => Chunks { hashes, at_most },
 });
 
 /// The kind of a message to a worker.

@@ -32,6 +32,10 @@ const PIECE: usize = 64 << 10;
 #[derive(Debug, Clone, Copy)]
 pub struct NoEffect;
 
+/// Marks a response that is made in short pieces while it is sent, so that it needs no room. Kept in the response's extensions.
+#[derive(Debug, Clone, Copy)]
+pub struct InPieces;
+
 /// Returns the response budget: `total` bytes in all, and per caller half of that or `largest`, whichever is more.
 pub(crate) fn answer_budget(total: usize, largest: usize) -> std::sync::Arc<BodyBudget> {
     BodyBudget::new(total, largest.max(total / 2))
@@ -45,7 +49,7 @@ pub async fn with_room(
     refuse: impl FnOnce(HandlerError) -> HttpResponse,
 ) -> ServiceResponse<BoxBody> {
     let BodySize::Sized(size) = response.response().body().size() else { return response };
-    if size <= SHORT {
+    if size <= SHORT || response.response().extensions().get::<InPieces>().is_some() {
         return response;
     }
     let room = state.answers.open(caller_of(state, response.request()));

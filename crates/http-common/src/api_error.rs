@@ -5,7 +5,7 @@ use branchyard_deployments::errors::{DeploymentError, DeploymentField};
 use branchyard_domain::errors::{
     AccessError, AdministrationError, CollaboratorError, DatabaseError, HookError, ImportError, ImportField,
     OperationError, OrganizationError, PeopleError, PortError, PullError, PullStateError, QuotaError, ReadError,
-    RefError, ReleaseError, SignUpError, TokenError,
+    RefError, ReleaseError, RemoteError, SignUpError, TokenError,
 };
 use branchyard_domain::ports::{AddressError, EngineError, MetadataError};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem, escape_pointer_token};
@@ -101,6 +101,17 @@ fn at(pointer: &str, error: &impl ToString) -> Problem {
 
 fn plain(code: ErrorCode, error: &impl ToString) -> ApiError {
     Problem::new(code, error.to_string()).into()
+}
+
+impl From<RemoteError> for ApiError {
+    fn from(error: RemoteError) -> Self {
+        match error {
+            RemoteError::Empty(_) => plain(ErrorCode::NotFound, &error),
+            RemoteError::TooManyRefs(_) => plain(ErrorCode::PayloadTooLarge, &error),
+            RemoteError::Access(error) => error.into(),
+            RemoteError::Port(fault) => fault.into(),
+        }
+    }
 }
 
 impl From<AccessError> for ApiError {

@@ -14,7 +14,7 @@ use crate::last_use;
 use crate::rate::{QuotaCharge, QuotaHeaders};
 use crate::request_context::explain;
 use crate::request_id::RequestId;
-use crate::request_policy::Credentials;
+use crate::request_policy::{Credentials, RequestPolicy};
 use crate::state::AppState;
 use branchyard_executor::CallerKey;
 
@@ -41,17 +41,21 @@ fn token_of(request: &HttpRequest, forms: &Credentials) -> Result<Option<PlainTo
     Ok(Some(token))
 }
 
-/// Authenticates the caller and counts the request against the caller's quota. An invalid credential is refused even where none is
+/// Authenticates the caller and counts the request against the caller's quota, unless the policy exempts it. An invalid credential is refused even where none is
 /// required, and counts against the client's address (v2 §1.10, §2.5).
 pub(crate) async fn caller_of(
     state: &AppState,
     request: &HttpRequest,
     id: &RequestId,
-    forms: &Credentials,
+    policy: &RequestPolicy,
 ) -> Result<Caller, HandlerError> {
     let (address, now) = (address_of(state, request), state.services.now());
-    let sent = token_of(request, forms);
+    let sent = token_of(request, &policy.credentials);
     let token = match sent {
+        Ok(None) if !policy.is_counted => {
+            request.extensions_mut().insert(QuotaCharge::Free);
+            return Ok(Caller::Anonymous);
+        }
         Ok(None) => {
             let shown = state.rates.count_address(address, now);
             return settle(request, shown).map(|()| Caller::Anonymous);
@@ -83,11 +87,13 @@ pub(crate) async fn caller_of(
         }
     };
     let Some((token, user)) = found else {
-        return Err(reject(Problem::invalid_token(forms.unknown)));
+        return Err(reject(Problem::invalid_token(policy.credentials.unknown)));
     };
     state.rates.accept(accepted);
-    let shown = state.rates.count_user(user.id, now);
-    settle(request, shown)?;
+    if policy.is_counted {
+        let shown = state.rates.count_user(user.id, now);
+        settle(request, shown)?;
+    }
     last_use::note(state, &token, address_text(address), user_agent_of(request));
     Ok(Caller::User(user))
 }

@@ -128,6 +128,23 @@ impl Default for SqlLimits {
 /// Maximum reads of one caller in the queue.
 pub const QUEUED_READS_PER_CALLER: usize = 64;
 
+/// Limits of remotes.
+#[derive(Debug, Clone)]
+pub struct RemoteLimits {
+    /// Whether databases can be cloned and fetched.
+    pub enabled: bool,
+    /// Maximum concurrent requests for chunks.
+    pub max_concurrent: usize,
+    /// Maximum time that a request waits before it is answered 503.
+    pub hold: Duration,
+}
+
+impl Default for RemoteLimits {
+    fn default() -> Self {
+        Self { enabled: true, max_concurrent: 32, hold: Duration::from_secs(20) }
+    }
+}
+
 /// Sizes of the pools that run blocking calls.
 #[derive(Debug, Clone)]
 pub struct PoolSizes {
@@ -186,6 +203,8 @@ pub struct HttpConfig {
     pub token_use_seconds: i64,
     /// Limits of SQL reads.
     pub sql: SqlLimits,
+    /// Limits of remotes.
+    pub remotes: RemoteLimits,
     /// Sizes of the pools.
     pub pools: PoolSizes,
 }
@@ -217,6 +236,7 @@ impl HttpConfig {
             part_url_seconds: 600,
             token_use_seconds: 30,
             sql: SqlLimits::default(),
+            remotes: RemoteLimits::default(),
             pools: PoolSizes::default(),
         }
     }

@@ -80,7 +80,7 @@ mod words;
 // Types of the executor that occur in public signatures of this crate.
 pub use branchyard_executor::{BodyRoom, CallerKey, ConcurrencyLimiter, ConcurrencyPermit, PoolError};
 
-pub use answer_budget::{NoEffect, with_room};
+pub use answer_budget::{InPieces, NoEffect, with_room};
 pub use api_error::{ApiError, import_field_name, pointer_of};
 pub use api_response::{ApiResponse, etag_of, to_json};
 pub use archive::send_archive;
@@ -91,7 +91,8 @@ pub use coding::{Coding, TaggedCoding};
 pub use collect::{CollectLimits, CollectedJsonRows, JsonRows, RowShape};
 pub use conditional::{IfMatch, IfNoneMatch};
 pub use config::{
-    BodyTimeouts, ForwardedHeader, HttpConfig, PoolSizes, Proxies, QUEUED_READS_PER_CALLER, RateLimits, SqlLimits,
+    BodyTimeouts, ForwardedHeader, HttpConfig, PoolSizes, Proxies, QUEUED_READS_PER_CALLER, RateLimits, RemoteLimits,
+    SqlLimits,
 };
 pub use csv::{csv_header, csv_row};
 pub use csv_file::CsvFile;

@@ -139,7 +139,7 @@ impl RequestContext {
     pub async fn without_body(request: &HttpRequest) -> Result<Self, HandlerError> {
         let state = state_of(request)?;
         let id = RequestId::of_request(request, &state.services);
-        let caller = caller_of(&state, request, &id, &RequestPolicy::of(request).credentials).await?;
+        let caller = caller_of(&state, request, &id, &RequestPolicy::of(request)).await?;
         Ok(Self::new(state, caller, request, id))
     }
 
@@ -172,6 +172,14 @@ impl RequestContext {
         if body::declared(&self.request).is_some_and(|length| length > limit as u64) {
             return Err(body::too_large(limit).into());
         }
+        self.read_body(payload, limit, || Ok(())).await
+    }
+
+    /// Reads a body of at most `limit` bytes, of any media type.
+    ///
+    /// # Errors
+    /// 400 if the body is truncated or too slow, 413 above the limit, 429 or 503 if there is no memory for it.
+    pub async fn read_bytes(&self, payload: Payload, limit: usize) -> Result<ReadBody, HandlerError> {
         self.read_body(payload, limit, || Ok(())).await
     }
 

@@ -39,7 +39,7 @@ impl BodyTypes {
     }
 }
 
-/// The rules for requests of one API version. An adapter sets its policy in the app data of its scope. The default is the policy of
+/// The rules for requests of one API version. An adapter sets its policy in the app data of its scope or resource. The default is the policy of
 /// v2.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestPolicy {
@@ -47,6 +47,8 @@ pub struct RequestPolicy {
     pub credentials: Credentials,
     /// The accepted media types of bodies.
     pub bodies: BodyTypes,
+    /// Whether requests count against the quota of their caller. Invalid credentials always count against the address.
+    pub is_counted: bool,
 }
 
 impl Default for RequestPolicy {
@@ -57,7 +59,7 @@ impl Default for RequestPolicy {
             malformed: None,
             unknown: "the token is unknown, expired or revoked",
         };
-        Self { credentials, bodies: BodyTypes::Json }
+        Self { credentials, bodies: BodyTypes::Json, is_counted: true }
     }
 }
 

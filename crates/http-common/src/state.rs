@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use actix_web::HttpRequest;
+use tokio::sync::Semaphore;
 
 use crate::answer_budget::answer_budget;
 use crate::caller::address_of;
@@ -38,6 +39,10 @@ pub struct Shared {
     pub uploads: Pool,
     /// Pool for SQL reads, shared fairly among callers.
     pub sql: Pool,
+    /// Pool for the chunks of remotes.
+    pub remotes: Pool,
+    /// Room for the chunks of answers that are being sent, in KiB.
+    pub remote_kib: Arc<Semaphore>,
     /// Cache for results of SQL reads.
     pub results: Results,
     /// Keys for tokens, signatures and entity tags.
@@ -73,6 +78,9 @@ impl AppState {
                     while_others_wait: sql.max_concurrent_reads_per_caller,
                     queued: QUEUED_READS_PER_CALLER,
                 }),
+            remotes: Pool::new(config.remotes.max_concurrent, pools.queue, config.remotes.hold)
+                .computing(sql.max_computing_reads),
+            remote_kib: Arc::new(Semaphore::new(config.max_bytes_in_flight >> 10)),
             results: Results::new(sql.result_cache_bytes),
             services,
             keys,
@@ -89,7 +97,7 @@ impl AppState {
 
     /// Returns `true` if no blocking call is running, including calls whose request has ended.
     pub fn is_idle(&self) -> bool {
-        [&self.reads, &self.writes, &self.uploads, &self.sql].iter().all(|pool| pool.is_idle())
+        [&self.reads, &self.writes, &self.uploads, &self.sql, &self.remotes].iter().all(|pool| pool.is_idle())
     }
 }
 

@@ -20,6 +20,8 @@ const FLAGS: &[Flag] = &[
     Flag("--databases", "16", "4", "databases, and callers, that are written to at once"),
     Flag("--repeats", "5", "3", "how often a fork, a merge, an import or a stream is timed"),
     Flag("--fork-mb", "1000", "20", "size of the database whose fork is compared with a copy of its file"),
+    Flag("--clone-commits", "1000", "50", "commits of the history that is cloned"),
+    Flag("--clone-branches", "5000", "50", "branches of the database whose refs are read"),
     Flag("--changes", "10", "10", "changed rows of a merge and of a diff"),
     Flag("--hooks", "1000", "50", "hooks of one event, and events of one hook"),
     Flag("--pending", "100000", "1000", "deliveries that are due when the server starts"),

@@ -1,6 +1,7 @@
 //! The topics, one module each. Each topic returns its rows.
 
 mod builds;
+mod clones;
 mod forks;
 mod hooks;
 mod hrana;
@@ -37,6 +38,7 @@ pub(crate) const TOPICS: &[Topic] = &[
     ("writes", writes::run),
     ("imports", imports::run),
     ("forks", forks::run),
+    ("clones", clones::run),
     ("merges", merges::run),
     ("lists", lists::run),
     ("web", web::run),

@@ -176,6 +176,7 @@ impl Config {
         http.part_url_seconds = self.imports.url_ttl.as_seconds();
         http.token_use_seconds = self.tokens.last_used_interval.as_seconds();
         http.pools = self.pools.sizes();
+        http.remotes = self.remotes.limits();
         http.sql = SqlLimits {
             default_limit: self.sql.default_limit,
             row_cap: self.sql.row_cap,

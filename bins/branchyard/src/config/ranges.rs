@@ -32,6 +32,7 @@ pub(super) fn check(config: &Config) -> anyhow::Result<()> {
     check_pools(config)?;
     check_sql(config)?;
     check_hooks(config)?;
+    check_remotes(config)?;
     check_v1alpha1(config)?;
     check_hosted(config)?;
     check_web(config)?;
@@ -81,6 +82,14 @@ fn check_web(config: &Config) -> anyhow::Result<()> {
     within("web.sign_ins_per_account", web.sign_ins_per_account, 0..=1_000_000)?;
     within("web.sign_ins_per_address", web.sign_ins_per_address, 0..=1_000_000)?;
     within("web.sign_in_window", web.sign_in_window, Span::seconds(1)..=Span::seconds(86_400))
+}
+
+fn check_remotes(config: &Config) -> anyhow::Result<()> {
+    let remotes = &config.remotes;
+    within("remotes.max_refs", remotes.max_refs, 1..=1_000_000)?;
+    within("remotes.max_concurrent", remotes.max_concurrent, 1..=1_024)?;
+    // A client gives up after 30 seconds without a byte.
+    within("remotes.hold_ms", remotes.hold_ms, 0..=25_000)
 }
 
 fn check_v1alpha1(config: &Config) -> anyhow::Result<()> {

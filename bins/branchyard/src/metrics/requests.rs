@@ -8,6 +8,7 @@ use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::{Method, StatusCode};
 use actix_web::middleware::Next;
 use actix_web::{Error, web};
+use branchyard_api_remotes::RemoteEndpoint;
 use branchyard_http_common::{NO_ROUTE, RoutePattern};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -15,7 +16,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::{Histograms, Labels, Metrics, seconds};
 
-const APIS: [&str; 4] = ["v2", "v1alpha1", "hosted-v1", "pages"];
+const APIS: [&str; 5] = ["v2", "v1alpha1", "hosted-v1", "remotes", "pages"];
 
 /// Metrics of requests and refused connections.
 pub(crate) struct RequestMetrics {
@@ -96,8 +97,15 @@ fn api(path: &str) -> &'static str {
         Some("v2") => "v2",
         Some("v1alpha1") => "v1alpha1",
         Some("v1") => "hosted-v1",
+        _ if is_remote(path) => "remotes",
         _ => "pages",
     }
+}
+
+fn is_remote(path: &str) -> bool {
+    let mut segments = path.split('/').skip(3);
+    let endpoint = segments.next().unwrap_or_default();
+    segments.next().is_none() && RemoteEndpoint::ALL.iter().any(|known| known.name() == endpoint)
 }
 
 /// Returns the word for a method, in metrics and in the log. Unknown methods share one label, because clients can send arbitrary method names.

@@ -102,8 +102,13 @@ impl Sampled {
     pub(super) fn take(&self, sources: &Sources) {
         let Sources { state, engine, metadata, started } = sources;
         self.uptime.set(started.elapsed().as_secs_f64());
-        let pools =
-            [("reads", &state.reads), ("writes", &state.writes), ("uploads", &state.uploads), ("sql", &state.sql)];
+        let pools = [
+            ("reads", &state.reads),
+            ("writes", &state.writes),
+            ("uploads", &state.uploads),
+            ("sql", &state.sql),
+            ("remotes", &state.remotes),
+        ];
         for (name, pool) in pools {
             let (load, pool) = (pool.load(), || ("pool", name.to_owned()));
             let of = |word: &str| [pool(), ("state", word.to_owned())];

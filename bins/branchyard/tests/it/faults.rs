@@ -120,7 +120,7 @@ impl std::fmt::Display for Tally {
             writeln!(f, "  {times:5} {kind}")?;
         }
         for (answer, times) in &self.weather {
-            writeln!(f, "  {times:5} answered {answer}, and asked again")?;
+            writeln!(f, "  {times:5} {answer}")?;
         }
         Ok(())
     }

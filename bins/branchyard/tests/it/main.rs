@@ -33,5 +33,6 @@ mod public_url;
 mod purges;
 mod readme;
 mod real_data;
+mod remotes;
 mod tls;
 mod user_deletion;

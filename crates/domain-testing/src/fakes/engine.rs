@@ -38,11 +38,11 @@ use branchyard_domain::entities::{
     Commit, Conflict, LogEntry, LogPosition, LogWalk, SchemaObject, Signature, TableChange, TableSchema,
 };
 use branchyard_domain::ports::{
-    ChangedRows, Collected, Column, Engine, EngineError, ImportJob, KeptHeads, MergeJob, MergeOutcome, ReadQuery,
-    ReadReport, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected, Selection, SqlFailure, TableScan, ValueRef,
-    WriteJob, Written,
+    ChangedRows, Chunk, Collected, Column, Engine, EngineError, ImportJob, KeptHeads, MergeJob, MergeOutcome,
+    ReadQuery, ReadReport, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected, Selection, SqlFailure, TableScan,
+    ValueRef, WriteJob, Written,
 };
-use branchyard_domain::values::{CommitHash, DatabaseId};
+use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId};
 use commits::CommitGraph;
 use table::Snapshot;
 
@@ -313,6 +313,23 @@ impl Engine for MemoryEngine {
         self.change(into, |history| {
             history.take_in(wanted);
             Ok(())
+        })
+    }
+
+    /// The chunks of this engine are its commits, and their content is the message.
+    fn chunks(&self, database: DatabaseId, hashes: &[ChunkHash], at_most: usize) -> Result<Vec<Option<Chunk>>> {
+        self.look(database, |history| {
+            let mut bytes = 0;
+            let chunks = hashes.iter().enumerate().map_while(|(number, hash)| {
+                let commit = history.get(&hash.as_commit()).ok().map(|stored| &stored.commit);
+                bytes += commit.map_or(0, |commit| commit.message.len());
+                let chunk = |commit: &Commit| Chunk {
+                    bytes: commit.message.clone().into_bytes(),
+                    parents: Some(commit.parents.clone()),
+                };
+                (number == 0 || bytes <= at_most).then(|| commit.map(chunk))
+            });
+            Ok(chunks.collect())
         })
     }
 

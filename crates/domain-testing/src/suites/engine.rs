@@ -15,7 +15,7 @@ mod writes;
 use branchyard_domain::ports::Engine;
 
 pub use collections::{collections, collections_beside_writes, collections_given_up, readers_beside_a_collection};
-pub use files::{at_once, fetch_and_copy, files};
+pub use files::{at_once, chunks, fetch_and_copy, files};
 pub use history::{diff, diff_pages, log_and_ancestry, objects, schemas};
 pub use imports::{imports, refused_imports, refused_scripts, scripts};
 pub use merges::{conflicts, merges, resolved_conflicts};
@@ -44,6 +44,7 @@ pub const ALL: &[(&str, EngineCheck)] = &[
     ("resolved_conflicts", resolved_conflicts),
     ("write_then_merge", write_then_merge),
     ("fetch_and_copy", fetch_and_copy),
+    ("chunks", chunks),
     ("beside_a_long_write", beside_a_long_write),
     ("imports", imports),
     ("refused_imports", refused_imports),

@@ -3,6 +3,7 @@
 //! The engine does not know the branches and tags of users: every call names commits. A commit that no ref reaches is
 //! garbage.
 
+mod chunk;
 mod collected_rows;
 mod collection;
 mod errors;
@@ -10,6 +11,7 @@ mod jobs;
 mod reads;
 mod started;
 
+pub use chunk::Chunk;
 pub use collected_rows::CollectedRows;
 pub use collection::{Collected, KeptHeads};
 pub use errors::{EngineError, SqlFailure};
@@ -27,7 +29,7 @@ use std::time::{Duration, Instant};
 
 use super::formats::RowSource;
 use crate::entities::{Commit, Conflict, LogEntry, LogPosition, SchemaObject, Signature, TableChange, TableSchema};
-use crate::values::{CommitHash, DatabaseId};
+use crate::values::{ChunkHash, CommitHash, DatabaseId};
 
 /// The rule that decides which commits a database shows. Its file may hold more commits: those of deleted branches,
 /// of fetches for pull requests, and those that a fork copied. These are treated as absent.
@@ -137,18 +139,34 @@ pub trait Engine: Send + Sync {
         descendant: &CommitHash,
     ) -> Result<bool, EngineError>;
 
+    /// Returns for each of `commits` whether one of `heads` is it or descends from it. Heads that are not in the file are ignored.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    fn reached(
+        &self,
+        database: DatabaseId,
+        heads: &[CommitHash],
+        commits: &[CommitHash],
+    ) -> Result<Vec<bool>, EngineError> {
+        let is_reached = |commit: &CommitHash| {
+            for head in heads {
+                match self.is_ancestor(database, commit, head) {
+                    Ok(false) | Err(EngineError::NoSuchCommit(_)) => {}
+                    other => return other,
+                }
+            }
+            Ok(false)
+        };
+        commits.iter().map(is_reached).collect()
+    }
+
     /// Returns `true` if one of `heads` is `commit` or descends from it. Heads that are not in the file are ignored.
     ///
     /// # Errors
     /// [`EngineError`].
     fn descends(&self, database: DatabaseId, heads: &[CommitHash], commit: &CommitHash) -> Result<bool, EngineError> {
-        for head in heads {
-            match self.is_ancestor(database, commit, head) {
-                Ok(false) | Err(EngineError::NoSuchCommit(_)) => {}
-                other => return other,
-            }
-        }
-        Ok(false)
+        Ok(self.reached(database, heads, std::slice::from_ref(commit))? == [true])
     }
 
     /// Restricts the commits that users' statements find by hash to the ancestors of the commit they run at and the
@@ -183,6 +201,20 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// [`EngineError::NoSuchCommit`] if the source does not have the commit.
     fn fetch(&self, into: DatabaseId, from: DatabaseId, commit: &CommitHash) -> Result<(), EngineError>;
+
+    /// Returns chunks in the order of `hashes`, `None` for each that the file does not hold. Begins with the first hash, and stops
+    /// before the chunks are longer than `at_most` bytes together, but not before the first one.
+    ///
+    /// The file holds more chunks than the database shows. They include commits of its deleted branches, for example.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    fn chunks(
+        &self,
+        database: DatabaseId,
+        hashes: &[ChunkHash],
+        at_most: usize,
+    ) -> Result<Vec<Option<Chunk>>, EngineError>;
 
     /// Runs one untrusted read statement at a commit.
     ///

@@ -106,11 +106,8 @@ impl<K: Eq + Hash, V: Clone> LookupCache<K, V> {
             return Ok(Some(known));
         }
         let found = look()?;
-        // Caches the value only if the store did not change during the lookup.
-        if let Some(value) = &found
-            && (self.version)(metadata) == Some(before)
-        {
-            self.put(before, key, value.clone());
+        if let Some(value) = &found {
+            self.note(Some(before), metadata, key, value.clone());
         }
         Ok(found)
     }
@@ -124,6 +121,15 @@ impl<K: Eq + Hash, V: Clone> LookupCache<K, V> {
         let found = look()?;
         self.put(0, key, found.clone());
         Ok(found)
+    }
+
+    /// Caches a value that was found while the store had version `before`, unless it has another one by now.
+    pub(super) fn note(&self, before: Option<u64>, metadata: &dyn Metadata, key: K, value: V) {
+        if let Some(before) = before
+            && (self.version)(metadata) == Some(before)
+        {
+            self.put(before, key, value);
+        }
     }
 
     fn get(&self, version: u64, key: &K) -> Option<V> {

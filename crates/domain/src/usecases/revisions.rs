@@ -1,5 +1,6 @@
 //! Resolution of refs and revision expressions to commits.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Inner;
@@ -130,6 +131,46 @@ pub(super) fn held(inner: &Inner, database: DatabaseId, hash: &CommitHash) -> Re
         Err(_) if find_live(inner.ports.metadata.read()?.as_mut(), database)?.is_none() => Ok(false),
         other => Ok(other?),
     }
+}
+
+/// Returns for each of `commits` what [`held`] does, with one search for all. `parents` holds the parents of each: those of held
+/// commits are held as well and remembered, because clients follow a history from its newest commits.
+pub(super) fn all_held(
+    inner: &Inner,
+    database: DatabaseId,
+    commits: &[CommitHash],
+    parents: &[Vec<CommitHash>],
+) -> Result<Vec<bool>, PortError> {
+    let Reachable { metadata, known } = inner.reachable.as_ref();
+    let metadata = metadata.as_ref();
+    let before = metadata.version();
+    let mut held: HashSet<&CommitHash> =
+        commits.iter().filter(|commit| known.known(metadata, &(database, (*commit).clone())).is_some()).collect();
+    let mut wanted: Vec<CommitHash> = commits.iter().filter(|commit| !held.contains(commit)).cloned().collect();
+    let mut look = || -> Result<(), PortError> {
+        let mut after: Option<CommitHash> = None;
+        while !wanted.is_empty() {
+            let page = metadata.read()?.refs().named_commits(database, after.as_ref(), NAMED_PAGE)?;
+            let Some(last) = page.last() else { break };
+            let mut reached = inner.ports.engine.reached(database, &page, &wanted)?.into_iter();
+            wanted.retain(|_| !reached.next().unwrap_or_default());
+            after = Some(last.clone());
+        }
+        Ok(())
+    };
+    match look() {
+        // Deleting a database removes its file, possibly during this lookup.
+        Err(_) if find_live(metadata.read()?.as_mut(), database)?.is_none() => return Ok(vec![false; commits.len()]),
+        other => other?,
+    }
+    let lacking: HashSet<&CommitHash> = wanted.iter().collect();
+    held.extend(commits.iter().filter(|commit| !lacking.contains(commit)));
+    for (commit, parents) in commits.iter().zip(parents).filter(|(commit, _)| held.contains(commit)) {
+        for reached in std::iter::once(commit).chain(parents) {
+            known.note(before, metadata, (database, reached.clone()), ());
+        }
+    }
+    Ok(commits.iter().map(|commit| held.contains(commit)).collect())
 }
 
 /// Returns what [`held`] does, without a lookup if `known`, which the database holds, descends from the commit.

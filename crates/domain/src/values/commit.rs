@@ -30,6 +30,22 @@ impl CommitHash {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Returns the hash with these bytes.
+    pub(super) fn of_bytes(bytes: &[u8; 20]) -> Self {
+        let digit = |value: u8| char::from(value + if value < 10 { b'0' } else { b'a' - 10 });
+        Self(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 0xf)]).collect())
+    }
+
+    /// Returns the 20 bytes of the hash.
+    pub(super) fn to_bytes(&self) -> [u8; 20] {
+        let value = |digit: u8| if digit.is_ascii_digit() { digit - b'0' } else { digit - b'a' + 10 };
+        let mut bytes = [0; 20];
+        for (byte, digits) in bytes.iter_mut().zip(self.0.as_bytes().as_chunks::<2>().0) {
+            *byte = value(digits[0]) << 4 | value(digits[1]);
+        }
+        bytes
+    }
 }
 
 impl fmt::Display for CommitHash {

@@ -25,6 +25,7 @@ mod pulls;
 mod purges;
 mod quotas;
 mod refs;
+mod remotes;
 mod sessions;
 mod suites;
 mod traces;

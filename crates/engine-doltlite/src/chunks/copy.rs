@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use branchyard_domain::ports::EngineError;
-use branchyard_domain::values::CommitHash;
+use branchyard_domain::values::{ChunkHash, CommitHash};
 
-use super::ChunkHash;
 use super::file::ChunkFile;
 use super::layout::{self, Malformed, Node};
 use crate::sql::errors;
@@ -181,7 +180,7 @@ mod tests {
 
     #[test]
     fn every_commit_comes_after_its_parents() {
-        let hash = |number| ChunkHash([number; 20]);
+        let hash = |number| ChunkHash::from_bytes([number; 20]);
         // 1 is held, and 2 to 6 are not. 5 and 6 are merges.
         let edges: [(u8, &[u8]); 5] = [(2, &[1]), (3, &[2]), (4, &[2]), (5, &[3, 4]), (6, &[2, 5, 3])];
         let parents = edges

@@ -2,7 +2,7 @@
 //!
 //! Integers are little-endian. Every chunk has to fit exactly: nothing is missing at its end, and nothing follows it.
 
-use super::ChunkHash;
+use branchyard_domain::values::ChunkHash;
 
 /// Maximum number of the parents of a commit.
 const MAX_PARENTS: u8 = 8;
@@ -69,7 +69,7 @@ impl<'a> Rest<'a> {
     }
 
     fn hash(&mut self) -> Result<ChunkHash, Malformed> {
-        self.array().map(ChunkHash)
+        self.array().map(ChunkHash::from_bytes)
     }
 
     fn end(self) -> Result<(), Malformed> {
@@ -161,8 +161,11 @@ pub(super) fn node(bytes: &[u8]) -> Result<Node, Malformed> {
         rest.take(usize::from(entries) * 8)?;
     }
     rest.end()?;
-    let children =
-        if level == 0 { Vec::new() } else { values.as_chunks().0.iter().map(|hash| ChunkHash(*hash)).collect() };
+    let children = if level == 0 {
+        Vec::new()
+    } else {
+        values.as_chunks().0.iter().map(|hash| ChunkHash::from_bytes(*hash)).collect()
+    };
     Ok(Node { level, children })
 }
 
@@ -192,13 +195,13 @@ mod tests {
 
     use super::*;
 
-    const A: ChunkHash = ChunkHash([0xa; 20]);
-    const B: ChunkHash = ChunkHash([0xb; 20]);
+    const A: ChunkHash = ChunkHash::from_bytes([0xa; 20]);
+    const B: ChunkHash = ChunkHash::from_bytes([0xb; 20]);
 
     fn a_commit(parents: &[ChunkHash]) -> Vec<u8> {
         let mut bytes = vec![2, u8::try_from(parents.len()).unwrap()];
-        parents.iter().for_each(|parent| bytes.extend(parent.0));
-        bytes.extend(B.0);
+        parents.iter().for_each(|parent| bytes.extend(parent.as_bytes()));
+        bytes.extend(B.as_bytes());
         bytes.extend(1_767_323_045_i64.to_le_bytes());
         for text in ["Ana", "ana@x.org", "first"] {
             bytes.extend(u16::try_from(text.len()).unwrap().to_le_bytes());
@@ -214,7 +217,7 @@ mod tests {
         }
         for root in [A, ChunkHash::NONE] {
             bytes.extend([1, 0, 0, 0, 0]);
-            bytes.extend(root.0);
+            bytes.extend(root.as_bytes());
             bytes.extend([9; 20]);
             let lengths: &[u16] = if format == 0x44 { &[5] } else { &[5, 0, 2] };
             lengths.iter().for_each(|length| bytes.extend(length.to_le_bytes()));
@@ -255,7 +258,7 @@ mod tests {
             a_node(0, node_flags::BYTE_KEYS, &[], &[]),
             a_node(0, node_flags::INTEGER_KEYS, keys, &[b"one", b""]),
             a_node(0, node_flags::BYTE_KEYS, &[b"k", b"longer"], &[b"", b"v"]),
-            a_node(3, node_flags::INTEGER_KEYS | node_flags::COUNTS, keys, &[&A.0, &B.0]),
+            a_node(3, node_flags::INTEGER_KEYS | node_flags::COUNTS, keys, &[A.as_bytes(), B.as_bytes()]),
         ]
     }
 

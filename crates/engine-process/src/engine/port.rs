@@ -12,11 +12,11 @@ use branchyard_domain::entities::{
     Commit, Conflict, LogEntry, LogPosition, SchemaObject, Signature, TableChange, TableSchema,
 };
 use branchyard_domain::ports::{
-    BatchedWrite, ChangedRows, Collected, Engine, EngineError, ImportJob, KeptHeads, MergeJob, MergeOutcome,
+    BatchedWrite, ChangedRows, Chunk, Collected, Engine, EngineError, ImportJob, KeptHeads, MergeJob, MergeOutcome,
     Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected,
     Selection, SqlFailure, StartedRead, TableScan, WriteJob, Written,
 };
-use branchyard_domain::values::{CommitHash, DatabaseId};
+use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId};
 use branchyard_engine_doltlite::{
     COLLECTION_ROUNDS, CollectedHistory, CollectionSource, ConflictQuery, FileIdentity, HeadPair, NEWEST_FORMAT,
     io_fault,
@@ -25,8 +25,8 @@ use branchyard_engine_doltlite::{
 use super::reads::Read;
 use super::sinks::{CountedRows, NoRows};
 use super::{Blame, COMMITTING, COPYING, HiddenReachability, LEAST, ProcessEngine, SHORT, UserRead, within};
-use crate::call::Ends;
-use crate::history::descends;
+use crate::call::{Ends, Failed};
+use crate::history::reached;
 use crate::messages::{Call, Import, Merge, Page, Script, Write, WriteOfBatch};
 use crate::pool;
 use crate::process::Access;
@@ -143,8 +143,13 @@ impl Engine for ProcessEngine {
         Ok(is)
     }
 
-    fn descends(&self, database: DatabaseId, heads: &[CommitHash], commit: &CommitHash) -> Result<bool, EngineError> {
-        descends(&self.ancestry, database, heads, commit, &mut |from, limit| {
+    fn reached(
+        &self,
+        database: DatabaseId,
+        heads: &[CommitHash],
+        commits: &[CommitHash],
+    ) -> Result<Vec<bool>, EngineError> {
+        reached(&self.ancestry, database, heads, commits, &mut |from, limit| {
             self.ask(database, &Call::Parents { from: from.clone(), limit }, SHORT)
         })
     }
@@ -193,6 +198,21 @@ impl Engine for ProcessEngine {
         } else {
             Err(EngineError::Unavailable("the file of the target was replaced meanwhile".into()))
         }
+    }
+
+    fn chunks(
+        &self,
+        database: DatabaseId,
+        hashes: &[ChunkHash],
+        at_most: usize,
+    ) -> Result<Vec<Option<Chunk>>, EngineError> {
+        let chunks: Vec<Option<Chunk>> =
+            self.ask(database, &Call::Chunks { hashes: hashes.to_vec(), at_most }, SHORT)?;
+        // A worker is not trusted to return as many as were asked for.
+        if chunks.len() > hashes.len() || (chunks.is_empty() && !hashes.is_empty()) {
+            return Err(self.report(Failed::Broke("it returned a wrong number of chunks"), Blame::Server));
+        }
+        Ok(chunks)
     }
 
     fn read(

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use branchyard_domain::entities::Cell;
-use branchyard_domain::ports::EngineError;
-use branchyard_domain::values::{CommitHash, DatabaseId, Timestamp};
+use branchyard_domain::ports::{Chunk, EngineError};
+use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId, Timestamp};
 use uuid::Uuid;
 
 use crate::wire::Bytes;
@@ -185,6 +185,18 @@ impl Sample for Duration {
     fn sample(source: &mut Source) -> Self {
         let nanos = (source.step() % 1_000_000_000) as u32;
         Self::new(u64::sample(source), nanos).min(source.longest)
+    }
+}
+
+impl Sample for ChunkHash {
+    fn sample(source: &mut Source) -> Self {
+        Self::from(&CommitHash::sample(source))
+    }
+}
+
+impl Sample for Chunk {
+    fn sample(source: &mut Source) -> Self {
+        Self { bytes: Bytes::sample(source).0, parents: Option::sample(source) }
     }
 }
 

@@ -8,10 +8,10 @@ use branchyard_domain::entities::{
     Trigger,
 };
 use branchyard_domain::ports::{
-    ChangedRows, Column, EngineError, FormatError, ImportColumn, ImportTarget, MergeOutcome, ReadReport, RowPage,
-    RowTest, Selected, SqlFailure, Test, Written,
+    ChangedRows, Chunk, Column, EngineError, FormatError, ImportColumn, ImportTarget, MergeOutcome, ReadReport,
+    RowPage, RowTest, Selected, SqlFailure, Test, Written,
 };
-use branchyard_domain::values::{CommitHash, DatabaseId, Timestamp};
+use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId, Timestamp};
 use branchyard_engine_doltlite::{CollectedHistory, ConflictQuery, ConflictWindow, HeadPair, MAX_LENGTH};
 use uuid::Uuid;
 
@@ -75,6 +75,27 @@ impl Wire for CommitHash {
     fn get(input: &mut Input<'_>) -> Result<Self, Malformed> {
         let text = std::str::from_utf8(input.take(40)?).map_err(|_| Malformed)?;
         Self::parse(text).map_err(|_| Malformed)
+    }
+}
+
+impl Wire for ChunkHash {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.as_bytes());
+    }
+
+    fn get(input: &mut Input<'_>) -> Result<Self, Malformed> {
+        Ok(Self::from_bytes(input.array()?))
+    }
+}
+
+impl Wire for Chunk {
+    fn put(&self, out: &mut Vec<u8>) {
+        put_bytes(&self.bytes, out);
+        self.parents.put(out);
+    }
+
+    fn get(input: &mut Input<'_>) -> Result<Self, Malformed> {
+        Ok(Self { bytes: get_bytes(input)?.to_vec(), parents: Option::get(input)? })
     }
 }
 

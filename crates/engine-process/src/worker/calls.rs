@@ -108,6 +108,7 @@ pub(super) fn answer(engine: &DoltliteEngine, link: &Link, database: DatabaseId,
             let source = provided(link.take_descriptors())?;
             done(link, &engine.complete_from(database, source, &heads))
         }
+        Call::Chunks { hashes, at_most } => done(link, &engine.chunks(database, &hashes, at_most)),
         Call::CheckNewFile { heads, commits } => done(link, &engine.check_new_file(database, &heads, commits)),
         Call::InspectSqlite { table, timeout } => {
             let found = engine.open_provided_sqlite(file(link)?, &table, timeout);

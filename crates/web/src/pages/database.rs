@@ -62,6 +62,9 @@ struct TablesPage {
     /// The path of the archive with all tables.
     archive: String,
     origin: String,
+    /// The address that a client of the engine clones. `None` if it cannot, because it sends no credential that this server knows,
+    /// or because there is nothing yet.
+    clone_url: Option<String>,
 }
 
 fn size_text(size: &TableSize) -> String {
@@ -125,7 +128,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
         author: entry.commit.author.name,
         when: format::when(entry.commit.author.at, now),
     });
-    let tables = schemas
+    let tables: Vec<_> = schemas
         .iter()
         .map(|schema| TableItem {
             name: schema.name.clone(),
@@ -138,5 +141,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
         .collect();
     let origin = visit.state.config.public_url.clone();
     let archive = frame.below("/zip");
-    visit.page(|shell| TablesPage { shell, frame, at, head, tables, readme, archive, origin })
+    let can_be_cloned = visit.state.config.remotes.enabled && !frame.is_private && !tables.is_empty();
+    let clone_url = can_be_cloned.then(|| format!("{origin}{}", frame.path));
+    visit.page(|shell| TablesPage { shell, frame, at, head, tables, readme, archive, origin, clone_url })
 }

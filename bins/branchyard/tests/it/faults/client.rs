@@ -42,7 +42,7 @@ impl Weather {
         !changes.is_multiple_of(2) || self.changes() != changes
     }
 
-    fn note(&self, what: String) {
+    pub(super) fn note(&self, what: String) {
         *self.seen.lock().entry(what).or_default() += 1;
     }
 
@@ -185,7 +185,11 @@ impl Client {
                 // A temporary error. Without an active fault, the only acceptable errors are rejections below 500 and a 503 with
                 // `Retry-After`.
                 Some((reply, retry_after)) => {
-                    let brief = format!("{} {}", reply.status, reply.body["code"].as_str().unwrap_or_default());
+                    let brief = format!(
+                        "answered {} {}, and asked again",
+                        reply.status,
+                        reply.body["code"].as_str().unwrap_or_default()
+                    );
                     assert!(
                         bad || reply.status < 500 || (reply.status == 503 && retry_after),
                         "{} {} in fair weather: {}",

@@ -1,5 +1,6 @@
 //! The requests of the clients, drawn from the seed.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -101,6 +102,7 @@ impl Worker {
             87..90 => self.delete_token(harness),
             90..93 => self.hook(harness, &fresh),
             93..95 => self.delete_hook(harness),
+            95 => clone(harness),
             _ if harness.deployment => insert(harness, &fresh),
             _ => read(harness),
         }
@@ -389,15 +391,38 @@ fn insert(harness: &TrafficHarness, mark: &str) {
     harness.book.lock().deployed.insert(mark.to_owned(), times);
 }
 
+/// Returns the marks of succeeded writes.
+fn known(harness: &TrafficHarness) -> Vec<String> {
+    let book = harness.book.lock();
+    let there = book.rows.iter().filter(|(_, times)| **times == Times::Exactly(1));
+    there.map(|(mark, _)| mark.clone()).collect()
+}
+
+/// Clones the database with the client of the engine. If a fault or the deletion of a branch does not keep it from that, the clone
+/// has all rows of succeeded writes.
+fn clone(harness: &TrafficHarness) {
+    let (known, folder) = (known(harness), tempfile::tempdir().unwrap());
+    let clone = rusqlite::Connection::open(folder.path().join("clone.db")).unwrap();
+    let url = format!("{}/ada/d", harness.client.origin.read());
+    if let Err(error) = clone.query_row("select dolt_clone(?)", [url], |_| Ok(())) {
+        return harness.client.weather.note(format!("clone: {error}"));
+    }
+    harness.client.weather.note("a whole clone".to_owned());
+    let text = |sql: &str| -> BTreeSet<String> {
+        clone.prepare(sql).unwrap().query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
+    };
+    assert_eq!(text("pragma integrity_check"), BTreeSet::from(["ok".to_owned()]));
+    let marks = text("select mark from marks");
+    for mark in &known {
+        assert!(marks.contains(mark), "{mark} is not in the clone");
+    }
+}
+
 /// Checks that all rows of succeeded writes are visible.
 fn read(harness: &TrafficHarness) {
-    let known: Vec<String> = {
-        let book = harness.book.lock();
-        let there = book.rows.iter().filter(|(_, times)| **times == Times::Exactly(1));
-        there.map(|(mark, _)| mark.clone()).collect()
-    };
+    let known = known(harness);
     let rows = harness.client.rows("select mark from marks");
-    let marks: std::collections::BTreeSet<&String> = rows.iter().map(|row| &row[0]).collect();
+    let marks: BTreeSet<&String> = rows.iter().map(|row| &row[0]).collect();
     for mark in &known {
         assert!(marks.contains(mark), "{mark} is not there any more");
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::builders::{Db, author, fresh_id, head, no_commit};
 use branchyard_domain::ports::{Engine, EngineError};
+use branchyard_domain::values::ChunkHash;
 
 /// Checks that files are created, listed, measured, verified and removed.
 pub fn files(engine: &dyn Engine) {
@@ -48,6 +49,26 @@ pub fn fetch_and_copy(engine: &dyn Engine) {
     assert!(matches!(engine.fetch(db.id, fork.id, &no_commit()), Err(EngineError::NoSuchCommit(_))));
     engine.copy(db.id, fork.id).unwrap();
     assert_eq!(fork.lines(&ours), ["2|two|20", "3|three|30"], "copying again replaces the copy");
+}
+
+/// Checks that chunks are found by their hashes, in order, up to a length.
+pub fn chunks(engine: &dyn Engine) {
+    let (db, base) = Db::with_rows(engine);
+    let [first, head, none] = [&db.first, &base, &no_commit()].map(ChunkHash::from);
+    let read = |hashes: &[ChunkHash], at_most| engine.chunks(db.id, hashes, at_most).unwrap();
+    let found = read(&[head, none, first, head], usize::MAX);
+    let parents: Vec<_> = found.iter().map(|chunk| Some(chunk.as_ref()?.parents.clone().unwrap())).collect();
+    let of = |commit| Some(engine.commit(db.id, commit).unwrap().unwrap().parents);
+    assert_eq!(parents, [of(&base), None, of(&db.first), of(&base)]);
+    assert_eq!(found[0], found[3]);
+    let [length, of_first] = [0, 2].map(|at: usize| found[at].as_ref().unwrap().bytes.len());
+    assert_eq!(read(&[head, none, first], 0), found[..1], "the first one is not too long");
+    assert_eq!(read(&[head, none, first], length), found[..2]);
+    assert_eq!(read(&[head, none, first], length + of_first), found[..3]);
+    assert_eq!(read(&[], 0), []);
+    let next = db.write(&base, 7, "DELETE FROM t WHERE id = 1");
+    assert!(read(&[ChunkHash::from(&next)], 0)[0].is_some(), "what is new is found, too");
+    assert!(engine.chunks(fresh_id(), &[head], 0).is_err());
 }
 
 /// Checks that writers of one database are queued and do not block readers.

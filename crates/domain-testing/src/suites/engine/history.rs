@@ -33,6 +33,17 @@ pub fn log_and_ancestry(engine: &dyn Engine) {
     assert!(is(&base, &merged) && is(&right, &merged) && is(&base, &base));
     assert!(!is(&merged, &base) && !is(&left, &right) && !is(&no_commit(), &base));
     assert!(engine.is_ancestor(db.id, &base, &no_commit()).is_err());
+    let reached = |heads: &[&CommitHash]| {
+        let heads: Vec<_> = heads.iter().copied().cloned().collect();
+        let commits = [&base, &left, &right, &merged, &no_commit(), &base].map(Clone::clone);
+        engine.reached(db.id, &heads, &commits).unwrap()
+    };
+    assert_eq!(reached(&[&left]), [true, true, false, false, false, true]);
+    let absent = CommitHash::parse(&"1".repeat(40)).unwrap();
+    assert_ne!(absent, no_commit());
+    assert_eq!(reached(&[&left, &absent, &right]), [true, true, true, false, false, true]);
+    assert_eq!(reached(&[&merged]), [true, true, true, true, false, true]);
+    assert_eq!(reached(&[]), [false; 6]);
     let parted = |a, b| engine.merge_base(db.id, a, b).unwrap();
     assert_eq!(parted(&left, &right), Some(base.clone()));
     assert_eq!(parted(&right, &merged), Some(right.clone()));
