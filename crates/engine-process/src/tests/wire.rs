@@ -30,8 +30,8 @@ macro_rules! for_every_type {
             ObjectChange, ObjectKind, RowChange, RowProblem, SchemaObject, Side, Signature, TableChange, TableColumn,
             TableKind, TableSchema, Trigger, ChangedRows, Column, EngineError, FormatError, ImportColumn, ImportTarget,
             MergeOutcome, ReadReport, RowPage, RowTest, Selected, SqlFailure, Test, Written, CommitHash, DatabaseId,
-            ChunkHash, Chunk, Timestamp, ConflictQuery, ConflictWindow, HeadPair, Bytes, String, Duration, bool, u8, u32, u64, usize,
-            i32, i64, f64, Vec<ConflictWindow>, Vec<TableSchema>, Vec<TableChange>, Option<CommitHash>,
+            ChunkHash, Chunk, Timestamp, ConflictQuery, ConflictWindow, HeadPair, Bytes, String, Duration, bool, u8,
+            u32, u64, usize, i32, i64, f64, Vec<ConflictWindow>, Vec<TableSchema>, Vec<TableChange>, Option<CommitHash>,
             (CommitHash, usize), (i64, Duration), Result<(), String>, Result<RowBatch, FormatError>,
             Result<Bytes, std::io::Error>, Result<Written, EngineError>, Result<TableShape, FormatError>
         )
