@@ -147,18 +147,15 @@ pub(super) fn all_held(
     let mut held: HashSet<&CommitHash> =
         commits.iter().filter(|commit| known.known(metadata, &(database, (*commit).clone())).is_some()).collect();
     let mut wanted: Vec<CommitHash> = commits.iter().filter(|commit| !held.contains(commit)).cloned().collect();
-    let mut look = || -> Result<(), PortError> {
-        let mut after: Option<CommitHash> = None;
-        while !wanted.is_empty() {
-            let page = metadata.read()?.refs().named_commits(database, after.as_ref(), NAMED_PAGE)?;
-            let Some(last) = page.last() else { break };
-            let mut reached = inner.ports.engine.reached(database, &page, &wanted)?.into_iter();
+    let looked = match wanted.is_empty() {
+        true => Ok(()),
+        false => inner.reachable.visit_named(database, PortError::Metadata, |page| {
+            let mut reached = inner.ports.engine.reached(database, page, &wanted)?.into_iter();
             wanted.retain(|_| !reached.next().unwrap_or_default());
-            after = Some(last.clone());
-        }
-        Ok(())
+            Ok(!wanted.is_empty())
+        }),
     };
-    match look() {
+    match looked {
         // Deleting a database removes its file, possibly during this lookup.
         Err(_) if find_live(metadata.read()?.as_mut(), database)?.is_none() => return Ok(vec![false; commits.len()]),
         other => other?,
@@ -203,17 +200,32 @@ impl Reachable {
         database: DatabaseId,
         descends: &mut dyn FnMut(&[CommitHash]) -> Result<bool, EngineError>,
     ) -> Result<Option<()>, EngineError> {
+        let mut found = None;
+        self.visit_named(database, unavailable, |page| {
+            found = descends(page)?.then_some(());
+            Ok(found.is_none())
+        })?;
+        Ok(found)
+    }
+
+    /// Passes the commits that branches, tags and pull requests name to `visit`, a page at a time, until it returns `false`.
+    fn visit_named<E>(
+        &self,
+        database: DatabaseId,
+        failed: impl Fn(MetadataError) -> E,
+        mut visit: impl FnMut(&[CommitHash]) -> Result<bool, E>,
+    ) -> Result<(), E> {
         let mut after: Option<CommitHash> = None;
         loop {
             // The search may take a while, so it holds no connection to the store.
             let page = |after| self.metadata.read()?.refs().named_commits(database, after, NAMED_PAGE);
-            let page = page(after.as_ref()).map_err(unavailable)?;
-            if descends(&page)? {
-                return Ok(Some(()));
+            let page = page(after.as_ref()).map_err(&failed)?;
+            if !visit(&page)? {
+                return Ok(());
             }
             match page.last() {
                 Some(last) if page.len() == NAMED_PAGE => after = Some(last.clone()),
-                _ => return Ok(None),
+                _ => return Ok(()),
             }
         }
     }
