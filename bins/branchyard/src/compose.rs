@@ -16,7 +16,7 @@ use branchyard_hooks::{HttpSender, JsonPayloads, SystemNames};
 use branchyard_import_formats::FileFormats;
 use branchyard_provisioner_local::LocalSettings;
 use branchyard_runtime::{SystemClock, SystemIds};
-use branchyard_storage::{FolderBlobs, Store};
+use branchyard_storage::{FolderBlobs, FolderPushedChunks, Store};
 
 use crate::config::Config;
 use crate::data_dir::DataDir;
@@ -90,6 +90,8 @@ pub struct Stores {
     pub keys: Arc<LiveKeys>,
     /// The metadata store, which also runs migrations.
     pub metadata: Arc<Store>,
+    /// The chunks of pushes.
+    pub pushed_chunks: Arc<FolderPushedChunks>,
     /// The SQL engine.
     pub engine: SqlEngine,
     /// The use cases over these stores.
@@ -138,6 +140,9 @@ impl Stores {
         let blobs = FolderBlobs::open(dir.uploads(), dir.backups())
             .context("cannot open the folders of uploads and backups")?;
         let blobs = Arc::new(blobs);
+        let pushed_chunks =
+            FolderPushedChunks::open(dir.pushed_chunks()).context("cannot open the folder of pushes")?;
+        let pushed_chunks = Arc::new(pushed_chunks);
         let backup_files: Arc<dyn BackupFiles> = blobs.clone();
         let provisioner = match &world.provisioner {
             Some(make) => make(Arc::clone(&backup_files)),
@@ -155,6 +160,7 @@ impl Stores {
         let vault = Arc::clone(&keys) as _;
         let hub = Hub::builder(Arc::clone(&metadata) as _, engine.port())
             .uploads(blobs, formats)
+            .pushes(Arc::clone(&pushed_chunks) as _)
             .webhooks(WebhookPorts { payloads: Arc::new(JsonPayloads), vault, sender: Arc::new(sender) })
             .limits(config.domain_limits()?)
             .build(Arc::clone(&world.clock), Arc::clone(&world.ids));
@@ -167,7 +173,7 @@ impl Stores {
         };
         let node = dir.node(&world.ids.uuid(world.clock.now()).to_string())?;
         let deployments = Deployments::new(hub.clone(), ports, HostingSettings { node, ..config.hosted.domain()? });
-        Ok(Self { dir, keys, metadata, engine, hub, deployments })
+        Ok(Self { dir, keys, metadata, pushed_chunks, engine, hub, deployments })
     }
 
     /// Checks that the metadata store belongs to the data folder. Binds the folder if it is new.

@@ -38,6 +38,11 @@ impl DataDir {
         self.0.join("databases")
     }
 
+    /// Returns the folder of the chunks of pushes.
+    pub fn pushed_chunks(&self) -> PathBuf {
+        self.0.join("pushed-chunks")
+    }
+
     /// Returns the folder of uploads in flight.
     pub fn uploads(&self) -> PathBuf {
         self.0.join("uploads")

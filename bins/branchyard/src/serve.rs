@@ -311,6 +311,7 @@ impl Running {
 /// Ends what an earlier process of this node left under way.
 fn recover_stores(stores: &Stores, node: &str) -> anyhow::Result<()> {
     stores.engine.clear_temporary().context("cannot remove the temporary files of the engine")?;
+    stores.pushed_chunks.clear().context("cannot remove the chunks of former pushes")?;
     let recovered = recover(&stores.hub, node).context("cannot recover interrupted work")?;
     if recovered.operations > 0 {
         tracing::info!(operations = recovered.operations, "interrupted operations will run again");

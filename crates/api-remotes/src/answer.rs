@@ -2,7 +2,8 @@
 
 use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use actix_web::http::{StatusCode, header};
-use actix_web::{HttpRequest, HttpResponse, ResponseError as _, web};
+use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, ResponseError as _, web};
+use branchyard_domain::errors::RemoteError;
 use branchyard_http_common::{HandlerError, OwnShape};
 use branchyard_problem_details::Problem;
 use serde_json::json;
@@ -11,12 +12,65 @@ use crate::endpoint::RemoteEndpoint;
 use crate::observer::SharedObserver;
 
 /// The result of a handler: a response, or the error to convert.
-pub(crate) type Outcome = Result<HttpResponse, HandlerError>;
+pub(crate) type Outcome = Result<HttpResponse, Refusal>;
 
 /// The media type of everything that is not an error.
 pub(crate) const BYTES: &str = "application/octet-stream";
 
+/// Why a request was refused.
+pub(crate) enum Refusal {
+    /// For a reason that all adapters know.
+    Common(HandlerError),
+    /// For one that the protocol has a code for.
+    Own(OwnRefusal),
+}
+
+impl From<HandlerError> for Refusal {
+    fn from(error: HandlerError) -> Self {
+        Self::Common(error)
+    }
+}
+
+impl From<OwnRefusal> for Refusal {
+    fn from(refusal: OwnRefusal) -> Self {
+        Self::Own(refusal)
+    }
+}
+
+/// A refusal that the protocol has a code for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct OwnRefusal {
+    status: StatusCode,
+    code: RemoteCode,
+    message: String,
+}
+
+impl OwnRefusal {
+    /// The ref changed meanwhile, or a chunk is missing: clients repeat the push.
+    const REPEATED: u16 = 517;
+
+    /// Returns the refusal for an error, or the error if the protocol has no code of its own for it.
+    pub(crate) fn of(error: RemoteError) -> Result<Self, RemoteError> {
+        let (status, code, sqlite) = match &error {
+            RemoteError::RefsChanged => (StatusCode::CONFLICT, "refs_changed", Self::REPEATED),
+            RemoteError::MissingChunks => (StatusCode::CONFLICT, "missing_chunks", Self::REPEATED),
+            RemoteError::InUse(_) => (StatusCode::CONFLICT, "working_set", 6),
+            RemoteError::Rejected(_) => (StatusCode::BAD_REQUEST, "rejected", 1),
+            RemoteError::NotFastForward(_) => (StatusCode::BAD_REQUEST, "non_ff", 19),
+            _ => return Err(error),
+        };
+        Ok(Self { status, code: RemoteCode { code, sqlite }, message: error.to_string() })
+    }
+
+    /// The work goes on. Clients repeat the request, and join it.
+    pub(crate) fn busy(message: &str) -> Self {
+        let code = RemoteCode { code: "busy", sqlite: 5 };
+        Self { status: StatusCode::SERVICE_UNAVAILABLE, code, message: message.to_owned() }
+    }
+}
+
 /// An error as clients know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct RemoteCode {
     /// The value of `code`.
     code: &'static str,
@@ -47,9 +101,12 @@ pub(crate) fn respond(request: &HttpRequest, endpoint: RemoteEndpoint, outcome: 
             response.headers_mut().insert(CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
             (response, "ok")
         }
-        Err(HandlerError::Problem(problem)) => render(&problem),
+        Err(Refusal::Common(HandlerError::Problem(problem))) => render(&problem),
         // The protocol has no idempotency keys.
-        Err(error @ HandlerError::Replay(_)) => (error.error_response(), "ok"),
+        Err(Refusal::Common(error @ HandlerError::Replay(_))) => (error.error_response(), "ok"),
+        Err(Refusal::Own(OwnRefusal { status, code, message })) => {
+            (error(HttpResponse::build(status), code, &message), code.code)
+        }
     };
     if let Some(observer) = request.app_data::<web::Data<SharedObserver>>() {
         observer.answered(endpoint, reported);
@@ -59,15 +116,19 @@ pub(crate) fn respond(request: &HttpRequest, endpoint: RemoteEndpoint, outcome: 
 
 fn render(problem: &Problem) -> (HttpResponse, &'static str) {
     let status = StatusCode::from_u16(problem.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let RemoteCode { code, sqlite } = code_of(status);
-    let body = json!({ "code": code, "sqlite": sqlite, "message": shown(problem.detail()) });
+    let code = code_of(status);
     let mut response = HttpResponse::build(status);
     for (name, value) in problem.headers() {
         response.insert_header((name, value));
     }
+    (error(response, code, problem.detail()), code.code)
+}
+
+fn error(mut response: HttpResponseBuilder, RemoteCode { code, sqlite }: RemoteCode, message: &str) -> HttpResponse {
+    let body = json!({ "code": code, "sqlite": sqlite, "message": shown(message) });
     let mut response = response.insert_header((CONTENT_TYPE, "application/json")).body(body.to_string());
     response.extensions_mut().insert(OwnShape);
-    (response, code)
+    response
 }
 
 /// Returns a text without what a client shows wrongly: it does not undo escapes.
@@ -100,6 +161,21 @@ mod tests {
         let value: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(value, json!({ "code": "not_found", "sqlite": 12, "message": "no 'such' thing / here: ä" }));
         assert!(!body[1..].contains(&b'\\'));
+    }
+
+    #[test]
+    fn a_push_is_refused_with_codes_that_make_clients_stop_or_repeat_it() {
+        for (error, status, code, sqlite) in [
+            (RemoteError::RefsChanged, 409, "refs_changed", 517),
+            (RemoteError::MissingChunks, 409, "missing_chunks", 517),
+            (RemoteError::InUse("used".to_owned()), 409, "working_set", 6),
+            (RemoteError::Rejected("bad".to_owned()), 400, "rejected", 1),
+            (RemoteError::NotFastForward("behind".to_owned()), 400, "non_ff", 19),
+        ] {
+            let refusal = OwnRefusal::of(error).unwrap();
+            assert_eq!((refusal.status.as_u16(), refusal.code.code, refusal.code.sqlite), (status, code, sqlite));
+        }
+        assert!(OwnRefusal::of(RemoteError::NoPushes).is_err());
     }
 
     #[test]

@@ -13,16 +13,13 @@ use branchyard_domain::access::{DatabaseAccess, Read};
 use branchyard_domain::values::ChunkHash;
 use branchyard_http_common::{HandlerError, InPieces, RequestContext};
 use branchyard_problem_details::{ErrorCode, Problem};
+use branchyard_remote_protocol::{Malformed, parse_hashes};
 use futures_util::{Stream, stream};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::answer::BYTES;
 use crate::observer::SharedObserver;
 
-/// Maximum number of hashes of a request.
-pub(crate) const MOST_HASHES: usize = 4_096;
-/// Length of a hash in bytes.
-pub(crate) const HASH_BYTES: usize = 20;
 /// Length of the chunks that are read at once, in bytes. A chunk with a large value may be longer. Buffers of this size are used
 /// again on the way from a worker process, where longer ones go back to the system after each message, which takes half as long
 /// again.
@@ -40,17 +37,13 @@ type Found = Option<Vec<u8>>;
 /// # Errors
 /// 400 unless the body is a list of 1 to 4,096 hashes.
 pub(crate) fn hashes(body: &[u8]) -> Result<Vec<ChunkHash>, HandlerError> {
-    let (hashes, rest) = body.as_chunks::<HASH_BYTES>();
-    if hashes.is_empty() || !rest.is_empty() || hashes.len() > MOST_HASHES {
-        return Err(malformed());
-    }
-    Ok(hashes.iter().copied().map(ChunkHash::from_bytes).collect())
+    let hashes = parse_hashes(body).map_err(malformed)?;
+    Ok(hashes.into_iter().map(ChunkHash::from_bytes).collect())
 }
 
-/// Returns the error for a body that is no list of hashes.
-pub(crate) fn malformed() -> HandlerError {
-    let detail = format!("the body must be 1 to {MOST_HASHES} hashes of {HASH_BYTES} bytes each");
-    Problem::new(ErrorCode::ValidationFailed, detail).into()
+/// Returns the error for a body that is not what the protocol demands.
+pub(crate) fn malformed(error: Malformed) -> HandlerError {
+    Problem::new(ErrorCode::ValidationFailed, error.to_string()).into()
 }
 
 /// Answers a request for chunks. They are kept in memory while there is room. Those for which there is none are read twice: for
@@ -178,14 +171,5 @@ mod tests {
         assert_eq!(lengthened(MOST_ANSWER - 100, &chunks).unwrap(), MOST_ANSWER);
         let HandlerError::Problem(problem) = lengthened(MOST_ANSWER - 99, &chunks).unwrap_err() else { unreachable!() };
         assert_eq!(problem.status(), 413);
-    }
-
-    #[test]
-    fn a_list_of_hashes_has_one_to_4096() {
-        assert_eq!(hashes(&[7; 40]).unwrap(), [ChunkHash::from_bytes([7; 20]); 2]);
-        assert_eq!(hashes(&vec![7; MOST_HASHES * HASH_BYTES]).unwrap().len(), MOST_HASHES);
-        for length in [0, 1, 19, 21, (MOST_HASHES + 1) * HASH_BYTES] {
-            assert!(hashes(&vec![7; length]).is_err(), "{length}");
-        }
     }
 }

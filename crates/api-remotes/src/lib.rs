@@ -1,4 +1,5 @@
-//! The adapter of DoltLite's remote protocol: a database of the server is a remote that clients clone and fetch from.
+//! The adapter of DoltLite's remote protocol: a database of the server is a remote that clients clone, fetch
+//! from and push to.
 //!
 //! [`configure`] mounts the endpoints below `/{owner}/{database}`, beside the pages of the database. It requires
 //! `web::Data<branchyard_http_common::AppState>` in the application's data, and has to come before the pages, which accept every
@@ -8,6 +9,7 @@ mod answer;
 mod chunks;
 mod endpoint;
 mod observer;
+mod pushes;
 mod refs;
 mod routes;
 

@@ -1,39 +1,42 @@
 //! The table of endpoints.
 
-use actix_web::dev::Payload;
 use actix_web::guard::{Guard, GuardContext};
 use actix_web::middleware::from_fn;
 use actix_web::web;
-use actix_web::{FromRequest, HttpRequest, HttpResponse};
-use branchyard_domain::access::Read;
-use branchyard_domain::values::OwnerName;
+use actix_web::{HttpRequest, HttpResponse};
+use branchyard_domain::access::{DatabaseAccess, Level, Read, Write};
+use branchyard_domain::values::{ChunkHash, OwnerName};
 use branchyard_http_common::{AppState, BodyClock, HandlerError, RequestContext, RequestPolicy, layer};
 use branchyard_problem_details::{ErrorCode, Problem};
-use std::future::{Ready, ready};
+use branchyard_remote_protocol::{HASH_BYTES, MOST_HASHES};
 
-use crate::answer::{BYTES, Outcome, respond};
-use crate::chunks::{self, HASH_BYTES, MOST_HASHES};
+use crate::answer::{BYTES, Outcome, Refusal, respond};
+use crate::chunks;
 use crate::endpoint::RemoteEndpoint;
+use crate::pushes::{self, BATCH, RECORD_HEAD};
 use crate::refs;
 
 /// Maximum length of a body that names chunks, in bytes.
 const MOST_BYTES: usize = MOST_HASHES * HASH_BYTES;
+/// Maximum length of the refs that a client sends, in bytes. It has names and texts for many times as many as it may receive.
+const MOST_REFS: usize = 8 << 20;
 
 /// Mounts the endpoints.
 pub fn configure(config: &mut web::ServiceConfig) {
     for endpoint in RemoteEndpoint::ALL {
         let resource = web::resource(format!("/{{owner}}/{{database}}/{}", endpoint.name())).guard(OfADatabase);
+        // A clone or a push has many requests for chunks, so they count against no quota.
+        let is_counted = matches!(endpoint, RemoteEndpoint::Refs | RemoteEndpoint::RefsIf);
+        let resource = resource.app_data(RequestPolicy { is_counted, ..RequestPolicy::default() });
         let resource = match endpoint {
             RemoteEndpoint::Refs => resource.route(web::get().to(get_refs)),
-            // A clone has many of these, so they count against no quota.
-            RemoteEndpoint::GetChunks => resource
-                .app_data(RequestPolicy { is_counted: false, ..RequestPolicy::default() })
-                .route(web::post().to(get_chunks)),
-            RemoteEndpoint::HasChunks | RemoteEndpoint::Chunks | RemoteEndpoint::RefsIf | RemoteEndpoint::Commit => {
-                resource
-            }
+            RemoteEndpoint::GetChunks => resource.route(web::post().to(get_chunks)),
+            RemoteEndpoint::HasChunks => resource.route(web::post().to(has_chunks)),
+            RemoteEndpoint::Chunks => resource.route(web::post().to(upload)),
+            RemoteEndpoint::RefsIf => resource.route(web::put().to(change_ref)),
+            RemoteEndpoint::Commit => resource.route(web::post().to(commit)),
         };
-        let refuse = move |request: HttpRequest, body: RequestBytes| refuse(request, body, endpoint);
+        let refuse = move |request: HttpRequest, body: web::Payload| refuse(request, body, endpoint);
         config.service(resource.default_service(web::to(refuse)).wrap(from_fn(layer)));
     }
 }
@@ -48,31 +51,22 @@ impl Guard for OfADatabase {
     }
 }
 
-/// The body of a request that has not been read.
-struct RequestBytes(Payload);
-
-impl FromRequest for RequestBytes {
-    type Error = HandlerError;
-    type Future = Ready<Result<Self, HandlerError>>;
-
-    fn from_request(_: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        ready(Ok(Self(payload.take())))
+/// Reads a body and drops it, up to the longest one that a client sends, as long as it comes as fast as any body has to. The client
+/// reads no answer before it has sent its whole request.
+async fn discard(mut body: web::Payload, request: &HttpRequest) {
+    let Some(state) = request.app_data::<web::Data<AppState>>() else { return };
+    let (mut clock, mut left) = (BodyClock::streamed(&state.config.patience), longest_body(state) + (1 << 20));
+    while let Ok(Some(Ok(piece))) = clock.next(&mut body).await {
+        match left.checked_sub(piece.len()) {
+            Some(rest) => left = rest,
+            None => return,
+        }
     }
 }
 
-impl RequestBytes {
-    /// Reads the body and drops it, up to the length of a list of hashes, as long as it comes as fast as any body has to. The client
-    /// reads no answer before it has sent its whole request.
-    async fn discard(mut self, request: &HttpRequest) {
-        let Some(state) = request.app_data::<web::Data<AppState>>() else { return };
-        let (mut clock, mut left) = (BodyClock::bounded(&state.config.patience), MOST_BYTES);
-        while let Ok(Some(Ok(piece))) = clock.next(&mut self.0).await {
-            match left.checked_sub(piece.len()) {
-                Some(rest) => left = rest,
-                None => return,
-            }
-        }
-    }
+/// Returns the length of the longest body that is accepted, in bytes.
+fn longest_body(state: &AppState) -> usize {
+    BATCH.max(state.config.remotes.max_chunk_bytes + RECORD_HEAD)
 }
 
 async fn get_refs(request: HttpRequest) -> HttpResponse {
@@ -80,38 +74,92 @@ async fn get_refs(request: HttpRequest) -> HttpResponse {
         let call = context(&request).await?;
         let access = call.access::<Read>().await?;
         let refs = call.read(move |hub| hub.remotes().refs(&access)).await?;
-        Ok(HttpResponse::Ok().content_type(BYTES).body(refs::encode(&refs)))
+        Ok(HttpResponse::Ok().content_type(BYTES).body(refs::shown(&refs).encode()))
     };
     respond(&request, RemoteEndpoint::Refs, outcome.await)
 }
 
-async fn get_chunks(request: HttpRequest, body: RequestBytes) -> HttpResponse {
-    let outcome = chunks_of(&request, body).await;
+async fn get_chunks(request: HttpRequest, body: web::Payload) -> HttpResponse {
+    let outcome = async {
+        let (call, access, body) = admitted::<Read>(&request, body).await?;
+        let hashes = hashes(&call, body).await?;
+        call.has_no_effect();
+        Ok(chunks::answer(&request, call, access, hashes).await?)
+    };
+    let outcome = outcome.await;
     respond(&request, RemoteEndpoint::GetChunks, outcome)
 }
 
-async fn chunks_of(request: &HttpRequest, body: RequestBytes) -> Outcome {
+async fn has_chunks(request: HttpRequest, body: web::Payload) -> HttpResponse {
+    let outcome = async {
+        let (call, access, body) = admitted::<Write>(&request, body).await?;
+        let hashes = hashes(&call, body).await?;
+        call.has_no_effect();
+        pushes::has(&call, access, hashes).await
+    };
+    let outcome = outcome.await;
+    respond(&request, RemoteEndpoint::HasChunks, outcome)
+}
+
+async fn upload(request: HttpRequest, body: web::Payload) -> HttpResponse {
+    let outcome = async {
+        let (call, access, body) = admitted::<Write>(&request, body).await?;
+        pushes::upload(&call, access, body).await
+    };
+    let outcome = outcome.await;
+    respond(&request, RemoteEndpoint::Chunks, outcome)
+}
+
+async fn change_ref(request: HttpRequest, body: web::Payload) -> HttpResponse {
+    let outcome = async {
+        let (call, access, body) = admitted::<Write>(&request, body).await?;
+        let read = call.read_bytes(body.into_inner(), MOST_REFS).await?;
+        pushes::change(&call, access, &read.bytes).await
+    };
+    let outcome = outcome.await;
+    respond(&request, RemoteEndpoint::RefsIf, outcome)
+}
+
+/// Has nothing to do: the change of the ref was the end of the push.
+async fn commit(request: HttpRequest, body: web::Payload) -> HttpResponse {
+    let outcome: Outcome = async {
+        let (_, _, body) = admitted::<Write>(&request, body).await?;
+        discard(body, &request).await;
+        Ok(HttpResponse::NoContent().finish())
+    }
+    .await;
+    respond(&request, RemoteEndpoint::Commit, outcome)
+}
+
+/// Returns the context of a request and the access that it has, if it may have it. Otherwise the body is read first.
+async fn admitted<L: Level>(
+    request: &HttpRequest,
+    body: web::Payload,
+) -> Result<(RequestContext, DatabaseAccess<L>, web::Payload), Refusal> {
     let admitted = async {
         let call = context(request).await?;
-        let access = call.access::<Read>().await?;
+        let access = call.access::<L>().await?;
         Ok::<_, HandlerError>((call, access))
     };
-    let (call, access) = match admitted.await {
-        Ok(admitted) => admitted,
+    match admitted.await {
+        Ok((call, access)) => Ok((call, access, body)),
         Err(refusal) => {
-            body.discard(request).await;
-            return Err(refusal);
+            discard(body, request).await;
+            Err(refusal.into())
         }
-    };
-    let read = call.read_bytes(body.0, MOST_BYTES).await.map_err(|error| match error {
+    }
+}
+
+/// Reads the hashes that a request names.
+async fn hashes(call: &RequestContext, body: web::Payload) -> Result<Vec<ChunkHash>, HandlerError> {
+    let read = call.read_bytes(body.into_inner(), MOST_BYTES).await.map_err(|error| match error {
         // A body that is too long is a malformed one, since its length is part of the protocol.
-        HandlerError::Problem(problem) if problem.status() == 413 => chunks::malformed(),
+        HandlerError::Problem(problem) if problem.status() == 413 => {
+            Problem::new(ErrorCode::ValidationFailed, "the body must be 1 to 4096 hashes of 20 bytes each").into()
+        }
         other => other,
     })?;
-    let hashes = chunks::hashes(&read.bytes)?;
-    drop(read);
-    call.has_no_effect();
-    chunks::answer(request, call, access, hashes).await
+    chunks::hashes(&read.bytes)
 }
 
 /// Returns the context of a request, if there are remotes.
@@ -123,15 +171,9 @@ async fn context(request: &HttpRequest) -> Result<RequestContext, HandlerError> 
     Err(HandlerError::not_found("remotes are turned off on this server (remotes.enabled)"))
 }
 
-/// Refuses a request of a push, which this server does not take, or one with another method.
-async fn refuse(request: HttpRequest, body: RequestBytes, endpoint: RemoteEndpoint) -> HttpResponse {
-    body.discard(&request).await;
-    let detail = match endpoint {
-        RemoteEndpoint::Refs | RemoteEndpoint::GetChunks => "the endpoint does not have this method",
-        RemoteEndpoint::HasChunks | RemoteEndpoint::Chunks | RemoteEndpoint::RefsIf | RemoteEndpoint::Commit => {
-            "this server takes no pushes; write to the database with SQL, imports or pull requests"
-        }
-    };
-    let problem = Problem::new(ErrorCode::NotFound, detail);
-    respond(&request, endpoint, Err(problem.into()))
+/// Refuses a request with another method.
+async fn refuse(request: HttpRequest, body: web::Payload, endpoint: RemoteEndpoint) -> HttpResponse {
+    discard(body, &request).await;
+    let problem = Problem::new(ErrorCode::NotFound, "the endpoint does not have this method");
+    respond(&request, endpoint, Err(HandlerError::from(problem).into()))
 }

@@ -12,6 +12,7 @@ mod hooks;
 mod ids;
 mod metadata;
 mod provisioner;
+mod pushed_chunks;
 
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ pub use hooks::{KeyedVault, OpenVault, PlainPayloads, ScriptedSender};
 pub use ids::SeededIds;
 pub use metadata::{MemoryMetadata, SaveFault};
 pub use provisioner::MemoryProvisioner;
+pub use pushed_chunks::MemoryPushedChunks;
 
 use branchyard_deployments::ports::DeploymentStore;
 use branchyard_deployments::{DeploymentPorts, Deployments, HostingSettings};
@@ -44,6 +46,8 @@ pub struct FakeHub {
     pub engine: Arc<MemoryEngine>,
     /// The blob store, which also holds backup files.
     pub blobs: Arc<MemoryBlobs>,
+    /// The chunks of pushes.
+    pub pushed_chunks: Arc<MemoryPushedChunks>,
     /// The clock of both.
     pub clock: Arc<FixedClock>,
     /// The id generator of both.
@@ -103,6 +107,7 @@ impl FakeHub {
     fn builder(&self, metadata: Arc<dyn Metadata>) -> HubBuilder {
         Hub::builder(metadata, self.engine.clone())
             .uploads(self.blobs.clone(), Arc::new(PlainFormats))
+            .pushes(self.pushed_chunks.clone())
             .webhooks(webhooks(&self.sender))
     }
 
@@ -130,12 +135,14 @@ pub fn hub_hosting(limits: Limits, hosted: HostingSettings) -> FakeHub {
     let metadata = Arc::new(MemoryMetadata::default());
     let engine = Arc::new(MemoryEngine::default());
     let blobs = Arc::new(MemoryBlobs::default());
+    let pushed_chunks = Arc::new(MemoryPushedChunks::default());
     let clock = Arc::new(FixedClock::default());
     let ids = Arc::new(SeededIds::new(1));
     let sender = Arc::new(ScriptedSender::default());
     let provisioner = Arc::new(MemoryProvisioner::new(blobs.clone()));
     let hub = Hub::builder(metadata.clone(), engine.clone())
         .uploads(blobs.clone(), Arc::new(PlainFormats))
+        .pushes(pushed_chunks.clone())
         .webhooks(webhooks(&sender))
         .limits(limits)
         .build(clock.clone(), ids.clone());
@@ -148,7 +155,7 @@ pub fn hub_hosting(limits: Limits, hosted: HostingSettings) -> FakeHub {
     };
     let deployments = Deployments::new(hub.clone(), ports, hosted);
     deployments.serve_instances();
-    FakeHub { hub, deployments, metadata, engine, blobs, clock, ids, sender, provisioner }
+    FakeHub { hub, deployments, metadata, engine, blobs, pushed_chunks, clock, ids, sender, provisioner }
 }
 
 /// A request that a fake does not support or was planned to refuse. The text is for the reader of the failing test.

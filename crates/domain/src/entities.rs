@@ -33,10 +33,10 @@ pub use log::{LogEntry, LogPosition, LogWalk};
 pub use object::{ObjectChange, ObjectKind, SchemaObject, Trigger, brought, object_changes};
 pub use operation::{
     FailureKind, ImportMode, ImportRequest, Operation, OperationFailure, OperationKind, OperationStatus, Outcome,
-    PullEnds, Purged, RowProblem, Side, Work,
+    PullEnds, Purged, PushRequest, PushTarget, RowProblem, Side, Work,
 };
 pub use pull::{AuthoredPull, Pull, PullComment, PullContent, PullHeads, PullHidden, PullState};
-pub use refs::{Branch, Tag};
+pub use refs::{Branch, Tag, Tagger};
 pub use release::Release;
 pub use session::{Invitation, Session};
 pub use token::{LastUse, Token};

@@ -6,15 +6,16 @@ mod engine;
 mod formats;
 mod hooks;
 mod metadata;
+mod pushed_chunks;
 mod session;
 
 pub use blobs::{Blobs, BlobsError, ReadSeek};
 pub use clock::{Clock, Ids};
 pub use engine::{
     BatchedWrite, CancellationToken, ChangedRows, Chunk, Collected, CollectedRows, Column, Engine, EngineError,
-    ImportColumn, ImportJob, ImportTarget, KeptHeads, MergeJob, MergeOutcome, Reachability, ReadQuery, ReadReport,
-    RecordedFormats, RowOrder, RowPage, RowSink, RowTest, ScriptJob, Selected, Selection, SqlFailure, StartedRead,
-    TableScan, Test, ValueRef, WriteJob, Written, write_one_by_one,
+    HeldChunk, ImportColumn, ImportJob, ImportTarget, KeptHeads, MergeJob, MergeOutcome, PushedHistory, Reachability,
+    ReadQuery, ReadReport, RecordedFormats, RowOrder, RowPage, RowSink, RowTest, ScriptJob, Selected, Selection,
+    SqlFailure, StartedRead, TableScan, Test, ValueRef, WriteJob, Written, write_one_by_one,
 };
 pub use formats::{
     FormatError, FormatInput, Formats, ImportFile, InferredColumn, Opener, RowSource, SqliteFileRows, SqliteFileTable,
@@ -31,6 +32,7 @@ pub use metadata::{
     PullStanding, Ranking, RefRepository, ReleaseRepository, Repositories, SavedAnswer, SessionRepository, SizeChange,
     StarRepository, TagRepository, TokenRepository, Transaction, UploadRepository, UserFilter, UserRepository,
 };
+pub use pushed_chunks::{NextChunk, PushedChunks, PushedChunksLoad, Pusher};
 pub use session::{
     Arguments, BranchHead, SessionCaller, SessionEngine, SessionError, SessionRequest, SqlPower, SqlSession,
     StatementBounds, StatementDescription, StatementReport,

@@ -31,6 +31,7 @@ mod people;
 mod personal_data;
 mod progress;
 mod pulls;
+mod pushes;
 mod quotas;
 mod releases;
 mod remotes;
@@ -73,7 +74,7 @@ pub use idempotency::IdempotencyRecord;
 pub use imports::{CompletedPart, Imports, NewImport, NewUpload, OpenedUpload};
 pub use invitations::{Applicant, Invitations, MintedInvitation, SignUp};
 pub use members::Members;
-pub use observers::{DeliveryAttempt, DeliveryObserver, OperationAttempt, OperationObserver};
+pub use observers::{DeliveryAttempt, DeliveryObserver, OperationAttempt, OperationObserver, PushPhase};
 pub use operations::{Ended, Operations, ResultView, SqlWrite};
 pub use organizations::{EditOrganization, NewOrganization, OrganizationView, Organizations};
 pub use people::{NewUser, People, Profile};
@@ -82,6 +83,7 @@ pub use pulls::rules as pull_rules;
 pub use pulls::{
     EditPull, MergePull, NewPull, PreviewStage, PullEdges, PullPreview, Pulls, Refreshed, WantedState, Withdrawable,
 };
+pub use pushes::{PushStep, Pushes, RefChange};
 pub use releases::{EditRelease, NewRelease, Releases};
 pub use remotes::{RemoteRefs, Remotes};
 pub use secrets::{ResealOutcome, Secrets, UnreadableHook};
@@ -97,7 +99,7 @@ pub use wake::Wake;
 
 use crate::entities::FileType;
 use crate::errors::PortError;
-use crate::ports::{Blobs, Clock, Engine, Formats, Ids, Metadata, Payloads, Sender, Transaction, Vault};
+use crate::ports::{Blobs, Clock, Engine, Formats, Ids, Metadata, Payloads, PushedChunks, Sender, Transaction, Vault};
 use crate::values::Timestamp;
 
 /// Configurable limits. `docs/configuration.md` documents all of them.
@@ -168,6 +170,15 @@ pub struct Limits {
     pub reserved_names: Vec<String>,
     /// Maximum number of branches and tags that a clone or a fetch receives.
     pub remote_refs: usize,
+    /// Maximum number of bytes that a user uploads for pushes to a database before one takes them over.
+    pub push_bytes: u64,
+    /// Seconds after the last upload for a push for which the uploaded chunks are kept.
+    pub pushed_chunks_seconds: i64,
+    /// Time limit for the check of a pushed commit, in milliseconds.
+    pub push_check_timeout_ms: u64,
+    /// Seconds for which clients that clone or fetch may read the commits of a branch or tag after it was deleted or moved by
+    /// force.
+    pub remote_grace_seconds: i64,
     /// Maximum number of hooks per database.
     pub hooks_per_database: u64,
     /// Time limit for one delivery attempt, in milliseconds.
@@ -215,6 +226,10 @@ impl Default for Limits {
             answer_retention_seconds: 86_400,
             reserved_names: Vec::new(),
             remote_refs: 5_000,
+            push_bytes: 2 << 30,
+            pushed_chunks_seconds: 3_600,
+            push_check_timeout_ms: 300_000,
+            remote_grace_seconds: 0,
             hooks_per_database: 20,
             hook_timeout_ms: 15_000,
             hook_retry_delays_ms: [0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400]
@@ -234,6 +249,8 @@ pub(crate) struct Ports {
     pub(crate) engine: Arc<dyn Engine>,
     /// Store of uploaded files.
     pub(crate) blobs: Arc<dyn Blobs>,
+    /// Store of the chunks of pushes. `None` if pushes are refused.
+    pub(crate) pushed_chunks: Option<Arc<dyn PushedChunks>>,
     /// Readers of file formats.
     pub(crate) formats: Arc<dyn Formats>,
     /// Source of time.
@@ -276,6 +293,8 @@ pub(crate) struct Inner {
     pub(crate) behind: operations::StrandedLeases,
     pub(crate) progress: progress::ImportProgress,
     pub(crate) settled: Arc<settled::Settled>,
+    /// Pushes whose callers went away before they ended.
+    pub(crate) unanswered_pushes: pushes::UnansweredPushes,
     pub(crate) collection_wake: wake::Wake,
     /// Held by the one garbage collection that may run.
     pub(crate) collecting: parking_lot::Mutex<()>,
@@ -335,6 +354,8 @@ nouns! {
     releases: Releases;
     /// Remotes: clones and fetches by clients of the engine.
     remotes: Remotes;
+    /// Pushes by clients of the engine.
+    pushes: Pushes;
     /// Pull requests.
     pulls: Pulls;
     /// Commits, differences and table definitions.
@@ -390,6 +411,7 @@ impl Hub {
                 behind: operations::StrandedLeases::default(),
                 progress: progress::ImportProgress::default(),
                 settled: Arc::default(),
+                unanswered_pushes: pushes::UnansweredPushes::default(),
                 collection_wake: wake::Wake::default(),
                 collecting: parking_lot::Mutex::default(),
             }),

@@ -6,9 +6,11 @@
 
 mod copy;
 mod file;
-mod layout;
+mod pushed;
 mod read;
+mod take_over;
 
 pub(crate) use copy::copy_history;
 pub(crate) use file::ChunkFile;
-pub(crate) use read::read;
+pub(crate) use read::{held, read};
+pub(crate) use take_over::{examine, take_over};

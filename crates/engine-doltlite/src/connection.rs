@@ -107,6 +107,14 @@ impl Connection {
         Ok(Self::new(raw, guard))
     }
 
+    /// Opens an empty database in memory.
+    pub(crate) fn open_scratch(guard: &Arc<GuardSettings>) -> rusqlite::Result<Self> {
+        let raw = rusqlite::Connection::open_in_memory()?;
+        raw.execute_batch("PRAGMA temp_store = memory;")?;
+        let guard = Guard::install(&raw, Arc::clone(guard))?;
+        Ok(Self::new(raw, guard))
+    }
+
     /// Opens an existing file for a session, on the requested branch or on the default branch.
     pub(crate) fn open_session(
         path: &Path,

@@ -1,6 +1,7 @@
 //! The engine: the state that all calls share, and the implementation of the port.
 
 use std::collections::HashSet;
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -9,16 +10,16 @@ use branchyard_domain::entities::{
     Commit, Conflict, LogEntry, LogPosition, SchemaObject, Signature, TableChange, TableSchema,
 };
 use branchyard_domain::ports::{
-    BatchedWrite, ChangedRows, Chunk, Collected, Engine, EngineError, ImportJob, KeptHeads, MergeJob, MergeOutcome,
-    Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected,
-    Selection, SessionRequest, TableScan, WriteJob, Written, write_one_by_one,
+    BatchedWrite, ChangedRows, Chunk, Collected, Engine, EngineError, HeldChunk, ImportJob, KeptHeads, MergeJob,
+    MergeOutcome, PushedHistory, Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink, RowSource,
+    RowTest, ScriptJob, Selected, Selection, SessionRequest, TableScan, WriteJob, Written, write_one_by_one,
 };
 use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId};
 use parking_lot::Mutex;
 
 use crate::ancestry::Ancestry;
 use crate::branch;
-use crate::chunks::ChunkFile;
+use crate::chunks::{self, ChunkFile};
 use crate::commits::{self, AncestorCache};
 use crate::connection::{Connection, ConnectionUse};
 use crate::files::Files;
@@ -481,7 +482,34 @@ impl Engine for DoltliteEngine {
         hashes: &[ChunkHash],
         at_most: usize,
     ) -> Result<Vec<Option<Chunk>>, EngineError> {
-        crate::chunks::read(self, database, hashes, at_most)
+        chunks::read(self, database, hashes, at_most)
+    }
+
+    fn held_chunks(&self, database: DatabaseId, hashes: &[ChunkHash]) -> Result<Vec<Option<HeldChunk>>, EngineError> {
+        chunks::held(self, database, hashes)
+    }
+
+    fn examine_push(
+        &self,
+        database: DatabaseId,
+        pushed: &File,
+        tip: &CommitHash,
+    ) -> Result<PushedHistory, EngineError> {
+        chunks::examine(self, database, pushed, tip)
+    }
+
+    fn take_over_push(&self, database: DatabaseId, pushed: &File, tip: &CommitHash) -> Result<(), EngineError> {
+        chunks::take_over(self, database, pushed, tip)
+    }
+
+    fn check_commit(
+        &self,
+        database: DatabaseId,
+        commit: &CommitHash,
+        trusted: Option<&CommitHash>,
+        timeout: Duration,
+    ) -> Result<Vec<String>, EngineError> {
+        crate::check::check(self, database, commit, trusted, timeout)
     }
 
     fn read(

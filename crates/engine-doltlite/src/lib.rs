@@ -17,6 +17,7 @@ mod ancestry;
 mod branch;
 mod browse;
 mod cells;
+mod check;
 mod chunks;
 mod collect;
 mod commits;

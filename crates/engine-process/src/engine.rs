@@ -203,11 +203,29 @@ impl ProcessEngine {
     where
         Result<T, EngineError>: Wire,
     {
+        self.call_with(database, access, call, &[], bounds, ends, blame)
+    }
+
+    /// Runs a call on a worker of a database, with descriptors.
+    #[expect(clippy::too_many_arguments, reason = "the parts of a call")]
+    fn call_with<T: Wire>(
+        &self,
+        database: DatabaseId,
+        access: Access,
+        call: &Call,
+        descriptors: &[BorrowedFd<'_>],
+        bounds: &Bounds,
+        ends: &mut Ends<'_>,
+        blame: Blame<'_>,
+    ) -> Result<T, EngineError>
+    where
+        Result<T, EngineError>: Wire,
+    {
         self.check_format(database)?;
         let mut is_second = false;
         loop {
             let mut borrowed = self.pool.take(&self.files, database, access, self.limits_history())?;
-            let outcome = self.run::<Result<T, EngineError>>(&mut borrowed, database, call, &[], bounds, ends);
+            let outcome = self.run::<Result<T, EngineError>>(&mut borrowed, database, call, descriptors, bounds, ends);
             drop(borrowed);
             match outcome {
                 Outcome { result: Ok(result), .. } => return result,

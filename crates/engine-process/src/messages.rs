@@ -234,6 +234,23 @@ pub(crate) enum Call {
         hashes: Vec<ChunkHash>,
         at_most: usize,
     },
+    HeldChunks {
+        hashes: Vec<ChunkHash>,
+    },
+    /// Follow what a commit names through pushed chunks, a file whose descriptor comes with the message.
+    ExaminePush {
+        tip: CommitHash,
+    },
+    /// Add pushed chunks, in a file whose descriptor comes with the message.
+    TakeOverPush {
+        tip: CommitHash,
+    },
+    /// Check the content of a commit that comes from outside.
+    CheckCommit {
+        commit: CommitHash,
+        trusted: Option<CommitHash>,
+        timeout: Duration,
+    },
     /// Find a table of a SQLite file, whose descriptor comes with the message.
     InspectSqlite {
         table: String,
@@ -276,6 +293,10 @@ wire_enum!(Call {
     26 => CheckNewFile { heads, commits },
     27 => WriteBatch { base, writes, at_most },
     28 => Chunks { hashes, at_most },
+    29 => HeldChunks { hashes },
+    30 => ExaminePush { tip },
+    31 => TakeOverPush { tip },
+    32 => CheckCommit { commit, trusted, timeout },
 });
 
 /// The kind of a message to a worker.

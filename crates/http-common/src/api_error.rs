@@ -107,7 +107,19 @@ impl From<RemoteError> for ApiError {
     fn from(error: RemoteError) -> Self {
         match error {
             RemoteError::Empty(_) => plain(ErrorCode::NotFound, &error),
-            RemoteError::TooManyRefs(_) => plain(ErrorCode::PayloadTooLarge, &error),
+            RemoteError::TooManyRefs(_) | RemoteError::TooLarge(_) => plain(ErrorCode::PayloadTooLarge, &error),
+            RemoteError::NoPushes => plain(ErrorCode::NotFound, &error),
+            RemoteError::InvalidRef(_) | RemoteError::NoSuchRef(_) | RemoteError::WrongHash(_) => {
+                plain(ErrorCode::ValidationFailed, &error)
+            }
+            RemoteError::RefsChanged | RemoteError::MissingChunks | RemoteError::InUse(_) => {
+                plain(ErrorCode::Conflict, &error)
+            }
+            RemoteError::Rejected(_) | RemoteError::NotFastForward(_) => plain(ErrorCode::Unprocessable, &error),
+            RemoteError::Busy(_) => plain(ErrorCode::ServiceUnavailable, &error),
+            RemoteError::NotAllowed(_) => plain(ErrorCode::PermissionDenied, &error),
+            RemoteError::Internal(_) => plain(ErrorCode::Internal, &error),
+            RemoteError::Quota(error) => error.into(),
             RemoteError::Access(error) => error.into(),
             RemoteError::Port(fault) => fault.into(),
         }

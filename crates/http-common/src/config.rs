@@ -131,17 +131,19 @@ pub const QUEUED_READS_PER_CALLER: usize = 64;
 /// Limits of remotes.
 #[derive(Debug, Clone)]
 pub struct RemoteLimits {
-    /// Whether databases can be cloned and fetched.
+    /// Whether databases can be cloned, fetched and pushed to.
     pub enabled: bool,
     /// Maximum concurrent requests for chunks.
     pub max_concurrent: usize,
-    /// Maximum time that a request waits before it is answered 503.
+    /// Maximum time that a request waits, for its turn or for a push, before it is answered 503.
     pub hold: Duration,
+    /// Maximum number of bytes of an uploaded chunk.
+    pub max_chunk_bytes: usize,
 }
 
 impl Default for RemoteLimits {
     fn default() -> Self {
-        Self { enabled: true, max_concurrent: 32, hold: Duration::from_secs(20) }
+        Self { enabled: true, max_concurrent: 32, hold: Duration::from_secs(20), max_chunk_bytes: 64 << 20 }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use branchyard_domain::entities::{
     ActivityKind, Database, DatabaseLocator, Hook, HookEvent, LastUse, MemberRole, Operation, OperationStatus,
-    PullAction, Role, User, Visibility, Work,
+    PullAction, PushRequest, PushTarget, Role, User, Visibility, Work,
 };
 use branchyard_domain::usecases::PersonalData;
 use branchyard_domain::values::Timestamp;
@@ -155,6 +155,16 @@ fn database((database, hooks): &(Database, Vec<Hook>)) -> Value {
     })
 }
 
+/// Returns the input of a push.
+fn pushed(push: &PushRequest) -> Value {
+    match &push.target {
+        PushTarget::Branch { name, .. } => json!({"branch": name.as_str(), "commit": push.commit.as_str()}),
+        PushTarget::Tag { name, message, .. } => {
+            json!({"tag": name.as_str(), "commit": push.commit.as_str(), "message": message})
+        }
+    }
+}
+
 fn activity_words(kind: &ActivityKind) -> (&'static str, String) {
     match kind {
         ActivityKind::Pushed { branch, .. } => ("push", branch.to_string()),
@@ -196,6 +206,7 @@ fn operation(operation: &Operation) -> Value {
             }),
         ),
         Work::Purge => ("purge", json!({})),
+        Work::Push(push) => ("push", pushed(push)),
     };
     let status = match &operation.status {
         OperationStatus::Queued => "queued",

@@ -155,7 +155,7 @@ words! {
     Role { Read = "read", Write = "write", Admin = "admin" }
     MemberRole { Owner = "owner", Member = "member" }
     Visibility { Public = "public", Private = "private" }
-    OperationKind { SqlWrite = "sql_write", Merge = "merge", Fork = "fork", Import = "import", Purge = "purge" }
+    OperationKind { SqlWrite = "sql_write", Merge = "merge", Fork = "fork", Import = "import", Purge = "purge", Push = "push" }
     RefKind { Branch = "branch", Tag = "tag" }
     OperationState { Queued = "queued", Running = "running", Succeeded = "succeeded", Failed = "failed" }
     PullAction {

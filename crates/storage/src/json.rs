@@ -13,13 +13,13 @@ use std::collections::BTreeMap;
 
 use branchyard_domain::entities::{
     DatabaseLocator, EventKind, FailureKind, ImportMode, ImportRequest, OperationFailure, Outcome, PullAction,
-    PullEnds, Purged, RowProblem, Side, Work,
+    PullEnds, Purged, PushRequest, PushTarget, RowProblem, Side, Tagger, Work,
 };
-use branchyard_domain::values::PullNumber;
+use branchyard_domain::values::{ChunkHash, CommitHash, PullNumber};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::convert::{Read, StoredWord, read, read_if};
+use crate::convert::{Read, StoredWord, read, read_if, time};
 use crate::error::Unreadable;
 
 /// The versioned envelope: `{"v":"1", …}`.
@@ -96,6 +96,23 @@ enum WorkV1 {
     Fork { owner_id: String, owner: String, fork_id: String },
     Import(ImportV1),
     Purge,
+    Push(PushV1),
+}
+
+#[derive(Serialize, Deserialize)]
+struct PushV1 {
+    target: PushTargetV1,
+    commit: String,
+    was: Option<String>,
+    seen: String,
+    replaces_first: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum PushTargetV1 {
+    Branch { name: String, is_forced: bool },
+    Tag { name: String, message: Option<String>, tagger: Option<(String, String)>, tagged_at: i64 },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -155,6 +172,23 @@ pub(crate) fn from_work(work: &Work) -> Read<String> {
             column_map: import.column_map.clone(),
         }),
         Work::Purge => WorkV1::Purge,
+        Work::Push(push) => WorkV1::Push(PushV1 {
+            target: match &push.target {
+                PushTarget::Branch { name, is_forced } => {
+                    PushTargetV1::Branch { name: name.to_string(), is_forced: *is_forced }
+                }
+                PushTarget::Tag { name, message, tagger, tagged_at } => PushTargetV1::Tag {
+                    name: name.to_string(),
+                    message: message.clone(),
+                    tagger: tagger.as_ref().map(|tagger| (tagger.name.clone(), tagger.email.clone())),
+                    tagged_at: tagged_at.as_micros(),
+                },
+            },
+            commit: push.commit.to_string(),
+            was: push.was.as_ref().map(ToString::to_string),
+            seen: push.seen.to_string(),
+            replaces_first: push.replaces_first,
+        }),
     };
     encode(WORK, mirror)
 }
@@ -193,6 +227,21 @@ pub(crate) fn to_work(text: &str) -> Read<Work> {
             column_map: import.column_map,
         }),
         WorkV1::Purge => Work::Purge,
+        WorkV1::Push(push) => Work::Push(PushRequest {
+            target: match push.target {
+                PushTargetV1::Branch { name, is_forced } => PushTarget::Branch { name: read(WORK, name)?, is_forced },
+                PushTargetV1::Tag { name, message, tagger, tagged_at } => PushTarget::Tag {
+                    name: read(WORK, name)?,
+                    message,
+                    tagger: tagger.map(|(name, email)| Tagger { name, email }),
+                    tagged_at: time(tagged_at),
+                },
+            },
+            commit: read(WORK, push.commit)?,
+            was: read_if(WORK, push.was)?,
+            seen: ChunkHash::from(&read::<CommitHash>(WORK, push.seen)?),
+            replaces_first: push.replaces_first,
+        }),
     })
 }
 

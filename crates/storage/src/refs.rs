@@ -1,6 +1,6 @@
 //! Branches and tags.
 
-use branchyard_domain::entities::{Branch, Tag};
+use branchyard_domain::entities::{Branch, Tag, Tagger};
 use branchyard_domain::ports::{BranchRepository, MetadataError, RefRepository, TagRepository};
 use branchyard_domain::values::{CommitHash, DatabaseId, RefName, Timestamp};
 use diesel::prelude::*;
@@ -41,6 +41,8 @@ struct TagRow {
     commit_hash: String,
     message: Option<String>,
     tagged_at: i64,
+    tagger_name: Option<String>,
+    tagger_email: Option<String>,
 }
 
 impl TagRow {
@@ -49,6 +51,7 @@ impl TagRow {
             name: read("tags.name", self.name)?,
             commit: read("tags.commit_hash", self.commit_hash)?,
             message: self.message,
+            tagger: self.tagger_name.zip(self.tagger_email).map(|(name, email)| Tagger { name, email }),
             tagged_at: time(self.tagged_at),
         })
     }
@@ -179,6 +182,8 @@ impl TagRepository for SqlTransaction {
                 commit_hash: tag.commit.to_string(),
                 message: tag.message.clone(),
                 tagged_at: tag.tagged_at.as_micros(),
+                tagger_name: tag.tagger.as_ref().map(|tagger| tagger.name.clone()),
+                tagger_email: tag.tagger.as_ref().map(|tagger| tagger.email.clone()),
             };
             diesel::insert_into(tags::table).values(row).execute(conn)?;
             Ok(())
@@ -221,8 +226,8 @@ impl RefRepository for SqlTransaction {
             for copy in [
                 "INSERT INTO branches (database_id, name, head, updated_at) \
                  SELECT $1, name, head, updated_at FROM branches WHERE database_id = $2",
-                "INSERT INTO tags (database_id, name, commit_hash, message, tagged_at) \
-                 SELECT $1, name, commit_hash, message, tagged_at FROM tags WHERE database_id = $2",
+                "INSERT INTO tags (database_id, name, commit_hash, message, tagged_at, tagger_name, tagger_email) \
+                 SELECT $1, name, commit_hash, message, tagged_at, tagger_name, tagger_email FROM tags WHERE database_id = $2",
             ] {
                 diesel::sql_query(copy)
                     .bind::<Text, _>(to.to_string())

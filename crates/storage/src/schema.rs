@@ -186,6 +186,8 @@ diesel::table! {
         commit_hash -> Text,
         message -> Nullable<Text>,
         tagged_at -> BigInt,
+        tagger_name -> Nullable<Text>,
+        tagger_email -> Nullable<Text>,
     }
 }
 

@@ -89,7 +89,13 @@ fn check_remotes(config: &Config) -> anyhow::Result<()> {
     within("remotes.max_refs", remotes.max_refs, 1..=1_000_000)?;
     within("remotes.max_concurrent", remotes.max_concurrent, 1..=1_024)?;
     // A client gives up after 30 seconds without a byte.
-    within("remotes.hold_ms", remotes.hold_ms, 0..=25_000)
+    within("remotes.hold_ms", remotes.hold_ms, 0..=25_000)?;
+    within("remotes.max_push_bytes", remotes.max_push_bytes, 1 << 20..=1 << 40)?;
+    // Clients send as much at once, or one longer chunk.
+    within("remotes.max_chunk_bytes", remotes.max_chunk_bytes, 1 << 20..=1 << 30)?;
+    within("remotes.quarantine_ttl", remotes.quarantine_ttl, Span::seconds(60)..=Span::seconds(30 * 86_400))?;
+    within("remotes.grace", remotes.grace, Span::seconds(0)..=Span::seconds(30 * 86_400))?;
+    within("remotes.check_timeout_ms", remotes.check_timeout_ms, 1_000..=3_600_000)
 }
 
 fn check_v1alpha1(config: &Config) -> anyhow::Result<()> {

@@ -5,23 +5,45 @@ use std::time::Duration;
 use branchyard_http_common::RemoteLimits;
 use serde::{Deserialize, Serialize};
 
-/// Remotes: clones and fetches by clients of the engine.
+use super::Span;
+
+/// Remotes: clones, fetches and pushes by clients of the engine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Remotes {
-    /// Whether databases can be cloned and fetched.
+    /// Whether databases can be cloned, fetched and pushed to.
     pub enabled: bool,
     /// Maximum number of branches and tags together that a client receives.
     pub max_refs: usize,
     /// Maximum number of concurrent requests for chunks.
     pub max_concurrent: usize,
-    /// Maximum time in milliseconds that a request for chunks waits before it is answered 503.
+    /// Maximum time in milliseconds that a request waits, for its turn or for a push, before it is answered 503.
     pub hold_ms: u64,
+    /// Maximum number of bytes that a user uploads for pushes to a database before one takes them over.
+    pub max_push_bytes: u64,
+    /// Maximum number of bytes of an uploaded chunk.
+    pub max_chunk_bytes: usize,
+    /// How long uploaded chunks are kept after the last upload.
+    pub quarantine_ttl: Span,
+    /// How long commits can still be cloned and fetched after their branch or tag was deleted or moved by force.
+    pub grace: Span,
+    /// Time limit in milliseconds for the check of a pushed commit.
+    pub check_timeout_ms: u64,
 }
 
 impl Default for Remotes {
     fn default() -> Self {
-        Self { enabled: true, max_refs: 5_000, max_concurrent: 32, hold_ms: 20_000 }
+        Self {
+            enabled: true,
+            max_refs: 5_000,
+            max_concurrent: 32,
+            hold_ms: 20_000,
+            max_push_bytes: 2 << 30,
+            max_chunk_bytes: 64 << 20,
+            quarantine_ttl: Span::seconds(3_600),
+            grace: Span::seconds(3_600),
+            check_timeout_ms: 300_000,
+        }
     }
 }
 
@@ -29,6 +51,11 @@ impl Remotes {
     /// Returns the limits of the adapter.
     pub(super) fn limits(&self) -> RemoteLimits {
         let hold = Duration::from_millis(self.hold_ms);
-        RemoteLimits { enabled: self.enabled, max_concurrent: self.max_concurrent, hold }
+        RemoteLimits {
+            enabled: self.enabled,
+            max_concurrent: self.max_concurrent,
+            hold,
+            max_chunk_bytes: self.max_chunk_bytes,
+        }
     }
 }

@@ -8,8 +8,14 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::{Histograms, Labels, seconds};
 
-const KINDS: [OperationKind; 5] =
-    [OperationKind::SqlWrite, OperationKind::Merge, OperationKind::Fork, OperationKind::Import, OperationKind::Purge];
+const KINDS: [OperationKind; 6] = [
+    OperationKind::SqlWrite,
+    OperationKind::Merge,
+    OperationKind::Fork,
+    OperationKind::Import,
+    OperationKind::Purge,
+    OperationKind::Push,
+];
 const ENDS: [Ended; 3] = [Ended::Succeeded, Ended::Failed, Ended::Unsettled];
 
 /// Metrics of operation runs.
@@ -55,6 +61,7 @@ pub(crate) fn kind_word(kind: OperationKind) -> &'static str {
         OperationKind::Fork => "fork",
         OperationKind::Import => "import",
         OperationKind::Purge => "purge",
+        OperationKind::Push => "push",
     }
 }
 

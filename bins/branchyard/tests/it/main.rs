@@ -31,6 +31,7 @@ mod outage;
 mod process;
 mod public_url;
 mod purges;
+mod pushes;
 mod readme;
 mod real_data;
 mod remotes;

@@ -209,7 +209,7 @@ fn a_commit_that_no_ref_reaches_is_absent() {
 }
 
 #[test]
-fn malformed_requests_and_pushes_are_refused_in_words() {
+fn malformed_requests_are_refused_in_words() {
     let server = Server::start();
     let ada = server.user("ada");
     ada.database("trees");
@@ -220,23 +220,10 @@ fn malformed_requests_and_pushes_are_refused_in_words() {
         assert!(refused.3.contains("4096 hashes"), "{refused:?}");
     }
     assert_eq!(send(&ada, Method::POST, "/ada/trees/get-chunks", vec![7; 4_096 * 20]).status(), 200);
-    for (method, endpoint) in [
-        (Method::POST, "has-chunks"),
-        (Method::POST, "chunks"),
-        (Method::PUT, "refs-if"),
-        (Method::POST, "commit"),
-        (Method::POST, "refs"),
-    ] {
-        let refused = error_of(send(&ada, method, &format!("/ada/trees/{endpoint}"), vec![7; 20]));
-        assert_eq!((refused.0, &*refused.1, refused.2), (404, "not_found", 12), "{endpoint}");
+    for (method, endpoint) in [(Method::POST, "refs"), (Method::GET, "root"), (Method::GET, "commit")] {
+        let refused = send(&ada, method, &format!("/ada/trees/{endpoint}"), Vec::new());
+        assert_eq!(refused.status(), 404, "{endpoint}");
     }
-    let folder = tempfile::tempdir().unwrap();
-    let client = clone(&server, "ada/trees", &folder.path().join("clone.db")).unwrap();
-    run(&client, "insert into trees values (3, 'elm') returning id").unwrap();
-    run(&client, "select dolt_commit('-A', '-m', 'an elm')").unwrap();
-    let refused = run(&client, "select dolt_push('origin', 'main')").unwrap_err();
-    assert!(refused.contains("this server takes no pushes"), "{refused}");
-    assert_eq!(rows(&client, "select count(*) || '' from trees"), ["3"], "the client's own file is as it was");
 }
 
 #[test]

@@ -43,6 +43,7 @@ pub(crate) fn operation(operation: &Operation, view: &ResultView) -> wire::Opera
             OperationKind::Fork => wire::OperationType::Fork,
             OperationKind::Import => wire::OperationType::Import,
             OperationKind::Purge => wire::OperationType::Purge,
+            OperationKind::Push => wire::OperationType::Push,
         },
         status,
         created_at: rfc3339(*created_at),

@@ -16,7 +16,7 @@ pub(crate) fn branch(branch: &Branch, is_default: bool) -> wire::Branch {
 
 impl From<&Tag> for wire::Tag {
     fn from(tag: &Tag) -> Self {
-        let Tag { name, commit, message, tagged_at } = tag;
+        let Tag { name, commit, message, tagger: _, tagged_at } = tag;
         Self {
             name: name.to_string(),
             commit_sha: commit.to_string(),

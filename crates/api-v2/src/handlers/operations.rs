@@ -72,6 +72,7 @@ const KINDS: &[(&str, &[OperationKind])] = &[
     ("sql_write", &[OperationKind::SqlWrite]),
     ("fork", &[OperationKind::Fork]),
     ("purge", &[OperationKind::Purge]),
+    ("push", &[OperationKind::Push]),
     // Reserved by the published API, never produced.
     ("dolt_ci", &[]),
 ];

@@ -46,6 +46,7 @@ pub(crate) enum OperationType {
     SqlWrite,
     Fork,
     Purge,
+    Push,
     #[expect(dead_code, reason = "reserved by the published API, never produced")]
     DoltCi,
 }

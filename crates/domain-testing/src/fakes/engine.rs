@@ -26,7 +26,8 @@ mod sql;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
+use std::fs::File;
+use std::io::{Read, Seek as _, SeekFrom};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,9 +39,9 @@ use branchyard_domain::entities::{
     Commit, Conflict, LogEntry, LogPosition, LogWalk, SchemaObject, Signature, TableChange, TableSchema,
 };
 use branchyard_domain::ports::{
-    ChangedRows, Chunk, Collected, Column, Engine, EngineError, ImportJob, KeptHeads, MergeJob, MergeOutcome,
-    ReadQuery, ReadReport, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected, Selection, SqlFailure, TableScan,
-    ValueRef, WriteJob, Written,
+    ChangedRows, Chunk, Collected, Column, Engine, EngineError, HeldChunk, ImportJob, KeptHeads, MergeJob,
+    MergeOutcome, PushedHistory, ReadQuery, ReadReport, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected,
+    Selection, SqlFailure, TableScan, ValueRef, WriteJob, Written,
 };
 use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId};
 use commits::CommitGraph;
@@ -210,6 +211,20 @@ impl RowSink for Breaking<'_> {
     }
 }
 
+/// Returns the hashes of the chunks of a file.
+fn pushed_hashes(mut file: &File) -> Result<BTreeSet<CommitHash>> {
+    let fault = |error| EngineError::Fault { context: "read pushed chunks".to_owned(), source: Box::new(error) };
+    let (mut bytes, mut hashes) = (Vec::new(), BTreeSet::new());
+    file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut bytes)).map_err(fault)?;
+    let mut rest = &bytes[..];
+    while let Some((hash, after)) = rest.split_first_chunk::<20>() {
+        let Some((length, content)) = after.split_first_chunk::<4>() else { break };
+        hashes.insert(ChunkHash::from_bytes(*hash).as_commit());
+        rest = content.get(u32::from_le_bytes(*length) as usize..).unwrap_or_default();
+    }
+    Ok(hashes)
+}
+
 fn no_file() -> EngineError {
     EngineError::Fault { context: "open a database".to_owned(), source: Box::new(FakeFault("there is no such file")) }
 }
@@ -330,6 +345,65 @@ impl Engine for MemoryEngine {
                 (number == 0 || bytes <= at_most).then(|| commit.map(chunk))
             });
             Ok(chunks.collect())
+        })
+    }
+
+    fn held_chunks(&self, database: DatabaseId, hashes: &[ChunkHash]) -> Result<Vec<Option<HeldChunk>>> {
+        self.look(database, |history| {
+            let held = |hash: &ChunkHash| history.get(&hash.as_commit()).ok();
+            Ok(hashes.iter().map(|hash| Some(HeldChunk::Commit(held(hash)?.commit.parents.clone()))).collect())
+        })
+    }
+
+    /// A pushed commit is one that another file of this engine holds.
+    fn examine_push(&self, database: DatabaseId, pushed: &File, tip: &CommitHash) -> Result<PushedHistory> {
+        let pushed = pushed_hashes(pushed)?;
+        let files = self.files.lock();
+        let into = files.get(&database).ok_or_else(no_file)?;
+        let (mut known, mut next, mut seen) = (Vec::new(), vec![tip.clone()], BTreeSet::new());
+        while let Some(hash) = next.pop() {
+            if !seen.insert(hash.clone()) {
+                continue;
+            }
+            if pushed.contains(&hash) {
+                let Some(stored) = files.values().find_map(|file| file.get(&hash).ok()) else {
+                    return Ok(PushedHistory::Malformed(format!("chunk {hash} is not accepted: it is no commit")));
+                };
+                next.extend(stored.commit.parents.iter().cloned());
+            } else if into.get(&hash).is_ok() {
+                known.push(hash);
+            } else {
+                return Ok(PushedHistory::Lacking);
+            }
+        }
+        Ok(PushedHistory::Complete { known, bytes: 20 * pushed.len() as u64 })
+    }
+
+    fn take_over_push(&self, database: DatabaseId, pushed: &File, tip: &CommitHash) -> Result<()> {
+        if !matches!(self.examine_push(database, pushed, tip)?, PushedHistory::Complete { .. }) {
+            return Err(EngineError::NoSuchCommit(tip.clone()));
+        }
+        self.let_happen();
+        let found = self.files.lock().values().find_map(|file| file.reachable(tip).ok());
+        let found = found.ok_or_else(|| EngineError::NoSuchCommit(tip.clone()))?;
+        self.change(database, |history| {
+            history.take_in(found);
+            Ok(())
+        })
+    }
+
+    /// A commit whose message begins with `bad` has a problem.
+    fn check_commit(
+        &self,
+        database: DatabaseId,
+        commit: &CommitHash,
+        _trusted: Option<&CommitHash>,
+        timeout: Duration,
+    ) -> Result<Vec<String>> {
+        not_over(timeout)?;
+        self.look(database, |history| {
+            let message = &history.get(commit)?.commit.message;
+            Ok(message.strip_prefix("bad").map(|rest| format!("it is bad{rest}")).into_iter().collect())
         })
     }
 

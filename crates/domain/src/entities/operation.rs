@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{DatabaseLocator, FileType};
+use super::{DatabaseLocator, FileType, Tagger};
 use crate::values::{
-    AccountId, CommitHash, DatabaseId, OperationId, OwnerName, PullNumber, RefName, Timestamp, TraceContext, UploadId,
+    AccountId, ChunkHash, CommitHash, DatabaseId, OperationId, OwnerName, PullNumber, RefName, Timestamp, TraceContext,
+    UploadId,
 };
 
 /// The side that wins a conflict.
@@ -103,6 +104,55 @@ pub enum Work {
     Import(ImportRequest),
     /// Remove the commits that nothing refers to.
     Purge,
+    /// Move a branch or a tag to a commit that a client pushed.
+    Push(PushRequest),
+}
+
+/// The input of a push.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PushRequest {
+    /// The branch or tag.
+    pub target: PushTarget,
+    /// The commit that it moves to.
+    pub commit: CommitHash,
+    /// The commit that it named when the push was accepted. `None` if it did not exist.
+    pub was: Option<CommitHash>,
+    /// The hash of the branches and tags that the client had seen, by which a repeated request is recognized.
+    pub seen: ChunkHash,
+    /// Whether nothing had been written to the database yet. The push then replaces its only branch, whatever its history.
+    pub replaces_first: bool,
+}
+
+/// The ref that a push moves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PushTarget {
+    /// A branch.
+    Branch {
+        /// Name of the branch.
+        name: RefName,
+        /// Whether it may move to a commit that does not descend from its head.
+        is_forced: bool,
+    },
+    /// A tag, with its properties.
+    Tag {
+        /// Name of the tag.
+        name: RefName,
+        /// The message.
+        message: Option<String>,
+        /// The person who made the tag, as the client says.
+        tagger: Option<Tagger>,
+        /// When the tag was made, as the client says.
+        tagged_at: Timestamp,
+    },
+}
+
+impl PushTarget {
+    /// Returns the name of the branch or tag.
+    pub fn name(&self) -> &RefName {
+        match self {
+            Self::Branch { name, .. } | Self::Tag { name, .. } => name,
+        }
+    }
 }
 
 /// The kind of an operation.
@@ -118,6 +168,8 @@ pub enum OperationKind {
     Import,
     /// See [`Work::Purge`].
     Purge,
+    /// See [`Work::Push`].
+    Push,
 }
 
 impl Work {
@@ -129,6 +181,7 @@ impl Work {
             Self::Fork { .. } => OperationKind::Fork,
             Self::Import(_) => OperationKind::Import,
             Self::Purge => OperationKind::Purge,
+            Self::Push(_) => OperationKind::Push,
         }
     }
 }
@@ -274,7 +327,8 @@ impl Operation {
             Work::SqlWrite { statements, message, .. } => (*statements, *message) = Default::default(),
             Work::Merge { message, .. } => message.clear(),
             Work::Import(import) => import.message.clear(),
-            Work::Fork { .. } | Work::Purge => {}
+            Work::Push(PushRequest { target: PushTarget::Tag { message, .. }, .. }) => *message = None,
+            Work::Push(_) | Work::Fork { .. } | Work::Purge => {}
         }
     }
 

@@ -22,6 +22,17 @@ pub struct Tag {
     pub commit: CommitHash,
     /// Message of an annotated tag.
     pub message: Option<String>,
-    /// When the tag was created.
+    /// The person who made the tag, if a client that pushed it said so.
+    pub tagger: Option<Tagger>,
+    /// When the tag was created. For a pushed tag, when the client says that it was made.
     pub tagged_at: Timestamp,
+}
+
+/// The person who made a tag, as the client says that pushed it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tagger {
+    /// Name of the person.
+    pub name: String,
+    /// Email address of the person.
+    pub email: String,
 }

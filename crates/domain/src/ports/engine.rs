@@ -11,7 +11,7 @@ mod jobs;
 mod reads;
 mod started;
 
-pub use chunk::Chunk;
+pub use chunk::{Chunk, HeldChunk, PushedHistory};
 pub use collected_rows::CollectedRows;
 pub use collection::{Collected, KeptHeads};
 pub use errors::{EngineError, SqlFailure};
@@ -24,6 +24,7 @@ pub use reads::{
 };
 pub use started::StartedRead;
 
+use std::fs::File;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -215,6 +216,42 @@ pub trait Engine: Send + Sync {
         hashes: &[ChunkHash],
         at_most: usize,
     ) -> Result<Vec<Option<Chunk>>, EngineError>;
+
+    /// Returns what the file holds of `hashes`, in their order, `None` for each chunk that it does not hold.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    fn held_chunks(&self, database: DatabaseId, hashes: &[ChunkHash]) -> Result<Vec<Option<HeldChunk>>, EngineError>;
+
+    /// Follows what `tip` names through pushed chunks, a file as [`PushedChunks::open`](super::PushedChunks::open) describes it, up
+    /// to chunks that the file of the database holds. Changes nothing.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    fn examine_push(&self, database: DatabaseId, pushed: &File, tip: &CommitHash)
+    -> Result<PushedHistory, EngineError>;
+
+    /// Adds the pushed chunks below `tip`, and `tip` itself, to the file of the database, durably, all or none of them. Until a ref
+    /// names the commit, they are garbage.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchCommit`] if [`Engine::examine_push`] would not find them complete.
+    fn take_over_push(&self, database: DatabaseId, pushed: &File, tip: &CommitHash) -> Result<(), EngineError>;
+
+    /// Checks the content of a commit that comes from outside: that its tables, views, indexes and triggers are ones that a write
+    /// may create, that all rows can be counted, and that each index fits its table. Tables that are the same in `trusted` are not
+    /// checked again. Returns the problems found, worded for the one who brought the commit. A check that does not end in time or
+    /// that ends the process it runs in is a problem, too.
+    ///
+    /// # Errors
+    /// [`EngineError`] if the check itself cannot run.
+    fn check_commit(
+        &self,
+        database: DatabaseId,
+        commit: &CommitHash,
+        trusted: Option<&CommitHash>,
+        timeout: Duration,
+    ) -> Result<Vec<String>, EngineError>;
 
     /// Runs one untrusted read statement at a commit.
     ///

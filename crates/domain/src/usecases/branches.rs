@@ -6,7 +6,7 @@ use super::pulls::branch_moved;
 use super::{IdempotencyRecord, Inner, idempotency, revisions};
 use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Level, Write};
-use crate::entities::{Branch, Database, EventKind, KeptRef, Operation, RefKind, Work};
+use crate::entities::{Branch, Database, EventKind, KeptRef, Operation, PushTarget, RefKind, Work};
 use crate::errors::{AccessError, RefError};
 use crate::ports::{Durability, MetadataError, Transaction};
 use crate::values::{DatabaseId, KeptRefId, RefName, Revision, Timestamp};
@@ -101,7 +101,14 @@ impl<'a> Branches<'a> {
         limit: usize,
     ) -> Result<Vec<KeptRef>, RefError> {
         let (database, now) = (access.database().id, self.0.now());
-        Ok(self.0.ports.metadata.read()?.kept_refs().list(database, RefKind::Branch, now, before, limit)?)
+        let mut kept = self.0.ports.metadata.read()?.kept_refs().list(database, RefKind::Branch, now, before, limit)?;
+        // Others are kept for clones that are under way, and were deleted earlier than these.
+        kept.retain(|kept| self.is_restorable(kept, now));
+        Ok(kept)
+    }
+
+    fn is_restorable(&self, kept: &KeptRef, now: Timestamp) -> bool {
+        kept.until.min(kept.deleted_at.plus_seconds(self.0.limits.keep_deleted_seconds)) > now
     }
 
     /// Creates a deleted branch again, at the head that it had.
@@ -118,7 +125,8 @@ impl<'a> Branches<'a> {
         let database = live(tx.as_mut(), access.database().id)?;
         // A collection that does not keep the commit removes the record before it takes effect.
         let kept = tx.kept_refs().get(database.id, id)?;
-        let kept = kept.filter(|kept| kept.kind == RefKind::Branch && kept.until > now).ok_or(RefError::NotKept)?;
+        let kept = kept.filter(|kept| kept.kind == RefKind::Branch && self.is_restorable(kept, now));
+        let kept = kept.ok_or(RefError::NotKept)?;
         tx.kept_refs().remove(database.id, id)?;
         let branch = Branch { name: kept.name, head: kept.commit, updated_at };
         self.settle_new(tx, access, &branch, now, None)?;
@@ -190,13 +198,14 @@ impl<'a> Branches<'a> {
 }
 
 /// Returns `true` if an unsettled operation moves this branch.
-fn writes_to(operation: &Operation, branch: &RefName, tx: &mut dyn Transaction) -> bool {
+pub(super) fn writes_to(operation: &Operation, branch: &RefName, tx: &mut dyn Transaction) -> bool {
     match &operation.work {
         Work::SqlWrite { to_branch, .. } => to_branch == branch,
         Work::Merge { pull, .. } => {
             tx.pulls().get(operation.database_id, *pull).ok().flatten().is_some_and(|pull| pull.to_branch == *branch)
         }
         Work::Import(import) => import.pull_branch.as_ref().unwrap_or(&import.branch) == branch,
+        Work::Push(push) => matches!(&push.target, PushTarget::Branch { name, .. } if name == branch),
         Work::Fork { .. } | Work::Purge => false,
     }
 }

@@ -263,8 +263,9 @@ pub(super) fn request(
     tx.collections().put(database, &record)
 }
 
-/// Records that a ref was deleted. Its commit is kept for [`super::Limits::keep_deleted_seconds`], and is collected within an
-/// hour after that.
+/// Records that a ref was deleted, or moved to a commit that does not descend from the one it named. That commit is kept for
+/// [`super::Limits::keep_deleted_seconds`] and at least for [`super::Limits::remote_grace_seconds`], and is collected within an hour
+/// after that.
 pub(super) fn ref_deleted(
     inner: &Inner,
     tx: &mut dyn Transaction,
@@ -273,7 +274,8 @@ pub(super) fn ref_deleted(
     commit: &CommitHash,
     now: Timestamp,
 ) -> Result<(), MetadataError> {
-    let until = now.plus_seconds(inner.limits.keep_deleted_seconds);
+    let kept_seconds = inner.limits.keep_deleted_seconds.max(inner.limits.remote_grace_seconds);
+    let until = now.plus_seconds(kept_seconds);
     if until > now {
         let kept = KeptRef {
             id: KeptRefId::from_uuid(inner.ports.ids.uuid(now)),

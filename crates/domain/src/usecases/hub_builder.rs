@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::absent::{NoUploads, NoWebhooks};
 use super::{Hub, Limits, Ports};
-use crate::ports::{Blobs, Clock, Engine, Formats, Ids, Metadata, Payloads, Sender, Vault};
+use crate::ports::{Blobs, Clock, Engine, Formats, Ids, Metadata, Payloads, PushedChunks, Sender, Vault};
 
 /// The ports of webhooks. A hub has all of them or none.
 #[derive(Clone)]
@@ -19,22 +19,23 @@ pub struct WebhookPorts {
 
 /// The ports and limits of a [`Hub`] that is not built yet. [`Hub::builder`] creates it.
 ///
-/// A metadata store and an engine are enough for databases, branches, pull requests, releases and SQL. Uploads and
-/// webhooks are capabilities that a service adds; without them, requests to upload a file or to register a webhook are
-/// refused with an error that says so.
+/// A metadata store and an engine are enough for databases, branches, pull requests, releases and SQL. Uploads,
+/// pushes and webhooks are capabilities that a service adds; without them, requests to upload a file, to push or to register a
+/// webhook are refused with an error that says so.
 #[derive(Clone)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct HubBuilder {
     metadata: Arc<dyn Metadata>,
     engine: Arc<dyn Engine>,
     uploads: Option<(Arc<dyn Blobs>, Arc<dyn Formats>)>,
+    pushed_chunks: Option<Arc<dyn PushedChunks>>,
     webhooks: Option<WebhookPorts>,
     limits: Limits,
 }
 
 impl HubBuilder {
     pub(super) fn new(metadata: Arc<dyn Metadata>, engine: Arc<dyn Engine>) -> Self {
-        Self { metadata, engine, uploads: None, webhooks: None, limits: Limits::default() }
+        Self { metadata, engine, uploads: None, pushed_chunks: None, webhooks: None, limits: Limits::default() }
     }
 
     /// Replaces the default limits.
@@ -49,6 +50,12 @@ impl HubBuilder {
         self
     }
 
+    /// Adds pushes by clients of the engine: a store for the chunks that they upload.
+    pub fn pushes(mut self, pushed_chunks: Arc<dyn PushedChunks>) -> Self {
+        self.pushed_chunks = Some(pushed_chunks);
+        self
+    }
+
     /// Adds webhooks. Without them the hub records no events. Hubs that share a metadata store need the same choice.
     pub fn webhooks(mut self, webhooks: WebhookPorts) -> Self {
         self.webhooks = Some(webhooks);
@@ -58,7 +65,7 @@ impl HubBuilder {
     /// Builds the hub over this source of time, and of ids and randomness. The crate `branchyard-runtime` has those of
     /// the machine, and threads that run what the hub queues.
     pub fn build(self, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Hub {
-        let Self { metadata, engine, uploads, webhooks, limits } = self;
+        let Self { metadata, engine, uploads, pushed_chunks, webhooks, limits } = self;
         let (takes_uploads, sends_webhooks) = (uploads.is_some(), webhooks.is_some());
         let (blobs, formats) = uploads.unwrap_or_else(|| (Arc::new(NoUploads), Arc::new(NoUploads)));
         let WebhookPorts { payloads, vault, sender } = webhooks.unwrap_or_else(|| WebhookPorts {
@@ -70,6 +77,7 @@ impl HubBuilder {
             metadata,
             engine,
             blobs,
+            pushed_chunks,
             formats,
             clock,
             ids,

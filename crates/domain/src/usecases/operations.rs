@@ -547,7 +547,8 @@ impl<'a> Operations<'a> {
         self.0.wake.all();
     }
 
-    /// Removes records past their retention: settled operations, activities, saved answers and abandoned uploads.
+    /// Removes records past their retention: settled operations, activities, saved answers, abandoned
+    /// uploads and the chunks of pushes that were given up.
     ///
     /// # Errors
     /// [`PortError`].
@@ -561,6 +562,9 @@ impl<'a> Operations<'a> {
         tx.accounts().forget_names(now.plus_seconds(-NAME_KEPT_SECONDS))?;
         let abandoned = tx.uploads().abandoned(now, 100)?;
         tx.commit(Durability::Synced)?;
+        if let Some(pushed) = &self.0.ports.pushed_chunks {
+            pushed.remove_unused(now.plus_seconds(-limits.pushed_chunks_seconds));
+        }
         for upload in abandoned {
             self.0.ports.blobs.remove(upload)?;
             let mut tx = self.0.ports.metadata.write()?;

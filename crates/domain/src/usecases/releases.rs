@@ -78,7 +78,13 @@ impl<'a> Releases<'a> {
             Some(_) => {}
             None if !wanted.create_tag => return Err(ReleaseError::NoSuchTag(wanted.tag.to_string())),
             None => {
-                let tag = Tag { name: wanted.tag.clone(), commit: commit.clone(), message: None, tagged_at: now };
+                let tag = Tag {
+                    name: wanted.tag.clone(),
+                    commit: commit.clone(),
+                    message: None,
+                    tagger: None,
+                    tagged_at: now,
+                };
                 tx.tags().add(database.id, &tag)?;
             }
         }

@@ -3,10 +3,13 @@
 use super::{Inner, revisions};
 use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Read};
-use crate::entities::{Branch, Database, Tag};
+use crate::entities::{Branch, Database, RefKind, Tag};
 use crate::errors::{PortError, RemoteError};
 use crate::ports::{Chunk, PullFilter, Transaction};
-use crate::values::{ChunkHash, DatabaseId, RefName};
+use crate::values::{ChunkHash, CommitHash, DatabaseId, RefName};
+
+/// Number of the refs deleted last, of each kind, whose commits can still be read for a while.
+const KEPT_REFS: usize = 1_000;
 
 /// The branches and tags of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +25,36 @@ pub struct RemoteRefs {
 /// Use cases of remotes.
 pub struct Remotes<'a>(&'a Inner);
 
+impl RemoteRefs {
+    /// Returns a branch.
+    pub fn branch(&self, name: &RefName) -> Option<&Branch> {
+        // In byte order of their names.
+        self.branches
+            .binary_search_by(|branch| branch.name.as_str().cmp(name.as_str()))
+            .ok()
+            .map(|at| &self.branches[at])
+    }
+
+    /// Returns a tag.
+    pub fn tag(&self, name: &RefName) -> Option<&Tag> {
+        self.tags.binary_search_by(|tag| tag.name.as_str().cmp(name.as_str())).ok().map(|at| &self.tags[at])
+    }
+}
+
+/// The refs of a database at one moment.
+pub(super) struct PresentRefs {
+    pub(super) refs: RemoteRefs,
+    /// Whether nothing was written to the database yet.
+    pub(super) is_new: bool,
+}
+
+impl PresentRefs {
+    /// Returns the refs as clients see them.
+    pub(super) fn shown(&self) -> Option<&RemoteRefs> {
+        (!self.is_new).then_some(&self.refs)
+    }
+}
+
 impl<'a> Remotes<'a> {
     pub(super) fn new(inner: &'a Inner) -> Self {
         Self(inner)
@@ -33,40 +66,19 @@ impl<'a> Remotes<'a> {
     /// [`RemoteError::Empty`] as long as nothing was written to the database; [`RemoteError::TooManyRefs`] above
     /// [`Limits::remote_refs`](super::Limits::remote_refs).
     pub fn refs(&self, access: &DatabaseAccess<Read>) -> Result<RemoteRefs, RemoteError> {
-        let (id, most) = (access.database().id, self.0.limits.remote_refs);
-        let mut tx = self.0.ports.metadata.read()?;
-        let database = live(tx.as_mut(), id)?;
-        let branches = tx.branches().list(id, None, most + 1)?;
-        let tags = tx.tags().list(id, None, most + 1)?;
-        if branches.len() + tags.len() > most {
-            return Err(RemoteError::TooManyRefs(most));
+        let present = present_refs(self.0, access.database().id)?;
+        match present.is_new {
+            true => Err(RemoteError::Empty(access.database().locator.to_string())),
+            false => Ok(present.refs),
         }
-        if let ([only], []) = (&*branches, &*tags)
-            && !has_pulls(tx.as_mut(), id)?
-        {
-            drop(tx);
-            self.refuse_empty(&database, only)?;
-        }
-        Ok(RemoteRefs { default_branch: database.default_branch, branches, tags })
-    }
-
-    /// Refuses a database whose only branch is at the commit with which it was created.
-    fn refuse_empty(&self, database: &Database, branch: &Branch) -> Result<(), RemoteError> {
-        let engine = &self.0.ports.engine;
-        let commit = engine.commit(database.id, &branch.head)?;
-        if commit.is_some_and(|commit| commit.parents.is_empty())
-            && engine.tables(database.id, &branch.head)?.is_empty()
-        {
-            return Err(RemoteError::Empty(database.locator.to_string()));
-        }
-        Ok(())
     }
 
     /// Returns the content of chunks in the order of `hashes`, `None` for each that the database does not have. Begins with the
     /// first hash, and stops before the chunks are longer than `at_most` bytes together, but not before the first one.
     ///
-    /// A commit counts as absent if no branch, tag or pull request of the database reaches it. Other chunks can only be found
-    /// through a commit.
+    /// A commit counts as absent if no branch, tag or pull request of the database reaches it, and none did within
+    /// [`Limits::remote_grace_seconds`](super::Limits::remote_grace_seconds), so that a clone under way ends. Other chunks can only
+    /// be found through a commit.
     ///
     /// # Errors
     /// [`PortError`].
@@ -85,13 +97,75 @@ impl<'a> Remotes<'a> {
                 parents.push(of_commit);
             }
         }
-        let mut held = revisions::all_held(self.0, id, &commits, &parents)?.into_iter();
+        let mut held = self.in_reach(id, &commits, &parents)?.into_iter();
         let mut is_shown = |chunk: &Chunk| chunk.parents.is_none() || held.next().unwrap_or_default();
         let shown = chunks.into_iter().map(|chunk| chunk.filter(&mut is_shown).map(|chunk| chunk.bytes));
         Ok(shown.collect())
     }
 }
 
-fn has_pulls(tx: &mut dyn Transaction, database: DatabaseId) -> Result<bool, PortError> {
-    Ok(!tx.pulls().list(database, &PullFilter::default(), None, 1)?.is_empty())
+impl Remotes<'_> {
+    /// Returns for each commit whether the database shows it, or showed it until a short while ago.
+    fn in_reach(
+        &self,
+        id: DatabaseId,
+        commits: &[CommitHash],
+        parents: &[Vec<CommitHash>],
+    ) -> Result<Vec<bool>, PortError> {
+        let mut held = revisions::all_held(self.0, id, commits, parents)?;
+        let grace = self.0.limits.remote_grace_seconds;
+        if grace == 0 || !held.contains(&false) {
+            return Ok(held);
+        }
+        let since = self.0.now().plus_seconds(-grace);
+        let mut tx = self.0.ports.metadata.read()?;
+        let mut recent = Vec::new();
+        for kind in [RefKind::Branch, RefKind::Tag] {
+            let kept = tx.kept_refs().list(id, kind, self.0.now(), None, KEPT_REFS)?;
+            recent.extend(kept.into_iter().filter(|kept| kept.deleted_at > since).map(|kept| kept.commit));
+        }
+        drop(tx);
+        if recent.is_empty() {
+            return Ok(held);
+        }
+        let was_reached = self.0.ports.engine.reached(id, &recent, commits)?;
+        for (held, was_reached) in held.iter_mut().zip(was_reached) {
+            *held |= was_reached;
+        }
+        Ok(held)
+    }
+}
+
+/// Returns the branches and tags of a database in a transaction.
+pub(super) fn read_refs(
+    inner: &Inner,
+    tx: &mut dyn Transaction,
+    database: &Database,
+) -> Result<RemoteRefs, RemoteError> {
+    let (id, most) = (database.id, inner.limits.remote_refs);
+    let branches = tx.branches().list(id, None, most + 1)?;
+    let tags = tx.tags().list(id, None, most + 1)?;
+    if branches.len() + tags.len() > most {
+        return Err(RemoteError::TooManyRefs(most));
+    }
+    Ok(RemoteRefs { default_branch: database.default_branch.clone(), branches, tags })
+}
+
+/// Returns the branches and tags of a database.
+pub(super) fn present_refs(inner: &Inner, id: DatabaseId) -> Result<PresentRefs, RemoteError> {
+    let mut tx = inner.ports.metadata.read()?;
+    let database = live(tx.as_mut(), id)?;
+    let refs = read_refs(inner, tx.as_mut(), &database)?;
+    let ([only], []) = (&*refs.branches, &*refs.tags) else { return Ok(PresentRefs { refs, is_new: false }) };
+    let pulls = tx.pulls().list(id, &PullFilter::default(), None, 1)?;
+    let head = only.head.clone();
+    drop(tx);
+    Ok(PresentRefs { is_new: pulls.is_empty() && is_first_commit(inner, id, &head)?, refs })
+}
+
+/// Returns `true` if a commit is like the one with which a database is created.
+fn is_first_commit(inner: &Inner, database: DatabaseId, commit: &CommitHash) -> Result<bool, PortError> {
+    let engine = &inner.ports.engine;
+    let found = engine.commit(database, commit)?;
+    Ok(found.is_some_and(|commit| commit.parents.is_empty()) && engine.tables(database, commit)?.is_empty())
 }

@@ -9,6 +9,7 @@ mod import;
 mod merge;
 mod prefetch;
 mod purge;
+mod push;
 mod write;
 
 use std::collections::BTreeMap;
@@ -176,6 +177,7 @@ impl LeasedRun<'_> {
             Work::Fork { owner_id, owner, fork_id } => fork::run(self, *owner_id, owner, *fork_id),
             Work::Import(request) => import::run(self, request),
             Work::Purge => purge::run(self),
+            Work::Push(request) => push::run(self, request),
         }
     }
 

@@ -51,7 +51,13 @@ impl<'a> Tags<'a> {
     ) -> Result<Option<Tag>, RefError> {
         let commit = revisions::revision(self.0, database, &wanted.from)?;
         let now = self.0.now();
-        let tag = Tag { name: wanted.name, commit, message: wanted.message.map(LongText::into_string), tagged_at: now };
+        let tag = Tag {
+            name: wanted.name,
+            commit,
+            message: wanted.message.map(LongText::into_string),
+            tagger: None,
+            tagged_at: now,
+        };
         let mut tx = self.0.ports.metadata.write()?;
         if live(tx.as_mut(), database.id)?.generation != database.generation {
             return Ok(None);

@@ -15,6 +15,13 @@ impl ChunkHash {
     /// Stands for the absence of a chunk, for example where a table is empty.
     pub const NONE: Self = Self([0; 20]);
 
+    /// Returns the hash of a chunk with this content.
+    pub fn of(content: &[u8]) -> Self {
+        let hash = blake3::hash(content);
+        // A hash has 32 bytes.
+        Self(hash.as_bytes().first_chunk().copied().unwrap_or_default())
+    }
+
     /// Returns the hash with these bytes.
     pub const fn from_bytes(bytes: [u8; 20]) -> Self {
         Self(bytes)
@@ -52,6 +59,12 @@ impl fmt::Debug for ChunkHash {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_hash_of_a_chunk_is_that_of_its_content() {
+        assert_eq!(ChunkHash::of(b"abc").to_string(), "6437b3ac38465133ffb63b75273a8db548c55846");
+        assert_eq!(ChunkHash::of(b"").to_string(), "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9");
+    }
 
     #[test]
     fn a_commit_and_its_chunk_have_the_same_hash() {

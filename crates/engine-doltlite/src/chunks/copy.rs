@@ -6,13 +6,14 @@ use branchyard_domain::ports::EngineError;
 use branchyard_domain::values::{ChunkHash, CommitHash};
 
 use super::file::ChunkFile;
-use super::layout::{self, Malformed, Node};
 use crate::sql::errors;
+use branchyard_remote_protocol::layout::{self, Node};
+use branchyard_remote_protocol::{Hash, Malformed};
 
 /// Number of chunks that are looked up at once.
-const LOOKED_UP: usize = 4096;
+pub(super) const LOOKED_UP: usize = 4096;
 /// Number of chunks that are in memory at once. Most have 4 KB; one with a large value is longer than that value.
-const READ: usize = 32;
+pub(super) const READ: usize = 32;
 
 /// Copies the commit `tip` with its history and all its content, unless `into` holds it: the chunks that `into` lacks, all or
 /// none of them, in one commit of the file.
@@ -65,9 +66,10 @@ impl Walk<'_> {
             next.clear();
             self.read(&lacking, |hash, bytes| {
                 let commit = layout::commit(bytes).map_err(|malformed| damaged(hash, malformed))?;
-                next.extend(&commit.parents);
-                catalogs.push(commit.catalog);
-                parents.insert(hash, commit.parents);
+                let of_commit = as_chunks(commit.parents);
+                next.extend(&of_commit);
+                catalogs.push(ChunkHash::from_bytes(commit.catalog));
+                parents.insert(hash, of_commit);
                 Ok(())
             })?;
         }
@@ -78,7 +80,7 @@ impl Walk<'_> {
     fn catalogs(&mut self, catalogs: Vec<ChunkHash>) -> Result<(Vec<ChunkHash>, Vec<ChunkHash>), EngineError> {
         let (lacking, mut roots) = (self.lacking(&catalogs)?, Vec::new());
         self.read(&lacking, |hash, bytes| {
-            roots.extend(layout::catalog(bytes).map_err(|malformed| damaged(hash, malformed))?);
+            roots.extend(as_chunks(layout::catalog(bytes).map_err(|malformed| damaged(hash, malformed))?));
             Ok(())
         })?;
         Ok((lacking, roots))
@@ -92,7 +94,7 @@ impl Walk<'_> {
             let node = layout::node(bytes).map_err(|malformed| damaged(hash, malformed))?;
             nodes.entry(node.level).or_default().push(hash);
             if let Some(level) = node.level.checked_sub(1) {
-                below.entry(level).or_default().extend(node.children);
+                below.entry(level).or_default().extend(as_chunks(node.children));
             }
             Ok(())
         })?;
@@ -102,7 +104,7 @@ impl Walk<'_> {
             if let Some(level_below) = level.checked_sub(1) {
                 let children = below.entry(level_below).or_default();
                 self.read(&lacking, |hash, bytes| {
-                    children.extend(node_of(hash, bytes, level)?.children);
+                    children.extend(as_chunks(node_of(hash, bytes, level)?.children));
                     Ok(())
                 })?;
             }
@@ -144,6 +146,10 @@ impl Walk<'_> {
     }
 }
 
+pub(super) fn as_chunks(hashes: Vec<Hash>) -> Vec<ChunkHash> {
+    hashes.into_iter().map(ChunkHash::from_bytes).collect()
+}
+
 /// Parses a node that is expected to have a level.
 fn node_of(hash: ChunkHash, bytes: &[u8], level: u8) -> Result<Node, EngineError> {
     let node = layout::node(bytes).map_err(|malformed| damaged(hash, malformed))?;
@@ -155,7 +161,7 @@ fn damaged(hash: ChunkHash, Malformed(reason): Malformed) -> EngineError {
 }
 
 /// Returns `tip` and those of its ancestors that `parents` has, each after its parents.
-fn parents_first(parents: &HashMap<ChunkHash, Vec<ChunkHash>>, tip: ChunkHash) -> Vec<ChunkHash> {
+pub(super) fn parents_first(parents: &HashMap<ChunkHash, Vec<ChunkHash>>, tip: ChunkHash) -> Vec<ChunkHash> {
     let (mut sorted, mut entered) = (Vec::with_capacity(parents.len()), HashSet::from([tip]));
     // Commits with the number of their parents that were entered.
     let mut path = vec![(tip, 0)];

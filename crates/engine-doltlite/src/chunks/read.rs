@@ -1,12 +1,12 @@
 //! Reads single chunks of a database, for clients that copy it.
 
-use branchyard_domain::ports::{Chunk, EngineError};
-use branchyard_domain::values::{ChunkHash, DatabaseId};
+use branchyard_domain::ports::{Chunk, EngineError, HeldChunk};
+use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId};
 
 use super::file::{ChunkContent, ChunkFile};
-use super::layout;
 use crate::engine::{DoltliteEngine, missing};
 use crate::sql::errors;
+use branchyard_remote_protocol::layout;
 
 /// Number of chunks that are read at once. The last ones may be longer than wanted, and are dropped.
 const READ: usize = 32;
@@ -34,8 +34,34 @@ pub(crate) fn read(
     Ok(chunks)
 }
 
+/// Returns what the file holds of `hashes`.
+pub(crate) fn held(
+    engine: &DoltliteEngine,
+    database: DatabaseId,
+    hashes: &[ChunkHash],
+) -> Result<Vec<Option<HeldChunk>>, EngineError> {
+    let fault = |error| errors::fault("look for chunks", error);
+    let generation = engine.chunk_files.generation();
+    let file = open(engine, database)?;
+    let is_held = file.has(hashes).map_err(fault)?;
+    let there: Vec<ChunkHash> =
+        hashes.iter().zip(&is_held).filter(|(_, is_held)| **is_held).map(|(hash, _)| *hash).collect();
+    let mut found = Vec::with_capacity(there.len());
+    for hashes in there.chunks(READ) {
+        let contents = file.get(hashes).map_err(fault)?;
+        found.extend(contents.iter().map(|content| content.as_ref().map(|content| held_chunk(content))));
+    }
+    engine.chunk_files.put(database, (), file, generation);
+    let mut found = found.into_iter();
+    Ok(is_held.into_iter().map(|is_held| is_held.then(|| found.next().flatten()).flatten()).collect())
+}
+
+fn held_chunk(content: &ChunkContent) -> HeldChunk {
+    parents(content).map_or(HeldChunk::Content, HeldChunk::Commit)
+}
+
 /// Returns an idle file of the database, or opens it.
-fn open(engine: &DoltliteEngine, database: DatabaseId) -> Result<ChunkFile, EngineError> {
+pub(super) fn open(engine: &DoltliteEngine, database: DatabaseId) -> Result<ChunkFile, EngineError> {
     if let Some(file) = engine.chunk_files.take(database, &())
         && file.refresh().is_ok()
     {
@@ -50,6 +76,12 @@ fn open(engine: &DoltliteEngine, database: DatabaseId) -> Result<ChunkFile, Engi
 }
 
 fn chunk(content: &ChunkContent) -> Chunk {
-    let parents = layout::commit(content).ok().map(|commit| commit.parents.iter().map(ChunkHash::as_commit).collect());
-    Chunk { bytes: content.to_vec(), parents }
+    Chunk { bytes: content.to_vec(), parents: parents(content) }
+}
+
+/// Returns the parents of a chunk that is a commit.
+fn parents(content: &ChunkContent) -> Option<Vec<CommitHash>> {
+    layout::commit(content)
+        .ok()
+        .map(|commit| commit.parents.into_iter().map(|parent| ChunkHash::from_bytes(parent).as_commit()).collect())
 }

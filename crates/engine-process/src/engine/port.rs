@@ -12,9 +12,9 @@ use branchyard_domain::entities::{
     Commit, Conflict, LogEntry, LogPosition, SchemaObject, Signature, TableChange, TableSchema,
 };
 use branchyard_domain::ports::{
-    BatchedWrite, ChangedRows, Chunk, Collected, Engine, EngineError, ImportJob, KeptHeads, MergeJob, MergeOutcome,
-    Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected,
-    Selection, SqlFailure, StartedRead, TableScan, WriteJob, Written,
+    BatchedWrite, ChangedRows, Chunk, Collected, Engine, EngineError, HeldChunk, ImportJob, KeptHeads, MergeJob,
+    MergeOutcome, PushedHistory, Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink, RowSource,
+    RowTest, ScriptJob, Selected, Selection, SqlFailure, StartedRead, TableScan, WriteJob, Written,
 };
 use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId};
 use branchyard_engine_doltlite::{
@@ -25,7 +25,7 @@ use branchyard_engine_doltlite::{
 use super::reads::Read;
 use super::sinks::{CountedRows, NoRows};
 use super::{Blame, COMMITTING, COPYING, HiddenReachability, LEAST, ProcessEngine, SHORT, UserRead, within};
-use crate::call::{Ends, Failed};
+use crate::call::{Ends, Failed, Outcome};
 use crate::history::reached;
 use crate::messages::{Call, Import, Merge, Page, Script, Write, WriteOfBatch};
 use crate::pool;
@@ -213,6 +213,59 @@ impl Engine for ProcessEngine {
             return Err(self.report(Failed::Broke("it returned a wrong number of chunks"), Blame::Server));
         }
         Ok(chunks)
+    }
+
+    fn held_chunks(&self, database: DatabaseId, hashes: &[ChunkHash]) -> Result<Vec<Option<HeldChunk>>, EngineError> {
+        let held: Vec<Option<HeldChunk>> = self.ask(database, &Call::HeldChunks { hashes: hashes.to_vec() }, SHORT)?;
+        if held.len() != hashes.len() {
+            return Err(self.report(Failed::Broke("it returned a wrong number of chunks"), Blame::Server));
+        }
+        Ok(held)
+    }
+
+    fn examine_push(
+        &self,
+        database: DatabaseId,
+        pushed: &File,
+        tip: &CommitHash,
+    ) -> Result<PushedHistory, EngineError> {
+        let (call, mut ends) = (Call::ExaminePush { tip: tip.clone() }, Ends::default());
+        let (bounds, pushed) = (within(COPYING), [pushed.as_fd()]);
+        self.call_with(database, Access::Read, &call, &pushed, &bounds, &mut ends, Blame::Server)
+    }
+
+    fn take_over_push(&self, database: DatabaseId, pushed: &File, tip: &CommitHash) -> Result<(), EngineError> {
+        let (call, mut ends) = (Call::TakeOverPush { tip: tip.clone() }, Ends::default());
+        let (bounds, pushed) = (within(COPYING), [pushed.as_fd()]);
+        let turn = self.queues.enter(database);
+        self.call_with::<()>(database, Access::Write, &call, &pushed, &bounds, &mut ends, Blame::Server)?;
+        drop(turn);
+        Ok(())
+    }
+
+    fn check_commit(
+        &self,
+        database: DatabaseId,
+        commit: &CommitHash,
+        trusted: Option<&CommitHash>,
+        timeout: Duration,
+    ) -> Result<Vec<String>, EngineError> {
+        self.check_format(database)?;
+        // A worker of its own: what it reads may take it over.
+        let mut borrowed = self.pool.take_blank_for(&self.files.path(database), database, Access::Read, false)?;
+        borrowed.worker().is_spent = true;
+        let call = Call::CheckCommit { commit: commit.clone(), trusted: trusted.cloned(), timeout };
+        let bounds = within(timeout.saturating_add(SHORT));
+        let outcome: Outcome<Result<Vec<String>, EngineError>> =
+            self.run(&mut borrowed, database, &call, &[], &bounds, &mut Ends::default());
+        match outcome.result {
+            Ok(result) => result,
+            Err(failed @ (Failed::Ended | Failed::Broke(_) | Failed::Overdue(_))) => {
+                tracing::error!(?failed, "a pushed commit broke the process that checked it");
+                Ok(vec!["its content broke the process that checked it".to_owned()])
+            }
+            Err(failed) => Err(self.report(failed, Blame::Server)),
+        }
     }
 
     fn read(

@@ -9,8 +9,8 @@ use branchyard_domain::entities::{
     Trigger,
 };
 use branchyard_domain::ports::{
-    ChangedRows, Chunk, Column, EngineError, FormatError, ImportColumn, ImportTarget, MergeOutcome, ReadReport,
-    RowPage, RowTest, Selected, SqlFailure, Test, ValueRef, Written,
+    ChangedRows, Chunk, Column, EngineError, FormatError, HeldChunk, ImportColumn, ImportTarget, MergeOutcome,
+    PushedHistory, ReadReport, RowPage, RowTest, Selected, SqlFailure, Test, ValueRef, Written,
 };
 use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId, Timestamp};
 use branchyard_engine_doltlite::{CellBatch, CommitParents, ConflictQuery, ConflictWindow, HeadPair};
@@ -30,7 +30,7 @@ macro_rules! for_every_type {
             ObjectChange, ObjectKind, RowChange, RowProblem, SchemaObject, Side, Signature, TableChange, TableColumn,
             TableKind, TableSchema, Trigger, ChangedRows, Column, EngineError, FormatError, ImportColumn, ImportTarget,
             MergeOutcome, ReadReport, RowPage, RowTest, Selected, SqlFailure, Test, Written, CommitHash, DatabaseId,
-            ChunkHash, Chunk, Timestamp, ConflictQuery, ConflictWindow, HeadPair, Bytes, String, Duration, bool, u8,
+            ChunkHash, Chunk, HeldChunk, PushedHistory, Timestamp, ConflictQuery, ConflictWindow, HeadPair, Bytes, String, Duration, bool, u8,
             u32, u64, usize, i32, i64, f64, Vec<ConflictWindow>, Vec<TableSchema>, Vec<TableChange>, Option<CommitHash>,
             (CommitHash, usize), (i64, Duration), Result<(), String>, Result<RowBatch, FormatError>,
             Result<Bytes, std::io::Error>, Result<Written, EngineError>, Result<TableShape, FormatError>

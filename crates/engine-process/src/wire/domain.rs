@@ -8,8 +8,8 @@ use branchyard_domain::entities::{
     Trigger,
 };
 use branchyard_domain::ports::{
-    ChangedRows, Chunk, Column, EngineError, FormatError, ImportColumn, ImportTarget, MergeOutcome, ReadReport,
-    RowPage, RowTest, Selected, SqlFailure, Test, Written,
+    ChangedRows, Chunk, Column, EngineError, FormatError, HeldChunk, ImportColumn, ImportTarget, MergeOutcome,
+    PushedHistory, ReadReport, RowPage, RowTest, Selected, SqlFailure, Test, Written,
 };
 use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId, Timestamp};
 use branchyard_engine_doltlite::{CollectedHistory, ConflictQuery, ConflictWindow, HeadPair, MAX_LENGTH};
@@ -87,6 +87,17 @@ impl Wire for ChunkHash {
         Ok(Self::from_bytes(input.array()?))
     }
 }
+
+wire_enum!(HeldChunk {
+    0 => Commit(parents),
+    1 => Content,
+});
+
+wire_enum!(PushedHistory {
+    0 => Complete { known, bytes },
+    1 => Lacking,
+    2 => Malformed(reason),
+});
 
 impl Wire for Chunk {
     fn put(&self, out: &mut Vec<u8>) {

@@ -21,7 +21,12 @@ use crate::wire::domain::{TableShape, put_value};
 pub(super) fn answer(engine: &DoltliteEngine, link: &Link, database: DatabaseId, call: Call) -> Result<(), Fatal> {
     link.hold_turn(matches!(
         call,
-        Call::Write(_) | Call::WriteBatch { .. } | Call::Merge(_) | Call::Import(_) | Call::Script(_)
+        Call::Write(_)
+            | Call::WriteBatch { .. }
+            | Call::Merge(_)
+            | Call::Import(_)
+            | Call::Script(_)
+            | Call::TakeOverPush { .. }
     ));
     match call {
         Call::Create { author, message } => done(link, &engine.create_in(database, &author, &message)),
@@ -109,6 +114,18 @@ pub(super) fn answer(engine: &DoltliteEngine, link: &Link, database: DatabaseId,
             done(link, &engine.complete_from(database, source, &heads))
         }
         Call::Chunks { hashes, at_most } => done(link, &engine.chunks(database, &hashes, at_most)),
+        Call::HeldChunks { hashes } => done(link, &engine.held_chunks(database, &hashes)),
+        Call::ExaminePush { tip } => {
+            let pushed = std::fs::File::from(file(link)?);
+            done(link, &engine.examine_push(database, &pushed, &tip))
+        }
+        Call::TakeOverPush { tip } => {
+            let pushed = std::fs::File::from(file(link)?);
+            done(link, &engine.take_over_push(database, &pushed, &tip))
+        }
+        Call::CheckCommit { commit, trusted, timeout } => {
+            done(link, &engine.check_commit(database, &commit, trusted.as_ref(), timeout))
+        }
         Call::CheckNewFile { heads, commits } => done(link, &engine.check_new_file(database, &heads, commits)),
         Call::InspectSqlite { table, timeout } => {
             let found = engine.open_provided_sqlite(file(link)?, &table, timeout);

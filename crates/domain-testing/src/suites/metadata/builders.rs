@@ -105,7 +105,7 @@ pub(crate) fn branch(name: &str, head: u64) -> Branch {
 }
 
 pub(crate) fn tag(name: &str, commit: u64) -> Tag {
-    Tag { name: reference(name), commit: hash(commit), message: Some("m".to_owned()), tagged_at: at(4) }
+    Tag { name: reference(name), commit: hash(commit), message: Some("m".to_owned()), tagger: None, tagged_at: at(4) }
 }
 
 pub(crate) fn kept_ref(n: u128, kind: RefKind, commit: u64, until: i64) -> KeptRef {

@@ -1,7 +1,7 @@
 //! Descriptions of operations.
 
 use branchyard_domain::entities::{
-    ImportMode, Operation, OperationFailure, OperationStatus, Outcome, RowProblem, Work,
+    ImportMode, Operation, OperationFailure, OperationStatus, Outcome, PushTarget, RowProblem, Work,
 };
 use branchyard_domain::values::Timestamp;
 
@@ -115,6 +115,14 @@ fn work(work: &Work) -> (String, Vec<(&'static str, String)>, Option<String>) {
         }
         Work::Fork { owner, .. } => (format!("Fork to {owner}"), Vec::new(), None),
         Work::Purge => ("Purge deleted history".to_owned(), Vec::new(), None),
+        Work::Push(push) => match &push.target {
+            PushTarget::Branch { name, is_forced: false } => (format!("Push to {name}"), Vec::new(), None),
+            PushTarget::Branch { name, is_forced: true } => (format!("Forced push to {name}"), Vec::new(), None),
+            PushTarget::Tag { name, message, .. } => {
+                let facts = message.iter().map(|message| (MESSAGE, message.clone())).collect();
+                (format!("Push of tag {name}"), facts, None)
+            }
+        },
         Work::Import(import) => {
             let mut facts = vec![("Branch", import.branch.to_string()), ("Mode", mode(import.mode).to_owned())];
             if let Some(branch) = &import.pull_branch {

@@ -1,8 +1,9 @@
-//! The layout of chunks, as far as it says which other chunks they name.
+//! The layout of chunks, as far as it says which other chunks they name. The parsers are safe on any bytes.
 //!
 //! Integers are little-endian. Every chunk has to fit exactly: nothing is missing at its end, and nothing follows it.
 
-use branchyard_domain::values::ChunkHash;
+use crate::Hash;
+use crate::input::{Input, Malformed};
 
 /// Maximum number of the parents of a commit.
 const MAX_PARENTS: u8 = 8;
@@ -20,66 +21,38 @@ mod node_flags {
     pub(super) const COUNTS: u8 = 4;
 }
 
-/// The reason why bytes are no chunk of the wanted kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Malformed(pub(super) &'static str);
-
-/// The chunks that a commit names.
+/// A commit.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Commit {
-    pub(super) parents: Vec<ChunkHash>,
-    pub(super) catalog: ChunkHash,
+pub struct Commit<'a> {
+    /// Its parents.
+    pub parents: Vec<Hash>,
+    /// The list of its tables and indexes.
+    pub catalog: Hash,
+    /// Its date, in seconds since the start of 1970.
+    pub seconds: i64,
+    /// The name of its author.
+    pub author: &'a [u8],
+    /// The email address of its author.
+    pub address: &'a [u8],
+    /// Its message.
+    pub message: &'a [u8],
 }
 
 /// A node of the tree of a table or an index.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Node {
+pub struct Node {
     /// Distance from the leaves, which have level 0.
-    pub(super) level: u8,
+    pub level: u8,
     /// The nodes of the level below. Empty in a leaf.
-    pub(super) children: Vec<ChunkHash>,
-}
-
-/// What is left of a chunk.
-struct Rest<'a>(&'a [u8]);
-
-impl<'a> Rest<'a> {
-    fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
-        let (taken, rest) = self.0.split_at_checked(length).ok_or(Malformed("it ends too early"))?;
-        self.0 = rest;
-        Ok(taken)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        let (taken, rest) = self.0.split_first_chunk::<N>().ok_or(Malformed("it ends too early"))?;
-        self.0 = rest;
-        Ok(*taken)
-    }
-
-    fn u8(&mut self) -> Result<u8, Malformed> {
-        self.array::<1>().map(|[byte]| byte)
-    }
-
-    fn u16(&mut self) -> Result<u16, Malformed> {
-        self.array().map(u16::from_le_bytes)
-    }
-
-    fn u32(&mut self) -> Result<u32, Malformed> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn hash(&mut self) -> Result<ChunkHash, Malformed> {
-        self.array().map(ChunkHash::from_bytes)
-    }
-
-    fn end(self) -> Result<(), Malformed> {
-        if self.0.is_empty() { Ok(()) } else { Err(Malformed("something follows its end")) }
-    }
+    pub children: Vec<Hash>,
 }
 
 /// Parses a commit.
-pub(super) fn commit(bytes: &[u8]) -> Result<Commit, Malformed> {
-    let mut rest = Rest(bytes);
+///
+/// # Errors
+/// [`Malformed`].
+pub fn commit(bytes: &[u8]) -> Result<Commit<'_>, Malformed> {
+    let mut rest = Input(bytes);
     if rest.u8()? != 2 {
         return Err(Malformed("it is no commit"));
     }
@@ -89,19 +62,24 @@ pub(super) fn commit(bytes: &[u8]) -> Result<Commit, Malformed> {
     }
     let parents = (0..parents).map(|_| rest.hash()).collect::<Result<_, _>>()?;
     let catalog = rest.hash()?;
-    let _date = rest.take(8)?;
-    // Name, email address and message.
-    for _ in 0..3 {
-        let length = rest.u16()?;
-        rest.take(length.into())?;
-    }
+    let seconds = rest.array().map(i64::from_le_bytes)?;
+    let (author, address, message) = (short_text(&mut rest)?, short_text(&mut rest)?, short_text(&mut rest)?);
     rest.end()?;
-    Ok(Commit { parents, catalog })
+    Ok(Commit { parents, catalog, seconds, author, address, message })
+}
+
+/// Takes a text that follows its length in two bytes.
+fn short_text<'a>(input: &mut Input<'a>) -> Result<&'a [u8], Malformed> {
+    let length = input.u16()?;
+    input.take(length.into())
 }
 
 /// Parses a catalog. Returns the roots of the trees of its tables and indexes, nodes of any level.
-pub(super) fn catalog(bytes: &[u8]) -> Result<Vec<ChunkHash>, Malformed> {
-    let mut rest = Rest(bytes);
+///
+/// # Errors
+/// [`Malformed`].
+pub fn catalog(bytes: &[u8]) -> Result<Vec<Hash>, Malformed> {
+    let mut rest = Input(bytes);
     let format = rest.u8()?;
     if !(0x44..=0x46).contains(&format) {
         return Err(Malformed("it is no catalog"));
@@ -129,8 +107,11 @@ pub(super) fn catalog(bytes: &[u8]) -> Result<Vec<ChunkHash>, Malformed> {
 }
 
 /// Parses a node.
-pub(super) fn node(bytes: &[u8]) -> Result<Node, Malformed> {
-    let mut rest = Rest(bytes);
+///
+/// # Errors
+/// [`Malformed`].
+pub fn node(bytes: &[u8]) -> Result<Node, Malformed> {
+    let mut rest = Input(bytes);
     if rest.u32()? != NODE_MAGIC {
         return Err(Malformed("it is no node"));
     }
@@ -161,17 +142,13 @@ pub(super) fn node(bytes: &[u8]) -> Result<Node, Malformed> {
         rest.take(usize::from(entries) * 8)?;
     }
     rest.end()?;
-    let children = if level == 0 {
-        Vec::new()
-    } else {
-        values.as_chunks().0.iter().map(|hash| ChunkHash::from_bytes(*hash)).collect()
-    };
+    let children = if level == 0 { Vec::new() } else { values.as_chunks().0.to_vec() };
     Ok(Node { level, children })
 }
 
 /// Parses where the keys or values of a node end, each relative to the first. Checks that none ends before the one before
 /// it does and, if `length` is set, that each is as long. Returns their length in all.
-fn ends(rest: &mut Rest<'_>, entries: u16, length: Option<u32>) -> Result<usize, Malformed> {
+fn ends(rest: &mut Input<'_>, entries: u16, length: Option<u32>) -> Result<usize, Malformed> {
     let mut before = rest.u32()?;
     if before != 0 {
         return Err(Malformed("the first key or value of the node does not begin at 0"));
@@ -194,14 +171,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::NO_HASH;
 
-    const A: ChunkHash = ChunkHash::from_bytes([0xa; 20]);
-    const B: ChunkHash = ChunkHash::from_bytes([0xb; 20]);
+    const A: Hash = [0xa; 20];
+    const B: Hash = [0xb; 20];
 
-    fn a_commit(parents: &[ChunkHash]) -> Vec<u8> {
+    fn a_commit(parents: &[Hash]) -> Vec<u8> {
         let mut bytes = vec![2, u8::try_from(parents.len()).unwrap()];
-        parents.iter().for_each(|parent| bytes.extend(parent.as_bytes()));
-        bytes.extend(B.as_bytes());
+        parents.iter().for_each(|parent| bytes.extend(parent));
+        bytes.extend(B);
         bytes.extend(1_767_323_045_i64.to_le_bytes());
         for text in ["Ana", "ana@x.org", "first"] {
             bytes.extend(u16::try_from(text.len()).unwrap().to_le_bytes());
@@ -215,9 +193,9 @@ mod tests {
         if format == 0x46 {
             bytes.extend([7; 8]);
         }
-        for root in [A, ChunkHash::NONE] {
+        for root in [A, NO_HASH] {
             bytes.extend([1, 0, 0, 0, 0]);
-            bytes.extend(root.as_bytes());
+            bytes.extend(root);
             bytes.extend([9; 20]);
             let lengths: &[u16] = if format == 0x44 { &[5] } else { &[5, 0, 2] };
             lengths.iter().for_each(|length| bytes.extend(length.to_le_bytes()));
@@ -258,11 +236,11 @@ mod tests {
             a_node(0, node_flags::BYTE_KEYS, &[], &[]),
             a_node(0, node_flags::INTEGER_KEYS, keys, &[b"one", b""]),
             a_node(0, node_flags::BYTE_KEYS, &[b"k", b"longer"], &[b"", b"v"]),
-            a_node(3, node_flags::INTEGER_KEYS | node_flags::COUNTS, keys, &[A.as_bytes(), B.as_bytes()]),
+            a_node(3, node_flags::INTEGER_KEYS | node_flags::COUNTS, keys, &[&A, &B]),
         ]
     }
 
-    fn parse(bytes: &[u8]) -> Result<Vec<ChunkHash>, Malformed> {
+    fn parse(bytes: &[u8]) -> Result<Vec<Hash>, Malformed> {
         match bytes.first() {
             Some(2) => commit(bytes).map(|commit| [commit.parents, vec![commit.catalog]].concat()),
             Some(0x44) if bytes.get(1..4) == Some(b"ONP") => node(bytes).map(|node| node.children),
@@ -272,9 +250,8 @@ mod tests {
 
     #[test]
     fn chunks_of_every_kind_name_their_children() {
-        let none = ChunkHash::NONE;
-        let expected: [&[ChunkHash]; 9] =
-            [&[B], &[A, B, B], &[A, none], &[A, none], &[A, none], &[], &[], &[], &[A, B]];
+        let none = NO_HASH;
+        let expected: [&[Hash]; 9] = [&[B], &[A, B, B], &[A, none], &[A, none], &[A, none], &[], &[], &[], &[A, B]];
         for (bytes, children) in all().iter().zip(expected) {
             assert_eq!(parse(bytes).unwrap(), children, "{bytes:x?}");
         }

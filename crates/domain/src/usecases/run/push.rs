@@ -1,0 +1,221 @@
+//! Pushes: the chunks that a client uploaded become a part of the database, and a branch or a tag moves to the commit that they
+//! make up.
+//!
+//! Until the last step, the chunks are garbage that no ref names. Those of a push that fails go with the next collection.
+
+use std::time::{Duration, Instant};
+
+use super::{LeasedRun, RunError, failed};
+use crate::entities::{Branch, Database, EventKind, FailureKind, Outcome, PushRequest, PushTarget, RefKind, Role, Tag};
+use crate::errors::PortError;
+use crate::ports::{EngineError, MetadataError, PushedHistory, SizeChange, Transaction};
+use crate::usecases::collections::{record_file, ref_deleted};
+use crate::usecases::outbox::emit;
+use crate::usecases::pushes::pusher_of;
+use crate::usecases::{PushPhase, branches, revisions};
+use crate::values::{CommitHash, RefName, Timestamp};
+
+pub(super) fn run(run: &LeasedRun<'_>, request: &PushRequest) -> Result<(), RunError> {
+    let inner = run.inner;
+    let mut tx = inner.ports.metadata.read()?;
+    let (database, _) = run.begin(tx.as_mut(), Role::Write)?;
+    refuse_changed(tx.as_mut(), &database, request)?;
+    tx.discard();
+    if !revisions::held(inner, database.id, &request.commit)? {
+        bring_in(run, &database, &request.commit)?;
+        check(run, &database, request)?;
+    }
+    let created_from = match &request.target {
+        PushTarget::Branch { is_forced, .. } => start_of(run, &database, request, *is_forced)?,
+        PushTarget::Tag { .. } => None,
+    };
+    timed(run, PushPhase::Save, || save(run, request, created_from.as_ref()))?;
+    if let Some(store) = &inner.ports.pushed_chunks {
+        store.remove(pusher_of(&run.operation));
+    }
+    Ok(())
+}
+
+fn timed<T>(run: &LeasedRun<'_>, phase: PushPhase, work: impl FnOnce() -> T) -> T {
+    let begun = Instant::now();
+    let result = work();
+    run.observer.ended_phase_of_push(phase, begun.elapsed());
+    result
+}
+
+/// Fails if the ref is not as it was when the push was accepted.
+fn refuse_changed(tx: &mut dyn Transaction, database: &Database, request: &PushRequest) -> Result<(), RunError> {
+    let changed = || failed(FailureKind::Conflict, "the branch or tag has changed since the push was accepted");
+    let present = match &request.target {
+        PushTarget::Branch { .. } if request.replaces_first => {
+            tx.branches().get(database.id, &database.default_branch)?.map(|branch| branch.head)
+        }
+        PushTarget::Branch { name, .. } => tx.branches().get(database.id, name)?.map(|branch| branch.head),
+        PushTarget::Tag { name, .. } => {
+            if tx.releases().get(database.id, name)?.is_some() {
+                let detail = format!("a release uses tag '{name}'; delete the release first");
+                return Err(failed(FailureKind::Unprocessable, detail));
+            }
+            tx.tags().get(database.id, name)?.map(|tag| tag.commit)
+        }
+    };
+    if present == request.was { Ok(()) } else { Err(changed()) }
+}
+
+/// Adds the uploaded chunks below a commit to the file of the database.
+fn bring_in(run: &LeasedRun<'_>, database: &Database, commit: &CommitHash) -> Result<(), RunError> {
+    let (inner, engine) = (run.inner, &run.inner.ports.engine);
+    let lacking = || failed(FailureKind::NotFound, "something that the commit names was not uploaded");
+    let store = inner.ports.pushed_chunks.as_ref();
+    let pushed = store.map(|store| store.open(pusher_of(&run.operation))).transpose()?.flatten().ok_or_else(lacking)?;
+    timed(run, PushPhase::Walk, || match engine.examine_push(database.id, &pushed, commit)? {
+        PushedHistory::Lacking => Err(lacking()),
+        PushedHistory::Malformed(reason) => Err(failed(FailureKind::Content, reason)),
+        PushedHistory::Complete { known, .. } => {
+            // The file has more commits than the database shows, which a pusher who has only their hashes must not adopt.
+            let parents = vec![Vec::new(); known.len()];
+            let is_held = revisions::all_held(inner, database.id, &known, &parents)?;
+            if is_held.iter().all(|is_held| *is_held) { Ok(()) } else { Err(lacking()) }
+        }
+    })?;
+    timed(run, PushPhase::Put, || match engine.take_over_push(database.id, &pushed, commit) {
+        Err(EngineError::NoSuchCommit(_)) => Err(lacking()),
+        other => Ok(other?),
+    })
+}
+
+/// Checks the content of the commit.
+fn check(run: &LeasedRun<'_>, database: &Database, request: &PushRequest) -> Result<(), RunError> {
+    let inner = run.inner;
+    let mut tx = inner.ports.metadata.read()?;
+    let trusted = match &request.was {
+        Some(was) if !request.replaces_first => Some(was.clone()),
+        Some(_) => None,
+        None => tx.branches().get(database.id, &database.default_branch)?.map(|branch| branch.head),
+    };
+    tx.discard();
+    let timeout = Duration::from_millis(inner.limits.push_check_timeout_ms);
+    let engine = &inner.ports.engine;
+    let problems =
+        timed(run, PushPhase::Check, || engine.check_commit(database.id, &request.commit, trusted.as_ref(), timeout))?;
+    match problems.first() {
+        None => Ok(()),
+        Some(first) => {
+            let more = match problems.len() - 1 {
+                0 => String::new(),
+                more => format!(" (and {more} more)"),
+            };
+            Err(failed(FailureKind::Content, format!("the pushed commit is not accepted: {first}{more}")))
+        }
+    }
+}
+
+/// Returns the commit from which the history of a new branch counts. Fails if an existing branch would lose commits.
+fn start_of(
+    run: &LeasedRun<'_>,
+    database: &Database,
+    request: &PushRequest,
+    is_forced: bool,
+) -> Result<Option<CommitHash>, RunError> {
+    let (inner, engine) = (run.inner, &run.inner.ports.engine);
+    match &request.was {
+        _ if request.replaces_first => Ok(None),
+        Some(_) if is_forced => Ok(None),
+        Some(was) if engine.is_ancestor(database.id, was, &request.commit)? => Ok(None),
+        Some(_) => Err(failed(
+            FailureKind::MergeConflict,
+            "the branch has commits that this push does not have; pull first, or push with --force",
+        )),
+        None => {
+            let mut tx = inner.ports.metadata.read()?;
+            let default = tx.branches().get(database.id, &database.default_branch)?;
+            tx.discard();
+            let Some(default) = default else { return Ok(None) };
+            Ok(engine.merge_base(database.id, &default.head, &request.commit)?)
+        }
+    }
+}
+
+/// Moves the ref, and settles the operation.
+fn save(run: &LeasedRun<'_>, request: &PushRequest, created_from: Option<&CommitHash>) -> Result<(), RunError> {
+    let inner = run.inner;
+    let now = inner.now();
+    let mut tx = inner.ports.metadata.write()?;
+    let (database, _) = run.begin(tx.as_mut(), Role::Write)?;
+    refuse_changed(tx.as_mut(), &database, request)?;
+    match &request.target {
+        PushTarget::Branch { name, is_forced } => {
+            move_branch(run, tx.as_mut(), &database, request, (name, *is_forced), created_from, now)?;
+        }
+        PushTarget::Tag { name, message, tagger, tagged_at } => {
+            if let Some(was) = &request.was {
+                tx.tags().remove(database.id, name)?;
+                ref_deleted(inner, tx.as_mut(), database.id, (RefKind::Tag, name), was, now)?;
+            }
+            let tag = Tag {
+                name: name.clone(),
+                commit: request.commit.clone(),
+                message: message.clone(),
+                tagger: tagger.clone(),
+                tagged_at: *tagged_at,
+            };
+            match tx.tags().add(database.id, &tag) {
+                Err(MetadataError::Taken) => return Err(RunError::Moved),
+                other => other?,
+            }
+        }
+    }
+    record_file(inner, tx.as_mut(), database.id, SizeChange::Added, now)?;
+    let (commit, previous) = (Some(request.commit.clone()), request.was.clone());
+    run.succeed(tx, Outcome { commit, previous, ..Outcome::default() }, now)
+}
+
+fn move_branch(
+    run: &LeasedRun<'_>,
+    tx: &mut dyn Transaction,
+    database: &Database,
+    request: &PushRequest,
+    (name, is_forced): (&RefName, bool),
+    created_from: Option<&CommitHash>,
+    now: Timestamp,
+) -> Result<(), RunError> {
+    let (inner, commit) = (run.inner, &request.commit);
+    if request.replaces_first && *name != database.default_branch {
+        return replace_first(run, tx, database, request, name, now);
+    }
+    if is_forced
+        && !request.replaces_first
+        && let Some(was) = &request.was
+    {
+        ref_deleted(inner, tx, database.id, (RefKind::Branch, name), was, now)?;
+    }
+    // A branch without a common history has nothing to show as pushed.
+    run.move_branch(tx, name, request.was.as_ref(), created_from.unwrap_or(commit), (commit, None), now)
+}
+
+/// Makes the first branch that is pushed to a new database the default one, in place of the one that the database was created with.
+fn replace_first(
+    run: &LeasedRun<'_>,
+    tx: &mut dyn Transaction,
+    database: &Database,
+    request: &PushRequest,
+    name: &RefName,
+    now: Timestamp,
+) -> Result<(), RunError> {
+    let (inner, id) = (run.inner, database.id);
+    let by = (run.operation.created_by, &run.operation.created_by_name);
+    let updated_at = branches::commit_time(inner, id, &request.commit)
+        .map_err(|_| PortError::Unsettled("a new commit is unreadable"))?;
+    let first = &database.default_branch;
+    let Some(was) = &request.was else { return Err(RunError::Moved) };
+    if !tx.branches().remove(id, first, was)? {
+        return Err(RunError::Moved);
+    }
+    tx.branches().add(id, &Branch { name: name.clone(), head: request.commit.clone(), updated_at })?;
+    if !tx.databases().update(&Database { default_branch: name.clone(), ..database.clone() })? {
+        return Err(RunError::Moved);
+    }
+    run.note_moved(tx, name, &request.commit, now)?;
+    emit(inner, tx, id, by, now, EventKind::BranchCreated { branch: name.clone() })?;
+    Ok(emit(inner, tx, id, by, now, EventKind::BranchDeleted { branch: first.clone() })?)
+}

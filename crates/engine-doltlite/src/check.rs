@@ -1,0 +1,201 @@
+//! Checks the content of a commit that comes from outside, whose bytes may have been made to harm the process that reads them.
+//!
+//! In a server that runs SQL in worker processes, a check has a process of its own, and may end with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use branchyard_domain::ports::EngineError;
+use branchyard_domain::values::{CommitHash, DatabaseId};
+use branchyard_sqlite_lexer::{is_first_word, quote_name};
+use rusqlite::Batch;
+use rusqlite::fallible_iterator::FallibleIterator as _;
+use rusqlite::limits::Limit;
+
+use crate::connection::Connection;
+use crate::engine::DoltliteEngine;
+use crate::guard::{GuardMode, MAX_LENGTH};
+use crate::schema;
+
+/// Maximum number of problems that are reported.
+const MOST_PROBLEMS: usize = 10;
+
+/// Returns the problems of a commit. Tables that are the same in `trusted` are not read.
+pub(crate) fn check(
+    engine: &DoltliteEngine,
+    database: DatabaseId,
+    commit: &CommitHash,
+    trusted: Option<&CommitHash>,
+    timeout: Duration,
+) -> Result<Vec<String>, EngineError> {
+    let until = Instant::now() + timeout;
+    let left = || until.saturating_duration_since(Instant::now());
+    let hashes = |at: &CommitHash| engine.reading_within(left(), database, at, "read the tables", table_hashes);
+    let found = hashes(commit).and_then(|new| {
+        let old = match trusted {
+            Some(trusted) => hashes(trusted)?,
+            None => BTreeMap::new(),
+        };
+        engine.reading_within(left(), database, commit, "check a pushed commit", |connection| {
+            let mut problems = check_definitions(engine, connection, left())?;
+            if !problems.is_empty() {
+                return Ok(problems);
+            }
+            for (table, hash) in &new {
+                if hash.is_some() && old.get(table) == Some(hash) {
+                    continue;
+                }
+                check_table(connection, table, &mut problems)?;
+                if problems.len() >= MOST_PROBLEMS {
+                    break;
+                }
+            }
+            Ok(problems)
+        })
+    });
+    match found {
+        Ok(problems) => Ok(problems),
+        Err(EngineError::TimedOut(_)) => {
+            let ms = timeout.as_millis();
+            Ok(vec![format!("its check did not end within {ms} ms (remotes.check_timeout_ms)")])
+        }
+        Err(error @ (EngineError::Damaged(_) | EngineError::DamagedCommit { .. } | EngineError::Fault { .. })) => {
+            tracing::warn!(error = &error as &dyn std::error::Error, "a pushed commit cannot be read");
+            Ok(vec!["its content cannot be read".to_owned()])
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns for each table, by its name, what differs when its rows, its indexes or its definition differ; `None` for a virtual table,
+/// whose content is in others.
+fn table_hashes(connection: &Connection) -> rusqlite::Result<BTreeMap<String, Option<String>>> {
+    let mut statement = connection.raw().prepare(
+        "SELECT t.name, iif(t.sql LIKE 'CREATE VIRTUAL%', NULL,
+            t.sql || char(10) || dolt_hashof_table(t.name) || coalesce((
+                SELECT group_concat(char(10) || i.name || ' ' || coalesce(i.sql, '') || dolt_hashof_index(i.name))
+                FROM (SELECT * FROM sqlite_schema ORDER BY name) AS i WHERE i.type = 'index' AND i.tbl_name = t.name), ''))
+        FROM sqlite_schema AS t WHERE t.type = 'table'",
+    )?;
+    statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+}
+
+/// Counts the rows of a table, and compares its indexes with them.
+fn check_table(connection: &Connection, table: &str, problems: &mut Vec<String>) -> rusqlite::Result<()> {
+    connection.spend_on_row(&format!("SELECT count(*) FROM {}", quote_name(table)), [], |_| Ok(()))?;
+    let mut statement = connection.raw().prepare(&format!("PRAGMA integrity_check({})", quote_name(table)))?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = connection.spend(|| rows.next())? {
+        let line: String = row.get(0)?;
+        if line != "ok" {
+            problems.push(format!("table '{table}': {line}"));
+        }
+    }
+    Ok(())
+}
+
+/// A definition of a table, an index, a view or a trigger.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Definition {
+    kind: String,
+    name: String,
+    owner: String,
+    sql: Option<String>,
+}
+
+impl Definition {
+    /// Returns what identifies it, whatever the case of letters.
+    fn key(&self) -> (String, String, String) {
+        (self.kind.to_ascii_lowercase(), self.name.to_ascii_lowercase(), self.owner.to_ascii_lowercase())
+    }
+
+    fn is_automatic(&self) -> bool {
+        self.sql.is_none() && self.name.to_ascii_lowercase().starts_with("sqlite_autoindex_")
+    }
+
+    fn refused(&self, reason: &str) -> String {
+        format!("the definition of the {} '{}' is not accepted: {reason}", self.kind, self.name)
+    }
+}
+
+fn definitions(connection: &Connection) -> rusqlite::Result<Vec<Definition>> {
+    let mut statement = connection.raw().prepare(
+        "SELECT type, name, tbl_name, sql FROM sqlite_schema
+         ORDER BY CASE WHEN type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%' THEN 1 WHEN type = 'table' THEN 0 WHEN type = 'index' THEN 2
+            WHEN type = 'view' THEN 3 ELSE 4 END, name",
+    )?;
+    let rows = statement.query_map([], |row| {
+        Ok(Definition { kind: row.get(0)?, name: row.get(1)?, owner: row.get(2)?, sql: row.get(3)? })
+    })?;
+    rows.collect()
+}
+
+/// Makes all definitions anew, in an empty database and as a write would. Returns those that cannot be made in this way, and those
+/// that turn out differently.
+fn check_definitions(
+    engine: &DoltliteEngine,
+    connection: &Connection,
+    timeout: Duration,
+) -> rusqlite::Result<Vec<String>> {
+    if let Some(problem) = schema::too_long(connection)? {
+        return Ok(vec![problem]);
+    }
+    let pushed = definitions(connection)?;
+    let scratch = Connection::open_scratch(engine.guard())?;
+    let timed = scratch.limit_time(&engine.watchdog, timeout)?;
+    let mut made = BTreeSet::new();
+    for definition in &pushed {
+        // Those that an earlier one brought along, as tables of virtual tables are.
+        if made.contains(&definition.key()) {
+            continue;
+        }
+        let Some(sql) = definition.sql.as_deref() else {
+            match definition.is_automatic() {
+                true => continue,
+                false => return Ok(vec![definition.refused("it is empty")]),
+            }
+        };
+        if !is_first_word(sql, &["CREATE"]) {
+            return Ok(vec![definition.refused("it creates nothing")]);
+        }
+        if let Err(error) = make(&scratch, sql) {
+            if timed.ended().is_some() {
+                return Err(error);
+            }
+            let reason = crate::sql::errors::parts(&error).1.to_owned();
+            return Ok(vec![definition.refused(&reason)]);
+        }
+        made = definitions(&scratch)?.iter().map(Definition::key).collect();
+    }
+    drop(timed);
+    let pushed_keys: BTreeSet<_> = pushed.iter().map(Definition::key).collect();
+    let mut problems: Vec<String> = pushed
+        .iter()
+        .filter(|definition| !made.contains(&definition.key()))
+        .map(|definition| definition.refused("it does not make what it stands for"))
+        .collect();
+    problems.extend(made.difference(&pushed_keys).map(|(kind, name, _)| format!("the {kind} '{name}' is missing")));
+    problems.truncate(MOST_PROBLEMS);
+    Ok(problems)
+}
+
+/// Runs the statement of a definition.
+fn make(scratch: &Connection, sql: &str) -> rusqlite::Result<()> {
+    let usual = scratch.raw().set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, MAX_LENGTH)?;
+    let _entered = scratch.enter(GuardMode::Writer);
+    let ran = (|| {
+        let mut batch = Batch::new(scratch.raw(), sql);
+        let mut count = 0;
+        while let Some(mut statement) = scratch.spend(|| batch.next())? {
+            count += 1;
+            let mut rows = statement.raw_query();
+            while scratch.spend(|| rows.next())?.is_some() {}
+        }
+        match count {
+            1 => Ok(()),
+            _ => Err(rusqlite::Error::MultipleStatement),
+        }
+    })();
+    scratch.raw().set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, usual)?;
+    ran
+}
