@@ -290,12 +290,12 @@ pub enum UserAction {
         #[arg(long)]
         admin: bool,
     },
-    /// Set a new password for a user, read from standard input. All sessions of the user end; API tokens remain valid
-    /// without `--delete-tokens`.
+    /// Set a new password for a user, read from standard input. All sessions of the user end; API tokens and keys
+    /// remain valid without `--delete-tokens`.
     ResetPassword {
         /// User name.
         name: String,
-        /// Delete all API tokens of the user, too.
+        /// Delete all API tokens and keys of the user, too.
         #[arg(long)]
         delete_tokens: bool,
     },
@@ -305,8 +305,8 @@ pub enum UserAction {
         #[arg(long)]
         json: bool,
     },
-    /// Suspend a user: refuse their password and tokens, end their sessions, and fail their queued operations. Their
-    /// databases stay readable.
+    /// Suspend a user: refuse their password, tokens and keys, end their sessions, and fail their queued operations.
+    /// Their databases stay readable.
     Suspend {
         /// User name.
         name: String,
@@ -330,8 +330,8 @@ pub enum UserAction {
         #[arg(long)]
         json: bool,
     },
-    /// Delete a user, with tokens, sessions, memberships and stars. Pull requests, comments and commits stay. Refused while
-    /// the user owns databases or is the only owner of an organization.
+    /// Delete a user, with tokens, keys, sessions, memberships and stars. Pull requests, comments and commits stay.
+    /// Refused while the user owns databases or is the only owner of an organization.
     Delete {
         /// User name.
         name: String,
@@ -464,6 +464,6 @@ pub enum TokenAction {
         #[arg(long)]
         json: bool,
     },
-    /// Revoke a token, or all tokens of a user.
+    /// Revoke a token, or all tokens and keys of a user.
     Revoke(Selected),
 }

@@ -321,6 +321,7 @@ impl Config {
             upload_session_seconds: self.imports.session_ttl.as_seconds(),
             answer_retention_seconds: self.idempotency.ttl.as_seconds(),
             remote_refs: self.remotes.max_refs,
+            keys_per_user: self.remotes.max_keys_per_user,
             push_bytes: self.remotes.max_push_bytes,
             pushed_chunks_seconds: self.remotes.quarantine_ttl.as_seconds(),
             push_check_timeout_ms: self.remotes.check_timeout_ms,

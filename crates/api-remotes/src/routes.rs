@@ -27,7 +27,7 @@ pub fn configure(config: &mut web::ServiceConfig) {
         let resource = web::resource(format!("/{{owner}}/{{database}}/{}", endpoint.name())).guard(OfADatabase);
         // A clone or a push has many requests for chunks, so they count against no quota.
         let is_counted = matches!(endpoint, RemoteEndpoint::Refs | RemoteEndpoint::RefsIf);
-        let resource = resource.app_data(RequestPolicy { is_counted, ..RequestPolicy::default() });
+        let resource = resource.app_data(RequestPolicy { is_counted, accepts_keys: true, ..RequestPolicy::default() });
         let resource = match endpoint {
             RemoteEndpoint::Refs => resource.route(web::get().to(get_refs)),
             RemoteEndpoint::GetChunks => resource.route(web::post().to(get_chunks)),

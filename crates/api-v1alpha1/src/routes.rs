@@ -18,6 +18,7 @@ const MANNERS: RequestPolicy = RequestPolicy {
         unknown: "no token found for given API token",
     },
     bodies: BodyTypes::Lenient,
+    accepts_keys: false,
     is_counted: true,
 };
 

@@ -10,6 +10,7 @@ pub(crate) mod forks;
 pub(crate) mod history;
 pub(crate) mod hooks;
 pub(crate) mod imports;
+pub(crate) mod keys;
 pub(crate) mod members;
 pub(crate) mod operations;
 pub(crate) mod organizations;
@@ -40,6 +41,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     [
         user::endpoints(),
         tokens::endpoints(),
+        keys::endpoints(),
         organizations::endpoints(),
         members::endpoints(),
         databases::endpoints(),

@@ -14,6 +14,7 @@ mod pull;
 mod query;
 mod token;
 mod user;
+mod user_key;
 mod words;
 
 pub(crate) use branch::{Branch, Release, Tag};
@@ -30,6 +31,7 @@ pub(crate) use pull::{BranchRef, Pull, PullComment, PullSummary, WithdrawnPull};
 pub(crate) use query::{QueryColumn, QueryResult};
 pub(crate) use token::{Token, TokenUse};
 pub(crate) use user::{EmailAddress, User};
+pub(crate) use user_key::UserKey;
 pub(crate) use words::{
     AttemptError, ConflictKind, DeliveryStatus, DisabledReason, EventName, HookEvent, MemberRole, ObjectKind,
     OperationStatus, OperationType, PullBrings, PullState, QueryStatus, Role, RowChange, TableChange, TableKind,

@@ -7,6 +7,7 @@
 //! | [`PlainToken`] | [`HashedToken`] | SHA-256: a token has 256 random bits, so guessing is infeasible |
 //! | [`PlainSecret`] | [`HashedToken`] | SHA-256, for cookies and links |
 //! | [`PlainPassword`] | [`PasswordHash`] | argon2id: people choose passwords, so each guess has to be expensive |
+//! | a [`RemoteKeyPair`] of a client | [`PublicKey`] | as it is: it is public, and verifies what the client signs |
 //!
 //! This crate never contains:
 //! - a database, a clock, or a source of randomness. Expiry is a number of days ([`TokenExpiry`]), and callers pass
@@ -21,6 +22,7 @@ mod credential;
 mod expiry;
 mod hashed;
 mod password;
+mod remote_key;
 mod secret;
 mod token;
 
@@ -30,6 +32,10 @@ pub use hashed::HashedToken;
 pub use password::{
     ARGON2_LANES, ARGON2_MEMORY_KIB, ARGON2_PASSES, ChosenPasswordError, PASSWORD_MAX_BYTES, PASSWORD_MIN_BYTES,
     PasswordHash, PasswordHashingError, PasswordLengthError, PlainPassword, StoredHashError,
+};
+pub use remote_key::{
+    PUBLIC_KEY_LENGTH, PublicKey, PublicKeyFormatError, RemoteKeyId, RemoteKeyIdFormatError, RemoteKeyPair, SEED_BYTES,
+    SIGNATURE_BYTES,
 };
 pub use secret::{PlainSecret, SECRET_LENGTH, SecretFormatError};
 pub use token::{PlainToken, TOKEN_LENGTH, TOKEN_PREFIX, TokenFormatError};

@@ -17,6 +17,7 @@ mod release;
 mod session;
 mod token;
 mod upload;
+mod user_key;
 
 pub use account::{Account, AccountKind, Email, Member, MemberRole, Organization, RetiredName, User};
 pub use activity::{Activity, ActivityKind};
@@ -41,3 +42,4 @@ pub use release::Release;
 pub use session::{Invitation, Session};
 pub use token::{LastUse, Token};
 pub use upload::{FileType, Upload, UploadPart};
+pub use user_key::UserKey;

@@ -11,7 +11,8 @@ pub use databases::{AccessError, DatabaseError, ReadError, RefError, ReleaseErro
 pub use hooks::HookError;
 pub use operations::{ImportError, ImportField, OperationError, QuotaError};
 pub use people::{
-    AdministrationError, CollaboratorError, OrganizationError, PeopleError, SignInError, SignUpError, TokenError,
+    AdministrationError, CollaboratorError, KeyError, OrganizationError, PeopleError, SignInError, SignUpError,
+    TokenError,
 };
 pub use pulls::{NotShown, PullError, PullStateError};
 pub use remotes::RemoteError;
@@ -113,6 +114,7 @@ from_ports!(
     OrganizationError,
     CollaboratorError,
     TokenError,
+    KeyError,
     DatabaseError,
     RefError,
     PullError,

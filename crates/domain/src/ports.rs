@@ -30,7 +30,8 @@ pub use metadata::{
     MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState, OrganizationRepository,
     PersonalDataRepository, Places, PullCommentRepository, PullFetch, PullFetchRepository, PullFilter, PullRepository,
     PullStanding, Ranking, RefRepository, ReleaseRepository, Repositories, SavedAnswer, SessionRepository, SizeChange,
-    StarRepository, TagRepository, TokenRepository, Transaction, UploadRepository, UserFilter, UserRepository,
+    StarRepository, TagRepository, TokenRepository, Transaction, UploadRepository, UserFilter, UserKeyRepository,
+    UserRepository,
 };
 pub use pushed_chunks::{NextChunk, PushedChunks, PushedChunksLoad, Pusher};
 pub use session::{

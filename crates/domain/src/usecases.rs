@@ -21,6 +21,7 @@ mod hub_builder;
 mod idempotency;
 mod imports;
 mod invitations;
+mod keys;
 mod lookup_cache;
 mod members;
 mod observers;
@@ -73,6 +74,7 @@ pub use hub_builder::{HubBuilder, WebhookPorts};
 pub use idempotency::IdempotencyRecord;
 pub use imports::{CompletedPart, Imports, NewImport, NewUpload, OpenedUpload};
 pub use invitations::{Applicant, Invitations, MintedInvitation, SignUp};
+pub use keys::Keys;
 pub use members::Members;
 pub use observers::{DeliveryAttempt, DeliveryObserver, OperationAttempt, OperationObserver, PushPhase};
 pub use operations::{Ended, Operations, ResultView, SqlWrite};
@@ -117,6 +119,8 @@ pub struct Limits {
     pub invitation_seconds: i64,
     /// Maximum number of unexpired tokens per user.
     pub tokens_per_user: u64,
+    /// Maximum number of keys of clients of the engine per user.
+    pub keys_per_user: u64,
     /// Whether anonymous callers may run SQL, on databases that allow it.
     pub anonymous_sql: bool,
     /// Free bytes of storage below which only deletions and sign-in are served; 0 means no limit.
@@ -201,6 +205,7 @@ impl Default for Limits {
             confirm_seconds: 900,
             invitation_seconds: 7 * 86_400,
             tokens_per_user: 100,
+            keys_per_user: 20,
             anonymous_sql: true,
             min_free_bytes: 0,
             keep_deleted_seconds: 0,
@@ -338,6 +343,8 @@ nouns! {
     invitations: Invitations;
     /// API tokens.
     tokens: Tokens;
+    /// Keys of clients of the engine.
+    keys: Keys;
     /// Databases and access to them.
     databases: Databases;
     /// Users with a role of their own on a database.

@@ -10,13 +10,13 @@ mod time;
 mod trace_context;
 mod web_address;
 
-pub use branchyard_auth::TokenExpiry;
+pub use branchyard_auth::{PublicKey, PublicKeyFormatError, RemoteKeyId, TokenExpiry};
 pub use chunk::ChunkHash;
 pub use commit::CommitHash;
 pub use email::EmailAddress;
 pub use ids::{
     AccountId, ActivityId, AttemptId, CommentId, DatabaseId, DeliveryId, EventId, HookId, InvitationId, KeptRefId,
-    OperationId, PullNumber, ReleaseId, SessionId, TokenId, UploadId,
+    OperationId, PullNumber, ReleaseId, SessionId, TokenId, UploadId, UserKeyId,
 };
 pub use names::{DatabaseName, OwnerName, RefName, Revision, TableName};
 pub use text::{Description, DisplayName, LongText, Title, TokenName};

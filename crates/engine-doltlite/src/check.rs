@@ -31,16 +31,20 @@ pub(crate) fn check(
     let until = Instant::now() + timeout;
     let left = || until.saturating_duration_since(Instant::now());
     let hashes = |at: &CommitHash| engine.reading_within(left(), database, at, "read the tables", table_hashes);
-    let found = hashes(commit).and_then(|new| {
+    let definitions = engine.reading_within(left(), database, commit, "check definitions", |connection| {
+        check_definitions(engine, connection, left())
+    });
+    let found = definitions.and_then(|problems| {
+        if !problems.is_empty() {
+            return Ok(problems);
+        }
+        let new = hashes(commit)?;
         let old = match trusted {
             Some(trusted) => hashes(trusted)?,
             None => BTreeMap::new(),
         };
         engine.reading_within(left(), database, commit, "check a pushed commit", |connection| {
-            let mut problems = check_definitions(engine, connection, left())?;
-            if !problems.is_empty() {
-                return Ok(problems);
-            }
+            let mut problems = Vec::new();
             for (table, hash) in &new {
                 if hash.is_some() && old.get(table) == Some(hash) {
                     continue;

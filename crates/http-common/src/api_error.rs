@@ -3,7 +3,7 @@
 
 use branchyard_deployments::errors::{DeploymentError, DeploymentField};
 use branchyard_domain::errors::{
-    AccessError, AdministrationError, CollaboratorError, DatabaseError, HookError, ImportError, ImportField,
+    AccessError, AdministrationError, CollaboratorError, DatabaseError, HookError, ImportError, ImportField, KeyError,
     OperationError, OrganizationError, PeopleError, PortError, PullError, PullStateError, QuotaError, ReadError,
     RefError, ReleaseError, RemoteError, SignUpError, TokenError,
 };
@@ -195,6 +195,18 @@ impl From<CollaboratorError> for ApiError {
             CollaboratorError::IsOwner(_) => plain(ErrorCode::Unprocessable, &error),
             CollaboratorError::Access(error) => error.into(),
             CollaboratorError::Port(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<KeyError> for ApiError {
+    fn from(error: KeyError) -> Self {
+        match error {
+            KeyError::Invalid(_) | KeyError::NoKey(_) => plain(ErrorCode::ValidationFailed, &error),
+            KeyError::Taken => plain(ErrorCode::Conflict, &error),
+            KeyError::TooMany(_) => plain(ErrorCode::Unprocessable, &error),
+            KeyError::NoSuchKey => plain(ErrorCode::NotFound, &error),
+            KeyError::Port(fault) => fault.into(),
         }
     }
 }

@@ -7,6 +7,7 @@ use actix_web::{HttpMessage as _, HttpRequest};
 use branchyard_auth::{PlainToken, TokenFormatError, credential_token};
 use branchyard_domain::access::Caller;
 use branchyard_problem_details::Problem;
+use branchyard_remote_protocol::{Credential, CredentialError};
 
 use crate::address::client_address;
 use crate::handler_error::HandlerError;
@@ -41,6 +42,64 @@ fn token_of(request: &HttpRequest, forms: &Credentials) -> Result<Option<PlainTo
     Ok(Some(token))
 }
 
+/// Returns the credential that a client of the engine signed, if the request has one and the policy accepts it.
+fn signed_credential(request: &HttpRequest, policy: &RequestPolicy) -> Option<String> {
+    if !policy.accepts_keys {
+        return None;
+    }
+    let mut values = request.headers().get_all(header::AUTHORIZATION);
+    let text = values.next().filter(|_| values.next().is_none())?.to_str().ok()?;
+    let token = credential_token(text, policy.credentials.schemes)?;
+    Credential::looks_like(token).then(|| token.to_owned())
+}
+
+/// Authenticates a caller who signed a credential with a key, and counts the request as [`caller_of`] does.
+async fn signer_of(
+    state: &AppState,
+    request: &HttpRequest,
+    id: &RequestId,
+    policy: &RequestPolicy,
+    sent: &str,
+) -> Result<Caller, HandlerError> {
+    let (address, now) = (address_of(state, request), state.services.now());
+    let reject = |problem: Problem| {
+        let shown = state.rates.count_address(address, now);
+        settle(request, shown).err().unwrap_or_else(|| problem.into())
+    };
+    // Before any look-up, as for tokens.
+    settle(request, state.rates.look_address(address, now))?;
+    let invalid = |error: CredentialError| reject(Problem::invalid_token(error.reason()));
+    let credential = Credential::parse(sent).map_err(invalid)?;
+    request.extensions_mut().insert(QuotaCharge::Free);
+    let (services, kid) = (state.services.clone(), credential.key().clone());
+    let found = state.reads.run(CallerKey::of_address(address), move || services.keys().find(&kid)).await?;
+    let found = found.map_err(|fault| explain(fault.into(), id))?;
+    let Some((key, user)) = found else {
+        let detail = "the key of the credential is not registered here; add it in your settings (/settings/keys)";
+        return Err(reject(Problem::invalid_token(detail)));
+    };
+    let config = &state.config;
+    let own = host_of(&config.public_url);
+    let hosts = own.into_iter().chain(config.remotes.extra_audiences.iter().map(String::as_str));
+    credential.verify(&key.public_key, hosts, now.as_seconds()).map_err(invalid)?;
+    if policy.is_counted {
+        let shown = state.rates.count_user(user.id, now);
+        settle(request, shown)?;
+    }
+    last_use::note_key(state, &key);
+    Ok(Caller::User(user))
+}
+
+/// Returns the host of an address, without the port.
+fn host_of(url: &str) -> Option<&str> {
+    let (_, rest) = url.split_once("://")?;
+    let authority = rest.split('/').next()?;
+    match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => Some(host),
+        _ => Some(authority),
+    }
+}
+
 /// Authenticates the caller and counts the request against the caller's quota, unless the policy exempts it. An invalid credential is refused even where none is
 /// required, and counts against the client's address (v2 §1.10, §2.5).
 pub(crate) async fn caller_of(
@@ -49,6 +108,9 @@ pub(crate) async fn caller_of(
     id: &RequestId,
     policy: &RequestPolicy,
 ) -> Result<Caller, HandlerError> {
+    if let Some(sent) = signed_credential(request, policy) {
+        return signer_of(state, request, id, policy, &sent).await;
+    }
     let (address, now) = (address_of(state, request), state.services.now());
     let sent = token_of(request, &policy.credentials);
     let token = match sent {
@@ -187,6 +249,18 @@ mod tests {
             .append_header(("Authorization", format!("Bearer {good}")))
             .to_http_request();
         assert!(token_of(&twice).is_err());
+    }
+
+    #[test]
+    fn the_host_of_an_address_has_no_port() {
+        for (url, host) in [
+            ("https://yard.example", "yard.example"),
+            ("https://yard.example:8443", "yard.example"),
+            ("http://127.0.0.1:80/", "127.0.0.1"),
+            ("https://[::1]:443", "[::1]"),
+        ] {
+            assert_eq!(super::host_of(url), Some(host), "{url}");
+        }
     }
 
     #[test]

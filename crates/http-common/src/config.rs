@@ -139,11 +139,19 @@ pub struct RemoteLimits {
     pub hold: Duration,
     /// Maximum number of bytes of an uploaded chunk.
     pub max_chunk_bytes: usize,
+    /// Names of hosts, besides that of the public address, for which clients of the engine make credentials.
+    pub extra_audiences: Vec<String>,
 }
 
 impl Default for RemoteLimits {
     fn default() -> Self {
-        Self { enabled: true, max_concurrent: 32, hold: Duration::from_secs(20), max_chunk_bytes: 64 << 20 }
+        Self {
+            enabled: true,
+            max_concurrent: 32,
+            hold: Duration::from_secs(20),
+            max_chunk_bytes: 64 << 20,
+            extra_audiences: Vec::new(),
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 use std::fmt::Display;
 
 use branchyard_domain::values::{
-    CommitHash, DatabaseName, Description, DisplayName, Invalid, LongText, OwnerName, RefName, Title, TokenName,
+    CommitHash, DatabaseName, Description, DisplayName, Invalid, LongText, OwnerName, PublicKey, PublicKeyFormatError,
+    RefName, Title, TokenName,
 };
 use serde_json::{Value, json};
 
@@ -34,6 +35,18 @@ pub trait FieldText: Sized {
 
     /// Returns the rules as a JSON schema.
     fn schema() -> Value;
+}
+
+impl FieldText for PublicKey {
+    type Error = PublicKeyFormatError;
+
+    fn parse(text: &str) -> Result<Self, PublicKeyFormatError> {
+        Self::parse(text)
+    }
+
+    fn schema() -> Value {
+        json!({"type": "string", "pattern": "^[0-9a-v]{51}[0g]$", "description": "As the client prints it."})
+    }
 }
 
 macro_rules! field_texts {

@@ -22,6 +22,15 @@ pub fn files(data: &PersonalData) -> Vec<(&'static str, Value)> {
             "last_use": token.last_use.as_ref().map(last_use),
         })
     });
+    let keys = data.keys.iter().map(|key| {
+        json!({
+            "id": key.id.to_string(),
+            "name": key.name,
+            "public_key": key.public_key.to_string(),
+            "created_at": rfc3339(key.created_at),
+            "last_used_at": key.last_used_at.map(rfc3339),
+        })
+    });
     let sessions = data.sessions.iter().map(|session| {
         json!({
             "id": session.id.to_string(),
@@ -78,6 +87,7 @@ pub fn files(data: &PersonalData) -> Vec<(&'static str, Value)> {
     vec![
         ("profile.json", profile(&data.user)),
         ("tokens.json", tokens.collect()),
+        ("keys.json", keys.collect()),
         ("sessions.json", sessions.collect()),
         ("invitations.json", invitations.collect()),
         ("memberships.json", memberships.collect()),

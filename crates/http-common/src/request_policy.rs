@@ -47,6 +47,8 @@ pub struct RequestPolicy {
     pub credentials: Credentials,
     /// The accepted media types of bodies.
     pub bodies: BodyTypes,
+    /// Whether tokens that clients of the engine sign are accepted, too.
+    pub accepts_keys: bool,
     /// Whether requests count against the quota of their caller. Invalid credentials always count against the address.
     pub is_counted: bool,
 }
@@ -59,7 +61,7 @@ impl Default for RequestPolicy {
             malformed: None,
             unknown: "the token is unknown, expired or revoked",
         };
-        Self { credentials, bodies: BodyTypes::Json, is_counted: true }
+        Self { credentials, bodies: BodyTypes::Json, accepts_keys: false, is_counted: true }
     }
 }
 

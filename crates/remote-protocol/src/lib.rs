@@ -4,6 +4,7 @@
 //! Integers are little-endian unless it is said otherwise.
 
 mod chunks;
+mod credential;
 mod input;
 pub mod layout;
 mod ref_update;
@@ -12,6 +13,7 @@ mod refs;
 pub use chunks::{
     HASH_BYTES, MOST_HASHES, Record, encode_hashes, encode_record, found_chunks, parse_hashes, parse_records,
 };
+pub use credential::{Credential, CredentialError, LONGEST_CREDENTIAL};
 pub use input::Malformed;
 pub use ref_update::{RefUpdate, Scope};
 pub use refs::{BranchEntry, Refs, TagEntry};

@@ -11,7 +11,7 @@ use crate::convert::{Read, StoredWord, all, anywhere, count, limit, one, present
 use crate::error::StoreError;
 use crate::schema::{
     accounts, answers, collaborators, databases, deployment_collaborators, deployments, emails, invitations, members,
-    operations, organizations, pulls, sessions, stars, tokens, users,
+    operations, organizations, pulls, sessions, stars, tokens, user_keys, users,
 };
 use crate::transaction::SqlTransaction;
 
@@ -336,7 +336,9 @@ impl UserRepository for SqlTransaction {
                 tokens::table.filter(tokens::user_id.eq(&id)).select(max(tokens::last_used_at)).first(conn)?;
             let of_sessions: Option<i64> =
                 sessions::table.filter(sessions::user_id.eq(&id)).select(max(sessions::last_used_at)).first(conn)?;
-            Ok(of_tokens.max(of_sessions).map(time))
+            let of_keys: Option<i64> =
+                user_keys::table.filter(user_keys::user_id.eq(&id)).select(max(user_keys::last_used_at)).first(conn)?;
+            Ok(of_tokens.max(of_keys).max(of_sessions).map(time))
         })
     }
 
@@ -344,6 +346,7 @@ impl UserRepository for SqlTransaction {
         self.run("remove a user", |conn| {
             let user = id.to_string();
             diesel::delete(tokens::table.filter(tokens::user_id.eq(&user))).execute(conn)?;
+            diesel::delete(user_keys::table.filter(user_keys::user_id.eq(&user))).execute(conn)?;
             diesel::delete(sessions::table.filter(sessions::user_id.eq(&user))).execute(conn)?;
             diesel::delete(invitations::table.filter(invitations::created_by.eq(&user))).execute(conn)?;
             diesel::delete(members::table.filter(members::user_id.eq(&user))).execute(conn)?;

@@ -11,7 +11,7 @@ use branchyard_domain::ports::{DeliveryState, OperationState, PullFilter};
 use branchyard_domain::values::{
     AccountId, ActivityId, AttemptId, CommentId, CommitHash, DatabaseId, DatabaseName, DeliveryId, EventId, HookId,
     Invalid, InvitationId, KeptRefId, OperationId, OwnerName, PullNumber, RefName, ReleaseId, SessionId, Timestamp,
-    TokenId, TraceContext, UploadId,
+    TokenId, TraceContext, UploadId, UserKeyId,
 };
 
 use crate::error::Unreadable;
@@ -70,6 +70,7 @@ macro_rules! stored_texts {
 stored_texts!(
     AccountId,
     TokenId,
+    UserKeyId,
     SessionId,
     InvitationId,
     KeptRefId,

@@ -26,6 +26,7 @@ const TABLES: &[&str] = &[
     "organizations",
     "members",
     "tokens",
+    "user_keys",
     "sessions",
     "invitations",
     "databases",

@@ -67,6 +67,7 @@ mod tokens;
 mod transaction;
 mod update;
 mod uploads;
+mod user_keys;
 mod version;
 mod wal_sync;
 

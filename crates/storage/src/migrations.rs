@@ -56,6 +56,7 @@ const TEXTS: &[MigrationText] = texts![
     "2026-11-24-000011_collections",
     "2026-11-25-000001_trace_context",
     "2026-11-25-000003_engine_format",
+    "2026-11-26-000001_user_keys",
     "2026-11-26-000002_pushes"
 ];
 

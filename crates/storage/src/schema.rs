@@ -75,6 +75,18 @@ diesel::table! {
 }
 
 diesel::table! {
+    user_keys (id) {
+        id -> Text,
+        user_id -> Text,
+        name -> Text,
+        public_key -> Binary,
+        kid -> Text,
+        created_at -> BigInt,
+        last_used_at -> Nullable<BigInt>,
+    }
+}
+
+diesel::table! {
     sessions (id) {
         id -> Text,
         user_id -> Text,
@@ -495,6 +507,7 @@ diesel::allow_tables_to_appear_in_same_query!(
     organizations,
     members,
     tokens,
+    user_keys,
     sessions,
     invitations,
     databases,

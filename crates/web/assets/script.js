@@ -132,3 +132,9 @@ for (const form of document.querySelectorAll("form[data-asks]")) {
     show(key);
   }
 }
+
+// Fields that the fragment of the address fills in: <input data-from-fragment>
+for (const field of document.querySelectorAll("input[data-from-fragment]")) {
+  const text = decodeURIComponent(location.hash.slice(1));
+  if (/^[0-9a-v]{52}$/.test(text) && !field.value) field.value = text;
+}

@@ -67,6 +67,8 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
         .route("/settings/sessions", web::get().to(settings::sessions::show))
         .service(web::resource("/settings/sessions/end").post(settings::sessions::end))
         .service(web::resource("/settings/sessions/end-all").post(settings::sessions::end_all))
+        .service(web::resource("/settings/keys").get(settings::keys::show).post(settings::keys::add))
+        .service(web::resource("/settings/keys/{id}/remove").get(settings::keys::ask).post(settings::keys::remove))
         .service(web::resource("/settings/tokens").get(settings::tokens::show).post(settings::tokens::create))
         .service(
             web::resource("/settings/tokens/{id}/delete").get(settings::tokens::ask).post(settings::tokens::delete),

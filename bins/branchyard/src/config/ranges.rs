@@ -95,7 +95,12 @@ fn check_remotes(config: &Config) -> anyhow::Result<()> {
     within("remotes.max_chunk_bytes", remotes.max_chunk_bytes, 1 << 20..=1 << 30)?;
     within("remotes.quarantine_ttl", remotes.quarantine_ttl, Span::seconds(60)..=Span::seconds(30 * 86_400))?;
     within("remotes.grace", remotes.grace, Span::seconds(0)..=Span::seconds(30 * 86_400))?;
-    within("remotes.check_timeout_ms", remotes.check_timeout_ms, 1_000..=3_600_000)
+    within("remotes.check_timeout_ms", remotes.check_timeout_ms, 1_000..=3_600_000)?;
+    within("remotes.max_keys_per_user", remotes.max_keys_per_user, 0..=1_000)?;
+    match remotes.extra_audiences.iter().find(|host| host.is_empty() || host.contains(['/', ':', ' '])) {
+        Some(host) => bail!("configuration: remotes.extra_audiences: '{host}' is not the name of a host"),
+        None => Ok(()),
+    }
 }
 
 fn check_v1alpha1(config: &Config) -> anyhow::Result<()> {

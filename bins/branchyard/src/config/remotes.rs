@@ -29,6 +29,10 @@ pub struct Remotes {
     pub grace: Span,
     /// Time limit in milliseconds for the check of a pushed commit.
     pub check_timeout_ms: u64,
+    /// Maximum number of keys per user.
+    pub max_keys_per_user: u64,
+    /// Names of hosts, besides that of `public_url`, by which clients reach the server.
+    pub extra_audiences: Vec<String>,
 }
 
 impl Default for Remotes {
@@ -43,6 +47,8 @@ impl Default for Remotes {
             quarantine_ttl: Span::seconds(3_600),
             grace: Span::seconds(3_600),
             check_timeout_ms: 300_000,
+            max_keys_per_user: 20,
+            extra_audiences: Vec::new(),
         }
     }
 }
@@ -56,6 +62,7 @@ impl Remotes {
             max_concurrent: self.max_concurrent,
             hold,
             max_chunk_bytes: self.max_chunk_bytes,
+            extra_audiences: self.extra_audiences.clone(),
         }
     }
 }

@@ -137,7 +137,10 @@ fn an_operator_gives_a_user_another_password() {
     };
     assert_eq!(reset(&[]), "changed the password of ada and ended all sessions\n");
     assert!(tokens.iter().all(|token| works(token)));
-    assert_eq!(reset(&["--delete-tokens"]), "changed the password of ada and ended all sessions; tokens deleted: 2\n");
+    assert_eq!(
+        reset(&["--delete-tokens"]),
+        "changed the password of ada and ended all sessions; tokens and keys deleted: 2\n"
+    );
     assert!(!tokens.iter().any(|token| works(token)));
     server.terminate();
     for (name, password, why) in [("ada", "short", "8"), ("nobody", "correct horse", "no user"), ("!", "x", "3 to 32")]

@@ -34,6 +34,7 @@ mod purges;
 mod pushes;
 mod readme;
 mod real_data;
+mod remote_clients;
 mod remotes;
 mod tls;
 mod user_deletion;

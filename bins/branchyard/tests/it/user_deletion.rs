@@ -56,6 +56,7 @@ fn a_user_is_exported_and_deleted_beside_a_running_server() {
     );
     assert_eq!(read(&folder.join("databases.json"))[0]["name"], "ada/rivers");
     assert_eq!(read(&folder.join("tokens.json"))[0]["name"], "ci");
+    assert_eq!(read(&folder.join("keys.json")), json!([]));
     let again = program().run(dir, &["user", "export", "ada", "--to", to]);
     assert!(String::from_utf8_lossy(&again.stderr).contains("does not exist"), "{again:?}");
 

@@ -1,4 +1,4 @@
-use branchyard_domain::entities::{Database, DatabaseLocator, Email, Role, User, Visibility};
+use branchyard_domain::entities::{Database, DatabaseLocator, Email, Role, User, UserKey, Visibility};
 use branchyard_domain::usecases::DatabaseView;
 use branchyard_http_common::rfc3339;
 
@@ -35,6 +35,20 @@ impl From<&User> for wire::User {
             website_url: website_url.clone(),
             profile_pic_url: profile_pic_url.clone(),
             email_addresses: emails.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<&UserKey> for wire::UserKey {
+    fn from(key: &UserKey) -> Self {
+        let UserKey { id, user_id: _, name, public_key, kid, created_at, last_used_at } = key;
+        Self {
+            id: id.to_string(),
+            name: name.clone(),
+            kid: kid.to_string(),
+            public_key: public_key.to_string(),
+            created_at: rfc3339(*created_at),
+            last_used_at: last_used_at.map(rfc3339),
         }
     }
 }

@@ -24,6 +24,7 @@ fn schemas(operations: &[EndpointDocs]) -> Value {
     add!(
         User,
         Token,
+        UserKey,
         Organization,
         Member,
         Collaborator,
@@ -129,6 +130,7 @@ fn parameters() -> Value {
         "organization": parameter("organization", "path", true, &constraints::owner(), "Name of the organization, in any letter case."),
         "username": parameter("username", "path", true, &constraints::owner(), "Name of the user, in any letter case."),
         "token_id": path("token_id", "The `id` of a token."),
+        "key_id": path("key_id", "The `id` of a key."),
         "database": parameter("database", "path", true, &constraints::database(), "Name of the database, in any letter case."),
         "branch": path("branch", "Name of a branch. Send a `/` in the name as `%2F` or as it is."),
         "tag": path("tag", "Name of a tag. Send a `/` in the name as `%2F` or as it is."),

@@ -68,6 +68,9 @@ fn of_field(schema: &str, field: &str) -> Option<Value> {
             json!({"minLength": 3, "maxLength": 32, "pattern": NAME_PATTERN, "description": "Unique among users and organizations, regardless of letter case."})
         }
         ("Token", "name") => json!({"minLength": 1, "maxLength": 100}),
+        ("UserKey", "name") => json!({"minLength": 1, "maxLength": 100}),
+        ("UserKey", "kid") => json!({"pattern": "^[0-9a-v]{45}$"}),
+        ("UserKey", "public_key") => json!({"pattern": "^[0-9a-v]{52}$"}),
         ("Token", "token") => {
             json!({"pattern": "^hsat\\.v1\\.[0-9A-Za-z]{49}$", "description": "Only in the answer that makes it."})
         }

@@ -78,6 +78,7 @@ pub(super) fn object(name: &str) -> Value {
         "QueryResult" => result(),
         "Tag" => tag(),
         "Token" => used_token(),
+        "UserKey" => used_key(),
         "User" => json!({
             "username": "ada", "display_name": "Ada",
             "email_addresses": [{"address": "ada@example.test", "is_primary": true, "is_verified": true}],
@@ -107,6 +108,15 @@ pub(crate) fn used_token() -> Value {
         "id": "0199c3a2-5b7e-7c41-9d1f-2f4f6a8b9c0d", "name": "ci", "created_at": AT,
         "expires_at": "2026-12-03T12:00:00.000Z", "expired": false, "last_used_at": LATER,
         "last_used_from": {"address": "203.0.113.7", "user_agent": "curl/8.5.0"},
+    })
+}
+
+/// Returns a key of a client.
+fn used_key() -> Value {
+    json!({
+        "id": "0199c3a2-5b7e-7c41-9d1f-2f4f6a8b9c0d", "name": "laptop",
+        "kid": "7ku1cgd7ujkcri5u4smmrsrpcp3ejsmgc9t7o3dkdbars",
+        "public_key": "0eggffvjpo8bs7bgrkceeiu0j5ju9lhgjeigqnotri3684il66s0", "created_at": AT, "last_used_at": LATER,
     })
 }
 

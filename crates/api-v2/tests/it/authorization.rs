@@ -18,7 +18,7 @@ use branchyard_domain::ports::CancellationToken;
 use branchyard_domain::usecases::{
     EditDatabase, NewBranch, NewDatabase, NewHook, NewOrganization, NewPull, NewRelease, NewTag, Room, SqlWrite,
 };
-use branchyard_domain::values::{CommitHash, DatabaseName, OwnerName, RefName, Revision, Title};
+use branchyard_domain::values::{CommitHash, DatabaseName, OwnerName, PublicKey, RefName, Revision, Title};
 use serde_json::{Value, json};
 
 use crate::harness::ApiHarness;
@@ -393,6 +393,19 @@ impl AuthorizationHarness {
         }
     }
 
+    /// Adds a key for a column. Returns its id.
+    fn key(&self, caller: &str) -> String {
+        let hub = &self.world.fakes.hub;
+        let user = hub.people().user_named(person(caller).unwrap_or(OWNER)).unwrap();
+        let mut bytes = [0; 32];
+        hub.random(&mut bytes);
+        match hub.keys().add(&user, "laptop", PublicKey::from_bytes(bytes), None) {
+            Ok(key) => key.id.to_string(),
+            // The limit is tested elsewhere.
+            Err(_) => hub.keys().list(&user, None, 1).unwrap()[0].id.to_string(),
+        }
+    }
+
     async fn ask(&self, caller: &str, method: &str, path: &str) -> InProcessAnswer {
         self.world.send(self.good(caller, method, path).await.into_request()).await
     }
@@ -427,6 +440,7 @@ impl AuthorizationHarness {
             ("collaborators/{username}", "collaborators/carl"),
             ("members/{username}", "members/max"),
             ("{token_id}", &token_id),
+            ("{key_id}", &self.key(caller)),
             ("{branch}", "spare"),
             ("tags/{tag}", "tags/v1"),
             ("releases/{tag}", "releases/v2"),
@@ -498,6 +512,7 @@ fn body(
     let body = match (method, path.strip_prefix("/databases/{owner}/{database}").unwrap_or(path)) {
         ("GET" | "DELETE", _) => return None,
         ("POST", "/user/tokens") => json!({"name": "ci", "expires_in": "30d"}),
+        ("POST", "/user/keys") => json!({"name": "laptop", "public_key": PublicKey::from_bytes([7; 32]).to_string()}),
         ("POST", "/organizations") => json!({"name": "fresh"}),
         ("PATCH", "/organizations/{organization}") => json!({"base_role": "read"}),
         ("PUT", "/organizations/{organization}/members/{username}") => json!({"role": "owner"}),

@@ -9,6 +9,7 @@ mod databases;
 mod harness;
 mod hooks;
 mod imports;
+mod keys;
 mod manners;
 mod operations;
 mod organizations;

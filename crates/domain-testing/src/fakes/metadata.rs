@@ -24,6 +24,7 @@ mod stars;
 mod state;
 mod tokens;
 mod uploads;
+mod user_keys;
 
 use std::collections::VecDeque;
 use std::sync::Arc;

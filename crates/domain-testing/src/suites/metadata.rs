@@ -21,7 +21,7 @@ mod transactions;
 
 use branchyard_domain::ports::Metadata;
 
-pub use accounts::{accounts, tokens};
+pub use accounts::{accounts, tokens, user_keys};
 pub use activities::activities;
 pub use administration::{quarantine, user_lists};
 pub(super) use builders::{
@@ -51,6 +51,7 @@ pub const ALL: &[(&str, MetadataCheck)] = &[
     ("members", members),
     ("deleted_users", deleted_users),
     ("tokens", tokens),
+    ("user_keys", user_keys),
     ("sessions", sessions),
     ("invitations", invitations),
     ("profiles", profiles),

@@ -1,5 +1,7 @@
 //! Errors of users, organizations, signing in and tokens.
 
+use branchyard_auth::PublicKeyFormatError;
+
 use super::PortError;
 use super::databases::AccessError;
 use crate::values::Invalid;
@@ -170,6 +172,29 @@ pub enum TokenError {
     /// The user has no such token.
     #[error("no such token")]
     NoSuchToken,
+    /// A port failed.
+    #[error(transparent)]
+    Port(#[from] PortError),
+}
+
+/// Errors of the keys of users.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// A field is invalid.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The text is no public key.
+    #[error(transparent)]
+    NoKey(#[from] PublicKeyFormatError),
+    /// The key is registered, for this user or another one.
+    #[error("this key is registered already; a key belongs to one user")]
+    Taken,
+    /// The user has reached the limit of keys.
+    #[error("{0} keys exist; remove one first")]
+    TooMany(u64),
+    /// The user has no such key.
+    #[error("no such key")]
+    NoSuchKey,
     /// A port failed.
     #[error(transparent)]
     Port(#[from] PortError),

@@ -23,7 +23,7 @@ mod uploads;
 
 pub use accounts::{AccountRepository, MemberRepository, OrganizationRepository, UserFilter, UserRepository};
 pub use collections::{CollectionRepository, DueCollection, KeptRefRepository};
-pub use credentials::{InvitationRepository, SessionRepository, TokenRepository};
+pub use credentials::{InvitationRepository, SessionRepository, TokenRepository, UserKeyRepository};
 pub use databases::{CollaboratorRepository, DatabaseFilter, DatabaseRepository, Ranking, SizeChange, StarRepository};
 pub use deliveries::{
     AttemptRepository, DeliveryBacklog, DeliveryRepository, DeliveryState, DueDelivery, Lease, LeaseTurn, Places,
@@ -150,6 +150,8 @@ pub trait Repositories {
     fn members(&mut self) -> &mut dyn MemberRepository;
     /// Returns the repository of API tokens.
     fn tokens(&mut self) -> &mut dyn TokenRepository;
+    /// Returns the repository of the keys of users.
+    fn user_keys(&mut self) -> &mut dyn UserKeyRepository;
     /// Returns the repository of browser sessions.
     fn sessions(&mut self) -> &mut dyn SessionRepository;
     /// Returns the repository of invitations to sign up.
@@ -204,6 +206,7 @@ impl<
         + OrganizationRepository
         + MemberRepository
         + TokenRepository
+        + UserKeyRepository
         + SessionRepository
         + InvitationRepository
         + DatabaseRepository
@@ -246,6 +249,10 @@ impl<
     }
 
     fn tokens(&mut self) -> &mut dyn TokenRepository {
+        self
+    }
+
+    fn user_keys(&mut self) -> &mut dyn UserKeyRepository {
         self
     }
 

@@ -159,7 +159,7 @@ impl<'a> Administration<'a> {
         Ok(token)
     }
 
-    /// Deletes all tokens of a user. Returns their number.
+    /// Deletes all tokens and keys of a user. Returns their number.
     ///
     /// # Errors
     /// [`AdministrationError::NoSuchUser`].

@@ -11,8 +11,10 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
+use branchyard_auth::RemoteKeyId;
+
 use crate::access::Caller;
-use crate::entities::{Database, ObjectKind, Role, Token, User};
+use crate::entities::{Database, ObjectKind, Role, Token, User, UserKey};
 use crate::ports::Metadata;
 use crate::values::{AccountId, CommitHash, DatabaseId};
 
@@ -33,6 +35,7 @@ pub(super) fn access_key(caller: &Caller, owner: &str, name: &str) -> AccessKey 
 /// All lookup caches.
 pub(crate) struct Remembered {
     pub(super) tokens: LookupCache<[u8; 32], (Token, Arc<User>)>,
+    pub(super) keys: LookupCache<RemoteKeyId, (UserKey, Arc<User>)>,
     /// The databases are as of the last change of rights: what a write changes of them may be older than the store.
     pub(super) roles: LookupCache<AccessKey, (Database, Role)>,
     /// The databases that have not been deleted, as in `roles`.
@@ -50,6 +53,7 @@ impl Default for Remembered {
     fn default() -> Self {
         Self {
             tokens: LookupCache::new(|metadata| metadata.rights_version()),
+            keys: LookupCache::new(|metadata| metadata.rights_version()),
             roles: LookupCache::new(|metadata| metadata.rights_version()),
             live: LookupCache::new(|metadata| metadata.rights_version()),
             writers: LookupCache::new(|metadata| metadata.rights_version()),

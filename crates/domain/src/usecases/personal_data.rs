@@ -4,7 +4,7 @@ use super::people::People;
 use super::user_deletion::owned_databases;
 use crate::entities::{
     Activity, AuthoredPull, Database, DatabaseLocator, Delivery, Hook, Invitation, MemberRole, Operation, Organization,
-    PullComment, Role, Session, Token, User,
+    PullComment, Role, Session, Token, User, UserKey,
 };
 use crate::errors::PeopleError;
 use crate::ports::{OperationFilter, Transaction};
@@ -21,6 +21,8 @@ pub struct PersonalData {
     pub user: User,
     /// API tokens, newest first.
     pub tokens: Vec<Token>,
+    /// Keys of clients of the engine, newest first.
+    pub keys: Vec<UserKey>,
     /// Sessions, newest first.
     pub sessions: Vec<Session>,
     /// Invitations that the user created.
@@ -54,6 +56,7 @@ impl People<'_> {
         let user = tx.users().get(user)?.ok_or_else(|| PeopleError::NoSuchUser(user.to_string()))?;
         let id = user.id;
         let tokens = pages(|last: Option<&Token>| tx.tokens().list(id, last.map(|token| token.id), PAGE))?;
+        let keys = pages(|last: Option<&UserKey>| tx.user_keys().list(id, last.map(|key| key.id), PAGE))?;
         let memberships = pages(|last: Option<&(Organization, MemberRole)>| {
             tx.organizations().list(id, last.map(|(organization, _)| organization.name.key()).as_deref(), PAGE)
         })?;
@@ -69,6 +72,7 @@ impl People<'_> {
         invitations.retain(|invitation| invitation.created_by == Some(id));
         Ok(PersonalData {
             tokens,
+            keys,
             sessions: tx.sessions().list(id)?,
             invitations,
             memberships,

@@ -199,7 +199,7 @@ impl<'a> Sessions<'a> {
     }
 
     /// Replaces the password of a user without asking for the old one, for operators. Ends all sessions of the user, and deletes
-    /// all tokens if `deletes_tokens`. Returns the number of deleted tokens.
+    /// all tokens and keys if `deletes_tokens`. Returns their number.
     ///
     /// # Errors
     /// [`PortError`].
@@ -265,9 +265,9 @@ pub(super) fn end_sessions(tx: &mut dyn Transaction, user: &User, but: Option<Se
     Ok(ended)
 }
 
-/// Deletes all tokens of a user. Returns their number.
+/// Deletes all tokens and keys of a user. Returns their number.
 pub(super) fn delete_tokens(tx: &mut dyn Transaction, user: &User) -> Result<usize, PortError> {
-    /// Tokens that are read at once.
+    /// Tokens and keys that are read at once.
     const PAGE: usize = 500;
     let mut deleted = 0;
     loop {
@@ -275,8 +275,12 @@ pub(super) fn delete_tokens(tx: &mut dyn Transaction, user: &User) -> Result<usi
         for token in &tokens {
             tx.tokens().remove(user.id, token.id)?;
         }
-        deleted += tokens.len();
-        if tokens.len() < PAGE {
+        let keys = tx.user_keys().list(user.id, None, PAGE)?;
+        for key in &keys {
+            tx.user_keys().remove(user.id, key.id)?;
+        }
+        deleted += tokens.len() + keys.len();
+        if tokens.len() < PAGE && keys.len() < PAGE {
             return Ok(deleted);
         }
     }

@@ -36,7 +36,7 @@ pub struct DeletedUser {
 }
 
 impl People<'_> {
-    /// Deletes a user in one transaction. Tokens, sessions, invitations, memberships, stars and roles end, and queued
+    /// Deletes a user in one transaction. Tokens, keys, sessions, invitations, memberships, stars and roles end, and queued
     /// operations of the user are canceled. Pull requests, comments and releases stay. With `erase`, the user may have been
     /// deleted before.
     ///

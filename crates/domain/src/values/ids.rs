@@ -50,6 +50,8 @@ id_types! {
     AccountId,
     /// An API token. Not secret.
     TokenId,
+    /// A key of a user.
+    UserKeyId,
     /// A browser session. Not secret.
     SessionId,
     /// An invitation to sign up. Not secret.

@@ -15,6 +15,7 @@ mod harness;
 mod hooks;
 mod hub_builder;
 mod imports;
+mod keys;
 mod lookup_cache;
 mod operations;
 mod organizations;

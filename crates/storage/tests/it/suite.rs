@@ -45,7 +45,7 @@ checks!(
     organizations,
     members,
     deleted_users,
-    tokens,
+    tokens, user_keys,
     sessions,
     invitations,
     profiles,

@@ -131,6 +131,7 @@ fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
         ("database", "/ada/rivers".to_owned()),
         ("missing", "/nobody/nothing".to_owned()),
         ("tokens", "/settings/tokens".to_owned()),
+        ("keys", "/settings/keys".to_owned()),
         ("token-delete", token),
         ("password", "/settings/password".to_owned()),
         ("confirm", "/settings/confirm?next=%2Fsettings%2Ftokens".to_owned()),

@@ -2,6 +2,7 @@
 
 pub(super) mod confirm;
 pub(super) mod invitations;
+pub(super) mod keys;
 pub(super) mod password;
 pub(super) mod profile;
 pub(super) mod sessions;
@@ -19,6 +20,7 @@ fn sections(visit: &PageContext) -> SettingsNav {
         ("Password", "/settings/password"),
         ("Sessions", "/settings/sessions"),
         ("Tokens", "/settings/tokens"),
+        ("Keys", "/settings/keys"),
         ("Usage", "/settings/usage"),
     ];
     if visit.caller.user().is_some_and(|user| user.is_admin) {

@@ -100,6 +100,9 @@ fn elsewhere(scene: &AuthorizationHarness, good: SentRequest) -> SentRequest {
     if let Some((tokens, _)) = address.split_once("/tokens/") {
         address = format!("{tokens}/tokens/{NOBODYS_ID}");
     }
+    if let Some((keys, _)) = address.split_once("/keys/") {
+        address = format!("{keys}/keys/{NOBODYS_ID}");
+    }
     let address = address.replace(&scene.operation, NOBODYS_ID);
     good.at(&address)
 }

@@ -48,6 +48,7 @@ fn limits(text: &str) -> Limits {
     let (number, mut limits) = (number.parse().unwrap(), Limits::default());
     match name {
         "tokens" => limits.tokens_per_user = number,
+        "keys" => limits.keys_per_user = number,
         "databases" => limits.databases_per_owner = number,
         "queued" => limits.queued_per_database = number,
         "organizations" => limits.organizations_per_user = number,

@@ -107,7 +107,8 @@ impl UserRepository for MemoryTransaction<'_> {
         let tokens = self.state.tokens.values().filter(|token| token.user_id == id);
         let sessions = self.state.sessions.values().filter(|session| session.user_id == id);
         let of_tokens = tokens.filter_map(|token| token.last_use.as_ref()).map(|last| last.at);
-        Ok(of_tokens.chain(sessions.map(|session| session.last_use.at)).max())
+        let of_keys = self.state.user_keys.values().filter(|key| key.user_id == id).filter_map(|key| key.last_used_at);
+        Ok(of_tokens.chain(of_keys).chain(sessions.map(|session| session.last_use.at)).max())
     }
 
     fn remove(&mut self, id: AccountId, at: Timestamp) -> Result<()> {
@@ -117,6 +118,7 @@ impl UserRepository for MemoryTransaction<'_> {
         user.is_admin = false;
         state.retired.insert(id, (user.name.key(), RetiredName { id, at, by: None }));
         state.tokens.retain(|_, token| token.user_id != id);
+        state.user_keys.retain(|_, key| key.user_id != id);
         state.sessions.retain(|_, session| session.user_id != id);
         state.invitations.retain(|_, invitation| invitation.created_by != Some(id));
         state.members.retain(|(_, user), _| *user != id);

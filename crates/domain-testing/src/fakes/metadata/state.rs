@@ -8,11 +8,12 @@ use branchyard_deployments::values::{BackupId, DeploymentId, InstanceId};
 use branchyard_domain::entities::{
     Activity, Attempt, Branch, CollectionRecord, Database, Delivery, Event, Hook, Invitation, KeptRef, MemberRole,
     Operation, Organization, Pull, PullComment, Release, Request, RetiredName, Role, Session, Tag, Token, Upload, User,
+    UserKey,
 };
 use branchyard_domain::ports::SavedAnswer;
 use branchyard_domain::values::{
     AccountId, ActivityId, DatabaseId, DeliveryId, HookId, InvitationId, KeptRefId, OperationId, PullNumber, RefName,
-    SessionId, Timestamp, TokenId, UploadId,
+    SessionId, Timestamp, TokenId, UploadId, UserKeyId,
 };
 
 /// An operation with its lease.
@@ -47,6 +48,7 @@ pub(super) struct MetadataState {
     /// Roles and join times by organization and user.
     pub(super) members: BTreeMap<(AccountId, AccountId), (MemberRole, Timestamp)>,
     pub(super) tokens: BTreeMap<TokenId, Token>,
+    pub(super) user_keys: BTreeMap<UserKeyId, UserKey>,
     pub(super) sessions: BTreeMap<SessionId, Session>,
     pub(super) invitations: BTreeMap<InvitationId, Invitation>,
     pub(super) databases: BTreeMap<DatabaseId, Database>,

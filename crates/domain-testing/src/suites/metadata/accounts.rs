@@ -1,10 +1,10 @@
 //! Checks of accounts and tokens.
 
 use super::{account_id, at, id, organization, owner, read, scene, taken, user, write};
-use branchyard_auth::HashedToken;
-use branchyard_domain::entities::{AccountKind, LastUse, Token, User};
-use branchyard_domain::ports::Metadata;
-use branchyard_domain::values::TokenId;
+use branchyard_auth::{HashedToken, PublicKey};
+use branchyard_domain::entities::{AccountKind, LastUse, Token, User, UserKey};
+use branchyard_domain::ports::{Metadata, MetadataError};
+use branchyard_domain::values::{TokenId, UserKeyId};
 
 /// Checks users and organizations, whose names are unique case-insensitively.
 pub fn accounts(store: &dyn Metadata) {
@@ -74,5 +74,55 @@ pub fn tokens(store: &dyn Metadata) {
     });
     read(store, |tx| {
         assert!(tx.tokens().by_hash(&HashedToken::from_bytes([2; 32])).unwrap().is_none());
+    });
+}
+
+/// Checks look-ups of keys by the id that clients name and by user, and the record of their last use.
+pub fn user_keys(store: &dyn Metadata) {
+    let (ann, bob, _) = scene(store);
+    let key = |n: u8, of: &User| {
+        let public_key = PublicKey::from_bytes([n; 32]);
+        UserKey {
+            id: UserKeyId::from_uuid(id(n.into())),
+            user_id: of.id,
+            name: format!("key {n}"),
+            public_key,
+            kid: public_key.id(),
+            created_at: at(1),
+            last_used_at: None,
+        }
+    };
+    write(store, |tx| {
+        for n in 1..=3 {
+            tx.user_keys().add(&key(n, &ann)).unwrap();
+        }
+        tx.user_keys().add(&key(4, &bob)).unwrap();
+    });
+    write(store, |tx| {
+        let same = UserKey { id: UserKeyId::from_uuid(id(9)), user_id: bob.id, ..key(2, &ann) };
+        assert!(matches!(tx.user_keys().add(&same), Err(MetadataError::Taken)), "a key belongs to one user");
+    });
+    read(store, |tx| {
+        let found = tx.user_keys().by_kid(&key(2, &ann).kid).unwrap().unwrap();
+        assert_eq!(found, (key(2, &ann), ann.clone()));
+        assert!(tx.user_keys().by_kid(&key(7, &ann).kid).unwrap().is_none());
+        let first = tx.user_keys().list(ann.id, None, 2).unwrap();
+        assert_eq!(first, [key(3, &ann), key(2, &ann)]);
+        assert_eq!(tx.user_keys().list(ann.id, Some(first[1].id), 2).unwrap(), [key(1, &ann)]);
+        assert_eq!((tx.user_keys().count(ann.id).unwrap(), tx.user_keys().count(bob.id).unwrap()), (3, 1));
+    });
+    write(store, |tx| {
+        tx.user_keys().touch(key(2, &ann).id, at(7)).unwrap();
+        tx.user_keys().touch(UserKeyId::from_uuid(id(99)), at(7)).unwrap();
+        assert_eq!(tx.users().last_seen(ann.id).unwrap(), Some(at(7)));
+        assert!(tx.user_keys().remove(bob.id, key(2, &ann).id).unwrap().is_none(), "not bob's");
+        let removed = tx.user_keys().remove(ann.id, key(2, &ann).id).unwrap();
+        assert_eq!(removed, Some(UserKey { last_used_at: Some(at(7)), ..key(2, &ann) }));
+        tx.users().remove(ann.id, at(8)).unwrap();
+    });
+    read(store, |tx| {
+        for n in 1..=3 {
+            assert!(tx.user_keys().by_kid(&key(n, &ann).kid).unwrap().is_none(), "{n}");
+        }
     });
 }

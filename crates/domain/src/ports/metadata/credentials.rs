@@ -1,9 +1,9 @@
 //! Tokens, sessions and invitations.
 
 use super::Result;
-use crate::entities::{Invitation, LastUse, Session, Token, User};
-use crate::values::{AccountId, InvitationId, SessionId, Timestamp, TokenId};
-use branchyard_auth::HashedToken;
+use crate::entities::{Invitation, LastUse, Session, Token, User, UserKey};
+use crate::values::{AccountId, InvitationId, SessionId, Timestamp, TokenId, UserKeyId};
+use branchyard_auth::{HashedToken, RemoteKeyId};
 
 /// The repository of API tokens.
 pub trait TokenRepository {
@@ -21,6 +21,22 @@ pub trait TokenRepository {
     fn remove(&mut self, user: AccountId, token: TokenId) -> Result<Option<Token>>;
     /// Records the last use of a token.
     fn touch(&mut self, token: TokenId, last_use: &LastUse) -> Result<()>;
+}
+
+/// The repository of the keys of users.
+pub trait UserKeyRepository {
+    /// Adds a key. Returns `MetadataError::Taken` if a user has it already.
+    fn add(&mut self, key: &UserKey) -> Result<()>;
+    /// Returns the key with this id of clients and its user, with one indexed read.
+    fn by_kid(&mut self, kid: &RemoteKeyId) -> Result<Option<(UserKey, User)>>;
+    /// Lists the keys of a user, newest first, after `after`.
+    fn list(&mut self, user: AccountId, after: Option<UserKeyId>, limit: usize) -> Result<Vec<UserKey>>;
+    /// Counts the keys of a user.
+    fn count(&mut self, user: AccountId) -> Result<u64>;
+    /// Removes a key of a user and returns it.
+    fn remove(&mut self, user: AccountId, key: UserKeyId) -> Result<Option<UserKey>>;
+    /// Records when a key was used last.
+    fn touch(&mut self, key: UserKeyId, at: Timestamp) -> Result<()>;
 }
 
 /// The repository of browser sessions.

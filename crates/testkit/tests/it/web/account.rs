@@ -10,6 +10,8 @@ use reqwest::Method;
 use super::browser::Browser;
 use super::{PASSWORD, database, open_server, sign_in, sign_up, user};
 
+const KEY: &str = "0eggffvjpo8bs7bgrkceeiu0j5ju9lhgjeigqnotri3684il66s0";
+
 #[test]
 fn from_sign_up_to_the_first_api_call_and_the_end_of_the_token() {
     let server = open_server();
@@ -33,6 +35,28 @@ fn from_sign_up_to_the_first_api_call_and_the_end_of_the_token() {
     let done = ada.forge(&delete, &[token], &[]).expect(303);
     ada.follow(&done).expect(200).shows("Token “laptop” deleted.");
     program.get("/user").expect(401);
+}
+
+#[test]
+fn a_key_is_added_after_the_password_and_removed() {
+    let server = open_server();
+    let ada = sign_up(&server, "ada");
+    let page = ada.get("/settings/keys").expect(200).shows("You don't have any keys yet").shows("dolt_creds_new");
+    page.shows("Clients send credentials over TLS only");
+    let page = ada.get("/settings/keys").expect(200);
+    let wrong = ada.submit(&page, "/settings/keys", &[("name", "laptop"), ("public_key", "x")]).expect(422);
+    wrong.shows("a public key has 52 characters");
+    let added = ada.submit(&page, "/settings/keys", &[("name", "laptop"), ("public_key", KEY)]).expect(303);
+    let list = ada.follow(&added).expect(200).shows("Key “laptop” added.").shows(KEY).shows("Never");
+    let again = ada.submit(&list, "/settings/keys", &[("name", "desk"), ("public_key", KEY)]).expect(422);
+    again.shows("this key is registered already");
+    let (_, rest) = list.text.split_once("/settings/keys/").unwrap();
+    let remove = format!("/settings/keys/{}/remove", rest.split('/').next().unwrap());
+    let ask = ada.get(&remove).expect(200).shows("Remove key “laptop”?");
+    let fields = ask.hidden_fields("/settings/theme");
+    let token = fields.iter().find(|(name, _)| name == "csrf").unwrap().clone();
+    let done = ada.forge(&remove, &[token], &[]).expect(303);
+    ada.follow(&done).expect(200).shows("Key “laptop” removed.").shows("You don't have any keys yet");
 }
 
 #[test]
@@ -114,6 +138,7 @@ fn the_password_is_asked_for_again_before_what_is_hard_to_undo() {
 
     let forms = [
         ("/settings/tokens", vec![("name", "laptop"), ("expires", "30d")], 200),
+        ("/settings/keys", vec![("name", "laptop"), ("public_key", KEY)], 303),
         ("/settings/invitations", vec![], 200),
         ("/ada/rivers/settings/visibility", vec![("visibility", "private")], 303),
         ("/ada/rivers/settings/purge", vec![], 303),

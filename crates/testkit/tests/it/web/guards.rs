@@ -60,6 +60,8 @@ fn every_form_wants_the_token() {
         "/settings/sessions/end-all",
         "/settings/tokens",
         "/settings/tokens/00000000-0000-7000-8000-000000000000/delete",
+        "/settings/keys",
+        "/settings/keys/00000000-0000-7000-8000-000000000000/remove",
         "/settings/invitations",
         "/settings/invitations/revoke",
         "/admin/users/ada/suspend",

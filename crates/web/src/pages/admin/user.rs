@@ -151,7 +151,10 @@ pub(crate) async fn revoke_tokens(posted: FormPost) -> PageResult {
     change(posted, "token revoke", move |administration, proof, name| match id.as_str() {
         "" => {
             let count = administration.revoke_tokens(proof, name)?;
-            Ok(format!("{} revoked.", format::counted(u64::try_from(count).unwrap_or(u64::MAX), "token", "tokens")))
+            Ok(format!(
+                "{} revoked.",
+                format::counted(u64::try_from(count).unwrap_or(u64::MAX), "credential", "credentials")
+            ))
         }
         id => administration.revoke_token(proof, id).map(|token| format!("Token “{}” revoked.", token.name)),
     })
