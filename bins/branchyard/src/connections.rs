@@ -1,8 +1,8 @@
 //! Limits on connections: closes connections that make no progress, and bounds the number of connections in total and per
 //! address.
 //!
-//! The HTTP library closes a connection whose first head does not arrive, and one that is idle between two requests. This module
-//! closes the others: a connection on which a later head started but does not end, and one whose client reads nothing of the
+//! The HTTP library closes a connection whose first head does not arrive. This module closes the others: one that is idle between
+//! two requests for too long, one on which a later head started but does not end, and one whose client reads nothing of the
 //! response.
 
 use std::cell::RefCell;
@@ -10,7 +10,7 @@ use std::net::{IpAddr, Shutdown};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ use actix_web::middleware::Next;
 use actix_web::rt::net::TcpStream;
 use actix_web::web::{Bytes, Data};
 use actix_web::{Error, HttpMessage as _, HttpResponse};
-use branchyard_http_common::{AppState, Proxies, rate_limited};
+use branchyard_http_common::{AppState, KeepsConnection, Proxies, rate_limited};
 use branchyard_https::connection_data;
 use futures_util::Stream;
 use parking_lot::Mutex;
@@ -40,6 +40,10 @@ const MOST: usize = 10_000;
 const OTHER_FILES: u64 = 1_024;
 /// Maximum idle time of a connection between two requests.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(5);
+/// The same for a connection whose last request was one of a client of the engine, which computes between its requests.
+pub(crate) const REMOTE_KEEP_ALIVE: Duration = Duration::from_secs(80);
+/// Time between two looks at a connection.
+const LOOK: Duration = Duration::from_secs(1);
 /// How long further input of a client is discarded after its request was rejected.
 pub(crate) const LINGER: Duration = Duration::from_secs(5);
 
@@ -65,14 +69,21 @@ pub(crate) struct ConnectionLimits {
     /// Requests in flight per client that a trusted proxy names, and per address over HTTP/2, where a connection has many.
     requests: PerAddress,
     proxies: Proxies,
+    state: AppState,
     metrics: Arc<Metrics>,
 }
 
 impl ConnectionLimits {
     /// Creates limits that allow `per_address` connections, and as many forwarded requests, per address; 0 means no limit.
-    pub(crate) fn new(patience: ProgressTimeouts, per_address: usize, proxies: Proxies, metrics: Arc<Metrics>) -> Self {
+    pub(crate) fn new(
+        patience: ProgressTimeouts,
+        per_address: usize,
+        proxies: Proxies,
+        state: AppState,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         let (connections, requests) = (PerAddress::new(per_address), PerAddress::new(per_address));
-        Self { patience, connections, requests, proxies, metrics }
+        Self { patience, connections, requests, proxies, state, metrics }
     }
 }
 
@@ -112,6 +123,10 @@ struct ConnectionState {
     socket: Socket,
     under_way: AtomicUsize,
     idle_since: Mutex<Instant>,
+    /// Whether a request was answered.
+    has_answered: AtomicBool,
+    /// Whether the last response keeps the connection for longer than others do.
+    is_kept: AtomicBool,
 }
 
 /// Takes a permit for a new connection and starts to watch its progress, or rejects the connection with a response.
@@ -141,11 +156,16 @@ pub(crate) fn admit(stream: &TcpStream, extensions: &mut Extensions, limits: &Co
     }
     match socket.try_clone() {
         Ok(socket) => {
-            let state =
-                ConnectionState { socket, under_way: AtomicUsize::new(0), idle_since: Mutex::new(Instant::now()) };
+            let state = ConnectionState {
+                socket,
+                under_way: AtomicUsize::new(0),
+                idle_since: Mutex::new(Instant::now()),
+                has_answered: AtomicBool::new(false),
+                is_kept: AtomicBool::new(false),
+            };
             let connection = TrackedConnection(Arc::new(state));
             extensions.insert(connection.clone());
-            actix_web::rt::spawn(end_when_stuck(connection, patience.head));
+            actix_web::rt::spawn(end_when_stuck(connection, limits.state.clone(), patience.head));
         }
         Err(error) => tracing::warn!(%error, "cannot enforce the head timeout of a connection after its first request"),
     }
@@ -164,15 +184,15 @@ fn place(peer: Option<IpAddr>, limits: &ConnectionLimits) -> ConnectionPlace {
     }
 }
 
-/// Closes a connection that has no request under way and no unsent response for longer than the idle timeout and the head
-/// deadline together.
-async fn end_when_stuck(connection: TrackedConnection, head: Duration) {
+/// Closes a connection that has no request under way and no unsent response: once it is idle for its time, or at once when the
+/// server stops; or, if a head has begun to arrive, after the deadline of heads in addition.
+async fn end_when_stuck(connection: TrackedConnection, state: AppState, head: Duration) {
     let socket = &connection.0.socket;
-    let (look, patience) = ((head / 4).min(KEEP_ALIVE), head + KEEP_ALIVE);
+    let look = (head / 4).min(LOOK);
     let mut was_stuck = false;
     // The other strong reference belongs to the connection.
     while Arc::strong_count(&connection.0) > 1 {
-        let is_stuck = connection.idle_for() > patience && takes_more(socket);
+        let is_stuck = connection.is_over(head, state.draining.load(Ordering::Relaxed)) && takes_more(socket);
         // Requires two checks in a row, because a long response may look finished for a moment between two chunks.
         if is_stuck && was_stuck {
             let _ = socket.shutdown(Shutdown::Both);
@@ -181,6 +201,32 @@ async fn end_when_stuck(connection: TrackedConnection, head: Duration) {
         was_stuck = is_stuck;
         actix_web::rt::time::sleep(look).await;
     }
+}
+
+/// Returns how long ago the last bytes arrived on a connection. `None` if the system does not say.
+#[cfg(target_os = "linux")]
+fn silent_for(socket: &Socket) -> Option<Duration> {
+    use std::os::fd::AsRawFd as _;
+    let mut length = libc::socklen_t::try_from(size_of::<libc::tcp_info>()).ok()?;
+    let mut info = std::mem::MaybeUninit::<libc::tcp_info>::zeroed();
+    #[expect(unsafe_code, reason = "the option has no safe wrapper")]
+    // SAFETY: the socket is open, `info` has `length` bytes, and any bytes make up the structure.
+    let info = unsafe {
+        let found = libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut length,
+        );
+        (found == 0).then(|| info.assume_init())?
+    };
+    Some(Duration::from_millis(info.tcpi_last_data_recv.into()))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn silent_for(_: &Socket) -> Option<Duration> {
+    None
 }
 
 /// Returns `true` if the kernel's send buffer has room. It has none for most of the time while a response is unsent.
@@ -197,6 +243,20 @@ impl TrackedConnection {
         #[cfg(target_os = "linux")]
         // If this fails, the body comes later.
         let _ = self.0.socket.set_tcp_quickack(true);
+    }
+
+    /// Returns `true` if the connection is idle for longer than it may be.
+    fn is_over(&self, head: Duration, is_draining: bool) -> bool {
+        let idle = self.idle_for();
+        let kept = self.0.is_kept.load(Ordering::Relaxed);
+        let limit = if kept { REMOTE_KEEP_ALIVE } else { KEEP_ALIVE };
+        if idle > limit + head {
+            return true;
+        }
+        let is_due = idle > limit || (is_draining && idle > LOOK);
+        // What arrived since the last response is the beginning of a head. A little of the time is that of the last request.
+        let is_silent = || silent_for(&self.0.socket).is_some_and(|silent| silent + LOOK > idle);
+        is_due && self.0.has_answered.load(Ordering::Relaxed) && is_silent()
     }
 
     fn idle_for(&self) -> Duration {
@@ -262,11 +322,16 @@ pub(crate) async fn note(
     {
         connection.acknowledge_at_once();
     }
-    let under_way = connection.map(RunningExchange::begin);
+    let under_way = connection.clone().map(RunningExchange::begin);
     let (answer, open) = match enter(&request) {
         Ok(open) => (next.call(request).await?.map_into_boxed_body(), open),
         Err(refusal) => (request.into_response(*refusal), None),
     };
+    if let Some(TrackedConnection(connection)) = connection {
+        let is_kept = answer.response().extensions().contains::<KeepsConnection>();
+        connection.is_kept.store(is_kept, Ordering::Relaxed);
+        connection.has_answered.store(true, Ordering::Relaxed);
+    }
     Ok(answer.map_body(|_, body| Noted { body, held: RequestHold { under_way, open, request_body } }))
 }
 

@@ -164,7 +164,7 @@ impl Running {
         };
         let per_address = config.http.max_connections_per_address;
         let proxies = state.config.proxies.clone();
-        let limits = ConnectionLimits::new(patience, per_address, proxies, Arc::clone(&measured));
+        let limits = ConnectionLimits::new(patience, per_address, proxies, state.clone(), Arc::clone(&measured));
         let server = runtime.block_on(async { listen(listener, shared, patience, limits, certificates.as_ref()) })?;
         if let Some(certificates) = certificates {
             runtime.spawn(certificates.follow());
@@ -386,7 +386,8 @@ fn listen(
         let shared = Limits {
             workers: threads,
             connections_per_worker: room,
-            keep_alive: connections::KEEP_ALIVE,
+            http1_keep_alive: connections::REMOTE_KEEP_ALIVE,
+            http2_keep_alive: connections::KEEP_ALIVE,
             head: patience.head,
             head_bytes,
             write: patience.write,
@@ -399,7 +400,8 @@ fn listen(
     let server = HttpServer::new(application)
         .workers(threads)
         .max_connections(room)
-        .keep_alive(connections::KEEP_ALIVE)
+        // The watchdog of connections ends most of them earlier.
+        .keep_alive(connections::REMOTE_KEEP_ALIVE)
         // A client that closes its sending side counts as gone, so that its requests are canceled (SQL reads above all).
         .h1_allow_half_closed(false)
         .client_request_timeout(patience.head)

@@ -4,7 +4,7 @@ use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use actix_web::http::{StatusCode, header};
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, ResponseError as _, web};
 use branchyard_domain::errors::RemoteError;
-use branchyard_http_common::{HandlerError, OwnShape};
+use branchyard_http_common::{HandlerError, KeepsConnection, OwnShape};
 use branchyard_problem_details::Problem;
 use serde_json::json;
 
@@ -95,7 +95,7 @@ fn code_of(status: StatusCode) -> RemoteCode {
 
 /// Returns the response of a handler, and reports it.
 pub(crate) fn respond(request: &HttpRequest, endpoint: RemoteEndpoint, outcome: Outcome) -> HttpResponse {
-    let (response, reported) = match outcome {
+    let (mut response, reported) = match outcome {
         Ok(mut response) => {
             // What is sent depends on the moment and the caller, and no cache knows the protocol.
             response.headers_mut().insert(CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
@@ -108,6 +108,7 @@ pub(crate) fn respond(request: &HttpRequest, endpoint: RemoteEndpoint, outcome: 
             (error(HttpResponse::build(status), code, &message), code.code)
         }
     };
+    response.extensions_mut().insert(KeepsConnection);
     if let Some(observer) = request.app_data::<web::Data<SharedObserver>>() {
         observer.answered(endpoint, reported);
     }

@@ -1,6 +1,8 @@
 //! The table of endpoints.
 
 use actix_web::guard::{Guard, GuardContext};
+use actix_web::http::Method;
+use actix_web::http::header::ACCESS_CONTROL_REQUEST_METHOD;
 use actix_web::middleware::from_fn;
 use actix_web::web;
 use actix_web::{HttpRequest, HttpResponse};
@@ -171,8 +173,11 @@ async fn context(request: &HttpRequest) -> Result<RequestContext, HandlerError> 
     Err(HandlerError::not_found("remotes are turned off on this server (remotes.enabled)"))
 }
 
-/// Refuses a request with another method.
+/// Refuses a request with another method, unless it is a browser's question whether a page of another origin may send one.
 async fn refuse(request: HttpRequest, body: web::Payload, endpoint: RemoteEndpoint) -> HttpResponse {
+    if request.method() == Method::OPTIONS && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
+        return HttpResponse::NoContent().finish();
+    }
     discard(body, &request).await;
     let problem = Problem::new(ErrorCode::NotFound, "the endpoint does not have this method");
     respond(&request, endpoint, Err(HandlerError::from(problem).into()))

@@ -58,6 +58,11 @@ pub async fn layer(
 #[derive(Debug, Clone, Copy)]
 pub struct OwnShape;
 
+/// Marks the response to a client that may be silent for long before its next request on the connection, which is kept for it. Kept
+/// in the response's extensions.
+#[derive(Debug, Clone, Copy)]
+pub struct KeepsConnection;
+
 /// Exempts a request from the rate limits. Uploads of parts use it, because they carry their own credential.
 pub fn uncounted(request: &HttpRequest) {
     request.extensions_mut().insert(QuotaCharge::Free);

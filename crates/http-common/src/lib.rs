@@ -107,7 +107,7 @@ pub use idempotency::ClaimedKey;
 pub use json::Json;
 pub use key_cells::KeyCells;
 pub use keys::ServerKeys;
-pub use layer::{OwnShape, STRICT_TRANSPORT_SECURITY, layer, rate_limited, uncounted};
+pub use layer::{KeepsConnection, OwnShape, STRICT_TRANSPORT_SECURITY, layer, rate_limited, uncounted};
 pub use multipart::{FormPart, Multipart, form_boundary};
 pub use origin::RequestOrigin;
 pub use paging::{Listed, Page, PageRequest, bound, cut, open_token, page, token};

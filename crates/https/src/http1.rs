@@ -52,7 +52,7 @@ where
 {
     HttpService::build()
         .graceful_shutdown_signal(drain)
-        .keep_alive(limits.keep_alive)
+        .keep_alive(limits.http1_keep_alive)
         .h1_allow_half_closed(false)
         .client_request_timeout(limits.head)
         .client_disconnect_timeout(limits.linger)

@@ -104,7 +104,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Session<T> {
         let flood = Rc::clone(&self.flood);
         let mut is_draining = false;
         let mut looks =
-            tokio::time::interval((self.context.limits.keep_alive / 5).clamp(Duration::from_millis(20), LOOK));
+            tokio::time::interval((self.context.limits.http2_keep_alive / 5).clamp(Duration::from_millis(20), LOOK));
         loop {
             tokio::select! {
                 accepted = self.connection.accept() => match accepted {
@@ -132,7 +132,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Session<T> {
         if self.flood.is_on() {
             return;
         }
-        self.quiet_limit = self.context.limits.keep_alive;
+        self.quiet_limit = self.context.limits.http2_keep_alive;
         self.requests.spawn_local(exchange::run(request, respond, self.context.clone()));
     }
 

@@ -26,8 +26,10 @@ pub struct Limits {
     pub workers: usize,
     /// Maximum number of connections of each thread. Further ones wait in the kernel's backlog.
     pub connections_per_worker: usize,
-    /// Maximum time of a connection without a request. Over HTTP/2, also if the client sends other frames.
-    pub keep_alive: Duration,
+    /// Maximum time of a connection without a request over HTTP/1.1.
+    pub http1_keep_alive: Duration,
+    /// Maximum time of a connection without a request over HTTP/2, also if the client sends other frames.
+    pub http2_keep_alive: Duration,
     /// Deadline for the first head of a connection, after its TLS handshake.
     pub head: Duration,
     /// Maximum size in bytes of a head. Over HTTP/2 a larger one is answered 431, and one that is four times as large ends the

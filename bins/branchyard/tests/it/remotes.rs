@@ -185,7 +185,7 @@ fn what_a_caller_may_not_see_is_absent() {
 
 #[test]
 fn a_commit_that_no_ref_reaches_is_absent() {
-    let server = Server::start();
+    let server = Server::start_with(|config| config.remotes.grace = branchyard::config::Span::seconds(0));
     let ada = server.user("ada");
     ada.database("trees");
     ada.write("ada/trees", "main", TABLE);
@@ -206,6 +206,30 @@ fn a_commit_that_no_ref_reaches_is_absent() {
     let theirs = hash_of(&head(&bob, "bob/trees", "main"));
     let absent = send(&ada, Method::POST, "/ada/trees/get-chunks", theirs).bytes().unwrap();
     assert_eq!(absent[..], [0xff; 4]);
+}
+
+/// A clone that is under way ends, and nothing else can use what was deleted.
+#[test]
+fn a_deleted_branch_can_be_read_by_clients_for_a_while_and_not_after_a_purge() {
+    let server = Server::start();
+    let ada = server.user("ada");
+    ada.database("trees");
+    ada.write("ada/trees", "main", TABLE);
+    ada.post("/databases/ada/trees/branches", &json!({"name": "side", "from": {"branch": "main"}})).expect(201);
+    ada.write("ada/trees", "side", "insert into trees values (3, 'elm')");
+    let commit = head(&ada, "ada/trees", "side");
+    let found = || {
+        let found = send(&server.anonymous(), Method::POST, "/ada/trees/get-chunks", hash_of(&commit)).bytes().unwrap();
+        found[..4] != [0xff; 4]
+    };
+    ada.delete("/databases/ada/trees/branches/side").expect(200);
+    assert!(found());
+    ada.get(&format!("/databases/ada/trees/commits?ref={commit}")).expect(404);
+    ada.post("/databases/ada/trees/sql", &json!({"ref": commit, "q": "select 1"})).expect(404);
+    let has = send(&ada, Method::POST, "/ada/trees/has-chunks", hash_of(&commit)).bytes().unwrap();
+    assert_eq!(has[..], [0], "a client that has the commit can push it again");
+    ada.finish(&ada.post("/databases/ada/trees/purge", &json!({})));
+    assert!(!found());
 }
 
 #[test]
@@ -266,7 +290,7 @@ fn bodies_that_do_not_come_are_answered() {
     thread::scope(|scope| {
         let paths = ["/ada/none/get-chunks", "/ada/none/has-chunks"];
         let all = paths.map(|path| scope.spawn(move || ended(path)));
-        assert_eq!(all.map(|answer| answer.join().unwrap()), [404, 404]);
+        assert_eq!(all.map(|answer| answer.join().unwrap()), [404, 401]);
     });
 }
 
@@ -301,4 +325,64 @@ fn pages_whose_paths_look_alike_stay() {
     let page = server.anonymous().plain(Method::GET, "/repositories/ada/refs").send().unwrap();
     assert!(page.headers().get("content-type").is_none_or(|kind| kind != "application/json"), "{page:?}");
     assert!(page.url().path().ends_with("/ada/refs"), "{page:?}");
+}
+
+/// Clients compute between their requests. Other connections are closed as soon as ever.
+#[test]
+fn a_connection_of_a_client_stays_open_while_it_computes() {
+    let server = Server::start();
+    let ada = server.user("ada");
+    ada.database("trees");
+    ada.write("ada/trees", "main", TABLE);
+    let lives_for = |path: &'static str, silence: Duration| {
+        let mut connection = RawConnection::open(server.socket());
+        connection.begin(&format!("GET {path}"), "", &[]);
+        assert_eq!(connection.answer().status, 200, "{path}");
+        thread::sleep(silence);
+        connection.is_open()
+    };
+    thread::scope(|scope| {
+        let [kept, short, page] = [
+            ("/ada/trees/refs", Duration::from_secs(12)),
+            ("/api/v2/databases/ada/trees", Duration::from_secs(3)),
+            ("/api/v2/databases/ada/trees", Duration::from_secs(12)),
+        ]
+        .map(|(path, silence)| scope.spawn(move || lives_for(path, silence)));
+        assert!(kept.join().unwrap(), "a connection of a client was closed");
+        assert!(short.join().unwrap(), "a connection was closed too early");
+        assert!(!page.join().unwrap(), "a connection was not closed");
+    });
+}
+
+/// The server does not wait for clients that are silent.
+#[test]
+fn a_server_that_stops_closes_connections_of_silent_clients() {
+    let server = Server::start();
+    let ada = server.user("ada");
+    ada.database("trees");
+    ada.write("ada/trees", "main", TABLE);
+    let mut connection = RawConnection::open(server.socket());
+    connection.begin("GET /ada/trees/refs", "", &[]);
+    assert_eq!(connection.answer().status, 200);
+    let before = Instant::now();
+    drop(server);
+    assert!(before.elapsed() < Duration::from_secs(10), "it took {:?}", before.elapsed());
+}
+
+#[test]
+fn pages_of_other_origins_may_ask_what_they_may_send() {
+    let server = Server::start_with(|config| config.cors.allowed_origins = vec!["*".to_owned()]);
+    let anonymous = server.anonymous();
+    for (endpoint, method) in [("refs", "GET"), ("get-chunks", "POST"), ("refs-if", "PUT")] {
+        let asked = anonymous
+            .plain(Method::OPTIONS, &format!("/ada/trees/{endpoint}"))
+            .header("origin", "https://app.example")
+            .header("access-control-request-method", method)
+            .header("access-control-request-headers", "authorization,content-type")
+            .send()
+            .unwrap();
+        assert_eq!(asked.status(), 204, "{endpoint}");
+        assert_eq!(asked.headers()["access-control-allow-origin"], "*", "{endpoint}");
+        assert!(asked.headers()["access-control-allow-methods"].to_str().unwrap().contains(method), "{endpoint}");
+    }
 }

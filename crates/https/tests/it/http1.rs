@@ -29,7 +29,7 @@ async fn heads_and_idle_connections_have_their_deadlines() {
     let server = Served::with(|limits| {
         // The clock of actix's dispatcher advances in steps of half a second.
         limits.head = Duration::from_millis(1_500);
-        limits.keep_alive = Duration::from_millis(2_000);
+        limits.http1_keep_alive = Duration::from_millis(2_000);
         limits.linger = Duration::from_millis(500);
     });
     let mut half = open(&server, "http/1.1").await;

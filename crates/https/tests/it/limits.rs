@@ -127,7 +127,7 @@ async fn heads_have_a_size_and_a_number_of_headers() {
 #[tokio::test]
 async fn a_connection_without_requests_ends_whatever_else_it_sends() {
     let server = Served::with(|limits| {
-        limits.keep_alive = Duration::from_millis(600);
+        limits.http2_keep_alive = Duration::from_millis(600);
         limits.head = Duration::from_millis(1_500);
         limits.linger = Duration::from_millis(300);
     });
@@ -162,7 +162,7 @@ async fn a_connection_without_requests_ends_whatever_else_it_sends() {
 #[tokio::test]
 async fn a_request_in_progress_keeps_its_connection() {
     let server = Served::with(|limits| {
-        limits.keep_alive = Duration::from_millis(200);
+        limits.http2_keep_alive = Duration::from_millis(200);
         limits.head = Duration::from_millis(200);
         limits.linger = Duration::from_millis(100);
     });

@@ -63,7 +63,8 @@ pub(crate) fn patient() -> Limits {
     Limits {
         workers: 1,
         connections_per_worker: 1_000,
-        keep_alive: AMPLE,
+        http1_keep_alive: AMPLE,
+        http2_keep_alive: AMPLE,
         head: AMPLE,
         head_bytes: 16 << 10,
         write: AMPLE,
