@@ -3,6 +3,9 @@
 mod client;
 mod mutated;
 
+use std::thread;
+use std::time::Duration;
+
 use branchyard_remote_protocol::{Hash, Scope, hash_of, hex};
 use branchyard_testkit::{Actor, Server};
 use reqwest::Method;
@@ -271,4 +274,159 @@ fn a_commit_that_the_database_does_not_show_has_to_be_uploaded() {
     assert!(refused.unwrap_err().is(409, "missing_chunks", 517));
     remote.push("regained", hidden, &all, false).unwrap();
     assert_eq!(remote.head("regained"), hidden);
+}
+
+/// Repeats a request as long as the server is busy with it. Returns how often it was.
+fn while_busy(mut request: impl FnMut() -> Result<(), client::Refused>) -> (usize, Result<(), client::Refused>) {
+    for count in 0.. {
+        match request() {
+            Err(refused) if refused.is(503, "busy", 5) => thread::sleep(Duration::from_millis(20)),
+            ended => return (count, ended),
+        }
+    }
+    unreachable!("the server stays busy")
+}
+
+#[test]
+fn a_repeated_request_joins_the_push_that_goes_on() {
+    let server = Server::start_with(|config| config.remotes.hold_ms = 0);
+    let ada = server.user("ada");
+    let (head, chunks) = source(&ada, "source");
+    ada.database("copy");
+    let copy = Remote::new(&ada, "ada/copy");
+    copy.bring(&chunks).unwrap();
+    // As the client does: with what it saw before the first try.
+    let push = || copy.change_seen([0; 20], Scope::Branch("main"), false, with_branch("main", head));
+    let (busy, pushed) = while_busy(push);
+    assert!(busy > 0, "an answer without a wait");
+    pushed.unwrap();
+    push().expect("a late repeat has the same answer");
+    let first = copy.refs();
+    copy.set("side", head, false).map_or_else(|_| while_busy(|| copy.set("side", head, false)).1, Ok).unwrap();
+    copy.delete(Scope::DeletedBranch("side")).unwrap();
+    assert_eq!(copy.refs(), first);
+    while_busy(|| copy.set("side", head, false)).1.unwrap();
+    assert_eq!(copy.head("side"), head, "a repeat after the deletion is a push of its own");
+    let operations = ada.get("/databases/ada/copy/operations").expect(200).data();
+    assert_eq!(operations.as_array().unwrap().len(), 3, "{operations}");
+
+    let catalog = branchyard_remote_protocol::layout::commit(&chunks[&head]).unwrap().catalog;
+    let other = commit(&[], catalog, "another history");
+    copy.bring(&Chunks::from([(hash_of(&other), other.clone())])).unwrap();
+    let seen = copy.refs().hash();
+    let (busy, refused) =
+        while_busy(|| copy.change_seen(seen, Scope::Branch("main"), false, with_branch("main", hash_of(&other))));
+    assert!(busy > 0 && refused.unwrap_err().is(400, "non_ff", 19));
+    // What was missing is missed once, and not again when it was uploaded.
+    let lost = commit(&[head], catalog, "not uploaded");
+    let tip = hash_of(&lost);
+    let set = || while_busy(|| copy.set("side", tip, false)).1;
+    assert!(set().unwrap_err().is(409, "missing_chunks", 517));
+    copy.bring(&Chunks::from([(tip, lost)])).unwrap();
+    set().unwrap();
+}
+
+#[test]
+fn two_pushes_at_once_succeed_on_two_branches_and_one_of_them_on_the_same() {
+    let server = Server::start();
+    let ada = server.user("ada");
+    let (head, chunks) = source(&ada, "source");
+    let remote = Remote::new(&ada, "ada/source");
+    let catalog = branchyard_remote_protocol::layout::commit(&chunks[&head]).unwrap().catalog;
+    let of = |name: &str| {
+        let chunk = commit(&[head], catalog, name);
+        (hash_of(&chunk), Chunks::from([(hash_of(&chunk), chunk)]))
+    };
+    let push = |branch: &str, name: &str| {
+        let (tip, chunks) = of(name);
+        // The client reads the refs and uploads what is missing again while its own ref is as it was.
+        loop {
+            remote.bring(&chunks).unwrap();
+            match remote.set(branch, tip, false) {
+                Err(refused) if refused.sqlite == 517 && !is_moved(&remote, branch, head) => {}
+                ended => return ended,
+            }
+        }
+    };
+    let both = |left: (&str, &str), right: (&str, &str)| {
+        thread::scope(|scope| {
+            let [left, right] = [left, right].map(|(branch, name)| scope.spawn(move || push(branch, name)));
+            [left.join().unwrap(), right.join().unwrap()]
+        })
+    };
+    for result in both(("one", "1"), ("two", "2")) {
+        result.unwrap();
+    }
+    let results = both(("main", "3"), ("main", "4"));
+    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1, "{results:?}");
+    let refused = results.into_iter().find_map(Result::err).unwrap();
+    assert!(
+        refused.is(409, "refs_changed", 517) || refused.is(400, "non_ff", 19) || refused.is(503, "busy", 5),
+        "{refused:?}"
+    );
+}
+
+fn is_moved(remote: &Remote<'_>, branch: &str, from: Hash) -> bool {
+    remote.refs().branch(branch).is_some_and(|branch| branch.head != from)
+}
+
+/// What a fork is made of is whole, whatever is pushed meanwhile.
+#[test]
+fn every_ref_of_forks_beside_pushes_can_be_read() {
+    let server = Server::start();
+    let ada = server.user("ada");
+    source(&ada, "source");
+    let others: Vec<Actor> = (0..4).map(|number| server.user(&format!("fork{number}"))).collect();
+    let remote = Remote::new(&ada, "ada/source");
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut tip = remote.head("main");
+            for number in 0..40 {
+                let all = remote.history(tip);
+                let catalog = branchyard_remote_protocol::layout::commit(&all[&tip]).unwrap().catalog;
+                let chunk = commit(&[tip], catalog, &format!("push {number}"));
+                tip = hash_of(&chunk);
+                remote.push("main", tip, &Chunks::from([(tip, chunk)]), false).unwrap();
+            }
+        });
+        for other in &others {
+            scope.spawn(|| {
+                other.finish(&other.post("/databases/ada/source/forks", &json!({"owner": other.name()})));
+            });
+        }
+    });
+    for other in &others {
+        let database = format!("{}/source", other.name());
+        for (branch, head) in branches(other, &database) {
+            assert_eq!(other.read(&database, &branch, "select count(*) from trees"), json!([["3"]]), "{head}");
+            let log =
+                other.get(&format!("/databases/{database}/commits?ref={branch}&page_size=100")).expect(200).data();
+            assert_eq!(log[0]["sha"], head);
+        }
+    }
+}
+
+#[test]
+fn a_push_is_news_of_the_pusher() {
+    let server = Server::start();
+    let ada = server.user("ada");
+    let (head, chunks) = source(&ada, "source");
+    ada.database("copy");
+    let copy = Remote::new(&ada, "ada/copy");
+    copy.push("trunk", head, &chunks, false).unwrap();
+    let catalog = branchyard_remote_protocol::layout::commit(&chunks[&head]).unwrap().catalog;
+    let next = commit(&[head], catalog, "next");
+    let tip = hash_of(&next);
+    copy.push("trunk", tip, &Chunks::from([(tip, next)]), false).unwrap();
+    copy.set("side", tip, false).unwrap();
+    copy.delete(Scope::DeletedBranch("side")).unwrap();
+    copy.tag("v1", tip, "").unwrap();
+    let hub = server.hub();
+    let user = hub.people().user_named("ada").unwrap();
+    let news = hub.activities().news(&user, 20).unwrap();
+    let of_copy = news.iter().rev().filter(|one| one.database.name.as_str() == "copy");
+    let kinds: Vec<String> = of_copy.map(|one| format!("{:?}", one.activity.kind)).collect();
+    let shown: Vec<&str> = kinds.iter().map(|kind| kind.split([' ', '{']).next().unwrap()).collect();
+    assert_eq!(shown, ["BranchCreated", "BranchDeleted", "Pushed", "BranchCreated", "BranchDeleted"], "{kinds:?}");
+    assert!(news.iter().all(|one| one.activity.by_name.as_str() == "ada"));
 }

@@ -157,14 +157,17 @@ impl<'a> Pushes<'a> {
         is_seen: &dyn Fn(Option<&RemoteRefs>) -> bool,
     ) -> Result<PushStep, RemoteError> {
         self.store()?;
-        if let RefChange::Set { target, commit } = change
-            && let Some(step) = self.repeated(access, target, commit, seen)?
-        {
-            return Ok(step);
+        let earlier = match change {
+            RefChange::Set { target, commit } => self.repeated(access, target, commit, seen)?,
+            RefChange::Delete { .. } => None,
+        };
+        if let Some(PushStep::Begun(id)) = earlier {
+            return Ok(PushStep::Begun(id));
         }
         let present = present_refs(self.0, access.database().id)?;
         if !is_seen(present.shown()) {
-            return Err(RemoteError::RefsChanged);
+            // The earlier push changed what the client had seen. If that is there again, it was undone, and the request is a new one.
+            return earlier.ok_or(RemoteError::RefsChanged);
         }
         match change {
             RefChange::Delete { kind, name } => self.delete(access, *kind, name, &present),

@@ -5,6 +5,7 @@ mod activity;
 mod administration;
 mod browser;
 mod changes;
+mod clones;
 mod data;
 mod deployments;
 mod docs;

@@ -62,9 +62,30 @@ struct TablesPage {
     /// The path of the archive with all tables.
     archive: String,
     origin: String,
-    /// The address that a client of the engine clones. `None` if it cannot, because it sends no credential that this server knows,
-    /// or because there is nothing yet.
-    clone_url: Option<String>,
+    /// How clients of the engine use the database. `None` if the server has no remotes.
+    remote: Option<RemotePanel>,
+}
+
+/// How clients of the engine use a database.
+struct RemotePanel {
+    url: String,
+    /// The default branch as a part of a string of SQL.
+    branch: String,
+    /// Whether clients send credentials: they do it over TLS only.
+    is_secure: bool,
+    /// The address of the database that this one was forked from.
+    upstream: Option<String>,
+}
+
+impl RemotePanel {
+    fn new(frame: &DatabaseFrame, origin: &str) -> Self {
+        Self {
+            url: format!("{origin}{}", frame.path),
+            branch: frame.default_branch.replace('\'', "''"),
+            is_secure: origin.starts_with("https://"),
+            upstream: frame.parent.as_ref().map(|(_, path)| format!("{origin}{path}")),
+        }
+    }
 }
 
 fn size_text(size: &TableSize) -> String {
@@ -141,7 +162,6 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
         .collect();
     let origin = visit.state.config.public_url.clone();
     let archive = frame.below("/zip");
-    let can_be_cloned = visit.state.config.remotes.enabled && !frame.is_private && !tables.is_empty();
-    let clone_url = can_be_cloned.then(|| format!("{origin}{}", frame.path));
-    visit.page(|shell| TablesPage { shell, frame, at, head, tables, readme, archive, origin, clone_url })
+    let remote = visit.state.config.remotes.enabled.then(|| RemotePanel::new(&frame, &origin));
+    visit.page(|shell| TablesPage { shell, frame, at, head, tables, readme, archive, origin, remote })
 }
