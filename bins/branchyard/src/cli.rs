@@ -92,6 +92,9 @@ pub enum Command {
         /// allowed.
         #[arg(long, value_name = "URL")]
         hook: Option<String>,
+        /// Serve over TLS, with certificates of a local authority that it makes.
+        #[arg(long)]
+        tls: bool,
     },
     /// Manage users.
     User {

@@ -32,7 +32,7 @@ use crate::{cli, demo, deployments, serve};
 pub fn run(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Command::Serve(args) => serve::run(&Config::load_for_serve(&args)?, args.no_migrate),
-        Command::Demo { listen, data_dir, hook } => demo::run(listen, data_dir, hook.as_deref()),
+        Command::Demo { listen, data_dir, hook, tls } => demo::run(listen, data_dir, hook.as_deref(), tls),
         Command::User { place, action: UserAction::Create { name, email, password_stdin, admin } } => {
             accounts::create_user(&stores(&place)?.hub, &name, &email, password_stdin, admin)
         }

@@ -3,8 +3,9 @@
 mod data;
 mod hook;
 mod story;
+mod tls;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use branchyard_auth::{PlainPassword, PlainToken, TokenExpiry};
 use branchyard_domain::Hub;
@@ -22,13 +23,18 @@ use crate::serve::{Running, announce};
 ///
 /// # Errors
 /// Fails if the server cannot start or the data cannot be loaded.
-pub fn run(listen: String, data_dir: PathBuf, hook: Option<&str>) -> anyhow::Result<()> {
+pub fn run(listen: String, data_dir: PathBuf, hook: Option<&str>, over_tls: bool) -> anyhow::Result<()> {
     let mut config = Config { data_dir, listen, ..Config::default() };
     // Standard error is the terminal on which the greeting is read.
     config.log.access = 0.0;
     let _log = logging::start(&config)?;
     // The receiver of the demo's webhook usually runs on the same machine.
     config.hooks.allowed_cidrs = ["127.0.0.0/8", "::1/128"].map(str::to_owned).to_vec();
+    let certificates = over_tls.then(|| tls::make(&config.data_dir)).transpose()?;
+    if let Some(certificates) = &certificates {
+        config.tls.cert = Some(certificates.cert.clone());
+        config.tls.key = Some(certificates.key.clone());
+    }
     let running = Running::start(&config, &Environment::default(), Pending::Migrate)?;
     if is_new(&running.hub)? {
         print("loading countries, currencies and languages …")?;
@@ -36,7 +42,11 @@ pub fn run(listen: String, data_dir: PathBuf, hook: Option<&str>) -> anyhow::Res
     }
     let token = token(&running.hub)?;
     let password = password(&running.hub)?;
-    print(greeting(running.origin(), &token, &password, &config))?;
+    let authority = certificates.as_ref().map(|certificates| certificates.authority.as_path());
+    print(greeting(running.origin(), &token, &password, &config, authority))?;
+    if let Some(authority) = authority {
+        print(remote_lines(running.origin(), authority))?;
+    }
     if let Some(url) = hook {
         let secret = hook::register(&running.hub, url)?;
         print(format!("  hook       {url}; deliveries are signed with {}\n", secret.expose()))?;
@@ -77,7 +87,28 @@ fn password(hub: &Hub) -> anyhow::Result<String> {
     Ok(text)
 }
 
-fn greeting(address: &str, token: &str, password: &str, config: &Config) -> String {
+/// Returns the lines with which DoltLite's clients use the demo.
+fn remote_lines(address: &str, authority: &Path) -> String {
+    format!(
+        r#"DoltLite's clients trust the certificate of the demo with this in their environment:
+
+  export DOLTLITE_CA_FILE='{authority}' DOLTLITE_LOGIN_URL='{address}/settings/keys'
+
+  SELECT dolt_creds_new();          -- once; add the printed key at {address}/settings/keys
+  SELECT dolt_clone('{address}/{owner}/{database}');
+  SELECT dolt_push('origin', 'main');
+"#,
+        authority = std::path::absolute(authority).unwrap_or_else(|_| authority.to_owned()).display(),
+        owner = story::OWNER,
+        database = story::DATABASE,
+    )
+}
+
+fn greeting(address: &str, token: &str, password: &str, config: &Config, authority: Option<&Path>) -> String {
+    let curl = match authority {
+        Some(authority) => format!("curl --cacert '{}'", authority.display()),
+        None => "curl".to_owned(),
+    };
     let api = format!("{address}/api/v2");
     let atlas = format!("{api}/databases/{}/{}", story::OWNER, story::DATABASE);
     let dir = config.data_dir.display();
@@ -94,11 +125,11 @@ Branchyard is running at {address}
 
 Try these; each line works as pasted:
 
-  curl '{atlas}/sql?q=select+name,population+from+countries+order+by+population+desc+limit+5'
-  curl '{atlas}/pulls'
-  curl '{atlas}/pulls/2/diff'
-  curl -H 'Authorization: Bearer {token}' -H 'Content-Type: application/json' -H 'Prefer: wait=20' '{atlas}/sql-writes' -d '{{"from_branch":"main","to_branch":"mine","q":"update countries set population = population + 1 where code = '"'NZ'"'"}}'
-  curl -H 'Authorization: Bearer {token}' '{api}/user'
+  {curl} '{atlas}/sql?q=select+name,population+from+countries+order+by+population+desc+limit+5'
+  {curl} '{atlas}/pulls'
+  {curl} '{atlas}/pulls/2/diff'
+  {curl} -H 'Authorization: Bearer {token}' -H 'Content-Type: application/json' -H 'Prefer: wait=20' '{atlas}/sql-writes' -d '{{"from_branch":"main","to_branch":"mine","q":"update countries set population = population + 1 where code = '"'NZ'"'"}}'
+  {curl} -H 'Authorization: Bearer {token}' '{api}/user'
 "#,
         owner = story::OWNER,
         database = story::DATABASE,

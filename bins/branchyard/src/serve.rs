@@ -177,6 +177,8 @@ impl Running {
         hub.on_direct_write(move |ended, took| {
             direct.operations.ran(OperationKind::SqlWrite, ended, took.as_secs_f64());
         });
+        let pushes = Arc::clone(&measured);
+        hub.on_push_phase(move |phase, took| pushes.remotes.pushed(phase, took));
         let observer = Arc::new(BackgroundObserver::new(measured, traces.clone()));
         let options = BackgroundOptions { node, webhook_concurrency: config.hooks.concurrency, observer };
         let background = Background::start(&hub, options).context("cannot start the background threads")?;

@@ -9,8 +9,11 @@ pub trait RemoteObserver: Send + Sync {
     /// A request was answered with `outcome`: `ok`, or the code of its error.
     fn answered(&self, endpoint: RemoteEndpoint, outcome: &'static str);
 
-    /// So many bytes of a body are sent.
+    /// So many bytes of chunks are sent.
     fn sent(&self, bytes: u64);
+
+    /// So many bytes of chunks were received.
+    fn received(&self, bytes: u64);
 }
 
 /// The observer of a server, as it is found in the application's data.

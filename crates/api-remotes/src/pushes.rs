@@ -1,10 +1,11 @@
 //! Pushes: which chunks need no upload, the upload of the others, and the change of a ref.
 
 use std::io::{self, Read};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use actix_web::{HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse, web};
 use branchyard_domain::access::{DatabaseAccess, Write};
 use branchyard_domain::entities::{PushTarget, RefKind, Tagger};
 use branchyard_domain::errors::{PortError, RemoteError};
@@ -18,6 +19,7 @@ use tokio::time::timeout;
 
 use crate::answer::{BYTES, OwnRefusal, Refusal};
 use crate::chunks::malformed;
+use crate::observer::SharedObserver;
 use crate::refs;
 
 /// Length of the body in which clients send chunks, in bytes. It is longer if a single chunk is.
@@ -48,6 +50,7 @@ pub(crate) async fn has(
 
 /// Receives uploaded chunks.
 pub(crate) async fn upload(
+    request: &HttpRequest,
     call: &RequestContext,
     access: DatabaseAccess<Write>,
     body: web::Payload,
@@ -55,6 +58,7 @@ pub(crate) async fn upload(
     let longest = call.state.config.remotes.max_chunk_bytes;
     let (body, reader) = upload_channel(body);
     let mut records = Records::new(reader, longest);
+    let observer = request.app_data::<web::Data<SharedObserver>>().map(|observer| Arc::clone(observer.get_ref()));
     // A change that is refused must not leave the client with an unread body, so the reader is dropped only after it.
     let kept = call.spawn(&call.state.uploads, move |hub| -> Result<_, RemoteError> {
         if hub.is_storage_low() {
@@ -62,6 +66,9 @@ pub(crate) async fn upload(
             return Err(PortError::StorageLow.into());
         }
         let uploaded = hub.pushes().upload(&access, &mut || records.next());
+        if let Some(observer) = &observer {
+            observer.received(records.read as u64);
+        }
         if uploaded.is_err() {
             records.discard();
         }

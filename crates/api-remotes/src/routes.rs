@@ -106,7 +106,7 @@ async fn has_chunks(request: HttpRequest, body: web::Payload) -> HttpResponse {
 async fn upload(request: HttpRequest, body: web::Payload) -> HttpResponse {
     let outcome = async {
         let (call, access, body) = admitted::<Write>(&request, body).await?;
-        pushes::upload(&call, access, body).await
+        pushes::upload(&request, &call, access, body).await
     };
     let outcome = outcome.await;
     respond(&request, RemoteEndpoint::Chunks, outcome)

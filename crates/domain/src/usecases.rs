@@ -32,6 +32,7 @@ mod people;
 mod personal_data;
 mod progress;
 mod pulls;
+mod push_phases;
 mod pushes;
 mod quotas;
 mod releases;
@@ -58,7 +59,7 @@ use std::time::Duration;
 
 pub use activities::{Activities, News};
 pub use administration::{Administration, UserStanding};
-pub use branches::{Branches, NewBranch};
+pub use branches::{Branches, Divergence, NewBranch};
 pub use browse::{Browse, LookEnd, TableSize};
 pub use collaborators::Collaborators;
 pub use collections::{CollectionStep, Collections};
@@ -76,7 +77,7 @@ pub use imports::{CompletedPart, Imports, NewImport, NewUpload, OpenedUpload};
 pub use invitations::{Applicant, Invitations, MintedInvitation, SignUp};
 pub use keys::Keys;
 pub use members::Members;
-pub use observers::{DeliveryAttempt, DeliveryObserver, OperationAttempt, OperationObserver, PushPhase};
+pub use observers::{DeliveryAttempt, DeliveryObserver, OperationAttempt, OperationObserver};
 pub use operations::{Ended, Operations, ResultView, SqlWrite};
 pub use organizations::{EditOrganization, NewOrganization, OrganizationView, Organizations};
 pub use people::{NewUser, People, Profile};
@@ -85,6 +86,7 @@ pub use pulls::rules as pull_rules;
 pub use pulls::{
     EditPull, MergePull, NewPull, PreviewStage, PullEdges, PullPreview, Pulls, Refreshed, WantedState, Withdrawable,
 };
+pub use push_phases::PushPhase;
 pub use pushes::{PushStep, Pushes, RefChange};
 pub use releases::{EditRelease, NewRelease, Releases};
 pub use remotes::{RemoteRefs, Remotes};
@@ -289,6 +291,7 @@ pub(crate) struct Inner {
     pub(crate) worker_shares: worker_shares::WorkerShares,
     pub(crate) direct: Arc<direct_writes::DirectWrites>,
     pub(crate) direct_ends: direct_ends::DirectEnds,
+    pub(crate) push_phases: push_phases::PushPhases,
     pub(crate) outbox: wake::Wake,
     pub(crate) revocations: revocations::Revocations,
     pub(crate) fetch_wake: wake::Wake,
@@ -406,6 +409,7 @@ impl Hub {
                 free_space: free_space::FreeSpace::new(limits.min_free_bytes),
                 direct: Arc::new(direct_writes::DirectWrites::new(limits.operation_workers)),
                 direct_ends: direct_ends::DirectEnds::default(),
+                push_phases: push_phases::PushPhases::default(),
                 ports,
                 limits,
                 wake: wake::Wake::default(),
@@ -435,6 +439,11 @@ impl Hub {
     /// long its turn took.
     pub fn on_direct_write(&self, listener: impl Fn(Ended, Duration) + Send + Sync + 'static) {
         self.inner.direct_ends.listen(Box::new(listener));
+    }
+
+    /// Registers a listener that is called after each part of a [push](Pushes), with the time it took.
+    pub fn on_push_phase(&self, listener: impl Fn(PushPhase, Duration) + Send + Sync + 'static) {
+        self.inner.push_phases.listen(Box::new(listener));
     }
 
     /// Saves the answer for `value` in the transaction of its effect, if the request has an idempotency key.

@@ -1,6 +1,7 @@
 //! A cache of the parents of commits, which never change, and the search for descendants over it.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
+use std::time::Instant;
 
 use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId};
 use parking_lot::Mutex;
@@ -13,6 +14,83 @@ const MOST: usize = 300_000;
 struct Parents {
     first: Option<ChunkHash>,
     others: Box<[ChunkHash]>,
+}
+
+impl Parents {
+    fn all(&self) -> impl Iterator<Item = ChunkHash> + '_ {
+        self.first.iter().chain(&self.others).copied()
+    }
+}
+
+/// A commit of a history.
+struct Ancestor {
+    parents: Parents,
+    /// One more than the greatest of its parents, so that no commit reaches one of a greater generation.
+    generation: u32,
+}
+
+type History = HashMap<ChunkHash, Ancestor>;
+
+/// Numbers the generations of a history that was read from `head`.
+fn number(history: &mut History, head: ChunkHash) {
+    // Commits, each with whether its parents were entered.
+    let mut path = vec![(head, false)];
+    while let Some((at, is_entered)) = path.pop() {
+        let Some(ancestor) = history.get(&at) else { continue };
+        if ancestor.generation > 0 {
+            continue;
+        }
+        let parents: Vec<ChunkHash> = ancestor.parents.all().collect();
+        if !is_entered {
+            path.push((at, true));
+            path.extend(parents.into_iter().map(|parent| (parent, false)));
+            continue;
+        }
+        let of = |parent| history.get(parent).map_or(0, |parent| parent.generation);
+        let generation = parents.iter().map(of).max().unwrap_or(0).saturating_add(1);
+        if let Some(ancestor) = history.get_mut(&at) {
+            ancestor.generation = generation;
+        }
+    }
+}
+
+/// Counts the commits of a history that none of `shared`, which are commits of it, reaches, up to `at_most` + 1.
+fn behind(history: &History, base: ChunkHash, shared: &[ChunkHash], at_most: usize) -> usize {
+    let generation = |at: &ChunkHash| history.get(at).map_or(0, |ancestor| ancestor.generation);
+    // By generation, greatest first, so that a commit is taken after all commits that reach it.
+    let (mut next, mut is_shared) = (BinaryHeap::new(), HashMap::new());
+    for (commits, shared) in [(&[base][..], false), (shared, true)] {
+        for at in commits {
+            if is_shared.insert(*at, shared).is_none() {
+                next.push((generation(at), *at));
+            }
+        }
+    }
+    let (mut count, mut open) = (0, next.iter().filter(|(_, at)| is_shared.get(at) == Some(&false)).count());
+    while open > 0 && count <= at_most {
+        let Some((_, at)) = next.pop() else { break };
+        let shared = is_shared.get(&at).copied().unwrap_or_default();
+        if !shared {
+            open -= 1;
+            count += 1;
+        }
+        for parent in history.get(&at).into_iter().flat_map(|ancestor| ancestor.parents.all()) {
+            match is_shared.insert(parent, shared || is_shared.get(&parent) == Some(&true)) {
+                None => {
+                    next.push((generation(&parent), parent));
+                    open += usize::from(!shared);
+                }
+                Some(false) if shared => open -= 1,
+                Some(_) => {}
+            }
+        }
+    }
+    count
+}
+
+/// Returns `true` if the time is over. Looks at the clock from time to time.
+fn is_over(until: Instant, steps: usize) -> bool {
+    steps.is_multiple_of(64) && Instant::now() >= until
 }
 
 #[derive(Default)]
@@ -82,6 +160,85 @@ impl Ancestry {
         parents_of: &mut ParentsOf<'_, E>,
     ) -> Result<bool, E> {
         Ok(self.reached(database, heads, std::slice::from_ref(commit), parents_of)? == [true])
+    }
+
+    /// Returns for each of `heads` how many commits it reaches that `base` does not, and the other way round, each counted up to
+    /// `at_most` + 1. Returns `None` for what is not counted when the time is over; what was looked up until then is remembered.
+    ///
+    /// # Errors
+    /// The error of `parents_of`.
+    pub fn ahead_behind<E>(
+        &self,
+        database: DatabaseId,
+        base: &CommitHash,
+        heads: &[CommitHash],
+        at_most: usize,
+        until: Instant,
+        parents_of: &mut ParentsOf<'_, E>,
+    ) -> Result<Vec<Option<(usize, usize)>>, E> {
+        let mut counted = vec![None; heads.len()];
+        let base = ChunkHash::from(base);
+        let Some(history) = self.history(database, base, until, parents_of)? else { return Ok(counted) };
+        for (head, counted) in heads.iter().zip(&mut counted) {
+            let (mut ahead, mut shared, mut next, mut seen) = (0, Vec::new(), vec![head.into()], HashSet::new());
+            while let Some(at) = next.pop() {
+                if !seen.insert(at) {
+                    continue;
+                }
+                if history.contains_key(&at) {
+                    shared.push(at);
+                    continue;
+                }
+                ahead += 1;
+                if is_over(until, ahead) {
+                    break;
+                }
+                if let Some(parents) = self.parents(database, at, parents_of)? {
+                    next.extend(parents.all());
+                }
+            }
+            if Instant::now() >= until {
+                break;
+            }
+            *counted = Some((ahead.min(at_most + 1), behind(&history, base, &shared, at_most)));
+        }
+        Ok(counted)
+    }
+
+    /// Returns all ancestors of a commit and the commit itself, or `None` if the time is over.
+    fn history<E>(
+        &self,
+        database: DatabaseId,
+        head: ChunkHash,
+        until: Instant,
+        parents_of: &mut ParentsOf<'_, E>,
+    ) -> Result<Option<History>, E> {
+        let (mut history, mut next) = (History::new(), vec![head]);
+        while let Some(at) = next.pop() {
+            if history.contains_key(&at) {
+                continue;
+            }
+            if is_over(until, history.len()) {
+                return Ok(None);
+            }
+            let parents = self.parents(database, at, parents_of)?.unwrap_or_default();
+            next.extend(parents.all());
+            history.insert(at, Ancestor { parents, generation: 0 });
+        }
+        number(&mut history, head);
+        Ok(Some(history))
+    }
+
+    fn parents<E>(
+        &self,
+        database: DatabaseId,
+        at: ChunkHash,
+        parents_of: &mut ParentsOf<'_, E>,
+    ) -> Result<Option<Parents>, E> {
+        match self.kept(database, &at) {
+            Some(parents) => Ok(Some(parents)),
+            None => Ok(parents_of(&at.as_commit())?.map(|parents| self.keep(database, at, &parents))),
+        }
     }
 
     /// Records the parents of a commit that was just created.
@@ -170,5 +327,52 @@ mod tests {
         assert!(reached[..=9_000 / 7].iter().all(|reached| *reached));
         ancestry.forget(id());
         assert_eq!(ask(&[3], 0), (true, 10_006));
+    }
+
+    /// Counts in graphs with merges, and compares with sets of all ancestors.
+    #[test]
+    fn ahead_and_behind_are_differences_of_histories() {
+        let (mut state, size) = (7_u32, 400);
+        let mut random = |end: u32| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) % end
+        };
+        let parents: Vec<Vec<u32>> = (0..size)
+            .map(|n| match n {
+                0 => vec![],
+                n if random(4) == 0 => vec![n - 1 - random(n.min(30)), n - 1 - random(n.min(90))],
+                n => vec![n - 1 - random(n.min(5))],
+            })
+            .collect();
+        let reach = |head: u32| {
+            let (mut all, mut next) = (HashSet::new(), vec![head]);
+            while let Some(at) = next.pop() {
+                if all.insert(at) {
+                    next.extend(&parents[at as usize]);
+                }
+            }
+            all
+        };
+        let numbers: HashMap<CommitHash, u32> = (0..size).map(|n| (commit(n), n)).collect();
+        let mut of = |at: &CommitHash| -> Result<_, Infallible> {
+            Ok(numbers.get(at).map(|n| parents[*n as usize].iter().copied().map(commit).collect()))
+        };
+        let ancestry = Ancestry::default();
+        let late = || Instant::now() + std::time::Duration::from_secs(60);
+        for base in [size - 1, size / 2, 3] {
+            let heads: Vec<u32> = (0..size).step_by(13).collect();
+            let hashes: Vec<_> = heads.iter().copied().map(commit).collect();
+            for at_most in [1_000, 5] {
+                let counted = ancestry.ahead_behind(id(), &commit(base), &hashes, at_most, late(), &mut of).unwrap();
+                for (head, counted) in heads.iter().zip(counted) {
+                    let (ours, theirs) = (reach(*head), reach(base));
+                    let capped = |count: usize| count.min(at_most + 1);
+                    let expected = (capped(ours.difference(&theirs).count()), capped(theirs.difference(&ours).count()));
+                    assert_eq!(counted, Some(expected), "{head} and {base} of at most {at_most}");
+                }
+            }
+        }
+        let none = ancestry.ahead_behind(id(), &commit(9), &[commit(3)], 9, Instant::now(), &mut of).unwrap();
+        assert_eq!(none, [None]);
     }
 }

@@ -455,6 +455,22 @@ impl Engine for DoltliteEngine {
         })
     }
 
+    fn ahead_behind(
+        &self,
+        database: DatabaseId,
+        base: &CommitHash,
+        heads: &[CommitHash],
+        at_most: usize,
+        timeout: Duration,
+    ) -> Result<Vec<Option<(usize, usize)>>, EngineError> {
+        let until = Instant::now() + timeout;
+        self.reading_history(database, |connection| {
+            let mut parents = |at: &CommitHash| parents_of(connection.raw(), at);
+            let counted = self.ancestry.ahead_behind(database, base, heads, at_most, until, &mut parents);
+            counted.map_err(|error| errors::fault("count commits", error))
+        })
+    }
+
     fn limit_history(&self, reachability: Arc<dyn Reachability>) {
         self.reachability.get_or_init(|| reachability);
     }

@@ -17,13 +17,23 @@ pub(crate) fn reached(
     commits: &[CommitHash],
     look_up: &mut dyn FnMut(&CommitHash, usize) -> Result<CommitParents, EngineError>,
 ) -> Result<Vec<bool>, EngineError> {
+    ancestry.reached(database, heads, commits, &mut looked_up(ancestry, database, look_up))
+}
+
+/// Returns a function that looks up the parents of commits, many of a history at once, and remembers them. `look_up` is as for
+/// [`reached`].
+pub(crate) fn looked_up<'a>(
+    ancestry: &'a Ancestry,
+    database: DatabaseId,
+    mut look_up: impl FnMut(&CommitHash, usize) -> Result<CommitParents, EngineError> + 'a,
+) -> impl FnMut(&CommitHash) -> Result<Option<Vec<CommitHash>>, EngineError> + 'a {
     let mut limit = FIRST;
-    ancestry.reached(database, heads, commits, &mut |at: &CommitHash| {
+    move |at: &CommitHash| {
         let found = look_up(at, limit)?;
         limit = (limit * 2).min(MOST);
         for (commit, parents) in &found {
             ancestry.note(database, commit, parents);
         }
         Ok(found.into_iter().next().filter(|(commit, _)| commit == at).map(|(_, parents)| parents))
-    })
+    }
 }

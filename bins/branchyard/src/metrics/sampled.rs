@@ -38,6 +38,8 @@ pub(super) struct Sampled {
     pool_refused: Family<Labels<1>, Counter>,
     writes_saturation: SampledGauge,
     bodies: SampledGauge,
+    quarantines: SampledGauge,
+    quarantine_bytes: SampledGauge,
     answers: SampledGauge,
     operations: Levels<1>,
     pull_fetches_due: SampledGauge,
@@ -62,6 +64,17 @@ impl Sampled {
         let ours = registry.sub_registry_with_prefix("branchyard");
         ours.register("build", "What runs", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         ours.register_with_unit("uptime", "Time since the server started", Unit::Seconds, made.uptime.clone());
+        ours.register(
+            "remote_quarantines",
+            "Users and databases with chunks that no push has taken over",
+            made.quarantines.clone(),
+        );
+        ours.register_with_unit(
+            "remote_quarantine",
+            "Chunks that no push has taken over",
+            Unit::Bytes,
+            made.quarantine_bytes.clone(),
+        );
         ours.register("pool_places", "Slots for calls, by state", made.pool_places.clone());
         ours.register("pool_queued", "Calls that wait for a slot", made.pool_queued.clone());
         ours.register("pool_refused", "Calls refused for lack of a slot", made.pool_refused.clone());
@@ -120,6 +133,9 @@ impl Sampled {
         let writes = state.writes.load();
         self.writes_saturation.set((float(writes.busy + writes.queued) / float(writes.size)).min(1.0));
         self.bodies.set(float(state.bodies.used()));
+        let uploaded = state.services.pushes().load();
+        self.quarantines.set(whole(uploaded.pushers));
+        self.quarantine_bytes.set(whole(uploaded.bytes));
         self.answers.set(float(state.answers.used()));
         let connections = metadata.connections();
         for (purpose, load) in [("read", connections.readers), ("write", connections.writers)] {

@@ -62,3 +62,26 @@ fn files_that_cannot_be_used_are_named_before_anything_is_stored() {
     let output = one.env("BRANCHYARD_TLS__CERT", dir.path().join("cert.pem")).output().unwrap();
     refused(output, "tls.cert", "tls.key", "TLS needs both");
 }
+
+#[test]
+fn a_demo_over_tls_makes_certificates_that_clients_can_trust() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let program = Program::at(env!("CARGO_BIN_EXE_branchyard"));
+    let data = dir.path().join("demo");
+    let server = ServerProcess::start(&mut program.on(&data, &["demo", "--tls", "--listen", "127.0.0.1:0"]));
+    assert!(server.origin.starts_with("https://127.0.0.1:"), "{}", server.origin);
+    let authority = data.join("tls/ca.pem");
+    let export = format!("export DOLTLITE_CA_FILE='{}'", authority.display());
+    assert!(server.greeting.contains(&export), "{}", server.greeting);
+    assert!(server.greeting.contains(&format!("curl --cacert '{}'", authority.display())), "{}", server.greeting);
+    let root = reqwest::Certificate::from_pem(&std::fs::read(&authority).unwrap()).unwrap();
+    let client = |builder: reqwest::blocking::ClientBuilder| builder.no_proxy().build().unwrap();
+    let url = format!("{}/demo/atlas/refs", server.origin);
+    let trusting = client(reqwest::blocking::Client::builder().add_root_certificate(root));
+    assert_eq!(trusting.get(&url).send().unwrap().status(), 200);
+    assert!(client(reqwest::blocking::Client::builder()).get(&url).send().is_err());
+    let mode = std::fs::metadata(data.join("tls/key.pem")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    server.terminate();
+}

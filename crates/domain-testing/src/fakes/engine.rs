@@ -348,6 +348,28 @@ impl Engine for MemoryEngine {
         })
     }
 
+    fn ahead_behind(
+        &self,
+        database: DatabaseId,
+        base: &CommitHash,
+        heads: &[CommitHash],
+        at_most: usize,
+        timeout: Duration,
+    ) -> Result<Vec<Option<(usize, usize)>>> {
+        self.look(database, |history| {
+            let reach = |head: &CommitHash| -> BTreeSet<CommitHash> {
+                history.log(head).into_iter().flatten().map(|commit| commit.hash.clone()).collect()
+            };
+            let theirs = reach(base);
+            let count = |head: &CommitHash| {
+                let ours = reach(head);
+                let ahead = ours.difference(&theirs).count().min(at_most + 1);
+                (ahead, theirs.difference(&ours).count().min(at_most + 1))
+            };
+            Ok(heads.iter().map(|head| (!timeout.is_zero()).then(|| count(head))).collect())
+        })
+    }
+
     fn held_chunks(&self, database: DatabaseId, hashes: &[ChunkHash]) -> Result<Vec<Option<HeldChunk>>> {
         self.look(database, |history| {
             let held = |hash: &ChunkHash| history.get(&hash.as_commit()).ok();

@@ -170,6 +170,20 @@ pub trait Engine: Send + Sync {
         Ok(self.reached(database, heads, std::slice::from_ref(commit))? == [true])
     }
 
+    /// Returns for each of `heads` how many commits it reaches that `base` does not, and the other way round, each counted up to
+    /// `at_most` + 1. Returns `None` for those that are not counted within `timeout`. Commits that are not in the file reach nothing.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    fn ahead_behind(
+        &self,
+        database: DatabaseId,
+        base: &CommitHash,
+        heads: &[CommitHash],
+        at_most: usize,
+        timeout: Duration,
+    ) -> Result<Vec<Option<(usize, usize)>>, EngineError>;
+
     /// Restricts the commits that users' statements find by hash to the ancestors of the commit they run at and the
     /// commits that `reachability` shows. Before this call, statements find every commit in the file. Only the first
     /// call has an effect.

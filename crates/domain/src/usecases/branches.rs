@@ -1,5 +1,7 @@
 //! Branches: creating, listing and deleting them.
 
+use std::time::Duration;
+
 use super::collections::ref_deleted;
 use super::outbox::emit;
 use super::pulls::branch_moved;
@@ -9,7 +11,7 @@ use crate::access::{DatabaseAccess, Level, Write};
 use crate::entities::{Branch, Database, EventKind, KeptRef, Operation, PushTarget, RefKind, Work};
 use crate::errors::{AccessError, RefError};
 use crate::ports::{Durability, MetadataError, Transaction};
-use crate::values::{DatabaseId, KeptRefId, RefName, Revision, Timestamp};
+use crate::values::{CommitHash, DatabaseId, KeptRefId, RefName, Revision, Timestamp};
 
 /// The properties of a new branch.
 #[derive(Debug, Clone)]
@@ -20,10 +22,25 @@ pub struct NewBranch {
     pub from: Revision,
 }
 
+/// How far a branch and the default branch are apart, in commits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Divergence {
+    /// Number of commits that only the branch has.
+    pub ahead: usize,
+    /// Number of commits that only the default branch has.
+    pub behind: usize,
+}
+
+/// Time that counting commits may take for a page.
+const COUNTING: Duration = Duration::from_millis(100);
+
 /// Use cases of branches.
 pub struct Branches<'a>(&'a Inner);
 
 impl<'a> Branches<'a> {
+    /// Number of commits up to which [`Branches::divergences`] counts.
+    pub const MOST_COUNTED: usize = 1_000;
+
     pub(super) fn new(inner: &'a Inner) -> Self {
         Self(inner)
     }
@@ -152,6 +169,40 @@ impl<'a> Branches<'a> {
         limit: usize,
     ) -> Result<Vec<Branch>, RefError> {
         Ok(self.0.ports.metadata.read()?.branches().list(access.database().id, after, limit)?)
+    }
+
+    /// Returns for each of `heads` how many commits it is ahead of the default branch and behind it, each counted up to
+    /// [`Branches::MOST_COUNTED`] + 1. Returns `None` for those that take longer than a page may wait; a later call gets further.
+    ///
+    /// # Errors
+    /// [`RefError::Port`].
+    pub fn divergences<L: Level>(
+        &self,
+        access: &DatabaseAccess<L>,
+        heads: &[CommitHash],
+    ) -> Result<Vec<Option<Divergence>>, RefError> {
+        let database = access.database();
+        let default = self.0.ports.metadata.read()?.branches().get(database.id, &database.default_branch)?;
+        let Some(base) = default.map(|branch| branch.head) else { return Ok(vec![None; heads.len()]) };
+        let cache = &self.0.remembered.diverged;
+        let key = |head: &CommitHash| (database.id, base.clone(), head.clone());
+        let mut found: Vec<_> = heads.iter().map(|head| cache.known_fixed(&key(head))).collect();
+        let unknown: Vec<CommitHash> =
+            heads.iter().zip(&found).filter(|(_, found)| found.is_none()).map(|(head, _)| head.clone()).collect();
+        if !unknown.is_empty() {
+            let engine = &self.0.ports.engine;
+            let counted = engine.ahead_behind(database.id, &base, &unknown, Self::MOST_COUNTED, COUNTING)?;
+            for (head, counted) in unknown.iter().zip(&counted) {
+                if let Some(counted) = counted {
+                    cache.note_fixed(key(head), *counted);
+                }
+            }
+            let mut counted = counted.into_iter();
+            for found in found.iter_mut().filter(|found| found.is_none()) {
+                *found = counted.next().flatten();
+            }
+        }
+        Ok(found.into_iter().map(|found| found.map(|(ahead, behind)| Divergence { ahead, behind })).collect())
     }
 
     /// Deletes a branch and returns its last state.

@@ -45,6 +45,8 @@ pub(crate) struct Remembered {
     pub(super) refs: LookupCache<(DatabaseId, Option<String>), CommitHash>,
     /// The merge base of two commits; `None` if they have no common ancestor.
     pub(super) merge_bases: LookupCache<(DatabaseId, CommitHash, CommitHash), Option<CommitHash>>,
+    /// The numbers of commits that only one of two commits reaches: of the second one, and of the first one.
+    pub(super) diverged: LookupCache<(DatabaseId, CommitHash, CommitHash), (usize, usize)>,
     /// The kinds of objects that the second commit adds to those of the first.
     pub(super) brought: LookupCache<(DatabaseId, CommitHash, CommitHash), Vec<ObjectKind>>,
 }
@@ -59,6 +61,7 @@ impl Default for Remembered {
             writers: LookupCache::new(|metadata| metadata.rights_version()),
             refs: LookupCache::new(|metadata| metadata.version()),
             merge_bases: LookupCache::new(|_| None),
+            diverged: LookupCache::new(|_| None),
             brought: LookupCache::new(|_| None),
         }
     }
@@ -125,6 +128,16 @@ impl<K: Eq + Hash, V: Clone> LookupCache<K, V> {
         let found = look()?;
         self.put(0, key, found.clone());
         Ok(found)
+    }
+
+    /// Returns a cached value that does not depend on the version of the store.
+    pub(super) fn known_fixed(&self, key: &K) -> Option<V> {
+        self.get(0, key)
+    }
+
+    /// Caches a value that does not depend on the version of the store.
+    pub(super) fn note_fixed(&self, key: K, value: V) {
+        self.put(0, key, value);
     }
 
     /// Caches a value that was found while the store had version `before`, unless it has another one by now.

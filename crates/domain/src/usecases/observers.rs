@@ -1,7 +1,5 @@
 //! Observers of background work, for logs and traces.
 
-use std::time::Duration;
-
 use crate::entities::{DatabaseLocator, Delivery, OperationKind};
 use crate::values::{OperationId, TraceContext};
 
@@ -14,24 +12,6 @@ pub trait OperationObserver: Sync {
     /// Called on another thread than the operation's, when the operation becomes long-running and its worker's share goes to
     /// another operation.
     fn became_long(&self) {}
-
-    /// Called when a part of a push has ended, with the time it took.
-    fn ended_phase_of_push(&self, phase: PushPhase, took: Duration) {
-        let _ = (phase, took);
-    }
-}
-
-/// The parts of a push, in their order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum PushPhase {
-    /// Finding out whether everything below the commit is there.
-    Walk,
-    /// Adding the chunks to the file of the database.
-    Put,
-    /// Checking the content of the commit.
-    Check,
-    /// Moving the branch or tag.
-    Save,
 }
 
 /// Observes the attempts of deliveries.

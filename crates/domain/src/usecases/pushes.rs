@@ -18,7 +18,7 @@ use crate::entities::{
     Branch, FailureKind, Operation, OperationKind, OperationStatus, PushRequest, PushTarget, RefKind, Tag, Work,
 };
 use crate::errors::{OperationError, PortError, RefError, RemoteError};
-use crate::ports::{HeldChunk, NextChunk, OperationFilter, PushedChunks, Pusher, Transaction};
+use crate::ports::{HeldChunk, NextChunk, OperationFilter, PushedChunks, PushedChunksLoad, Pusher, Transaction};
 use crate::values::{AccountId, ChunkHash, CommitHash, DatabaseId, OperationId, RefName, Timestamp};
 
 /// Seconds for which a request that is repeated gets the result of the operation that it began.
@@ -293,6 +293,11 @@ impl<'a> Pushes<'a> {
         })?;
         save_queued(self.0, tx)?;
         Ok(PushStep::Begun(operation.id))
+    }
+
+    /// Returns how much is uploaded and not taken over by a push.
+    pub fn load(&self) -> PushedChunksLoad {
+        self.0.ports.pushed_chunks.as_ref().map(|store| store.load()).unwrap_or_default()
     }
 
     /// Notes that the caller of a push got no answer. A repeated request then gets it.

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use branchyard_domain::entities::{
     Commit, Conflict, LogEntry, LogPosition, SchemaObject, Signature, TableChange, TableSchema,
@@ -26,7 +26,7 @@ use super::reads::Read;
 use super::sinks::{CountedRows, NoRows};
 use super::{Blame, COMMITTING, COPYING, HiddenReachability, LEAST, ProcessEngine, SHORT, UserRead, within};
 use crate::call::{Ends, Failed, Outcome};
-use crate::history::reached;
+use crate::history::{looked_up, reached};
 use crate::messages::{Call, Import, Merge, Page, Script, Write, WriteOfBatch};
 use crate::pool;
 use crate::process::Access;
@@ -152,6 +152,21 @@ impl Engine for ProcessEngine {
         reached(&self.ancestry, database, heads, commits, &mut |from, limit| {
             self.ask(database, &Call::Parents { from: from.clone(), limit }, SHORT)
         })
+    }
+
+    fn ahead_behind(
+        &self,
+        database: DatabaseId,
+        base: &CommitHash,
+        heads: &[CommitHash],
+        at_most: usize,
+        timeout: Duration,
+    ) -> Result<Vec<Option<(usize, usize)>>, EngineError> {
+        let until = Instant::now() + timeout;
+        let mut parents = looked_up(&self.ancestry, database, |from: &CommitHash, limit| {
+            self.ask(database, &Call::Parents { from: from.clone(), limit }, SHORT)
+        });
+        self.ancestry.ahead_behind(database, base, heads, at_most, until, &mut parents)
     }
 
     fn limit_history(&self, reachability: Arc<dyn Reachability>) {

@@ -4,8 +4,8 @@ use askama::Template;
 use branchyard_domain::access::{DatabaseAccess, Read, Write};
 use branchyard_domain::entities::{Branch, KeptRef};
 use branchyard_domain::errors::RefError;
-use branchyard_domain::usecases::NewBranch;
-use branchyard_domain::values::{KeptRefId, RefName, Revision};
+use branchyard_domain::usecases::{Branches, Divergence, NewBranch};
+use branchyard_domain::values::{CommitHash, KeptRefId, RefName, Revision};
 use branchyard_http_common::{ApiError, segment};
 
 use crate::database::{self, DatabaseFrame, DatabaseTab};
@@ -39,6 +39,8 @@ struct BranchItem {
     commit: String,
     short: String,
     when: Markup,
+    /// How many commits the branch has that the default one has not, and the other way round. `None` if that is not counted.
+    apart: Option<(String, String)>,
     delete: String,
 }
 
@@ -85,11 +87,13 @@ async fn rows(
     access: DatabaseAccess<Read>,
     frame: &DatabaseFrame,
 ) -> Result<(Vec<BranchItem>, Option<String>), PageError> {
-    let after = visit.parameter("after");
+    let (after, counted) = (visit.parameter("after"), access.clone());
     let mut found = visit.read(move |hub| hub.branches().list(&access, after.as_deref(), PAGE + 1)).await?;
     let next = paths::next_page(&mut found, PAGE, &format!("{}/branches", frame.path), |last| last.name.to_string());
     let now = visit.state.services.now();
-    let row = |branch: &Branch| {
+    let heads: Vec<CommitHash> = found.iter().map(|branch| branch.head.clone()).collect();
+    let apart = visit.read(move |hub| hub.branches().divergences(&counted, &heads)).await?;
+    let row = |(branch, apart): (&Branch, Option<Divergence>)| {
         let name = branch.name.as_str();
         let is_default = name == frame.default_branch;
         let asked = if is_default { "" } else { name };
@@ -100,10 +104,19 @@ async fn rows(
             commit: frame.commit(&branch.head),
             short: format::short(&branch.head),
             when: format::when(branch.updated_at, now),
+            apart: apart.filter(|_| !is_default).map(|apart| (commits(apart.ahead), commits(apart.behind))),
             delete: format!("{}/branches/{}/delete", frame.path, segment(name)),
         }
     };
-    Ok((found.iter().map(row).collect(), next))
+    Ok((found.iter().zip(apart).map(row).collect(), next))
+}
+
+/// Writes a number of commits that was counted up to [`Branches::MOST_COUNTED`].
+fn commits(count: usize) -> String {
+    match count > Branches::MOST_COUNTED {
+        true => format!("{}+", format::count(Branches::MOST_COUNTED as u64)),
+        false => format::count(count as u64),
+    }
 }
 
 /// `POST /{owner}/{database}/branches`

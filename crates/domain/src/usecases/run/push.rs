@@ -39,7 +39,7 @@ pub(super) fn run(run: &LeasedRun<'_>, request: &PushRequest) -> Result<(), RunE
 fn timed<T>(run: &LeasedRun<'_>, phase: PushPhase, work: impl FnOnce() -> T) -> T {
     let begun = Instant::now();
     let result = work();
-    run.observer.ended_phase_of_push(phase, begun.elapsed());
+    run.inner.push_phases.announce(phase, begun.elapsed());
     result
 }
 

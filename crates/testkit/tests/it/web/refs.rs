@@ -2,6 +2,7 @@
 
 use branchyard::config::Span;
 use branchyard_testkit::Server;
+use serde_json::json;
 
 use super::browser::Browser;
 use super::{database, open_server, sign_up};
@@ -139,4 +140,18 @@ fn readers_see_refs_and_change_none() {
     for form in ["branches", "tags", "tags/v1/delete", "releases/new"] {
         bob.forge(&format!("/ada/rivers/{form}"), &token, &[]).expect(403).shows("You don&#39;t have permission");
     }
+}
+
+#[test]
+fn branches_say_how_far_they_are_from_the_default_one() {
+    let server = open_server();
+    let browser = sign_up(&server, "ada");
+    let ada = database(&server, &browser, "ada");
+    ada.post("/databases/ada/rivers/branches", &json!({"name": "work", "from": {"branch": "main"}})).expect(201);
+    browser.get("/ada/rivers/branches").expect(200).shows("0 ahead, 0 behind");
+    for number in 1..=3 {
+        ada.write("ada/rivers", "work", &format!("insert into r values ({number}, 'x')"));
+    }
+    ada.write("ada/rivers", "main", "insert into r values (9, 'y')");
+    browser.get("/ada/rivers/branches").expect(200).shows("3 ahead, 1 behind");
 }
