@@ -76,6 +76,14 @@ fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
     chromium.go("/settings/tokens");
     let token = chromium.property("#tokens a.danger", "href");
     let token = token.strip_prefix(&server.address()).unwrap().to_owned();
+    let key = ada
+        .post(
+            "/user/keys",
+            &json!({"name": "laptop", "public_key": "0eggffvjpo8bs7bgrkceeiu0j5ju9lhgjeigqnotri3684il66s0"}),
+        )
+        .expect(201)
+        .data();
+    let key = key["id"].as_str().unwrap();
     let mut pages: Vec<(&'static str, String)> = [
         ("branches", "branches"),
         ("branch-delete", "branches/fix-names/delete"),
@@ -132,6 +140,7 @@ fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
         ("missing", "/nobody/nothing".to_owned()),
         ("tokens", "/settings/tokens".to_owned()),
         ("keys", "/settings/keys".to_owned()),
+        ("key-remove", format!("/settings/keys/{key}/remove")),
         ("token-delete", token),
         ("password", "/settings/password".to_owned()),
         ("confirm", "/settings/confirm?next=%2Fsettings%2Ftokens".to_owned()),

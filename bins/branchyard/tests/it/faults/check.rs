@@ -241,6 +241,7 @@ fn leftovers(harness: &FaultsHarness) -> usize {
         "metadata.sqlite-shm",
         "metadata.sqlite-wal",
         "node",
+        "pushed-chunks",
         "server.key",
         "server.lock",
         "uploads",

@@ -1,11 +1,16 @@
 //! Pushes whose chunks were changed at random, with hashes that fit all the way up to the commit.
 
+use std::time::{Duration, Instant};
+
 use branchyard_remote_protocol::{Hash, hash_of};
 use branchyard_testkit::{Actor, Server};
 use reqwest::Method;
 use serde_json::json;
 
 use super::client::{Chunks, Refused, Remote, replaced};
+
+/// No push of some kilobytes takes that long, even where tests share the machine. Past 45 s, the server answers 503.
+const LONGEST: Duration = Duration::from_secs(40);
 
 /// Number of pushes, unless `MUTATED_PUSHES` says otherwise.
 const PUSHES: u64 = 150;
@@ -109,7 +114,10 @@ fn no_mutated_push_ends_the_server_or_moves_another_ref() {
     for _ in 0..count {
         let old = hashes[numbers.below(hashes.len())];
         let (new_tip, chunks) = replaced(&own, tip, old, mutated(&mut numbers, &own[&old], &contents));
-        match remote.push("pushed", new_tip, &chunks, true) {
+        let began = Instant::now();
+        let answer = remote.push("pushed", new_tip, &chunks, true);
+        assert!(began.elapsed() < LONGEST, "{new_tip:?} without {old:?} took {:?}: {answer:?}", began.elapsed());
+        match answer {
             Ok(()) => {
                 accepted += 1;
                 read(&ada, "pushed");
