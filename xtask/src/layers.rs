@@ -21,7 +21,9 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("domain-testing", Uses::Only(&["domain", "deployments", "auth", "sqlite-lexer"])),
     ("engine-doltlite", Uses::Only(&["domain", "remote-protocol", "sqlite-lexer"])),
     ("storage", Uses::Only(&["domain", "deployments", "auth"])),
-    ("hooks", Uses::Only(&["domain", "auth"])),
+    ("egress", Uses::Only(&[])),
+    ("remote-client", Uses::Only(&["domain", "auth", "egress", "remote-protocol"])),
+    ("hooks", Uses::Only(&["domain", "egress"])),
     ("provisioner-local", Uses::Only(&["deployments", "domain", "auth", "sqlite-lexer", "confinement"])),
     ("engine-process", Uses::Only(&["confinement", "domain", "engine-doltlite"])),
     ("import-formats", Uses::Only(&["domain", "imports"])),
@@ -107,9 +109,9 @@ const PLACES: &[Place] = &[
     },
     Place {
         crates: &["reqwest"],
-        users: &["hooks", "deployment-proxy", "branchyard", "testkit"],
+        users: &["egress", "hooks", "remote-client", "deployment-proxy", "branchyard", "testkit"],
         optional_users: &[],
-        instead: "outgoing requests are made by `hooks`, the proxy of deployments and the binary only",
+        instead: "outgoing requests are made by `hooks`, `remote-client`, the proxy of deployments and the binary only",
     },
 ];
 

@@ -7,6 +7,7 @@ mod formats;
 mod hooks;
 mod metadata;
 mod pushed_chunks;
+mod remote_sources;
 mod session;
 
 pub use blobs::{Blobs, BlobsError, ReadSeek};
@@ -34,6 +35,7 @@ pub use metadata::{
     UserRepository,
 };
 pub use pushed_chunks::{NextChunk, PushedChunks, PushedChunksLoad, Pusher};
+pub use remote_sources::{HeldChunks, RemoteSources, SourceConnection, SourceError, SourceRefs, SourceTag, TakeChunks};
 pub use session::{
     Arguments, BranchHead, SessionCaller, SessionEngine, SessionError, SessionRequest, SqlPower, SqlSession,
     StatementBounds, StatementDescription, StatementReport,

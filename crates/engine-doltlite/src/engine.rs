@@ -509,13 +509,13 @@ impl Engine for DoltliteEngine {
         &self,
         database: DatabaseId,
         pushed: &File,
-        tip: &CommitHash,
+        tips: &[CommitHash],
     ) -> Result<PushedHistory, EngineError> {
-        chunks::examine(self, database, pushed, tip)
+        chunks::examine(self, database, pushed, tips)
     }
 
-    fn take_over_push(&self, database: DatabaseId, pushed: &File, tip: &CommitHash) -> Result<(), EngineError> {
-        chunks::take_over(self, database, pushed, tip)
+    fn take_over_push(&self, database: DatabaseId, pushed: &File, tips: &[CommitHash]) -> Result<(), EngineError> {
+        chunks::take_over(self, database, pushed, tips)
     }
 
     fn check_commit(

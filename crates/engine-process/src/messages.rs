@@ -237,13 +237,13 @@ pub(crate) enum Call {
     HeldChunks {
         hashes: Vec<ChunkHash>,
     },
-    /// Follow what a commit names through pushed chunks, a file whose descriptor comes with the message.
+    /// Follow what commits name through pushed chunks, a file whose descriptor comes with the message.
     ExaminePush {
-        tip: CommitHash,
+        tips: Vec<CommitHash>,
     },
     /// Add pushed chunks, in a file whose descriptor comes with the message.
     TakeOverPush {
-        tip: CommitHash,
+        tips: Vec<CommitHash>,
     },
     /// Check the content of a commit that comes from outside.
     CheckCommit {
@@ -294,8 +294,8 @@ wire_enum!(Call {
     27 => WriteBatch { base, writes, at_most },
     28 => Chunks { hashes, at_most },
     29 => HeldChunks { hashes },
-    30 => ExaminePush { tip },
-    31 => TakeOverPush { tip },
+    30 => ExaminePush { tips },
+    31 => TakeOverPush { tips },
     32 => CheckCommit { commit, trusted, timeout },
 });
 

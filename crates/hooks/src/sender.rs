@@ -1,26 +1,24 @@
 //! Delivery attempts over HTTP.
 
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use branchyard_domain::entities::{AttemptError, EventName};
 use branchyard_domain::ports::{AddressError, LookedUp, Reply, Sender, Sent, WebhookRequest};
 use branchyard_domain::values::AccountId;
+use branchyard_egress::{AddressPolicy, Cause, Egress, Names, RootsError, SystemNames, Verdict, literal, never_opened};
+use reqwest::Client;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Certificate, Client, redirect};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
-use url::{Host, Url};
+use url::Url;
 
-use crate::address::{AddressPolicy, Verdict, never_opened};
-use crate::egress::{CheckedNames, CheckedPeer, EgressPolicy};
+use crate::capture;
 use crate::lookups::Lookups;
-use crate::names::{Names, SystemNames};
 use crate::signature::{hub_signature, webhook_signature};
-use crate::{capture, failure};
 
 /// Maximum length of a hook's URL, in bytes.
 const URL_BYTES: usize = 2_048;
@@ -58,28 +56,12 @@ impl Default for SenderOptions {
     }
 }
 
-/// The error of a sender that cannot be created.
-#[derive(Debug, thiserror::Error)]
-pub enum SenderError {
-    /// The file of root certificates cannot be used.
-    #[error("cannot read the certificates in {path}")]
-    Roots {
-        /// Path of the file.
-        path: PathBuf,
-        /// The reason.
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-}
-
 /// Sends webhook requests over HTTP. [`Sender::send`] blocks until the attempt has ended.
 pub struct HttpSender {
-    policy: Arc<AddressPolicy>,
-    names: Arc<dyn Names>,
+    egress: Egress,
     lookups: Lookups,
     timeout: Duration,
     response_bytes: usize,
-    roots: Vec<Certificate>,
     line: OnceLock<Option<HttpClients>>,
     /// Set to `true` to end all running attempts early.
     aborted: watch::Sender<bool>,
@@ -106,23 +88,21 @@ impl HttpSender {
     /// Creates a sender that uses the resolver of the system.
     ///
     /// # Errors
-    /// [`SenderError`].
-    pub fn new(options: SenderOptions) -> Result<Self, SenderError> {
+    /// [`RootsError`].
+    pub fn new(options: SenderOptions) -> Result<Self, RootsError> {
         Self::with_names(options, Arc::new(SystemNames))
     }
 
     /// Creates a sender with its own resolver.
     ///
     /// # Errors
-    /// [`SenderError`].
-    pub fn with_names(options: SenderOptions, names: Arc<dyn Names>) -> Result<Self, SenderError> {
+    /// [`RootsError`].
+    pub fn with_names(options: SenderOptions, names: Arc<dyn Names>) -> Result<Self, RootsError> {
         Ok(Self {
-            policy: Arc::new(options.policy),
-            names,
+            egress: Egress::new(options.policy, names, options.extra_ca_file.as_deref())?,
             lookups: Lookups::default(),
             timeout: options.timeout,
             response_bytes: options.response_bytes,
-            roots: options.extra_ca_file.as_deref().map(roots).transpose()?.unwrap_or_default(),
             line: OnceLock::new(),
             aborted: watch::Sender::new(false),
         })
@@ -146,40 +126,13 @@ impl HttpSender {
         self.line.get_or_init(make).as_ref()
     }
 
-    fn reach(&self, encrypted: bool) -> EgressPolicy {
-        EgressPolicy { policy: Arc::clone(&self.policy), encrypted }
-    }
-
     fn client(&self, encrypted: bool) -> reqwest::Result<Client> {
-        let reach = self.reach(encrypted);
-        Client::builder()
-            .dns_resolver(Arc::new(CheckedNames { names: Arc::clone(&self.names), reach: reach.clone() }))
-            .connector_layer(CheckedPeer(reach))
-            .redirect(redirect::Policy::none())
-            .no_proxy()
-            .referer(false)
-            .https_only(encrypted)
-            .http1_only()
+        self.egress
+            .client(encrypted)
             .http1_max_headers(HEADER_LINES)
             .pool_max_idle_per_host(0)
             .connect_timeout(CONNECT.min(self.timeout))
-            .tls_version_min(reqwest::tls::Version::TLS_1_2)
-            .tls_certs_merge(self.roots.iter().cloned())
             .build()
-    }
-
-    /// Returns the policy's verdict if the host of the URL is a literal address, or `None` if the host is a name.
-    fn literal(&self, url: &Url) -> Option<Verdict> {
-        literal(url).map(|address| self.policy.verdict(address))
-    }
-
-    /// Returns `true` if the URL may use `http`, which is allowed only in networks that the operator opened. Whether a
-    /// name resolves into such a network is looked up later.
-    fn may_be_plain(&self, url: &Url) -> bool {
-        match self.literal(url) {
-            Some(verdict) => verdict == Verdict::Opened,
-            None => self.policy.opens_any(),
-        }
     }
 
     /// Looks up whether a name resolves only into networks that the operator opened. The look-up counts against the
@@ -192,7 +145,7 @@ impl HttpSender {
         let Some(runtime) = self.line().and_then(|line| line.runtime.as_ref()) else {
             return done(Err(AddressError::Busy));
         };
-        let (names, policy, asked) = (Arc::clone(&self.names), Arc::clone(&self.policy), name.clone());
+        let (names, policy, asked) = (Arc::clone(self.egress.names()), Arc::clone(self.egress.policy()), name.clone());
         let deadline = Instant::now() + CONNECT.min(self.timeout);
         runtime.spawn(async move {
             let resolving = tokio::task::spawn_blocking(move || {
@@ -216,12 +169,7 @@ impl HttpSender {
         headers: HeaderMap,
     ) -> Result<Reply, AttemptError> {
         let encrypted = url.scheme() == "https";
-        let admitted = match self.literal(&url) {
-            Some(Verdict::Refused) => false,
-            Some(Verdict::Public) => encrypted,
-            Some(Verdict::Opened) | None => true,
-        };
-        if !admitted {
+        if !self.egress.admits(&url) {
             return Err(AttemptError::BlockedAddress);
         }
         // The URL parser accepts names with quotation marks, braces and backticks, which the HTTP library cannot express.
@@ -233,7 +181,7 @@ impl HttpSender {
         let deadline = Instant::now() + self.timeout;
         let sending = client.post(url).headers(headers).body(parcel.body.clone()).send();
         let answer = timeout_at(deadline, sending).await.map_err(|_| AttemptError::Timeout)?;
-        let answer = answer.map_err(|error| failure::reason(&error))?;
+        let answer = answer.map_err(|error| reason(Cause::of(&error)))?;
         let (status, retry_after) = (answer.status().as_u16(), capture::retry_after(answer.headers()));
         let headers = capture::headers(answer.headers());
         let body = capture::body(answer, self.response_bytes, deadline).await;
@@ -276,12 +224,14 @@ fn why_refused(address: IpAddr) -> String {
     }
 }
 
-/// Returns the address of a host that is not a name.
-fn literal(url: &Url) -> Option<IpAddr> {
-    match url.host()? {
-        Host::Ipv4(address) => Some(IpAddr::V4(address)),
-        Host::Ipv6(address) => Some(IpAddr::V6(address)),
-        Host::Domain(_) => None,
+const fn reason(cause: Cause) -> AttemptError {
+    match cause {
+        Cause::Blocked => AttemptError::BlockedAddress,
+        Cause::Timeout => AttemptError::Timeout,
+        Cause::Dns => AttemptError::Dns,
+        Cause::Tls => AttemptError::Tls,
+        Cause::Refused => AttemptError::Refused,
+        Cause::Connection => AttemptError::Connection,
     }
 }
 
@@ -307,11 +257,11 @@ impl Sender for HttpSender {
         if url.fragment().is_some() {
             return invalid("must not have a fragment (#…)");
         }
-        if url.scheme() == "http" && !self.may_be_plain(&url) {
+        if url.scheme() == "http" && !self.egress.may_be_plain(&url) {
             return invalid(&why_not_plain(literal(&url)));
         }
         if let Some(address) = literal(&url)
-            && self.policy.verdict(address) == Verdict::Refused
+            && self.egress.policy().verdict(address) == Verdict::Refused
         {
             return Err(AddressError::Refused(why_refused(address)));
         }
@@ -430,11 +380,4 @@ fn log(parcel: &WebhookRequest, host: Option<&str>, sent: &Sent) {
     };
     let (delivery_id, attempt_id) = (parcel.delivery.to_string(), parcel.attempt.to_string());
     tracing::info!(delivery_id, attempt_id, host, status, "a webhook attempt failed: {why}");
-}
-
-fn roots(path: &Path) -> Result<Vec<Certificate>, SenderError> {
-    let wrong = |source: Box<dyn std::error::Error + Send + Sync>| SenderError::Roots { path: path.to_owned(), source };
-    let pem = std::fs::read(path).map_err(|error| wrong(error.into()))?;
-    let found = Certificate::from_pem_bundle(&pem).map_err(|error| wrong(error.into()))?;
-    if found.is_empty() { Err(wrong("it holds no certificate".into())) } else { Ok(found) }
 }

@@ -378,11 +378,11 @@ impl Engine for MemoryEngine {
     }
 
     /// A pushed commit is one that another file of this engine holds.
-    fn examine_push(&self, database: DatabaseId, pushed: &File, tip: &CommitHash) -> Result<PushedHistory> {
+    fn examine_push(&self, database: DatabaseId, pushed: &File, tips: &[CommitHash]) -> Result<PushedHistory> {
         let pushed = pushed_hashes(pushed)?;
         let files = self.files.lock();
         let into = files.get(&database).ok_or_else(no_file)?;
-        let (mut known, mut next, mut seen) = (Vec::new(), vec![tip.clone()], BTreeSet::new());
+        let (mut known, mut next, mut seen) = (Vec::new(), tips.to_vec(), BTreeSet::new());
         while let Some(hash) = next.pop() {
             if !seen.insert(hash.clone()) {
                 continue;
@@ -401,17 +401,18 @@ impl Engine for MemoryEngine {
         Ok(PushedHistory::Complete { known, bytes: 20 * pushed.len() as u64 })
     }
 
-    fn take_over_push(&self, database: DatabaseId, pushed: &File, tip: &CommitHash) -> Result<()> {
-        if !matches!(self.examine_push(database, pushed, tip)?, PushedHistory::Complete { .. }) {
-            return Err(EngineError::NoSuchCommit(tip.clone()));
-        }
+    fn take_over_push(&self, database: DatabaseId, pushed: &File, tips: &[CommitHash]) -> Result<()> {
+        let is_complete = matches!(self.examine_push(database, pushed, tips)?, PushedHistory::Complete { .. });
         self.let_happen();
-        let found = self.files.lock().values().find_map(|file| file.reachable(tip).ok());
-        let found = found.ok_or_else(|| EngineError::NoSuchCommit(tip.clone()))?;
-        self.change(database, |history| {
-            history.take_in(found);
-            Ok(())
-        })
+        for tip in tips {
+            let found = self.files.lock().values().find_map(|file| file.reachable(tip).ok()).filter(|_| is_complete);
+            let found = found.ok_or_else(|| EngineError::NoSuchCommit(tip.clone()))?;
+            self.change(database, |history| {
+                history.take_in(found);
+                Ok(())
+            })?;
+        }
+        Ok(())
     }
 
     /// A commit whose message begins with `bad` has a problem.

@@ -237,20 +237,24 @@ pub trait Engine: Send + Sync {
     /// [`EngineError`].
     fn held_chunks(&self, database: DatabaseId, hashes: &[ChunkHash]) -> Result<Vec<Option<HeldChunk>>, EngineError>;
 
-    /// Follows what `tip` names through pushed chunks, a file as [`PushedChunks::open`](super::PushedChunks::open) describes it, up
+    /// Follows what the commits `tips` name through pushed chunks, a file as [`PushedChunks::open`](super::PushedChunks::open) describes it, up
     /// to chunks that the file of the database holds. Changes nothing.
     ///
     /// # Errors
     /// [`EngineError`].
-    fn examine_push(&self, database: DatabaseId, pushed: &File, tip: &CommitHash)
-    -> Result<PushedHistory, EngineError>;
+    fn examine_push(
+        &self,
+        database: DatabaseId,
+        pushed: &File,
+        tips: &[CommitHash],
+    ) -> Result<PushedHistory, EngineError>;
 
-    /// Adds the pushed chunks below `tip`, and `tip` itself, to the file of the database, durably, all or none of them. Until a ref
-    /// names the commit, they are garbage.
+    /// Adds the pushed chunks of the commits `tips` and of what is below them to the file of the database, durably, all or none of
+    /// them. Until a ref names the commits, they are garbage.
     ///
     /// # Errors
     /// [`EngineError::NoSuchCommit`] if [`Engine::examine_push`] would not find them complete.
-    fn take_over_push(&self, database: DatabaseId, pushed: &File, tip: &CommitHash) -> Result<(), EngineError>;
+    fn take_over_push(&self, database: DatabaseId, pushed: &File, tips: &[CommitHash]) -> Result<(), EngineError>;
 
     /// Checks the content of a commit that comes from outside: that its tables, views, indexes and triggers are ones that a write
     /// may create, that all rows can be counted, and that each index fits its table. Tables that are the same in `trusted` are not

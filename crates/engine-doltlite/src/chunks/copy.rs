@@ -73,7 +73,7 @@ impl Walk<'_> {
                 Ok(())
             })?;
         }
-        Ok((parents_first(&parents, tip), catalogs))
+        Ok((parents_first(&parents, &[tip]), catalogs))
     }
 
     /// Returns the catalogs that are lacking, and the roots of the trees that they name.
@@ -160,9 +160,24 @@ fn damaged(hash: ChunkHash, Malformed(reason): Malformed) -> EngineError {
     EngineError::Damaged(format!("chunk {hash}: {reason}"))
 }
 
-/// Returns `tip` and those of its ancestors that `parents` has, each after its parents.
-pub(super) fn parents_first(parents: &HashMap<ChunkHash, Vec<ChunkHash>>, tip: ChunkHash) -> Vec<ChunkHash> {
-    let (mut sorted, mut entered) = (Vec::with_capacity(parents.len()), HashSet::from([tip]));
+/// Returns those of the commits `tips` and of their ancestors that `parents` has, each after its parents.
+pub(super) fn parents_first(parents: &HashMap<ChunkHash, Vec<ChunkHash>>, tips: &[ChunkHash]) -> Vec<ChunkHash> {
+    let (mut sorted, mut entered) = (Vec::with_capacity(parents.len()), HashSet::new());
+    for tip in tips {
+        if parents.contains_key(tip) && entered.insert(*tip) {
+            enter(parents, *tip, &mut entered, &mut sorted);
+        }
+    }
+    sorted
+}
+
+/// Adds a commit and those of its ancestors that were not entered before, each after its parents.
+fn enter(
+    parents: &HashMap<ChunkHash, Vec<ChunkHash>>,
+    tip: ChunkHash,
+    entered: &mut HashSet<ChunkHash>,
+    sorted: &mut Vec<ChunkHash>,
+) {
     // Commits with the number of their parents that were entered.
     let mut path = vec![(tip, 0)];
     while let Some((commit, number)) = path.last_mut() {
@@ -177,7 +192,6 @@ pub(super) fn parents_first(parents: &HashMap<ChunkHash, Vec<ChunkHash>>, tip: C
             }
         }
     }
-    sorted
 }
 
 #[cfg(test)]
@@ -193,6 +207,7 @@ mod tests {
             .iter()
             .map(|(commit, parents)| (hash(*commit), parents.iter().map(|parent| hash(*parent)).collect::<Vec<_>>()));
         let parents: HashMap<_, _> = parents.collect();
-        assert_eq!(parents_first(&parents, hash(6)), [2, 3, 4, 5, 6].map(hash));
+        assert_eq!(parents_first(&parents, &[hash(6)]), [2, 3, 4, 5, 6].map(hash));
+        assert_eq!(parents_first(&parents, &[4, 1, 3, 4].map(hash)), [2, 4, 3].map(hash));
     }
 }

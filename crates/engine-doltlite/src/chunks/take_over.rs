@@ -21,11 +21,11 @@ pub(crate) fn examine(
     engine: &DoltliteEngine,
     database: DatabaseId,
     pushed: &File,
-    tip: &CommitHash,
+    tips: &[CommitHash],
 ) -> Result<PushedHistory, EngineError> {
     let pushed = PushedFile::open(pushed).map_err(unreadable)?;
     let into = super::read::open(engine, database)?;
-    match walk(&pushed, &into, tip) {
+    match walk(&pushed, &into, tips) {
         Ok(walked) => Ok(PushedHistory::Complete {
             known: walked.known.iter().map(ChunkHash::as_commit).collect(),
             bytes: walked.bytes,
@@ -43,8 +43,9 @@ pub(crate) fn take_over(
     engine: &DoltliteEngine,
     database: DatabaseId,
     pushed: &File,
-    tip: &CommitHash,
+    tips: &[CommitHash],
 ) -> Result<(), EngineError> {
+    let Some(first) = tips.first() else { return Ok(()) };
     let pushed = PushedFile::open(pushed).map_err(unreadable)?;
     let _turn = engine.queues.enter(database);
     engine.check_format(database)?;
@@ -55,14 +56,14 @@ pub(crate) fn take_over(
     }
     let fault = |error| errors::fault("add chunks to a file", error);
     let into = ChunkFile::open_for_writing(&path).map_err(fault)?;
-    let walked = walk(&pushed, &into, tip).map_err(|end| match end {
-        End::Lacking | End::Malformed(..) => EngineError::NoSuchCommit(tip.clone()),
+    let walked = walk(&pushed, &into, tips).map_err(|end| match end {
+        End::Lacking | End::Malformed(..) => EngineError::NoSuchCommit(first.clone()),
         End::Engine(error) => error,
     })?;
     // Children first: whatever is cut short, a chunk in the file has all that is below it there, too.
     for hash in walked.nodes.into_values().flatten().chain(walked.catalogs).chain(walked.commits) {
         let content = pushed.get(&hash).map_err(unreadable)?;
-        let content = content.ok_or_else(|| EngineError::NoSuchCommit(tip.clone()))?;
+        let content = content.ok_or_else(|| EngineError::NoSuchCommit(first.clone()))?;
         into.put(&hash, &content).map_err(fault)?;
     }
     into.commit().map_err(fault)
@@ -108,10 +109,11 @@ struct Walk<'a> {
     bytes: u64,
 }
 
-fn walk(pushed: &PushedFile<'_>, into: &ChunkFile, tip: &CommitHash) -> Result<Walked, End> {
+fn walk(pushed: &PushedFile<'_>, into: &ChunkFile, tips: &[CommitHash]) -> Result<Walked, End> {
     let mut walk = Walk { pushed, into, seen: HashSet::new(), bytes: 0 };
     let mut walked = Walked::default();
-    let catalogs = walk.commits(ChunkHash::from(tip), &mut walked)?;
+    let tips: Vec<ChunkHash> = tips.iter().map(ChunkHash::from).collect();
+    let catalogs = walk.commits(&tips, &mut walked)?;
     let roots = walk.catalogs(catalogs, &mut walked)?;
     walk.nodes(roots, &mut walked)?;
     walked.bytes = walk.bytes;
@@ -119,12 +121,12 @@ fn walk(pushed: &PushedFile<'_>, into: &ChunkFile, tip: &CommitHash) -> Result<W
 }
 
 impl Walk<'_> {
-    /// Follows the commits of the history of `tip`. Returns their catalogs.
+    /// Follows the commits of the histories of `tips`. Returns their catalogs.
     ///
     /// A commit that was pushed is followed even if the file holds it: the file holds commits that the database does not show, and
     /// the history that was pushed has to be complete without them.
-    fn commits(&mut self, tip: ChunkHash, walked: &mut Walked) -> Result<Vec<ChunkHash>, End> {
-        let (mut parents, mut catalogs, mut next) = (HashMap::new(), Vec::new(), vec![tip]);
+    fn commits(&mut self, tips: &[ChunkHash], walked: &mut Walked) -> Result<Vec<ChunkHash>, End> {
+        let (mut parents, mut catalogs, mut next) = (HashMap::new(), Vec::new(), tips.to_vec());
         while let Some(hash) = next.pop() {
             if !self.seen.insert(hash) {
                 continue;
@@ -145,9 +147,7 @@ impl Walk<'_> {
             }
         }
         self.check(&walked.known, |content| layout::commit(content).map(drop))?;
-        if parents.contains_key(&tip) {
-            walked.commits = parents_first(&parents, tip);
-        }
+        walked.commits = parents_first(&parents, tips);
         Ok(catalogs)
     }
 

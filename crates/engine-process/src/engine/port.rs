@@ -242,15 +242,15 @@ impl Engine for ProcessEngine {
         &self,
         database: DatabaseId,
         pushed: &File,
-        tip: &CommitHash,
+        tips: &[CommitHash],
     ) -> Result<PushedHistory, EngineError> {
-        let (call, mut ends) = (Call::ExaminePush { tip: tip.clone() }, Ends::default());
+        let (call, mut ends) = (Call::ExaminePush { tips: tips.to_vec() }, Ends::default());
         let (bounds, pushed) = (within(COPYING), [pushed.as_fd()]);
         self.call_with(database, Access::Read, &call, &pushed, &bounds, &mut ends, Blame::Server)
     }
 
-    fn take_over_push(&self, database: DatabaseId, pushed: &File, tip: &CommitHash) -> Result<(), EngineError> {
-        let (call, mut ends) = (Call::TakeOverPush { tip: tip.clone() }, Ends::default());
+    fn take_over_push(&self, database: DatabaseId, pushed: &File, tips: &[CommitHash]) -> Result<(), EngineError> {
+        let (call, mut ends) = (Call::TakeOverPush { tips: tips.to_vec() }, Ends::default());
         let (bounds, pushed) = (within(COPYING), [pushed.as_fd()]);
         let turn = self.queues.enter(database);
         self.call_with::<()>(database, Access::Write, &call, &pushed, &bounds, &mut ends, Blame::Server)?;

@@ -115,13 +115,13 @@ pub(super) fn answer(engine: &DoltliteEngine, link: &Link, database: DatabaseId,
         }
         Call::Chunks { hashes, at_most } => done(link, &engine.chunks(database, &hashes, at_most)),
         Call::HeldChunks { hashes } => done(link, &engine.held_chunks(database, &hashes)),
-        Call::ExaminePush { tip } => {
+        Call::ExaminePush { tips } => {
             let pushed = std::fs::File::from(file(link)?);
-            done(link, &engine.examine_push(database, &pushed, &tip))
+            done(link, &engine.examine_push(database, &pushed, &tips))
         }
-        Call::TakeOverPush { tip } => {
+        Call::TakeOverPush { tips } => {
             let pushed = std::fs::File::from(file(link)?);
-            done(link, &engine.take_over_push(database, &pushed, &tip))
+            done(link, &engine.take_over_push(database, &pushed, &tips))
         }
         Call::CheckCommit { commit, trusted, timeout } => {
             done(link, &engine.check_commit(database, &commit, trusted.as_ref(), timeout))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use branchyard_domain::entities::AttemptError;
 use branchyard_domain::ports::Sender as _;
-use branchyard_hooks::{HttpSender, Names, SenderError, SenderOptions};
+use branchyard_hooks::{HttpSender, Names, RootsError, SenderOptions};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_rustls::TlsAcceptor;
@@ -95,8 +95,8 @@ fn a_file_of_roots_is_read_at_once() {
         std::fs::write(&path, text).unwrap();
         HttpSender::new(SenderOptions { extra_ca_file: Some(path), ..options() })
     };
-    assert!(matches!(with("").err(), Some(SenderError::Roots { .. })));
-    assert!(matches!(with("rubbish").err(), Some(SenderError::Roots { .. })));
+    assert!(matches!(with("").err(), Some(RootsError { .. })));
+    assert!(matches!(with("rubbish").err(), Some(RootsError { .. })));
     let missing = SenderOptions { extra_ca_file: Some(dir.path().join("none.pem")), ..options() };
     assert!(HttpSender::new(missing).is_err());
 }

@@ -68,7 +68,7 @@ fn bring_in(run: &LeasedRun<'_>, database: &Database, commit: &CommitHash) -> Re
     let lacking = || failed(FailureKind::NotFound, "something that the commit names was not uploaded");
     let store = inner.ports.pushed_chunks.as_ref();
     let pushed = store.map(|store| store.open(pusher_of(&run.operation))).transpose()?.flatten().ok_or_else(lacking)?;
-    timed(run, PushPhase::Walk, || match engine.examine_push(database.id, &pushed, commit)? {
+    timed(run, PushPhase::Walk, || match engine.examine_push(database.id, &pushed, std::slice::from_ref(commit))? {
         PushedHistory::Lacking => Err(lacking()),
         PushedHistory::Malformed(reason) => Err(failed(FailureKind::Content, reason)),
         PushedHistory::Complete { known, .. } => {
@@ -78,7 +78,7 @@ fn bring_in(run: &LeasedRun<'_>, database: &Database, commit: &CommitHash) -> Re
             if is_held.iter().all(|is_held| *is_held) { Ok(()) } else { Err(lacking()) }
         }
     })?;
-    timed(run, PushPhase::Put, || match engine.take_over_push(database.id, &pushed, commit) {
+    timed(run, PushPhase::Put, || match engine.take_over_push(database.id, &pushed, std::slice::from_ref(commit)) {
         Err(EngineError::NoSuchCommit(_)) => Err(lacking()),
         other => Ok(other?),
     })

@@ -1,4 +1,4 @@
-//! The egress policy: connections go to checked addresses only.
+//! Connections go to checked addresses only.
 //!
 //! [`CheckedNames`] resolves a name for a connection and returns only addresses that the policy admits. The connection
 //! uses these addresses without a second resolution, so it goes to what was checked. [`CheckedPeer`] checks the open
@@ -21,7 +21,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The error if the policy admits no address of a name.
 #[derive(Debug, thiserror::Error)]
-#[error("every address is in a network that hooks may not reach")]
+#[error("every address is in a network that this server may not reach")]
 pub(crate) struct Blocked;
 
 /// The error if a name has no address.
@@ -31,12 +31,12 @@ pub(crate) struct Unresolved(#[source] pub(crate) Option<std::io::Error>);
 
 /// The addresses that a connection may reach.
 #[derive(Clone)]
-pub(crate) struct EgressPolicy {
+pub(crate) struct Reach {
     pub(crate) policy: Arc<AddressPolicy>,
     pub(crate) encrypted: bool,
 }
 
-impl EgressPolicy {
+impl Reach {
     pub(crate) fn admits(&self, address: IpAddr) -> bool {
         self.policy.admits(address, self.encrypted)
     }
@@ -45,7 +45,7 @@ impl EgressPolicy {
 /// A resolver that returns admitted addresses only.
 pub(crate) struct CheckedNames {
     pub(crate) names: Arc<dyn Names>,
-    pub(crate) reach: EgressPolicy,
+    pub(crate) reach: Reach,
 }
 
 impl Resolve for CheckedNames {
@@ -70,7 +70,7 @@ impl Resolve for CheckedNames {
 
 /// A connector layer that closes connections to peers that are not admitted.
 #[derive(Clone)]
-pub(crate) struct CheckedPeer(pub(crate) EgressPolicy);
+pub(crate) struct CheckedPeer(pub(crate) Reach);
 
 impl<S> Layer<S> for CheckedPeer {
     type Service = CheckedConnector<S>;
@@ -83,7 +83,7 @@ impl<S> Layer<S> for CheckedPeer {
 #[derive(Clone)]
 pub(crate) struct CheckedConnector<S> {
     inner: S,
-    reach: EgressPolicy,
+    reach: Reach,
 }
 
 impl<S, R> Service<R> for CheckedConnector<S>

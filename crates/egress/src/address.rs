@@ -1,5 +1,5 @@
-//! The address policy: which addresses hooks may reach. These are the public internet, and the networks that the
-//! operator opens.
+//! The address policy: which addresses may be reached. These are the public internet, and the networks that the operator
+//! opens.
 //!
 //! The same lists apply to literal and to resolved addresses, and are checked at registration and before every
 //! connection.
@@ -7,6 +7,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use url::{Host, Url};
 
 const fn v4(a: u8, b: u8, c: u8, length: u8) -> Ipv4Net {
     Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, 0), length)
@@ -82,7 +83,7 @@ pub enum Verdict {
 #[error("'{0}' is not a network such as 10.20.0.0/16 or fd00:1234::/48")]
 pub struct NotACidr(pub String);
 
-/// The addresses that hooks may reach.
+/// The addresses that may be reached.
 #[derive(Debug, Clone, Default)]
 pub struct AddressPolicy {
     opened: Vec<IpNet>,
@@ -133,12 +134,23 @@ impl AddressPolicy {
 
 /// Returns what an address is, as a plural, if the operator cannot open its network, nor that of the IPv4 address that it
 /// carries.
-pub(crate) fn never_opened(address: IpAddr) -> Option<&'static str> {
+#[must_use]
+pub fn never_opened(address: IpAddr) -> Option<&'static str> {
     let found = match address {
         IpAddr::V4(v4) => NEVER_V4.iter().find(|(network, _)| network.contains(&v4)).map(|(_, what)| *what),
         IpAddr::V6(v6) => NEVER_V6.iter().find(|(network, _)| network.contains(&v6)).map(|(_, what)| *what),
     };
     found.or_else(|| carried(address).and_then(never_opened))
+}
+
+/// Returns the address of a host that is not a name.
+#[must_use]
+pub fn literal(url: &Url) -> Option<IpAddr> {
+    match url.host()? {
+        Host::Ipv4(address) => Some(IpAddr::V4(address)),
+        Host::Ipv6(address) => Some(IpAddr::V6(address)),
+        Host::Domain(_) => None,
+    }
 }
 
 fn within_v4(networks: &[Ipv4Net], address: Ipv4Addr) -> bool {
