@@ -15,6 +15,7 @@ pub use branchyard_hooks::Names;
 use branchyard_hooks::{HttpSender, JsonPayloads, SystemNames};
 use branchyard_import_formats::FileFormats;
 use branchyard_provisioner_local::LocalSettings;
+use branchyard_remote_client::HttpRemoteSources;
 use branchyard_runtime::{SystemClock, SystemIds};
 use branchyard_storage::{FolderBlobs, FolderPushedChunks, Store};
 
@@ -155,12 +156,15 @@ impl Stores {
         };
         let sender = HttpSender::with_names(config.sender_options()?, Arc::clone(&world.names));
         let sender = sender.context("configuration: hooks.extra_ca_file")?;
+        let sources =
+            HttpRemoteSources::new(config.remotes.source_options(Arc::clone(&world.names), Arc::clone(&world.clock))?);
         let keys = Arc::new(LiveKeys::open(&dir, world.ids.as_ref(), world.clock.now())?);
         let formats = Arc::new(FileFormats { limits, sqlite: engine.sqlite_files() });
         let vault = Arc::clone(&keys) as _;
         let hub = Hub::builder(Arc::clone(&metadata) as _, engine.port())
             .uploads(blobs, formats)
             .pushes(Arc::clone(&pushed_chunks) as _)
+            .mirrors(Arc::new(sources))
             .webhooks(WebhookPorts { payloads: Arc::new(JsonPayloads), vault, sender: Arc::new(sender) })
             .limits(config.domain_limits()?)
             .build(Arc::clone(&world.clock), Arc::clone(&world.ids));

@@ -264,6 +264,7 @@ impl Config {
         self.hosted.domain()?;
         self.cors.check()?;
         self.hooks.check()?;
+        self.remotes.check()?;
         self.http.proxies()?;
         self.v1alpha1.settings()?;
         self.web.sign_up()?;

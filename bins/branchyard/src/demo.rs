@@ -28,8 +28,9 @@ pub fn run(listen: String, data_dir: PathBuf, hook: Option<&str>, over_tls: bool
     // Standard error is the terminal on which the greeting is read.
     config.log.access = 0.0;
     let _log = logging::start(&config)?;
-    // The receiver of the demo's webhook usually runs on the same machine.
+    // The receiver of the demo's webhook usually runs on the same machine, and so do servers to mirror.
     config.hooks.allowed_cidrs = ["127.0.0.0/8", "::1/128"].map(str::to_owned).to_vec();
+    config.remotes.allowed_cidrs.clone_from(&config.hooks.allowed_cidrs);
     let certificates = over_tls.then(|| tls::make(&config.data_dir)).transpose()?;
     if let Some(certificates) = &certificates {
         config.tls.cert = Some(certificates.cert.clone());

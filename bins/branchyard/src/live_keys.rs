@@ -12,11 +12,12 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
+use branchyard_auth::SEED_BYTES;
 use branchyard_domain::Hub;
 use branchyard_domain::entities::{HookSecret, Sealed};
 use branchyard_domain::ports::{Ids, Vault};
 use branchyard_domain::usecases::ResealOutcome;
-use branchyard_domain::values::{HookId, Timestamp};
+use branchyard_domain::values::{DatabaseId, HookId, Timestamp};
 use branchyard_hooks::ServerVault;
 use branchyard_http_common::ServerKeys;
 use parking_lot::{Mutex, RwLock};
@@ -131,6 +132,17 @@ fn read(path: &std::path::Path) -> anyhow::Result<(FileStamp, KeyRing)> {
     Ok((stamp, ring))
 }
 
+impl LiveKeys {
+    fn open_with<T>(&self, open: impl Fn(&ServerVault) -> Option<T>) -> Option<T> {
+        let opened = open(&self.vault.read());
+        opened.or_else(|| {
+            // Another process may have sealed it under a key that was just added.
+            self.refresh();
+            open(&self.vault.read())
+        })
+    }
+}
+
 impl Vault for LiveKeys {
     fn seal(&self, hook: HookId, secret: &HookSecret, nonce: [u8; 24]) -> Sealed {
         self.refresh();
@@ -138,12 +150,16 @@ impl Vault for LiveKeys {
     }
 
     fn open(&self, hook: HookId, sealed: &Sealed) -> Option<HookSecret> {
-        let opened = self.vault.read().open(hook, sealed);
-        opened.or_else(|| {
-            // Another process may have sealed it under a key that was just added.
-            self.refresh();
-            self.vault.read().open(hook, sealed)
-        })
+        self.open_with(|vault| vault.open(hook, sealed))
+    }
+
+    fn seal_seed(&self, mirror: DatabaseId, seed: &[u8; SEED_BYTES], nonce: [u8; 24]) -> Sealed {
+        self.refresh();
+        self.vault.read().seal_seed(mirror, seed, nonce)
+    }
+
+    fn open_seed(&self, mirror: DatabaseId, sealed: &Sealed) -> Option<[u8; SEED_BYTES]> {
+        self.open_with(|vault| vault.open_seed(mirror, sealed))
     }
 
     fn key_id(&self) -> String {
@@ -176,7 +192,10 @@ impl KeyRingWatch {
                         Err(error) => {
                             not_before = Instant::now() + RETRY;
                             let error: &(dyn std::error::Error + 'static) = &error;
-                            tracing::error!(error, "cannot seal the secrets of webhooks anew; trying again");
+                            tracing::error!(
+                                error,
+                                "cannot seal the secrets of webhooks and mirrors anew; trying again"
+                            );
                         }
                     }
                 }
@@ -198,12 +217,12 @@ impl KeyRingWatch {
 
 fn log(ResealOutcome { resealed, unreadable }: ResealOutcome) {
     if resealed > 0 {
-        tracing::info!(hooks = resealed, "sealed the secrets of webhooks under the newest key");
+        tracing::info!(resealed, "sealed the secrets of webhooks and mirrors under the newest key");
     }
     if unreadable > 0 {
         tracing::warn!(
-            hooks = unreadable,
-            "the keys of some secrets of webhooks are not in the key ring; `branchyard doctor` names the webhooks"
+            unreadable,
+            "the keys of some secrets of webhooks or mirrors are not in the key ring; `branchyard doctor` names the webhooks"
         );
     }
 }

@@ -85,6 +85,7 @@ fn code_of(status: StatusCode) -> RemoteCode {
         403 => ("forbidden", 23),
         404 => ("not_found", 12),
         413 => ("toobig", 18),
+        422 => ("rejected", 1),
         429 => ("rate_limited", 1),
         503 => ("busy", 5),
         400..=499 => ("bad_request", 1),
@@ -118,6 +119,8 @@ pub(crate) fn respond(request: &HttpRequest, endpoint: RemoteEndpoint, outcome: 
 fn render(problem: &Problem) -> (HttpResponse, &'static str) {
     let status = StatusCode::from_u16(problem.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let code = code_of(status);
+    // The protocol has one status for what is refused for what it is.
+    let status = if status == StatusCode::UNPROCESSABLE_ENTITY { StatusCode::BAD_REQUEST } else { status };
     let mut response = HttpResponse::build(status);
     for (name, value) in problem.headers() {
         response.insert_header((name, value));

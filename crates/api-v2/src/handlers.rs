@@ -12,6 +12,7 @@ pub(crate) mod hooks;
 pub(crate) mod imports;
 pub(crate) mod keys;
 pub(crate) mod members;
+pub(crate) mod mirrors;
 pub(crate) mod operations;
 pub(crate) mod organizations;
 pub(crate) mod pull_changes;
@@ -45,6 +46,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         organizations::endpoints(),
         members::endpoints(),
         databases::endpoints(),
+        mirrors::endpoints(),
         collaborators::endpoints(),
         branches::endpoints(),
         tags::endpoints(),

@@ -8,6 +8,7 @@ mod database;
 mod diff;
 mod hook;
 mod import;
+mod mirror;
 mod operation;
 mod organization;
 mod pull;
@@ -25,6 +26,7 @@ pub(crate) use diff::{
 };
 pub(crate) use hook::{Delivery, DeliveryAttempt, DeliveryRequest, DeliverySummary, Hook, LastDelivery};
 pub(crate) use import::{ImportUpload, ImportUploadPart};
+pub(crate) use mirror::Mirror;
 pub(crate) use operation::{Operation, OperationError, OperationRef, OperationResult, RowError};
 pub(crate) use organization::{Collaborator, Member, Organization};
 pub(crate) use pull::{BranchRef, Pull, PullComment, PullSummary, WithdrawnPull};

@@ -13,6 +13,7 @@ mod ids;
 mod metadata;
 mod provisioner;
 mod pushed_chunks;
+mod remote_sources;
 
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ pub use ids::SeededIds;
 pub use metadata::{MemoryMetadata, SaveFault};
 pub use provisioner::MemoryProvisioner;
 pub use pushed_chunks::MemoryPushedChunks;
+pub use remote_sources::MemorySources;
 
 use branchyard_deployments::ports::DeploymentStore;
 use branchyard_deployments::{DeploymentPorts, Deployments, HostingSettings};
@@ -48,6 +50,8 @@ pub struct FakeHub {
     pub blobs: Arc<MemoryBlobs>,
     /// The chunks of pushes.
     pub pushed_chunks: Arc<MemoryPushedChunks>,
+    /// The sources of mirrors.
+    pub sources: Arc<MemorySources>,
     /// The clock of both.
     pub clock: Arc<FixedClock>,
     /// The id generator of both.
@@ -108,6 +112,7 @@ impl FakeHub {
         Hub::builder(metadata, self.engine.clone())
             .uploads(self.blobs.clone(), Arc::new(PlainFormats))
             .pushes(self.pushed_chunks.clone())
+            .mirrors(self.sources.clone())
             .webhooks(webhooks(&self.sender))
     }
 
@@ -136,6 +141,7 @@ pub fn hub_hosting(limits: Limits, hosted: HostingSettings) -> FakeHub {
     let engine = Arc::new(MemoryEngine::default());
     let blobs = Arc::new(MemoryBlobs::default());
     let pushed_chunks = Arc::new(MemoryPushedChunks::default());
+    let sources = Arc::new(MemorySources::default());
     let clock = Arc::new(FixedClock::default());
     let ids = Arc::new(SeededIds::new(1));
     let sender = Arc::new(ScriptedSender::default());
@@ -143,6 +149,7 @@ pub fn hub_hosting(limits: Limits, hosted: HostingSettings) -> FakeHub {
     let hub = Hub::builder(metadata.clone(), engine.clone())
         .uploads(blobs.clone(), Arc::new(PlainFormats))
         .pushes(pushed_chunks.clone())
+        .mirrors(sources.clone())
         .webhooks(webhooks(&sender))
         .limits(limits)
         .build(clock.clone(), ids.clone());
@@ -155,7 +162,7 @@ pub fn hub_hosting(limits: Limits, hosted: HostingSettings) -> FakeHub {
     };
     let deployments = Deployments::new(hub.clone(), ports, hosted);
     deployments.serve_instances();
-    FakeHub { hub, deployments, metadata, engine, blobs, pushed_chunks, clock, ids, sender, provisioner }
+    FakeHub { hub, deployments, metadata, engine, blobs, pushed_chunks, sources, clock, ids, sender, provisioner }
 }
 
 /// A request that a fake does not support or was planned to refuse. The text is for the reader of the failing test.

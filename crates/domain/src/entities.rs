@@ -9,6 +9,7 @@ mod delivery;
 mod event;
 mod hook;
 mod log;
+mod mirror;
 mod object;
 mod operation;
 mod pull;
@@ -31,6 +32,7 @@ pub use delivery::{Attempt, AttemptError, Delivery, DeliveryDetails, DeliverySta
 pub use event::{Event, EventKind, EventName, PullAction};
 pub use hook::{DisabledReason, Hook, HookEvent, HookSecret, PreviousSecret, Sealed};
 pub use log::{LogEntry, LogPosition, LogWalk};
+pub use mirror::Mirror;
 pub use object::{ObjectChange, ObjectKind, SchemaObject, Trigger, brought, object_changes};
 pub use operation::{
     FailureKind, ImportMode, ImportRequest, Operation, OperationFailure, OperationKind, OperationStatus, Outcome,

@@ -2,6 +2,7 @@
 
 mod databases;
 mod hooks;
+mod mirrors;
 mod operations;
 mod people;
 mod pulls;
@@ -9,6 +10,7 @@ mod remotes;
 
 pub use databases::{AccessError, DatabaseError, ReadError, RefError, ReleaseError};
 pub use hooks::HookError;
+pub use mirrors::MirrorError;
 pub use operations::{ImportError, ImportField, OperationError, QuotaError};
 pub use people::{
     AdministrationError, CollaboratorError, KeyError, OrganizationError, PeopleError, SignInError, SignUpError,
@@ -123,7 +125,8 @@ from_ports!(
     RemoteError,
     OperationError,
     ImportError,
-    HookError
+    HookError,
+    MirrorError
 );
 
 impl From<FormatError> for PortError {

@@ -28,11 +28,11 @@ pub use metadata::{
     CollectionRepository, DatabaseFilter, DatabaseRepository, DeliveryBacklog, DeliveryRepository, DeliveryState,
     DueCollection, DueDelivery, Durability, EventRepository, FetchBacklog, FetchEnd, HookRepository,
     IdempotencyRepository, InvitationRepository, KeptRefRepository, Lease, LeaseTurn, MemberRepository, Metadata,
-    MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState, OrganizationRepository,
-    PersonalDataRepository, Places, PullCommentRepository, PullFetch, PullFetchRepository, PullFilter, PullRepository,
-    PullStanding, Ranking, RefRepository, ReleaseRepository, Repositories, SavedAnswer, SessionRepository, SizeChange,
-    StarRepository, TagRepository, TokenRepository, Transaction, UploadRepository, UserFilter, UserKeyRepository,
-    UserRepository,
+    MetadataError, MirrorRepository, OperationBacklog, OperationFilter, OperationRepository, OperationState,
+    OrganizationRepository, PersonalDataRepository, Places, PullCommentRepository, PullFetch, PullFetchRepository,
+    PullFilter, PullRepository, PullStanding, Ranking, RefRepository, ReleaseRepository, Repositories, SavedAnswer,
+    SessionRepository, SizeChange, StarRepository, TagRepository, TokenRepository, Transaction, UploadRepository,
+    UserFilter, UserKeyRepository, UserRepository,
 };
 pub use pushed_chunks::{NextChunk, PushedChunks, PushedChunksLoad, Pusher};
 pub use remote_sources::{HeldChunks, RemoteSources, SourceConnection, SourceError, SourceRefs, SourceTag, TakeChunks};

@@ -24,6 +24,7 @@ mod invitations;
 mod keys;
 mod lookup_cache;
 mod members;
+mod mirrors;
 mod observers;
 mod operations;
 mod organizations;
@@ -77,6 +78,7 @@ pub use imports::{CompletedPart, Imports, NewImport, NewUpload, OpenedUpload};
 pub use invitations::{Applicant, Invitations, MintedInvitation, SignUp};
 pub use keys::Keys;
 pub use members::Members;
+pub use mirrors::{EditMirror, Mirrors, NewMirror};
 pub use observers::{DeliveryAttempt, DeliveryObserver, OperationAttempt, OperationObserver};
 pub use operations::{Ended, Operations, ResultView, SqlWrite};
 pub use organizations::{EditOrganization, NewOrganization, OrganizationView, Organizations};
@@ -103,7 +105,9 @@ pub use wake::Wake;
 
 use crate::entities::FileType;
 use crate::errors::PortError;
-use crate::ports::{Blobs, Clock, Engine, Formats, Ids, Metadata, Payloads, PushedChunks, Sender, Transaction, Vault};
+use crate::ports::{
+    Blobs, Clock, Engine, Formats, Ids, Metadata, Payloads, PushedChunks, RemoteSources, Sender, Transaction, Vault,
+};
 use crate::values::Timestamp;
 
 /// Configurable limits. `docs/configuration.md` documents all of them.
@@ -258,6 +262,8 @@ pub(crate) struct Ports {
     pub(crate) blobs: Arc<dyn Blobs>,
     /// Store of the chunks of pushes. `None` if pushes are refused.
     pub(crate) pushed_chunks: Option<Arc<dyn PushedChunks>>,
+    /// Access to the sources of mirrors. `None` if there are no mirrors.
+    pub(crate) sources: Option<Arc<dyn RemoteSources>>,
     /// Readers of file formats.
     pub(crate) formats: Arc<dyn Formats>,
     /// Source of time.
@@ -366,6 +372,8 @@ nouns! {
     remotes: Remotes;
     /// Pushes by clients of the engine.
     pushes: Pushes;
+    /// Mirrors of databases of other servers.
+    mirrors: Mirrors;
     /// Pull requests.
     pulls: Pulls;
     /// Commits, differences and table definitions.

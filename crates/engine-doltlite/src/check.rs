@@ -2,6 +2,7 @@
 //!
 //! In a server that runs SQL in worker processes, a check has a process of its own, and may end with it.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,7 @@ use crate::connection::Connection;
 use crate::engine::DoltliteEngine;
 use crate::guard::{GuardMode, MAX_LENGTH};
 use crate::schema;
+use crate::sql::errors::is_out_of_memory;
 
 /// Maximum number of problems that are reported.
 const MOST_PROBLEMS: usize = 10;
@@ -30,9 +32,19 @@ pub(crate) fn check(
 ) -> Result<Vec<String>, EngineError> {
     let until = Instant::now() + timeout;
     let left = || until.saturating_duration_since(Instant::now());
-    let hashes = |at: &CommitHash| engine.reading_within(left(), database, at, "read the tables", table_hashes);
+    // Damaged content asks for any amount of memory, over and over. Once the time is over, memory is refused as well.
+    let lacked_memory = Cell::new(false);
+    let note = |error: rusqlite::Error| {
+        lacked_memory.set(lacked_memory.get() || (is_out_of_memory(&error) && !left().is_zero()));
+        error
+    };
+    let hashes = |at: &CommitHash| {
+        engine.reading_within(left(), database, at, "read the tables", |connection| {
+            table_hashes(connection).map_err(note)
+        })
+    };
     let definitions = engine.reading_within(left(), database, commit, "check definitions", |connection| {
-        check_definitions(engine, connection, left())
+        check_definitions(engine, connection, left()).map_err(note)
     });
     let found = definitions.and_then(|problems| {
         if !problems.is_empty() {
@@ -49,7 +61,7 @@ pub(crate) fn check(
                 if hash.is_some() && old.get(table) == Some(hash) {
                     continue;
                 }
-                check_table(connection, table, &mut problems)?;
+                check_table(connection, table, &mut problems).map_err(note)?;
                 if problems.len() >= MOST_PROBLEMS {
                     break;
                 }
@@ -66,6 +78,9 @@ pub(crate) fn check(
         Err(error @ (EngineError::Damaged(_) | EngineError::DamagedCommit { .. } | EngineError::Fault { .. })) => {
             tracing::warn!(error = &error as &dyn std::error::Error, "a pushed commit cannot be read");
             Ok(vec!["its content cannot be read".to_owned()])
+        }
+        Err(EngineError::Unavailable(_)) if lacked_memory.get() => {
+            Ok(vec!["its check needs more memory than a statement may use".to_owned()])
         }
         Err(error) => Err(error),
     }

@@ -1,8 +1,8 @@
-//! Encryption of hook secrets with a key of the server.
+//! Encryption of the secrets of hooks and the keys of mirrors with a key of the server.
 
 use branchyard_domain::entities::{HookSecret, Sealed};
 use branchyard_domain::ports::Vault;
-use branchyard_domain::values::HookId;
+use branchyard_domain::values::{DatabaseId, HookId};
 use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
 use data_encoding::HEXLOWER;
@@ -10,15 +10,17 @@ use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
 const NONCE_BYTES: usize = 24;
+/// Length of the seed of an Ed25519 key (RFC 8032 §5.1.5).
+const SEED_BYTES: usize = 32;
 
 /// Seals secrets with XChaCha20-Poly1305 under a key derived from the newest of the server's keys, and opens what was sealed
-/// under any of them. A secret sealed for one hook cannot be opened for another.
+/// under any of them. A secret sealed for one hook or mirror cannot be opened for another.
 pub struct ServerVault {
     newest: HookKey,
     older: Vec<HookKey>,
 }
 
-/// A key for the secrets of hooks. Its id is derived too, so that a sealed secret names its key without revealing it.
+/// A key for sealed secrets. Its id is derived too, so that a sealed secret names its key without revealing it.
 struct HookKey {
     key: [u8; 32],
     id: String,
@@ -59,25 +61,45 @@ fn derive(secret: &[u8; 32], label: &str) -> [u8; 32] {
     mac.finalize().into_bytes().into()
 }
 
-impl Vault for ServerVault {
+impl ServerVault {
     #[expect(clippy::expect_used, reason = "the cipher refuses only texts of more than 256 GiB")]
-    fn seal(&self, hook: HookId, secret: &HookSecret, nonce: [u8; NONCE_BYTES]) -> Sealed {
+    fn encrypt(&self, holder: &[u8], text: &[u8], nonce: [u8; NONCE_BYTES]) -> Sealed {
         let cipher = XChaCha20Poly1305::new(Key::from_slice(&self.newest.key));
-        let hook = hook.as_uuid();
-        let payload = Payload { msg: secret.expose().as_bytes(), aad: hook.as_bytes() };
+        let payload = Payload { msg: text, aad: holder };
         let mut bytes = nonce.to_vec();
         bytes.extend(cipher.encrypt(XNonce::from_slice(&nonce), payload).expect("a secret that fits into memory"));
         Sealed { key_id: self.newest.id.clone(), bytes }
     }
 
-    fn open(&self, hook: HookId, sealed: &Sealed) -> Option<HookSecret> {
+    fn decrypt(&self, holder: &[u8], sealed: &Sealed) -> Option<Vec<u8>> {
         let key = std::iter::once(&self.newest).chain(&self.older).find(|key| key.id == sealed.key_id)?;
         let (nonce, text) = sealed.bytes.split_at_checked(NONCE_BYTES)?;
         let cipher = XChaCha20Poly1305::new(Key::from_slice(&key.key));
-        let hook = hook.as_uuid();
-        let payload = Payload { msg: text, aad: hook.as_bytes() };
-        let opened = cipher.decrypt(XNonce::from_slice(nonce), payload).ok()?;
+        cipher.decrypt(XNonce::from_slice(nonce), Payload { msg: text, aad: holder }).ok()
+    }
+}
+
+/// Names a mirror to the cipher, so that what was sealed for a hook does not open as the seed of a mirror.
+fn mirror_holder(mirror: DatabaseId) -> Vec<u8> {
+    [b"mirror ".as_slice(), mirror.as_uuid().as_bytes()].concat()
+}
+
+impl Vault for ServerVault {
+    fn seal(&self, hook: HookId, secret: &HookSecret, nonce: [u8; NONCE_BYTES]) -> Sealed {
+        self.encrypt(hook.as_uuid().as_bytes(), secret.expose().as_bytes(), nonce)
+    }
+
+    fn open(&self, hook: HookId, sealed: &Sealed) -> Option<HookSecret> {
+        let opened = self.decrypt(hook.as_uuid().as_bytes(), sealed)?;
         String::from_utf8(opened).ok().map(HookSecret::from_text)
+    }
+
+    fn seal_seed(&self, mirror: DatabaseId, seed: &[u8; SEED_BYTES], nonce: [u8; NONCE_BYTES]) -> Sealed {
+        self.encrypt(&mirror_holder(mirror), seed, nonce)
+    }
+
+    fn open_seed(&self, mirror: DatabaseId, sealed: &Sealed) -> Option<[u8; SEED_BYTES]> {
+        self.decrypt(&mirror_holder(mirror), sealed)?.try_into().ok()
     }
 
     fn key_id(&self) -> String {
@@ -89,7 +111,7 @@ impl Vault for ServerVault {
 mod tests {
     use branchyard_domain::entities::{HookSecret, Sealed};
     use branchyard_domain::ports::Vault as _;
-    use branchyard_domain::values::HookId;
+    use branchyard_domain::values::{DatabaseId, HookId};
     use uuid::Uuid;
 
     use super::ServerVault;
@@ -113,6 +135,19 @@ mod tests {
         changed.bytes[30] ^= 1;
         assert_eq!(vault.open(hook, &changed), None);
         assert_eq!(vault.open(hook, &Sealed { bytes: vec![1], ..sealed }), None);
+    }
+
+    #[test]
+    fn the_seed_of_a_mirror_opens_for_its_database_only() {
+        let vault = ServerVault::from_secrets(&[7; 32], &[]);
+        let (id, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let sealed = vault.seal_seed(DatabaseId::from_uuid(id), &[5; 32], [3; 24]);
+        assert_eq!(vault.open_seed(DatabaseId::from_uuid(id), &sealed), Some([5; 32]));
+        assert_eq!(vault.open_seed(DatabaseId::from_uuid(other), &sealed), None);
+        assert_eq!(vault.open(HookId::from_uuid(id), &sealed), None);
+        assert!(!sealed.bytes.windows(4).any(|part| part == [5; 4]), "not in clear");
+        let secret = vault.seal(HookId::from_uuid(id), &HookSecret::from_text("5".repeat(32)), [3; 24]);
+        assert_eq!(vault.open_seed(DatabaseId::from_uuid(id), &secret), None);
     }
 
     #[test]

@@ -4,8 +4,8 @@
 use branchyard_deployments::errors::{DeploymentError, DeploymentField};
 use branchyard_domain::errors::{
     AccessError, AdministrationError, CollaboratorError, DatabaseError, HookError, ImportError, ImportField, KeyError,
-    OperationError, OrganizationError, PeopleError, PortError, PullError, PullStateError, QuotaError, ReadError,
-    RefError, ReleaseError, RemoteError, SignUpError, TokenError,
+    MirrorError, OperationError, OrganizationError, PeopleError, PortError, PullError, PullStateError, QuotaError,
+    ReadError, RefError, ReleaseError, RemoteError, SignUpError, TokenError,
 };
 use branchyard_domain::ports::{AddressError, EngineError, MetadataError};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem, escape_pointer_token};
@@ -132,6 +132,7 @@ impl From<AccessError> for ApiError {
             AccessError::SignInRequired => plain(ErrorCode::Unauthenticated, &error),
             AccessError::NoSuchDatabase => Problem::no_such_repository().into(),
             AccessError::Denied(_) => plain(ErrorCode::PermissionDenied, &error),
+            AccessError::Mirror => plain(ErrorCode::Unprocessable, &error),
             AccessError::Port(fault) => fault.into(),
         }
     }
@@ -250,9 +251,36 @@ impl From<DatabaseError> for ApiError {
             }
             DatabaseError::Changed => plain(ErrorCode::PreconditionFailed, &error),
             DatabaseError::Quota(error) => error.into(),
+            DatabaseError::Mirror(error) => mirror_error(*error, "/mirror_of"),
             DatabaseError::Access(error) => error.into(),
             DatabaseError::Port(fault) => fault.into(),
         }
+    }
+}
+
+/// Returns the response for an error of a mirror whose fields are below `pointer`.
+fn mirror_error(error: MirrorError, pointer: &str) -> ApiError {
+    let in_field = |code, name: &str, why: String| {
+        Problem::new(code, error.to_string())
+            .with_error(FieldError::at_pointer(format!("{pointer}/{name}"), why))
+            .into()
+    };
+    match error {
+        MirrorError::NoMirror | MirrorError::Unavailable => plain(ErrorCode::NotFound, &error),
+        MirrorError::Address(AddressError::Invalid(ref why)) => {
+            in_field(ErrorCode::ValidationFailed, "url", why.clone())
+        }
+        MirrorError::Address(ref why) => in_field(ErrorCode::Unprocessable, "url", why.to_string()),
+        MirrorError::Interval => in_field(ErrorCode::ValidationFailed, "interval_seconds", error.to_string()),
+        MirrorError::Operation(error) => error.into(),
+        MirrorError::Access(error) => error.into(),
+        MirrorError::Port(fault) => fault.into(),
+    }
+}
+
+impl From<MirrorError> for ApiError {
+    fn from(error: MirrorError) -> Self {
+        mirror_error(error, "")
     }
 }
 

@@ -216,6 +216,7 @@ fn operation(operation: &Operation) -> Value {
             }),
         ),
         Work::Purge => ("purge", json!({})),
+        Work::MirrorSync => ("mirror_sync", json!({})),
         Work::Push(push) => ("push", pushed(push)),
     };
     let status = match &operation.status {

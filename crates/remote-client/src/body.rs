@@ -31,8 +31,8 @@ impl<'a> Body<'a> {
     /// Waits for more. Returns `false` at the end.
     fn arrive(&mut self) -> Result<bool, RemoteError> {
         let until = self.deadline.min(Instant::now() + IDLE);
-        let piece = self.io.wait(timeout_at(until, self.response.chunk())).ok_or(RemoteError::Aborted)?;
-        let piece = piece.map_err(|_| RemoteError::Connection("the remote sent nothing more for a while"))?;
+        let piece = self.io.wait(|| timeout_at(until, self.response.chunk())).ok_or(RemoteError::Aborted)?;
+        let piece = piece.map_err(|_| RemoteError::Silent(IDLE.as_secs()))?;
         let piece = piece.map_err(|_| RemoteError::Connection("the connection to the remote was lost"))?;
         let Some(piece) = piece else { return Ok(false) };
         self.arrived.drain(..self.at);

@@ -1,9 +1,10 @@
 //! Requests to a remote.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use branchyard_auth::RemoteKeyPair;
+use branchyard_domain::ports::Clock;
 use branchyard_egress::Cause;
 use branchyard_remote_protocol::{Credential, Hash, Refs, encode_hashes};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
@@ -50,6 +51,9 @@ pub struct Progress {
     pub waiting: u64,
 }
 
+/// Returns for each chunk whether it is there with all that is below it.
+pub type Held<'a> = dyn FnMut(&[Hash]) -> Result<Vec<bool>, RemoteError> + 'a;
+
 /// Returns the next chunk of a response, or `None` at its end.
 pub type NextChunk<'a> = dyn FnMut() -> Result<Option<(Hash, Vec<u8>)>, RemoteError> + 'a;
 
@@ -58,6 +62,7 @@ pub struct Remote<'a> {
     io: &'a Io,
     url: RemoteUrl,
     key: Option<Arc<RemoteKeyPair>>,
+    clock: Arc<dyn Clock>,
     is_signed: bool,
     limits: RemoteLimits,
     deadline: Instant,
@@ -65,9 +70,15 @@ pub struct Remote<'a> {
 
 impl<'a> Remote<'a> {
     /// Returns the remote with this address. Requests are signed with `key` if the server answers no others, and only over TLS.
-    pub fn new(io: &'a Io, url: RemoteUrl, key: Option<Arc<RemoteKeyPair>>, limits: RemoteLimits) -> Self {
+    pub fn new(
+        io: &'a Io,
+        url: RemoteUrl,
+        key: Option<Arc<RemoteKeyPair>>,
+        clock: Arc<dyn Clock>,
+        limits: RemoteLimits,
+    ) -> Self {
         let deadline = Instant::now() + limits.time;
-        Self { io, key: key.filter(|_| url.is_secure()), url, is_signed: false, limits, deadline }
+        Self { io, key: key.filter(|_| url.is_secure()), clock, url, is_signed: false, limits, deadline }
     }
 
     /// Reads the branches and tags.
@@ -96,7 +107,7 @@ impl<'a> Remote<'a> {
     pub fn fetch(
         &self,
         tips: &[Hash],
-        held: &mut dyn FnMut(&[Hash]) -> Result<Vec<bool>, RemoteError>,
+        held: &mut Held<'_>,
         take: &mut dyn FnMut(&mut NextChunk<'_>, Progress) -> Result<(), RemoteError>,
     ) -> Result<Progress, RemoteError> {
         let (mut walk, mut progress) = (Walk::from(tips), Progress::default());
@@ -133,7 +144,7 @@ impl<'a> Remote<'a> {
                 Err(error) if error.may_pass() => {}
                 other => return other,
             }
-            self.io.wait(tokio::time::sleep(pause)).ok_or(RemoteError::Aborted)?;
+            self.io.wait(|| tokio::time::sleep(pause)).ok_or(RemoteError::Aborted)?;
             pause *= 2;
         }
         request()
@@ -145,8 +156,7 @@ impl<'a> Remote<'a> {
             request = request.header(CONTENT_TYPE, "application/octet-stream").body(body);
         }
         if let Some(key) = self.key.as_ref().filter(|_| self.is_signed) {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-            let credential = Credential::sign(key, self.url.host(), i64::try_from(now).unwrap_or_default());
+            let credential = Credential::sign(key, self.url.host(), self.clock.now().as_seconds());
             request = request.header(AUTHORIZATION, format!("Bearer {credential}"));
         }
         let now = Instant::now();
@@ -154,8 +164,8 @@ impl<'a> Remote<'a> {
             return Err(RemoteError::TooSlow(self.limits.time.as_secs()));
         }
         let until = self.deadline.min(now + IDLE);
-        let response = self.io.wait(timeout_at(until, request.send())).ok_or(RemoteError::Aborted)?;
-        let response = response.map_err(|_| RemoteError::Connection("the remote did not answer in time"))?;
+        let response = self.io.wait(|| timeout_at(until, request.send())).ok_or(RemoteError::Aborted)?;
+        let response = response.map_err(|_| RemoteError::Silent(IDLE.as_secs()))?;
         let response = response.map_err(|error| RemoteError::Connection(reason(Cause::of(&error))))?;
         let status = response.status().as_u16();
         let body = |response: Response| Body::new(self.io, response, self.deadline);

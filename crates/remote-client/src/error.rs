@@ -8,6 +8,9 @@ pub enum RemoteError {
     /// There was no response, or it broke off.
     #[error("{0}")]
     Connection(&'static str),
+    /// Nothing arrived for so long that another request would not fare better.
+    #[error("the remote sent nothing for {0} seconds")]
+    Silent(u64),
     /// The server refused the request.
     #[error("the server of the remote answered {status}: {message}")]
     Refused {

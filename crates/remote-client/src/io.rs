@@ -35,14 +35,15 @@ impl Io {
         self.aborted.send_replace(true);
     }
 
-    /// Waits for `work`. Returns `None` if [`Io::abort`] was called before it ended.
-    pub(crate) fn wait<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+    /// Waits for the work that `begin` returns. `begin` runs where timers can be made. Returns `None` if [`Io::abort`] was called
+    /// before the work ended.
+    pub(crate) fn wait<T, F: Future<Output = T>>(&self, begin: impl FnOnce() -> F) -> Option<T> {
         let mut aborted = self.aborted.subscribe();
         self.runtime.as_ref()?.block_on(async {
             tokio::select! {
                 // `wait_for` fails only if the sender is dropped, and `self` holds it.
                 _ = aborted.wait_for(|aborted| *aborted) => None,
-                result = work => Some(result),
+                result = begin() => Some(result),
             }
         })
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use branchyard_auth::RemoteKeyPair;
 use branchyard_domain::ports::{
-    AddressError, HeldChunks, RemoteSources, SourceConnection, SourceError, SourceRefs, SourceTag, TakeChunks,
+    AddressError, Clock, HeldChunks, RemoteSources, SourceConnection, SourceError, SourceRefs, SourceTag, TakeChunks,
 };
 use branchyard_domain::values::{ChunkHash, CommitHash};
 use branchyard_egress::{Egress, Verdict, literal, never_opened};
@@ -26,6 +26,8 @@ const USER_AGENT: &str = concat!("Branchyard-Mirror/", env!("CARGO_PKG_VERSION")
 pub struct SourceOptions {
     /// The way out.
     pub egress: Egress,
+    /// The time for credentials.
+    pub clock: Arc<dyn Clock>,
     /// Limits of what a source may send.
     pub limits: RemoteLimits,
 }
@@ -90,9 +92,16 @@ impl RemoteSources for HttpRemoteSources {
     }
 
     fn connect(&self, url: &str, key: Arc<RemoteKeyPair>) -> Result<Box<dyn SourceConnection + '_>, SourceError> {
-        let url = self.checked(url).map_err(|error| SourceError::Source(error.to_string()))?;
+        let url =
+            self.checked(url).map_err(|error| SourceError::Source(format!("the address is not accepted: {error}")))?;
         let io = self.io().ok_or_else(|| SourceError::Source("this server cannot make requests".to_owned()))?;
-        Ok(Box::new(HttpConnection(Remote::new(io, url, Some(key), self.options.limits))))
+        Ok(Box::new(HttpConnection(Remote::new(
+            io,
+            url,
+            Some(key),
+            Arc::clone(&self.options.clock),
+            self.options.limits,
+        ))))
     }
 
     fn abort(&self) {

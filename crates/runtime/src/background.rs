@@ -8,6 +8,7 @@ use branchyard_domain::errors::PortError;
 
 use crate::collector::Collector;
 use crate::dispatcher::{AttemptCutoff, Dispatcher};
+use crate::mirror_scheduler::MirrorScheduler;
 use crate::observer::{IgnoreAll, Observer};
 use crate::pull_fetches::PullFetches;
 use crate::workers::Workers;
@@ -53,12 +54,13 @@ pub fn recover(hub: &Hub, node: &str) -> Result<Recovered, PortError> {
     Ok(Recovered { operations, files })
 }
 
-/// The threads that run what a hub queues: operations, cleanup, fetches for pull requests, garbage collections, and
-/// deliveries of webhooks if the hub sends any.
+/// The threads that run what a hub queues: operations, cleanup, fetches for pull requests, garbage collections, syncs
+/// of mirrors, and deliveries of webhooks if the hub sends any.
 pub struct Background {
     workers: Workers,
     pull_fetches: PullFetches,
     collector: Collector,
+    mirror_scheduler: MirrorScheduler,
     dispatcher: Option<Dispatcher>,
 }
 
@@ -74,6 +76,7 @@ impl Background {
             workers: Workers::start(hub, &node, &observer)?,
             pull_fetches: PullFetches::start(hub, &observer)?,
             collector: Collector::start(hub, &node, &observer)?,
+            mirror_scheduler: MirrorScheduler::start(hub)?,
             dispatcher: hub.sends_webhooks().then(dispatcher).transpose()?,
         })
     }
@@ -87,6 +90,8 @@ impl Background {
     /// Stops taking new work and waits for what runs. Returns early once `hurried` returns `true`: unfinished work is then
     /// in the same state as after a crash, and the next start resumes it.
     pub fn stop(self, hurried: impl Fn() -> bool) {
+        // First, because a running sync ends with its requests.
+        self.mirror_scheduler.stop();
         self.workers.stop(&hurried);
         self.pull_fetches.stop(&hurried);
         self.collector.stop(&hurried);

@@ -11,6 +11,7 @@ mod clock;
 mod collector;
 mod dispatcher;
 mod ids;
+mod mirror_scheduler;
 mod observer;
 mod pull_fetches;
 mod running_hub;

@@ -30,6 +30,7 @@ const TABLES: &[&str] = &[
     "sessions",
     "invitations",
     "databases",
+    "mirrors",
     "collaborators",
     "stars",
     "branches",

@@ -97,6 +97,7 @@ enum WorkV1 {
     Import(ImportV1),
     Purge,
     Push(PushV1),
+    MirrorSync,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -172,6 +173,7 @@ pub(crate) fn from_work(work: &Work) -> Read<String> {
             column_map: import.column_map.clone(),
         }),
         Work::Purge => WorkV1::Purge,
+        Work::MirrorSync => WorkV1::MirrorSync,
         Work::Push(push) => WorkV1::Push(PushV1 {
             target: match &push.target {
                 PushTarget::Branch { name, is_forced } => {
@@ -227,6 +229,7 @@ pub(crate) fn to_work(text: &str) -> Read<Work> {
             column_map: import.column_map,
         }),
         WorkV1::Purge => Work::Purge,
+        WorkV1::MirrorSync => Work::MirrorSync,
         WorkV1::Push(push) => Work::Push(PushRequest {
             target: match push.target {
                 PushTargetV1::Branch { name, is_forced } => PushTarget::Branch { name: read(WORK, name)?, is_forced },

@@ -47,6 +47,7 @@ mod json;
 mod ledger;
 mod members;
 mod migrations;
+mod mirrors;
 mod newest_timestamp;
 mod next_operation;
 mod operations;

@@ -57,7 +57,8 @@ const TEXTS: &[MigrationText] = texts![
     "2026-11-25-000001_trace_context",
     "2026-11-25-000003_engine_format",
     "2026-11-26-000001_user_keys",
-    "2026-11-26-000002_pushes"
+    "2026-11-26-000002_pushes",
+    "2026-11-27-000001_mirrors"
 ];
 
 const LOG: &str = "CREATE TABLE IF NOT EXISTS branchyard_migrations (

@@ -87,6 +87,22 @@ diesel::table! {
 }
 
 diesel::table! {
+    mirrors (database_id) {
+        database_id -> Text,
+        url -> Text,
+        interval_seconds -> BigInt,
+        seed_key_id -> Text,
+        seed_sealed -> Binary,
+        public_key -> Binary,
+        created_by -> Text,
+        last_sync_at -> Nullable<BigInt>,
+        last_error -> Nullable<Text>,
+        failures -> BigInt,
+        next_sync_at -> Nullable<BigInt>,
+    }
+}
+
+diesel::table! {
     sessions (id) {
         id -> Text,
         user_id -> Text,
@@ -124,6 +140,7 @@ diesel::table! {
         visibility -> Text,
         default_branch -> Text,
         anonymous_sql -> Bool,
+        is_mirror -> Bool,
         parent_id -> Nullable<Text>,
         network_id -> Text,
         created_at -> BigInt,
@@ -511,6 +528,7 @@ diesel::allow_tables_to_appear_in_same_query!(
     sessions,
     invitations,
     databases,
+    mirrors,
     collaborators,
     stars,
     branches,

@@ -42,6 +42,7 @@ impl From<AccessError> for ApiError {
             // Whether a database exists that the caller may not see stays hidden.
             AccessError::NoSuchDatabase => Self::new(StatusCode::NOT_FOUND, "no such database"),
             error @ AccessError::Denied(_) => Self::new(StatusCode::FORBIDDEN, error.to_string()),
+            error @ AccessError::Mirror => Self::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string()),
         }
     }
 }

@@ -1,11 +1,23 @@
 //! Configuration of remotes.
 
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
+use branchyard_domain::ports::Clock;
+use branchyard_egress::{AddressPolicy, Egress, Names};
 use branchyard_http_common::RemoteLimits;
+use branchyard_remote_client::{RemoteLimits as SourceLimits, SourceOptions};
 use serde::{Deserialize, Serialize};
 
 use super::Span;
+use super::list::list;
+
+/// Maximum length of the branches and tags of the source of a mirror, in bytes.
+const SOURCE_REFS_BYTES: usize = 16 << 20;
+/// Time for one sync of a mirror.
+const SYNC: Duration = Duration::from_secs(3_600);
 
 /// Remotes: clones, fetches and pushes by clients of the engine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,6 +45,11 @@ pub struct Remotes {
     pub max_keys_per_user: u64,
     /// Names of hosts, besides that of `public_url`, by which clients reach the server.
     pub extra_audiences: Vec<String>,
+    /// Networks that mirrors may reach in addition to the public internet.
+    #[serde(deserialize_with = "list")]
+    pub allowed_cidrs: Vec<String>,
+    /// PEM file with additional TLS root certificates for mirrors.
+    pub extra_ca_file: Option<PathBuf>,
 }
 
 impl Default for Remotes {
@@ -49,11 +66,33 @@ impl Default for Remotes {
             check_timeout_ms: 300_000,
             max_keys_per_user: 20,
             extra_audiences: Vec::new(),
+            allowed_cidrs: Vec::new(),
+            extra_ca_file: None,
         }
     }
 }
 
 impl Remotes {
+    fn policy(&self) -> anyhow::Result<AddressPolicy> {
+        AddressPolicy::opening(&self.allowed_cidrs).context("configuration: remotes.allowed_cidrs")
+    }
+
+    /// Validates the settings that are not plain numbers.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        self.policy().map(drop)
+    }
+
+    /// Returns the settings for requests to the sources of mirrors.
+    ///
+    /// # Errors
+    /// Returns an error that names the invalid key.
+    pub(crate) fn source_options(&self, names: Arc<dyn Names>, clock: Arc<dyn Clock>) -> anyhow::Result<SourceOptions> {
+        let egress = Egress::new(self.policy()?, names, self.extra_ca_file.as_deref())
+            .context("configuration: remotes.extra_ca_file")?;
+        let limits = SourceLimits { chunk_bytes: self.max_chunk_bytes, refs_bytes: SOURCE_REFS_BYTES, time: SYNC };
+        Ok(SourceOptions { egress, clock, limits })
+    }
+
     /// Returns the limits of the adapter.
     pub(super) fn limits(&self) -> RemoteLimits {
         let hold = Duration::from_millis(self.hold_ms);

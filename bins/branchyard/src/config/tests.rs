@@ -115,6 +115,7 @@ fn values_outside_their_range_are_refused_by_name() {
         ("[tls]\ncert = \"cert.pem\"", "tls.key"),
         ("[tls]\nkey = \"key.pem\"", "tls.cert"),
         ("[hooks]\nallowed_cidrs = [\"10.0.0.0/8\", \"inside\"]", "hooks.allowed_cidrs"),
+        ("[remotes]\nallowed_cidrs = [\"10.0.0.0/8\", \"inside\"]", "remotes.allowed_cidrs"),
         ("[hooks]\ntimeout_ms = 99", "hooks.timeout_ms"),
         ("[hooks]\nresponse_bytes = 1048577", "hooks.response_bytes"),
         ("[hooks]\nretry_delays_ms = []", "hooks.retry_delays_ms"),
@@ -176,6 +177,7 @@ fn lists_are_lists_or_text_with_json_or_commas() {
     }
     for (key, text, got) in [
         ("hooks", "allowed_cidrs = \"10.20.0.0/16, fd00:1234::/48\"", 2),
+        ("remotes", "allowed_cidrs = \"10.20.0.0/16, fd00:1234::/48\"", 2),
         ("cors", "allowed_origins = \"https://a.test,https://b.test\"", 2),
         ("http", "trusted_proxies = \"10.0.0.0/8\"", 1),
         ("hooks", "retry_delays_ms = \"0, 5000,60000\"", 3),
@@ -183,7 +185,7 @@ fn lists_are_lists_or_text_with_json_or_commas() {
     ] {
         let config = load(&format!("[{key}]\n{text}")).unwrap();
         let lists = match text.split_once(' ').unwrap().0 {
-            "allowed_cidrs" => config.hooks.allowed_cidrs.len(),
+            "allowed_cidrs" => config.hooks.allowed_cidrs.len() + config.remotes.allowed_cidrs.len(),
             "allowed_origins" => config.cors.allowed_origins.len(),
             "trusted_proxies" => config.http.trusted_proxies.len(),
             _ => config.hooks.retry_delays_ms.len(),

@@ -14,6 +14,7 @@ const WITHOUT_DEFAULT: &[&str] = &[
     "metadata_url",
     "metadata_url_file",
     "hooks.extra_ca_file",
+    "remotes.extra_ca_file",
     "hosted_public_url",
     "hosted.advertise_host",
     "hosted.url_template",

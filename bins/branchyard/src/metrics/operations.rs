@@ -8,13 +8,14 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::{Histograms, Labels, seconds};
 
-const KINDS: [OperationKind; 6] = [
+const KINDS: [OperationKind; 7] = [
     OperationKind::SqlWrite,
     OperationKind::Merge,
     OperationKind::Fork,
     OperationKind::Import,
     OperationKind::Purge,
     OperationKind::Push,
+    OperationKind::MirrorSync,
 ];
 const ENDS: [Ended; 3] = [Ended::Succeeded, Ended::Failed, Ended::Unsettled];
 
@@ -62,6 +63,7 @@ pub(crate) fn kind_word(kind: OperationKind) -> &'static str {
         OperationKind::Import => "import",
         OperationKind::Purge => "purge",
         OperationKind::Push => "push",
+        OperationKind::MirrorSync => "mirror_sync",
     }
 }
 

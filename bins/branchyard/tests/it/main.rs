@@ -25,6 +25,7 @@ mod load;
 mod logs;
 mod main_job;
 mod migrating;
+mod mirrors;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod outage;

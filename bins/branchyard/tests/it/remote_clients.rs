@@ -59,13 +59,13 @@ struct Failed {
 }
 
 /// A server with TLS, and the authority that its clients trust.
-struct SecureServer {
+pub(crate) struct SecureServer {
     server: Server,
     authority: PathBuf,
 }
 
 impl SecureServer {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::start_with(|_| {})
     }
 
@@ -86,7 +86,7 @@ impl SecureServer {
         Self { server, authority }
     }
 
-    fn user(&self, name: &str) -> Actor {
+    pub(crate) fn user(&self, name: &str) -> Actor {
         let root = reqwest::Certificate::from_pem(&std::fs::read(&self.authority).unwrap()).unwrap();
         let client = reqwest::blocking::Client::builder().no_proxy().add_root_certificate(root).build().unwrap();
         self.server.user(name).with_client(client)
@@ -100,7 +100,12 @@ impl SecureServer {
         machine
     }
 
-    fn address(&self, database: &str) -> String {
+    /// Returns the file with the certificate that clients have to trust.
+    pub(crate) fn authority(&self) -> &Path {
+        &self.authority
+    }
+
+    pub(crate) fn address(&self, database: &str) -> String {
         format!("{}/{database}", self.server.address())
     }
 }

@@ -158,6 +158,7 @@ fn description(operation: &Operation) -> String {
         Work::Merge { pull, .. } => format!("Merge pull request #{pull}"),
         Work::Fork { .. } => format!("Fork {}", operation.locator),
         Work::Purge => format!("Purge {}", operation.locator),
+        Work::MirrorSync => format!("Sync {}", operation.locator),
         Work::Push(push) => format!("Push {}", push.target.name()),
         Work::Import(import) if import.table.is_empty() => format!("Import {}", import.file_name),
         Work::Import(import) => format!("Import {} into {}", import.file_name, import.table),
@@ -173,9 +174,12 @@ pub(crate) fn job(operation: &Operation) -> wire::Job {
         description: description(operation),
         job_type: match &operation.work {
             Work::Import(_) => wire::JobType::Import,
-            Work::Merge { .. } | Work::SqlWrite { .. } | Work::Fork { .. } | Work::Purge | Work::Push(_) => {
-                wire::JobType::Merge
-            }
+            Work::Merge { .. }
+            | Work::SqlWrite { .. }
+            | Work::Fork { .. }
+            | Work::Purge
+            | Work::Push(_)
+            | Work::MirrorSync => wire::JobType::Merge,
         },
         status: match &operation.status {
             OperationStatus::Queued => wire::JobState::Pending,
@@ -234,7 +238,7 @@ fn metadata(operation: &Operation) -> OperationMetadata {
             PushTarget::Branch { name, .. } => OperationMetadata { to_branch_name: name.to_string(), ..here },
             PushTarget::Tag { .. } => here,
         },
-        Work::Purge => here,
+        Work::Purge | Work::MirrorSync => here,
     }
 }
 
@@ -246,8 +250,8 @@ pub(crate) fn user_operation(operation: &Operation) -> wire::UserOperation {
         creator: operation.created_by_name.to_string(),
         description: description(operation),
         operation_type: match &operation.work {
-            // This API has no word for purges and pushes, and lists none.
-            Work::SqlWrite { .. } | Work::Purge | Work::Push(_) => wire::OperationType::SqlWrite,
+            // This API has no word for purges, pushes and syncs, and lists none.
+            Work::SqlWrite { .. } | Work::Purge | Work::Push(_) | Work::MirrorSync => wire::OperationType::SqlWrite,
             Work::Import(_) => wire::OperationType::Import,
             Work::Merge { .. } => wire::OperationType::Merge,
             Work::Fork { .. } => wire::OperationType::Fork,

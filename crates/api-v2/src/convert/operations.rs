@@ -44,6 +44,7 @@ pub(crate) fn operation(operation: &Operation, view: &ResultView) -> wire::Opera
             OperationKind::Import => wire::OperationType::Import,
             OperationKind::Purge => wire::OperationType::Purge,
             OperationKind::Push => wire::OperationType::Push,
+            OperationKind::MirrorSync => wire::OperationType::MirrorSync,
         },
         status,
         created_at: rfc3339(*created_at),

@@ -1,4 +1,4 @@
-use branchyard_domain::entities::{Database, DatabaseLocator, Email, Role, User, UserKey, Visibility};
+use branchyard_domain::entities::{Database, DatabaseLocator, Email, Mirror, Role, User, UserKey, Visibility};
 use branchyard_domain::usecases::DatabaseView;
 use branchyard_http_common::rfc3339;
 
@@ -53,6 +53,19 @@ impl From<&UserKey> for wire::UserKey {
     }
 }
 
+impl From<&Mirror> for wire::Mirror {
+    fn from(mirror: &Mirror) -> Self {
+        Self {
+            url: mirror.url.clone(),
+            interval_seconds: mirror.interval_seconds,
+            public_key: mirror.public_key.to_string(),
+            kid: mirror.public_key.id().to_string(),
+            last_sync_at: mirror.last_sync_at.map(rfc3339),
+            last_error: mirror.last_error.clone(),
+        }
+    }
+}
+
 /// Converts a locator to the owner and name of a database.
 pub(crate) fn database_ref(locator: &DatabaseLocator) -> wire::DatabaseRef {
     let DatabaseLocator { owner, name } = locator;
@@ -70,6 +83,7 @@ impl From<&DatabaseView> for wire::Database {
             visibility,
             default_branch,
             anonymous_sql,
+            is_mirror: _,
             parent_id: _,
             network_id: _,
             created_at,

@@ -1,13 +1,14 @@
 use branchyard_domain::access::{Admin, Read};
 use branchyard_domain::entities::Visibility;
 use branchyard_domain::ports::DatabaseFilter;
-use branchyard_domain::usecases::{DatabaseView, EditDatabase, NewDatabase};
+use branchyard_domain::usecases::{DatabaseView, EditDatabase, NewDatabase, NewMirror};
 use branchyard_domain::values::{DatabaseName, Description, OwnerName, RefName};
 use branchyard_http_common::{
     ApiResponse, Endpoint, FieldText as _, Fields, NO_FIELDS, RequestBody, RequestContext, Urls, Words, bound, page,
     section,
 };
 
+use super::mirrors::new_mirror;
 use super::{HandlerResult, accepted, page_of, unchanged, urls};
 use crate::openapi::examples;
 use crate::{waiting, wire};
@@ -19,7 +20,8 @@ use serde_json::json;
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     section("Database", "/databases", vec![
 get("", "listDatabases", "Databases that the caller can see", list_databases).credential(Credential::Optional).query(&["of_owner", "q", "visibility", "page_token", "page_size"]).responds(200, Success::List("Database"), "L").shows(|| json!({"data": [examples::database()], "meta": {"next_page_token": "Yy1kZ0x"}})),
-post("", "createDatabase", "Create a database", create_database).json(&CREATE_DATABASE).responds(201, Success::One("Database"), ("BK", &[403, 409, 422])).describe("The database starts with one branch that holds one empty commit by the caller."),
+post("", "createDatabase", "Create a database", create_database).json(&CREATE_DATABASE).responds(201, Success::One("Database"), ("BK", &[403, 409, 422])).describe("The database starts with one branch that holds one empty commit by the caller. With `mirror_of`, it then follows a database of \
+                     another server, beginning at once, with the operation `mirror_sync`."),
 get("/{owner}/{database}", "getDatabase", "A database", get_database).credential(Credential::Optional).responds(200, Success::One("Database"), "D"),
 patch("/{owner}/{database}", "updateDatabase", "Change description, visibility, default branch or anonymous SQL", update_database).json(&UPDATE_DATABASE).responds(200, Success::One("Database"), ("DBPM", &[422])).describe("`null` or an empty text clears `description`. A new visibility takes effect at once; forks keep theirs.").shows(|| one(examples::public_database())),
 delete("/{owner}/{database}", "deleteDatabase", "Delete a database", delete_database).responds(200, Success::One("Database"), "DPM").describe("From then on, the database and everything below it are answered 404, and its name is free. Forks \
@@ -83,24 +85,30 @@ pub(crate) async fn create_database(call: RequestContext) -> HandlerResult {
     let key = call.key(&user).await?;
     let wanted = call.json(&CREATE_DATABASE)?;
     let urls = urls(&call.state);
-    call.effect(key, move |hub, once| hub.databases().create(&user, wanted, once), move |view| created(view, &urls))
-        .await
+    let act = move |hub: &branchyard_http_common::Services,
+                    once: Option<&branchyard_domain::usecases::IdempotencyRecord<'_, _>>| match wanted {
+        (wanted, None) => hub.databases().create(&user, wanted, once),
+        (wanted, Some(mirror_of)) => hub.databases().create_mirror(&user, wanted, &mirror_of, once),
+    };
+    call.effect(key, act, move |view| created(view, &urls)).await
 }
 
 fn created(view: &DatabaseView, urls: &Urls) -> ApiResponse {
     ApiResponse::resource(201, &shown(view)).at(urls.database(&view.database.locator))
 }
 
-const CREATE_DATABASE: RequestBody<NewDatabase> = RequestBody::closed("CreateDatabaseRequest", new_database)
-    .example(|| json!({"owner": "ada", "name": "rivers", "visibility": "private", "description": "River gauges"}));
+const CREATE_DATABASE: RequestBody<(NewDatabase, Option<NewMirror>)> =
+    RequestBody::closed("CreateDatabaseRequest", new_database)
+        .example(|| json!({"owner": "ada", "name": "rivers", "visibility": "private", "description": "River gauges"}));
 
-fn new_database(fields: &Fields<'_>) -> Option<NewDatabase> {
+fn new_database(fields: &Fields<'_>) -> Option<(NewDatabase, Option<NewMirror>)> {
     let owner = fields.schema(OwnerName::schema).required_string("owner");
     let name = fields.required::<DatabaseName>("name");
     let visibility = fields.required_choice("visibility", &VISIBILITIES);
     let description = fields.optional::<Description>("description");
     let default_branch = fields.schema(|| json!({"default": "main"})).optional::<RefName>("default_branch");
-    Some(NewDatabase { owner: owner?, name: name?, visibility: visibility?, description, default_branch })
+    let mirror_of = fields.optional_object("mirror_of", new_mirror)?;
+    Some((NewDatabase { owner: owner?, name: name?, visibility: visibility?, description, default_branch }, mirror_of))
 }
 
 /// Handles `GET …`.

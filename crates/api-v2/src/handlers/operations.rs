@@ -73,6 +73,7 @@ const KINDS: &[(&str, &[OperationKind])] = &[
     ("fork", &[OperationKind::Fork]),
     ("purge", &[OperationKind::Purge]),
     ("push", &[OperationKind::Push]),
+    ("mirror_sync", &[OperationKind::MirrorSync]),
     // Reserved by the published API, never produced.
     ("dolt_ci", &[]),
 ];

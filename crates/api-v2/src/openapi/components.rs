@@ -25,6 +25,7 @@ fn schemas(operations: &[EndpointDocs]) -> Value {
         User,
         Token,
         UserKey,
+        Mirror,
         Organization,
         Member,
         Collaborator,

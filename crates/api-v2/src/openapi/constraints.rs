@@ -69,8 +69,8 @@ fn of_field(schema: &str, field: &str) -> Option<Value> {
         }
         ("Token", "name") => json!({"minLength": 1, "maxLength": 100}),
         ("UserKey", "name") => json!({"minLength": 1, "maxLength": 100}),
-        ("UserKey", "kid") => json!({"pattern": "^[0-9a-v]{45}$"}),
-        ("UserKey", "public_key") => json!({"pattern": "^[0-9a-v]{52}$"}),
+        ("UserKey" | "Mirror", "kid") => json!({"pattern": "^[0-9a-v]{45}$"}),
+        ("UserKey" | "Mirror", "public_key") => json!({"pattern": "^[0-9a-v]{52}$"}),
         ("Token", "token") => {
             json!({"pattern": "^hsat\\.v1\\.[0-9A-Za-z]{49}$", "description": "Only in the answer that makes it."})
         }

@@ -79,6 +79,7 @@ pub(super) fn object(name: &str) -> Value {
         "Tag" => tag(),
         "Token" => used_token(),
         "UserKey" => used_key(),
+        "Mirror" => mirror(),
         "User" => json!({
             "username": "ada", "display_name": "Ada",
             "email_addresses": [{"address": "ada@example.test", "is_primary": true, "is_verified": true}],
@@ -117,6 +118,15 @@ fn used_key() -> Value {
         "id": "0199c3a2-5b7e-7c41-9d1f-2f4f6a8b9c0d", "name": "laptop",
         "kid": "7ku1cgd7ujkcri5u4smmrsrpcp3ejsmgc9t7o3dkdbars",
         "public_key": "0eggffvjpo8bs7bgrkceeiu0j5ju9lhgjeigqnotri3684il66s0", "created_at": AT, "last_used_at": LATER,
+    })
+}
+
+/// Returns a mirror whose source was read once.
+fn mirror() -> Value {
+    json!({
+        "url": "https://yard.example/hydro/rivers", "interval_seconds": 3_600,
+        "public_key": "0eggffvjpo8bs7bgrkceeiu0j5ju9lhgjeigqnotri3684il66s0",
+        "kid": "7ku1cgd7ujkcri5u4smmrsrpcp3ejsmgc9t7o3dkdbars", "last_sync_at": LATER,
     })
 }
 

@@ -47,6 +47,7 @@ pub(crate) enum OperationType {
     Fork,
     Purge,
     Push,
+    MirrorSync,
     #[expect(dead_code, reason = "reserved by the published API, never produced")]
     DoltCi,
 }

@@ -13,8 +13,8 @@ use branchyard_api_testing::{InProcessAnswer, create_user, never_issued_token};
 use branchyard_auth::TokenExpiry;
 use branchyard_domain::Hub;
 use branchyard_domain::access::{Admin, Caller, DatabaseAccess, Level, Own, Participate, Write};
-use branchyard_domain::entities::{HookEvent, MemberRole, Role, User, Visibility};
-use branchyard_domain::ports::CancellationToken;
+use branchyard_domain::entities::{HookEvent, MemberRole, Mirror, Role, Sealed, User, Visibility};
+use branchyard_domain::ports::{CancellationToken, Durability, Metadata as _};
 use branchyard_domain::usecases::{
     EditDatabase, NewBranch, NewDatabase, NewHook, NewOrganization, NewPull, NewRelease, NewTag, Room, SqlWrite,
 };
@@ -406,6 +406,31 @@ impl AuthorizationHarness {
         }
     }
 
+    /// Makes the database a mirror.
+    fn follow(&self) {
+        let access = self.access::<Admin>();
+        let mut tx = self.world.fakes.metadata.write().unwrap();
+        let mut database = tx.databases().get(access.database().id).unwrap().unwrap();
+        let mirror = Mirror {
+            database_id: database.id,
+            url: "https://yard.example/hydro/rivers".to_owned(),
+            interval_seconds: Mirror::DEFAULT_INTERVAL_SECONDS,
+            seed: Sealed { key_id: "fake".to_owned(), bytes: Vec::new() },
+            public_key: PublicKey::from_bytes([7; 32]),
+            created_by: access.who().id,
+            last_sync_at: None,
+            last_error: None,
+            failures: 0,
+            next_sync_at: None,
+        };
+        database.is_mirror = true;
+        if tx.mirrors().get(database.id).unwrap().is_none() {
+            tx.mirrors().add(&mirror).unwrap();
+            assert!(tx.databases().update(&database).unwrap());
+            tx.commit(Durability::Synced).unwrap();
+        }
+    }
+
     async fn ask(&self, caller: &str, method: &str, path: &str) -> InProcessAnswer {
         self.world.send(self.good(caller, method, path).await.into_request()).await
     }
@@ -428,6 +453,9 @@ impl AuthorizationHarness {
                 address,
                 Content::Bytes(imports::FILE.to_vec()),
             );
+        }
+        if path.contains("/mirror") {
+            self.follow();
         }
         let body = match (method, path) {
             ("POST", "/databases/{owner}/{database}/imports") => Some(self.import(caller).await),
@@ -518,6 +546,8 @@ fn body(
         ("PUT", "/organizations/{organization}/members/{username}") => json!({"role": "owner"}),
         ("POST", "/databases") => json!({"owner": "hydro", "name": "lakes", "visibility": "public"}),
         ("PATCH", "") => json!({"description": "Gauges"}),
+        ("PATCH", "/mirror") => json!({"interval_seconds": 600}),
+        ("POST", "/mirror/sync") => return None,
         ("PUT", "/collaborators/{username}") => json!({"role": "write"}),
         ("POST", "/branches" | "/tags") => json!({"name": "fresh", "from": {"branch": "main"}}),
         ("POST", "/forks") => json!({"owner": name}),

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use branchyard_auth::SEED_BYTES;
 use parking_lot::Mutex;
 
 use branchyard_domain::entities::{DatabaseLocator, EventKind, HookSecret, Sealed};
 use branchyard_domain::ports::{AddressError, LookedUp, Payloads, Reply, Sender, Sent, Vault, WebhookRequest};
-use branchyard_domain::values::{AccountId, HookId};
+use branchyard_domain::values::{AccountId, DatabaseId, HookId};
 
 /// Payloads that contain the debug form of the event.
 #[derive(Debug, Clone, Copy, Default)]
@@ -34,6 +35,16 @@ impl Vault for OpenVault {
         Some(HookSecret::from_text(text.strip_suffix(&hook.to_string())?.to_owned()))
     }
 
+    fn seal_seed(&self, mirror: DatabaseId, seed: &[u8; SEED_BYTES], _nonce: [u8; 24]) -> Sealed {
+        let bytes = seed.iter().copied().chain(*mirror.as_uuid().as_bytes()).map(|byte| !byte).collect();
+        Sealed { key_id: "fake".to_owned(), bytes }
+    }
+
+    fn open_seed(&self, mirror: DatabaseId, sealed: &Sealed) -> Option<[u8; SEED_BYTES]> {
+        let bytes: Vec<u8> = sealed.bytes.iter().map(|byte| !byte).collect();
+        bytes.strip_suffix(mirror.as_uuid().as_bytes())?.try_into().ok()
+    }
+
     fn key_id(&self) -> String {
         "fake".to_owned()
     }
@@ -57,6 +68,14 @@ impl Vault for KeyedVault {
 
     fn open(&self, hook: HookId, sealed: &Sealed) -> Option<HookSecret> {
         self.0.lock().contains(&sealed.key_id).then(|| OpenVault.open(hook, sealed)).flatten()
+    }
+
+    fn seal_seed(&self, mirror: DatabaseId, seed: &[u8; SEED_BYTES], nonce: [u8; 24]) -> Sealed {
+        Sealed { key_id: self.key_id(), ..OpenVault.seal_seed(mirror, seed, nonce) }
+    }
+
+    fn open_seed(&self, mirror: DatabaseId, sealed: &Sealed) -> Option<[u8; SEED_BYTES]> {
+        self.0.lock().contains(&sealed.key_id).then(|| OpenVault.open_seed(mirror, sealed)).flatten()
     }
 
     fn key_id(&self) -> String {

@@ -14,6 +14,7 @@ mod events;
 mod hooks;
 mod ledger;
 mod members;
+mod mirrors;
 mod operations;
 mod personal_data;
 mod pulls;

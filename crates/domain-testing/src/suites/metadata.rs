@@ -10,6 +10,7 @@ mod collections;
 mod databases;
 mod events;
 mod hooks;
+mod mirrors;
 mod operations;
 mod organizations;
 mod people;
@@ -32,6 +33,7 @@ pub use collections::{collections, kept_refs};
 pub use databases::{collaborators, database_lists, databases};
 pub use events::{answers, events};
 pub use hooks::{deliveries, delivery_leases, delivery_log, hook_secrets, hooks};
+pub use mirrors::mirrors;
 pub use operations::{lease_turns, leases, operations, uploads};
 pub use organizations::{members, organizations};
 pub use people::deleted_users;
@@ -59,6 +61,7 @@ pub const ALL: &[(&str, MetadataCheck)] = &[
     ("databases", databases),
     ("database_lists", database_lists),
     ("quarantine", quarantine),
+    ("mirrors", mirrors),
     ("collaborators", collaborators),
     ("activities", activities),
     ("stars", stars),

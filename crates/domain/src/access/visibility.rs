@@ -134,7 +134,9 @@ pub(crate) fn grant_seen<L: Level>(
     if needs_user && caller.user().is_none() {
         return Err(AccessError::SignInRequired);
     }
-    DatabaseAccess::grant(database, caller.clone(), role).ok_or(AccessError::Denied(L::NAME))
+    let is_mirror = database.is_mirror;
+    let access = DatabaseAccess::grant(database, caller.clone(), role).ok_or(AccessError::Denied(L::NAME))?;
+    if is_mirror && L::NEEDS == Role::Write { Err(AccessError::Mirror) } else { Ok(access) }
 }
 
 /// Returns the owner and name of a database, or `None` if it does not exist or is hidden from the viewer.

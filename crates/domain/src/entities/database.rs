@@ -54,6 +54,8 @@ pub struct Database {
     pub default_branch: RefName,
     /// Whether anonymous callers that see the database may run SQL, if the server allows it at all.
     pub anonymous_sql: bool,
+    /// Whether the database follows one of another server. Nothing else writes to it then.
+    pub is_mirror: bool,
     /// The database that this one was forked from. Kept after the parent is deleted.
     pub parent_id: Option<DatabaseId>,
     /// The root of the fork network: the database's own id if it is not a fork.

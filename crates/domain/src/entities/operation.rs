@@ -106,6 +106,8 @@ pub enum Work {
     Purge,
     /// Move a branch or a tag to a commit that a client pushed.
     Push(PushRequest),
+    /// Make the branches and tags those of the source of a mirror.
+    MirrorSync,
 }
 
 /// The input of a push.
@@ -170,6 +172,8 @@ pub enum OperationKind {
     Purge,
     /// See [`Work::Push`].
     Push,
+    /// See [`Work::MirrorSync`].
+    MirrorSync,
 }
 
 impl Work {
@@ -182,6 +186,7 @@ impl Work {
             Self::Import(_) => OperationKind::Import,
             Self::Purge => OperationKind::Purge,
             Self::Push(_) => OperationKind::Push,
+            Self::MirrorSync => OperationKind::MirrorSync,
         }
     }
 }
@@ -328,7 +333,7 @@ impl Operation {
             Work::Merge { message, .. } => message.clear(),
             Work::Import(import) => import.message.clear(),
             Work::Push(PushRequest { target: PushTarget::Tag { message, .. }, .. }) => *message = None,
-            Work::Push(_) | Work::Fork { .. } | Work::Purge => {}
+            Work::Push(_) | Work::Fork { .. } | Work::Purge | Work::MirrorSync => {}
         }
     }
 

@@ -1,7 +1,7 @@
 //! Errors of databases, their refs and releases, and of reads.
 
-use super::PortError;
 use super::operations::QuotaError;
+use super::{MirrorError, PortError};
 use crate::values::OperationId;
 
 /// Errors of access to a database.
@@ -16,9 +16,21 @@ pub enum AccessError {
     /// The database is visible, but the caller's role is too low. Holds the name of the required role.
     #[error("this needs the {0} role on the database")]
     Denied(&'static str),
+    /// The database is a mirror, which only its source changes.
+    #[error("this database is a mirror: only its source changes it; stop mirroring to write to it")]
+    Mirror,
     /// A port failed.
     #[error(transparent)]
     Port(#[from] PortError),
+}
+
+impl From<MirrorError> for DatabaseError {
+    fn from(error: MirrorError) -> Self {
+        match error {
+            MirrorError::Port(error) => error.into(),
+            other => Self::Mirror(Box::new(other)),
+        }
+    }
 }
 
 /// Errors of databases.
@@ -36,6 +48,9 @@ pub enum DatabaseError {
     /// A quota of the owner is used up.
     #[error(transparent)]
     Quota(#[from] QuotaError),
+    /// What the database is to follow is not accepted.
+    #[error(transparent)]
+    Mirror(Box<MirrorError>),
     /// The new default branch does not exist.
     #[error("no branch '{0}'")]
     NoSuchBranch(String),

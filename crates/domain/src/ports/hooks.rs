@@ -1,8 +1,10 @@
 //! The ports of webhooks: payloads, storage of secrets, and HTTP requests.
 
+use branchyard_auth::SEED_BYTES;
+
 use super::CancellationToken;
 use crate::entities::{Attempt, AttemptError, DatabaseLocator, EventKind, EventName, HookSecret, Sealed};
-use crate::values::{AccountId, AttemptId, DeliveryId, HookId, Timestamp, TraceContext};
+use crate::values::{AccountId, AttemptId, DatabaseId, DeliveryId, HookId, Timestamp, TraceContext};
 
 /// Renders the payloads of webhooks.
 pub trait Payloads: Send + Sync {
@@ -19,7 +21,13 @@ pub trait Vault: Send + Sync {
     /// changed.
     fn open(&self, hook: HookId, sealed: &Sealed) -> Option<HookSecret>;
 
-    /// Returns the id of the key under which [`Vault::seal`] encrypts.
+    /// Encrypts the seed of the key of a mirror. `nonce` has to be fresh randomness.
+    fn seal_seed(&self, mirror: DatabaseId, seed: &[u8; SEED_BYTES], nonce: [u8; 24]) -> Sealed;
+
+    /// Decrypts a seed that was sealed for this mirror. Returns `None` if its key is absent or the bytes were changed.
+    fn open_seed(&self, mirror: DatabaseId, sealed: &Sealed) -> Option<[u8; SEED_BYTES]>;
+
+    /// Returns the id of the key under which [`Vault::seal`] and [`Vault::seal_seed`] encrypt.
     fn key_id(&self) -> String;
 }
 

@@ -14,6 +14,7 @@ mod deliveries;
 mod events;
 mod hooks;
 mod idempotency;
+mod mirrors;
 mod operations;
 mod personal_data;
 mod pulls;
@@ -31,6 +32,7 @@ pub use deliveries::{
 pub use events::{ActivityRepository, EventRepository};
 pub use hooks::HookRepository;
 pub use idempotency::{IdempotencyRepository, SavedAnswer};
+pub use mirrors::MirrorRepository;
 pub use operations::{OperationBacklog, OperationFilter, OperationRepository, OperationState};
 pub use personal_data::PersonalDataRepository;
 pub use pulls::{
@@ -156,6 +158,8 @@ pub trait Repositories {
     fn sessions(&mut self) -> &mut dyn SessionRepository;
     /// Returns the repository of invitations to sign up.
     fn invitations(&mut self) -> &mut dyn InvitationRepository;
+    /// Returns the repository of mirrors.
+    fn mirrors(&mut self) -> &mut dyn MirrorRepository;
     /// Returns the repository of databases.
     fn databases(&mut self) -> &mut dyn DatabaseRepository;
     /// Returns the repository of collaborators of databases.
@@ -209,6 +213,7 @@ impl<
         + UserKeyRepository
         + SessionRepository
         + InvitationRepository
+        + MirrorRepository
         + DatabaseRepository
         + CollaboratorRepository
         + StarRepository
@@ -261,6 +266,10 @@ impl<
     }
 
     fn invitations(&mut self) -> &mut dyn InvitationRepository {
+        self
+    }
+
+    fn mirrors(&mut self) -> &mut dyn MirrorRepository {
         self
     }
 

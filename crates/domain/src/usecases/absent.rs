@@ -2,12 +2,14 @@
 
 use std::io::{self, Read};
 
+use branchyard_auth::SEED_BYTES;
+
 use crate::entities::{DatabaseLocator, EventKind, FileType, HookSecret, Sealed};
 use crate::ports::{
     AddressError, Blobs, BlobsError, FormatError, FormatInput, Formats, ImportFile, LookedUp, Payloads, ReadSeek,
     Sender, Sent, Vault, WebhookRequest,
 };
-use crate::values::{AccountId, HookId, UploadId};
+use crate::values::{AccountId, DatabaseId, HookId, UploadId};
 
 /// Uploads that are always refused.
 pub(super) struct NoUploads;
@@ -78,6 +80,14 @@ impl Vault for NoWebhooks {
     }
 
     fn open(&self, _hook: HookId, _sealed: &Sealed) -> Option<HookSecret> {
+        None
+    }
+
+    fn seal_seed(&self, _mirror: DatabaseId, _seed: &[u8; SEED_BYTES], _nonce: [u8; 24]) -> Sealed {
+        Sealed { key_id: self.key_id(), bytes: Vec::new() }
+    }
+
+    fn open_seed(&self, _mirror: DatabaseId, _sealed: &Sealed) -> Option<[u8; SEED_BYTES]> {
         None
     }
 

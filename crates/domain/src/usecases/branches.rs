@@ -257,6 +257,7 @@ pub(super) fn writes_to(operation: &Operation, branch: &RefName, tx: &mut dyn Tr
         }
         Work::Import(import) => import.pull_branch.as_ref().unwrap_or(&import.branch) == branch,
         Work::Push(push) => matches!(&push.target, PushTarget::Branch { name, .. } if name == branch),
+        Work::MirrorSync => true,
         Work::Fork { .. } | Work::Purge => false,
     }
 }

@@ -4,17 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::engine_files::file_state;
 use super::lookup_cache::access_key;
+use super::operations::enqueue;
 use super::quotas::check_bytes;
-use super::{IdempotencyRecord, Inner, idempotency, pulls, texts};
+use super::{IdempotencyRecord, Inner, NewMirror, idempotency, mirrors, pulls, texts};
 use crate::access::ownership::{NewOwner, may_create_for};
 use crate::access::visibility::{grant_seen, live, role_by_name, role_of, roles_of};
 use crate::access::{Admin, Caller, DatabaseAccess, Level};
 use crate::call_context;
 use crate::entities::{
-    Branch, Database, DatabaseLocator, FailureKind, FileState, OperationFailure, OperationStatus, Role, User,
-    Visibility,
+    Branch, Database, DatabaseLocator, FailureKind, FileState, Mirror, OperationFailure, OperationStatus, Role, User,
+    Visibility, Work,
 };
-use crate::errors::{AccessError, DatabaseError, PortError, PullError};
+use crate::errors::{AccessError, DatabaseError, MirrorError, PortError, PullError};
 use crate::ports::{DatabaseFilter, Durability, MetadataError, Ranking, SavedAnswer, Transaction};
 use crate::values::{AccountId, DatabaseId, DatabaseName, Description, RefName, Timestamp};
 
@@ -123,14 +124,39 @@ impl<'a> Databases<'a> {
         wanted: NewDatabase,
         once: Option<&IdempotencyRecord<'_, DatabaseView>>,
     ) -> Result<DatabaseView, DatabaseError> {
+        self.create_new(user, wanted, None, once)
+    }
+
+    /// Creates a database that follows one of another server, and queues the first sync.
+    ///
+    /// # Errors
+    /// As [`Databases::create`]; [`DatabaseError::Mirror`] if the source or the interval is not accepted.
+    pub fn create_mirror(
+        &self,
+        user: &User,
+        wanted: NewDatabase,
+        mirror_of: &NewMirror,
+        once: Option<&IdempotencyRecord<'_, DatabaseView>>,
+    ) -> Result<DatabaseView, DatabaseError> {
+        self.create_new(user, wanted, Some(mirror_of), once)
+    }
+
+    fn create_new(
+        &self,
+        user: &User,
+        wanted: NewDatabase,
+        mirror_of: Option<&NewMirror>,
+        once: Option<&IdempotencyRecord<'_, DatabaseView>>,
+    ) -> Result<DatabaseView, DatabaseError> {
         let now = self.0.now();
         let id = DatabaseId::from_uuid(self.0.ports.ids.uuid(now));
+        let mirror = mirror_of.map(|mirror| mirrors::prepare(self.0, id, user, mirror)).transpose()?;
         let owner = {
             let mut tx = self.0.ports.metadata.read()?;
             self.check_new(tx.as_mut(), user, &wanted.owner, &wanted.name)?
         };
         let head = self.0.ports.engine.create(id, &user.signature(now), "Initialize database")?;
-        let created = self.settle_new(user, wanted, id, &owner, head, now, once);
+        let created = self.settle_new(user, wanted, mirror, id, &owner, head, now, once);
         if created.is_err() {
             // No database record refers to the file. If removing it fails, `doctor` finds the file as garbage.
             let _ = self.0.ports.engine.remove(id);
@@ -143,6 +169,7 @@ impl<'a> Databases<'a> {
         &self,
         user: &User,
         wanted: NewDatabase,
+        mirror: Option<Mirror>,
         id: DatabaseId,
         owner: &NewOwner,
         head: crate::values::CommitHash,
@@ -164,6 +191,7 @@ impl<'a> Databases<'a> {
             visibility: wanted.visibility,
             default_branch: default_branch.clone(),
             anonymous_sql: true,
+            is_mirror: mirror.is_some(),
             parent_id: None,
             network_id: id,
             created_at: now,
@@ -187,9 +215,16 @@ impl<'a> Databases<'a> {
         if owner.role < Role::Admin {
             tx.collaborators().put(id, user.id, Role::Admin, now)?;
         }
+        if let Some(mirror) = &mirror {
+            tx.mirrors().add(mirror)?;
+            enqueue(self.0, tx.as_mut(), &database, user, Work::MirrorSync, now).map_err(MirrorError::from)?;
+        }
         let view = view(tx.as_mut(), Some(user.id), database, Role::Admin)?;
         idempotency::keep(self.0, tx.as_mut(), once, &view, now)?;
         tx.commit(Durability::Synced)?;
+        if mirror.is_some() {
+            self.0.wake.one();
+        }
         Ok(view)
     }
 
@@ -295,6 +330,9 @@ impl<'a> Databases<'a> {
         let mut database = live(tx.as_mut(), access.database().id)?;
         let seen = view(tx.as_mut(), viewer, database.clone(), access.role())?;
         if let Some(text) = edit.default_branch {
+            if database.is_mirror {
+                return Err(AccessError::Mirror.into());
+            }
             let found = match RefName::parse(&text) {
                 Ok(name) => tx.branches().get(database.id, &name)?,
                 Err(_) => None,
@@ -415,6 +453,7 @@ pub(super) fn end(
         return Err(DatabaseError::Changed);
     }
     tx.hooks().clear(id)?;
+    tx.mirrors().remove(id)?;
     tx.stars().clear(id)?;
     tx.activities().clear(id)?;
     tx.kept_refs().expire(id, None)?;

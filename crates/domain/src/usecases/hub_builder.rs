@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::absent::{NoUploads, NoWebhooks};
 use super::{Hub, Limits, Ports};
-use crate::ports::{Blobs, Clock, Engine, Formats, Ids, Metadata, Payloads, PushedChunks, Sender, Vault};
+use crate::ports::{
+    Blobs, Clock, Engine, Formats, Ids, Metadata, Payloads, PushedChunks, RemoteSources, Sender, Vault,
+};
 
 /// The ports of webhooks. A hub has all of them or none.
 #[derive(Clone)]
@@ -29,13 +31,22 @@ pub struct HubBuilder {
     engine: Arc<dyn Engine>,
     uploads: Option<(Arc<dyn Blobs>, Arc<dyn Formats>)>,
     pushed_chunks: Option<Arc<dyn PushedChunks>>,
+    sources: Option<Arc<dyn RemoteSources>>,
     webhooks: Option<WebhookPorts>,
     limits: Limits,
 }
 
 impl HubBuilder {
     pub(super) fn new(metadata: Arc<dyn Metadata>, engine: Arc<dyn Engine>) -> Self {
-        Self { metadata, engine, uploads: None, pushed_chunks: None, webhooks: None, limits: Limits::default() }
+        Self {
+            metadata,
+            engine,
+            uploads: None,
+            pushed_chunks: None,
+            sources: None,
+            webhooks: None,
+            limits: Limits::default(),
+        }
     }
 
     /// Replaces the default limits.
@@ -56,6 +67,12 @@ impl HubBuilder {
         self
     }
 
+    /// Adds mirrors: access to their sources. They need pushes, too, and webhooks, with whose vault their keys are sealed.
+    pub fn mirrors(mut self, sources: Arc<dyn RemoteSources>) -> Self {
+        self.sources = Some(sources);
+        self
+    }
+
     /// Adds webhooks. Without them the hub records no events. Hubs that share a metadata store need the same choice.
     pub fn webhooks(mut self, webhooks: WebhookPorts) -> Self {
         self.webhooks = Some(webhooks);
@@ -65,7 +82,7 @@ impl HubBuilder {
     /// Builds the hub over this source of time, and of ids and randomness. The crate `branchyard-runtime` has those of
     /// the machine, and threads that run what the hub queues.
     pub fn build(self, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Hub {
-        let Self { metadata, engine, uploads, pushed_chunks, webhooks, limits } = self;
+        let Self { metadata, engine, uploads, pushed_chunks, sources, webhooks, limits } = self;
         let (takes_uploads, sends_webhooks) = (uploads.is_some(), webhooks.is_some());
         let (blobs, formats) = uploads.unwrap_or_else(|| (Arc::new(NoUploads), Arc::new(NoUploads)));
         let WebhookPorts { payloads, vault, sender } = webhooks.unwrap_or_else(|| WebhookPorts {
@@ -78,6 +95,7 @@ impl HubBuilder {
             engine,
             blobs,
             pushed_chunks,
+            sources,
             formats,
             clock,
             ids,

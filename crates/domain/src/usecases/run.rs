@@ -7,15 +7,18 @@
 mod fork;
 mod import;
 mod merge;
+mod mirror_sync;
 mod prefetch;
 mod purge;
 mod push;
 mod write;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{OnceLock, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::collections::record_file;
 use super::engine_files::file_state;
@@ -78,8 +81,8 @@ struct LeasedRun<'a> {
     observer: &'a dyn OperationObserver,
     /// Whether settling the operation requires fetches for pull requests.
     moved_pulls: AtomicBool,
-    /// The branch that moves when the operation is settled.
-    moved_branch: OnceLock<RefName>,
+    /// The branches that move when the operation is settled.
+    moved_branches: Mutex<BTreeSet<RefName>>,
 }
 
 /// Runs a leased operation and settles it, in the trace that the operation belongs to.
@@ -98,8 +101,8 @@ pub(super) fn run(
         number: operation.attempts,
         trace: operation.trace,
     };
-    let (moved_pulls, moved_branch) = (AtomicBool::new(false), OnceLock::new());
-    let mut run = Some(LeasedRun { inner, operation, holder, place, observer, moved_pulls, moved_branch });
+    let (moved_pulls, moved_branches) = (AtomicBool::new(false), Mutex::default());
+    let mut run = Some(LeasedRun { inner, operation, holder, place, observer, moved_pulls, moved_branches });
     observer.attempt(&attempt, &mut |trace| {
         if let Some(run) = run.take() {
             ended = Some(CallContext::new(trace).enter(|| settle(run)));
@@ -178,6 +181,7 @@ impl LeasedRun<'_> {
             Work::Import(request) => import::run(self, request),
             Work::Purge => purge::run(self),
             Work::Push(request) => push::run(self, request),
+            Work::MirrorSync => mirror_sync::run(self),
         }
     }
 
@@ -254,7 +258,7 @@ impl LeasedRun<'_> {
         head: &CommitHash,
         now: Timestamp,
     ) -> Result<(), RunError> {
-        self.moved_branch.get_or_init(|| branch.clone());
+        self.moved_branches.lock().insert(branch.clone());
         if tx.pulls().record_source_move(self.operation.database_id, branch, head, now)? > 0 {
             self.moved_pulls.store(true, Ordering::Relaxed);
         }
@@ -278,7 +282,7 @@ impl LeasedRun<'_> {
         if self.moved_pulls.load(Ordering::Relaxed) {
             self.inner.fetch_wake.one();
         }
-        if let Some(branch) = self.moved_branch.get() {
+        for branch in &*self.moved_branches.lock() {
             branch_moved(self.inner, self.operation.database_id, branch);
         }
         Ok(())

@@ -1,20 +1,22 @@
 //! Sealed secrets and their keys: after a new key was added, all secrets are sealed anew under it.
 
+use std::collections::BTreeMap;
+
 use super::Inner;
 use crate::entities::{DatabaseLocator, Hook, Sealed};
 use crate::errors::PortError;
-use crate::ports::Durability;
+use crate::ports::{Durability, Transaction};
 use crate::values::HookId;
 
-/// Maximum number of hooks in one transaction, so that other writers wait only briefly.
+/// Maximum number of hooks or mirrors in one transaction, so that other writers wait only briefly.
 const AT_ONCE: usize = 50;
 
 /// The outcome of [`Secrets::reseal`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ResealOutcome {
-    /// Number of hooks whose secrets were sealed anew.
+    /// Number of hooks and mirrors whose secrets were sealed anew.
     pub resealed: u64,
-    /// Number of hooks with a secret whose key is absent. They stay as they are.
+    /// Number of hooks and mirrors with a secret whose key is absent. They stay as they are.
     pub unreadable: u64,
 }
 
@@ -35,13 +37,21 @@ impl<'a> Secrets<'a> {
         Self(inner)
     }
 
-    /// Seals all secrets that are sealed under another key anew under the present one, in transactions of at most 50 hooks.
-    /// Between two transactions it goes on only if `go_on` returns `true`. The call may be repeated at any time, also after
+    /// Seals all secrets that are sealed under another key anew under the present one, in transactions of at most 50 hooks
+    /// or mirrors. Between two transactions it goes on only if `go_on` returns `true`. The call may be repeated at any time, also after
     /// it was interrupted.
     ///
     /// # Errors
     /// [`PortError`]; what the earlier transactions sealed stays sealed.
     pub fn reseal(&self, go_on: impl Fn() -> bool) -> Result<ResealOutcome, PortError> {
+        let mut outcome = self.reseal_hooks(&go_on)?;
+        let of_mirrors = self.reseal_mirrors(&go_on)?;
+        outcome.resealed += of_mirrors.resealed;
+        outcome.unreadable += of_mirrors.unreadable;
+        Ok(outcome)
+    }
+
+    fn reseal_hooks(&self, go_on: impl Fn() -> bool) -> Result<ResealOutcome, PortError> {
         let ports = &self.0.ports;
         let mut outcome = ResealOutcome::default();
         let mut after = None;
@@ -73,6 +83,41 @@ impl<'a> Secrets<'a> {
         Ok(outcome)
     }
 
+    fn reseal_mirrors(&self, go_on: impl Fn() -> bool) -> Result<ResealOutcome, PortError> {
+        let ports = &self.0.ports;
+        let mut outcome = ResealOutcome::default();
+        let mut after = None;
+        while go_on() {
+            let key = ports.vault.key_id();
+            let found = ports.metadata.read()?.mirrors().list_sealed_otherwise(&key, after, AT_ONCE)?;
+            let Some(last) = found.last() else { break };
+            after = Some(last.database_id);
+            let mut tx = ports.metadata.write()?;
+            let mut resealed = 0;
+            for found in found {
+                let Some(mut mirror) = tx.mirrors().get(found.database_id)? else { continue };
+                let key = ports.vault.key_id();
+                if mirror.seed.key_id == key {
+                    continue;
+                }
+                let Some(seed) = ports.vault.open_seed(mirror.database_id, &mirror.seed) else {
+                    outcome.unreadable += 1;
+                    continue;
+                };
+                let mut nonce = [0; 24];
+                ports.ids.fill(&mut nonce);
+                mirror.seed = ports.vault.seal_seed(mirror.database_id, &seed, nonce);
+                tx.mirrors().update(&mirror)?;
+                resealed += 1;
+            }
+            if resealed > 0 {
+                tx.commit(Durability::Synced)?;
+                outcome.resealed += resealed;
+            }
+        }
+        Ok(outcome)
+    }
+
     /// Seals the secrets of a hook under the present key. Returns `false` if one of them cannot be opened, and leaves it.
     fn seal_anew(&self, hook: &mut Hook) -> bool {
         let ports = &self.0.ports;
@@ -93,12 +138,12 @@ impl<'a> Secrets<'a> {
         std::iter::once(&mut hook.secret).chain(previous).map(seal).fold(true, |all, opened| all & opened)
     }
 
-    /// Returns the number of hooks with secrets under each key, by key id. A hook with secrets under two keys counts for both.
+    /// Returns the number of hooks and mirrors with secrets under each key, by key id. A hook with secrets under two keys counts for both.
     ///
     /// # Errors
     /// [`PortError`].
     pub fn counts(&self) -> Result<Vec<(String, u64)>, PortError> {
-        Ok(self.0.ports.metadata.read()?.hooks().count_by_key()?)
+        counts(self.0.ports.metadata.read()?.as_mut())
     }
 
     /// Passes the counts of [`Secrets::counts`] to `work`. While `work` runs, no secret is sealed.
@@ -107,8 +152,7 @@ impl<'a> Secrets<'a> {
     /// [`PortError`]; `work` was not called then.
     pub fn with_counts<T>(&self, work: impl FnOnce(&[(String, u64)]) -> T) -> Result<T, PortError> {
         let mut tx = self.0.ports.metadata.write()?;
-        let counts = tx.hooks().count_by_key()?;
-        Ok(work(&counts))
+        Ok(work(&counts(tx.as_mut())?))
     }
 
     /// Returns the hooks, active or not, whose present secret cannot be opened, in the order of their creation.
@@ -132,4 +176,12 @@ impl<'a> Secrets<'a> {
             }
         }
     }
+}
+
+fn counts(tx: &mut dyn Transaction) -> Result<Vec<(String, u64)>, PortError> {
+    let mut counts = BTreeMap::new();
+    for (key, count) in tx.hooks().count_by_key()?.into_iter().chain(tx.mirrors().count_by_key()?) {
+        *counts.entry(key).or_default() += count;
+    }
+    Ok(counts.into_iter().collect())
 }

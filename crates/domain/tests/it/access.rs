@@ -19,6 +19,7 @@ fn check(world: &DomainHarness, caller: &Caller, (owner, name): (&str, &str)) ->
         Err(AccessError::SignInRequired) => "sign in".to_owned(),
         Err(AccessError::NoSuchDatabase) => "none".to_owned(),
         Err(AccessError::Denied(needs)) => format!("needs {needs}"),
+        Err(AccessError::Mirror) => "mirror".to_owned(),
         Err(AccessError::Port(fault)) => panic!("{fault}"),
     };
     [

@@ -49,7 +49,7 @@ pub(crate) fn held(
     let mut found = Vec::with_capacity(there.len());
     for hashes in there.chunks(READ) {
         let contents = file.get(hashes).map_err(fault)?;
-        found.extend(contents.iter().map(|content| content.as_ref().map(|content| held_chunk(content))));
+        found.extend(contents.iter().map(|content| content.as_ref().map(held_chunk)));
     }
     engine.chunk_files.put(database, (), file, generation);
     let mut found = found.into_iter();

@@ -27,9 +27,14 @@ pub(crate) fn interrupted(error: &Error) -> bool {
     primary(error) == Some(ErrorCode::OperationInterrupted)
 }
 
+/// Returns `true` if the statement was refused memory.
+pub(crate) fn is_out_of_memory(error: &Error) -> bool {
+    primary(error) == Some(ErrorCode::OutOfMemory)
+}
+
 /// Returns `true` if an interrupt ended the statement, or it was refused memory, as happens once its time is over.
 pub(crate) fn cut_short(error: &Error) -> bool {
-    interrupted(error) || primary(error) == Some(ErrorCode::OutOfMemory)
+    interrupted(error) || is_out_of_memory(error)
 }
 
 /// Returns the error of an internal statement that failed.

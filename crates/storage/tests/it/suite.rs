@@ -53,6 +53,7 @@ checks!(
     databases,
     database_lists,
     quarantine,
+    mirrors,
     collaborators,
     activities,
     stars,

@@ -7,8 +7,8 @@ use branchyard_deployments::ports::{Resolution, Sample};
 use branchyard_deployments::values::{BackupId, DeploymentId, InstanceId};
 use branchyard_domain::entities::{
     Activity, Attempt, Branch, CollectionRecord, Database, Delivery, Event, Hook, Invitation, KeptRef, MemberRole,
-    Operation, Organization, Pull, PullComment, Release, Request, RetiredName, Role, Session, Tag, Token, Upload, User,
-    UserKey,
+    Mirror, Operation, Organization, Pull, PullComment, Release, Request, RetiredName, Role, Session, Tag, Token,
+    Upload, User, UserKey,
 };
 use branchyard_domain::ports::SavedAnswer;
 use branchyard_domain::values::{
@@ -52,6 +52,7 @@ pub(super) struct MetadataState {
     pub(super) sessions: BTreeMap<SessionId, Session>,
     pub(super) invitations: BTreeMap<InvitationId, Invitation>,
     pub(super) databases: BTreeMap<DatabaseId, Database>,
+    pub(super) mirrors: BTreeMap<DatabaseId, Mirror>,
     pub(super) collaborators: BTreeMap<(DatabaseId, AccountId), (Role, Timestamp)>,
     pub(super) stars: BTreeMap<(DatabaseId, AccountId), Timestamp>,
     pub(super) branches: BTreeMap<(DatabaseId, RefName), Branch>,

@@ -85,6 +85,7 @@ pub(crate) fn database(n: u128, of: &User, name: &str) -> Database {
         visibility: Visibility::Public,
         default_branch: reference("main"),
         anonymous_sql: true,
+        is_mirror: false,
         parent_id: None,
         network_id: database_id(n),
         created_at: at(2),

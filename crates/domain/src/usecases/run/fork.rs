@@ -143,6 +143,7 @@ fn settle(
         visibility: source.visibility,
         default_branch: source.default_branch.clone(),
         anonymous_sql: source.anonymous_sql,
+        is_mirror: false,
         parent_id: Some(source.id),
         network_id: source.network_id,
         created_at: now,

@@ -111,7 +111,9 @@ impl Network {
 fn seen(hub: &Hub, caller: &Caller, locator: &DatabaseLocator) -> Result<Option<DatabaseAccess<Read>>, DatabaseError> {
     match hub.databases().access::<Read>(caller, locator.owner.as_str(), locator.name.as_str()) {
         Ok(access) => Ok(Some(access)),
-        Err(AccessError::NoSuchDatabase | AccessError::SignInRequired | AccessError::Denied(_)) => Ok(None),
+        Err(
+            AccessError::NoSuchDatabase | AccessError::SignInRequired | AccessError::Denied(_) | AccessError::Mirror,
+        ) => Ok(None),
         Err(error @ AccessError::Port(_)) => Err(error.into()),
     }
 }

@@ -1,0 +1,5 @@
+DELETE FROM operations WHERE kind = 'mirror_sync';
+ALTER TABLE operations DROP CONSTRAINT operations_kind_check;
+ALTER TABLE operations ADD CONSTRAINT operations_kind_check CHECK (kind IN ('sql_write', 'merge', 'fork', 'import', 'purge', 'push'));
+DROP TABLE mirrors;
+ALTER TABLE databases DROP COLUMN is_mirror;
