@@ -98,6 +98,8 @@ pub(crate) struct DatabaseFrame {
     pub(crate) size: String,
     /// Estimate of what a purge would free, formatted.
     pub(crate) garbage: String,
+    /// Whether the database is a mirror, which only its source changes.
+    pub(crate) is_mirror: bool,
     /// Whether the viewer can change data and refs.
     pub(crate) may_write: bool,
     /// Whether the viewer can change settings.
@@ -125,7 +127,8 @@ impl DatabaseFrame {
             is_starred,
             size: format::size(database.size_bytes),
             garbage: format::size(database.garbage_bytes()),
-            may_write: role >= Role::Write,
+            is_mirror: database.is_mirror,
+            may_write: role >= Role::Write && !database.is_mirror,
             may_administer: role >= Role::Admin,
             default_branch: database.default_branch.to_string(),
             asked_ref: visit.parameter("ref").unwrap_or_default(),

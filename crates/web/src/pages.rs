@@ -181,13 +181,16 @@ fn work(config: &mut web::ServiceConfig) {
 
 /// Registers the settings of a database.
 fn of_settings(config: &mut web::ServiceConfig) {
-    use database_settings::{collaborators, deletion, deliveries, general, hooks, purge};
+    use database_settings::{collaborators, deletion, deliveries, general, hooks, mirror, purge};
     let at = |below: &str| web::resource(format!("/{{owner}}/{{database}}/settings{below}"));
     config
         .service(at("").get(general::show).post(general::edit))
         .service(at("/visibility").get(general::ask_visibility).post(general::change_visibility))
         .service(at("/delete").get(deletion::ask).post(deletion::delete))
         .service(at("/purge").get(purge::ask).post(purge::purge))
+        .service(at("/mirror").get(mirror::show).post(mirror::edit))
+        .service(at("/mirror/sync").post(mirror::sync))
+        .service(at("/mirror/stop").get(mirror::ask_stop).post(mirror::stop))
         .service(at("/collaborators").get(collaborators::show).post(collaborators::put))
         .service(at("/collaborators/remove").post(collaborators::remove))
         .service(at("/hooks").get(hooks::list))

@@ -133,7 +133,8 @@ fn only_the_source_writes_to_a_mirror_until_it_is_none() {
     refused(bob.post("/databases/bob/copy/tags", &json!({"name": "t", "from": {"branch": "main"}})));
     refused(bob.post("/databases/bob/copy/releases", &json!({"tag": "t", "title": "t", "from": {"branch": "main"}})));
     refused(bob.delete("/databases/bob/copy/branches/main"));
-    refused(bob.patch("/databases/bob/copy", &json!({"default_branch": "main"})));
+    refused(bob.patch("/databases/bob/copy", &json!({"default_branch": "side"})));
+    bob.patch("/databases/bob/copy", &json!({"default_branch": "main"})).expect(200);
     bob.patch("/databases/bob/copy", &json!({"description": "A copy"})).expect(200);
     let push = bob.plain(Method::POST, "/bob/copy/has-chunks").bearer_auth(bob.token().unwrap());
     let push = push.header("content-type", "application/octet-stream").body(vec![7; 20]).send().unwrap();

@@ -330,7 +330,7 @@ impl<'a> Databases<'a> {
         let mut database = live(tx.as_mut(), access.database().id)?;
         let seen = view(tx.as_mut(), viewer, database.clone(), access.role())?;
         if let Some(text) = edit.default_branch {
-            if database.is_mirror {
+            if database.is_mirror && text != database.default_branch.as_str() {
                 return Err(AccessError::Mirror.into());
             }
             let found = match RefName::parse(&text) {

@@ -84,6 +84,11 @@ fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
         .expect(201)
         .data();
     let key = key["id"].as_str().unwrap();
+    // It follows a server that is not there.
+    let mirror_of = json!({"url": "https://yard.example.invalid/hydro/lakes"});
+    let lakes = json!({"owner": "ada", "name": "lakes", "visibility": "public", "mirror_of": mirror_of});
+    ada.post("/databases", &lakes).expect(201);
+    ada.finish(&ada.post("/databases/ada/lakes/mirror/sync", &json!({})));
     let mut pages: Vec<(&'static str, String)> = [
         ("branches", "branches"),
         ("branch-delete", "branches/fix-names/delete"),
@@ -141,6 +146,9 @@ fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
         ("tokens", "/settings/tokens".to_owned()),
         ("keys", "/settings/keys".to_owned()),
         ("key-remove", format!("/settings/keys/{key}/remove")),
+        ("mirror", "/ada/lakes".to_owned()),
+        ("mirror-settings", "/ada/lakes/settings/mirror".to_owned()),
+        ("mirror-stop", "/ada/lakes/settings/mirror/stop".to_owned()),
         ("token-delete", token),
         ("password", "/settings/password".to_owned()),
         ("confirm", "/settings/confirm?next=%2Fsettings%2Ftokens".to_owned()),

@@ -5,6 +5,7 @@ pub(crate) mod deletion;
 pub(crate) mod deliveries;
 pub(crate) mod general;
 pub(crate) mod hooks;
+pub(crate) mod mirror;
 pub(crate) mod purge;
 
 use crate::database::DatabaseFrame;
@@ -15,6 +16,7 @@ pub(super) enum DatabaseSettingsSection {
     General,
     Collaborators,
     Hooks,
+    Mirror,
 }
 
 /// The navigation between the sections.
@@ -29,10 +31,12 @@ impl DatabaseSettingsNav {
             (DatabaseSettingsSection::General, "General", ""),
             (DatabaseSettingsSection::Collaborators, "Collaborators", "/collaborators"),
             (DatabaseSettingsSection::Hooks, "Webhooks", "/hooks"),
+            (DatabaseSettingsSection::Mirror, "Mirror", "/mirror"),
         ];
+        let is_there = |section| frame.is_mirror || section != DatabaseSettingsSection::Mirror;
         let link = |(section, label, below): (DatabaseSettingsSection, &'static str, &str)| {
             (label, format!("{}/settings{below}", frame.path), section == shown)
         };
-        Self { links: all.into_iter().map(link).collect() }
+        Self { links: all.into_iter().filter(|(section, ..)| is_there(*section)).map(link).collect() }
     }
 }

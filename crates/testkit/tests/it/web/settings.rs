@@ -104,6 +104,45 @@ fn a_purge_is_offered_with_what_it_frees_and_its_operation_is_shown() {
 }
 
 #[test]
+fn a_mirror_is_made_looked_at_and_ended_on_pages() {
+    let server = open_server();
+    let ada = sign_up(&server, "ada");
+    let form = ada.get("/new").expect(200).shows("Mirror a database elsewhere");
+    let filled = |mirror_of: &'static str| {
+        [("owner", "ada"), ("name", "copy"), ("visibility", "public"), ("mirror_of", mirror_of), ("interval", "600")]
+    };
+    ada.submit(&form, "/new", &filled("https://127.0.0.1/bo/trees")).expect(422).shows("mirrors may not reach");
+    ada.submit(&form, "/new", &filled("yard")).expect(422).shows("must be an absolute URL");
+    ada.submit(&form, "/new", &filled("https://yard.example.invalid/bo/trees")).expect(303);
+    let page = ada.get("/ada/copy").expect(200).shows("Mirror of a database elsewhere");
+    assert!(!page.text.contains("Edit data"), "{}", page.text);
+    ada.get("/ada/copy/settings").expect(200).shows("/ada/copy/settings/mirror");
+    let settings = ada.get("/ada/copy/settings/mirror").expect(200);
+    let settings = settings.shows("https://yard.example.invalid/bo/trees").shows("Not synced yet").shows("mirror-key");
+    let sync = ada.submit(&settings, "/ada/copy/settings/mirror/sync", &[]).expect(303);
+    ada.settled(&sync.location.unwrap()).shows("Sync with the source").shows("Failed");
+    ada.get("/ada/copy/settings/mirror").expect(200).shows("the name of the remote does not resolve");
+    let fields = |url: &'static str, seconds: &'static str| [("url", url), ("interval_seconds", seconds)];
+    let edit = "/ada/copy/settings/mirror";
+    ada.submit(&settings, edit, &fields("https://yard.example.invalid/bo/oaks", "59"))
+        .expect(422)
+        .shows("60 to 2592000");
+    ada.submit(&settings, edit, &fields("https://yard.example.invalid/bo/oaks", "x"))
+        .expect(422)
+        .shows("a number of seconds");
+    ada.submit(&settings, edit, &fields("ftp://yard.example.invalid/", "60"))
+        .expect(422)
+        .shows("must be an absolute URL");
+    ada.submit(&settings, edit, &fields("https://yard.example.invalid/bo/oaks", "60")).expect(303);
+    ada.get(edit).expect(200).shows("bo/oaks");
+    let question = ada.get("/ada/copy/settings/mirror/stop").expect(200).shows("Stop mirroring?");
+    ada.submit(&question, "/ada/copy/settings/mirror/stop", &[]).expect(303);
+    ada.get("/ada/copy/settings/mirror").expect(404);
+    ada.get("/ada/copy/sql").expect(200).shows("Edit data");
+    sign_up(&server, "bob").get(edit).expect(403);
+}
+
+#[test]
 fn pages_of_keeping_house_are_for_those_who_may_and_hidden_from_strangers() {
     let server = open_server();
     let ada = sign_up(&server, "ada");
