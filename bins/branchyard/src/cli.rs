@@ -246,6 +246,54 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Clone a database of a server into a new file. If it is cut, the same command goes on.
+    Clone {
+        /// Address of the database, that of its page.
+        #[arg(value_name = "URL")]
+        url: String,
+        /// The new file [default: the name of the database and .db].
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+    /// Fetch what is new on the branch that is checked out, and merge it.
+    Pull {
+        /// The database file [default: the only one in this folder that ends in .db].
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
+        /// Name of the remote.
+        #[arg(long, value_name = "NAME", default_value = "origin")]
+        remote: String,
+    },
+    /// Push a branch to a server.
+    Push {
+        /// The branch, `local:remote`, `:remote` to delete a branch there, or a tag [default: the branch that is checked out].
+        #[arg(value_name = "BRANCH")]
+        branch: Option<String>,
+        /// The database file [default: the only one in this folder that ends in .db].
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
+        /// Name of the remote.
+        #[arg(long, value_name = "NAME", default_value = "origin")]
+        remote: String,
+        /// Overwrite what the branch has there.
+        #[arg(long)]
+        force: bool,
+    },
+    /// Manage the remotes of a database file.
+    Remote {
+        /// The database file [default: the only one in this folder that ends in .db].
+        #[arg(long, value_name = "FILE", global = true)]
+        file: Option<PathBuf>,
+        /// The action to take.
+        #[command(subcommand)]
+        action: RemoteAction,
+    },
+    /// Manage the keys by which this machine's clients authenticate to servers.
+    Key {
+        /// The action to take.
+        #[command(subcommand)]
+        action: KeyAction,
+    },
     /// Check the configuration and all stored state; exit with status 1 if there are findings.
     Doctor {
         /// Location of state and configuration.
@@ -274,6 +322,34 @@ pub enum CompletionShell {
     Zsh,
     /// fish.
     Fish,
+}
+
+/// Actions on the remotes of a database file.
+#[derive(Debug, Subcommand)]
+pub enum RemoteAction {
+    /// Add a remote.
+    Add {
+        /// Name of the remote.
+        name: String,
+        /// Its address.
+        url: String,
+    },
+    /// List the remotes with their addresses.
+    List,
+    /// Remove a remote.
+    Remove {
+        /// Name of the remote.
+        name: String,
+    },
+}
+
+/// Actions on the keys of this machine's clients.
+#[derive(Debug, Subcommand)]
+pub enum KeyAction {
+    /// Make a key and print its public half.
+    New,
+    /// List the keys: the one that is used has a star.
+    List,
 }
 
 /// Actions on users.
@@ -431,7 +507,7 @@ pub enum OrgAction {
 pub enum KeysAction {
     /// Add a new key, also while the server runs. The server seals all secrets under it in the background.
     Rotate,
-    /// List the keys, newest first, with the number of webhooks that have a secret under each.
+    /// List the keys, newest first, with the number of webhooks and mirrors that have a secret under each.
     List {
         /// Print a JSON document.
         #[arg(long)]

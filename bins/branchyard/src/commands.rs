@@ -23,7 +23,7 @@ use crate::cli::{Api, Cli, Command, DatabaseAction, OrgAction, SessionAction, To
 use crate::compose::{Environment, Pending, Stores};
 use crate::config::Config;
 use crate::sealed_files::Recipients;
-use crate::{cli, demo, deployments, serve};
+use crate::{cli, client, demo, deployments, serve};
 
 /// Runs a command to completion.
 ///
@@ -101,6 +101,11 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         #[cfg(not(target_os = "linux"))]
         Command::SqlWorker { .. } => anyhow::bail!("worker processes run on Linux only"),
         Command::Gc { place, database, json } => gc::run(&Config::load(&place)?, database.as_deref(), json),
+        Command::Clone { url, file } => client::clone(&url, file),
+        Command::Pull { file, remote } => client::pull(file, &remote),
+        Command::Push { branch, file, remote, force } => client::push(file, &remote, branch, force),
+        Command::Remote { file, action } => client::remote(file, action),
+        Command::Key { action } => client::key(action),
         Command::Doctor { place } => doctor::run(&Config::load(&place)?),
     }
 }
@@ -120,7 +125,7 @@ fn stores(place: &cli::ServerLocation) -> anyhow::Result<Stores> {
 }
 
 /// Writes one line to standard error, for a person.
-fn print_note(line: &str) -> anyhow::Result<()> {
+pub(crate) fn print_note(line: &str) -> anyhow::Result<()> {
     Ok(writeln!(std::io::stderr().lock(), "{line}")?)
 }
 

@@ -6,6 +6,7 @@
 mod background_observer;
 pub mod build_info;
 pub mod cli;
+mod client;
 pub mod commands;
 pub mod compose;
 pub mod config;

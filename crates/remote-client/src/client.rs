@@ -51,8 +51,19 @@ pub struct Progress {
     pub waiting: u64,
 }
 
-/// Returns for each chunk whether it is there with all that is below it.
-pub type Held<'a> = dyn FnMut(&[Hash]) -> Result<Vec<bool>, RemoteError> + 'a;
+/// What there is of a chunk already.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Presence {
+    /// Nothing.
+    Absent,
+    /// Its content. What is below it is asked about next.
+    Alone(Vec<u8>),
+    /// All, with everything below it.
+    Whole,
+}
+
+/// Returns what there is of each chunk.
+pub type Held<'a> = dyn FnMut(&[Hash]) -> Result<Vec<Presence>, RemoteError> + 'a;
 
 /// Returns the next chunk of a response, or `None` at its end.
 pub type NextChunk<'a> = dyn FnMut() -> Result<Option<(Hash, Vec<u8>)>, RemoteError> + 'a;
@@ -99,8 +110,7 @@ impl<'a> Remote<'a> {
         self.repeated(|| self.send(Method::GET, "refs", Vec::new())?.whole(self.limits.refs_bytes))
     }
 
-    /// Reads everything below commits that is lacking. `held` returns for each of the chunks whether it is there with all that is
-    /// below it. `take` gets the chunks of each response; it has to ask for all of them.
+    /// Reads everything below commits that is lacking. `held` returns what there is of each of the chunks. `take` gets the chunks of each response; it has to ask for all of them.
     ///
     /// # Errors
     /// [`RemoteError`]. What `take` got before is sound.
@@ -117,8 +127,14 @@ impl<'a> Remote<'a> {
                 return Ok(progress);
             }
             let hashes: Vec<Hash> = next.iter().map(|(hash, _)| *hash).collect();
-            let is_held = held(&hashes)?;
-            let lacking: Vec<_> = next.into_iter().zip(is_held).filter(|(_, held)| !held).map(|(one, _)| one).collect();
+            let mut lacking = Vec::new();
+            for ((hash, place), presence) in next.into_iter().zip(held(&hashes)?) {
+                match presence {
+                    Presence::Absent => lacking.push((hash, place)),
+                    Presence::Alone(content) => walk.follow(&content, place)?,
+                    Presence::Whole => {}
+                }
+            }
             if lacking.is_empty() {
                 continue;
             }

@@ -9,7 +9,7 @@ mod sources;
 mod url;
 mod walk;
 
-pub use client::{Held, NextChunk, Progress, Remote, RemoteLimits};
+pub use client::{Held, NextChunk, Presence, Progress, Remote, RemoteLimits};
 pub use error::RemoteError;
 pub use io::Io;
 pub use sources::{HttpRemoteSources, SourceOptions};

@@ -12,7 +12,7 @@ use branchyard_domain::values::{ChunkHash, CommitHash};
 use branchyard_egress::{Egress, Verdict, literal, never_opened};
 use branchyard_remote_protocol::Hash;
 
-use crate::client::{Remote, RemoteLimits};
+use crate::client::{Presence, Remote, RemoteLimits};
 use crate::error::RemoteError;
 use crate::io::Io;
 use crate::url::RemoteUrl;
@@ -142,7 +142,8 @@ impl SourceConnection for HttpConnection<'_> {
         let caller = |error: SourceError| RemoteError::Caller(Box::new(error));
         let mut held = |hashes: &[Hash]| {
             let hashes: Vec<ChunkHash> = hashes.iter().copied().map(ChunkHash::from_bytes).collect();
-            held(&hashes).map_err(caller)
+            let presence = |is_held| if is_held { Presence::Whole } else { Presence::Absent };
+            Ok(held(&hashes).map_err(caller)?.into_iter().map(presence).collect())
         };
         let fetched = self.0.fetch(&tips, &mut held, &mut |next, _| {
             let mut failed = None;

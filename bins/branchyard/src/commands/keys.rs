@@ -41,10 +41,12 @@ fn list(stores: &Stores, as_json: bool) -> anyhow::Result<()> {
     }
     for (at, (id, hooks)) in keys.iter().enumerate() {
         let newest = if at == 0 { ", newest" } else { "" };
-        print(format!("{id}: {hooks} webhooks{newest}"))?;
+        print(format!("{id}: {hooks} webhooks and mirrors{newest}"))?;
     }
     for (key, hooks) in &counts {
-        print(format!("absent (sealed as {key}): {hooks} webhooks; `branchyard doctor` names them"))?;
+        print(format!(
+            "absent (sealed as {key}): {hooks} webhooks and mirrors; `branchyard doctor` names the webhooks"
+        ))?;
     }
     Ok(())
 }
@@ -58,7 +60,7 @@ fn remove(stores: &Stores, id: &str) -> anyhow::Result<()> {
             match counts.iter().find(|(key, _)| *key == sealed_as) {
                 None => Ok(()),
                 Some((_, hooks)) => bail!(
-                    "the secrets of {hooks} webhooks are sealed under {id}; a running server seals them anew within seconds, so \
+                    "the secrets of {hooks} webhooks and mirrors are sealed under {id}; a running server seals them anew within seconds, so \
                      start it and try again"
                 ),
             }

@@ -74,7 +74,7 @@ fn a_key_is_rotated_beside_a_running_server_and_the_old_one_removed() {
     wait_until("the new key", AMPLE, || listed(dir)["keys"][0]["hooks"] == 1);
     assert_eq!(listed(dir)["keys"][1], json!({"id": old, "newest": false, "hooks": 0}));
     let text = program().succeed(dir, &["keys", "list"]);
-    assert_eq!(text, format!("{new}: 1 webhooks, newest\n{old}: 0 webhooks"));
+    assert_eq!(text, format!("{new}: 1 webhooks and mirrors, newest\n{old}: 0 webhooks and mirrors"));
     ada.get(&next).expect(200);
     branch(&ada, "b");
     assert_eq!(receiver.wait_for(1).len(), 1);
@@ -105,7 +105,9 @@ fn a_key_that_seals_secrets_is_not_removed_and_a_file_of_raw_bytes_is_a_ring_of_
     program().succeed(&dir, &["keys", "rotate"]);
     assert!(fs::read_to_string(dir.join("server.key")).unwrap().contains(&format!("\n{old} BwcH")));
     // No server runs, so the secrets are sealed under the old key.
-    assert!(refused(&dir, &["keys", "remove", &old]).contains("the secrets of 1 webhooks are sealed under"));
+    assert!(
+        refused(&dir, &["keys", "remove", &old]).contains("the secrets of 1 webhooks and mirrors are sealed under")
+    );
     let server = start(&dir);
     wait_until("the new key", AMPLE, || listed(&dir)["keys"][0]["hooks"] == 1);
     program().succeed(&dir, &["keys", "remove", &old]);

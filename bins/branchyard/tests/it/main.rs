@@ -6,6 +6,7 @@ mod bench;
 mod build_info;
 #[cfg(target_os = "linux")]
 mod c_hardening;
+mod client_commands;
 mod clients;
 mod collections;
 mod commands;
