@@ -217,11 +217,11 @@ impl KeyRingWatch {
 
 fn log(ResealOutcome { resealed, unreadable }: ResealOutcome) {
     if resealed > 0 {
-        tracing::info!(resealed, "sealed the secrets of webhooks and mirrors under the newest key");
+        tracing::info!(secrets = resealed, "sealed the secrets of webhooks and mirrors under the newest key");
     }
     if unreadable > 0 {
         tracing::warn!(
-            unreadable,
+            secrets = unreadable,
             "the keys of some secrets of webhooks or mirrors are not in the key ring; `branchyard doctor` names the webhooks"
         );
     }

@@ -8,6 +8,7 @@ use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::middleware::Next;
 use actix_web::web::Data;
+use branchyard_api_remotes::RemoteEndpoint;
 use branchyard_http_common::{Proxies, RequestOrigin};
 
 /// The health endpoints, which monitoring asks at any address of the server.
@@ -32,7 +33,8 @@ impl OriginCheck {
 
     /// Returns the origin of a request if the server is to warn about it, which happens once.
     fn unexpected(&self, request: &ServiceRequest) -> Option<RequestOrigin> {
-        if self.has_warned.load(Ordering::Relaxed) || HEALTH.contains(&request.path()) {
+        if self.has_warned.load(Ordering::Relaxed) || HEALTH.contains(&request.path()) || is_of_remotes(request.path())
+        {
             return None;
         }
         let origin = RequestOrigin::of_request(request, self.scheme, &self.proxies)
@@ -53,6 +55,12 @@ impl OriginCheck {
             "requests come to another origin than public_url, and clients refuse addresses of another origin; {advice}"
         );
     }
+}
+
+/// Returns `true` for an address of remotes: their clients leave the port out of `Host`.
+fn is_of_remotes(path: &str) -> bool {
+    let last = path.rsplit('/').next();
+    RemoteEndpoint::ALL.iter().any(|endpoint| last == Some(endpoint.name()))
 }
 
 /// Middleware that warns once about a request to an unexpected origin.
@@ -90,6 +98,7 @@ mod tests {
         assert_eq!(seen(&check, "deployments.test:8080", "/api/v1/user"), None);
         assert_eq!(seen(&check, "127.0.0.1:8080", "/healthz"), None);
         assert_eq!(seen(&check, "127.0.0.1:8080", "/readyz"), None);
+        assert_eq!(seen(&check, "deployments.test", "/ana/trees/refs"), None);
         assert_eq!(seen(&check, "127.0.0.1:8080", "/api/v2/user").as_deref(), Some("http://127.0.0.1:8080"));
         assert_eq!(seen(&check, "127.0.0.1:8080", "/api/v2/user"), None);
         assert_eq!(seen(&check, "other.test", "/"), None);

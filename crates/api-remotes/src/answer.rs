@@ -165,6 +165,8 @@ mod tests {
         let value: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(value, json!({ "code": "not_found", "sqlite": 12, "message": "no 'such' thing / here: ä" }));
         assert!(!body[1..].contains(&b'\\'));
+        let (response, code) = render(&Problem::new(ErrorCode::Unprocessable, "it is a mirror"));
+        assert_eq!((response.status().as_u16(), code), (400, "rejected"));
     }
 
     #[test]
@@ -191,7 +193,7 @@ mod tests {
             (404, "not_found", 12),
             (405, "bad_request", 1),
             (413, "toobig", 18),
-            (422, "bad_request", 1),
+            (422, "rejected", 1),
             (429, "rate_limited", 1),
             (500, "internal", 1),
             (503, "busy", 5),

@@ -4,6 +4,7 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use branchyard_domain::ports::EngineError;
@@ -17,7 +18,7 @@ use crate::connection::Connection;
 use crate::engine::DoltliteEngine;
 use crate::guard::{GuardMode, MAX_LENGTH};
 use crate::schema;
-use crate::sql::errors::is_out_of_memory;
+use crate::sql::errors::{is_out_of_memory, parts};
 
 /// Maximum number of problems that are reported.
 const MOST_PROBLEMS: usize = 10;
@@ -90,13 +91,32 @@ pub(crate) fn check(
 /// whose content is in others.
 fn table_hashes(connection: &Connection) -> rusqlite::Result<BTreeMap<String, Option<String>>> {
     let mut statement = connection.raw().prepare(
-        "SELECT t.name, iif(t.sql LIKE 'CREATE VIRTUAL%', NULL,
-            t.sql || char(10) || dolt_hashof_table(t.name) || coalesce((
-                SELECT group_concat(char(10) || i.name || ' ' || coalesce(i.sql, '') || dolt_hashof_index(i.name))
-                FROM (SELECT * FROM sqlite_schema ORDER BY name) AS i WHERE i.type = 'index' AND i.tbl_name = t.name), ''))
-        FROM sqlite_schema AS t WHERE t.type = 'table'",
+        "SELECT name, iif(sql LIKE 'CREATE VIRTUAL%', NULL, sql || char(10) || dolt_hashof_table(name))
+        FROM sqlite_schema WHERE type = 'table'",
     )?;
-    statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+    let tables = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let mut hashes: BTreeMap<String, Option<String>> = tables.collect::<rusqlite::Result<_>>()?;
+    let mut statement = connection
+        .raw()
+        .prepare("SELECT tbl_name, name, coalesce(sql, '') FROM sqlite_schema WHERE type = 'index' ORDER BY name")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (table, name, sql): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        if let Some(Some(hash)) = hashes.get_mut(&table) {
+            let index = index_hash(connection, &name)?.unwrap_or_default();
+            let _ = write!(hash, "\n{name} {sql}{index}");
+        }
+    }
+    Ok(hashes)
+}
+
+/// Returns what differs when the entries of an index differ. `None` if it has none of its own, as that of a primary key by which the
+/// rows themselves are stored.
+fn index_hash(connection: &Connection, name: &str) -> rusqlite::Result<Option<String>> {
+    match connection.raw().query_row("SELECT dolt_hashof_index(?1)", [name], |row| row.get(0)) {
+        Err(error) if parts(&error).1.contains("index not found") => Ok(None),
+        other => other,
+    }
 }
 
 /// Counts the rows of a table, and compares its indexes with them.
@@ -181,7 +201,7 @@ fn check_definitions(
             if timed.ended().is_some() {
                 return Err(error);
             }
-            let reason = crate::sql::errors::parts(&error).1.to_owned();
+            let reason = parts(&error).1.to_owned();
             return Ok(vec![definition.refused(&reason)]);
         }
         made = definitions(&scratch)?.iter().map(Definition::key).collect();

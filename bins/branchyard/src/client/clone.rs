@@ -40,7 +40,11 @@ pub(crate) fn run(url: &str, into: Option<PathBuf>) -> anyhow::Result<()> {
     let (part_path, new_path) = (beside(&into, ".part"), beside(&into, ".new"));
     let part = PartFile::open(&part_path, url.as_str());
     let mut part = part.with_context(|| format!("cannot write {}", part_path.display()))?;
-    let refs = receive(&url, &mut part)?;
+    let received = receive(&url, &mut part);
+    if received.is_err() && part.len() == 0 {
+        remove(&part_path)?;
+    }
+    let refs = received?;
     let branches: Vec<String> = refs.branches.iter().map(|branch| branch.name.clone()).collect();
 
     let waiting = Waiting::start(format!("writing {}", into.display()));

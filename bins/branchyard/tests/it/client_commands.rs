@@ -156,6 +156,7 @@ fn files_remotes_and_keys_are_named_in_errors() {
     assert!(desk.fails(&["push", "--file", "none.db"]).contains("cannot open none.db"));
     assert!(desk.fails(&["clone", "trees"]).contains("must be an absolute URL"));
     assert!(desk.fails(&["clone", "https://127.0.0.1:9/ada/trees"]).contains("refuses connections"));
+    assert!(!exists(&desk.path("trees.db.part")), "nothing arrived");
     desk.sql("own.db", &["create table t (id integer primary key)", "select dolt_commit('-A', '-m', 'one')"]);
     assert_eq!(desk.succeeds(&["remote", "list"]), "");
     desk.succeeds(&["remote", "add", "origin", &secure.address("ada/none")]);

@@ -70,6 +70,40 @@ fn the_first_push_fills_a_new_database_and_later_ones_move_its_branch() {
 }
 
 #[test]
+fn changed_rows_of_every_kind_of_table_are_accepted() {
+    let server = Server::start();
+    let ada = server.user("ada");
+    for (n, table) in [
+        "create table t (k integer primary key, v)",
+        "create table t (k text primary key, v)",
+        "create table t (k text not null primary key, v unique)",
+        "create table t (k text, l integer default 1, v, primary key (k, l)); create index i on t(v)",
+        "create table t (k text primary key, v) without rowid; create index i on t(v)",
+        "create table t (k, v); create unique index i on t(k)",
+        "create table t (k text primary key desc, v)",
+        "create table u (k integer primary key); insert into u values (1), (2), (6), (11), (16);
+            create table t (k integer primary key, v integer references u(k))",
+        "create virtual table t using fts5(k, v)",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (source, copy) = (format!("source{n}"), format!("copy{n}"));
+        ada.database(&source);
+        ada.database(&copy);
+        let (of_source, of_copy) = (format!("ada/{source}"), format!("ada/{copy}"));
+        ada.write(&of_source, "main", &format!("{table}; insert into t (k, v) values (7, 1), (8, 2)"));
+        let (from, to) = (Remote::new(&ada, &of_source), Remote::new(&ada, &of_copy));
+        for _ in 0..3 {
+            let head = from.head("main");
+            to.push("main", head, &from.history(head), false).unwrap_or_else(|refused| panic!("{table}: {refused:?}"));
+            ada.write(&of_source, "main", "update t set v = v + 5 where k = 7");
+        }
+        assert_eq!(ada.read(&of_copy, "main", "select v + 0 from t where k = 7"), json!([["11"]]), "{table}");
+    }
+}
+
+#[test]
 fn branches_are_created_moved_by_force_and_deleted() {
     let server = Server::start();
     let ada = server.user("ada");

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use branchyard_testkit::{Actor, Server};
 use rcgen::{CertificateParams, KeyPair, SanType};
@@ -379,4 +380,49 @@ fn what_sql_may_not_create_is_rejected() {
     let counts =
         "select (select count(*) from counted), (select count(*) from words('two')), (select height from trees)";
     assert_eq!(ada.read("ada/good", "main", counts), json!([["2", "1", "1.5"]]));
+}
+
+/// Pushes a file whose check takes about this long. Returns how long the whole push took.
+fn push_with_long_check(secure: &SecureServer, long: Duration) -> Duration {
+    let ada = secure.user("ada");
+    ada.database("slow");
+    let machine = secure.machine(&ada);
+    // The check computes the key of each entry of the index anew.
+    let slow = |id: &str| format!("length(replace(hex(zeroblob(400000 + {id} % 2)), '0', 'ab'))");
+    let probe = Connection::open_in_memory().unwrap();
+    let evaluate = format!(
+        "with recursive n(x) as (select 1 union all select x + 1 from n where x < 50) select sum({}) from n",
+        slow("x")
+    );
+    let computed = || probe.query_row(&evaluate, [], |row| row.get::<_, i64>(0)).unwrap();
+    computed();
+    let began = Instant::now();
+    computed();
+    let rows = long.as_micros() * 50 / began.elapsed().as_micros().max(1);
+    let file = machine.file("slow.db");
+    let fill = format!(
+        "with recursive n(x) as (select 1 union all select x + 1 from n where x < {rows}) insert into t select x from n"
+    );
+    let remote = format!("select dolt_remote('add', 'origin', '{}')", secure.address("ada/slow"));
+    let index = format!("create index i on t({})", slow("id"));
+    let table = "create table t (id integer primary key)";
+    machine.sql(&file, &[table, &index, &fill, "select dolt_commit('-A', '-m', 'slow')", &remote]).unwrap();
+    let began = Instant::now();
+    machine.sql(&file, &["select dolt_push('origin', 'main')"]).unwrap();
+    let took = began.elapsed();
+    assert_eq!(ada.read("ada/slow", "main", "select count(*) from t"), json!([[rows.to_string()]]));
+    let operations = ada.get("/databases/ada/slow/operations?type=push").expect(200).data();
+    assert_eq!(operations.as_array().unwrap().len(), 1, "{operations}");
+    took
+}
+
+/// With `LONG_CHECK_SECONDS=45` the check takes 45 seconds, and answers are held back as by default.
+#[test]
+fn a_push_succeeds_whose_check_takes_longer_than_answers_are_held_back() {
+    let seconds = std::env::var("LONG_CHECK_SECONDS").ok().map(|seconds| seconds.parse().unwrap());
+    let hold = Duration::from_secs(if seconds.is_some() { 20 } else { 1 });
+    let secure = SecureServer::start_with(|config| config.remotes.hold_ms = hold.as_millis().try_into().unwrap());
+    let took = push_with_long_check(&secure, Duration::from_secs(seconds.unwrap_or(1)));
+    println!("the push took {took:?}");
+    assert!(took > hold * 2, "it succeeded with the first answers: {took:?}");
 }
