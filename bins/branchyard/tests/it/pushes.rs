@@ -1,6 +1,7 @@
 //! Pushes, by a client that sends what a test wants.
 
 mod client;
+mod crash;
 mod mutated;
 
 use std::thread;

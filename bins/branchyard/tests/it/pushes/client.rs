@@ -15,6 +15,9 @@ use serde_json::Value;
 /// The chunks of a history, by their hashes.
 pub(crate) type Chunks = BTreeMap<Hash, Vec<u8>>;
 
+/// What is uploaded at once, in bytes.
+const UPLOAD: usize = 16 << 20;
+
 /// A refusal: status, code, the number for the user of a client, and the message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refused {
@@ -133,7 +136,7 @@ impl<'a> Remote<'a> {
             let has = self.has(hashes)?;
             let wanted: Vec<_> =
                 hashes.iter().zip(has).filter(|(_, has)| !has).map(|(hash, _)| &chunks[hash]).collect();
-            for wanted in wanted.chunks(1_000) {
+            for wanted in wanted.chunk_by(pieces(UPLOAD)) {
                 self.upload(wanted.iter().copied())?;
             }
         }
@@ -154,6 +157,17 @@ impl<'a> Remote<'a> {
             }
         }
         found
+    }
+}
+
+/// Returns what divides chunks into pieces of about this many bytes.
+fn pieces(bytes: usize) -> impl FnMut(&&Vec<u8>, &&Vec<u8>) -> bool {
+    let mut sum = 0;
+    move |chunk, _| {
+        sum += chunk.len();
+        let fits = sum < bytes;
+        sum = if fits { sum } else { 0 };
+        fits
     }
 }
 
