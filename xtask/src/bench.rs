@@ -28,6 +28,7 @@ const TOPICS: &[&str] = &[
     "imports",
     "forks",
     "clones",
+    "pushes",
     "merges",
     "lists",
     "web",

@@ -43,6 +43,10 @@ impl BenchHarness {
         harness
     }
 
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
     pub(crate) fn path(&self) -> &Path {
         self.dir.path()
     }

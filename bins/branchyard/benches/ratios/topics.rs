@@ -12,6 +12,7 @@ mod merges;
 mod overload;
 mod pages;
 mod peers;
+mod pushes;
 mod reads;
 mod scale;
 mod sides;
@@ -39,6 +40,7 @@ pub(crate) const TOPICS: &[Topic] = &[
     ("imports", imports::run),
     ("forks", forks::run),
     ("clones", clones::run),
+    ("pushes", pushes::run),
     ("merges", merges::run),
     ("lists", lists::run),
     ("web", web::run),

@@ -17,6 +17,7 @@ mod hub_builder;
 mod imports;
 mod keys;
 mod lookup_cache;
+mod mirrors;
 mod operations;
 mod organizations;
 mod properties;

@@ -90,6 +90,7 @@ impl DatabaseRepository for MemoryTransaction<'_> {
         stored.visibility = database.visibility;
         stored.default_branch = database.default_branch.clone();
         stored.anonymous_sql = database.anonymous_sql;
+        stored.is_mirror = database.is_mirror;
         stored.last_write_at = database.last_write_at;
         stored.size_bytes = database.size_bytes;
         stored.deleted_at = database.deleted_at;

@@ -73,9 +73,11 @@ pub fn mirrors(store: &dyn Metadata) {
         assert!(tx.mirrors().remove(databases[1].id).unwrap());
         assert!(!tx.mirrors().remove(databases[1].id).unwrap());
         assert!(!tx.mirrors().update(&second).unwrap());
+        assert!(tx.databases().update(&Database { is_mirror: false, ..databases[1].clone() }).unwrap());
     });
     read(store, |tx| {
         assert_eq!(tx.mirrors().get(databases[0].id).unwrap(), Some(cleared.clone()));
         assert_eq!(tx.mirrors().get(databases[1].id).unwrap(), None);
+        assert!(!tx.databases().get(databases[1].id).unwrap().unwrap().is_mirror);
     });
 }
