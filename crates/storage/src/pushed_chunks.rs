@@ -216,6 +216,17 @@ impl PushedChunks for FolderPushedChunks {
         }
     }
 
+    fn remove_taken(&self, pusher: Pusher, bytes: u64) {
+        let mut all = self.all.lock();
+        // An upload holds the lock.
+        let is_same = |uploads: &Arc<Mutex<Uploads>>| uploads.try_lock().is_some_and(|uploads| uploads.length == bytes);
+        if all.get(&pusher).is_some_and(is_same)
+            && let Some(uploads) = all.remove(&pusher)
+        {
+            self.discard(pusher, &uploads);
+        }
+    }
+
     fn remove_unused(&self, unused_since: Timestamp) -> u64 {
         let mut all = self.all.lock();
         let is_unused =
@@ -323,6 +334,20 @@ mod tests {
         store.remove(pusher(2, 1));
         assert_eq!(store.load(), PushedChunksLoad::default());
         assert_eq!(std::fs::read_dir(folder.path().join("pushes")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_was_taken_goes_unless_more_came() {
+        let (_folder, store) = store();
+        add(&store, pusher(1, 1), &["one"], 0);
+        let bytes = store.open(pusher(1, 1)).unwrap().unwrap().metadata().unwrap().len();
+        add(&store, pusher(1, 1), &["two"], 0);
+        store.remove_taken(pusher(1, 1), bytes);
+        assert_eq!(store.holds(pusher(1, 1), &[hash("one"), hash("two")]), [true, true]);
+        let bytes = store.open(pusher(1, 1)).unwrap().unwrap().metadata().unwrap().len();
+        store.remove_taken(pusher(1, 1), bytes);
+        assert_eq!(store.load(), PushedChunksLoad::default());
+        store.remove_taken(pusher(1, 1), bytes);
     }
 
     #[test]

@@ -362,6 +362,21 @@ fn a_repeated_request_joins_the_push_that_goes_on() {
 }
 
 #[test]
+fn the_chunks_of_the_next_push_are_kept_when_one_ends() {
+    let server = Server::start();
+    let ada = server.user("ada");
+    let (mut head, chunks) = source(&ada, "source");
+    let catalog = branchyard_remote_protocol::layout::commit(&chunks[&head]).unwrap().catalog;
+    let remote = Remote::new(&ada, "ada/source");
+    for n in 0..200 {
+        let next = commit(&[head], catalog, &format!("push {n}"));
+        head = hash_of(&next);
+        remote.upload([&next]).unwrap();
+        remote.set("main", head, false).unwrap_or_else(|refused| panic!("push {n}: {refused:?}"));
+    }
+}
+
+#[test]
 fn two_pushes_at_once_succeed_on_two_branches_and_one_of_them_on_the_same() {
     let server = Server::start();
     let ada = server.user("ada");

@@ -74,6 +74,14 @@ impl PushedChunks for MemoryPushedChunks {
         self.0.lock().remove(&pusher);
     }
 
+    fn remove_taken(&self, pusher: Pusher, bytes: u64) {
+        let of_file = |uploaded: &Uploaded| uploaded.bytes() + 24 * uploaded.chunks.len() as u64;
+        let mut all = self.0.lock();
+        if all.get(&pusher).is_some_and(|uploaded| of_file(uploaded) == bytes) {
+            all.remove(&pusher);
+        }
+    }
+
     fn remove_unused(&self, unused_since: Timestamp) -> u64 {
         let mut all = self.0.lock();
         let before = all.len();

@@ -51,6 +51,9 @@ pub trait PushedChunks: Send + Sync {
     /// Removes the chunks of a pusher. Open files of them can still be read.
     fn remove(&self, pusher: Pusher);
 
+    /// Removes the chunks of a pusher, unless some were added since the file of them had this many bytes: those are of another push.
+    fn remove_taken(&self, pusher: Pusher, bytes: u64);
+
     /// Removes the chunks of all who added none after `unused_since`. Returns the number of pushers.
     fn remove_unused(&self, unused_since: Timestamp) -> u64;
 

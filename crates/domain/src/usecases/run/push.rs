@@ -21,8 +21,9 @@ pub(super) fn run(run: &LeasedRun<'_>, request: &PushRequest) -> Result<(), RunE
     let (database, _) = run.begin(tx.as_mut(), Role::Write)?;
     refuse_changed(tx.as_mut(), &database, request)?;
     tx.discard();
+    let mut taken = None;
     if !revisions::held(inner, database.id, &request.commit)? {
-        bring_in(run, &database, &request.commit)?;
+        taken = Some(bring_in(run, &database, &request.commit)?);
         check(run, &database, request)?;
     }
     let created_from = match &request.target {
@@ -30,8 +31,9 @@ pub(super) fn run(run: &LeasedRun<'_>, request: &PushRequest) -> Result<(), RunE
         PushTarget::Tag { .. } => None,
     };
     timed(run, PushPhase::Save, || save(run, request, created_from.as_ref()))?;
-    if let Some(store) = &inner.ports.pushed_chunks {
-        store.remove(pusher_of(&run.operation));
+    // The client has its answer by now, and may upload its next push.
+    if let Some((store, bytes)) = inner.ports.pushed_chunks.as_ref().zip(taken) {
+        store.remove_taken(pusher_of(&run.operation), bytes);
     }
     Ok(())
 }
@@ -62,12 +64,13 @@ fn refuse_changed(tx: &mut dyn Transaction, database: &Database, request: &PushR
     if present == request.was { Ok(()) } else { Err(changed()) }
 }
 
-/// Adds the uploaded chunks below a commit to the file of the database.
-fn bring_in(run: &LeasedRun<'_>, database: &Database, commit: &CommitHash) -> Result<(), RunError> {
+/// Adds the uploaded chunks below a commit to the file of the database. Returns how many bytes had been uploaded.
+fn bring_in(run: &LeasedRun<'_>, database: &Database, commit: &CommitHash) -> Result<u64, RunError> {
     let (inner, engine) = (run.inner, &run.inner.ports.engine);
     let lacking = || failed(FailureKind::NotFound, "something that the commit names was not uploaded");
     let store = inner.ports.pushed_chunks.as_ref();
     let pushed = store.map(|store| store.open(pusher_of(&run.operation))).transpose()?.flatten().ok_or_else(lacking)?;
+    let bytes = pushed.metadata().map_or(0, |metadata| metadata.len());
     timed(run, PushPhase::Walk, || match engine.examine_push(database.id, &pushed, std::slice::from_ref(commit))? {
         PushedHistory::Lacking => Err(lacking()),
         PushedHistory::Malformed(reason) => Err(failed(FailureKind::Content, reason)),
@@ -81,7 +84,8 @@ fn bring_in(run: &LeasedRun<'_>, database: &Database, commit: &CommitHash) -> Re
     timed(run, PushPhase::Put, || match engine.take_over_push(database.id, &pushed, std::slice::from_ref(commit)) {
         Err(EngineError::NoSuchCommit(_)) => Err(lacking()),
         other => Ok(other?),
-    })
+    })?;
+    Ok(bytes)
 }
 
 /// Checks the content of the commit.
