@@ -119,7 +119,7 @@ fn no_mutated_push_ends_the_server_or_moves_another_ref() {
             continue;
         }
         let began = Instant::now();
-        let mut push = || remote.push("pushed", new_tip, &chunks, true);
+        let push = || remote.push("pushed", new_tip, &chunks, true);
         // Clients repeat what is busy.
         let is_busy = |answer: &Result<(), Refused>| answer.as_ref().is_err_and(|refused| refused.code == "busy");
         let answer = (0..20).map(|_| push()).find(|answer| !is_busy(answer)).unwrap_or_else(push);
