@@ -177,7 +177,9 @@ impl DoltliteEngine {
         at: &CommitHash,
         work: impl FnOnce(&Connection) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
-        self.reading_at(database, Some(at), true, work)
+        self.reading_at(database, Some(at), true, |connection| {
+            work(connection).map_err(|error| errors::in_commit(at, error))
+        })
     }
 
     /// Runs `work`, which may query the history of any commit, inside one read transaction.

@@ -119,7 +119,7 @@ fn attempt(
             };
             return match (timed.ended(), timed.memory().exceeded()) {
                 (None, Some(bytes)) => Ok(Attempted::TooLarge { statement, bytes, remaining: timed.remaining() }),
-                (ended, _) => Err(failed.unless_ended(ended.map(limit)).at(statement)),
+                (ended, _) => Err(errors::in_commit(job.base, failed.unless_ended(ended.map(limit)).at(statement))),
             };
         }
         // Statements that finished in time are committed without a time limit: the commit is the engine's own work.

@@ -17,6 +17,7 @@ mod harness;
 mod inject;
 mod plan;
 pub(crate) mod postgres;
+mod pushes;
 mod receivers;
 mod traffic;
 

@@ -228,6 +228,29 @@ fn a_request_for_a_mirror_is_checked() {
     bob.patch("/databases/bob/plain/mirror", &json!({"interval_seconds": 60})).expect(404);
 }
 
+/// Every name is an address of this machine.
+struct Inside;
+
+impl branchyard::compose::Names for Inside {
+    fn resolve(&self, _name: &str) -> std::io::Result<Vec<std::net::IpAddr>> {
+        Ok(vec![[127, 0, 0, 1].into()])
+    }
+}
+
+#[test]
+fn a_name_that_leads_into_the_network_of_the_server_is_not_connected_to() {
+    let server = Server::with_names(std::sync::Arc::new(Inside), |_| {});
+    let bob = server.user("bob");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let url = format!("https://yard.example:{}/ada/trees", listener.local_addr().unwrap().port());
+    create(&bob, "copy", &json!({"url": url})).expect(201);
+    assert_eq!(sync(&bob, "copy")["status"], "failed");
+    let error = mirror(&bob, "copy")["last_error"].as_str().unwrap().to_owned();
+    assert!(error.contains("may not reach"), "{error}");
+    assert!(listener.accept().is_err(), "a connection came");
+}
+
 #[test]
 fn a_hostile_source_changes_nothing_and_the_mirror_says_why() {
     let follower = follower();

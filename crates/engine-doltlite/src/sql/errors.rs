@@ -78,7 +78,12 @@ pub(crate) fn fault_at(context: &str, commit: &CommitHash, error: Error) -> Engi
     if is_missing_commit(&error) {
         return EngineError::NoSuchCommit(commit.clone());
     }
-    match fault(context, error) {
+    in_commit(commit, fault(context, error))
+}
+
+/// Returns the error of a statement on `commit`: what is damaged is the commit, which a client may have pushed, and not the file.
+pub(crate) fn in_commit(commit: &CommitHash, error: EngineError) -> EngineError {
+    match error {
         EngineError::Damaged(detail) => EngineError::DamagedCommit { commit: commit.clone(), detail },
         other => other,
     }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::thread;
+use std::time::Duration;
 
 use reqwest::Method;
 use rusqlite::Connection;
@@ -13,9 +14,12 @@ use crate::load;
 use crate::report::{Aim, Row};
 use crate::slices::{alternate, millis};
 use crate::table::Table;
+use crate::topics::overload::quantile;
 
-/// Clones that run at once.
+/// Clones of a history that run at once.
 const AT_ONCE: usize = 64;
+/// Clones of the large table that run at once.
+const MANY: usize = 32;
 
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let (rows, columns, repeats) = (flags.count("--rows"), flags.count("--columns"), flags.count("--repeats"));
@@ -62,6 +66,19 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
         || millis(|| assert!(connection.ask(&request).is_ok())),
         || millis(|| assert!(bench.plain(Method::GET, "/healthz").send().is_ok())),
     );
+    let mut beside = Vec::new();
+    server.forget_peak();
+    thread::scope(|scope| {
+        let all: Vec<_> = (0..MANY).map(|_| scope.spawn(|| clones.time(&clones.url("large")))).collect();
+        let mut read = Vec::new();
+        load::get(&mut read, "/api/v2/databases/bench/line/sql?q=select%20name%20from%20t%20where%20id%20=%201", &head);
+        while all.iter().any(|clone| !clone.is_finished()) {
+            beside.push(millis(|| assert_eq!(connection.ask(&read).unwrap().status, 200)));
+            thread::sleep(Duration::from_millis(5));
+        }
+        all.into_iter().for_each(|clone| assert!(clone.join().is_ok()));
+    });
+    let peak = server.peak();
     vec![
         whole.row("clone", format!("clone of {rows} rows"), "of a file by the same client", "ms", Aim::AtMost(1.5)),
         Row::alone(
@@ -78,6 +95,14 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
             "ms",
             Aim::None,
         ),
+        Row::alone(
+            "clone, reads beside",
+            format!("p99 of cheap reads beside {MANY} clones of {rows} rows"),
+            quantile(&beside, 0.99),
+            "ms",
+            Aim::AtMost(50.0),
+        ),
+        Row::alone("clone, memory", format!("peak during {MANY} such clones"), peak, "MiB", Aim::AtMost(512.0)),
         refs.row("clone, refs", format!("refs of {branches} branches"), "a health check", "ms", Aim::None),
     ]
 }

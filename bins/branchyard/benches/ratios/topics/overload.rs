@@ -235,7 +235,7 @@ impl OverloadHarness<'_> {
     }
 }
 
-fn quantile(times: &[f64], part: f64) -> f64 {
+pub(super) fn quantile(times: &[f64], part: f64) -> f64 {
     let mut times = times.to_vec();
     times.sort_unstable_by(f64::total_cmp);
     #[expect(

@@ -36,14 +36,16 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let client = SecureClient::start();
 
     client.file("large.db", Table::new(rows, columns));
-    let (mut pushes, mut checks, mut disk) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut pushes, mut checks, mut disk, mut peak) = (Vec::new(), Vec::new(), Vec::new(), 0.0_f64);
     for n in 0..=repeats {
         let (database, file) = (format!("large{n}"), format!("disk{n}"));
         client.database(&database);
         client.add_remote("large.db", &database, &client.url(&database));
         client.add_remote("large.db", &file, &format!("file://{}.db", client.folder.path().join(&file).display()));
         let before = client.metric(CHECKED);
+        client.server.forget_peak();
         let took = client.run(&["push", "--file", "large.db", "--remote", &database]);
+        peak = peak.max(client.server.peak());
         let check = (client.metric(CHECKED) - before) * 1_000.0;
         pushes.push(took - check);
         checks.push(check);
@@ -71,7 +73,18 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     client.file("small.db", Table::new(SMALL, columns));
     client.database("small");
     client.add_remote("small.db", "origin", &client.url("small"));
+    client.server.forget_peak();
     client.run(&["push", "--file", "small.db"]);
+    measured.push(Row {
+        baseline: format!("of {SMALL} rows: {:.0} MiB", client.server.peak()),
+        ..Row::alone(
+            "push, memory",
+            format!("peak of the server in a push of {rows} rows"),
+            peak,
+            "MiB",
+            Aim::AtMost(512.0),
+        )
+    });
     client.add_remote("large.db", "origin", &client.url("large0"));
     for name in ["small", "large0"] {
         client.run(&["clone", &client.url(name), &format!("{name}-reader.db")]);

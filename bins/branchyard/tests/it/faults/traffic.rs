@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::client::{Ask, Body, Client, PATIENCE, Reply};
 use super::expected_state::{Book, Effect, Event, Times, Token};
+use super::pushes::push;
 
 const THREADS: u64 = 3;
 const D: &str = "/databases/ada/d";
@@ -103,6 +104,7 @@ impl Worker {
             90..93 => self.hook(harness, &fresh),
             93..95 => self.delete_hook(harness),
             95 => clone(harness),
+            96..98 => push(harness, &fresh),
             _ if harness.deployment => insert(harness, &fresh),
             _ => read(harness),
         }
