@@ -1,6 +1,6 @@
 //! Operations: the queue of accepted work.
 
-use branchyard_domain::entities::{DatabaseLocator, Operation, OperationStatus, Work};
+use branchyard_domain::entities::{DatabaseLocator, Operation, OperationKind, OperationStatus, Work};
 use branchyard_domain::ports::{
     LeaseTurn, MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState,
 };
@@ -373,6 +373,26 @@ impl OperationRepository for SqlTransaction {
         self.run_apart_from_rights("purge operations", |conn| {
             let removed = diesel::delete(operations::table.filter(operations::finished_at.lt(before.as_micros())))
                 .execute(conn)?;
+            Ok(count(i64::try_from(removed).unwrap_or(i64::MAX)))
+        })
+    }
+
+    fn trim(&mut self, database: DatabaseId, kind: OperationKind, keep: usize) -> Result<u64> {
+        self.run_apart_from_rights("remove older operations", |conn| {
+            let settled = || {
+                operations::table
+                    .filter(operations::database_id.eq(database.to_string()))
+                    .filter(operations::kind.eq(kind.word()))
+                    .filter(operations::finished_at.is_not_null())
+            };
+            let first: Option<String> = settled()
+                .order(operations::id.desc())
+                .offset(limit(keep))
+                .select(operations::id)
+                .first(conn)
+                .optional()?;
+            let Some(first) = first else { return Ok(0) };
+            let removed = diesel::delete(settled().filter(operations::id.le(first))).execute(conn)?;
             Ok(count(i64::try_from(removed).unwrap_or(i64::MAX)))
         })
     }

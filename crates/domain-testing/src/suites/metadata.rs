@@ -33,7 +33,7 @@ pub use collections::{collections, kept_refs};
 pub use databases::{collaborators, database_lists, databases};
 pub use events::{answers, events};
 pub use hooks::{deliveries, delivery_leases, delivery_log, hook_secrets, hooks};
-pub use mirrors::mirrors;
+pub use mirrors::{mirrors, trimmed_operations};
 pub use operations::{lease_turns, leases, operations, uploads};
 pub use organizations::{members, organizations};
 pub use people::deleted_users;
@@ -62,6 +62,7 @@ pub const ALL: &[(&str, MetadataCheck)] = &[
     ("database_lists", database_lists),
     ("quarantine", quarantine),
     ("mirrors", mirrors),
+    ("trimmed_operations", trimmed_operations),
     ("collaborators", collaborators),
     ("activities", activities),
     ("stars", stars),

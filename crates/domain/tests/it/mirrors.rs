@@ -197,6 +197,24 @@ fn changes_are_checked_and_make_the_next_sync_due() {
 }
 
 #[test]
+fn a_mirror_keeps_a_hundred_of_its_syncs() {
+    let world = mirrored(Limits::default(), 60);
+    offer(&world, "main", &["main"]);
+    let admin = world.access_to::<Admin>(&world.ada, AT);
+    let syncs: Vec<_> = (0..105)
+        .map(|_| {
+            let sync = world.hub.mirrors().sync(&admin, None).unwrap();
+            world.work();
+            sync.id
+        })
+        .collect();
+    let is_there = |id| world.transaction().operations().get(id).unwrap().is_some();
+    // The last one was settled after the others were counted.
+    assert_eq!(syncs.iter().filter(|id| is_there(**id)).count(), 101);
+    assert!(!is_there(syncs[0]) && is_there(syncs[104]));
+}
+
+#[test]
 fn seeds_are_sealed_anew_and_a_mirror_whose_key_is_gone_says_so() {
     let world = world();
     let vault = Arc::new(KeyedVault::default());

@@ -54,6 +54,7 @@ checks!(
     database_lists,
     quarantine,
     mirrors,
+    trimmed_operations,
     collaborators,
     activities,
     stars,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::state::Leased;
 use super::{MemoryTransaction, Result, count, page};
-use branchyard_domain::entities::{Operation, OperationStatus, Work};
+use branchyard_domain::entities::{Operation, OperationKind, OperationStatus, Work};
 use branchyard_domain::ports::{
     LeaseTurn, MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState,
 };
@@ -217,5 +217,16 @@ impl OperationRepository for MemoryTransaction<'_> {
         let had = operations.len();
         operations.retain(|_, l| l.operation.finished_at.is_none_or(|at| at >= before));
         Ok(count(had - operations.len()))
+    }
+
+    fn trim(&mut self, database: DatabaseId, kind: OperationKind, keep: usize) -> Result<u64> {
+        let operations = &mut self.change()?.operations;
+        let is_of = |operation: &Operation| {
+            operation.database_id == database && operation.work.kind() == kind && operation.finished_at.is_some()
+        };
+        let older: Vec<OperationId> =
+            operations.iter().rev().filter(|(_, l)| is_of(&l.operation)).map(|(id, _)| *id).skip(keep).collect();
+        older.iter().for_each(|id| drop(operations.remove(id)));
+        Ok(count(older.len()))
     }
 }

@@ -1,10 +1,12 @@
 //! Checks of mirrors.
 
 use branchyard_auth::PublicKey;
-use branchyard_domain::entities::{Database, Mirror, Sealed, User};
+use branchyard_domain::entities::{
+    Database, FailureKind, Mirror, Operation, OperationFailure, OperationKind, OperationStatus, Sealed, User, Work,
+};
 use branchyard_domain::ports::Metadata;
 
-use super::{at, database, read, scene, taken, write};
+use super::{at, database, operation, operation_id, read, scene, taken, write};
 
 fn mirror(n: u8, of: &Database, by: &User) -> Mirror {
     Mirror {
@@ -79,5 +81,31 @@ pub fn mirrors(store: &dyn Metadata) {
         assert_eq!(tx.mirrors().get(databases[0].id).unwrap(), Some(cleared.clone()));
         assert_eq!(tx.mirrors().get(databases[1].id).unwrap(), None);
         assert!(!tx.databases().get(databases[1].id).unwrap().unwrap().is_mirror);
+    });
+}
+
+/// Checks that the oldest settled operations of one kind go, and no others.
+pub fn trimmed_operations(store: &dyn Metadata) {
+    let (ann, _, menu) = scene(store);
+    write(store, |tx| {
+        for n in 1..=6 {
+            let work = if n == 1 { operation(n, &menu, &ann).work } else { Work::MirrorSync };
+            let queued = Operation { work, ..operation(n, &menu, &ann) };
+            tx.operations().add(&queued).unwrap();
+            if n < 6 {
+                let status = OperationStatus::Failed(OperationFailure::new(FailureKind::Canceled, "ended"));
+                assert!(
+                    tx.operations().settle(&Operation { status, finished_at: Some(at(9)), ..queued }, None).unwrap()
+                );
+            }
+        }
+    });
+    write(store, |tx| {
+        let mut trim = |keep| tx.operations().trim(menu.id, OperationKind::MirrorSync, keep).unwrap();
+        assert_eq!([trim(9), trim(4), trim(2), trim(2)], [0, 0, 2, 0]);
+    });
+    read(store, |tx| {
+        let left = (1..=6).filter(|n| tx.operations().get(operation_id(*n)).unwrap().is_some()).collect::<Vec<_>>();
+        assert_eq!(left, [1, 4, 5, 6]);
     });
 }

@@ -97,4 +97,6 @@ pub trait OperationRepository {
     fn is_forking_to(&mut self, owner: AccountId, name: &DatabaseName) -> Result<bool>;
     /// Removes operations settled before `before`. Returns how many.
     fn purge(&mut self, before: Timestamp) -> Result<u64>;
+    /// Removes the settled operations of a kind of a database except for the `keep` newest ones. Returns how many.
+    fn trim(&mut self, database: DatabaseId, kind: OperationKind, keep: usize) -> Result<u64>;
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::{LeasedRun, RunError, failed};
-use crate::entities::{Database, EventKind, FailureKind, Mirror, Outcome, RefKind, Role, Tag, Tagger};
+use crate::entities::{Database, EventKind, FailureKind, Mirror, OperationKind, Outcome, RefKind, Role, Tag, Tagger};
 use crate::errors::{MirrorError, PortError, RemoteError};
 use crate::ports::{
     Durability, EngineError, HeldChunk, MetadataError, NextChunk, PushedChunks, PushedHistory, Pusher, SizeChange,
@@ -23,6 +23,8 @@ use crate::values::{ChunkHash, CommitHash, DatabaseId, RefName, Timestamp};
 
 /// The seconds of the years 1 to 9999.
 const DATES: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
+/// Number of ended syncs of a mirror that are kept: the server queues them by itself, every minute for as long as it runs.
+const KEPT: usize = 100;
 /// Number of refs that are named in a message.
 const NAMED: usize = 5;
 
@@ -83,6 +85,7 @@ fn note_failure(run: &LeasedRun<'_>, reason: &str) -> Result<(), RunError> {
     if let Some(mut mirror) = tx.mirrors().get(run.operation.database_id)? {
         mirror.fail(reason, run.inner.now());
         tx.mirrors().update(&mirror)?;
+        tx.operations().trim(mirror.database_id, OperationKind::MirrorSync, KEPT)?;
         tx.commit(Durability::Synced)?;
     }
     Ok(())
@@ -321,6 +324,7 @@ fn save(run: &LeasedRun<'_>, plan: &Plan<'_>, left_out: Vec<String>) -> Result<(
     }
     save_tags(run, tx.as_mut(), database.id, plan, now)?;
     record_file(inner, tx.as_mut(), database.id, SizeChange::Added, now)?;
+    tx.operations().trim(database.id, OperationKind::MirrorSync, KEPT)?;
     mirror.succeed(now);
     mirror.last_error = left_out_text(&left_out);
     match mirror.interval_seconds {
