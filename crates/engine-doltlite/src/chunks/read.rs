@@ -19,10 +19,19 @@ pub(crate) fn read(
 ) -> Result<Vec<Option<Chunk>>, EngineError> {
     let fault = |error| errors::fault("read chunks", error);
     let generation = engine.chunk_files.generation();
-    let file = open(engine, database)?;
+    let (mut file, mut is_fresh) = match idle(engine, database) {
+        Some(file) => (file, false),
+        None => (open_anew(engine, database)?, true),
+    };
     let (mut chunks, mut bytes) = (Vec::new(), 0_usize);
     'read: for hashes in hashes.chunks(READ) {
-        for content in file.get(hashes).map_err(fault)? {
+        let mut contents = file.get(hashes).map_err(fault)?;
+        if !is_fresh && contents.iter().any(Option::is_none) {
+            // The engine tells a changed file by its size, and may overlook what took the place of older records of its log.
+            (file, is_fresh) = (open_anew(engine, database)?, true);
+            contents = file.get(hashes).map_err(fault)?;
+        }
+        for content in contents {
             bytes = bytes.saturating_add(content.as_ref().map_or(0, |content| content.len()));
             if bytes > at_most && !chunks.is_empty() {
                 break 'read;
@@ -61,12 +70,15 @@ fn held_chunk(content: &ChunkContent) -> HeldChunk {
 }
 
 /// Returns an idle file of the database, or opens it.
-pub(super) fn open(engine: &DoltliteEngine, database: DatabaseId) -> Result<ChunkFile, EngineError> {
-    if let Some(file) = engine.chunk_files.take(database, &())
-        && file.refresh().is_ok()
-    {
-        return Ok(file);
-    }
+fn open(engine: &DoltliteEngine, database: DatabaseId) -> Result<ChunkFile, EngineError> {
+    idle(engine, database).map_or_else(|| open_anew(engine, database), Ok)
+}
+
+fn idle(engine: &DoltliteEngine, database: DatabaseId) -> Option<ChunkFile> {
+    engine.chunk_files.take(database, &()).filter(|file| file.refresh().is_ok())
+}
+
+pub(super) fn open_anew(engine: &DoltliteEngine, database: DatabaseId) -> Result<ChunkFile, EngineError> {
     engine.check_format(database)?;
     let path = engine.files.path(database);
     if !engine.files.exists(&path) {

@@ -24,7 +24,7 @@ pub(crate) fn examine(
     tips: &[CommitHash],
 ) -> Result<PushedHistory, EngineError> {
     let pushed = PushedFile::open(pushed).map_err(unreadable)?;
-    let into = super::read::open(engine, database)?;
+    let into = super::read::open_anew(engine, database)?;
     match walk(&pushed, &into, tips) {
         Ok(walked) => Ok(PushedHistory::Complete {
             known: walked.known.iter().map(ChunkHash::as_commit).collect(),
