@@ -26,12 +26,14 @@ const TARGETS: &[(&str, &str)] = &[
     ("engine-write", ENGINE),
     ("engine-read-session", ENGINE),
     ("engine-write-session", ENGINE),
+    (PUSHES, ENGINE),
     ("import-sqlite", TESTKIT),
     ("import-sql", TESTKIT),
     ("parquet", TESTKIT),
     ("sql", TESTKIT),
     ("sql-write", TESTKIT),
 ];
+const PUSHES: &str = "engine-push";
 const ENGINE: &str = "branchyard-engine-doltlite";
 const TESTKIT: &str = "branchyard-testkit";
 
@@ -56,7 +58,8 @@ pub(crate) fn run(workspace: &Workspace, flags: &[&str]) -> Result<()> {
     }
     for (target, package) in TARGETS.iter().filter(|(target, _)| only.is_none_or(|only| only == *target)) {
         let mut fuzz = sanitizer.test(package);
-        fuzz.args(["hostile::fuzz", "--", "--exact", "--nocapture"]).env("FUZZ_TARGET", target);
+        let test = if *target == PUSHES { "hostile::pushes::fuzz" } else { "hostile::fuzz" };
+        fuzz.args([test, "--", "--exact", "--nocapture"]).env("FUZZ_TARGET", target);
         fuzz.env("FUZZ_SECONDS", seconds.to_string()).env("FUZZ_SEED", seed.to_string()).env("FUZZ_SLOWDOWN", SLOWDOWN);
         results.push(process::run(&mut fuzz));
     }

@@ -69,8 +69,10 @@ pub(crate) fn fixture(workspace: &Workspace, flags: &[&str]) -> Result<()> {
 /// Where fuzz targets live: the prefix of their names, the package, the program, the test, and whether coverage guides the
 /// mutations.
 const PLACES: &[(&str, &str, &[&str], &str, bool)] = &[
+    ("engine-push", "branchyard-engine-doltlite", &["--test", "it"], "hostile::pushes::fuzz", false),
     ("engine-", "branchyard-engine-doltlite", &["--test", "it"], "hostile::fuzz", false),
     ("hrana-", "branchyard", &["--test", "it"], "deployments::hostile::fuzz", false),
+    ("process-push", "branchyard-engine-process", &["--test", "it"], "hostile::pushes::fuzz", false),
     ("process-", "branchyard-engine-process", &["--test", "it"], "hostile::fuzz", false),
     ("protocol-", "branchyard-engine-process", &["--lib"], "tests::fuzz::fuzz", false),
     ("", "branchyard-testkit", &["--test", "it"], "hostile::fuzz", true),

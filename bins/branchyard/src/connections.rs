@@ -310,6 +310,35 @@ fn keep_body(request: &mut ServiceRequest) -> Option<KeptPayload> {
     Some(kept)
 }
 
+/// A request body whose client learns at once what has arrived. Clients of the engine wait for that before they send the end of a
+/// body, and the kernel puts acknowledgements off again while more arrives.
+struct AcknowledgedPayload {
+    payload: Payload,
+    connection: TrackedConnection,
+}
+
+impl Stream for AcknowledgedPayload {
+    type Item = Result<Bytes, PayloadError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let polled = Pin::new(&mut self.payload).poll_next(context);
+        if polled.is_pending() {
+            self.connection.acknowledge_at_once();
+        }
+        polled
+    }
+}
+
+/// Acknowledges a body of known length as it arrives.
+fn acknowledge_body(request: &mut ServiceRequest, connection: &TrackedConnection) {
+    if !request.headers().contains_key(CONTENT_LENGTH) {
+        return;
+    }
+    connection.acknowledge_at_once();
+    let payload = AcknowledgedPayload { payload: request.take_payload(), connection: connection.clone() };
+    request.set_payload(Payload::Stream { payload: Box::pin(payload) });
+}
+
 /// Records that a request is under way. Rejects the request if its client has too many.
 pub(crate) async fn note(
     mut request: ServiceRequest,
@@ -317,10 +346,8 @@ pub(crate) async fn note(
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
     let request_body = keep_body(&mut request);
     let connection = connection_data::<TrackedConnection>(request.request());
-    if let Some(connection) = &connection
-        && request.headers().contains_key(CONTENT_LENGTH)
-    {
-        connection.acknowledge_at_once();
+    if let Some(connection) = &connection {
+        acknowledge_body(&mut request, connection);
     }
     let under_way = connection.clone().map(RunningExchange::begin);
     let (answer, open) = match enter(&request) {

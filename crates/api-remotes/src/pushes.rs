@@ -24,6 +24,8 @@ use crate::refs;
 
 /// Length of the body in which clients send chunks, in bytes. It is longer if a single chunk is.
 pub(crate) const BATCH: usize = 32 << 20;
+/// Length of the chunks for which memory is reserved before they arrive, in bytes. Nearly all are shorter.
+const RESERVED: usize = 16 << 10;
 /// Length of what comes before the content of a chunk, in bytes.
 pub(crate) const RECORD_HEAD: usize = HASH_BYTES + 4;
 /// Time after which the state of a push is looked up, although nothing was heard of it: another server may run it.
@@ -132,7 +134,7 @@ impl Records {
             return Err(self.refuse(ErrorCode::PayloadTooLarge, detail));
         }
         // Grows as bytes arrive: the length is only announced.
-        let mut content = Vec::new();
+        let mut content = Vec::with_capacity(length.min(RESERVED));
         let taken = self.reader.by_ref().take(length as u64).read_to_end(&mut content);
         match taken {
             Ok(taken) if taken == length => Ok(Some((ChunkHash::from_bytes(hash), content))),

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Seek as _, Write as _};
+use std::io::{self, BufWriter, Seek as _, SeekFrom, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -16,6 +16,8 @@ use crate::blobs::failed;
 const LEAST_SIZE: u64 = 4_096;
 /// Number of databases for which a user may have chunks at once. The ones that were used least recently go first.
 const MOST_OF_USER: usize = 4;
+/// Length of what is written at once, in bytes. Most chunks have a few thousand.
+const WRITTEN_AT_ONCE: usize = 256 << 10;
 
 /// The chunks of pushes in a folder.
 #[derive(Debug)]
@@ -114,7 +116,7 @@ impl FolderPushedChunks {
 
 /// Chunks that have arrived, and are not added yet.
 struct Batch {
-    file: File,
+    file: BufWriter<File>,
     hashes: HashSet<ChunkHash>,
     length: u64,
     size: u64,
@@ -126,10 +128,11 @@ impl Batch {
             return Ok(());
         }
         let length = u32::try_from(content.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let head = [hash.as_bytes(), &length.to_le_bytes()[..]].concat();
-        self.file.write_all(&head)?;
-        self.file.write_all(content)?;
-        self.length += (head.len() + content.len()) as u64;
+        let length = length.to_le_bytes();
+        for part in [&hash.as_bytes()[..], &length, content] {
+            self.file.write_all(part)?;
+            self.length += part.len() as u64;
+        }
         self.size += (content.len() as u64).max(LEAST_SIZE);
         Ok(())
     }
@@ -142,11 +145,13 @@ impl Uploads {
             // It holds what a user may not have published yet.
             let mut options = OpenOptions::new();
             std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-            self.file = Some(options.read(true).append(true).create(true).truncate(false).open(path)?);
+            self.file = Some(options.read(true).write(true).create(true).truncate(false).open(path)?);
         }
         let Some(file) = &mut self.file else { return Ok(()) };
         batch.file.rewind()?;
-        if let Err(error) = io::copy(&mut batch.file, file) {
+        file.seek(SeekFrom::Start(self.length))?;
+        // The system copies between files, unless one of them was opened to append.
+        if let Err(error) = io::copy(batch.file.get_mut(), file) {
             file.set_len(self.length)?;
             return Err(error);
         }
@@ -171,6 +176,7 @@ impl PushedChunks for FolderPushedChunks {
         let size = self.of(pusher).map_or(0, |uploads| uploads.lock().size);
         // Nothing is locked while the client sends.
         let file = tempfile::tempfile_in(&self.dir).map_err(failed())?;
+        let file = BufWriter::with_capacity(WRITTEN_AT_ONCE, file);
         let mut batch = Batch { file, hashes: HashSet::new(), length: 0, size: 0 };
         while let Some((hash, content)) = next().map_err(failed())? {
             if self.holds(pusher, &[hash]) == [false] {

@@ -3,6 +3,8 @@
 mod client;
 mod crash;
 mod mutated;
+#[path = "../../../../crates/engine-doltlite/tests/it/hostile/mutations.rs"]
+mod mutations;
 
 use std::thread;
 use std::time::Duration;
@@ -12,7 +14,8 @@ use branchyard_testkit::{Actor, Server};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use self::client::{Chunks, Remote, commit, with_branch};
+use self::client::{Remote, commit, with_branch};
+use self::mutations::Chunks;
 
 const TABLE: &str = "create table trees (id integer primary key, name text); create index by_name on trees(name);
     insert into trees values (1, 'oak'), (2, 'ash')";

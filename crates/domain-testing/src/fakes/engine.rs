@@ -398,7 +398,11 @@ impl Engine for MemoryEngine {
                 return Ok(PushedHistory::Lacking);
             }
         }
-        Ok(PushedHistory::Complete { known, bytes: 20 * pushed.len() as u64 })
+        let date = |tip: &CommitHash| {
+            let found = files.values().find_map(|file| file.get(tip).ok()).filter(|_| pushed.contains(tip));
+            found.map(|stored| stored.commit.author.at)
+        };
+        Ok(PushedHistory::Complete { known, dates: tips.iter().map(date).collect() })
     }
 
     fn take_over_push(&self, database: DatabaseId, pushed: &File, tips: &[CommitHash]) -> Result<()> {

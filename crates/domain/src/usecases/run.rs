@@ -205,24 +205,26 @@ impl LeasedRun<'_> {
         Ok((database, user))
     }
 
+    /// Returns when a commit was made. Called before the transaction that saves it, for which others wait: the first look at a new
+    /// commit may open a large file.
+    fn made_at(&self, commit: &CommitHash) -> Result<Timestamp, RunError> {
+        let found = super::branches::commit_time(self.inner, self.operation.database_id, commit);
+        Ok(found.map_err(|_| PortError::Unsettled("a new commit is unreadable"))?)
+    }
+
     /// Moves a branch to the commit `head` and emits the events. If `was` is `None`, creates the branch, whose history
-    /// counts from `created_from`. `at` is the time of the commit, and is looked up if absent.
+    /// counts from `created_from`. `at` is the time of the commit, from [`LeasedRun::made_at`].
     fn move_branch(
         &self,
         tx: &mut dyn Transaction,
         branch: &RefName,
         was: Option<&CommitHash>,
         created_from: &CommitHash,
-        (head, at): (&CommitHash, Option<Timestamp>),
+        (head, at): (&CommitHash, Timestamp),
         now: Timestamp,
     ) -> Result<(), RunError> {
         let database = self.operation.database_id;
         let by = (self.operation.created_by, &self.operation.created_by_name);
-        let at = match at {
-            Some(at) => at,
-            None => super::branches::commit_time(self.inner, database, head)
-                .map_err(|_| PortError::Unsettled("a new commit is unreadable"))?,
-        };
         let previous = match was {
             Some(was) => was,
             None => {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 
 use branchyard_domain::ports::{EngineError, PushedHistory};
-use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId};
+use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId, Timestamp};
 
 use super::copy::{LOOKED_UP, READ, as_chunks, parents_first};
 use super::file::ChunkFile;
@@ -28,7 +28,7 @@ pub(crate) fn examine(
     match walk(&pushed, &into, tips) {
         Ok(walked) => Ok(PushedHistory::Complete {
             known: walked.known.iter().map(ChunkHash::as_commit).collect(),
-            bytes: walked.bytes,
+            dates: tips.iter().map(|tip| walked.dates.get(&ChunkHash::from(tip)).copied()).collect(),
         }),
         Err(End::Lacking) => Ok(PushedHistory::Lacking),
         Err(End::Malformed(hash, Malformed(reason))) => {
@@ -98,7 +98,8 @@ struct Walked {
     nodes: BTreeMap<u8, Vec<ChunkHash>>,
     /// The commits of the file at which the walk ended.
     known: Vec<ChunkHash>,
-    bytes: u64,
+    /// When the tips were made, of those that were pushed.
+    dates: HashMap<ChunkHash, Timestamp>,
 }
 
 /// A walk through pushed chunks.
@@ -106,17 +107,15 @@ struct Walk<'a> {
     pushed: &'a PushedFile<'a>,
     into: &'a ChunkFile,
     seen: HashSet<ChunkHash>,
-    bytes: u64,
 }
 
 fn walk(pushed: &PushedFile<'_>, into: &ChunkFile, tips: &[CommitHash]) -> Result<Walked, End> {
-    let mut walk = Walk { pushed, into, seen: HashSet::new(), bytes: 0 };
+    let mut walk = Walk { pushed, into, seen: HashSet::new() };
     let mut walked = Walked::default();
     let tips: Vec<ChunkHash> = tips.iter().map(ChunkHash::from).collect();
     let catalogs = walk.commits(&tips, &mut walked)?;
     let roots = walk.catalogs(catalogs, &mut walked)?;
     walk.nodes(roots, &mut walked)?;
-    walked.bytes = walk.bytes;
     Ok(walked)
 }
 
@@ -127,6 +126,7 @@ impl Walk<'_> {
     /// the history that was pushed has to be complete without them.
     fn commits(&mut self, tips: &[ChunkHash], walked: &mut Walked) -> Result<Vec<ChunkHash>, End> {
         let (mut parents, mut catalogs, mut next) = (HashMap::new(), Vec::new(), tips.to_vec());
+        let named: HashSet<&ChunkHash> = tips.iter().collect();
         while let Some(hash) = next.pop() {
             if !self.seen.insert(hash) {
                 continue;
@@ -136,6 +136,9 @@ impl Walk<'_> {
                 continue;
             };
             let commit = acceptable_commit(&content).map_err(|malformed| End::Malformed(hash, malformed))?;
+            if named.contains(&hash) {
+                walked.dates.insert(hash, Timestamp::from_seconds(commit.seconds));
+            }
             let of_commit = as_chunks(commit.parents);
             next.extend(&of_commit);
             catalogs.push(ChunkHash::from_bytes(commit.catalog));
@@ -233,10 +236,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn pushed(&mut self, hash: &ChunkHash) -> Result<Option<Vec<u8>>, End> {
-        let content = self.pushed.get(hash).map_err(unreadable)?;
-        self.bytes = self.bytes.saturating_add(content.as_ref().map_or(0, |content| content.len() as u64));
-        Ok(content)
+    fn pushed(&self, hash: &ChunkHash) -> Result<Option<Vec<u8>>, End> {
+        Ok(self.pushed.get(hash).map_err(unreadable)?)
     }
 }
 

@@ -8,6 +8,10 @@
 pub(crate) mod grammar;
 #[path = "hostile/growth.rs"]
 mod growth;
+#[path = "hostile/mutations.rs"]
+mod mutations;
+#[path = "hostile/pushes.rs"]
+mod pushes;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -23,6 +23,8 @@ pub(crate) const TARGETS: &[(&str, Kind, usize)] = &[
     ("engine-read-session", Kind::ReadSession, 2_000),
     ("engine-write-session", Kind::WriteSession, 400),
 ];
+/// Number of mutated pushes of a default run.
+pub(crate) const PUSHES: u64 = 400;
 /// How much longer than its time limit a statement may compute.
 pub(crate) const GRACE: Duration = Duration::from_millis(200);
 /// Whether statements run on the thread of the caller.

@@ -94,7 +94,7 @@ wire_enum!(HeldChunk {
 });
 
 wire_enum!(PushedHistory {
-    0 => Complete { known, bytes },
+    0 => Complete { known, dates },
     1 => Lacking,
     2 => Malformed(reason),
 });

@@ -19,6 +19,8 @@ pub(crate) type Tested = Arc<ProcessEngine>;
 /// sessions.
 pub(crate) const TARGETS: &[(&str, Kind, usize)] =
     &[("process-read", Kind::Read, 2_000), ("process-write", Kind::Write, 300)];
+/// Number of mutated pushes of a default run.
+pub(crate) const PUSHES: u64 = 150;
 /// How much longer than its time limit a statement may run: until its worker is killed, with the delays of a busy
 /// machine.
 pub(crate) const GRACE: Duration = Duration::from_millis(700);

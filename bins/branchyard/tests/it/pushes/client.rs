@@ -1,8 +1,5 @@
 //! A client of the protocol that sends what a test wants. It authenticates with the token of its user.
 
-use std::collections::{BTreeMap, HashMap};
-
-use branchyard_remote_protocol::layout;
 use branchyard_remote_protocol::{
     BranchEntry, Hash, MOST_HASHES, NO_HASH, RefUpdate, Refs, Scope, TagEntry, encode_hashes, encode_record,
     found_chunks, hash_of,
@@ -12,8 +9,7 @@ use reqwest::Method;
 use reqwest::blocking::Response;
 use serde_json::Value;
 
-/// The chunks of a history, by their hashes.
-pub(crate) type Chunks = BTreeMap<Hash, Vec<u8>>;
+use super::mutations::{Chunks, children};
 
 /// What is uploaded at once, in bytes.
 const UPLOAD: usize = 16 << 20;
@@ -171,14 +167,6 @@ fn pieces(bytes: usize) -> impl FnMut(&&Vec<u8>, &&Vec<u8>) -> bool {
     }
 }
 
-/// Returns the chunks that a chunk names.
-pub(crate) fn children(chunk: &[u8]) -> Option<Vec<Hash>> {
-    if let Ok(commit) = layout::commit(chunk) {
-        return Some([commit.parents, vec![commit.catalog]].concat());
-    }
-    layout::catalog(chunk).or_else(|_| layout::node(chunk).map(|node| node.children)).ok()
-}
-
 pub(crate) fn with_branch(name: &str, head: Hash) -> Refs {
     let branches = vec![BranchEntry { name: name.to_owned(), head }];
     Refs { default_branch: name.to_owned(), branches, tags: Vec::new() }
@@ -207,36 +195,4 @@ pub(crate) fn commit(parents: &[Hash], catalog: Hash, message: &str) -> Vec<u8> 
         bytes.extend(text.as_bytes());
     }
     bytes
-}
-
-/// Puts `new` in the place of a chunk, with a new hash for each chunk above it up to `tip`. Returns the new tip and all chunks.
-pub(crate) fn replaced(chunks: &Chunks, tip: Hash, old: Hash, new: Vec<u8>) -> (Hash, Chunks) {
-    let mut renamed = HashMap::from([(old, hash_of(&new))]);
-    let mut all = chunks.clone();
-    all.insert(hash_of(&new), new);
-    loop {
-        let mut is_done = true;
-        for (hash, chunk) in chunks.iter().filter(|(hash, _)| **hash != old) {
-            let named = children(chunk).unwrap_or_default();
-            let stale: Vec<_> = named.iter().filter(|named| renamed.contains_key(*named)).collect();
-            if stale.is_empty() {
-                continue;
-            }
-            let mut changed = chunk.clone();
-            for at in 0..changed.len().saturating_sub(19) {
-                let here: Hash = changed[at..at + 20].try_into().unwrap();
-                if let Some(to) = renamed.get(&here) {
-                    changed[at..at + 20].copy_from_slice(to);
-                }
-            }
-            let to = hash_of(&changed);
-            if renamed.insert(*hash, to) != Some(to) {
-                is_done = false;
-            }
-            all.insert(to, changed);
-        }
-        if is_done {
-            return (renamed.get(&tip).copied().unwrap_or(tip), all);
-        }
-    }
 }

@@ -11,7 +11,8 @@ use branchyard_testkit::{Actor, Server};
 use rusqlite::Connection;
 use serde_json::json;
 
-use super::client::{Chunks, Refused, Remote};
+use super::client::{Refused, Remote};
+use super::mutations::Chunks;
 use crate::process::program;
 
 /// Number of kills, at places that divide the time of a push into equal parts.

@@ -1,6 +1,6 @@
 //! Chunks as the engine returns and takes them.
 
-use crate::values::CommitHash;
+use crate::values::{CommitHash, Timestamp};
 
 /// A chunk; see [`ChunkHash`](crate::values::ChunkHash).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,8 +28,8 @@ pub enum PushedHistory {
         /// The commits of the file at which the walk ended, none of which was pushed. The file holds all that is below them, whether
         /// the database shows them or not.
         known: Vec<CommitHash>,
-        /// Number of bytes of the pushed chunks below the commit.
-        bytes: u64,
+        /// When each of the commits was made, in their order. `None` for one that was not pushed.
+        dates: Vec<Option<Timestamp>>,
     },
     /// A chunk was neither pushed nor is it in the file.
     Lacking,

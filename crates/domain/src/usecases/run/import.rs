@@ -32,15 +32,15 @@ pub(super) fn run(run: &LeasedRun<'_>, request: &ImportRequest) -> Result<(), Ru
     let base = was.as_ref().unwrap_or(&from);
     let head = bring_in(run, request, &database, &user, base, &upload)?;
 
+    let made_at = if head == *base { None } else { Some(run.made_at(&head)?) };
     let now = inner.now();
     let mut tx = inner.ports.metadata.write()?;
     run.begin(tx.as_mut(), Role::Write)?;
-    let changed = head != *base;
-    if changed {
-        run.move_branch(tx.as_mut(), branch, was.as_ref(), &from, (&head, None), now)?;
+    if let Some(made_at) = made_at {
+        run.move_branch(tx.as_mut(), branch, was.as_ref(), &from, (&head, made_at), now)?;
     }
     let pull = match &request.pull_branch {
-        Some(_) if changed || was.as_ref().is_some_and(|was| *was != from) => {
+        Some(_) if made_at.is_some() || was.as_ref().is_some_and(|was| *was != from) => {
             Some(open_pull(run, tx.as_mut(), request, &database, &user, now)?)
         }
         _ => None,

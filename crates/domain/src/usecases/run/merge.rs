@@ -37,6 +37,7 @@ pub(super) fn run(
         MergeOutcome::Conflicts(tables) => return Err(conflict(&tables, resolve)),
     };
 
+    let made_at = run.made_at(&head)?;
     let now = inner.now();
     let mut tx = inner.ports.metadata.write()?;
     run.begin(tx.as_mut(), Role::Write)?;
@@ -46,7 +47,7 @@ pub(super) fn run(
     pull.content.heads = Some(PullHeads { from: at.theirs.clone(), to: at.ours.clone() });
     pull.updated_at = now;
     pulls::update(tx.as_mut(), &mut pull).map_err(pull_failure)?;
-    run.move_branch(tx.as_mut(), &pull.to_branch, Some(&at.ours), &at.ours, (&head, None), now)?;
+    run.move_branch(tx.as_mut(), &pull.to_branch, Some(&at.ours), &at.ours, (&head, made_at), now)?;
     pulls::emit_pull(inner, tx.as_mut(), &pull, PullAction::Merged, &user, now)?;
     let outcome = Outcome { commit: Some(head), previous: Some(at.ours), pull: Some(number), ..Outcome::default() };
     run.succeed(tx, outcome, now)

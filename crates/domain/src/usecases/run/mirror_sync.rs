@@ -18,7 +18,7 @@ use crate::usecases::collections::{record_file, ref_deleted};
 use crate::usecases::outbox::emit;
 use crate::usecases::pushes::pusher_of;
 use crate::usecases::remotes::read_refs;
-use crate::usecases::{branches, mirrors, revisions};
+use crate::usecases::{mirrors, revisions};
 use crate::values::{ChunkHash, CommitHash, DatabaseId, RefName, Timestamp};
 
 /// The seconds of the years 1 to 9999.
@@ -284,8 +284,7 @@ impl<'a> Plan<'a> {
             if was == head {
                 continue;
             }
-            let at = head.map(|head| branches::commit_time(run.inner, id, head)).transpose();
-            let at = at.map_err(|_| PortError::Unsettled("a new commit is unreadable"))?;
+            let at = head.map(|head| run.made_at(head)).transpose()?;
             let created_from = match (was, head, default) {
                 (None, Some(head), Some(default)) => engine.merge_base(id, default, head)?,
                 _ => None,
@@ -365,7 +364,7 @@ fn save_branch(
         let by = (run.operation.created_by, &run.operation.created_by_name);
         return Ok(emit(run.inner, tx, id, by, now, EventKind::BranchDeleted { branch: (*name).clone() })?);
     };
-    run.move_branch(tx, name, *was, created_from.as_ref().unwrap_or(head), (head, Some(*at)), now)
+    run.move_branch(tx, name, *was, created_from.as_ref().unwrap_or(head), (head, *at), now)
 }
 
 fn save_tags(

@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 
 use super::{LeasedRun, RunError, failed};
 use crate::entities::{Branch, Database, EventKind, FailureKind, Outcome, PushRequest, PushTarget, RefKind, Role, Tag};
-use crate::errors::PortError;
 use crate::ports::{EngineError, MetadataError, PushedHistory, SizeChange, Transaction};
 use crate::usecases::collections::{record_file, ref_deleted};
 use crate::usecases::outbox::emit;
 use crate::usecases::pushes::pusher_of;
-use crate::usecases::{PushPhase, branches, revisions};
+use crate::usecases::{PushPhase, revisions};
 use crate::values::{CommitHash, RefName, Timestamp};
 
 pub(super) fn run(run: &LeasedRun<'_>, request: &PushRequest) -> Result<(), RunError> {
@@ -21,16 +20,18 @@ pub(super) fn run(run: &LeasedRun<'_>, request: &PushRequest) -> Result<(), RunE
     let (database, _) = run.begin(tx.as_mut(), Role::Write)?;
     refuse_changed(tx.as_mut(), &database, request)?;
     tx.discard();
-    let mut taken = None;
+    let (mut taken, mut made_at) = (None, None);
     if !revisions::held(inner, database.id, &request.commit)? {
-        taken = Some(bring_in(run, &database, &request.commit)?);
+        let brought = bring_in(run, &database, &request.commit)?;
+        (taken, made_at) = (Some(brought.uploaded), brought.made_at);
         check(run, &database, request)?;
     }
+    let made_at = made_at.map_or_else(|| run.made_at(&request.commit), Ok)?;
     let created_from = match &request.target {
         PushTarget::Branch { is_forced, .. } => start_of(run, &database, request, *is_forced)?,
         PushTarget::Tag { .. } => None,
     };
-    timed(run, PushPhase::Save, || save(run, request, created_from.as_ref()))?;
+    timed(run, PushPhase::Save, || save(run, request, created_from.as_ref(), made_at))?;
     // The client has its answer by now, and may upload its next push.
     if let Some((store, bytes)) = inner.ports.pushed_chunks.as_ref().zip(taken) {
         store.remove_taken(pusher_of(&run.operation), bytes);
@@ -64,28 +65,39 @@ fn refuse_changed(tx: &mut dyn Transaction, database: &Database, request: &PushR
     if present == request.was { Ok(()) } else { Err(changed()) }
 }
 
-/// Adds the uploaded chunks below a commit to the file of the database. Returns how many bytes had been uploaded.
-fn bring_in(run: &LeasedRun<'_>, database: &Database, commit: &CommitHash) -> Result<u64, RunError> {
+/// What was brought into the file of a database.
+struct Brought {
+    /// How many bytes had been uploaded.
+    uploaded: u64,
+    /// When the commit was made.
+    made_at: Option<Timestamp>,
+}
+
+/// Adds the uploaded chunks below a commit to the file of the database.
+fn bring_in(run: &LeasedRun<'_>, database: &Database, commit: &CommitHash) -> Result<Brought, RunError> {
     let (inner, engine) = (run.inner, &run.inner.ports.engine);
     let lacking = || failed(FailureKind::NotFound, "something that the commit names was not uploaded");
     let store = inner.ports.pushed_chunks.as_ref();
     let pushed = store.map(|store| store.open(pusher_of(&run.operation))).transpose()?.flatten().ok_or_else(lacking)?;
-    let bytes = pushed.metadata().map_or(0, |metadata| metadata.len());
-    timed(run, PushPhase::Walk, || match engine.examine_push(database.id, &pushed, std::slice::from_ref(commit))? {
-        PushedHistory::Lacking => Err(lacking()),
-        PushedHistory::Malformed(reason) => Err(failed(FailureKind::Content, reason)),
-        PushedHistory::Complete { known, .. } => {
-            // The file has more commits than the database shows, which a pusher who has only their hashes must not adopt.
-            let parents = vec![Vec::new(); known.len()];
-            let is_held = revisions::all_held(inner, database.id, &known, &parents)?;
-            if is_held.iter().all(|is_held| *is_held) { Ok(()) } else { Err(lacking()) }
+    let uploaded = pushed.metadata().map_or(0, |metadata| metadata.len());
+    let made_at = timed(run, PushPhase::Walk, || {
+        match engine.examine_push(database.id, &pushed, std::slice::from_ref(commit))? {
+            PushedHistory::Lacking => Err(lacking()),
+            PushedHistory::Malformed(reason) => Err(failed(FailureKind::Content, reason)),
+            PushedHistory::Complete { known, dates } => {
+                // The file has more commits than the database shows, which a pusher who has only their hashes must not adopt.
+                let parents = vec![Vec::new(); known.len()];
+                let is_held = revisions::all_held(inner, database.id, &known, &parents)?;
+                let is_held = is_held.iter().all(|is_held| *is_held);
+                if is_held { Ok(dates.into_iter().next().flatten()) } else { Err(lacking()) }
+            }
         }
     })?;
     timed(run, PushPhase::Put, || match engine.take_over_push(database.id, &pushed, std::slice::from_ref(commit)) {
         Err(EngineError::NoSuchCommit(_)) => Err(lacking()),
         other => Ok(other?),
     })?;
-    Ok(bytes)
+    Ok(Brought { uploaded, made_at })
 }
 
 /// Checks the content of the commit.
@@ -141,7 +153,12 @@ fn start_of(
 }
 
 /// Moves the ref, and settles the operation.
-fn save(run: &LeasedRun<'_>, request: &PushRequest, created_from: Option<&CommitHash>) -> Result<(), RunError> {
+fn save(
+    run: &LeasedRun<'_>,
+    request: &PushRequest,
+    created_from: Option<&CommitHash>,
+    made_at: Timestamp,
+) -> Result<(), RunError> {
     let inner = run.inner;
     let now = inner.now();
     let mut tx = inner.ports.metadata.write()?;
@@ -149,7 +166,7 @@ fn save(run: &LeasedRun<'_>, request: &PushRequest, created_from: Option<&Commit
     refuse_changed(tx.as_mut(), &database, request)?;
     match &request.target {
         PushTarget::Branch { name, is_forced } => {
-            move_branch(run, tx.as_mut(), &database, request, (name, *is_forced), created_from, now)?;
+            move_branch(run, tx.as_mut(), &database, request, (name, *is_forced), created_from, (made_at, now))?;
         }
         PushTarget::Tag { name, message, tagger, tagged_at } => {
             if let Some(was) = &request.was {
@@ -181,11 +198,11 @@ fn move_branch(
     request: &PushRequest,
     (name, is_forced): (&RefName, bool),
     created_from: Option<&CommitHash>,
-    now: Timestamp,
+    (made_at, now): (Timestamp, Timestamp),
 ) -> Result<(), RunError> {
     let (inner, commit) = (run.inner, &request.commit);
     if request.replaces_first && *name != database.default_branch {
-        return replace_first(run, tx, database, request, name, now);
+        return replace_first(run, tx, database, request, name, (made_at, now));
     }
     if is_forced
         && !request.replaces_first
@@ -194,7 +211,7 @@ fn move_branch(
         ref_deleted(inner, tx, database.id, (RefKind::Branch, name), was, now)?;
     }
     // A branch without a common history has nothing to show as pushed.
-    run.move_branch(tx, name, request.was.as_ref(), created_from.unwrap_or(commit), (commit, None), now)
+    run.move_branch(tx, name, request.was.as_ref(), created_from.unwrap_or(commit), (commit, made_at), now)
 }
 
 /// Makes the first branch that is pushed to a new database the default one, in place of the one that the database was created with.
@@ -204,18 +221,16 @@ fn replace_first(
     database: &Database,
     request: &PushRequest,
     name: &RefName,
-    now: Timestamp,
+    (made_at, now): (Timestamp, Timestamp),
 ) -> Result<(), RunError> {
     let (inner, id) = (run.inner, database.id);
     let by = (run.operation.created_by, &run.operation.created_by_name);
-    let updated_at = branches::commit_time(inner, id, &request.commit)
-        .map_err(|_| PortError::Unsettled("a new commit is unreadable"))?;
     let first = &database.default_branch;
     let Some(was) = &request.was else { return Err(RunError::Moved) };
     if !tx.branches().remove(id, first, was)? {
         return Err(RunError::Moved);
     }
-    tx.branches().add(id, &Branch { name: name.clone(), head: request.commit.clone(), updated_at })?;
+    tx.branches().add(id, &Branch { name: name.clone(), head: request.commit.clone(), updated_at: made_at })?;
     if !tx.databases().update(&Database { default_branch: name.clone(), ..database.clone() })? {
         return Err(RunError::Moved);
     }

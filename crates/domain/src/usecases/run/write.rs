@@ -40,12 +40,13 @@ pub(super) fn run(
         MergeOutcome::Conflicts(tables) => return Err(conflict(&tables, &BTreeMap::new())),
     };
 
+    // Commit times are whole seconds. After a merge, the head may be an existing commit by another author, so its time is
+    // looked up.
+    let is_own = from_branch == to_branch && head != *base;
+    let at = if is_own { Timestamp::from_seconds(author.at.as_seconds()) } else { run.made_at(&head)? };
     let now = inner.now();
     let mut tx = inner.ports.metadata.write()?;
     run.begin(tx.as_mut(), Role::Write)?;
-    // Commit times are whole seconds. After a merge, the head may be an existing commit by another author, so its time is
-    // looked up.
-    let at = (from_branch == to_branch && head != *base).then(|| Timestamp::from_seconds(author.at.as_seconds()));
     run.move_branch(tx.as_mut(), to_branch, was.as_ref(), &from, (&head, at), now)?;
     let outcome = Outcome {
         commit: Some(head),
