@@ -8,6 +8,7 @@ mod coverage;
 mod files;
 mod fuzz;
 mod inputs;
+mod remotes;
 mod requests;
 mod targets;
 

@@ -11,7 +11,7 @@ use reqwest::Method;
 use reqwest::header::HeaderValue;
 use serde_json::{Value, json};
 
-use super::{files, requests};
+use super::{files, remotes, requests};
 
 /// An entry point that takes untrusted bytes.
 pub(super) struct Target {
@@ -183,6 +183,27 @@ pub(super) const TARGETS: &[Target] = &[
         rounds: 100,
         seeds: |_| requests::configurations(),
         attempt: |_, bytes| requests::configuration(bytes),
+    },
+    Target {
+        name: "remote-hashes",
+        limit: SECOND.saturating_mul(5),
+        rounds: 60,
+        seeds: |_| remotes::lists(),
+        attempt: remotes::hashes,
+    },
+    Target {
+        name: "remote-chunks",
+        limit: SECOND.saturating_mul(5),
+        rounds: 60,
+        seeds: |_| remotes::records(),
+        attempt: remotes::chunks,
+    },
+    Target {
+        name: "remote-update",
+        limit: SECOND.saturating_mul(5),
+        rounds: 60,
+        seeds: |_| remotes::updates(),
+        attempt: remotes::update,
     },
     Target {
         name: "sql-lexer",
