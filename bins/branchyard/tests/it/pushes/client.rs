@@ -2,14 +2,14 @@
 
 use branchyard_remote_protocol::{
     BranchEntry, Hash, MOST_HASHES, NO_HASH, RefUpdate, Refs, Scope, TagEntry, encode_hashes, encode_record,
-    found_chunks, hash_of,
+    found_chunks, hash_of, layout,
 };
 use branchyard_testkit::Actor;
 use reqwest::Method;
 use reqwest::blocking::Response;
 use serde_json::Value;
 
-use super::mutations::{Chunks, children};
+use super::mutations::Chunks;
 
 /// What is uploaded at once, in bytes.
 const UPLOAD: usize = 16 << 20;
@@ -165,6 +165,14 @@ fn pieces(bytes: usize) -> impl FnMut(&&Vec<u8>, &&Vec<u8>) -> bool {
         sum = if fits { sum } else { 0 };
         fits
     }
+}
+
+/// Returns the chunks that a chunk names.
+pub(crate) fn children(chunk: &[u8]) -> Option<Vec<Hash>> {
+    if let Ok(commit) = layout::commit(chunk) {
+        return Some([commit.parents, vec![commit.catalog]].concat());
+    }
+    layout::catalog(chunk).or_else(|_| layout::node(chunk).map(|node| node.children)).ok()
 }
 
 pub(crate) fn with_branch(name: &str, head: Hash) -> Refs {

@@ -2,13 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use branchyard_remote_protocol::Hash;
 use branchyard_testkit::{Actor, Server};
 use reqwest::Method;
 use serde_json::json;
 
 use super::client::{Refused, Remote};
-use super::mutations::{BASE, CHANGED, COUNTS, Chunks, Numbers, mutated, replaced};
+use super::mutations::{BASE, CHANGED, COUNTS, Chunks, Hash, Numbers, mutated, replaced};
 
 /// No push of some kilobytes takes that long, even where tests share the machine.
 const LONGEST: Duration = Duration::from_secs(40);

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use branchyard_remote_protocol::{Hash, hash_of, layout};
+use branchyard_domain::values::ChunkHash;
+use memchr::memmem;
+
+pub(crate) type Hash = [u8; 20];
 
 /// The chunks of a history, by their hashes.
 pub(crate) type Chunks = BTreeMap<Hash, Vec<u8>>;
@@ -73,12 +76,8 @@ pub(crate) fn mutated(numbers: &mut Numbers, chunk: &[u8], chunks: &[&Vec<u8>]) 
     new
 }
 
-/// Returns the chunks that a chunk names.
-pub(crate) fn children(chunk: &[u8]) -> Option<Vec<Hash>> {
-    if let Ok(commit) = layout::commit(chunk) {
-        return Some([commit.parents, vec![commit.catalog]].concat());
-    }
-    layout::catalog(chunk).or_else(|_| layout::node(chunk).map(|node| node.children)).ok()
+fn hash_of(chunk: &[u8]) -> Hash {
+    *ChunkHash::of(chunk).as_bytes()
 }
 
 /// Puts `new` in the place of a chunk, with a new hash for each chunk above it up to `tip`. Returns the new tip and all chunks.
@@ -89,17 +88,14 @@ pub(crate) fn replaced(chunks: &Chunks, tip: Hash, old: Hash, new: Vec<u8>) -> (
     loop {
         let mut is_done = true;
         for (hash, chunk) in chunks.iter().filter(|(hash, _)| **hash != old) {
-            let named = children(chunk).unwrap_or_default();
-            let stale: Vec<_> = named.iter().filter(|named| renamed.contains_key(*named)).collect();
-            if stale.is_empty() {
-                continue;
-            }
             let mut changed = chunk.clone();
-            for at in 0..changed.len().saturating_sub(19) {
-                let here: Hash = changed[at..at + 20].try_into().unwrap();
-                if let Some(to) = renamed.get(&here) {
+            for (from, to) in &renamed {
+                for at in memmem::find_iter(chunk, from) {
                     changed[at..at + 20].copy_from_slice(to);
                 }
+            }
+            if changed == *chunk {
+                continue;
             }
             let to = hash_of(&changed);
             if renamed.insert(*hash, to) != Some(to) {
