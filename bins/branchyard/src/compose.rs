@@ -134,6 +134,7 @@ impl Stores {
             }
             Pending::Refuse => metadata.require_current()?,
         }
+        metadata.check_locks()?;
         let latest = metadata.latest().context("cannot read the newest stored time")?;
         if let Some(latest) = latest {
             reach(world.clock.as_ref(), latest);
@@ -251,5 +252,5 @@ pub fn refuse_newer(config: &Config, dir: &DataDir) -> anyhow::Result<()> {
 pub fn open_metadata(config: &Config, dir: &DataDir) -> anyhow::Result<Arc<Store>> {
     refuse_newer(config, dir)?;
     let url = config.metadata_url(&dir.metadata())?;
-    Ok(Arc::new(Store::open(&url, &branchyard_storage::StoreOptions::default())?))
+    Ok(Arc::new(Store::open(&url, &config.metadata.options())?))
 }

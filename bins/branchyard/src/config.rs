@@ -8,6 +8,7 @@ mod imports;
 mod list;
 mod log;
 mod machine;
+mod metadata;
 mod pools;
 mod quotas;
 mod ranges;
@@ -34,6 +35,7 @@ pub use hosted::Hosted;
 pub use http::{Cors, Http, Idempotency, Pagination, RateLimit};
 pub use imports::ImportsConfig;
 pub use log::{LogConfig, LogFormat, OtlpConfig};
+pub use metadata::MetadataConfig;
 pub use pools::Pools;
 pub use quotas::Quotas;
 pub use remotes::Remotes;
@@ -60,6 +62,8 @@ pub struct Config {
     pub metadata_url: Option<String>,
     /// File that holds the metadata URL, which keeps its password out of the environment.
     pub metadata_url_file: Option<PathBuf>,
+    /// Connections to the metadata store.
+    pub metadata: MetadataConfig,
     /// TLS of the listener.
     pub tls: TlsConfig,
     /// HTTP limits and reverse proxies.
@@ -151,6 +155,7 @@ impl Default for Config {
             errors_url: None,
             metadata_url: None,
             metadata_url_file: None,
+            metadata: MetadataConfig::default(),
             tls: TlsConfig::default(),
             http: Http::default(),
             cors: Cors::default(),

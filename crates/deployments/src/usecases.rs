@@ -43,7 +43,7 @@ use branchyard_domain::Hub;
 use branchyard_domain::access::Caller;
 use branchyard_domain::entities::{Account, AccountKind, MemberRole, Role, User};
 use branchyard_domain::errors::PortError;
-use branchyard_domain::ports::{Clock, Durability, Ids};
+use branchyard_domain::ports::{Clock, Durability, Ids, WriteKeys};
 use branchyard_domain::usecases::Wake;
 use branchyard_domain::values::{AccountId, OwnerName, Timestamp};
 
@@ -321,7 +321,7 @@ impl Deployments {
         keep: bool,
         expected: Option<&dyn Fn(&DeploymentView) -> bool>,
     ) -> Result<DeploymentView, DeploymentError> {
-        let mut tx = self.0.ports.store.write_deployments()?;
+        let mut tx = self.0.ports.store.write_deployments(&WriteKeys::server())?;
         let deployment = live(tx.as_mut(), access)?;
         let mut seen = view(tx.as_mut(), deployment, access.role())?;
         if expected.is_some_and(|matches| !matches(&seen)) {

@@ -32,7 +32,7 @@ pub use metadata::{
     OrganizationRepository, PersonalDataRepository, Places, PullCommentRepository, PullFetch, PullFetchRepository,
     PullFilter, PullRepository, PullStanding, Ranking, RefRepository, ReleaseRepository, Repositories, SavedAnswer,
     SessionRepository, SizeChange, StarRepository, TagRepository, TokenRepository, Transaction, UploadRepository,
-    UserFilter, UserKeyRepository, UserRepository,
+    UserFilter, UserKeyRepository, UserRepository, WriteKey, WriteKeys,
 };
 pub use pushed_chunks::{NextChunk, PushedChunks, PushedChunksLoad, Pusher};
 pub use remote_sources::{HeldChunks, RemoteSources, SourceConnection, SourceError, SourceRefs, SourceTag, TakeChunks};

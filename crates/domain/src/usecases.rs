@@ -54,6 +54,7 @@ mod uploaded;
 mod user_deletion;
 mod wake;
 mod worker_shares;
+mod write_keys;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,9 @@
 //! Users and organizations.
 
 use branchyard_domain::entities::{Account, AccountKind, Email, MemberRole, Organization, RetiredName, User};
-use branchyard_domain::ports::{AccountRepository, MetadataError, OrganizationRepository, UserFilter, UserRepository};
+use branchyard_domain::ports::{
+    AccountRepository, MetadataError, OrganizationRepository, UserFilter, UserRepository, WriteKey,
+};
 use branchyard_domain::values::{AccountId, OwnerName, Timestamp};
 use diesel::dsl::max;
 use diesel::prelude::*;
@@ -226,6 +228,7 @@ fn erase_names(conn: &mut AnyConnection, user: &str, account: &AccountRow) -> Qu
 
 impl UserRepository for SqlTransaction {
     fn add(&mut self, user: &User) -> Result<()> {
+        self.needs(WriteKey::Account(user.id));
         self.run_unless_taken("add a user", |conn| add_user(conn, user))
     }
 
@@ -249,6 +252,7 @@ impl UserRepository for SqlTransaction {
     }
 
     fn update(&mut self, user: &User) -> Result<bool> {
+        self.needs(WriteKey::Account(user.id));
         self.run("change a user", |conn| {
             let changed = diesel::update(users::table.find(user.id.to_string()))
                 .set((
@@ -267,6 +271,7 @@ impl UserRepository for SqlTransaction {
     }
 
     fn set_emails(&mut self, user: AccountId, emails: &[Email]) -> Result<()> {
+        self.needs(WriteKey::Account(user));
         self.run("set the addresses of a user", |conn| {
             let user = user.to_string();
             diesel::delete(emails::table.filter(emails::user_id.eq(&user))).execute(conn)?;
@@ -343,6 +348,7 @@ impl UserRepository for SqlTransaction {
     }
 
     fn remove(&mut self, id: AccountId, at: Timestamp) -> Result<()> {
+        self.needs(WriteKey::Account(id));
         self.run("remove a user", |conn| {
             let user = id.to_string();
             diesel::delete(tokens::table.filter(tokens::user_id.eq(&user))).execute(conn)?;
@@ -368,6 +374,7 @@ impl UserRepository for SqlTransaction {
     }
 
     fn erase(&mut self, id: AccountId) -> Result<()> {
+        self.needs(WriteKey::Account(id));
         self.run("erase a user", |conn| {
             let user = id.to_string();
             let account: AccountRow = accounts::table
@@ -398,6 +405,7 @@ impl UserRepository for SqlTransaction {
 
 impl OrganizationRepository for SqlTransaction {
     fn add(&mut self, organization: &Organization) -> Result<()> {
+        self.needs(WriteKey::Account(organization.id));
         self.run_unless_taken("add an organization", |conn| {
             diesel::insert_into(accounts::table)
                 .values(account_row(
@@ -433,6 +441,7 @@ impl OrganizationRepository for SqlTransaction {
     }
 
     fn update(&mut self, organization: &Organization) -> Result<bool> {
+        self.needs(WriteKey::Account(organization.id));
         self.run("change an organization", |conn| {
             let changed = diesel::update(organizations::table.find(organization.id.to_string()))
                 .set((
@@ -458,6 +467,7 @@ impl OrganizationRepository for SqlTransaction {
     }
 
     fn remove(&mut self, id: AccountId, at: Timestamp, by: AccountId) -> Result<()> {
+        self.needs(WriteKey::Account(id));
         self.run("remove an organization", |conn| {
             let id = id.to_string();
             diesel::delete(members::table.filter(members::organization_id.eq(&id))).execute(conn)?;

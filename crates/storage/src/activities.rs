@@ -1,7 +1,7 @@
 //! The activity feed.
 
 use branchyard_domain::entities::{Activity, ActivityKind};
-use branchyard_domain::ports::{ActivityRepository, MetadataError};
+use branchyard_domain::ports::{ActivityRepository, MetadataError, WriteKey};
 use branchyard_domain::values::{DatabaseId, PullNumber, Timestamp};
 use diesel::prelude::*;
 
@@ -97,6 +97,7 @@ fn newest(
 
 impl ActivityRepository for SqlTransaction {
     fn add(&mut self, activity: &Activity) -> Result<()> {
+        self.needs(WriteKey::Database(activity.database_id));
         self.run_apart_from_rights("note an activity", |conn| {
             diesel::insert_into(activities::table).values(ActivityRow::new(activity)).execute(conn)?;
             Ok(())
@@ -122,6 +123,7 @@ impl ActivityRepository for SqlTransaction {
     }
 
     fn clear(&mut self, database: DatabaseId) -> Result<()> {
+        self.needs(WriteKey::Database(database));
         self.run_apart_from_rights("remove the activities of a database", |conn| {
             diesel::delete(activities::table.filter(activities::database_id.eq(database.to_string()))).execute(conn)?;
             Ok(())

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use branchyard_domain::entities::{Collaborator, Role};
-use branchyard_domain::ports::{CollaboratorRepository, MetadataError};
+use branchyard_domain::ports::{CollaboratorRepository, MetadataError, WriteKey};
 use branchyard_domain::values::{AccountId, DatabaseId, Timestamp};
 use diesel::prelude::*;
 
@@ -42,6 +42,7 @@ fn get(
 
 impl CollaboratorRepository for SqlTransaction {
     fn put(&mut self, database: DatabaseId, user: AccountId, role: Role, at: Timestamp) -> Result<bool> {
+        self.needs(WriteKey::Database(database));
         self.run("put a collaborator", |conn| {
             let changed = diesel::update(collaborators::table.find((database.to_string(), user.to_string())))
                 .set(collaborators::role.eq(role.word()))
@@ -80,6 +81,7 @@ impl CollaboratorRepository for SqlTransaction {
     }
 
     fn remove(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Collaborator>> {
+        self.needs(WriteKey::Database(database));
         self.run("remove a collaborator", |conn| {
             let found = get(conn, database, user)?;
             if found.is_some() {

@@ -1,7 +1,9 @@
 //! Garbage collections of databases, and deleted refs that are kept for a while.
 
 use branchyard_domain::entities::{CollectionRecord, KeptRef, RefKind};
-use branchyard_domain::ports::{CollectionRepository, DueCollection, KeptRefRepository, MetadataError, OperationState};
+use branchyard_domain::ports::{
+    CollectionRepository, DueCollection, KeptRefRepository, MetadataError, OperationState, WriteKey,
+};
 use branchyard_domain::values::{DatabaseId, KeptRefId, Timestamp};
 use diesel::dsl::{exists, min};
 use diesel::prelude::*;
@@ -90,6 +92,7 @@ impl CollectionRepository for SqlTransaction {
     }
 
     fn put(&mut self, database: DatabaseId, record: &CollectionRecord) -> Result<()> {
+        self.needs(WriteKey::Database(database));
         self.run_apart_from_rights("record a collection", |conn| {
             let row = CollectionRow::new(database, record);
             let changed = diesel::update(collections::table.find(database.to_string())).set(&row).execute(conn)?;
@@ -147,6 +150,7 @@ impl CollectionRepository for SqlTransaction {
 
 impl KeptRefRepository for SqlTransaction {
     fn add(&mut self, database: DatabaseId, kept: &KeptRef) -> Result<()> {
+        self.needs(WriteKey::Database(database));
         self.run_apart_from_rights("keep a deleted ref", |conn| {
             let row = KeptRefRow {
                 id: kept.id.to_string(),
@@ -175,6 +179,7 @@ impl KeptRefRepository for SqlTransaction {
     }
 
     fn remove(&mut self, database: DatabaseId, id: KeptRefId) -> Result<bool> {
+        self.needs(WriteKey::Database(database));
         self.run_apart_from_rights("forget a deleted ref", |conn| {
             let of_database = kept_refs::table.find(id.to_string());
             let removed =
@@ -206,6 +211,7 @@ impl KeptRefRepository for SqlTransaction {
     }
 
     fn expire(&mut self, database: DatabaseId, until: Option<Timestamp>) -> Result<u64> {
+        self.needs(WriteKey::Database(database));
         self.run_apart_from_rights("forget deleted refs", |conn| {
             let until = until.map_or(i64::MAX, Timestamp::as_micros);
             let ended = kept_refs::table

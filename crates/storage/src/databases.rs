@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use branchyard_domain::entities::{Database, DatabaseLocator, FileState, Visibility};
-use branchyard_domain::ports::{DatabaseFilter, DatabaseRepository, MetadataError, Ranking, SizeChange};
+use branchyard_domain::ports::{DatabaseFilter, DatabaseRepository, MetadataError, Ranking, SizeChange, WriteKey};
 use branchyard_domain::values::{AccountId, DatabaseId, DatabaseName, OwnerName, Timestamp};
 use diesel::dsl::{count_star, exists};
 use diesel::prelude::*;
@@ -217,6 +217,7 @@ macro_rules! ranked {
 
 impl DatabaseRepository for SqlTransaction {
     fn add(&mut self, database: &Database) -> Result<()> {
+        self.needs(WriteKey::Account(database.owner_id));
         self.run_unless_taken("add a database", |conn| {
             diesel::insert_into(databases::table).values(DatabaseRow::new(database)).execute(conn)?;
             Ok(())
@@ -254,6 +255,7 @@ impl DatabaseRepository for SqlTransaction {
     }
 
     fn update(&mut self, database: &Database) -> Result<bool> {
+        self.needs(WriteKey::Database(database.id));
         self.run_unless_taken("change a database", |conn| {
             let changed = diesel::update(
                 databases::table
@@ -279,6 +281,7 @@ impl DatabaseRepository for SqlTransaction {
     }
 
     fn record_write(&mut self, id: DatabaseId, at: Timestamp, file: FileState) -> Result<()> {
+        self.needs(WriteKey::Database(id));
         let FileState { size_bytes, engine_format } = file;
         self.run_apart_from_rights("note a write to a database", |conn| {
             update(databases::table.find(id.to_string()))
@@ -295,6 +298,7 @@ impl DatabaseRepository for SqlTransaction {
     }
 
     fn record_file(&mut self, id: DatabaseId, file: FileState, change: SizeChange) -> Result<()> {
+        self.needs(WriteKey::Database(id));
         let FileState { size_bytes, engine_format } = file;
         self.run("note the file of a database", |conn| {
             let row = databases::table.find(id.to_string());
@@ -312,6 +316,7 @@ impl DatabaseRepository for SqlTransaction {
     }
 
     fn next_generation(&mut self, id: DatabaseId) -> Result<()> {
+        self.needs(WriteKey::Database(id));
         self.run("count a garbage collection", |conn| {
             update(databases::table.find(id.to_string()))
                 .set(databases::generation.eq(databases::generation + 1))

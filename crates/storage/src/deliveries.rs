@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use branchyard_domain::entities::{Attempt, DatabaseLocator, Delivery, DeliveryStatus, Hook, Request};
 use branchyard_domain::ports::{
     AttemptRepository, DeliveryBacklog, DeliveryRepository, DeliveryState, DueDelivery, Lease, MetadataError, Places,
+    WriteKey,
 };
 use branchyard_domain::values::{DeliveryId, HookId, Timestamp};
 use diesel::dsl::min;
@@ -166,6 +167,7 @@ fn database_of(conn: &mut AnyConnection, hook: &Hook) -> StoreResult<DatabaseLoc
 
 impl DeliveryRepository for SqlTransaction {
     fn add(&mut self, added: &[Delivery]) -> Result<()> {
+        self.needs(WriteKey::Server);
         self.run_apart_from_rights("queue deliveries", |conn| {
             // Grouped by due time, which is nearly always the same for all.
             let mut due = BTreeMap::<i64, Vec<String>>::new();
@@ -264,6 +266,7 @@ impl DeliveryRepository for SqlTransaction {
     }
 
     fn update(&mut self, delivery: &Delivery) -> Result<bool> {
+        self.needs(WriteKey::Server);
         self.run_apart_from_rights("change a delivery", |conn| {
             let changed =
                 update(deliveries::table.find(delivery.id.to_string())).set(progress_row(delivery)).execute(conn)?;
@@ -273,6 +276,7 @@ impl DeliveryRepository for SqlTransaction {
     }
 
     fn give_up(&mut self, hook: HookId, at: Timestamp) -> Result<u64> {
+        self.needs(WriteKey::Server);
         self.run_apart_from_rights("give deliveries up", |conn| {
             let hook = hook.to_string();
             let pending = deliveries::table.filter(deliveries::hook_id.eq(&hook)).filter(PENDING);
@@ -306,6 +310,7 @@ impl DeliveryRepository for SqlTransaction {
     }
 
     fn lease(&mut self, holder: &str, now: Timestamp, until: Timestamp, places: Places<'_>) -> Result<Vec<Lease>> {
+        self.needs(WriteKey::Server);
         self.run_apart_from_rights("lease hooks", |conn| {
             let now = now.as_micros();
             let is_held_back = |hook: &Hook| hook.failing_since.is_some() || places.slow.contains(&hook.id);
@@ -351,6 +356,7 @@ impl DeliveryRepository for SqlTransaction {
     }
 
     fn release(&mut self, released: &[HookId]) -> Result<()> {
+        self.needs(WriteKey::Server);
         self.run_apart_from_rights("release hooks", |conn| {
             for chunk in released.chunks(AT_ONCE) {
                 diesel::update(hooks::table.filter(hooks::id.eq_any(chunk.iter().map(ToString::to_string))))
@@ -366,6 +372,7 @@ impl DeliveryRepository for SqlTransaction {
     }
 
     fn recover(&mut self, holder: &str) -> Result<u64> {
+        self.needs(WriteKey::Server);
         self.run_apart_from_rights("release the hooks of a holder", |conn| {
             let released = diesel::update(hooks::table.filter(hooks::lease_holder.eq(holder)))
                 .set((hooks::lease_holder.eq(None::<String>), hooks::lease_until.eq(None::<i64>)))
@@ -413,6 +420,7 @@ impl AttemptRepository for SqlTransaction {
     }
 
     fn add(&mut self, delivery: &Delivery, attempt: &Attempt, request: &Request, keep: usize) -> Result<()> {
+        self.needs(WriteKey::Server);
         self.run_apart_from_rights("log an attempt", |conn| {
             let id = delivery.id.to_string();
             let number = i64::from(delivery.attempt_count);

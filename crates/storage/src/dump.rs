@@ -6,14 +6,14 @@
 
 use std::io::{self, BufRead, Write};
 
-use branchyard_domain::ports::{Durability, MetadataError, Transaction as _};
+use branchyard_domain::ports::{Durability, MetadataError, Transaction as _, WriteKeys};
 use branchyard_domain::values::DatabaseId;
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::sql_types::Text;
 use serde::{Deserialize, Serialize};
 
-use crate::connection::{AnyConnection, TransactionKind};
+use crate::connection::AnyConnection;
 use crate::error::MigrationError;
 use crate::store::Store;
 
@@ -142,7 +142,7 @@ impl Store {
     /// [`DumpError`] if the store cannot be read or `out` cannot be written.
     pub fn dump(&self, out: &mut dyn Write) -> Result<Vec<DatabaseId>, DumpError> {
         let migrations = self.check()?.applied;
-        let mut tx = self.transaction(TransactionKind::Read)?;
+        let mut tx = self.transaction(None)?;
         write_line(out, &DumpHead { branchyard_dump: FORMAT, migrations })?;
         let mut rows = 0;
         for table in TABLES {
@@ -177,7 +177,7 @@ impl Store {
         if let Some(newer) = head.migrations.into_iter().find(|version| !known.contains(version)) {
             return Err(DumpError::Newer(newer));
         }
-        let mut tx = Box::new(self.transaction(TransactionKind::Write)?);
+        let mut tx = Box::new(self.transaction(Some(&WriteKeys::server()))?);
         defer_constraints(tx.connection()).map_err(in_table("databases"))?;
         if holds_anything(tx.connection())? {
             return Err(DumpError::NotEmpty);
@@ -191,7 +191,7 @@ impl Store {
     /// # Errors
     /// [`MetadataError`] if the store fails.
     pub fn installation(&self, fresh: &str) -> Result<String, MetadataError> {
-        let mut tx = Box::new(self.transaction(TransactionKind::Write)?);
+        let mut tx = Box::new(self.transaction(Some(&WriteKeys::server()))?);
         let id = tx.run("name the installation", |conn| {
             use crate::schema::installation::dsl;
             let found: Option<String> = dsl::installation.select(dsl::id).first(conn).optional()?;

@@ -35,6 +35,16 @@ pub enum OpenError {
         #[source]
         source: std::io::Error,
     },
+    /// The server cannot lock rows as transactions need it.
+    #[error(
+        "'{server}' cannot serve as a metadata store: it does not lock rows FOR NO KEY UPDATE and FOR SHARE ({reason}); use PostgreSQL 13 or later"
+    )]
+    Locks {
+        /// What the server says it is.
+        server: String,
+        /// The message of the server.
+        reason: String,
+    },
     /// No connection could be opened in time.
     #[error("cannot connect to the metadata store: {reason}")]
     Connect {
@@ -128,6 +138,14 @@ impl StoreError {
     pub(crate) fn is_taken(&self) -> bool {
         matches!(self, Self::Sql(DieselError::DatabaseError(DatabaseErrorKind::UniqueViolation, _)))
     }
+}
+
+/// Returns `true` if the database ended a statement because it took too long, also while it waited for a lock.
+pub(crate) fn is_timeout(error: &DieselError) -> bool {
+    let has = |info: &dyn diesel::result::DatabaseErrorInformation| {
+        ["lock timeout", "statement timeout", "deadlock detected"].iter().any(|sign| info.message().contains(sign))
+    };
+    matches!(error, DieselError::DatabaseError(_, info) if has(&**info))
 }
 
 /// Returns `true` if a retry may succeed. diesel does not pass on error codes, so the text of the error decides where

@@ -1,7 +1,7 @@
 //! The outbox of events.
 
 use branchyard_domain::entities::Event;
-use branchyard_domain::ports::{EventRepository, MetadataError};
+use branchyard_domain::ports::{EventRepository, MetadataError, WriteKey};
 use branchyard_domain::values::{DatabaseId, EventId, Timestamp};
 use diesel::dsl::{exists, not};
 use diesel::prelude::*;
@@ -40,6 +40,7 @@ fn event(row: EventRow) -> Read<Event> {
 
 impl EventRepository for SqlTransaction {
     fn add(&mut self, event: &Event) -> Result<()> {
+        self.needs(WriteKey::Database(event.database_id));
         self.run_apart_from_rights("append an event", |conn| {
             diesel::insert_into(events::table)
                 .values((
@@ -88,6 +89,7 @@ impl EventRepository for SqlTransaction {
     }
 
     fn mark_dispatched(&mut self, id: EventId, at: Timestamp) -> Result<()> {
+        self.needs(WriteKey::Server);
         self.run_apart_from_rights("note what became of an event", |conn| {
             let wanted = deliveries::table.filter(deliveries::event_id.eq(id.to_string()));
             if diesel::select(exists(wanted)).get_result(conn)? {

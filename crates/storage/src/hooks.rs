@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use branchyard_domain::entities::{Delivery, Hook, HookEvent, PreviousSecret, Sealed};
-use branchyard_domain::ports::{HookRepository, MetadataError};
+use branchyard_domain::ports::{HookRepository, MetadataError, WriteKey};
 use branchyard_domain::values::{DatabaseId, DeliveryId, HookId, Timestamp};
 use diesel::dsl::{count_star, exists, not};
 use diesel::prelude::*;
@@ -183,6 +183,7 @@ const LAST_DELIVERY: &str = "(SELECT max(d.id) FROM deliveries AS d WHERE d.hook
 
 impl HookRepository for SqlTransaction {
     fn add(&mut self, hook: &Hook) -> Result<()> {
+        self.needs(WriteKey::Server);
         self.run_apart_from_rights("add a hook", |conn| {
             let row = HookRow {
                 id: hook.id.to_string(),
@@ -229,6 +230,7 @@ impl HookRepository for SqlTransaction {
     }
 
     fn update(&mut self, hook: &Hook) -> Result<bool> {
+        self.needs(WriteKey::Server);
         self.run_apart_from_rights("change a hook", |conn| {
             let changed = update(hooks::table.find(hook.id.to_string())).set(settings_row(hook)).execute(conn)?;
             Ok(changed > 0)
@@ -236,12 +238,14 @@ impl HookRepository for SqlTransaction {
     }
 
     fn remove(&mut self, id: HookId) -> Result<bool> {
+        self.needs(WriteKey::Server);
         self.run_apart_from_rights("remove a hook", |conn| {
             Ok(diesel::delete(hooks::table.find(id.to_string())).execute(conn)? > 0)
         })
     }
 
     fn clear(&mut self, database: DatabaseId) -> Result<()> {
+        self.needs(WriteKey::Server);
         self.run_apart_from_rights("remove the hooks of a database", |conn| {
             let database = database.to_string();
             diesel::delete(hooks::table.filter(hooks::database_id.eq(&database))).execute(conn)?;

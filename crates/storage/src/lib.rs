@@ -71,6 +71,7 @@ mod uploads;
 mod user_keys;
 mod version;
 mod wal_sync;
+mod write_keys;
 
 pub use blobs::FolderBlobs;
 pub use dump::DumpError;

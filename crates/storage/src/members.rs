@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use branchyard_domain::entities::{Member, MemberRole, Role};
-use branchyard_domain::ports::{MemberRepository, MetadataError};
+use branchyard_domain::ports::{MemberRepository, MetadataError, WriteKey};
 use branchyard_domain::values::{AccountId, Timestamp};
 use diesel::prelude::*;
 
@@ -42,6 +42,7 @@ fn get(
 
 impl MemberRepository for SqlTransaction {
     fn put(&mut self, organization: AccountId, user: AccountId, role: MemberRole, at: Timestamp) -> Result<bool> {
+        self.needs(WriteKey::Account(organization));
         self.run("put a member", |conn| {
             let changed = diesel::update(members::table.find((organization.to_string(), user.to_string())))
                 .set(members::role.eq(role.word()))
@@ -82,6 +83,7 @@ impl MemberRepository for SqlTransaction {
     }
 
     fn remove(&mut self, organization: AccountId, user: AccountId) -> Result<Option<Member>> {
+        self.needs(WriteKey::Account(organization));
         self.run("remove a member", |conn| {
             let found = get(conn, organization, user)?;
             if found.is_some() {

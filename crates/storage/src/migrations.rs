@@ -10,7 +10,7 @@ use data_encoding::HEXLOWER;
 use diesel::connection::{SimpleConnection, TransactionManager};
 use diesel::migration::{Migration, MigrationConnection, MigrationSource, MigrationVersion};
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Bool};
+use diesel::sql_types::BigInt;
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
 use sha2::{Digest, Sha256};
 
@@ -58,15 +58,20 @@ const TEXTS: &[MigrationText] = texts![
     "2026-11-25-000003_engine_format",
     "2026-11-26-000001_user_keys",
     "2026-11-26-000002_pushes",
-    "2026-11-27-000001_mirrors"
+    "2026-11-27-000001_mirrors",
+    "2026-11-28-000001_server"
 ];
 
 const LOG: &str = "CREATE TABLE IF NOT EXISTS branchyard_migrations (
     version TEXT NOT NULL PRIMARY KEY, hash TEXT NOT NULL, applied_at BIGINT NOT NULL)";
 
-/// The key is "branchym". A process holds the lock for its session while it migrates.
-const LOCK: &str = "SELECT pg_try_advisory_lock(7093839489804040557) AS held";
-const UNLOCK: &str = "SELECT pg_advisory_unlock(7093839489804040557)";
+/// The row that a process locks for the transaction that migrates. Not an advisory lock: a pooler may hand the session on, and not every
+/// server has them.
+const LOCK_TABLE: &str = "CREATE TABLE IF NOT EXISTS branchyard_migrations_lock (id INTEGER NOT NULL PRIMARY KEY);
+INSERT INTO branchyard_migrations_lock (id) VALUES (1) ON CONFLICT DO NOTHING";
+/// Building an index on a large table takes longer than any request may.
+const BEGIN: &str =
+    "BEGIN; SELECT 1 FROM branchyard_migrations_lock FOR UPDATE NOWAIT; SET LOCAL statement_timeout = 0";
 
 /// The migration status of a store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -182,10 +187,9 @@ where
     Ok(())
 }
 
-/// Applies all pending migrations in one transaction.
+/// Applies all pending migrations in the open transaction, and commits it.
 fn apply_all(conn: &mut AnyConnection, now: i64) -> Result<Vec<String>, MigrationError> {
     const DOING: &str = "being prepared";
-    begin(conn, "BEGIN", "BEGIN IMMEDIATE").map_err(failed(DOING))?;
     conn.setup().map_err(failed(DOING))?;
     conn.batch_execute(LOG).map_err(failed(DOING))?;
     let pending = status(conn)?.pending;
@@ -198,28 +202,32 @@ fn apply_all(conn: &mut AnyConnection, now: i64) -> Result<Vec<String>, Migratio
     Ok(pending)
 }
 
-/// Waits for the migration lock by polling. A session that *blocks* on the lock would hold a snapshot. A concurrent
-/// index build waits for that snapshot, and the migrating session waits for the index build.
-fn lock(conn: &mut AnyConnection, patience: Duration) -> Result<(), MigrationError> {
-    #[derive(QueryableByName)]
-    struct LockState {
-        #[diesel(sql_type = Bool)]
-        held: bool,
-    }
-    if let AnyConnection::Sqlite(_) = conn {
-        return Ok(());
-    }
+/// Begins the transaction that migrates, and waits by polling until no other one is open. A transaction that *blocks* on the lock would
+/// hold a snapshot. A concurrent index build waits for that snapshot, and the migrating transaction waits for the index build.
+fn begin_alone(conn: &mut AnyConnection, patience: Duration) -> Result<(), MigrationError> {
+    const DOING: &str = "being locked";
     let begun = Instant::now();
     loop {
-        if diesel::sql_query(LOCK).get_result::<LockState>(conn).map_err(failed("being locked"))?.held {
-            // Building an index on a large table takes longer than any request may.
-            return conn.batch_execute("SET statement_timeout = 0").map_err(failed("being locked"));
+        let attempt = match conn {
+            AnyConnection::Sqlite(_) => return begin(conn, "", "BEGIN IMMEDIATE").map_err(failed("being prepared")),
+            AnyConnection::Pg(pg) => pg.batch_execute(LOCK_TABLE).and_then(|()| begin(conn, BEGIN, "")),
+        };
+        match attempt {
+            Ok(()) => return Ok(()),
+            Err(error) if !is_contended(&error) => return Err(failed(DOING)(error)),
+            Err(_) if begun.elapsed() >= patience => return Err(MigrationError::Locked(patience)),
+            Err(_) => {}
         }
-        if begun.elapsed() >= patience {
-            return Err(MigrationError::Locked(patience));
-        }
+        // Ends the transaction whose lock was refused.
+        conn.batch_execute("ROLLBACK").map_err(failed(DOING))?;
         std::thread::sleep(Duration::from_millis(100));
     }
+}
+
+/// Returns whether another process migrates, or creates the table of the lock at this moment.
+fn is_contended(error: &diesel::result::Error) -> bool {
+    const SIGNS: &[&str] = &["could not obtain lock", "lock timeout", "duplicate key", "already exists"];
+    matches!(error, diesel::result::Error::DatabaseError(_, info) if SIGNS.iter().any(|sign| info.message().contains(sign)))
 }
 
 /// Checks, before a store is opened, that no unknown or altered migration was applied to it. Creates and changes no file.
@@ -283,13 +291,9 @@ impl Store {
         let mut conn = self.for_migrations()?;
         // Reset on success. After an error, closing the connection rolls the transaction back and releases the lock.
         conn.broken = true;
-        lock(&mut conn.any, Duration::from_secs(60))?;
+        begin_alone(&mut conn.any, Duration::from_secs(60))?;
         let done = apply_all(&mut conn.any, now.as_micros())?;
-        if let AnyConnection::Pg(pg) = &mut conn.any {
-            pg.batch_execute(UNLOCK).map_err(failed("being unlocked"))?;
-        }
-        // On Postgres, the settings of the session were changed, so the connection must not return to the pool.
-        conn.broken = matches!(conn.any, AnyConnection::Pg(_));
+        conn.broken = false;
         Ok(done)
     }
 }

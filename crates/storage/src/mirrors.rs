@@ -2,7 +2,7 @@
 
 use branchyard_auth::PublicKey;
 use branchyard_domain::entities::{Mirror, Sealed};
-use branchyard_domain::ports::{MetadataError, MirrorRepository};
+use branchyard_domain::ports::{MetadataError, MirrorRepository, WriteKey};
 use branchyard_domain::values::{DatabaseId, Timestamp};
 use diesel::dsl::count_star;
 use diesel::prelude::*;
@@ -64,6 +64,7 @@ impl MirrorRow {
 
 impl MirrorRepository for SqlTransaction {
     fn add(&mut self, mirror: &Mirror) -> Result<()> {
+        self.needs(WriteKey::Database(mirror.database_id));
         self.run_unless_taken("add a mirror", |conn| {
             diesel::insert_into(mirrors::table).values(MirrorRow::new(mirror)).execute(conn)?;
             Ok(())
@@ -79,6 +80,7 @@ impl MirrorRepository for SqlTransaction {
     }
 
     fn update(&mut self, mirror: &Mirror) -> Result<bool> {
+        self.needs(WriteKey::Database(mirror.database_id));
         self.run_apart_from_rights("change a mirror", |conn| {
             let row = MirrorRow::new(mirror);
             let changed = diesel::update(mirrors::table.find(row.database_id.clone())).set(row).execute(conn)?;
@@ -87,6 +89,7 @@ impl MirrorRepository for SqlTransaction {
     }
 
     fn remove(&mut self, database: DatabaseId) -> Result<bool> {
+        self.needs(WriteKey::Database(database));
         self.run_apart_from_rights("remove a mirror", |conn| {
             Ok(diesel::delete(mirrors::table.find(database.to_string())).execute(conn)? > 0)
         })

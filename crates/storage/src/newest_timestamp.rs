@@ -5,7 +5,6 @@ use branchyard_domain::values::Timestamp;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Nullable};
 
-use crate::connection::TransactionKind;
 use crate::convert::time;
 use crate::store::Store;
 
@@ -38,7 +37,7 @@ impl Store {
     /// # Errors
     /// [`MetadataError`] if the store fails.
     pub fn latest(&self) -> Result<Option<Timestamp>, MetadataError> {
-        let mut tx = self.transaction(TransactionKind::Read)?;
+        let mut tx = self.transaction(None)?;
         let row: LatestRow =
             tx.run("tell how far time has come", |conn| Ok(diesel::sql_query(LATEST).get_result(conn)?))?;
         Ok(row.at.map(time))

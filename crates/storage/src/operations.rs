@@ -2,18 +2,19 @@
 
 use branchyard_domain::entities::{DatabaseLocator, Operation, OperationKind, OperationStatus, Work};
 use branchyard_domain::ports::{
-    LeaseTurn, MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState,
+    LeaseTurn, MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState, WriteKey,
 };
 use branchyard_domain::values::{AccountId, DatabaseId, DatabaseName, OperationId, Timestamp};
 use diesel::dsl::exists;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Nullable};
+use diesel::sql_types::{BigInt, Nullable, Text};
 
 use crate::connection::AnyConnection;
 use crate::convert::{Read, StoredWord, all, count, limit, one, present, read, read_if, time};
 use crate::error::{StoreError, Unreadable};
 use crate::json;
 use crate::next_operation::NextOperation;
+use crate::prepared::{Parameter, PreparedSql};
 use crate::schema::{accounts, collections, databases, operations};
 use crate::transaction::SqlTransaction;
 use crate::update::update;
@@ -156,8 +157,24 @@ fn want(holds: bool, why: &str) -> Read<()> {
     if holds { Ok(()) } else { Err(Unreadable { column: "operations.state", why: why.to_owned() }) }
 }
 
+/// Number of operations that are tried when others take them at the same moment.
+const LEASE_TRIES: usize = 8;
+const LOCK_DATABASE_OF: &str =
+    "SELECT 1 FROM databases WHERE id = (SELECT database_id FROM operations WHERE id = $1) FOR NO KEY UPDATE";
+/// Leases an operation if it is still as `NextOperation` demands. Nothing else can change it now.
+const LEASE: &str = "UPDATE operations
+SET state = 'running', lease_holder = ?, lease_until = ?, attempts = attempts + 1, started_at = coalesce(started_at, ?)
+WHERE id = ? AND finished_at IS NULL AND (state = 'queued' OR lease_until <= ?)
+  AND NOT EXISTS (
+      SELECT 1 FROM operations AS r
+      WHERE r.database_id = operations.database_id AND r.id <> operations.id AND r.finished_at IS NULL
+        AND r.state = 'running' AND r.lease_until > ?)
+  AND NOT EXISTS (
+      SELECT 1 FROM collections AS c WHERE c.database_id = operations.database_id AND c.lease_until > ?)";
+
 impl OperationRepository for SqlTransaction {
     fn add(&mut self, operation: &Operation) -> Result<()> {
+        self.needs(WriteKey::Database(operation.database_id));
         self.run_apart_from_rights("add an operation", |conn| {
             want(!matches!(operation.status, OperationStatus::Running), "running, which only a lease makes")?;
             diesel::insert_into(operations::table).values(OperationRow::new(operation)?).execute(conn)?;
@@ -257,20 +274,30 @@ impl OperationRepository for SqlTransaction {
         turn: LeaseTurn<'_>,
     ) -> Result<Option<Operation>> {
         self.run_apart_from_rights("lease an operation", |conn| {
-            let Some(id) = NextOperation::new(now, turn).get_result::<Option<String>>(conn)? else {
-                return Ok(None);
-            };
-            update(operations::table.find(&id))
-                .set((
-                    operations::state.eq(OperationState::Running.word()),
-                    operations::lease_holder.eq(holder),
-                    operations::lease_until.eq(until.as_micros()),
-                    operations::attempts.eq(operations::attempts + 1),
-                    operations::started_at
-                        .eq(coalesce(operations::started_at, now.as_micros().into_sql::<Nullable<BigInt>>())),
-                ))
-                .execute(conn)?;
-            get(conn, &id)
+            for _ in 0..LEASE_TRIES {
+                let Some(id) = NextOperation::new(now, turn).get_result::<Option<String>>(conn)? else {
+                    return Ok(None);
+                };
+                // Other servers choose at the same time, and what they chose may run in the same database. Nothing else is locked yet.
+                if let AnyConnection::Pg(conn) = conn {
+                    diesel::sql_query(LOCK_DATABASE_OF).bind::<Text, _>(&id).execute(conn)?;
+                }
+                let now = Parameter::Number(now.as_micros());
+                let parameters = vec![
+                    Parameter::Text(holder.to_owned()),
+                    Parameter::Number(until.as_micros()),
+                    now.clone(),
+                    Parameter::Text(id.clone()),
+                    now.clone(),
+                    now.clone(),
+                    now,
+                ];
+                let leased = PreparedSql::<()>::new(LEASE, parameters).execute(conn)?;
+                if leased > 0 {
+                    return get(conn, &id);
+                }
+            }
+            Ok(None)
         })
     }
 
@@ -284,6 +311,7 @@ impl OperationRepository for SqlTransaction {
     }
 
     fn settle(&mut self, operation: &Operation, holder: Option<&str>) -> Result<bool> {
+        self.needs(WriteKey::Database(operation.database_id));
         self.run_apart_from_rights("settle an operation", |conn| {
             want(operation.settled(), "unsettled, where it ends")?;
             let finished_at = present("operations.finished_at", operation.finished_at)?;
@@ -378,6 +406,7 @@ impl OperationRepository for SqlTransaction {
     }
 
     fn trim(&mut self, database: DatabaseId, kind: OperationKind, keep: usize) -> Result<u64> {
+        self.needs(WriteKey::Database(database));
         self.run_apart_from_rights("remove older operations", |conn| {
             let settled = || {
                 operations::table

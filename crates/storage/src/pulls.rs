@@ -3,7 +3,7 @@
 use branchyard_domain::entities::{DatabaseLocator, Pull, PullComment, PullContent, PullHeads, PullHidden, PullState};
 use branchyard_domain::ports::{
     FetchBacklog, FetchEnd, MetadataError, PullCommentRepository, PullFetch, PullFetchRepository, PullFilter,
-    PullRepository, PullStanding,
+    PullRepository, PullStanding, WriteKey,
 };
 use branchyard_domain::values::{AccountId, CommentId, CommitHash, DatabaseId, PullNumber, RefName, Timestamp};
 use diesel::dsl::min;
@@ -251,6 +251,7 @@ fn pull((row, creator): (PullRow, String)) -> Read<Pull> {
 
 impl PullRepository for SqlTransaction {
     fn next_number(&mut self, database: DatabaseId) -> Result<PullNumber> {
+        self.needs(WriteKey::Database(database));
         self.run_apart_from_rights("number a pull", |conn| {
             let next: i64 = databases::table.find(database.to_string()).select(databases::next_pull).first(conn)?;
             diesel::update(databases::table.find(database.to_string()))
@@ -261,6 +262,7 @@ impl PullRepository for SqlTransaction {
     }
 
     fn add(&mut self, pull: &Pull) -> Result<()> {
+        self.needs(WriteKey::Database(pull.database_id));
         self.run_apart_from_rights_unless_taken("add a pull", |conn| {
             diesel::insert_into(pulls::table).values(PullRow::new(pull)).execute(conn)?;
             Ok(())
@@ -303,6 +305,7 @@ impl PullRepository for SqlTransaction {
     }
 
     fn update(&mut self, pull: &Pull) -> Result<bool> {
+        self.needs(WriteKey::Database(pull.database_id));
         self.run_apart_from_rights_unless_taken("change a pull", |conn| {
             let changed = diesel::update(
                 pulls::table
@@ -368,6 +371,7 @@ impl PullRepository for SqlTransaction {
         head: &CommitHash,
         now: Timestamp,
     ) -> Result<u64> {
+        self.needs(WriteKey::Database(database));
         self.run_apart_from_rights("move the heads of pulls", |conn| {
             let parameters = vec![
                 Parameter::Text(head.to_string()),
@@ -456,6 +460,7 @@ impl PullFetchRepository for SqlTransaction {
     }
 
     fn lease(&mut self, database: DatabaseId, number: PullNumber, now: Timestamp, until: Timestamp) -> Result<bool> {
+        self.needs(WriteKey::Database(database));
         self.run_apart_from_rights("lease a fetch", |conn| {
             let free = pulls::fetch_lease_until.is_null().or(pulls::fetch_lease_until.le(now.as_micros()));
             let leased = diesel::update(
@@ -492,6 +497,7 @@ impl PullFetchRepository for SqlTransaction {
     }
 
     fn settle(&mut self, database: DatabaseId, number: PullNumber, end: FetchEnd<'_>) -> Result<bool> {
+        self.needs(WriteKey::Database(database));
         self.run_apart_from_rights("end a fetch", |conn| {
             let of_pull = || {
                 pulls::table.filter(pulls::database_id.eq(database.to_string())).filter(pulls::number.eq(number.get()))
@@ -544,6 +550,7 @@ impl PullCommentRepository for SqlTransaction {
         author: AccountId,
         comment: &PullComment,
     ) -> Result<()> {
+        self.needs(WriteKey::Database(database));
         self.run_apart_from_rights("add a comment", |conn| {
             diesel::insert_into(comments::table)
                 .values((

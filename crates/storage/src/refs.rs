@@ -1,7 +1,7 @@
 //! Branches and tags.
 
 use branchyard_domain::entities::{Branch, Tag, Tagger};
-use branchyard_domain::ports::{BranchRepository, MetadataError, RefRepository, TagRepository};
+use branchyard_domain::ports::{BranchRepository, MetadataError, RefRepository, TagRepository, WriteKey};
 use branchyard_domain::values::{CommitHash, DatabaseId, RefName, Timestamp};
 use diesel::prelude::*;
 use diesel::sql_types::Text;
@@ -104,6 +104,7 @@ const KEPT_COMMITS: &str = concat!(
 
 impl BranchRepository for SqlTransaction {
     fn add(&mut self, database: DatabaseId, branch: &Branch) -> Result<()> {
+        self.needs(WriteKey::Database(database));
         self.run_apart_from_rights_unless_taken("add a branch", |conn| {
             let row = BranchRow {
                 database_id: database.to_string(),
@@ -135,6 +136,7 @@ impl BranchRepository for SqlTransaction {
         head: &CommitHash,
         at: Timestamp,
     ) -> Result<bool> {
+        self.needs(WriteKey::Database(database));
         self.run_apart_from_rights("move a branch", |conn| {
             let moved = update(
                 branches::table
@@ -149,6 +151,7 @@ impl BranchRepository for SqlTransaction {
     }
 
     fn remove(&mut self, database: DatabaseId, name: &RefName, expected: &CommitHash) -> Result<bool> {
+        self.needs(WriteKey::Database(database));
         self.run_apart_from_rights("remove a branch", |conn| {
             let removed = diesel::delete(
                 branches::table
@@ -175,6 +178,7 @@ impl BranchRepository for SqlTransaction {
 
 impl TagRepository for SqlTransaction {
     fn add(&mut self, database: DatabaseId, tag: &Tag) -> Result<()> {
+        self.needs(WriteKey::Database(database));
         self.run_apart_from_rights_unless_taken("add a tag", |conn| {
             let row = TagRow {
                 database_id: database.to_string(),
@@ -202,6 +206,7 @@ impl TagRepository for SqlTransaction {
     }
 
     fn remove(&mut self, database: DatabaseId, name: &RefName) -> Result<bool> {
+        self.needs(WriteKey::Database(database));
         self.run_apart_from_rights("remove a tag", |conn| {
             let removed = diesel::delete(tags::table.find((database.to_string(), name.as_str()))).execute(conn)?;
             Ok(removed > 0)
@@ -222,6 +227,7 @@ impl TagRepository for SqlTransaction {
 
 impl RefRepository for SqlTransaction {
     fn copy_all(&mut self, from: DatabaseId, to: DatabaseId) -> Result<()> {
+        self.needs(WriteKey::Database(to));
         self.run_apart_from_rights("copy branches and tags", |conn| {
             for copy in [
                 "INSERT INTO branches (database_id, name, head, updated_at) \

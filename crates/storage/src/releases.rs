@@ -1,7 +1,7 @@
 //! Releases.
 
 use branchyard_domain::entities::Release;
-use branchyard_domain::ports::{MetadataError, ReleaseRepository};
+use branchyard_domain::ports::{MetadataError, ReleaseRepository, WriteKey};
 use branchyard_domain::values::{DatabaseId, RefName, Timestamp};
 use diesel::prelude::*;
 
@@ -40,6 +40,7 @@ impl ReleaseRow {
 
 impl ReleaseRepository for SqlTransaction {
     fn add(&mut self, database: DatabaseId, release: &Release) -> Result<()> {
+        self.needs(WriteKey::Database(database));
         self.run_unless_taken("add a release", |conn| {
             let row = ReleaseRow {
                 id: release.id.to_string(),
@@ -87,6 +88,7 @@ impl ReleaseRepository for SqlTransaction {
     }
 
     fn update(&mut self, database: DatabaseId, release: &Release) -> Result<bool> {
+        self.needs(WriteKey::Database(database));
         self.run("change a release", |conn| {
             let changed = diesel::update(
                 releases::table
@@ -104,6 +106,7 @@ impl ReleaseRepository for SqlTransaction {
     }
 
     fn remove(&mut self, database: DatabaseId, tag: &RefName) -> Result<bool> {
+        self.needs(WriteKey::Database(database));
         self.run("remove a release", |conn| {
             let removed = diesel::delete(
                 releases::table

@@ -2,7 +2,7 @@
 
 use branchyard_auth::HashedToken;
 use branchyard_domain::entities::{Invitation, LastUse, Session, User};
-use branchyard_domain::ports::{InvitationRepository, MetadataError, SessionRepository};
+use branchyard_domain::ports::{InvitationRepository, MetadataError, SessionRepository, WriteKey};
 use branchyard_domain::values::{AccountId, InvitationId, SessionId, Timestamp};
 use diesel::prelude::*;
 
@@ -96,6 +96,7 @@ impl InvitationRow {
 
 impl SessionRepository for SqlTransaction {
     fn add(&mut self, session: &Session) -> Result<()> {
+        self.needs(WriteKey::Account(session.user_id));
         self.run("add a session", |conn| {
             diesel::insert_into(sessions::table).values(SessionRow::new(session)).execute(conn)?;
             Ok(())
@@ -168,6 +169,7 @@ impl SessionRepository for SqlTransaction {
     }
 
     fn remove(&mut self, user: AccountId, session: SessionId) -> Result<bool> {
+        self.needs(WriteKey::Account(user));
         self.run("remove a session", |conn| {
             let of_user = sessions::table.find(session.to_string()).filter(sessions::user_id.eq(user.to_string()));
             Ok(diesel::delete(of_user).execute(conn)? > 0)
@@ -184,6 +186,7 @@ impl SessionRepository for SqlTransaction {
 
 impl InvitationRepository for SqlTransaction {
     fn add(&mut self, invitation: &Invitation) -> Result<()> {
+        self.needs(WriteKey::Server);
         self.run("add an invitation", |conn| {
             diesel::insert_into(invitations::table).values(InvitationRow::new(invitation)).execute(conn)?;
             Ok(())
@@ -209,12 +212,14 @@ impl InvitationRepository for SqlTransaction {
     }
 
     fn remove(&mut self, invitation: InvitationId) -> Result<bool> {
+        self.needs(WriteKey::Server);
         self.run("remove an invitation", |conn| {
             Ok(diesel::delete(invitations::table.find(invitation.to_string())).execute(conn)? > 0)
         })
     }
 
     fn purge(&mut self, now: Timestamp) -> Result<u64> {
+        self.needs(WriteKey::Server);
         self.run("remove invitations that expired", |conn| {
             let expired = invitations::table.filter(invitations::expires_at.le(now.as_micros()));
             Ok(u64::try_from(diesel::delete(expired).execute(conn)?).unwrap_or(u64::MAX))

@@ -1,7 +1,7 @@
 //! Stars.
 
 use branchyard_domain::entities::Star;
-use branchyard_domain::ports::{MetadataError, StarRepository};
+use branchyard_domain::ports::{MetadataError, StarRepository, WriteKey};
 use branchyard_domain::values::{AccountId, DatabaseId, Timestamp};
 use diesel::dsl::exists;
 use diesel::prelude::*;
@@ -32,6 +32,7 @@ fn add_to_count(conn: &mut AnyConnection, database: DatabaseId, stars: i64) -> Q
 
 impl StarRepository for SqlTransaction {
     fn add(&mut self, database: DatabaseId, user: AccountId, at: Timestamp) -> Result<bool> {
+        self.needs(WriteKey::Database(database));
         self.run("add a star", |conn| {
             let key = (database.to_string(), user.to_string());
             if diesel::select(exists(stars::table.find(key.clone()))).get_result(conn)? {
@@ -46,6 +47,7 @@ impl StarRepository for SqlTransaction {
     }
 
     fn remove(&mut self, database: DatabaseId, user: AccountId) -> Result<bool> {
+        self.needs(WriteKey::Database(database));
         self.run("remove a star", |conn| {
             let removed = diesel::delete(stars::table.find((database.to_string(), user.to_string()))).execute(conn)?;
             if removed > 0 {
@@ -87,6 +89,7 @@ impl StarRepository for SqlTransaction {
     }
 
     fn clear(&mut self, database: DatabaseId) -> Result<()> {
+        self.needs(WriteKey::Database(database));
         self.run("remove the stars of a database", |conn| {
             diesel::delete(stars::table.filter(stars::database_id.eq(database.to_string()))).execute(conn)?;
             diesel::update(databases::table.find(database.to_string()))

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use branchyard_deployments::ports::{DeploymentStore, DeploymentTransaction};
-use branchyard_domain::ports::{Metadata, MetadataError, Transaction};
+use branchyard_domain::ports::{Metadata, MetadataError, Transaction, WriteKeys};
 use diesel::RunQueryDsl as _;
 use diesel::connection::SimpleConnection as _;
 use diesel::deserialize::QueryableByName;
 
-use crate::connection::{ConnectionPool, StoreTarget, TransactionKind};
-use crate::error::OpenError;
+use crate::connection::{AnyConnection, ConnectionPool, StoreTarget, TransactionKind};
+use crate::error::{OpenError, is_passing};
 use crate::file;
 use crate::rights_version::RightsVersion;
 use crate::transaction::SqlTransaction;
@@ -35,7 +35,7 @@ pub struct StoreOptions {
 
 impl Default for StoreOptions {
     fn default() -> Self {
-        Self { readers: 8, writers: 4, wait: Duration::from_secs(5), statement: Duration::from_secs(30) }
+        Self { readers: 8, writers: 16, wait: Duration::from_secs(5), statement: Duration::from_secs(30) }
     }
 }
 
@@ -108,9 +108,38 @@ impl Store {
         Ok(())
     }
 
-    pub(crate) fn transaction(&self, purpose: TransactionKind) -> Result<SqlTransaction, MetadataError> {
-        let pool = if purpose == TransactionKind::Read { &self.readers } else { &self.writers };
-        SqlTransaction::begin(pool, purpose, self.log.as_ref(), self.versions.as_ref())
+    /// Checks that the server can lock rows for transactions that write. The store has to be migrated.
+    ///
+    /// # Errors
+    /// [`OpenError::Locks`]; [`OpenError::Connect`].
+    pub fn check_locks(&self) -> Result<(), OpenError> {
+        let failed = |error: &dyn std::fmt::Display| OpenError::Connect { reason: error.to_string() };
+        let mut writer = self.writers.get().map_err(|error| failed(&error))?;
+        let AnyConnection::Pg(pg) = &mut writer.any else { return Ok(()) };
+        let tried = pg.batch_execute(
+            "BEGIN; SELECT 1 FROM server FOR NO KEY UPDATE; SELECT 1 FROM accounts WHERE id IN ('') ORDER BY id FOR SHARE",
+        );
+        pg.batch_execute("ROLLBACK").map_err(|error| failed(&error))?;
+        match tried {
+            Err(error) if is_passing(&error) => Err(failed(&error)),
+            Err(error) => {
+                #[derive(QueryableByName)]
+                struct Server {
+                    #[diesel(sql_type = diesel::sql_types::Text)]
+                    version: String,
+                }
+                let server = diesel::sql_query("SELECT version() AS version").get_result::<Server>(pg);
+                let server = server.map_err(|error| failed(&error))?.version;
+                Err(OpenError::Locks { server, reason: error.to_string() })
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Begins a transaction that holds `keys`, or one that only reads.
+    pub(crate) fn transaction(&self, keys: Option<&WriteKeys>) -> Result<SqlTransaction, MetadataError> {
+        let pool = if keys.is_none() { &self.readers } else { &self.writers };
+        SqlTransaction::begin(pool, keys, self.log.as_ref(), self.versions.as_ref())
     }
 
     /// Returns the current load of the connection pools.
@@ -139,21 +168,21 @@ pub struct ConnectionPoolLoad {
 
 impl DeploymentStore for Store {
     fn read_deployments(&self) -> Result<Box<dyn DeploymentTransaction + '_>, MetadataError> {
-        Ok(Box::new(self.transaction(TransactionKind::Read)?))
+        Ok(Box::new(self.transaction(None)?))
     }
 
-    fn write_deployments(&self) -> Result<Box<dyn DeploymentTransaction + '_>, MetadataError> {
-        Ok(Box::new(self.transaction(TransactionKind::Write)?))
+    fn write_deployments(&self, keys: &WriteKeys) -> Result<Box<dyn DeploymentTransaction + '_>, MetadataError> {
+        Ok(Box::new(self.transaction(Some(keys))?))
     }
 }
 
 impl Metadata for Store {
     fn read(&self) -> Result<Box<dyn Transaction + '_>, MetadataError> {
-        Ok(Box::new(self.transaction(TransactionKind::Read)?))
+        Ok(Box::new(self.transaction(None)?))
     }
 
-    fn write(&self) -> Result<Box<dyn Transaction + '_>, MetadataError> {
-        Ok(Box::new(self.transaction(TransactionKind::Write)?))
+    fn write(&self, keys: &WriteKeys) -> Result<Box<dyn Transaction + '_>, MetadataError> {
+        Ok(Box::new(self.transaction(Some(keys))?))
     }
 
     fn version(&self) -> Option<u64> {

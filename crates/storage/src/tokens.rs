@@ -2,7 +2,7 @@
 
 use branchyard_auth::HashedToken;
 use branchyard_domain::entities::{LastUse, Token, User};
-use branchyard_domain::ports::{MetadataError, TokenRepository};
+use branchyard_domain::ports::{MetadataError, TokenRepository, WriteKey};
 use branchyard_domain::values::{AccountId, Timestamp, TokenId};
 use diesel::prelude::*;
 
@@ -66,6 +66,7 @@ impl TokenRow {
 
 impl TokenRepository for SqlTransaction {
     fn add(&mut self, token: &Token) -> Result<()> {
+        self.needs(WriteKey::Account(token.user_id));
         self.run("add a token", |conn| {
             diesel::insert_into(tokens::table).values(TokenRow::new(token)).execute(conn)?;
             Ok(())
@@ -126,6 +127,7 @@ impl TokenRepository for SqlTransaction {
     }
 
     fn remove(&mut self, user: AccountId, token: TokenId) -> Result<Option<Token>> {
+        self.needs(WriteKey::Account(user));
         self.run("remove a token", |conn| {
             let row = tokens::table
                 .filter(tokens::id.eq(token.to_string()))

@@ -1,35 +1,19 @@
-//! Transactions.
-//!
-//! **Writers exclude each other.** SQLite does so with `BEGIN IMMEDIATE`. On Postgres, a writer first takes a
-//! transaction-level advisory lock, under READ COMMITTED. Each statement then sees the result of all earlier
-//! transactions and of no concurrent one.
-//!
-//! `SERIALIZABLE` would give the same guarantee, but any statement may fail to serialize. The whole transaction would
-//! then have to be run again, which a transaction that is handed out as a value cannot do by itself. Row locks would
-//! require every method to lock the right rows.
-//!
-//! The lock is released when the transaction is visible to all, so reading what the previous writer wrote is safe. The
-//! lock costs one round trip, and limits all nodes together to one writer at a time: about 1 / (round trips × latency)
-//! transactions a second (measured on two busy cores, debug build, local server: 1,000 small transactions a second,
-//! with one thread as with eight). If that becomes too little, the key of the lock can become the database's, and the
-//! few transactions that span databases take two locks in order.
+//! Transactions. What they keep from each other is in `write_keys`.
 
 use std::sync::Arc;
 
-use branchyard_domain::ports::{Durability, MetadataError, Transaction};
+use branchyard_domain::ports::{Durability, MetadataError, Transaction, WriteKey, WriteKeys};
 use diesel::connection::{SimpleConnection, TransactionManager};
 use diesel::prelude::*;
 
-use crate::connection::{AnyConnection, ConnectionPool, PooledConnection, TransactionKind, begin};
-use crate::error::{StoreError, is_passing};
+use crate::connection::{AnyConnection, ConnectionPool, PooledConnection, begin};
+use crate::error::{StoreError, is_passing, is_timeout};
 use crate::store::Versions;
 use crate::version::StoreVersion;
 use crate::wal_sync::{SeenCommits, WalSync};
+use crate::write_keys::postgres_locks;
 
 type Tm = <AnyConnection as Connection>::TransactionManager;
-
-/// The advisory lock of writers in Postgres. The key is "branchya".
-const WRITE_LOCK: &str = "SELECT pg_advisory_xact_lock(7093839489804040545)";
 
 const SAVE: &str = "commit a transaction";
 
@@ -38,6 +22,8 @@ pub(crate) struct SqlTransaction {
     open: bool,
     failed: bool,
     log: Option<Arc<WalSync>>,
+    /// Of a transaction that writes.
+    keys: Option<WriteKeys>,
     /// Of a transaction that writes to SQLite: what keeps the version of the rights.
     rights: Option<RightsOfWriter>,
     /// The last field, so that it is dropped after the connection has returned to its pool.
@@ -59,41 +45,41 @@ struct EarlierStepFailed;
 impl SqlTransaction {
     pub(crate) fn begin(
         pool: &ConnectionPool,
-        purpose: TransactionKind,
+        keys: Option<&WriteKeys>,
         log: Option<&Arc<WalSync>>,
         versions: Option<&Arc<Versions>>,
     ) -> Result<Self, MetadataError> {
         let mut tries = pool.size();
         loop {
             let mut conn = pool.get().map_err(|error| MetadataError::Unavailable(Box::new(error)))?;
-            let begun = match purpose {
-                TransactionKind::Read => {
-                    begin(&mut conn.any, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "BEGIN")
-                }
-                TransactionKind::Write => {
-                    begin(&mut conn.any, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", "BEGIN IMMEDIATE")
-                }
+            let begun = match keys {
+                None => begin(&mut conn.any, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "BEGIN"),
+                // The keys come with the beginning, in one round trip.
+                Some(keys) => begin(
+                    &mut conn.any,
+                    &format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE{}", postgres_locks(keys)),
+                    "BEGIN IMMEDIATE",
+                ),
             };
             match begun {
                 Ok(()) => {
                     let seen = SeenCommits(log.cloned());
-                    let rights =
-                        versions.filter(|_| purpose == TransactionKind::Write).map(|versions| RightsOfWriter {
-                            before: versions.rights.begin(&versions.store),
-                            versions: Arc::clone(versions),
-                            may_have_changed: false,
-                        });
-                    let mut tx = Self { conn, open: true, failed: false, log: log.cloned(), rights, seen };
-                    if purpose == TransactionKind::Write {
+                    let rights = versions.filter(|_| keys.is_some()).map(|versions| RightsOfWriter {
+                        before: versions.rights.begin(&versions.store),
+                        versions: Arc::clone(versions),
+                        may_have_changed: false,
+                    });
+                    let keys = keys.cloned();
+                    let tx = Self { conn, open: true, failed: false, log: log.cloned(), keys, rights, seen };
+                    if tx.keys.is_some() {
                         // A transaction that cannot be committed need not begin.
                         log.map_or(Ok(()), |log| log.check())?;
-                        tx.lock()?;
                     }
                     return Ok(tx);
                 }
                 // The server was unreachable since the last use of the connection. Other connections of the pool may be
                 // stale too.
-                Err(error) if matches!(conn.any, AnyConnection::Pg(_)) && tries > 0 => {
+                Err(error) if matches!(conn.any, AnyConnection::Pg(_)) && tries > 0 && !is_timeout(&error) => {
                     tracing::debug!(%error, "closing a stale connection");
                     conn.broken = true;
                     tries -= 1;
@@ -106,13 +92,12 @@ impl SqlTransaction {
         }
     }
 
-    fn lock(&mut self) -> Result<(), MetadataError> {
-        match &mut self.conn.any {
-            AnyConnection::Sqlite(_) => Ok(()),
-            AnyConnection::Pg(conn) => {
-                conn.batch_execute(WRITE_LOCK).map_err(|error| MetadataError::Unavailable(Box::new(error)))
-            }
-        }
+    /// Panics if the transaction writes without a key, except in releases: there is a fault in the program then, and tests are to find
+    /// it.
+    #[track_caller]
+    pub(crate) fn needs(&self, key: WriteKey) {
+        let holds = self.keys.as_ref().is_some_and(|keys| keys.hold(key));
+        debug_assert!(holds, "a transaction writes without {key:?}; it holds {:?}", self.keys);
     }
 
     /// Returns the connection, for statements outside the repositories.
@@ -211,6 +196,21 @@ impl SqlTransaction {
 }
 
 impl Transaction for SqlTransaction {
+    fn hold(&mut self, keys: &[WriteKey]) -> Result<(), MetadataError> {
+        let Some(held) = &mut self.keys else { return Ok(()) };
+        let mut further = WriteKeys::none();
+        for key in keys.iter().filter(|key| !held.hold(**key)) {
+            debug_assert!(held.may_be_followed_by(*key), "{key:?} is taken too late; the transaction holds {held:?}");
+            further = further.and(*key);
+        }
+        *held = std::mem::take(held).and_all(further.iter());
+        let locks = postgres_locks(&further);
+        self.run_apart_from_rights("take further keys", |conn| match conn {
+            AnyConnection::Pg(conn) if !locks.is_empty() => Ok(conn.batch_execute(&locks)?),
+            _ => Ok(()),
+        })
+    }
+
     fn commit(mut self: Box<Self>, durability: Durability) -> Result<(), MetadataError> {
         if durability == Durability::Relaxed {
             self.seen.0 = None;
@@ -256,7 +256,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use branchyard_domain::ports::{Durability, Metadata as _, MetadataError, Transaction as _};
+    use branchyard_domain::ports::{Durability, Metadata as _, MetadataError, Transaction as _, WriteKeys};
     use branchyard_domain::values::Timestamp;
 
     use crate::wal_sync::WalSync;
@@ -283,11 +283,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (store, syncs) = store(&folder, u32::MAX);
         let count = || syncs.load(Ordering::SeqCst);
-        store.write().unwrap().commit(Durability::Synced).unwrap();
+        store.write(&WriteKeys::none()).unwrap().commit(Durability::Synced).unwrap();
         assert_eq!(count(), 1);
-        store.write().unwrap().commit(Durability::Unsynced).unwrap();
+        store.write(&WriteKeys::none()).unwrap().commit(Durability::Unsynced).unwrap();
         drop(store.read().unwrap());
-        drop(store.write().unwrap());
+        drop(store.write(&WriteKeys::none()).unwrap());
         assert_eq!(count(), 1, "nothing is waited for");
     }
 
@@ -299,8 +299,8 @@ mod tests {
         let log = store.log.as_ref().unwrap();
         let ends: [fn(&Store); 3] = [
             |store| drop(store.read().unwrap()),
-            |store| drop(store.write().unwrap()),
-            |store| store.write().unwrap().commit(Durability::Unsynced).unwrap(),
+            |store| drop(store.write(&WriteKeys::none()).unwrap()),
+            |store| store.write(&WriteKeys::none()).unwrap().commit(Durability::Unsynced).unwrap(),
         ];
         for (number, end) in (1..).zip(ends) {
             log.begin().unwrap();
@@ -318,10 +318,10 @@ mod tests {
         log.begin().unwrap();
         log.end();
         store.read().unwrap().discard();
-        store.write().unwrap().discard();
-        store.write().unwrap().commit(Durability::Relaxed).unwrap();
+        store.write(&WriteKeys::none()).unwrap().discard();
+        store.write(&WriteKeys::none()).unwrap().commit(Durability::Relaxed).unwrap();
         assert_eq!(syncs.load(Ordering::SeqCst), 0);
-        store.write().unwrap().commit(Durability::Synced).unwrap();
+        store.write(&WriteKeys::none()).unwrap().commit(Durability::Synced).unwrap();
         assert_eq!(syncs.load(Ordering::SeqCst), 1, "a synced commit waits for all commits before it");
     }
 
@@ -331,11 +331,11 @@ mod tests {
         let (store, syncs) = store(&folder, 2);
         let mut syncs_when_visible = Vec::new();
         let mut commit_one = |store: &Store| {
-            let mut tx = store.write().unwrap();
+            let mut tx = store.write(&WriteKeys::none()).unwrap();
             tx.idempotency().purge(Timestamp::from_micros(1)).unwrap();
             tx.commit_notifying(&mut || {
                 // The writer's connection is already free.
-                store.write().unwrap().discard();
+                store.write(&WriteKeys::none()).unwrap().discard();
                 syncs_when_visible.push(syncs.load(Ordering::SeqCst));
             })
         };
@@ -343,7 +343,7 @@ mod tests {
         assert!(commit_one(&store).is_err(), "the disk failed");
         assert_eq!(syncs_when_visible, [0, 1]);
         // `on_visible` is not called for a transaction that could not be committed.
-        let mut tx = store.transaction(crate::connection::TransactionKind::Read).unwrap();
+        let mut tx = store.transaction(None).unwrap();
         tx.run("fail", |_| Err::<(), _>(crate::error::StoreError::Sql(diesel::result::Error::NotFound))).unwrap_err();
         Box::new(tx).commit_notifying(&mut || panic!("it was not saved")).unwrap_err();
     }
@@ -352,9 +352,15 @@ mod tests {
     fn after_a_failed_sync_units_read_and_nothing_is_saved() {
         let folder = tempfile::tempdir().unwrap();
         let (store, _) = store(&folder, 2);
-        store.write().unwrap().commit(Durability::Synced).unwrap();
-        assert!(matches!(store.write().unwrap().commit(Durability::Synced), Err(MetadataError::Unavailable(_))));
-        assert!(matches!(store.write().err(), Some(MetadataError::Unavailable(_))), "it need not begin");
+        store.write(&WriteKeys::none()).unwrap().commit(Durability::Synced).unwrap();
+        assert!(matches!(
+            store.write(&WriteKeys::none()).unwrap().commit(Durability::Synced),
+            Err(MetadataError::Unavailable(_))
+        ));
+        assert!(
+            matches!(store.write(&WriteKeys::none()).err(), Some(MetadataError::Unavailable(_))),
+            "it need not begin"
+        );
         store.read().unwrap().databases().ids(None, 1).unwrap();
     }
 

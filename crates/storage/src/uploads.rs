@@ -1,7 +1,7 @@
 //! Upload sessions.
 
 use branchyard_domain::entities::{Upload, UploadPart};
-use branchyard_domain::ports::{MetadataError, UploadRepository};
+use branchyard_domain::ports::{MetadataError, UploadRepository, WriteKey};
 use branchyard_domain::values::{AccountId, OperationId, Timestamp, UploadId};
 use diesel::dsl::{exists, not};
 use diesel::prelude::*;
@@ -29,6 +29,7 @@ struct UploadRow {
 
 impl UploadRepository for SqlTransaction {
     fn add(&mut self, upload: &Upload) -> Result<()> {
+        self.needs(WriteKey::Account(upload.user_id));
         self.run("open an upload", |conn| {
             let row = UploadRow {
                 id: upload.id.to_string(),

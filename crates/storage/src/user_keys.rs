@@ -2,7 +2,7 @@
 
 use branchyard_auth::{PublicKey, RemoteKeyId};
 use branchyard_domain::entities::{User, UserKey};
-use branchyard_domain::ports::{MetadataError, UserKeyRepository};
+use branchyard_domain::ports::{MetadataError, UserKeyRepository, WriteKey};
 use branchyard_domain::values::{AccountId, Timestamp, UserKeyId};
 use diesel::prelude::*;
 
@@ -54,6 +54,7 @@ impl UserKeyRow {
 
 impl UserKeyRepository for SqlTransaction {
     fn add(&mut self, key: &UserKey) -> Result<()> {
+        self.needs(WriteKey::Account(key.user_id));
         self.run_unless_taken("add a key", |conn| {
             diesel::insert_into(user_keys::table).values(UserKeyRow::new(key)).execute(conn)?;
             Ok(())
@@ -104,6 +105,7 @@ impl UserKeyRepository for SqlTransaction {
     }
 
     fn remove(&mut self, user: AccountId, key: UserKeyId) -> Result<Option<UserKey>> {
+        self.needs(WriteKey::Account(user));
         self.run("remove a key", |conn| {
             let row = user_keys::table
                 .filter(user_keys::id.eq(key.to_string()))

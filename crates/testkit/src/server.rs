@@ -1,6 +1,6 @@
 //! The server under test.
 
-use branchyard_domain::ports::Durability;
+use branchyard_domain::ports::{Durability, WriteKeys};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -100,7 +100,7 @@ impl Server {
     pub fn measured(&self, instance: InstanceId, samples: &[(Timestamp, Sample)]) {
         let dir = DataDir::open(&self.config.data_dir).unwrap();
         let store = branchyard::compose::open_metadata(&self.config, &dir).unwrap();
-        let mut tx = store.write_deployments().unwrap();
+        let mut tx = store.write_deployments(&WriteKeys::any()).unwrap();
         for (at, sample) in samples {
             for resolution in [Resolution::Fine, Resolution::Coarse] {
                 tx.samples().put(instance, resolution, *at, sample).unwrap();

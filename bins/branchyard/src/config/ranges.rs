@@ -32,6 +32,7 @@ pub(super) fn check(config: &Config) -> anyhow::Result<()> {
     check_pools(config)?;
     check_sql(config)?;
     check_hooks(config)?;
+    check_metadata(config)?;
     check_remotes(config)?;
     check_v1alpha1(config)?;
     check_hosted(config)?;
@@ -82,6 +83,14 @@ fn check_web(config: &Config) -> anyhow::Result<()> {
     within("web.sign_ins_per_account", web.sign_ins_per_account, 0..=1_000_000)?;
     within("web.sign_ins_per_address", web.sign_ins_per_address, 0..=1_000_000)?;
     within("web.sign_in_window", web.sign_in_window, Span::seconds(1)..=Span::seconds(86_400))
+}
+
+fn check_metadata(config: &Config) -> anyhow::Result<()> {
+    let metadata = &config.metadata;
+    within("metadata.readers", metadata.readers, 1..=1_000)?;
+    within("metadata.writers", metadata.writers, 1..=1_000)?;
+    within("metadata.wait_ms", metadata.wait_ms, 100..=60_000)?;
+    within("metadata.statement_timeout_ms", metadata.statement_timeout_ms, 1_000..=HOUR_MS)
 }
 
 fn check_remotes(config: &Config) -> anyhow::Result<()> {

@@ -14,7 +14,7 @@ use branchyard_auth::TokenExpiry;
 use branchyard_domain::Hub;
 use branchyard_domain::access::{Admin, Caller, DatabaseAccess, Level, Own, Participate, Write};
 use branchyard_domain::entities::{HookEvent, MemberRole, Mirror, Role, Sealed, User, Visibility};
-use branchyard_domain::ports::{CancellationToken, Durability, Metadata as _};
+use branchyard_domain::ports::{CancellationToken, Durability, Metadata as _, WriteKeys};
 use branchyard_domain::usecases::{
     EditDatabase, NewBranch, NewDatabase, NewHook, NewOrganization, NewPull, NewRelease, NewTag, Room, SqlWrite,
 };
@@ -409,7 +409,7 @@ impl AuthorizationHarness {
     /// Makes the database a mirror.
     fn follow(&self) {
         let access = self.access::<Admin>();
-        let mut tx = self.world.fakes.metadata.write().unwrap();
+        let mut tx = self.world.fakes.metadata.write(&WriteKeys::any()).unwrap();
         let mut database = tx.databases().get(access.database().id).unwrap().unwrap();
         let mirror = Mirror {
             database_id: database.id,

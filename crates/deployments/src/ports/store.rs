@@ -7,7 +7,7 @@ use crate::entities::{
     RunState,
 };
 use crate::values::{BackupId, DeploymentId, DeploymentName, InstanceId};
-use branchyard_domain::ports::{Metadata, MetadataError, OperationState, Transaction};
+use branchyard_domain::ports::{Metadata, MetadataError, OperationState, Transaction, WriteKeys};
 use branchyard_domain::values::{AccountId, OperationId, OwnerName, Timestamp};
 
 type Result<T> = std::result::Result<T, MetadataError>;
@@ -19,7 +19,7 @@ pub trait DeploymentStore: Metadata {
     fn read_deployments(&self) -> Result<Box<dyn DeploymentTransaction + '_>>;
 
     /// Begins a transaction that may write, as [`branchyard_domain::ports::Metadata::write`] does.
-    fn write_deployments(&self) -> Result<Box<dyn DeploymentTransaction + '_>>;
+    fn write_deployments(&self, keys: &WriteKeys) -> Result<Box<dyn DeploymentTransaction + '_>>;
 }
 
 /// A transaction on deployments and on all data of the hub.

@@ -9,7 +9,7 @@ use crate::ports::DeploymentTransaction;
 use crate::ports::{BackupFile, ProvisionError};
 use crate::values::{BackupId, ServedName};
 use branchyard_domain::errors::PortError;
-use branchyard_domain::ports::{Durability, MetadataError, ReadSeek};
+use branchyard_domain::ports::{Durability, MetadataError, ReadSeek, WriteKeys};
 use branchyard_domain::usecases::IdempotencyRecord;
 
 /// A database of a backup, opened for reading.
@@ -52,7 +52,7 @@ impl Deployments {
         once: Option<&IdempotencyRecord<'_, DeploymentOperation>>,
     ) -> Result<DeploymentOperation, DeploymentError> {
         let now = self.0.now();
-        let mut tx = self.0.ports.store.write_deployments()?;
+        let mut tx = self.0.ports.store.write_deployments(&WriteKeys::server())?;
         let deployment = live(tx.as_mut(), access)?;
         if deployment.state != RunState::Started {
             let text = format!("{} is not started; only a started deployment is backed up", deployment.locator);
@@ -72,7 +72,7 @@ impl Deployments {
     /// - [`DeploymentError::Absent`] if there is no such backup.
     /// - [`DeploymentError::Conflict`] if it is the only backup of a deployment that does not run.
     pub fn remove_backup(&self, access: &DeploymentAccess<Manage>, id: &str) -> Result<Backup, DeploymentError> {
-        let mut tx = self.0.ports.store.write_deployments()?;
+        let mut tx = self.0.ports.store.write_deployments(&WriteKeys::server())?;
         let deployment = live(tx.as_mut(), access)?;
         let backup = named(tx.as_mut(), &deployment, id)?;
         let is_needed = deployment.state != RunState::Started || running_from(tx.as_mut(), &deployment, backup.id)?;
@@ -159,7 +159,7 @@ pub(super) fn take(
 }
 
 fn record(inner: &DeploymentsInner, backup: &Backup) -> Result<(), MetadataError> {
-    let mut tx = inner.ports.store.write_deployments()?;
+    let mut tx = inner.ports.store.write_deployments(&WriteKeys::server())?;
     tx.backups().add(backup)?;
     tx.commit(Durability::Synced)
 }
@@ -171,7 +171,7 @@ pub(super) fn expire(inner: &DeploymentsInner, deployment: &Deployment) -> Resul
     for (place, backup) in backups.iter().enumerate() {
         let newest_of_stopped = place == 0 && deployment.state != RunState::Started;
         if backup.expires_at <= now && !newest_of_stopped {
-            let mut tx = inner.ports.store.write_deployments()?;
+            let mut tx = inner.ports.store.write_deployments(&WriteKeys::server())?;
             tx.backups().remove(deployment.id, backup.id)?;
             tx.commit(Durability::Synced)?;
             inner.ports.backup_files.remove_backup(deployment.id, backup.id)?;

@@ -6,7 +6,7 @@ use crate::access::{DeploymentAccess, DeploymentLevel, Manage, Observe};
 use crate::entities::{DeploymentCollaborator, DeploymentRole};
 use crate::errors::DeploymentError;
 use branchyard_domain::entities::User;
-use branchyard_domain::ports::Durability;
+use branchyard_domain::ports::{Durability, WriteKeys};
 use branchyard_domain::values::AccountId;
 
 /// Maximum number of collaborators of a deployment.
@@ -40,7 +40,7 @@ impl Deployments {
         user: &User,
         role: DeploymentRole,
     ) -> Result<(DeploymentCollaborator, bool), DeploymentError> {
-        let mut tx = self.0.ports.store.write_deployments()?;
+        let mut tx = self.0.ports.store.write_deployments(&WriteKeys::server())?;
         let deployment = live(tx.as_mut(), access)?;
         if deployment.owner_id == user.id {
             let text = format!("{} owns the deployment and already has full access", user.name);
@@ -85,7 +85,7 @@ impl Deployments {
         user: AccountId,
         name: &str,
     ) -> Result<DeploymentCollaborator, DeploymentError> {
-        let mut tx = self.0.ports.store.write_deployments()?;
+        let mut tx = self.0.ports.store.write_deployments(&WriteKeys::server())?;
         let deployment = live(tx.as_mut(), access)?;
         let removed = tx.deployment_collaborators().remove(deployment.id, user)?.ok_or_else(|| absent(name))?;
         tx.commit(Durability::Synced)?;

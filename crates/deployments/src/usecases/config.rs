@@ -7,7 +7,7 @@ use crate::errors::DeploymentError;
 use crate::ports::InstanceHandle;
 use crate::values::{Applied, DeploymentId, Setting};
 use branchyard_domain::errors::PortError;
-use branchyard_domain::ports::Durability;
+use branchyard_domain::ports::{Durability, WriteKeys};
 
 /// A setting with its current value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl Deployments {
         overrides: Vec<(String, Option<String>)>,
         expected: Option<SettingsCheck<'_>>,
     ) -> Result<Vec<SettingView>, DeploymentError> {
-        let mut tx = self.0.ports.store.write_deployments()?;
+        let mut tx = self.0.ports.store.write_deployments(&WriteKeys::server())?;
         let mut deployment = live(tx.as_mut(), access)?;
         let instance = primary(tx.as_mut(), deployment.id)?;
         let before = views(&deployment, &instance);

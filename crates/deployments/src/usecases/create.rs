@@ -13,7 +13,7 @@ use crate::values::{DeploymentId, DeploymentName, InstanceId, ServedName, Settin
 use branchyard_domain::access::{Caller, Read};
 use branchyard_domain::entities::{Database, User};
 use branchyard_domain::errors::{AccessError, PortError, ReadError};
-use branchyard_domain::ports::{Durability, MetadataError};
+use branchyard_domain::ports::{Durability, MetadataError, WriteKeys};
 use branchyard_domain::usecases::IdempotencyRecord;
 use branchyard_domain::values::{CommitHash, RefName, Timestamp};
 use std::sync::Arc;
@@ -148,7 +148,7 @@ impl Deployments {
         }
         let source = wanted.source.as_ref().map(|source| resolve(&self.0, user, source)).transpose()?;
         let now = self.0.now();
-        let mut tx = self.0.ports.store.write_deployments()?;
+        let mut tx = self.0.ports.store.write_deployments(&WriteKeys::server())?;
         let (owner_id, owner) = may_create_for(tx.as_mut(), user, &wanted.owner)?.ok_or_else(refuse)?;
         let locator = DeploymentLocator { owner: owner.clone(), name: wanted.name.clone() };
         if tx.deployments().by_name(&owner, &wanted.name)?.is_some() {

@@ -7,7 +7,7 @@ use crate::entities::{Deployment, Instance, RunState};
 use crate::errors::DeploymentError;
 use crate::ports::{DatabaseSeed, InstanceHandle};
 use crate::values::ServedName;
-use branchyard_domain::ports::Durability;
+use branchyard_domain::ports::{Durability, WriteKeys};
 use branchyard_domain::usecases::IdempotencyRecord;
 use branchyard_domain::values::OperationId;
 
@@ -113,7 +113,7 @@ impl Deployments {
         let operation = OperationId::from_uuid(self.0.ports.ids.uuid(now));
         self.0.ports.provisioner.create_database(&handle, operation, name, &seed)?;
         let size_bytes = self.size_of(access, name)?;
-        let mut tx = self.0.ports.store.write_deployments()?;
+        let mut tx = self.0.ports.store.write_deployments(&WriteKeys::server())?;
         let mut deployment = live(tx.as_mut(), access)?;
         let instance = primary(tx.as_mut(), deployment.id)?;
         check(&deployment, &instance)?;
@@ -148,7 +148,7 @@ impl Deployments {
     ) -> Result<ServedDatabase, DeploymentError> {
         let seen =
             self.databases(access)?.into_iter().find(|database| database.name.as_str().eq_ignore_ascii_case(name));
-        let mut tx = self.0.ports.store.write_deployments()?;
+        let mut tx = self.0.ports.store.write_deployments(&WriteKeys::server())?;
         let mut deployment = live(tx.as_mut(), access)?;
         let place = position(&deployment, name);
         let (Some(place), Some(seen)) = (place, seen) else {

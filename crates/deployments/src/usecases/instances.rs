@@ -12,7 +12,7 @@ use crate::ports::{BackupFile, DatabaseSeed, SupervisorEvent};
 use crate::values::{BackupId, InstanceId};
 use branchyard_domain::entities::MemberRole;
 use branchyard_domain::errors::PortError;
-use branchyard_domain::ports::Durability;
+use branchyard_domain::ports::{Durability, WriteKeys};
 use branchyard_domain::usecases::IdempotencyRecord;
 use branchyard_domain::values::AccountId;
 
@@ -72,7 +72,7 @@ impl Deployments {
         once: Option<&IdempotencyRecord<'_, Instance>>,
     ) -> Result<Instance, DeploymentError> {
         let now = self.0.now();
-        let mut tx = self.0.ports.store.write_deployments()?;
+        let mut tx = self.0.ports.store.write_deployments(&WriteKeys::server())?;
         let mut deployment = live(tx.as_mut(), access)?;
         if deployment.state != RunState::Stopped && wanted.backup.is_some() {
             return Err(DeploymentError::BadField {
@@ -146,7 +146,7 @@ impl Deployments {
     /// - [`DeploymentError::Conflict`] unless the deployment is started.
     pub fn remove_instance(&self, access: &DeploymentAccess<Manage>, id: &str) -> Result<Instance, DeploymentError> {
         let now = self.0.now();
-        let mut tx = self.0.ports.store.write_deployments()?;
+        let mut tx = self.0.ports.store.write_deployments(&WriteKeys::server())?;
         let mut deployment = live(tx.as_mut(), access)?;
         let mut instance = of_deployment(tx.as_mut(), &deployment, id)?;
         if instance.state == RunState::Stopped {
@@ -173,7 +173,7 @@ impl Deployments {
         once: Option<&IdempotencyRecord<'_, DeploymentOperation>>,
     ) -> Result<DeploymentOperation, DeploymentError> {
         let now = self.0.now();
-        let mut tx = self.0.ports.store.write_deployments()?;
+        let mut tx = self.0.ports.store.write_deployments(&WriteKeys::server())?;
         let deployment = live(tx.as_mut(), access)?;
         let instance = of_deployment(tx.as_mut(), &deployment, id)?;
         if instance.state == RunState::Stopped {
@@ -197,7 +197,7 @@ impl Deployments {
         once: Option<&IdempotencyRecord<'_, Deployment>>,
     ) -> Result<Deployment, DeploymentError> {
         let now = self.0.now();
-        let mut tx = self.0.ports.store.write_deployments()?;
+        let mut tx = self.0.ports.store.write_deployments(&WriteKeys::server())?;
         let mut deployment = live(tx.as_mut(), access)?;
         if matches!(deployment.state, RunState::Stopping | RunState::Stopped) {
             let text = format!("{} is already stopping or stopped", deployment.locator);
@@ -237,7 +237,7 @@ impl Deployments {
         once: Option<&IdempotencyRecord<'_, Deployment>>,
     ) -> Result<Deployment, DeploymentError> {
         let now = self.0.now();
-        let mut tx = self.0.ports.store.write_deployments()?;
+        let mut tx = self.0.ports.store.write_deployments(&WriteKeys::server())?;
         let mut deployment = live(tx.as_mut(), access)?;
         if !owns(tx.as_mut(), access.who().id, deployment.owner_id)? {
             return Err(DeploymentError::OwnerOnly);

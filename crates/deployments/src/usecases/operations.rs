@@ -9,7 +9,7 @@ use crate::ports::DeploymentOperationFilter;
 use crate::ports::DeploymentTransaction;
 use branchyard_domain::entities::User;
 use branchyard_domain::errors::PortError;
-use branchyard_domain::ports::Durability;
+use branchyard_domain::ports::{Durability, WriteKeys};
 use branchyard_domain::usecases::IdempotencyRecord;
 use branchyard_domain::values::{OperationId, Timestamp};
 
@@ -92,7 +92,7 @@ impl Deployments {
         once: Option<&IdempotencyRecord<'_, DeploymentOperation>>,
     ) -> Result<DeploymentOperation, DeploymentError> {
         let now = self.0.now();
-        let mut tx = self.0.ports.store.write_deployments()?;
+        let mut tx = self.0.ports.store.write_deployments(&WriteKeys::server())?;
         let mut deployment = live(tx.as_mut(), access)?;
         if deployment.state != RunState::Stopped {
             let text = format!("{} is not stopped; disable it first, and wait until it is", deployment.locator);

@@ -9,7 +9,7 @@ mod operate;
 mod start;
 mod stop;
 
-use branchyard_domain::ports::Durability;
+use branchyard_domain::ports::{Durability, WriteKeys};
 use std::time::Duration;
 
 use super::DeploymentsInner;
@@ -221,7 +221,7 @@ impl<'a> Supervisor<'a> {
     /// [`PortError`] if the store fails.
     pub fn tidy(&self) -> Result<(), PortError> {
         let now = self.0.now();
-        let mut tx = self.0.ports.store.write_deployments()?;
+        let mut tx = self.0.ports.store.write_deployments(&WriteKeys::server())?;
         for resolution in [Resolution::Fine, Resolution::Coarse] {
             tx.samples().purge(resolution, now.plus_seconds(-resolution.kept_seconds()))?;
         }
@@ -244,7 +244,7 @@ impl<'a> Supervisor<'a> {
         seen: &Instance,
         act: impl FnOnce(&mut dyn DeploymentTransaction, &mut Deployment, &mut Instance) -> Result<T, PortError>,
     ) -> Result<Option<T>, PortError> {
-        let mut tx = self.0.ports.store.write_deployments()?;
+        let mut tx = self.0.ports.store.write_deployments(&WriteKeys::server())?;
         let Some(mut instance) = tx.instances().get(seen.id)? else { return Ok(None) };
         let Some(mut deployment) = tx.deployments().get(seen.deployment_id)? else { return Ok(None) };
         if instance.state != seen.state || instance.handle != seen.handle {

@@ -1,7 +1,7 @@
 //! A metadata store that always fails.
 
 use branchyard_deployments::ports::{DeploymentStore, DeploymentTransaction};
-use branchyard_domain::ports::{Metadata, MetadataError, Transaction};
+use branchyard_domain::ports::{Metadata, MetadataError, Transaction, WriteKeys};
 
 /// A metadata store whose transactions cannot begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl DeploymentStore for BrokenMetadata {
         Err(self.error())
     }
 
-    fn write_deployments(&self) -> Result<Box<dyn DeploymentTransaction + '_>, MetadataError> {
+    fn write_deployments(&self, _: &WriteKeys) -> Result<Box<dyn DeploymentTransaction + '_>, MetadataError> {
         Err(self.error())
     }
 }
@@ -36,7 +36,7 @@ impl Metadata for BrokenMetadata {
         Err(self.error())
     }
 
-    fn write(&self) -> Result<Box<dyn Transaction + '_>, MetadataError> {
+    fn write(&self, _: &WriteKeys) -> Result<Box<dyn Transaction + '_>, MetadataError> {
         Err(self.error())
     }
 

@@ -35,7 +35,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::FakeFault;
 use branchyard_deployments::ports::{DeploymentStore, DeploymentTransaction};
-use branchyard_domain::ports::{Durability, Metadata, MetadataError, Transaction};
+use branchyard_domain::ports::{Durability, Metadata, MetadataError, Transaction, WriteKey, WriteKeys};
 use state::MetadataState;
 
 type Result<T> = std::result::Result<T, MetadataError>;
@@ -72,12 +72,12 @@ impl MemoryMetadata {
     }
 
     fn reading(&self) -> MemoryTransaction<'_> {
-        MemoryTransaction { state: Arc::clone(&self.state.lock()), writer: None }
+        MemoryTransaction { state: Arc::clone(&self.state.lock()), writer: None, keys: WriteKeys::none() }
     }
 
-    fn writing(&self) -> MemoryTransaction<'_> {
+    fn writing(&self, keys: &WriteKeys) -> MemoryTransaction<'_> {
         let writer = self.seize();
-        MemoryTransaction { state: Arc::clone(&self.state.lock()), writer: Some(writer) }
+        MemoryTransaction { state: Arc::clone(&self.state.lock()), writer: Some(writer), keys: keys.clone() }
     }
 
     fn seize(&self) -> Writer<'_> {
@@ -103,8 +103,8 @@ impl Metadata for MemoryMetadata {
         Ok(Box::new(self.reading()))
     }
 
-    fn write(&self) -> Result<Box<dyn Transaction + '_>> {
-        Ok(Box::new(self.writing()))
+    fn write(&self, keys: &WriteKeys) -> Result<Box<dyn Transaction + '_>> {
+        Ok(Box::new(self.writing(keys)))
     }
 
     fn version(&self) -> Option<u64> {
@@ -121,8 +121,8 @@ impl DeploymentStore for MemoryMetadata {
         Ok(Box::new(self.reading()))
     }
 
-    fn write_deployments(&self) -> Result<Box<dyn DeploymentTransaction + '_>> {
-        Ok(Box::new(self.writing()))
+    fn write_deployments(&self, keys: &WriteKeys) -> Result<Box<dyn DeploymentTransaction + '_>> {
+        Ok(Box::new(self.writing(keys)))
     }
 }
 
@@ -130,9 +130,17 @@ impl DeploymentStore for MemoryMetadata {
 struct MemoryTransaction<'a> {
     state: Arc<MetadataState>,
     writer: Option<Writer<'a>>,
+    keys: WriteKeys,
 }
 
 impl MemoryTransaction<'_> {
+    /// Panics if the transaction writes without a key. Writers exclude each other here in any case, but not in every store.
+    #[track_caller]
+    fn needs(&self, key: WriteKey) {
+        let keys = &self.keys;
+        assert!(self.writer.is_none() || keys.hold(key), "a transaction writes without {key:?}; it holds {keys:?}");
+    }
+
     /// Returns the transaction's own copy of the state.
     fn change(&mut self) -> Result<&mut MetadataState> {
         if self.writer.is_none() {
@@ -146,6 +154,18 @@ impl MemoryTransaction<'_> {
 }
 
 impl Transaction for MemoryTransaction<'_> {
+    fn hold(&mut self, keys: &[WriteKey]) -> Result<()> {
+        for key in keys {
+            assert!(
+                self.keys.may_be_followed_by(*key),
+                "{key:?} is taken too late; the transaction holds {:?}",
+                self.keys
+            );
+        }
+        self.keys = std::mem::take(&mut self.keys).and_all(keys.iter().copied());
+        Ok(())
+    }
+
     fn commit(self: Box<Self>, _: Durability) -> Result<()> {
         self.commit_notifying(&mut || ())
     }

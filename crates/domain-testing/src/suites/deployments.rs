@@ -14,7 +14,7 @@ use branchyard_deployments::values::{
     BackupId, DeploymentId, DeploymentName, InstanceId, ServedName, Setting, Settings, Usd,
 };
 use branchyard_domain::entities::{DatabaseLocator, Signature, User};
-use branchyard_domain::ports::{Durability, MetadataError, OperationState};
+use branchyard_domain::ports::{Durability, MetadataError, OperationState, WriteKeys};
 use branchyard_domain::values::{DatabaseId, DatabaseName, Timestamp};
 
 /// A check of one part of the contract. Needs an empty store.
@@ -38,7 +38,7 @@ pub fn run_all(make: &dyn Fn() -> Box<dyn DeploymentStore>) {
 }
 
 fn write<T>(store: &dyn DeploymentStore, work: impl FnOnce(&mut dyn DeploymentTransaction) -> T) -> T {
-    let mut tx = store.write_deployments().unwrap();
+    let mut tx = store.write_deployments(&WriteKeys::any()).unwrap();
     let done = work(tx.as_mut());
     tx.commit(Durability::Synced).unwrap();
     done
@@ -438,14 +438,14 @@ pub fn one_transaction(store: &dyn DeploymentStore) {
         tx.users().add(&bob).unwrap();
         tx.deployments().add(&gauges).unwrap();
     };
-    let mut tx = store.write_deployments().unwrap();
+    let mut tx = store.write_deployments(&WriteKeys::any()).unwrap();
     change(tx.as_mut());
     assert_eq!(seen(), (false, (false, false)), "before it is saved");
     drop(tx);
     assert_eq!(seen(), (false, (false, false)), "dropped");
 
     let before = store.version();
-    let mut tx = store.write_deployments().unwrap();
+    let mut tx = store.write_deployments(&WriteKeys::any()).unwrap();
     change(tx.as_mut());
     assert_eq!((seen(), store.version()), ((false, (false, false)), before));
     tx.commit(Durability::Synced).unwrap();

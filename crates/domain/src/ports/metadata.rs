@@ -21,6 +21,7 @@ mod pulls;
 mod refs;
 mod releases;
 mod uploads;
+mod write_keys;
 
 pub use accounts::{AccountRepository, MemberRepository, OrganizationRepository, UserFilter, UserRepository};
 pub use collections::{CollectionRepository, DueCollection, KeptRefRepository};
@@ -42,6 +43,7 @@ pub use pulls::{
 pub use refs::{BranchRepository, RefRepository, TagRepository};
 pub use releases::ReleaseRepository;
 pub use uploads::UploadRepository;
+pub use write_keys::{WriteKey, WriteKeys};
 
 /// An error of the metadata store.
 #[derive(Debug, thiserror::Error)]
@@ -73,11 +75,11 @@ pub trait Metadata: Send + Sync {
     /// [`MetadataError`] if no connection is available.
     fn read(&self) -> Result<Box<dyn Transaction + '_>>;
 
-    /// Begins a transaction that may write. Write transactions are isolated from each other.
+    /// Begins a transaction that may write. It has `keys` to itself until it ends.
     ///
     /// # Errors
-    /// [`MetadataError`] if no connection is available.
-    fn write(&self) -> Result<Box<dyn Transaction + '_>>;
+    /// [`MetadataError`] if no connection is available, or if another transaction does not give back a key in time.
+    fn write(&self, keys: &WriteKeys) -> Result<Box<dyn Transaction + '_>>;
 
     /// Returns a version of the state that a transaction would see if it began now. While the version stays the same,
     /// no process has changed anything. Versions do not recur. Returns `None` if the version cannot be determined
@@ -119,6 +121,13 @@ pub enum Durability {
 
 /// A transaction. Dropping a transaction rolls it back, after the disk has everything that it read.
 pub trait Transaction: Repositories {
+    /// Takes further keys, for what a transaction learns only within itself. Each has to come after all keys that the transaction holds,
+    /// in the order of [`WriteKey`]. What was read before may have changed meanwhile, and is read again.
+    ///
+    /// # Errors
+    /// [`MetadataError`] if another transaction does not give back a key in time.
+    fn hold(&mut self, keys: &[WriteKey]) -> Result<()>;
+
     /// Makes all changes of the transaction visible to others.
     ///
     /// # Errors

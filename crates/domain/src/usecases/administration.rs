@@ -7,12 +7,15 @@ use std::sync::Arc;
 
 use super::Inner;
 use super::sessions::{delete_tokens, end_sessions};
+use super::write_keys::{begin_write, of_queued};
 use crate::access::{Caller, ServerAdmin};
 use crate::entities::{
     AccountKind, Database, FailureKind, Operation, OperationFailure, OperationStatus, Session, Token, User,
 };
 use crate::errors::{AdministrationError, PortError};
-use crate::ports::{DatabaseFilter, Durability, OperationFilter, OperationState, Transaction, UserFilter};
+use crate::ports::{
+    DatabaseFilter, Durability, OperationFilter, OperationState, Transaction, UserFilter, WriteKey, WriteKeys,
+};
 use crate::values::{DatabaseName, OwnerName, SessionId, Timestamp, TokenId};
 
 /// Operations that are read at once.
@@ -85,7 +88,12 @@ impl<'a> Administration<'a> {
     /// [`AdministrationError::NoSuchUser`]; [`AdministrationError::LastAdministrator`].
     pub fn suspend(&self, _proof: &ServerAdmin, name: &str) -> Result<User, AdministrationError> {
         let now = self.0.now();
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = begin_write(self.0, WriteKeys::server(), |tx| -> Result<_, AdministrationError> {
+            let user = find(tx, name)?.id;
+            let mut keys = of_queued(tx, user)?;
+            keys.push(WriteKey::Account(user));
+            Ok(keys)
+        })?;
         let mut user = find(tx.as_mut(), name)?;
         if user.suspended_at.is_some() {
             return Ok(user);
@@ -120,7 +128,9 @@ impl<'a> Administration<'a> {
     }
 
     fn edit(&self, name: &str, change: impl FnOnce(&mut User)) -> Result<User, AdministrationError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::server())?;
+        let id = find(tx.as_mut(), name)?.id;
+        tx.hold(&[WriteKey::Account(id)])?;
         let mut user = find(tx.as_mut(), name)?;
         change(&mut user);
         tx.users().update(&user)?;
@@ -151,8 +161,9 @@ impl<'a> Administration<'a> {
     pub fn revoke_token(&self, _proof: &ServerAdmin, id: &str) -> Result<Token, AdministrationError> {
         let missing = || AdministrationError::NoSuchToken(id.to_owned());
         let parsed = TokenId::parse(id).map_err(|_| missing())?;
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::none())?;
         let token = tx.tokens().get(parsed)?.ok_or_else(missing)?;
+        tx.hold(&[WriteKey::Account(token.user_id)])?;
         tx.tokens().remove(token.user_id, token.id)?;
         tx.commit(Durability::Synced)?;
         self.0.revocations.announce();
@@ -164,8 +175,9 @@ impl<'a> Administration<'a> {
     /// # Errors
     /// [`AdministrationError::NoSuchUser`].
     pub fn revoke_tokens(&self, _proof: &ServerAdmin, user: &str) -> Result<usize, AdministrationError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::server())?;
         let user = find(tx.as_mut(), user)?;
+        tx.hold(&[WriteKey::Account(user.id)])?;
         let deleted = delete_tokens(tx.as_mut(), &user)?;
         tx.commit(Durability::Synced)?;
         self.0.revocations.announce();
@@ -188,8 +200,9 @@ impl<'a> Administration<'a> {
     pub fn end_session(&self, _proof: &ServerAdmin, id: &str) -> Result<Session, AdministrationError> {
         let missing = || AdministrationError::NoSuchSession(id.to_owned());
         let parsed = SessionId::parse(id).map_err(|_| missing())?;
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::none())?;
         let session = tx.sessions().get(parsed)?.ok_or_else(missing)?;
+        tx.hold(&[WriteKey::Account(session.user_id)])?;
         tx.sessions().remove(session.user_id, session.id)?;
         tx.commit(Durability::Synced)?;
         Ok(session)
@@ -200,8 +213,9 @@ impl<'a> Administration<'a> {
     /// # Errors
     /// [`AdministrationError::NoSuchUser`].
     pub fn end_sessions(&self, _proof: &ServerAdmin, user: &str) -> Result<usize, AdministrationError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::server())?;
         let user = find(tx.as_mut(), user)?;
+        tx.hold(&[WriteKey::Account(user.id)])?;
         let ended = end_sessions(tx.as_mut(), &user, None)?;
         tx.commit(Durability::Synced)?;
         Ok(ended)
@@ -255,8 +269,10 @@ impl<'a> Administration<'a> {
     ) -> Result<Database, AdministrationError> {
         let missing = || AdministrationError::NoSuchDatabase(format!("{owner}/{name}"));
         let (Ok(owner), Ok(name)) = (OwnerName::parse(owner), DatabaseName::parse(name)) else { return Err(missing()) };
-        let mut tx = self.0.ports.metadata.write()?;
-        let mut database = tx.databases().by_name(&owner, &name)?.ok_or_else(missing)?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::none())?;
+        let id = tx.databases().by_name(&owner, &name)?.ok_or_else(missing)?.id;
+        tx.hold(&[WriteKey::Database(id)])?;
+        let mut database = tx.databases().by_name(&owner, &name)?.filter(|found| found.id == id).ok_or_else(missing)?;
         let before = database.quarantined_at;
         change(&mut database.quarantined_at);
         if database.quarantined_at == before {

@@ -10,7 +10,7 @@ use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Level, Write};
 use crate::entities::{Branch, Database, EventKind, KeptRef, Operation, PushTarget, RefKind, Work};
 use crate::errors::{AccessError, RefError};
-use crate::ports::{Durability, MetadataError, Transaction};
+use crate::ports::{Durability, MetadataError, Transaction, WriteKeys};
 use crate::values::{CommitHash, DatabaseId, KeptRefId, RefName, Revision, Timestamp};
 
 /// The properties of a new branch.
@@ -72,7 +72,7 @@ impl<'a> Branches<'a> {
         let updated_at = commit_time(self.0, database.id, &head)?;
         let branch = Branch { name: wanted.name, head, updated_at };
         let now = self.0.now();
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::database(database.id))?;
         if live(tx.as_mut(), database.id)?.generation != database.generation {
             return Ok(None);
         }
@@ -138,7 +138,7 @@ impl<'a> Branches<'a> {
             self.0.ports.metadata.read()?.kept_refs().get(access.database().id, id)?.ok_or(RefError::NotKept)?;
         let updated_at = commit_time(self.0, access.database().id, &found.commit)?;
         let now = self.0.now();
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::database(access.database().id))?;
         let database = live(tx.as_mut(), access.database().id)?;
         // A collection that does not keep the commit removes the record before it takes effect.
         let kept = tx.kept_refs().get(database.id, id)?;
@@ -217,7 +217,7 @@ impl<'a> Branches<'a> {
         expected: Option<&dyn Fn(&Branch) -> bool>,
     ) -> Result<Branch, RefError> {
         let now = self.0.now();
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::database(access.database().id))?;
         let database = live(tx.as_mut(), access.database().id)?;
         let branch = find(tx.as_mut(), database.id, name)?;
         if let Some(operation) =

@@ -6,7 +6,7 @@ use crate::access::visibility::live;
 use crate::access::{Admin, DatabaseAccess, Level, Participate};
 use crate::entities::{Collaborator, Role, User};
 use crate::errors::CollaboratorError;
-use crate::ports::Durability;
+use crate::ports::{Durability, WriteKeys};
 use crate::values::AccountId;
 
 /// Use cases of collaborators.
@@ -40,7 +40,7 @@ impl<'a> Collaborators<'a> {
         user: &User,
         role: Role,
     ) -> Result<(Collaborator, bool), CollaboratorError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::database(access.database().id))?;
         let database = live(tx.as_mut(), access.database().id)?;
         if database.owner_id == user.id {
             return Err(CollaboratorError::IsOwner(user.name.to_string()));
@@ -76,7 +76,7 @@ impl<'a> Collaborators<'a> {
         user: AccountId,
         name: &str,
     ) -> Result<Collaborator, CollaboratorError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::database(access.database().id))?;
         let database = live(tx.as_mut(), access.database().id)?;
         let collaborator = tx.collaborators().remove(database.id, user)?;
         let collaborator = collaborator.ok_or_else(|| CollaboratorError::NoSuchCollaborator(name.to_owned()))?;

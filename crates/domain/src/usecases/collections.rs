@@ -18,7 +18,10 @@ use super::texts;
 use crate::access::visibility::find_live;
 use crate::entities::{Database, DatabaseLocator, FileState, KeptRef, RefKind};
 use crate::errors::{AccessError, PortError};
-use crate::ports::{Collected, Durability, EngineError, KeptHeads, MetadataError, SizeChange, Transaction};
+use crate::ports::{
+    Collected, DueCollection, Durability, EngineError, KeptHeads, MetadataError, SizeChange, Transaction, WriteKey,
+    WriteKeys,
+};
 use crate::values::{CommitHash, DatabaseId, DatabaseName, KeptRefId, OwnerName, RefName, Timestamp};
 
 /// Number of commits, databases or deleted refs read at a time.
@@ -70,10 +73,19 @@ impl<'a> Collections<'a> {
         if inner.ports.metadata.read()?.collections().due(holder, now, 1)?.is_empty() {
             return Ok(None);
         }
-        let mut tx = inner.ports.metadata.write()?;
-        let due = tx.collections().due(holder, now, LOOKED_AT)?;
-        let free = due.iter().find(|database| !database.is_busy);
-        let Some(chosen) = free.or(due.first()) else {
+        let mut tx = inner.ports.metadata.write(&WriteKeys::server())?;
+        let choose = |tx: &mut dyn Transaction| -> Result<Option<DueCollection>, PortError> {
+            let mut due = tx.collections().due(holder, now, LOOKED_AT)?;
+            let free = due.iter().position(|database| !database.is_busy).unwrap_or(0);
+            Ok((free < due.len()).then(|| due.swap_remove(free)))
+        };
+        let Some(candidate) = choose(tx.as_mut())? else {
+            tx.discard();
+            return Ok(None);
+        };
+        tx.hold(&[WriteKey::Database(candidate.database_id)])?;
+        // An operation may have begun meanwhile.
+        let Some(chosen) = choose(tx.as_mut())?.filter(|chosen| chosen.database_id == candidate.database_id) else {
             tx.discard();
             return Ok(None);
         };
@@ -94,7 +106,7 @@ impl<'a> Collections<'a> {
     /// # Errors
     /// [`PortError`] if a port failed.
     pub fn collect_now(&self, database: DatabaseId, holder: &str) -> Result<u64, PortError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::database(database))?;
         if !lease(tx.as_mut(), database, holder, self.0.now())? {
             return Err(PortError::Unsettled("another process collects this database"));
         }
@@ -111,7 +123,7 @@ impl<'a> Collections<'a> {
         inner.direct.wait_until_idle(database);
         let extend = |tx: &mut dyn Transaction| extend_lease(inner, tx, database, holder);
         let ended = self.while_leased(database, holder, || collect(inner, database, false, &extend));
-        let mut tx = inner.ports.metadata.write()?;
+        let mut tx = inner.ports.metadata.write(&WriteKeys::database(database))?;
         let step = match ended {
             Ok(effect) => {
                 finish(inner, tx.as_mut(), database, &effect)?;
@@ -144,7 +156,7 @@ impl<'a> Collections<'a> {
     ) -> Result<T, CollectionEnd> {
         let inner = self.0;
         let extend = || -> Result<(), PortError> {
-            let mut tx = inner.ports.metadata.write()?;
+            let mut tx = inner.ports.metadata.write(&WriteKeys::database(database))?;
             extend_lease(inner, tx.as_mut(), database, holder)?;
             Ok(tx.commit(Durability::Unsynced)?)
         };
@@ -170,7 +182,11 @@ impl<'a> Collections<'a> {
     /// [`AccessError::NoSuchDatabase`] if there is no database of this owner and name.
     pub fn request(&self, only: Option<(&str, &str)>) -> Result<Vec<(DatabaseId, DatabaseLocator)>, AccessError> {
         let found = self.find(only)?;
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self
+            .0
+            .ports
+            .metadata
+            .write(&WriteKeys::none().and_all(found.iter().map(|(database, _)| WriteKey::Database(*database))))?;
         for (database, _) in &found {
             request(tx.as_mut(), *database, self.0.now(), true)?;
         }
@@ -205,7 +221,7 @@ impl<'a> Collections<'a> {
     /// # Errors
     /// [`PortError`].
     pub fn recover(&self, node: &str) -> Result<u64, PortError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::server())?;
         let ended = tx.collections().recover(node)?;
         tx.commit(Durability::Synced)?;
         Ok(ended)
@@ -447,7 +463,7 @@ impl Kept<'_> {
     }
 
     fn lacking(&mut self, covered: &BTreeSet<CommitHash>) -> Result<Vec<CommitHash>, CollectionEnd> {
-        let mut tx = self.inner.ports.metadata.write()?;
+        let mut tx = self.inner.ports.metadata.write(&WriteKeys::database(self.database))?;
         if find_live(tx.as_mut(), self.database)?.is_none() {
             return Err(CollectionEnd::DatabaseGone);
         }

@@ -6,6 +6,7 @@ use super::engine_files::file_state;
 use super::lookup_cache::access_key;
 use super::operations::enqueue;
 use super::quotas::check_bytes;
+use super::write_keys::{begin_write, of_pulls_from, of_pulls_to};
 use super::{IdempotencyRecord, Inner, NewMirror, idempotency, mirrors, pulls, texts};
 use crate::access::ownership::{NewOwner, may_create_for};
 use crate::access::visibility::{grant_seen, live, role_by_name, role_of, roles_of};
@@ -16,7 +17,7 @@ use crate::entities::{
     Visibility, Work,
 };
 use crate::errors::{AccessError, DatabaseError, MirrorError, PortError, PullError};
-use crate::ports::{DatabaseFilter, Durability, MetadataError, Ranking, SavedAnswer, Transaction};
+use crate::ports::{DatabaseFilter, Durability, MetadataError, Ranking, SavedAnswer, Transaction, WriteKey, WriteKeys};
 use crate::values::{AccountId, DatabaseId, DatabaseName, Description, RefName, Timestamp};
 
 /// The properties of a new database.
@@ -181,7 +182,11 @@ impl<'a> Databases<'a> {
             Some(name) => name,
             None => RefName::parse("main").map_err(|_| PortError::Unsettled("main is a branch name"))?,
         };
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self
+            .0
+            .ports
+            .metadata
+            .write(&WriteKeys::server().and_all([WriteKey::Account(owner.id), WriteKey::Database(id)]))?;
         self.check_new(tx.as_mut(), user, &wanted.owner, &wanted.name)?;
         let database = Database {
             id,
@@ -326,7 +331,14 @@ impl<'a> Databases<'a> {
         expected: Option<&dyn Fn(&DatabaseView) -> bool>,
     ) -> Result<DatabaseView, DatabaseError> {
         let viewer = Some(access.who().id);
-        let mut tx = self.0.ports.metadata.write()?;
+        let id = access.database().id;
+        let mut tx = match edit.visibility {
+            None => self.0.ports.metadata.write(&WriteKeys::database(id))?,
+            // Pull requests may end with it, which are those of other databases, and may come from them.
+            Some(_) => begin_write(self.0, WriteKeys::database(id), |tx| -> Result<_, PortError> {
+                Ok([of_pulls_from(tx, id)?, of_pulls_to(tx, id)?].concat())
+            })?,
+        };
         let mut database = live(tx.as_mut(), access.database().id)?;
         let seen = view(tx.as_mut(), viewer, database.clone(), access.role())?;
         if let Some(text) = edit.default_branch {
@@ -386,7 +398,8 @@ impl<'a> Databases<'a> {
     ) -> Result<DatabaseView, DatabaseError> {
         let now = self.0.now();
         let id = access.database().id;
-        let mut tx = self.0.ports.metadata.write()?;
+        let keys = WriteKeys::server().and(WriteKey::Database(id));
+        let mut tx = begin_write(self.0, keys, |tx| of_pulls_from(tx, id))?;
         let database = live(tx.as_mut(), id)?;
         let seen = view(tx.as_mut(), Some(access.who().id), database.clone(), access.role())?;
         if expected.is_some_and(|matches| !matches(&seen)) {

@@ -87,6 +87,8 @@ struct LinedWrite {
     number: u64,
     id: OperationId,
     user: Arc<User>,
+    /// The owner of the database.
+    owner: AccountId,
     branch: RefName,
     statements: String,
     message: String,
@@ -170,6 +172,7 @@ impl DirectWrites {
             number,
             id,
             user: write.user,
+            owner: write.owner,
             branch: write.branch,
             statements: write.statements,
             message: write.message,
@@ -341,6 +344,8 @@ impl DirectWrites {
 /// A write that joins a line.
 pub(super) struct NewWrite {
     pub(super) user: Arc<User>,
+    /// The owner of the database.
+    pub(super) owner: AccountId,
     pub(super) branch: RefName,
     pub(super) statements: String,
     pub(super) message: String,

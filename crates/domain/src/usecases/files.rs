@@ -13,6 +13,7 @@ use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Write};
 use crate::entities::{FileType, ImportMode, Operation, Upload, UploadPart, Work};
 use crate::errors::{ImportError, ImportField, PortError};
+use crate::ports::{WriteKey, WriteKeys};
 use crate::values::{AccountId, DatabaseId, OperationId, OwnerName, Timestamp, UploadId};
 
 /// The settings of an import of a stored file. Nothing has been checked yet.
@@ -120,7 +121,8 @@ impl<'a> Imports<'a> {
             )]));
         }
         let user = access.who();
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx =
+            self.0.ports.metadata.write(&WriteKeys::account(user.id).and(WriteKey::Database(access.database().id)))?;
         let database = live(tx.as_mut(), access.database().id)?;
         // The upload counts before its import does.
         check_bytes::<ImportError>(self.0, tx.as_mut(), database.owner_id, file.part.size)?;

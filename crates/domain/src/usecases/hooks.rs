@@ -19,7 +19,7 @@ use crate::entities::{
     PreviousSecret, Sealed,
 };
 use crate::errors::HookError;
-use crate::ports::{AddressError, Durability, Transaction};
+use crate::ports::{AddressError, Durability, Transaction, WriteKey, WriteKeys};
 use crate::values::{DatabaseId, DeliveryId, EventId, HookId, Timestamp};
 
 pub use dispatch::{Attempted, Dispatch, Room, Run, Turn};
@@ -120,7 +120,7 @@ impl<'a> Hooks<'a> {
         once: Option<&IdempotencyRecord<'_, SecretHook>>,
     ) -> Result<SecretHook, HookError> {
         let now = self.0.now();
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&keys(access))?;
         let database = live(tx.as_mut(), access.database().id)?;
         let limit = self.0.limits.hooks_per_database;
         if tx.hooks().count(database.id)? >= limit {
@@ -194,7 +194,7 @@ impl<'a> Hooks<'a> {
         expected: Option<&dyn Fn(&HookView) -> bool>,
     ) -> Result<HookView, HookError> {
         let now = self.0.now();
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&keys(access))?;
         let database = live(tx.as_mut(), access.database().id)?.id;
         let seen = seen(tx.as_mut(), database, id, expected)?;
         let mut hook = seen.hook.clone();
@@ -231,7 +231,7 @@ impl<'a> Hooks<'a> {
         id: HookId,
         expected: Option<&dyn Fn(&HookView) -> bool>,
     ) -> Result<HookView, HookError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&keys(access))?;
         let database = live(tx.as_mut(), access.database().id)?.id;
         let seen = seen(tx.as_mut(), database, id, expected)?;
         tx.hooks().remove(id)?;
@@ -250,7 +250,7 @@ impl<'a> Hooks<'a> {
         once: Option<&IdempotencyRecord<'_, DeliveryDetails>>,
     ) -> Result<DeliveryDetails, HookError> {
         let now = self.0.now();
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&keys(access))?;
         let database = live(tx.as_mut(), access.database().id)?;
         let last = view(tx.as_mut(), database.id, id)?.last_delivery.map(|last| last.id);
         let kind = EventKind::Ping { hook: id };
@@ -279,7 +279,7 @@ impl<'a> Hooks<'a> {
         once: Option<&IdempotencyRecord<'_, SecretHook>>,
     ) -> Result<SecretHook, HookError> {
         let now = self.0.now();
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&keys(access))?;
         let database = live(tx.as_mut(), access.database().id)?.id;
         let mut view = view(tx.as_mut(), database, id)?;
         let (secret, sealed) = self.mint(id);
@@ -344,4 +344,9 @@ fn delivery_id(inner: &Inner, now: Timestamp, last: Option<DeliveryId>) -> Deliv
         }
         _ => id,
     }
+}
+
+/// Returns the keys of a change of webhooks: deliveries depend on them, and events of the database.
+fn keys(access: &DatabaseAccess<Admin>) -> WriteKeys {
+    WriteKeys::server().and(WriteKey::Database(access.database().id))
 }

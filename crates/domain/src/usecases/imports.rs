@@ -1,7 +1,7 @@
 //! Uploads in parts, and imports of uploaded files.
 
 use crate::access::visibility::live;
-use crate::ports::Durability;
+use crate::ports::{Durability, WriteKey, WriteKeys};
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
@@ -145,7 +145,7 @@ impl<'a> Imports<'a> {
         if self.0.free_space.is_low() {
             return Err(PortError::StorageLow.into());
         }
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::account(upload.user_id))?;
         live(tx.as_mut(), upload.database_id)?;
         check_bytes::<ImportError>(self.0, tx.as_mut(), access.database().owner_id, wanted.content_length)?;
         if tx.uploads().count_open(upload.user_id, now)? >= limits.open_uploads_per_user {
@@ -187,7 +187,7 @@ impl<'a> Imports<'a> {
             });
         }
         let part = counted.part(number);
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::account(upload.user_id))?;
         let now_open = tx.uploads().get(id)?.ok_or(ImportError::NoSuchUpload)?;
         if let Some(operation) = now_open.used_by {
             return Err(ImportError::UploadUsed(operation.to_string()));
@@ -247,7 +247,11 @@ impl<'a> Imports<'a> {
         genuine: &dyn Fn(&Upload) -> bool,
     ) -> Result<Operation, ImportError> {
         let now = self.0.now();
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self
+            .0
+            .ports
+            .metadata
+            .write(&WriteKeys::account(access.who().id).and(WriteKey::Database(access.database().id)))?;
         let database = live(tx.as_mut(), access.database().id)?;
         let session = match wanted.upload {
             Some(id) => tx.uploads().get(id)?,

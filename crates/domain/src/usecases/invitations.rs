@@ -5,7 +5,7 @@ use branchyard_auth::{PasswordHash, PlainSecret};
 use super::{Inner, NewUser, people};
 use crate::entities::{Invitation, User};
 use crate::errors::{PortError, SignUpError};
-use crate::ports::{Durability, Transaction};
+use crate::ports::{Durability, Transaction, WriteKey, WriteKeys};
 use crate::values::{AccountId, EmailAddress, InvitationId, OwnerName};
 
 /// The sign-up mode of a server.
@@ -57,7 +57,7 @@ impl<'a> Invitations<'a> {
     /// # Errors
     /// [`PortError`].
     pub fn administrator(&self) -> Result<Option<MintedInvitation>, PortError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::server())?;
         if tx.users().any()? {
             return Ok(None);
         }
@@ -79,7 +79,7 @@ impl<'a> Invitations<'a> {
         if self.0.limits.sign_up == SignUp::Closed {
             return Err(SignUpError::Closed);
         }
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::server())?;
         tx.invitations().purge(self.0.now())?;
         if tx.invitations().list()?.len() >= Self::OPEN {
             return Err(SignUpError::TooManyInvitations(Self::OPEN));
@@ -107,7 +107,7 @@ impl<'a> Invitations<'a> {
     /// [`SignUpError::NotYours`] unless `by` administers the server.
     pub fn revoke(&self, by: &User, id: InvitationId) -> Result<bool, SignUpError> {
         must_administer(by)?;
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::server())?;
         let removed = tx.invitations().remove(id)?;
         tx.commit(Durability::Synced)?;
         Ok(removed)
@@ -130,7 +130,7 @@ impl<'a> Invitations<'a> {
     /// unknown, used or expired; [`SignUpError::People`] if the name is taken or reserved.
     pub fn sign_up(&self, who: Applicant, secret: Option<&str>) -> Result<User, SignUpError> {
         people::refuse_reserved(self.0, &who.name)?;
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::server())?;
         let invitation = self.admit(tx.as_mut(), secret)?;
         let user = people::new_user(
             self.0,
@@ -142,6 +142,7 @@ impl<'a> Invitations<'a> {
                 is_admin: invitation.as_ref().is_some_and(|invitation| invitation.is_admin),
             },
         );
+        tx.hold(&[WriteKey::Account(user.id)])?;
         people::refuse_retired(tx.as_mut(), &user.name, None, user.created_at)?;
         people::taken(tx.users().add(&user), &user.name)?;
         if let Some(invitation) = invitation {

@@ -7,7 +7,7 @@ use branchyard_auth::{PublicKey, RemoteKeyId};
 use super::{IdempotencyRecord, Inner, idempotency};
 use crate::entities::{User, UserKey};
 use crate::errors::{KeyError, PortError};
-use crate::ports::{Durability, MetadataError};
+use crate::ports::{Durability, MetadataError, WriteKeys};
 use crate::values::{Timestamp, TokenName, UserKeyId};
 
 /// Use cases of the keys of users.
@@ -41,7 +41,7 @@ impl<'a> Keys<'a> {
             created_at: now,
             last_used_at: None,
         };
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::account(user.id))?;
         let limit = self.0.limits.keys_per_user;
         if tx.user_keys().count(user.id)? >= limit {
             return Err(KeyError::TooMany(limit));
@@ -68,7 +68,7 @@ impl<'a> Keys<'a> {
     /// # Errors
     /// [`KeyError::NoSuchKey`], also if the key belongs to another user.
     pub fn remove(&self, user: &User, id: UserKeyId) -> Result<UserKey, KeyError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::account(user.id))?;
         let key = tx.user_keys().remove(user.id, id)?.ok_or(KeyError::NoSuchKey)?;
         tx.commit(Durability::Synced)?;
         self.0.revocations.announce();
@@ -95,7 +95,7 @@ impl<'a> Keys<'a> {
     /// # Errors
     /// [`PortError`] if the store fails.
     pub fn touch(&self, id: UserKeyId, at: Timestamp) -> Result<(), PortError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::none())?;
         tx.user_keys().touch(id, at)?;
         Ok(tx.commit(Durability::Synced)?)
     }

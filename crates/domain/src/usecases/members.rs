@@ -6,7 +6,7 @@ use super::people::account_of;
 use crate::access::{Belong, OrganizationAccess, Own, Standing};
 use crate::entities::{Member, MemberRole, User};
 use crate::errors::OrganizationError;
-use crate::ports::{Durability, Transaction};
+use crate::ports::{Durability, Transaction, WriteKeys};
 use crate::values::AccountId;
 
 /// Use cases of members.
@@ -51,7 +51,7 @@ impl<'a> Members<'a> {
         user: &User,
         role: MemberRole,
     ) -> Result<(Member, bool), OrganizationError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::account(access.organization().id))?;
         let organization = live(tx.as_mut(), access)?.id;
         if role < MemberRole::Owner {
             keep_an_owner(tx.as_mut(), organization, user.id)?;
@@ -86,7 +86,7 @@ impl<'a> Members<'a> {
         user: AccountId,
         name: &str,
     ) -> Result<Member, OrganizationError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::account(access.organization().id))?;
         let organization = live(tx.as_mut(), access)?.id;
         keep_an_owner(tx.as_mut(), organization, user)?;
         let member = tx.members().remove(organization, user)?;
@@ -97,7 +97,8 @@ impl<'a> Members<'a> {
     }
 }
 
-/// Fails if this user is the only owner. The check holds until the commit, because writing transactions exclude each other.
+/// Fails if this user is the only owner. The check holds until the commit, because the
+/// transaction has the key of the organization.
 fn keep_an_owner(tx: &mut dyn Transaction, organization: AccountId, user: AccountId) -> Result<(), OrganizationError> {
     let is_owner = tx.members().get(organization, user)?.is_some_and(|member| member.role == MemberRole::Owner);
     if is_owner && tx.members().count_owners(organization)? < 2 {

@@ -13,7 +13,7 @@ use crate::access::visibility::live;
 use crate::access::{Admin, DatabaseAccess};
 use crate::entities::{Database, Mirror, Operation, User, Work};
 use crate::errors::{MirrorError, PortError};
-use crate::ports::{Durability, RemoteSources, Transaction};
+use crate::ports::{Durability, RemoteSources, Transaction, WriteKey, WriteKeys};
 use crate::values::DatabaseId;
 
 /// Number of mirrors whose syncs are queued in one transaction.
@@ -65,7 +65,7 @@ impl<'a> Mirrors<'a> {
         let url = edit.url.map(|url| sources.check(&url)).transpose()?;
         edit.interval_seconds.map(check_interval).transpose()?;
         let now = self.0.now();
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::database(access.database().id))?;
         let mut mirror = tx.mirrors().get(access.database().id)?.ok_or(MirrorError::NoMirror)?;
         mirror.url = url.unwrap_or(mirror.url);
         mirror.interval_seconds = edit.interval_seconds.unwrap_or(mirror.interval_seconds);
@@ -84,7 +84,7 @@ impl<'a> Mirrors<'a> {
     /// # Errors
     /// [`MirrorError::NoMirror`].
     pub fn stop(&self, access: &DatabaseAccess<Admin>) -> Result<Mirror, MirrorError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::database(access.database().id))?;
         let database = live(tx.as_mut(), access.database().id)?;
         let mirror = tx.mirrors().get(database.id)?.ok_or(MirrorError::NoMirror)?;
         end(tx.as_mut(), database)?;
@@ -103,7 +103,7 @@ impl<'a> Mirrors<'a> {
     ) -> Result<Operation, MirrorError> {
         sources(self.0)?;
         let now = self.0.now();
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::database(access.database().id))?;
         let database = live(tx.as_mut(), access.database().id)?;
         let mirror = tx.mirrors().get(database.id)?.ok_or(MirrorError::NoMirror)?;
         let operation = match pending(tx.as_mut(), database.id)? {
@@ -128,9 +128,15 @@ impl<'a> Mirrors<'a> {
         if self.0.ports.sources.is_none() || self.0.ports.metadata.read()?.mirrors().due(now, 1)?.is_empty() {
             return Ok(0);
         }
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::server())?;
+        let due: Vec<WriteKey> =
+            tx.mirrors().due(now, AT_ONCE)?.iter().map(|mirror| WriteKey::Database(mirror.database_id)).collect();
+        tx.hold(&due)?;
         let mut queued = 0;
         for mut mirror in tx.mirrors().due(now, AT_ONCE)? {
+            if !due.contains(&WriteKey::Database(mirror.database_id)) {
+                continue;
+            }
             // The end of the sync sets another time.
             let pause = mirror.interval_seconds.max(Mirror::LEAST_INTERVAL_SECONDS);
             mirror.next_sync_at = Some(now.plus_seconds(pause));

@@ -23,7 +23,9 @@ use crate::entities::{
     User, Work,
 };
 use crate::errors::{OperationError, PortError};
-use crate::ports::{Durability, LeaseTurn, MetadataError, OperationBacklog, OperationFilter, Transaction};
+use crate::ports::{
+    Durability, LeaseTurn, MetadataError, OperationBacklog, OperationFilter, Transaction, WriteKey, WriteKeys,
+};
 use crate::values::{AccountId, CommitHash, DatabaseId, OperationId, RefName, Timestamp};
 
 /// Seconds after which the lease of a silent worker expires.
@@ -94,7 +96,7 @@ impl<'a> Operations<'a> {
         once: Option<&IdempotencyRecord<'_, Operation>>,
     ) -> Result<Operation, OperationError> {
         let now = self.0.now();
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::database(access.database().id))?;
         let database = live(tx.as_mut(), access.database().id)?;
         let missing = || OperationError::NoSuchBranch(wanted.from_branch.clone());
         let from = RefName::parse(&wanted.from_branch).map_err(|_| missing())?;
@@ -126,7 +128,7 @@ impl<'a> Operations<'a> {
         let branch = wanted.to_branch.clone();
         let message = message_of(wanted.message.clone(), &wanted.statements, &branch, &branch);
         let (user, statements) = (Arc::clone(access.who()), wanted.statements.clone());
-        let write = NewWrite { user, branch, statements, message };
+        let write = NewWrite { user, owner: access.database().owner_id, branch, statements, message };
         self.0.direct.join(self.0, access.database().id, write, waiter)
     }
 
@@ -143,10 +145,16 @@ impl<'a> Operations<'a> {
         once: Option<&IdempotencyRecord<'_, Operation>>,
     ) -> Result<Operation, OperationError> {
         let now = self.0.now();
-        let mut tx = self.0.ports.metadata.write()?;
+        let missing = || OperationError::MayNotCreateFor(owner.to_owned());
+        let mut tx = self.0.ports.metadata.read()?;
+        let owner_id = may_create_for(tx.as_mut(), access.who(), owner)?.ok_or_else(missing)?.id;
+        drop(tx);
+        // The key of the new owner keeps two forks from taking the same name, or the last place.
+        let keys = WriteKeys::account(owner_id).and(WriteKey::Database(access.database().id));
+        let mut tx = self.0.ports.metadata.write(&keys)?;
         let database = live(tx.as_mut(), access.database().id)?;
-        let owner = may_create_for(tx.as_mut(), access.who(), owner)?
-            .ok_or_else(|| OperationError::MayNotCreateFor(owner.to_owned()))?;
+        let owner = may_create_for(tx.as_mut(), access.who(), owner)?;
+        let owner = owner.filter(|owner| owner.id == owner_id).ok_or_else(missing)?;
         let name = &database.locator.name;
         if tx.databases().by_name(&owner.name, name)?.is_some() || tx.operations().is_forking_to(owner.id, name)? {
             return Err(OperationError::NameTaken(format!("{}/{name}", owner.name)));
@@ -169,7 +177,7 @@ impl<'a> Operations<'a> {
         once: Option<&IdempotencyRecord<'_, Operation>>,
     ) -> Result<Operation, OperationError> {
         let now = self.0.now();
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::database(access.database().id))?;
         let database = live(tx.as_mut(), access.database().id)?;
         self.accept(tx, &database, access.who(), Work::Purge, now, once)
     }
@@ -375,7 +383,9 @@ impl<'a> Operations<'a> {
         once: Option<&IdempotencyRecord<'_, Operation>>,
     ) -> Result<Operation, OperationError> {
         let now = self.0.now();
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::none())?;
+        let database = readable(tx.as_mut(), Some(user.id), id)?.0.database_id;
+        tx.hold(&[WriteKey::Database(database)])?;
         let (mut operation, role) = readable(tx.as_mut(), Some(user.id), id)?;
         if operation.created_by != user.id && role < Some(Role::Write) {
             return Err(OperationError::Denied);
@@ -401,7 +411,7 @@ impl<'a> Operations<'a> {
     /// # Errors
     /// [`PortError`].
     pub fn recover(&self, node: &str) -> Result<u64, PortError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::server())?;
         let freed = tx.operations().recover(node)?;
         tx.commit(Durability::Synced)?;
         Ok(freed)
@@ -474,7 +484,7 @@ impl<'a> Operations<'a> {
         if behind.is_empty() {
             return Ok(());
         }
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::server())?;
         for holder in behind.iter() {
             tx.operations().release(holder, false)?;
         }
@@ -493,7 +503,7 @@ impl<'a> Operations<'a> {
             return Ok(None);
         }
         let now = self.0.now();
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::none())?;
         let until = now.plus_seconds(LEASE_SECONDS);
         // Of all operations, only a purge frees storage.
         let kind = self.0.free_space.is_low().then_some(OperationKind::Purge);
@@ -525,7 +535,7 @@ impl<'a> Operations<'a> {
     /// # Errors
     /// [`PortError`].
     pub fn prolong(&self, id: OperationId, holder: &str) -> Result<bool, PortError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::none())?;
         let held = tx.operations().extend_lease(id, holder, self.0.now().plus_seconds(LEASE_SECONDS))?;
         tx.commit(Durability::Unsynced)?;
         Ok(held)
@@ -555,7 +565,7 @@ impl<'a> Operations<'a> {
     pub fn tidy(&self) -> Result<(), PortError> {
         let now = self.0.now();
         let limits = &self.0.limits;
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::server())?;
         tx.operations().purge(now.plus_seconds(-limits.operation_retention_seconds))?;
         tx.activities().purge(now.plus_seconds(-limits.operation_retention_seconds))?;
         tx.idempotency().purge(now.plus_seconds(-limits.answer_retention_seconds))?;
@@ -567,7 +577,7 @@ impl<'a> Operations<'a> {
         }
         for upload in abandoned {
             self.0.ports.blobs.remove(upload)?;
-            let mut tx = self.0.ports.metadata.write()?;
+            let mut tx = self.0.ports.metadata.write(&WriteKeys::none())?;
             tx.uploads().remove(upload)?;
             tx.commit(Durability::Synced)?;
         }

@@ -6,7 +6,7 @@ use super::{IdempotencyRecord, Inner, idempotency};
 use crate::access::{Caller, OrganizationAccess, Own, Standing};
 use crate::entities::{AccountKind, MemberRole, Organization, Role, User};
 use crate::errors::OrganizationError;
-use crate::ports::{Durability, Transaction};
+use crate::ports::{Durability, Transaction, WriteKey, WriteKeys};
 use crate::values::{AccountId, Description, DisplayName, OwnerName};
 
 /// The properties of a new organization.
@@ -101,7 +101,8 @@ impl<'a> Organizations<'a> {
             base_role: wanted.base_role.unwrap_or(Role::Write),
             created_at: now,
         };
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx =
+            self.0.ports.metadata.write(&WriteKeys::account(owner.id).and(WriteKey::Account(organization.id)))?;
         check_organizations(self.0, tx.as_mut(), owner)?;
         refuse_retired(tx.as_mut(), &organization.name, Some(owner), now)?;
         taken(tx.organizations().add(&organization), &organization.name)?;
@@ -142,7 +143,7 @@ impl<'a> Organizations<'a> {
         edit: EditOrganization,
         expected: Option<&dyn Fn(&OrganizationView) -> bool>,
     ) -> Result<OrganizationView, OrganizationError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::account(access.organization().id))?;
         let mut view = seen(tx.as_mut(), access, expected)?;
         let organization = &mut view.organization;
         if let Some(text) = edit.display_name {
@@ -171,7 +172,7 @@ impl<'a> Organizations<'a> {
         access: &OrganizationAccess<Own>,
         expected: Option<&dyn Fn(&OrganizationView) -> bool>,
     ) -> Result<OrganizationView, OrganizationError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::account(access.organization().id))?;
         let owned = tx.databases().count(access.organization().id)?;
         if owned > 0 {
             return Err(OrganizationError::OwnsDatabases(owned));

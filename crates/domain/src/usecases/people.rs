@@ -5,7 +5,7 @@ use branchyard_auth::PasswordHash;
 use super::Inner;
 use crate::entities::{Account, AccountKind, Email, User};
 use crate::errors::{PeopleError, PortError};
-use crate::ports::{Durability, MetadataError, Transaction};
+use crate::ports::{Durability, MetadataError, Transaction, WriteKey, WriteKeys};
 use crate::values::{AccountId, Description, DisplayName, EmailAddress, OwnerName, Timestamp, WebAddress};
 
 /// The properties of a new user.
@@ -54,7 +54,7 @@ impl<'a> People<'a> {
     pub fn create_user(&self, wanted: NewUser) -> Result<User, PeopleError> {
         refuse_reserved(self.0, &wanted.name)?;
         let user = new_user(self.0, wanted);
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::server().and(WriteKey::Account(user.id)))?;
         taken(tx.users().add(&user), &user.name)?;
         tx.commit(Durability::Synced)?;
         Ok(user)
@@ -79,7 +79,7 @@ impl<'a> People<'a> {
     /// # Errors
     /// [`PeopleError::NoSuchUser`] if the user does not exist any more.
     pub fn edit_profile(&self, user: &User, profile: Profile) -> Result<User, PeopleError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::account(user.id))?;
         let mut user = tx.users().get(user.id)?.ok_or_else(|| PeopleError::NoSuchUser(user.name.to_string()))?;
         let said = |text: String| Some(text).filter(|text| !text.trim().is_empty());
         user.display_name = said(profile.display_name.into_string());
@@ -147,7 +147,7 @@ impl<'a> People<'a> {
         user: &User,
         edit: impl FnOnce(&mut Vec<Email>) -> Result<(), PeopleError>,
     ) -> Result<(), PeopleError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::account(user.id))?;
         let mut user = tx.users().get(user.id)?.ok_or_else(|| PeopleError::NoSuchUser(user.name.to_string()))?;
         edit(&mut user.emails)?;
         tx.users().set_emails(user.id, &user.emails)?;

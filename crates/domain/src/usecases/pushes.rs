@@ -18,7 +18,9 @@ use crate::entities::{
     Branch, FailureKind, Operation, OperationKind, OperationStatus, PushRequest, PushTarget, RefKind, Tag, Work,
 };
 use crate::errors::{OperationError, PortError, RefError, RemoteError};
-use crate::ports::{HeldChunk, NextChunk, OperationFilter, PushedChunks, PushedChunksLoad, Pusher, Transaction};
+use crate::ports::{
+    HeldChunk, NextChunk, OperationFilter, PushedChunks, PushedChunksLoad, Pusher, Transaction, WriteKeys,
+};
 use crate::values::{AccountId, ChunkHash, CommitHash, DatabaseId, OperationId, RefName, Timestamp};
 
 /// Seconds for which a request that is repeated gets the result of the operation that it began.
@@ -269,7 +271,7 @@ impl<'a> Pushes<'a> {
             seen,
             replaces_first: present.is_new,
         };
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::database(id))?;
         let database = live(tx.as_mut(), id)?;
         if read_refs(self.0, tx.as_mut(), &database)? != present.refs {
             return Err(RemoteError::RefsChanged);

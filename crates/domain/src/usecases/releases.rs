@@ -5,7 +5,7 @@ use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Level, Write};
 use crate::entities::{ActivityKind, Database, Release, Tag};
 use crate::errors::{RefError, ReleaseError};
-use crate::ports::{Durability, MetadataError, Transaction};
+use crate::ports::{Durability, MetadataError, Transaction, WriteKeys};
 use crate::values::{CommitHash, DatabaseId, LongText, RefName, ReleaseId, Revision, Timestamp, Title};
 
 /// The properties of a new release.
@@ -69,7 +69,7 @@ impl<'a> Releases<'a> {
             Err(_) => return Err(ReleaseError::NoSuchCommit(wanted.commit.to_string())),
         };
         let now = self.0.now();
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::database(database.id))?;
         if live(tx.as_mut(), database.id)?.generation != database.generation {
             return Ok(None);
         }
@@ -141,7 +141,7 @@ impl<'a> Releases<'a> {
         edit: EditRelease,
         expected: Option<&dyn Fn(&Release) -> bool>,
     ) -> Result<Release, ReleaseError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::database(access.database().id))?;
         let database = live(tx.as_mut(), access.database().id)?;
         let seen = seen(tx.as_mut(), database.id, tag, expected)?;
         let mut release = seen.clone();
@@ -170,7 +170,7 @@ impl<'a> Releases<'a> {
         tag: &str,
         expected: Option<&dyn Fn(&Release) -> bool>,
     ) -> Result<Release, ReleaseError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::database(access.database().id))?;
         let database = live(tx.as_mut(), access.database().id)?;
         let release = seen(tx.as_mut(), database.id, tag, expected)?;
         tx.releases().remove(database.id, &release.tag)?;

@@ -15,7 +15,7 @@ mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::{OnceLock, mpsc};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -35,8 +35,8 @@ use crate::entities::{
     Work,
 };
 use crate::errors::{PortError, PullError, QuotaError};
-use crate::ports::{Durability, EngineError, FormatError, MetadataError, SizeChange, Transaction};
-use crate::values::{CommitHash, RefName, Timestamp};
+use crate::ports::{Durability, EngineError, FormatError, MetadataError, SizeChange, Transaction, WriteKeys};
+use crate::values::{AccountId, CommitHash, RefName, Timestamp};
 
 /// Maximum number of tries when refs move while the work is done.
 const MOVED_RETRIES: u32 = 8;
@@ -79,6 +79,8 @@ struct LeasedRun<'a> {
     holder: &'a str,
     place: &'a WorkerPlace<'a>,
     observer: &'a dyn OperationObserver,
+    /// The owner of the database, once it is known.
+    owner: OnceLock<AccountId>,
     /// Whether settling the operation requires fetches for pull requests.
     moved_pulls: AtomicBool,
     /// The branches that move when the operation is settled.
@@ -102,7 +104,16 @@ pub(super) fn run(
         trace: operation.trace,
     };
     let (moved_pulls, moved_branches) = (AtomicBool::new(false), Mutex::default());
-    let mut run = Some(LeasedRun { inner, operation, holder, place, observer, moved_pulls, moved_branches });
+    let mut run = Some(LeasedRun {
+        inner,
+        operation,
+        holder,
+        place,
+        observer,
+        owner: OnceLock::new(),
+        moved_pulls,
+        moved_branches,
+    });
     observer.attempt(&attempt, &mut |trace| {
         if let Some(run) = run.take() {
             ended = Some(CallContext::new(trace).enter(|| settle(run)));
@@ -189,6 +200,7 @@ impl LeasedRun<'_> {
     fn begin(&self, tx: &mut dyn Transaction, needs: Role) -> Result<(Database, User), RunError> {
         let database = find_live(tx, self.operation.database_id)?;
         let database = database.ok_or_else(|| failed(FailureKind::Canceled, "its database was deleted"))?;
+        let _ = self.owner.set(database.owner_id);
         let denied = || {
             failed(FailureKind::PermissionDenied, format!("{} may no longer do this", self.operation.created_by_name))
         };
@@ -203,6 +215,12 @@ impl LeasedRun<'_> {
         }
         check_run::<RunError>(self.inner, tx, &database, &self.operation.work)?;
         Ok((database, user))
+    }
+
+    /// Returns the keys of the transactions that save what the operation did. They rely on the roles of its creator.
+    fn keys(&self) -> WriteKeys {
+        let people = [self.operation.created_by].into_iter().chain(self.owner.get().copied());
+        WriteKeys::database(self.operation.database_id).and_shared(people)
     }
 
     /// Returns when a commit was made. Called before the transaction that saves it, for which others wait: the first look at a new
@@ -293,7 +311,7 @@ impl LeasedRun<'_> {
     fn settle_failed(&mut self, failure: OperationFailure) -> Result<Ended, PortError> {
         self.operation.status = OperationStatus::Failed(failure);
         self.operation.finished_at = Some(self.inner.now());
-        let mut tx = self.inner.ports.metadata.write()?;
+        let mut tx = self.inner.ports.metadata.write(&WriteKeys::database(self.operation.database_id))?;
         if !tx.operations().settle(&self.operation, Some(self.holder))? {
             return Ok(Ended::Unsettled);
         }
@@ -334,7 +352,7 @@ impl LeasedRun<'_> {
         // Waits longer after each attempt, because the cause may be temporary.
         std::thread::sleep(Duration::from_millis(100 * u64::from(self.operation.attempts)));
         // If this release fails, the worker's next call retries it. The worker gets the original fault in either case.
-        if let Ok(mut tx) = self.inner.ports.metadata.write()
+        if let Ok(mut tx) = self.inner.ports.metadata.write(&WriteKeys::none())
             && tx.operations().release(self.holder, true).is_ok()
         {
             let _ = tx.commit(Durability::Synced);

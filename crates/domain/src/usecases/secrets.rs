@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Inner;
 use crate::entities::{DatabaseLocator, Hook, Sealed};
 use crate::errors::PortError;
-use crate::ports::{Durability, Transaction};
+use crate::ports::{Durability, Transaction, WriteKey, WriteKeys};
 use crate::values::HookId;
 
 /// Maximum number of hooks or mirrors in one transaction, so that other writers wait only briefly.
@@ -60,7 +60,7 @@ impl<'a> Secrets<'a> {
             let found = ports.metadata.read()?.hooks().list_sealed_otherwise(&key, after, AT_ONCE)?;
             let Some(last) = found.last() else { break };
             after = Some(last.id);
-            let mut tx = ports.metadata.write()?;
+            let mut tx = ports.metadata.write(&WriteKeys::server())?;
             let mut resealed = 0;
             for found in found {
                 // Read again, so that a change made meanwhile is not overwritten. Sealing within the transaction keeps
@@ -92,7 +92,8 @@ impl<'a> Secrets<'a> {
             let found = ports.metadata.read()?.mirrors().list_sealed_otherwise(&key, after, AT_ONCE)?;
             let Some(last) = found.last() else { break };
             after = Some(last.database_id);
-            let mut tx = ports.metadata.write()?;
+            let mirrors = found.iter().map(|mirror| WriteKey::Database(mirror.database_id));
+            let mut tx = ports.metadata.write(&WriteKeys::server().and_all(mirrors))?;
             let mut resealed = 0;
             for found in found {
                 let Some(mut mirror) = tx.mirrors().get(found.database_id)? else { continue };
@@ -151,7 +152,7 @@ impl<'a> Secrets<'a> {
     /// # Errors
     /// [`PortError`]; `work` was not called then.
     pub fn with_counts<T>(&self, work: impl FnOnce(&[(String, u64)]) -> T) -> Result<T, PortError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::server())?;
         Ok(work(&counts(tx.as_mut())?))
     }
 

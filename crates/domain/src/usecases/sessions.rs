@@ -5,7 +5,7 @@ use branchyard_auth::{HashedToken, PasswordHash, PlainPassword, PlainSecret};
 use super::Inner;
 use crate::entities::{LastUse, Session, User};
 use crate::errors::{PortError, SignInError};
-use crate::ports::{Durability, Transaction};
+use crate::ports::{Durability, Transaction, WriteKeys};
 use crate::values::{OwnerName, SessionId, Timestamp};
 
 /// A new session with its secret, which is readable only now.
@@ -92,7 +92,7 @@ impl<'a> Sessions<'a> {
             confirmed_at: now,
             last_use: from.at(now),
         };
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::account(user.id))?;
         tx.sessions().purge(now)?;
         for old in tx.sessions().list(user.id)?.iter().skip(Self::PER_USER - 1) {
             tx.sessions().remove(user.id, old.id)?;
@@ -143,7 +143,7 @@ impl<'a> Sessions<'a> {
         if !check_password(user.password_hash.as_deref(), &password)? {
             return Err(SignInError::Wrong);
         }
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::account(user.id))?;
         tx.sessions().confirm(session.id, self.0.now())?;
         tx.commit(Durability::Synced)?;
         Ok(())
@@ -159,7 +159,7 @@ impl<'a> Sessions<'a> {
         if session.last_use.at.plus_seconds(Self::NOTED_EVERY_SECONDS) > now {
             return Ok(());
         }
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::none())?;
         tx.sessions().touch(session.id, &from.at(now), self.expiry(session.created_at, now))?;
         tx.commit(Durability::Synced)?;
         Ok(())
@@ -181,7 +181,7 @@ impl<'a> Sessions<'a> {
     /// # Errors
     /// [`PortError`].
     pub fn end(&self, user: &User, id: SessionId) -> Result<bool, PortError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::account(user.id))?;
         let ended = tx.sessions().remove(user.id, id)?;
         tx.commit(Durability::Synced)?;
         Ok(ended)
@@ -192,7 +192,7 @@ impl<'a> Sessions<'a> {
     /// # Errors
     /// [`PortError`].
     pub fn end_all(&self, user: &User, but: Option<SessionId>) -> Result<(), PortError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::account(user.id))?;
         end_sessions(tx.as_mut(), user, but)?;
         tx.commit(Durability::Synced)?;
         Ok(())
@@ -205,7 +205,7 @@ impl<'a> Sessions<'a> {
     /// [`PortError`].
     pub fn reset_password(&self, user: &User, new: &PasswordHash, deletes_tokens: bool) -> Result<usize, PortError> {
         let mut deleted = 0;
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::account(user.id))?;
         let gone = || PortError::Unsettled("a user whose password was reset is gone");
         let mut user = tx.users().get(user.id)?.ok_or_else(gone)?;
         user.password_hash = Some(new.as_phc().to_owned());
@@ -241,7 +241,7 @@ impl<'a> Sessions<'a> {
                 return Err(SignInError::Wrong);
             }
         }
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::account(user.id))?;
         let mut user = tx.users().get(user.id)?.ok_or_else(gone)?;
         if user.password_hash != before.password_hash {
             return Err(SignInError::Wrong);

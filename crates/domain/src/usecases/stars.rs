@@ -5,7 +5,7 @@ use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Level, Participate};
 use crate::entities::Star;
 use crate::errors::DatabaseError;
-use crate::ports::Durability;
+use crate::ports::{Durability, WriteKeys};
 
 /// Use cases of stars. The list of databases can be filtered by a user's stars.
 pub struct Stars<'a>(&'a Inner);
@@ -20,7 +20,7 @@ impl<'a> Stars<'a> {
     /// # Errors
     /// [`DatabaseError::Access`] if the database was deleted meanwhile; [`DatabaseError::Port`].
     pub fn add(&self, access: &DatabaseAccess<Participate>) -> Result<(), DatabaseError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::database(access.database().id))?;
         let database = live(tx.as_mut(), access.database().id)?;
         tx.stars().add(database.id, access.who().id, self.0.now())?;
         Ok(tx.commit(Durability::Synced)?)
@@ -31,7 +31,7 @@ impl<'a> Stars<'a> {
     /// # Errors
     /// [`DatabaseError::Port`].
     pub fn remove(&self, access: &DatabaseAccess<Participate>) -> Result<bool, DatabaseError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::database(access.database().id))?;
         let removed = tx.stars().remove(access.database().id, access.who().id)?;
         tx.commit(Durability::Synced)?;
         Ok(removed)

@@ -6,7 +6,7 @@ use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Level, Write};
 use crate::entities::{Database, RefKind, Tag};
 use crate::errors::RefError;
-use crate::ports::{Durability, MetadataError, Transaction};
+use crate::ports::{Durability, MetadataError, Transaction, WriteKeys};
 use crate::values::{DatabaseId, LongText, RefName, Revision};
 
 /// The properties of a new tag.
@@ -58,7 +58,7 @@ impl<'a> Tags<'a> {
             tagger: None,
             tagged_at: now,
         };
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::database(database.id))?;
         if live(tx.as_mut(), database.id)?.generation != database.generation {
             return Ok(None);
         }
@@ -104,7 +104,7 @@ impl<'a> Tags<'a> {
         expected: Option<&dyn Fn(&Tag) -> bool>,
     ) -> Result<Tag, RefError> {
         let now = self.0.now();
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::database(access.database().id))?;
         let database = live(tx.as_mut(), access.database().id)?;
         let tag = find(tx.as_mut(), database.id, name)?;
         if tx.releases().get(database.id, &tag.name)?.is_some() {

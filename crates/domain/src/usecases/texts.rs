@@ -2,7 +2,7 @@
 
 use crate::entities::{Operation, OperationKind, OperationStatus};
 use crate::errors::PortError;
-use crate::ports::{Durability, OperationFilter};
+use crate::ports::{Durability, OperationFilter, WriteKeys};
 use crate::usecases::Inner;
 use crate::values::DatabaseId;
 
@@ -45,7 +45,7 @@ fn remove(
             }
         }
         if !concealed.is_empty() {
-            let mut tx = inner.ports.metadata.write()?;
+            let mut tx = inner.ports.metadata.write(&WriteKeys::database(database))?;
             for operation in &concealed {
                 tx.operations().replace_work(operation.id, &operation.work)?;
             }

@@ -1,6 +1,6 @@
 //! API tokens.
 
-use crate::ports::Durability;
+use crate::ports::{Durability, WriteKeys};
 use std::sync::Arc;
 
 use branchyard_auth::{HashedToken, PlainToken};
@@ -51,7 +51,7 @@ impl<'a> Tokens<'a> {
             expires_at: now.plus_seconds(i64::from(expiry.days()) * 86_400),
             last_use: None,
         };
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::account(user.id))?;
         let live = tx.tokens().count_live(user.id, now)?;
         if live >= self.0.limits.tokens_per_user {
             return Err(TokenError::TooMany(live));
@@ -81,7 +81,7 @@ impl<'a> Tokens<'a> {
     /// # Errors
     /// [`TokenError::NoSuchToken`], also if the token belongs to another user.
     pub fn delete(&self, user: &User, id: TokenId) -> Result<Token, TokenError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::account(user.id))?;
         let token = tx.tokens().remove(user.id, id)?.ok_or(TokenError::NoSuchToken)?;
         tx.commit(Durability::Synced)?;
         self.0.revocations.announce();
@@ -117,7 +117,7 @@ impl<'a> Tokens<'a> {
     /// # Errors
     /// [`PortError`] if the store fails.
     pub fn touch(&self, id: TokenId, last_use: &LastUse) -> Result<(), PortError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::none())?;
         tx.tokens().touch(id, last_use)?;
         tx.commit(Durability::Synced)?;
         Ok(())

@@ -12,7 +12,7 @@ use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Write};
 use crate::entities::{Cell, FileType, ImportMode, Operation, RowProblem, Upload};
 use crate::errors::{ImportError, ImportField, PortError};
-use crate::ports::{Durability, FormatError, FormatInput, InferredColumn, ReadSeek, TargetColumn};
+use crate::ports::{Durability, FormatError, FormatInput, InferredColumn, ReadSeek, TargetColumn, WriteKeys};
 use crate::values::UploadId;
 
 /// The settings of an import of an arrived file. Nothing has been checked yet.
@@ -78,7 +78,7 @@ impl Imports<'_> {
             )]));
         }
         let session = Upload { file_type, ..file.session(access.database().id, access.who().id, now) };
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::account(session.user_id))?;
         live(tx.as_mut(), session.database_id)?;
         let limit = self.0.limits.open_uploads_per_user;
         if tx.uploads().count_open(session.user_id, now)? >= limit {

@@ -2,12 +2,13 @@
 
 use super::databases;
 use super::people::People;
+use super::write_keys::{begin_write, of_pulls_from, of_queued};
 use crate::entities::{
     AccountKind, Database, DatabaseLocator, FailureKind, MemberRole, OperationFailure, OperationStatus, Organization,
     User,
 };
 use crate::errors::{DatabaseError, PeopleError, PortError};
-use crate::ports::{DatabaseFilter, Durability, OperationFilter, OperationState, Transaction};
+use crate::ports::{DatabaseFilter, Durability, OperationFilter, OperationState, Transaction, WriteKey, WriteKeys};
 use crate::values::{DatabaseId, OwnerName, Timestamp};
 
 /// Number of rows that one read returns.
@@ -47,7 +48,7 @@ impl People<'_> {
     pub fn delete_user(&self, name: &OwnerName, wanted: DeleteUser) -> Result<DeletedUser, PeopleError> {
         let inner = self.0;
         let now = inner.now();
-        let mut tx = inner.ports.metadata.write()?;
+        let mut tx = begin_write(inner, WriteKeys::server(), |tx| keys_of(tx, name))?;
         let missing = || PeopleError::NoSuchUser(name.to_string());
         let account = tx.accounts().by_name(name)?.filter(|account| account.kind == AccountKind::User);
         let Some(account) = account else {
@@ -184,4 +185,23 @@ fn ending_failed(error: DatabaseError) -> PeopleError {
         DatabaseError::Port(fault) => fault.into(),
         _ => PortError::Unsettled("a database could not be deleted with its owner").into(),
     }
+}
+
+/// Returns the keys of all that goes with a user, or ends.
+fn keys_of(tx: &mut dyn Transaction, name: &OwnerName) -> Result<Vec<WriteKey>, PeopleError> {
+    let account = tx.accounts().by_name(name)?.map(|account| account.id);
+    let deleted = tx.accounts().retired(name)?.map(|retired| retired.id);
+    let Some(id) = account.or(deleted) else { return Ok(Vec::new()) };
+    let mut keys = of_queued(tx, id)?;
+    keys.push(WriteKey::Account(id));
+    let Some(user) = tx.users().get(id)? else { return Ok(keys) };
+    let organizations = owned_alone(tx, &user)?;
+    keys.extend(organizations.iter().map(|organization| WriteKey::Account(organization.id)));
+    for owner in organizations.iter().map(|organization| &organization.name).chain([&user.name]) {
+        for database in owned_databases(tx, &user, owner)? {
+            keys.push(WriteKey::Database(database.id));
+            keys.extend(of_pulls_from(tx, database.id)?);
+        }
+    }
+    Ok(keys)
 }

@@ -3,7 +3,7 @@
 use branchyard_domain::access::{Admin, Caller, Participate, Read, Write};
 use branchyard_domain::entities::{MemberRole, Organization, Role, Visibility};
 use branchyard_domain::errors::{AccessError, DatabaseError, OperationError};
-use branchyard_domain::ports::{DatabaseFilter, Durability, Metadata as _};
+use branchyard_domain::ports::{DatabaseFilter, Durability, Metadata as _, WriteKeys};
 use branchyard_domain::usecases::NewOrganization;
 use branchyard_domain::values::{AccountId, OwnerName};
 use uuid::Uuid;
@@ -76,7 +76,7 @@ fn members_have_the_base_role_and_owners_everything() {
         base_role: Role::Read,
         created_at: world.hub.now(),
     };
-    let mut tx = world.fakes.metadata.write().unwrap();
+    let mut tx = world.fakes.metadata.write(&WriteKeys::any()).unwrap();
     tx.organizations().add(&organization).unwrap();
     tx.members().put(organization.id, user(&world.ada).id, MemberRole::Owner, world.hub.now()).unwrap();
     tx.members().put(organization.id, user(&world.ben).id, MemberRole::Member, world.hub.now()).unwrap();
@@ -98,7 +98,7 @@ fn a_member_who_may_write_creates_for_the_organization_and_administers_that() {
     let world = world();
     let wanted = NewOrganization::named(OwnerName::parse("works").unwrap());
     let works = world.hub.organizations().create(user(&world.ada), wanted, None).unwrap().organization;
-    let mut tx = world.fakes.metadata.write().unwrap();
+    let mut tx = world.fakes.metadata.write(&WriteKeys::any()).unwrap();
     tx.members().put(works.id, user(&world.ben).id, MemberRole::Member, world.hub.now()).unwrap();
     tx.commit(Durability::Synced).unwrap();
     create(&world.hub, &world.ada, ("works", "hers"), Visibility::Private);

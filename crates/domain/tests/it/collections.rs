@@ -3,7 +3,7 @@
 use branchyard_domain::access::{Admin, Caller, Participate, Write};
 use branchyard_domain::entities::{CollectionRecord, FileState, KeptRef, OperationStatus, Outcome, Visibility};
 use branchyard_domain::errors::RefError;
-use branchyard_domain::ports::{Durability, Engine as _, LeaseTurn, Metadata as _, SizeChange};
+use branchyard_domain::ports::{Durability, Engine as _, LeaseTurn, Metadata as _, SizeChange, WriteKeys};
 use branchyard_domain::usecases::{CollectionStep, EditDatabase, Limits, NewBranch, NewPull, NewTag, SqlWrite};
 use branchyard_domain::values::{CommitHash, DatabaseId, KeptRefId, PullNumber, Revision};
 use branchyard_domain_testing::fakes::SaveFault;
@@ -208,7 +208,7 @@ fn a_busy_database_is_reserved_and_others_go_first() {
     let now = harness.hub.now();
     let lease = |holder: &str| {
         let turn = LeaseTurn::default();
-        let mut tx = harness.fakes.metadata.write().unwrap();
+        let mut tx = harness.fakes.metadata.write(&WriteKeys::any()).unwrap();
         let leased = tx.operations().lease(holder, now, now.plus_seconds(30), turn).unwrap();
         tx.commit(Durability::Synced).unwrap();
         leased
@@ -223,7 +223,7 @@ fn a_busy_database_is_reserved_and_others_go_first() {
     step(other);
     let reserved = harness.hub.collections().collect_next(HOLDER).unwrap();
     assert!(matches!(reserved, Some(CollectionStep::Reserved)), "{reserved:?}");
-    let mut tx = harness.fakes.metadata.write().unwrap();
+    let mut tx = harness.fakes.metadata.write(&WriteKeys::any()).unwrap();
     let mut ended = running;
     ended.status = OperationStatus::Succeeded(Outcome::default());
     ended.finished_at = Some(now);
@@ -269,7 +269,7 @@ fn much_garbage_makes_a_collection_due() {
         let least = i64::try_from(harness.fakes.engine.size_bytes(harness.db).unwrap()).unwrap();
         let live = live.unwrap_or(least);
         harness.fakes.engine.pad(harness.db, u64::try_from(live + wasted - least).unwrap());
-        let mut tx = harness.fakes.metadata.write().unwrap();
+        let mut tx = harness.fakes.metadata.write(&WriteKeys::any()).unwrap();
         let file = FileState { size_bytes: live, engine_format: 1 };
         tx.databases().record_file(harness.db, file, SizeChange::Collected).unwrap();
         tx.commit(Durability::Synced).unwrap();

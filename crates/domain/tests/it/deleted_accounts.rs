@@ -4,7 +4,7 @@ use branchyard_auth::{HashedToken, PlainPassword};
 use branchyard_domain::access::{Admin, Caller, Own, Participate, Write};
 use branchyard_domain::entities::{FailureKind, MemberRole, Operation, Pull, PullState, Role, Token, User, Visibility};
 use branchyard_domain::errors::{AccessError, OrganizationError, PeopleError, SignUpError};
-use branchyard_domain::ports::{Durability, Metadata as _};
+use branchyard_domain::ports::{Durability, Metadata as _, WriteKeys};
 use branchyard_domain::usecases::{Applicant, DeleteUser, Limits, NewOrganization, NewUser, SignUp, SqlWrite};
 use branchyard_domain::values::{EmailAddress, LongText, OwnerName, TokenId};
 
@@ -77,7 +77,7 @@ fn token(world: &DomainHarness) -> HashedToken {
         expires_at: now.plus_seconds(1_000),
         last_use: None,
     };
-    let mut tx = world.fakes.metadata.write().unwrap();
+    let mut tx = world.fakes.metadata.write(&WriteKeys::any()).unwrap();
     tx.tokens().add(&token).unwrap();
     tx.commit(Durability::Synced).unwrap();
     token.hash
@@ -176,7 +176,7 @@ fn the_last_administrator_stays() {
     assert!(matches!(refused, Err(PeopleError::LastAdministrator(_))), "{refused:?}");
     let mut second = user(&world.ben).clone();
     second.is_admin = true;
-    let mut tx = world.fakes.metadata.write().unwrap();
+    let mut tx = world.fakes.metadata.write(&WriteKeys::any()).unwrap();
     tx.users().update(&second).unwrap();
     tx.commit(Durability::Synced).unwrap();
     delete(&world, "root", WITH_DATABASES).unwrap();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use branchyard_domain::access::{Caller, Write};
 use branchyard_domain::entities::{FailureKind, Operation, OperationStatus, Role, Visibility};
 use branchyard_domain::errors::PortError;
-use branchyard_domain::ports::{Durability, Metadata as _, OperationFilter, Transaction};
+use branchyard_domain::ports::{Durability, Metadata as _, OperationFilter, Transaction, WriteKeys};
 use branchyard_domain::usecases::{
     DirectPlace, DirectProgress, DirectTurn, DirectWaiter, Ended, IdempotencyRecord, KeepAnswer, Limits, SqlWrite,
 };
@@ -186,7 +186,7 @@ fn operations_and_collections_come_first() {
     world.work();
     world.outcome(queued.id);
 
-    let mut tx = world.fakes.metadata.write().unwrap();
+    let mut tx = world.fakes.metadata.write(&WriteKeys::any()).unwrap();
     let mut record = tx.collections().get(world.db).unwrap();
     assert!(record.lease("w", world.hub.now(), world.hub.now().plus_seconds(30)));
     tx.collections().put(world.db, &record).unwrap();
@@ -236,7 +236,7 @@ fn who_may_no_longer_write_has_the_write_queued_and_refused() {
     let metadata = Arc::clone(&world.fakes.metadata);
     let (db, ben, now) = (world.db, user(&world.ben).id, world.hub.now());
     world.fakes.engine.meanwhile(move || {
-        let mut tx = metadata.write().unwrap();
+        let mut tx = metadata.write(&WriteKeys::any()).unwrap();
         tx.collaborators().put(db, ben, Role::Read, now).unwrap();
         tx.commit(Durability::Synced).unwrap();
     });
@@ -253,7 +253,7 @@ fn a_branch_that_moves_meanwhile_keeps_its_new_head() {
     let other = world.wrote("other", "INSERT INTO t VALUES (9,'other')");
     let moved = other.clone();
     world.fakes.engine.meanwhile(move || {
-        let mut tx = metadata.write().unwrap();
+        let mut tx = metadata.write(&WriteKeys::any()).unwrap();
         assert!(tx.branches().move_head(db, &name("main"), &head, &moved, now).unwrap());
         tx.commit(Durability::Synced).unwrap();
     });
@@ -361,7 +361,7 @@ fn one_caller_has_half_of_the_turns_and_the_oldest_line_is_next() {
 fn build_on_a_turn(world: &DomainHarness, meanwhile: impl FnOnce(&mut dyn Transaction)) -> [Arc<Waiter>; 2] {
     let (first, _first) = join(world, &insert(2));
     std::thread::scope(|scope| {
-        let mut held = world.fakes.metadata.write().unwrap();
+        let mut held = world.fakes.metadata.write(&WriteKeys::any()).unwrap();
         let (turn, hub) = (first.turn(), &world.hub);
         world.fakes.engine.hold_writes(&[world.db]);
         scope.spawn(move || turn.run(hub));

@@ -2,7 +2,7 @@
 
 use branchyard_domain::access::{Participate, Read, Write};
 use branchyard_domain::entities::{Operation, OperationStatus};
-use branchyard_domain::ports::{Durability, Engine as _, Metadata as _};
+use branchyard_domain::ports::{Durability, Engine as _, Metadata as _, WriteKeys};
 use branchyard_domain::usecases::{MergePull, Operations};
 use branchyard_domain::values::OperationId;
 use branchyard_domain_testing::fakes::SaveFault;
@@ -125,7 +125,7 @@ fn a_branch_that_moves_meanwhile_is_written_again() {
     let (hub, engine, metadata) = (world.hub.clone(), world.fakes.engine.clone(), world.fakes.metadata.clone());
     let (db, author) = (world.db, crate::harness::user(&world.ada).signature(world.hub.now()));
     world.fakes.engine.meanwhile(move || {
-        let mut tx = metadata.write().unwrap();
+        let mut tx = metadata.write(&WriteKeys::any()).unwrap();
         let base = tx.branches().get(db, &name("main")).unwrap().unwrap().head;
         let job = branchyard_domain::ports::WriteJob {
             base: &base,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use branchyard_domain::Hub;
 use branchyard_domain::access::{Caller, DatabaseAccess, Level, Participate, Query, Write};
 use branchyard_domain::entities::{EventKind, Operation, OperationStatus, Outcome, Pull, Role, User, Visibility};
-use branchyard_domain::ports::{CollectedRows, Durability, Metadata as _, ReadQuery, Transaction};
+use branchyard_domain::ports::{CollectedRows, Durability, Metadata as _, ReadQuery, Transaction, WriteKeys};
 use branchyard_domain::usecases::{Limits, NewDatabase, NewPull, NewUser, SqlWrite};
 use branchyard_domain::values::{CommitHash, DatabaseId, DatabaseName, OperationId, OwnerName, RefName, Title};
 use branchyard_domain_testing::fakes::{self, FakeHub};
@@ -78,7 +78,7 @@ impl DomainHarness {
     }
 
     pub(crate) fn invite(&self, who: &Caller, role: Role) {
-        let mut tx = self.fakes.metadata.write().unwrap();
+        let mut tx = self.fakes.metadata.write(&WriteKeys::any()).unwrap();
         tx.collaborators().put(self.db, user(who).id, role, self.hub.now()).unwrap();
         tx.commit(Durability::Synced).unwrap();
     }

@@ -9,6 +9,7 @@ use branchyard_domain::entities::{
 use branchyard_domain::errors::HookError;
 use branchyard_domain::ports::{
     AddressError, CancellationToken, Durability, Ids as _, Lease, Metadata as _, RetryAfter, Sent, Vault as _,
+    WriteKeys,
 };
 use branchyard_domain::usecases::{
     EditHook, HookView, IdempotencyRecord, Limits, NewHook, ResealOutcome, Room, Run, SecretHook, UnreadableHook,
@@ -621,7 +622,7 @@ fn hooks_that_fail_leave_places_to_those_that_work() {
     let hooks: Vec<HookId> = (0..6)
         .map(|n| world.hook_to(&format!("https://h{n}.test/"), &[HookEvent::Branch]).unwrap().view.hook.id)
         .collect();
-    let mut tx = world.fakes.metadata.write().unwrap();
+    let mut tx = world.fakes.metadata.write(&WriteKeys::any()).unwrap();
     for id in &hooks[..5] {
         let mut hook = tx.hooks().get(world.db, *id).unwrap().unwrap();
         hook.failed(Timestamp::from_seconds(0), false, i64::MAX);

@@ -5,7 +5,9 @@ use branchyard_domain::entities::{
     ActivityKind, Database, DatabaseLocator, FailureKind, Operation, OperationStatus, Role, Signature, Visibility, Work,
 };
 use branchyard_domain::errors::{OperationError, PortError};
-use branchyard_domain::ports::{Durability, Engine as _, LeaseTurn, Metadata as _, OperationFilter, OperationState};
+use branchyard_domain::ports::{
+    Durability, Engine as _, LeaseTurn, Metadata as _, OperationFilter, OperationState, WriteKeys,
+};
 use branchyard_domain::usecases::{EditDatabase, IdempotencyRecord, Limits, News, SqlWrite};
 use branchyard_domain::values::{DatabaseId, DatabaseName};
 
@@ -91,7 +93,7 @@ fn where_a_write_starts_must_exist() {
         assert!(matches!(refused, Err(OperationError::NoSuchBranch(branch)) if branch == from));
     }
     let queued = world.queue("main", "new", ADD);
-    let mut tx = world.fakes.metadata.write().unwrap();
+    let mut tx = world.fakes.metadata.write(&WriteKeys::any()).unwrap();
     tx.branches().remove(world.db, &name("main"), &world.head("main").unwrap()).unwrap();
     tx.commit(Durability::Synced).unwrap();
     world.work();
@@ -104,7 +106,7 @@ fn whoever_lost_the_role_meanwhile_changes_nothing() {
     world.invite(&world.ben, Role::Write);
     let access = world.access::<Write>(&world.ben);
     let queued = world.hub.operations().sql_write(&access, write("main", "main", ADD), None).unwrap();
-    let mut tx = world.fakes.metadata.write().unwrap();
+    let mut tx = world.fakes.metadata.write(&WriteKeys::any()).unwrap();
     tx.collaborators().remove(world.db, user(&world.ben).id).unwrap();
     tx.commit(Durability::Synced).unwrap();
     world.work();
@@ -202,7 +204,7 @@ fn a_fork_takes_its_name_while_it_waits() {
 fn leases_of_a_former_process_of_the_node_end_at_once() {
     let world = world();
     let queued = world.queue("main", "main", ADD);
-    let mut tx = world.fakes.metadata.write().unwrap();
+    let mut tx = world.fakes.metadata.write(&WriteKeys::any()).unwrap();
     let (now, turn) = (world.hub.now(), LeaseTurn::default());
     tx.operations().lease("here/0", now, now.plus_seconds(30), turn).unwrap().unwrap();
     tx.commit(Durability::Synced).unwrap();
@@ -323,7 +325,7 @@ fn a_start_removes_the_files_that_no_database_has() {
     let world = world();
     // More than one page of the store.
     {
-        let mut tx = world.fakes.metadata.write().unwrap();
+        let mut tx = world.fakes.metadata.write(&WriteKeys::any()).unwrap();
         let like = tx.databases().get(world.db).unwrap().unwrap();
         for number in 1..=1_001 {
             let id = DatabaseId::from_uuid(uuid::Uuid::from_u128(number));

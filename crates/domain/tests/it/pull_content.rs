@@ -4,7 +4,7 @@ use branchyard_domain::access::{Admin, Caller, Participate, Write};
 use branchyard_domain::entities::{Pull, PullHeads};
 use branchyard_domain::entities::{PullHidden, PullState, Role, Visibility};
 use branchyard_domain::errors::{AccessError, DatabaseError, NotShown, PullError, PullStateError};
-use branchyard_domain::ports::{Durability, Engine as _, Metadata as _};
+use branchyard_domain::ports::{Durability, Engine as _, Metadata as _, WriteKeys};
 use branchyard_domain::usecases::{
     EditDatabase, EditPull, MergePull, NewPull, PreviewStage, PullEdges, Refreshed, SqlWrite, WantedState,
 };
@@ -62,7 +62,7 @@ impl Forked {
     }
 
     fn share(&self, with: &Caller, role: Role) {
-        let mut tx = self.fakes.metadata.write().unwrap();
+        let mut tx = self.fakes.metadata.write(&WriteKeys::any()).unwrap();
         tx.collaborators().put(self.fork, user(with).id, role, self.hub.now()).unwrap();
         tx.commit(Durability::Synced).unwrap();
     }

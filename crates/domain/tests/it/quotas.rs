@@ -3,8 +3,8 @@
 use branchyard_domain::access::{Admin, Participate, Write};
 use branchyard_domain::entities::{FailureKind, FileType, ImportMode, MemberRole, Visibility};
 use branchyard_domain::errors::{DatabaseError, ImportError, OperationError, OrganizationError, QuotaError};
-use branchyard_domain::ports::Durability;
 use branchyard_domain::ports::Metadata as _;
+use branchyard_domain::ports::{Durability, WriteKeys};
 use branchyard_domain::usecases::{Limits, NewFileImport, NewOrganization, NewUpload, SqlWrite};
 use branchyard_domain::values::OwnerName;
 use branchyard_domain::{Hub, entities::Operation};
@@ -160,7 +160,7 @@ fn a_user_owns_so_many_organizations() {
     assert!(matches!(refused, OrganizationError::TooMany(2)), "{refused:?}");
     assert!(matches!(new("one"), Err(OrganizationError::TooMany(2))));
     // A membership without ownership does not count.
-    let mut tx = world.fakes.metadata.write().unwrap();
+    let mut tx = world.fakes.metadata.write(&WriteKeys::any()).unwrap();
     tx.members().put(one.organization.id, user(&world.ada).id, MemberRole::Member, world.hub.now()).unwrap();
     tx.commit(Durability::Synced).unwrap();
     new("three").unwrap();

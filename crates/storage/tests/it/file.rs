@@ -1,6 +1,6 @@
 //! The SQLite metadata file.
 
-use branchyard_domain::ports::{Durability, Metadata, SavedAnswer};
+use branchyard_domain::ports::{Durability, Metadata, SavedAnswer, WriteKeys};
 use branchyard_domain::values::{AccountId, OwnerName, Timestamp};
 use branchyard_domain_testing::suites::metadata;
 use branchyard_storage::{OpenError, Store, StoreOptions};
@@ -50,15 +50,16 @@ fn a_busy_store_is_unavailable_within_the_wait() {
     let options = StoreOptions { wait: std::time::Duration::from_millis(200), ..StoreOptions::default() };
     let store = Store::open(&home.url(), &options).unwrap();
     let other = Store::open(&home.url(), &options).unwrap();
-    let tx = store.write().unwrap();
-    let unavailable =
-        |store: &Store| matches!(store.write().err(), Some(branchyard_domain::ports::MetadataError::Unavailable(_)));
+    let tx = store.write(&WriteKeys::any()).unwrap();
+    let unavailable = |store: &Store| {
+        matches!(store.write(&WriteKeys::any()).err(), Some(branchyard_domain::ports::MetadataError::Unavailable(_)))
+    };
     assert!(unavailable(&store), "the connection is in use");
     assert!(unavailable(&other), "another process holds the lock");
     other.read().unwrap();
     drop(tx);
-    drop(store.write().unwrap());
-    drop(other.write().unwrap());
+    drop(store.write(&WriteKeys::any()).unwrap());
+    drop(other.write(&WriteKeys::any()).unwrap());
 }
 
 #[test]
@@ -70,7 +71,7 @@ fn a_unit_that_reads_cannot_write() {
         assert!(tx.events().purge().is_err() || tx.idempotency().purge(before).is_err());
         assert!(tx.commit(Durability::Synced).is_err(), "a failed step spoils the transaction");
         drop(store.read().unwrap());
-        drop(store.write().unwrap());
+        drop(store.write(&WriteKeys::any()).unwrap());
     }
 }
 
@@ -84,7 +85,7 @@ fn two_processes_write_without_interfering() {
         let ann = OwnerName::parse("ann").unwrap();
         let add = |store: &Store| {
             for _ in 0..EACH {
-                let mut tx = store.write().unwrap();
+                let mut tx = store.write(&WriteKeys::any()).unwrap();
                 let owner = tx.accounts().by_name(&ann).unwrap().unwrap().id;
                 let n = tx.idempotency().purge(Timestamp::from_micros(i64::MIN)).unwrap();
                 assert_eq!(n, 0);
@@ -129,7 +130,7 @@ fn a_change_by_another_process_changes_the_version() {
 
 /// Commits a change that no permission follows from.
 fn bump(store: &Store) {
-    let mut tx = store.write().unwrap();
+    let mut tx = store.write(&WriteKeys::any()).unwrap();
     let (caller, at) =
         (AccountId::from_uuid(uuid::Uuid::from_u128(1)), Timestamp::from_micros(store.version().unwrap() as i64 / 2));
     let answer = SavedAnswer {

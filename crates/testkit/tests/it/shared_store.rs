@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use branchyard::config::Config;
-use branchyard_testkit::{Receiver, Server};
+use branchyard_testkit::{Actor, Receiver, Server, TestAnswer};
 use diesel::connection::SimpleConnection as _;
-use diesel::{Connection as _, PgConnection};
+use diesel::{Connection as _, PgConnection, RunQueryDsl as _};
+use reqwest::Method;
 use serde_json::json;
 
 const HOOKS: usize = 10;
@@ -19,14 +20,14 @@ struct Shared {
 }
 
 impl Shared {
-    fn new() -> Option<Self> {
+    fn new(purpose: &str) -> Option<Self> {
         let Ok(admin) = std::env::var("BRANCHYARD_TEST_POSTGRES_URL") else {
             let required = std::env::var("BRANCHYARD_TEST_REQUIRE_POSTGRES").is_ok_and(|value| value == "1");
             assert!(!required, "BRANCHYARD_TEST_POSTGRES_URL is not set, and BRANCHYARD_TEST_REQUIRE_POSTGRES=1");
             eprintln!("skipped: BRANCHYARD_TEST_POSTGRES_URL is not set");
             return None;
         };
-        let name = format!("branchyard_shared_{}", std::process::id());
+        let name = format!("branchyard_{purpose}_{}", std::process::id());
         PgConnection::establish(&admin).unwrap().batch_execute(&format!("CREATE DATABASE {name}")).unwrap();
         Some(Self { admin, name })
     }
@@ -56,7 +57,7 @@ fn delivered(server: &Server) -> f64 {
 
 #[test]
 fn two_servers_share_the_attempts_and_make_none_twice() {
-    let Some(shared) = Shared::new() else { return };
+    let Some(shared) = Shared::new("shared") else { return };
     let change = |config: &mut Config| {
         config.metadata_url = Some(shared.url());
         config.metrics.listen = Some("127.0.0.1:0".to_owned());
@@ -106,4 +107,121 @@ fn two_servers_share_the_attempts_and_make_none_twice() {
 fn slow(_: usize) -> Option<u16> {
     std::thread::sleep(Duration::from_millis(10));
     Some(204)
+}
+
+/// A generator of numbers that are the same in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: u64) -> u64 {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % end
+    }
+}
+
+const CALLERS: u64 = 8;
+const CALLS: usize = 150;
+const TOKENS: u64 = 5;
+const DATABASES: u64 = 4;
+const HOOKS_OF_DATABASE: u64 = 3;
+
+#[test]
+fn callers_of_two_servers_keep_all_limits() {
+    let Some(shared) = Shared::new("limits") else { return };
+    let change = |config: &mut Config| {
+        config.metadata_url = Some(shared.url());
+        config.hooks.allowed_cidrs = vec!["127.0.0.0/8".to_owned()];
+        config.hooks.max_per_database = HOOKS_OF_DATABASE;
+        // One is the caller's.
+        config.tokens.max_per_user = TOKENS;
+        config.limits.databases_per_owner = DATABASES;
+    };
+    let here = Server::start_with(change);
+    let there = Server::start_with(|config| {
+        change(config);
+        std::fs::create_dir_all(&config.data_dir).unwrap();
+        std::fs::copy(here.dir.path().join("data/server.key"), config.data_dir.join("server.key")).unwrap();
+    });
+    let (ada, bob) = (here.user("ada"), here.user("bob"));
+    ada.database("rivers");
+    ada.post("/organizations", &json!({"name": "hydro"})).expect(201);
+    put(&ada, "/organizations/hydro/members/bob", &json!({"role": "owner"})).expect(201);
+    let seed = std::env::var("LIMITS_SEED").map_or(1, |seed| seed.parse().unwrap());
+    std::thread::scope(|scope| {
+        for caller in 0..CALLERS {
+            let server = if caller % 2 == 0 { &here } else { &there };
+            let (ada, bob) = (server.again(&ada), server.again(&bob));
+            scope.spawn(move || {
+                let mut numbers = Numbers(seed * 1_000 + caller);
+                for _ in 0..CALLS {
+                    let status = call(&mut numbers, &ada, &bob);
+                    assert!(status < 500, "{status}");
+                }
+            });
+        }
+    });
+    let count = |path: &str| ada.get(path).expect(200).json()["data"].as_array().unwrap().len() as u64;
+    assert!(count("/user/tokens") <= TOKENS, "{}", count("/user/tokens"));
+    assert!(count("/databases?owner=hydro") <= DATABASES);
+    assert!(count("/databases/ada/rivers/hooks") <= HOOKS_OF_DATABASE);
+    let mut reader = PgConnection::establish(&shared.url()).unwrap();
+    for (what, sql) in INVARIANTS {
+        let broken: Vec<Count> = diesel::sql_query(*sql).load(&mut reader).unwrap();
+        assert_eq!(broken[0].count, 0, "{what}");
+    }
+}
+
+#[derive(diesel::QueryableByName)]
+struct Count {
+    #[diesel(sql_type = diesel::sql_types::BigInt)]
+    count: i64,
+}
+
+/// What must not be, and how often it is.
+const INVARIANTS: &[(&str, &str)] = &[
+    (
+        "an organization without an owner",
+        "SELECT count(*) FROM organizations AS o JOIN accounts AS a ON a.id = o.id AND a.deleted_at IS NULL
+         WHERE NOT EXISTS (SELECT 1 FROM members AS m WHERE m.organization_id = o.id AND m.role = 'owner')",
+    ),
+    (
+        "two databases of a name",
+        "SELECT count(*) FROM (SELECT 1 FROM databases WHERE deleted_at IS NULL
+         GROUP BY owner_id, name_key HAVING count(*) > 1) AS twice",
+    ),
+];
+
+fn put(actor: &Actor, path: &str, body: &serde_json::Value) -> TestAnswer {
+    actor.send(actor.request(Method::PUT, path).json(body))
+}
+
+/// Makes a random call that a limit or an invariant concerns. Returns the status of the answer.
+fn call(numbers: &mut Numbers, ada: &Actor, bob: &Actor) -> u16 {
+    let role = if numbers.below(2) == 0 { "owner" } else { "member" };
+    let answer = match numbers.below(8) {
+        0 | 1 => ada.post("/user/tokens", &json!({"name": "t", "expires_in": "30d"})),
+        2 => {
+            let listed = ada.get("/user/tokens").json();
+            let tokens = listed["data"].as_array().unwrap();
+            // The first one that was made is that of the caller.
+            let id = tokens[numbers.below(tokens.len() as u64) as usize]["id"].as_str().unwrap().to_owned();
+            if tokens.last().unwrap()["id"] == id.as_str() {
+                return 200;
+            }
+            ada.delete(&format!("/user/tokens/{id}"))
+        }
+        3 => put(ada, "/organizations/hydro/members/bob", &json!({"role": role})),
+        4 => put(bob, "/organizations/hydro/members/ada", &json!({"role": role})),
+        5 => ada.post(
+            "/databases",
+            &json!({"owner": "hydro", "name": format!("d{}", numbers.below(12)), "visibility": "private"}),
+        ),
+        6 => ada.delete(&format!("/databases/hydro/d{}", numbers.below(12))),
+        _ => ada.post("/databases/ada/rivers/hooks", &json!({"url": "http://127.0.0.1:9/", "events": ["on_push"]})),
+    };
+    answer.status
 }

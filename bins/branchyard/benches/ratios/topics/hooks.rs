@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use branchyard::compose::Stores;
 use branchyard_domain::access::{Caller, Write};
 use branchyard_domain::entities::{Delivery, DeliveryStatus, EventName};
-use branchyard_domain::ports::{Durability, Metadata as _};
+use branchyard_domain::ports::{Durability, Metadata as _, WriteKeys};
 use branchyard_domain::usecases::NewBranch;
 use branchyard_domain::values::{DeliveryId, HookId, RefName, Revision};
 use branchyard_testkit::{Actor, Received, Receiver};
@@ -141,7 +141,7 @@ fn long_queue(flags: &Flags) -> Row {
     let now = stores.hub.now();
     let event_id = stores.metadata.read().unwrap().deliveries().list(hook_id, None, None, 1).unwrap()[0].event_id;
     for batch in 0..pending.div_ceil(1_000) {
-        let mut tx = stores.metadata.write().unwrap();
+        let mut tx = stores.metadata.write(&WriteKeys::any()).unwrap();
         for _ in 0..1_000.min(pending - batch * 1_000) {
             let delivery = Delivery {
                 id: DeliveryId::from_uuid(stores.hub.fresh_id()),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use branchyard::compose::{Environment, Stores};
 use branchyard_domain::access::Caller as Who;
 use branchyard_domain::entities::{Branch, Pull, PullContent, PullState, User, Visibility};
-use branchyard_domain::ports::{Durability, MergeOutcome, Metadata as _, WriteJob};
+use branchyard_domain::ports::{Durability, MergeOutcome, Metadata as _, WriteJob, WriteKeys};
 use branchyard_domain::usecases::NewDatabase;
 use branchyard_domain::values::{CommitHash, DatabaseId, DatabaseName, RefName, Timestamp};
 use reqwest::Method;
@@ -92,7 +92,7 @@ fn generate(harness: &BenchHarness, flags: &Flags) {
         let step = (rows / flags.count("--changes")).max(2);
         let after = write(&stores, &bench, id, &before, &format!("update t set value = -1 where id % {step} = 1"));
         advance(&stores, id, &first, &after);
-        let mut tx = stores.metadata.write().unwrap();
+        let mut tx = stores.metadata.write(&WriteKeys::any()).unwrap();
         tx.branches().add(id, &branch("before", &before)).unwrap();
         tx.commit(Durability::Synced).unwrap();
     }
@@ -122,7 +122,7 @@ fn write(stores: &Stores, bench: &User, id: DatabaseId, base: &CommitHash, state
 }
 
 fn advance(stores: &Stores, id: DatabaseId, from: &CommitHash, to: &CommitHash) {
-    let mut tx = stores.metadata.write().unwrap();
+    let mut tx = stores.metadata.write(&WriteKeys::any()).unwrap();
     let main = RefName::parse("main").unwrap();
     assert!(tx.branches().move_head(id, &main, from, to, Timestamp::from_seconds(1_790_000_000)).unwrap());
     tx.commit(Durability::Synced).unwrap();
@@ -137,7 +137,7 @@ fn branch(name: &str, head: &CommitHash) -> Branch {
 fn name_things(stores: &Stores, bench: &User, id: DatabaseId, head: &CommitHash, items: u64) {
     let locator = stores.metadata.read().unwrap().databases().get(id).unwrap().unwrap().locator;
     for batch in (0..items).collect::<Vec<_>>().chunks(5_000) {
-        let mut tx = stores.metadata.write().unwrap();
+        let mut tx = stores.metadata.write(&WriteKeys::any()).unwrap();
         for n in batch {
             let branch = branch(&format!("topic/{n:07}"), head);
             tx.branches().add(id, &branch).unwrap();

@@ -4,7 +4,7 @@ use std::pin::pin;
 
 use branchyard_api_snapshots::{Content, Declared, DeclaredOperation, SentRequest, ShapeSnapshot};
 use branchyard_domain::entities::Visibility;
-use branchyard_domain::ports::Metadata as _;
+use branchyard_domain::ports::{Metadata as _, WriteKeys};
 use branchyard_domain_testing::fakes::BrokenMetadata;
 use branchyard_http_common::RateLimits;
 use futures_util::future::{Either, select};
@@ -140,7 +140,7 @@ pub(super) async fn key_in_flight(operation: &DeclaredOperation) -> ShapeSnapsho
     let scene = AuthorizationHarness::new(Visibility::Public);
     let asked = scene.good("owner", &operation.method, &operation.path).await.with("Idempotency-Key", "k");
     let send = || scene.world.send(asked.clone().into_request().insert_header(ID));
-    let held = scene.world.fakes.metadata.write().unwrap();
+    let held = scene.world.fakes.metadata.write(&WriteKeys::any()).unwrap();
     let (one, other) = (pin!(send()), pin!(send()));
     let (answer, waiting) = match select(one, other).await {
         Either::Left((answer, waiting)) => (answer, Either::Left(waiting)),

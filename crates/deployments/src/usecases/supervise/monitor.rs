@@ -1,6 +1,6 @@
 //! Monitoring of a serving instance: events, proofs of life and samples.
 
-use branchyard_domain::ports::Durability;
+use branchyard_domain::ports::{Durability, WriteKeys};
 use std::time::Duration;
 
 use super::super::config::apply_settings;
@@ -41,7 +41,7 @@ impl Supervisor<'_> {
         if proven.plus_seconds(PROOF_SECONDS) <= now {
             // The settings are applied with each proof, in case they could not be applied when they changed.
             apply_settings(self.0, deployment.id, handle)?;
-            let mut tx = self.0.ports.store.write_deployments()?;
+            let mut tx = self.0.ports.store.write_deployments(&WriteKeys::server())?;
             tx.ledger().prove(instance.id, now)?;
             tx.commit(Durability::Synced)?;
         }
@@ -49,7 +49,7 @@ impl Supervisor<'_> {
         if self.sample_at(instance, Resolution::Fine, slot)?.is_none() {
             let sample = self.0.ports.provisioner.sample(handle)?;
             let coarse = self.coarse_sample(instance, now)?;
-            let mut tx = self.0.ports.store.write_deployments()?;
+            let mut tx = self.0.ports.store.write_deployments(&WriteKeys::server())?;
             tx.samples().put(instance.id, Resolution::Fine, slot, &sample)?;
             if let Some((at, sample)) = coarse {
                 tx.samples().put(instance.id, Resolution::Coarse, at, &sample)?;

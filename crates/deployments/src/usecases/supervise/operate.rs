@@ -9,7 +9,7 @@ use crate::entities::{
 };
 use crate::values::{DeploymentId, InstanceId};
 use branchyard_domain::errors::PortError;
-use branchyard_domain::ports::Durability;
+use branchyard_domain::ports::{Durability, WriteKeys};
 use branchyard_domain::values::Timestamp;
 
 /// Seconds after which an operation that could not begin fails.
@@ -55,7 +55,7 @@ impl Supervisor<'_> {
 
     fn settle(&self, operation: DeploymentOperation, progress: DeploymentProgress) -> Result<bool, PortError> {
         let updated_at = Some(self.0.now());
-        let mut tx = self.0.ports.store.write_deployments()?;
+        let mut tx = self.0.ports.store.write_deployments(&WriteKeys::server())?;
         tx.deployment_operations().update(&DeploymentOperation { progress, updated_at, ..operation })?;
         tx.commit(Durability::Synced)?;
         Ok(true)
@@ -120,7 +120,7 @@ impl Supervisor<'_> {
         if operation.progress == DeploymentProgress::Queued {
             operation.progress = DeploymentProgress::Running;
             operation.updated_at = Some(self.0.now());
-            let mut tx = self.0.ports.store.write_deployments()?;
+            let mut tx = self.0.ports.store.write_deployments(&WriteKeys::server())?;
             tx.deployment_operations().update(&operation)?;
             tx.commit(Durability::Synced)?;
         }
@@ -138,7 +138,7 @@ impl Supervisor<'_> {
         for backup in &backups {
             self.0.ports.backup_files.remove_backup(deployment.id, backup.id)?;
         }
-        let mut tx = self.0.ports.store.write_deployments()?;
+        let mut tx = self.0.ports.store.write_deployments(&WriteKeys::server())?;
         for backup in backups {
             tx.backups().remove(deployment.id, backup.id)?;
         }

@@ -7,7 +7,7 @@ use branchyard_domain::entities::{
     Account, AccountKind, Email, MemberRole, Organization, PullState, RetiredName, User,
 };
 use branchyard_domain::ports::{
-    AccountRepository, MetadataError, OrganizationRepository, Repositories, UserFilter, UserRepository,
+    AccountRepository, MetadataError, OrganizationRepository, Repositories, UserFilter, UserRepository, WriteKey,
 };
 use branchyard_domain::values::{AccountId, DatabaseId, OwnerName, Timestamp};
 
@@ -45,6 +45,7 @@ impl AccountRepository for MemoryTransaction<'_> {
 
 impl UserRepository for MemoryTransaction<'_> {
     fn add(&mut self, user: &User) -> Result<()> {
+        self.needs(WriteKey::Account(user.id));
         if self.accounts().by_name(&user.name)?.is_some() {
             return Err(MetadataError::Taken);
         }
@@ -58,6 +59,7 @@ impl UserRepository for MemoryTransaction<'_> {
     }
 
     fn update(&mut self, user: &User) -> Result<bool> {
+        self.needs(WriteKey::Account(user.id));
         let Some(stored) = self.change()?.users.get_mut(&user.id) else { return Ok(false) };
         stored.display_name.clone_from(&user.display_name);
         stored.bio.clone_from(&user.bio);
@@ -71,6 +73,7 @@ impl UserRepository for MemoryTransaction<'_> {
     }
 
     fn set_emails(&mut self, user: AccountId, emails: &[Email]) -> Result<()> {
+        self.needs(WriteKey::Account(user));
         let Some(stored) = self.change()?.users.get_mut(&user) else {
             return Err(missing("set the addresses of a user"));
         };
@@ -112,6 +115,7 @@ impl UserRepository for MemoryTransaction<'_> {
     }
 
     fn remove(&mut self, id: AccountId, at: Timestamp) -> Result<()> {
+        self.needs(WriteKey::Account(id));
         let state = self.change()?;
         let Some(user) = state.users.get_mut(&id) else { return Err(missing("remove a user")) };
         user.password_hash = None;
@@ -133,6 +137,7 @@ impl UserRepository for MemoryTransaction<'_> {
     }
 
     fn erase(&mut self, id: AccountId) -> Result<()> {
+        self.needs(WriteKey::Account(id));
         let name = OwnerName::deleted_user();
         let state = self.change()?;
         if !state.retired.contains_key(&id) {
@@ -177,6 +182,7 @@ impl UserRepository for MemoryTransaction<'_> {
 
 impl OrganizationRepository for MemoryTransaction<'_> {
     fn add(&mut self, organization: &Organization) -> Result<()> {
+        self.needs(WriteKey::Account(organization.id));
         if self.accounts().by_name(&organization.name)?.is_some() {
             return Err(MetadataError::Taken);
         }
@@ -189,6 +195,7 @@ impl OrganizationRepository for MemoryTransaction<'_> {
     }
 
     fn update(&mut self, organization: &Organization) -> Result<bool> {
+        self.needs(WriteKey::Account(organization.id));
         let Some(stored) = self.change()?.organizations.get_mut(&organization.id) else { return Ok(false) };
         stored.display_name.clone_from(&organization.display_name);
         stored.description.clone_from(&organization.description);
@@ -202,6 +209,7 @@ impl OrganizationRepository for MemoryTransaction<'_> {
     }
 
     fn remove(&mut self, id: AccountId, at: Timestamp, by: AccountId) -> Result<()> {
+        self.needs(WriteKey::Account(id));
         let state = self.change()?;
         if let Some(organization) = state.organizations.remove(&id) {
             state.retired.insert(id, (organization.name.key(), RetiredName { id, at, by: Some(by) }));

@@ -2,7 +2,7 @@
 
 use super::{MemoryTransaction, Result, count, missing, page};
 use branchyard_domain::entities::{Activity, ActivityKind};
-use branchyard_domain::ports::ActivityRepository;
+use branchyard_domain::ports::{ActivityRepository, WriteKey};
 use branchyard_domain::values::{DatabaseId, PullNumber, Timestamp};
 
 impl MemoryTransaction<'_> {
@@ -13,6 +13,7 @@ impl MemoryTransaction<'_> {
 
 impl ActivityRepository for MemoryTransaction<'_> {
     fn add(&mut self, activity: &Activity) -> Result<()> {
+        self.needs(WriteKey::Database(activity.database_id));
         let Some(user) = self.state.users.get(&activity.by) else { return Err(missing("note an activity")) };
         let named = Activity { by_name: user.name.clone(), ..activity.clone() };
         self.change()?.activities.insert(activity.id, named);
@@ -37,6 +38,7 @@ impl ActivityRepository for MemoryTransaction<'_> {
     }
 
     fn clear(&mut self, database: DatabaseId) -> Result<()> {
+        self.needs(WriteKey::Database(database));
         self.change()?.activities.retain(|_, activity| activity.database_id != database);
         Ok(())
     }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use super::{MemoryTransaction, Result, missing, page};
 use branchyard_domain::entities::{Collaborator, Role};
-use branchyard_domain::ports::CollaboratorRepository;
 use branchyard_domain::ports::Repositories as _;
+use branchyard_domain::ports::{CollaboratorRepository, WriteKey};
 use branchyard_domain::values::{AccountId, DatabaseId, Timestamp};
 
 impl CollaboratorRepository for MemoryTransaction<'_> {
     fn put(&mut self, database: DatabaseId, user: AccountId, role: Role, at: Timestamp) -> Result<bool> {
+        self.needs(WriteKey::Database(database));
         if !self.state.databases.contains_key(&database) || !self.state.users.contains_key(&user) {
             return Err(missing("put a collaborator"));
         }
@@ -30,6 +31,7 @@ impl CollaboratorRepository for MemoryTransaction<'_> {
     }
 
     fn remove(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Collaborator>> {
+        self.needs(WriteKey::Database(database));
         let found = self.collaborators().get(database, user)?;
         self.change()?.collaborators.remove(&(database, user));
         Ok(found)

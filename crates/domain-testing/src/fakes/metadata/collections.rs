@@ -2,7 +2,7 @@
 
 use super::{MemoryTransaction, Result, count, missing, page};
 use branchyard_domain::entities::{CollectionRecord, KeptRef, OperationStatus, RefKind};
-use branchyard_domain::ports::{CollectionRepository, DueCollection, KeptRefRepository};
+use branchyard_domain::ports::{CollectionRepository, DueCollection, KeptRefRepository, WriteKey};
 use branchyard_domain::values::{DatabaseId, KeptRefId, Timestamp};
 
 impl CollectionRepository for MemoryTransaction<'_> {
@@ -11,6 +11,7 @@ impl CollectionRepository for MemoryTransaction<'_> {
     }
 
     fn put(&mut self, database: DatabaseId, record: &CollectionRecord) -> Result<()> {
+        self.needs(WriteKey::Database(database));
         if !self.state.databases.contains_key(&database) {
             return Err(missing("record a collection"));
         }
@@ -44,6 +45,7 @@ impl CollectionRepository for MemoryTransaction<'_> {
 
 impl KeptRefRepository for MemoryTransaction<'_> {
     fn add(&mut self, database: DatabaseId, kept: &KeptRef) -> Result<()> {
+        self.needs(WriteKey::Database(database));
         if !self.state.databases.contains_key(&database) {
             return Err(missing("keep a deleted ref"));
         }
@@ -56,6 +58,7 @@ impl KeptRefRepository for MemoryTransaction<'_> {
     }
 
     fn remove(&mut self, database: DatabaseId, id: KeptRefId) -> Result<bool> {
+        self.needs(WriteKey::Database(database));
         Ok(self.change()?.kept_refs.remove(&(database, id)).is_some())
     }
 
@@ -73,6 +76,7 @@ impl KeptRefRepository for MemoryTransaction<'_> {
     }
 
     fn expire(&mut self, database: DatabaseId, until: Option<Timestamp>) -> Result<u64> {
+        self.needs(WriteKey::Database(database));
         let kept = &mut self.change()?.kept_refs;
         let had = kept.len();
         kept.retain(|(of, _), kept| *of != database || until.is_some_and(|until| kept.until > until));

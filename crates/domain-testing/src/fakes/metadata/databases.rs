@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{MemoryTransaction, Result, count, page};
 use branchyard_domain::entities::{Database, FileState, Visibility, Work};
-use branchyard_domain::ports::{DatabaseFilter, DatabaseRepository, MetadataError, Ranking, SizeChange};
+use branchyard_domain::ports::{DatabaseFilter, DatabaseRepository, MetadataError, Ranking, SizeChange, WriteKey};
 use branchyard_domain::values::{AccountId, DatabaseId, DatabaseName, OwnerName, Timestamp};
 
 impl MemoryTransaction<'_> {
@@ -57,6 +57,7 @@ impl MemoryTransaction<'_> {
 
 impl DatabaseRepository for MemoryTransaction<'_> {
     fn add(&mut self, database: &Database) -> Result<()> {
+        self.needs(WriteKey::Account(database.owner_id));
         let locator = &database.locator;
         if self.state.live(&locator.owner.key(), &locator.name.key()).is_some() {
             return Err(MetadataError::Taken);
@@ -78,6 +79,7 @@ impl DatabaseRepository for MemoryTransaction<'_> {
     }
 
     fn update(&mut self, database: &Database) -> Result<bool> {
+        self.needs(WriteKey::Database(database.id));
         if self.state.databases.get(&database.id).is_none_or(|stored| stored.version != database.version) {
             return Ok(false);
         }
@@ -100,6 +102,7 @@ impl DatabaseRepository for MemoryTransaction<'_> {
     }
 
     fn record_write(&mut self, id: DatabaseId, at: Timestamp, file: FileState) -> Result<()> {
+        self.needs(WriteKey::Database(id));
         if let Some(stored) = self.change()?.databases.get_mut(&id) {
             stored.last_write_at = Some(at);
         }
@@ -107,6 +110,7 @@ impl DatabaseRepository for MemoryTransaction<'_> {
     }
 
     fn record_file(&mut self, id: DatabaseId, file: FileState, change: SizeChange) -> Result<()> {
+        self.needs(WriteKey::Database(id));
         let FileState { size_bytes, engine_format } = file;
         if let Some(stored) = self.change()?.databases.get_mut(&id) {
             match change {
@@ -121,6 +125,7 @@ impl DatabaseRepository for MemoryTransaction<'_> {
     }
 
     fn next_generation(&mut self, id: DatabaseId) -> Result<()> {
+        self.needs(WriteKey::Database(id));
         if let Some(stored) = self.change()?.databases.get_mut(&id) {
             stored.generation += 1;
         }

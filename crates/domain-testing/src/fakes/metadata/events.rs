@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{MemoryTransaction, Result, count, page};
 use branchyard_domain::entities::Event;
-use branchyard_domain::ports::{EventRepository, IdempotencyRepository, MetadataError, SavedAnswer};
+use branchyard_domain::ports::{EventRepository, IdempotencyRepository, MetadataError, SavedAnswer, WriteKey};
 use branchyard_domain::values::{AccountId, DatabaseId, EventId, Timestamp};
 
 impl IdempotencyRepository for MemoryTransaction<'_> {
@@ -32,6 +32,7 @@ impl IdempotencyRepository for MemoryTransaction<'_> {
 
 impl EventRepository for MemoryTransaction<'_> {
     fn add(&mut self, event: &Event) -> Result<()> {
+        self.needs(WriteKey::Database(event.database_id));
         self.change()?.events.push((event.clone(), false));
         Ok(())
     }
@@ -51,6 +52,7 @@ impl EventRepository for MemoryTransaction<'_> {
     }
 
     fn mark_dispatched(&mut self, id: EventId, _at: Timestamp) -> Result<()> {
+        self.needs(WriteKey::Server);
         let wanted = self.state.deliveries.values().any(|logged| logged.delivery.event_id == id);
         let events = &mut self.change()?.events;
         events.retain(|(event, _)| wanted || event.id != id);

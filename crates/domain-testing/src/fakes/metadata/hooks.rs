@@ -7,7 +7,7 @@ use super::{MemoryTransaction, Result, count, missing, page};
 use branchyard_domain::entities::{Attempt, Delivery, DeliveryStatus, Hook, HookEvent, Request};
 use branchyard_domain::ports::{
     AttemptRepository, DeliveryBacklog, DeliveryRepository, DeliveryState, DueDelivery, HookRepository, Lease,
-    MetadataError, Places, Repositories,
+    MetadataError, Places, Repositories, WriteKey,
 };
 use branchyard_domain::values::{DatabaseId, DeliveryId, HookId, Timestamp};
 
@@ -60,6 +60,7 @@ impl MemoryTransaction<'_> {
 
 impl HookRepository for MemoryTransaction<'_> {
     fn add(&mut self, hook: &Hook) -> Result<()> {
+        self.needs(WriteKey::Server);
         if self.state.hooks.contains_key(&hook.id) {
             return Err(MetadataError::Taken);
         }
@@ -88,6 +89,7 @@ impl HookRepository for MemoryTransaction<'_> {
     }
 
     fn update(&mut self, hook: &Hook) -> Result<bool> {
+        self.needs(WriteKey::Server);
         let Some(held) = self.change()?.hooks.get_mut(&hook.id) else { return Ok(false) };
         let (id, database_id, created_at) = (held.hook.id, held.hook.database_id, held.hook.created_at);
         held.hook = Hook { id, database_id, created_at, ..hook.clone() };
@@ -95,12 +97,14 @@ impl HookRepository for MemoryTransaction<'_> {
     }
 
     fn remove(&mut self, id: HookId) -> Result<bool> {
+        self.needs(WriteKey::Server);
         let state = self.change()?;
         state.deliveries.retain(|_, logged| logged.delivery.hook_id != id);
         Ok(state.hooks.remove(&id).is_some())
     }
 
     fn clear(&mut self, database: DatabaseId) -> Result<()> {
+        self.needs(WriteKey::Server);
         let hooks = self.state.hooks.values().map(|held| &held.hook).filter(|hook| hook.database_id == database);
         for id in hooks.map(|hook| hook.id).collect::<Vec<_>>() {
             self.hooks().remove(id)?;
@@ -134,6 +138,7 @@ impl HookRepository for MemoryTransaction<'_> {
 
 impl DeliveryRepository for MemoryTransaction<'_> {
     fn add(&mut self, deliveries: &[Delivery]) -> Result<()> {
+        self.needs(WriteKey::Server);
         for delivery in deliveries {
             let known = self.state.hooks.contains_key(&delivery.hook_id)
                 && self.state.events.iter().any(|(event, _)| event.id == delivery.event_id);
@@ -175,6 +180,7 @@ impl DeliveryRepository for MemoryTransaction<'_> {
     }
 
     fn update(&mut self, delivery: &Delivery) -> Result<bool> {
+        self.needs(WriteKey::Server);
         let Some(logged) = self.change()?.deliveries.get_mut(&delivery.id) else { return Ok(false) };
         logged.delivery.status = delivery.status;
         logged.delivery.attempt_count = delivery.attempt_count;
@@ -183,6 +189,7 @@ impl DeliveryRepository for MemoryTransaction<'_> {
     }
 
     fn give_up(&mut self, hook: HookId, at: Timestamp) -> Result<u64> {
+        self.needs(WriteKey::Server);
         let all = self.change()?.deliveries.values_mut().map(|logged| &mut logged.delivery);
         let mut given_up = 0;
         for delivery in all.filter(|delivery| delivery.hook_id == hook && delivery.is_pending()) {
@@ -198,6 +205,7 @@ impl DeliveryRepository for MemoryTransaction<'_> {
     }
 
     fn lease(&mut self, holder: &str, now: Timestamp, until: Timestamp, places: Places<'_>) -> Result<Vec<Lease>> {
+        self.needs(WriteKey::Server);
         let mut held_back = 0;
         let due = self.due(now).into_iter().filter(|(_, hook, _)| {
             let is_held_back = is_held_back(hook, places);
@@ -239,6 +247,7 @@ impl DeliveryRepository for MemoryTransaction<'_> {
     }
 
     fn release(&mut self, hooks: &[HookId]) -> Result<()> {
+        self.needs(WriteKey::Server);
         for hook in hooks {
             if let Some(held) = self.change()?.hooks.get_mut(hook) {
                 held.lease = None;
@@ -248,6 +257,7 @@ impl DeliveryRepository for MemoryTransaction<'_> {
     }
 
     fn recover(&mut self, holder: &str) -> Result<u64> {
+        self.needs(WriteKey::Server);
         let all = self.change()?.hooks.values_mut();
         let held = all.filter(|held| held.lease.as_ref().is_some_and(|(by, _)| by == holder));
         Ok(count(held.map(|held| held.lease = None).count()))
@@ -277,6 +287,7 @@ impl AttemptRepository for MemoryTransaction<'_> {
     }
 
     fn add(&mut self, delivery: &Delivery, attempt: &Attempt, request: &Request, keep: usize) -> Result<()> {
+        self.needs(WriteKey::Server);
         if !self.deliveries().update(delivery)? {
             return Err(missing("log an attempt"));
         }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use super::{MemoryTransaction, Result, count, missing, page};
 use branchyard_domain::entities::{Member, MemberRole, Role};
-use branchyard_domain::ports::MemberRepository;
 use branchyard_domain::ports::Repositories as _;
+use branchyard_domain::ports::{MemberRepository, WriteKey};
 use branchyard_domain::values::{AccountId, Timestamp};
 
 impl MemberRepository for MemoryTransaction<'_> {
     fn put(&mut self, organization: AccountId, user: AccountId, role: MemberRole, at: Timestamp) -> Result<bool> {
+        self.needs(WriteKey::Account(organization));
         if !self.state.organizations.contains_key(&organization) || !self.state.users.contains_key(&user) {
             return Err(missing("put a member"));
         }
@@ -38,6 +39,7 @@ impl MemberRepository for MemoryTransaction<'_> {
     }
 
     fn remove(&mut self, organization: AccountId, user: AccountId) -> Result<Option<Member>> {
+        self.needs(WriteKey::Account(organization));
         let found = self.members().get(organization, user)?;
         self.change()?.members.remove(&(organization, user));
         Ok(found)

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use super::{MemoryTransaction, Result, missing, page};
 use branchyard_domain::entities::Mirror;
-use branchyard_domain::ports::{MetadataError, MirrorRepository};
+use branchyard_domain::ports::{MetadataError, MirrorRepository, WriteKey};
 use branchyard_domain::values::{DatabaseId, Timestamp};
 
 impl MirrorRepository for MemoryTransaction<'_> {
     fn add(&mut self, mirror: &Mirror) -> Result<()> {
+        self.needs(WriteKey::Database(mirror.database_id));
         if !self.state.databases.contains_key(&mirror.database_id) {
             return Err(missing("add a mirror"));
         }
@@ -24,11 +25,13 @@ impl MirrorRepository for MemoryTransaction<'_> {
     }
 
     fn update(&mut self, mirror: &Mirror) -> Result<bool> {
+        self.needs(WriteKey::Database(mirror.database_id));
         let found = self.change()?.mirrors.get_mut(&mirror.database_id);
         Ok(found.map(|found| *found = mirror.clone()).is_some())
     }
 
     fn remove(&mut self, database: DatabaseId) -> Result<bool> {
+        self.needs(WriteKey::Database(database));
         Ok(self.change()?.mirrors.remove(&database).is_some())
     }
 

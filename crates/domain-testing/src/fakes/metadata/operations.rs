@@ -6,7 +6,7 @@ use super::state::Leased;
 use super::{MemoryTransaction, Result, count, page};
 use branchyard_domain::entities::{Operation, OperationKind, OperationStatus, Work};
 use branchyard_domain::ports::{
-    LeaseTurn, MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState,
+    LeaseTurn, MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState, WriteKey,
 };
 use branchyard_domain::values::{AccountId, DatabaseId, DatabaseName, OperationId, Timestamp};
 
@@ -57,6 +57,7 @@ impl MemoryTransaction<'_> {
 
 impl OperationRepository for MemoryTransaction<'_> {
     fn add(&mut self, operation: &Operation) -> Result<()> {
+        self.needs(WriteKey::Database(operation.database_id));
         if self.state.operations.contains_key(&operation.id) {
             return Err(MetadataError::Taken);
         }
@@ -154,6 +155,7 @@ impl OperationRepository for MemoryTransaction<'_> {
     }
 
     fn settle(&mut self, operation: &Operation, holder: Option<&str>) -> Result<bool> {
+        self.needs(WriteKey::Database(operation.database_id));
         let Some(leased) = self.change()?.operations.get_mut(&operation.id) else { return Ok(false) };
         let in_state = match holder {
             Some(holder) => leased.held_by(holder),
@@ -220,6 +222,7 @@ impl OperationRepository for MemoryTransaction<'_> {
     }
 
     fn trim(&mut self, database: DatabaseId, kind: OperationKind, keep: usize) -> Result<u64> {
+        self.needs(WriteKey::Database(database));
         let operations = &mut self.change()?.operations;
         let is_of = |operation: &Operation| {
             operation.database_id == database && operation.work.kind() == kind && operation.finished_at.is_some()

@@ -6,7 +6,7 @@ use super::{MemoryTransaction, Result, missing, page};
 use branchyard_domain::entities::{Pull, PullComment, PullHeads, PullHidden, PullState};
 use branchyard_domain::ports::{
     FetchBacklog, FetchEnd, MetadataError, PullCommentRepository, PullFetch, PullFetchRepository, PullFilter,
-    PullRepository, PullStanding,
+    PullRepository, PullStanding, WriteKey,
 };
 use branchyard_domain::usecases::pull_rules::is_guarded;
 use branchyard_domain::values::{AccountId, CommentId, CommitHash, DatabaseId, PullNumber, RefName, Timestamp};
@@ -46,6 +46,7 @@ impl MemoryTransaction<'_> {
 
 impl PullRepository for MemoryTransaction<'_> {
     fn next_number(&mut self, database: DatabaseId) -> Result<PullNumber> {
+        self.needs(WriteKey::Database(database));
         if !self.state.databases.contains_key(&database) {
             return Err(missing("number a pull"));
         }
@@ -56,6 +57,7 @@ impl PullRepository for MemoryTransaction<'_> {
     }
 
     fn add(&mut self, pull: &Pull) -> Result<()> {
+        self.needs(WriteKey::Database(pull.database_id));
         let key = (pull.database_id, pull.number);
         if self.state.pulls.contains_key(&key) || (pull.state == PullState::Open && self.rivals(pull)) {
             return Err(MetadataError::Taken);
@@ -86,6 +88,7 @@ impl PullRepository for MemoryTransaction<'_> {
     }
 
     fn update(&mut self, pull: &Pull) -> Result<bool> {
+        self.needs(WriteKey::Database(pull.database_id));
         let key = (pull.database_id, pull.number);
         if self.state.pulls.get(&key).is_none_or(|stored| stored.version != pull.version) {
             return Ok(false);
@@ -136,6 +139,7 @@ impl PullRepository for MemoryTransaction<'_> {
         head: &CommitHash,
         now: Timestamp,
     ) -> Result<u64> {
+        self.needs(WriteKey::Database(database));
         let is_from = |pull: &Pull| {
             pull.state == PullState::Open && pull.from_database_id == database && pull.from_branch == *branch
         };
@@ -192,6 +196,7 @@ impl PullFetchRepository for MemoryTransaction<'_> {
     }
 
     fn lease(&mut self, database: DatabaseId, number: PullNumber, now: Timestamp, until: Timestamp) -> Result<bool> {
+        self.needs(WriteKey::Database(database));
         let key = (database, number);
         let is_due = self.state.pulls.get(&key).and_then(|p| p.content.fetch_due_at).is_some_and(|due| due <= now);
         let lease = &mut self.change()?.fetches.entry(key).or_default().0;
@@ -219,6 +224,7 @@ impl PullFetchRepository for MemoryTransaction<'_> {
     }
 
     fn settle(&mut self, database: DatabaseId, number: PullNumber, end: FetchEnd<'_>) -> Result<bool> {
+        self.needs(WriteKey::Database(database));
         let key = (database, number);
         let state = self.change()?;
         let fetch = state.fetches.entry(key).or_default();
@@ -281,6 +287,7 @@ impl PullCommentRepository for MemoryTransaction<'_> {
         author: AccountId,
         comment: &PullComment,
     ) -> Result<()> {
+        self.needs(WriteKey::Database(database));
         let key = (database, number);
         if !self.state.pulls.contains_key(&key) || !self.state.users.contains_key(&author) {
             return Err(missing("add a comment"));

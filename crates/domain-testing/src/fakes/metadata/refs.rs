@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{MemoryTransaction, Result, missing, page};
 use branchyard_domain::entities::{Branch, PullState, Tag};
-use branchyard_domain::ports::{BranchRepository, MetadataError, RefRepository, Repositories, TagRepository};
+use branchyard_domain::ports::{BranchRepository, MetadataError, RefRepository, Repositories, TagRepository, WriteKey};
 use branchyard_domain::values::{CommitHash, DatabaseId, RefName, Timestamp};
 
 impl MemoryTransaction<'_> {
@@ -15,6 +15,7 @@ impl MemoryTransaction<'_> {
 
 impl BranchRepository for MemoryTransaction<'_> {
     fn add(&mut self, database: DatabaseId, branch: &Branch) -> Result<()> {
+        self.needs(WriteKey::Database(database));
         self.known(database, "add a branch")?;
         let key = (database, branch.name.clone());
         if self.state.branches.contains_key(&key) {
@@ -36,6 +37,7 @@ impl BranchRepository for MemoryTransaction<'_> {
         head: &CommitHash,
         at: Timestamp,
     ) -> Result<bool> {
+        self.needs(WriteKey::Database(database));
         let stored = self.change()?.branches.get_mut(&(database, name.clone()));
         let Some(branch) = stored.filter(|branch| branch.head == *expected) else { return Ok(false) };
         branch.head = head.clone();
@@ -44,6 +46,7 @@ impl BranchRepository for MemoryTransaction<'_> {
     }
 
     fn remove(&mut self, database: DatabaseId, name: &RefName, expected: &CommitHash) -> Result<bool> {
+        self.needs(WriteKey::Database(database));
         if self.branches().get(database, name)?.is_none_or(|branch| branch.head != *expected) {
             return Ok(false);
         }
@@ -58,6 +61,7 @@ impl BranchRepository for MemoryTransaction<'_> {
 
 impl TagRepository for MemoryTransaction<'_> {
     fn add(&mut self, database: DatabaseId, tag: &Tag) -> Result<()> {
+        self.needs(WriteKey::Database(database));
         self.known(database, "add a tag")?;
         let key = (database, tag.name.clone());
         if self.state.tags.contains_key(&key) {
@@ -72,6 +76,7 @@ impl TagRepository for MemoryTransaction<'_> {
     }
 
     fn remove(&mut self, database: DatabaseId, name: &RefName) -> Result<bool> {
+        self.needs(WriteKey::Database(database));
         Ok(self.change()?.tags.remove(&(database, name.clone())).is_some())
     }
 
@@ -83,6 +88,7 @@ impl TagRepository for MemoryTransaction<'_> {
 
 impl RefRepository for MemoryTransaction<'_> {
     fn copy_all(&mut self, from: DatabaseId, to: DatabaseId) -> Result<()> {
+        self.needs(WriteKey::Database(to));
         self.known(to, "copy branches and tags")?;
         for branch in self.branches().list(from, None, usize::MAX)? {
             self.change()?.branches.insert((to, branch.name.clone()), branch);

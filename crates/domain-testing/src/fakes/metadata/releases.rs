@@ -4,11 +4,12 @@ use std::cmp::Reverse;
 
 use super::{MemoryTransaction, Result, page};
 use branchyard_domain::entities::Release;
-use branchyard_domain::ports::{MetadataError, ReleaseRepository};
+use branchyard_domain::ports::{MetadataError, ReleaseRepository, WriteKey};
 use branchyard_domain::values::{DatabaseId, RefName, Timestamp};
 
 impl ReleaseRepository for MemoryTransaction<'_> {
     fn add(&mut self, database: DatabaseId, release: &Release) -> Result<()> {
+        self.needs(WriteKey::Database(database));
         let key = (database, release.tag.clone());
         if self.state.releases.contains_key(&key) {
             return Err(MetadataError::Taken);
@@ -32,6 +33,7 @@ impl ReleaseRepository for MemoryTransaction<'_> {
     }
 
     fn update(&mut self, database: DatabaseId, release: &Release) -> Result<bool> {
+        self.needs(WriteKey::Database(database));
         let key = (database, release.tag.clone());
         let Some(stored) = self.change()?.releases.get_mut(&key) else { return Ok(false) };
         stored.title.clone_from(&release.title);
@@ -41,6 +43,7 @@ impl ReleaseRepository for MemoryTransaction<'_> {
     }
 
     fn remove(&mut self, database: DatabaseId, tag: &RefName) -> Result<bool> {
+        self.needs(WriteKey::Database(database));
         Ok(self.change()?.releases.remove(&(database, tag.clone())).is_some())
     }
 }

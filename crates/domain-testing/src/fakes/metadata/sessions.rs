@@ -4,11 +4,12 @@ use branchyard_auth::HashedToken;
 
 use super::{MemoryTransaction, Result, count, missing};
 use branchyard_domain::entities::{Invitation, LastUse, Session, User};
-use branchyard_domain::ports::{InvitationRepository, MetadataError, SessionRepository};
+use branchyard_domain::ports::{InvitationRepository, MetadataError, SessionRepository, WriteKey};
 use branchyard_domain::values::{AccountId, InvitationId, SessionId, Timestamp};
 
 impl SessionRepository for MemoryTransaction<'_> {
     fn add(&mut self, session: &Session) -> Result<()> {
+        self.needs(WriteKey::Account(session.user_id));
         if !self.state.users.contains_key(&session.user_id) {
             return Err(missing("add a session"));
         }
@@ -49,6 +50,7 @@ impl SessionRepository for MemoryTransaction<'_> {
     }
 
     fn remove(&mut self, user: AccountId, session: SessionId) -> Result<bool> {
+        self.needs(WriteKey::Account(user));
         if self.state.sessions.get(&session).is_none_or(|found| found.user_id != user) {
             return Ok(false);
         }
@@ -65,6 +67,7 @@ impl SessionRepository for MemoryTransaction<'_> {
 
 impl InvitationRepository for MemoryTransaction<'_> {
     fn add(&mut self, invitation: &Invitation) -> Result<()> {
+        self.needs(WriteKey::Server);
         if invitation.created_by.is_some_and(|user| !self.state.users.contains_key(&user)) {
             return Err(missing("add an invitation"));
         }
@@ -84,10 +87,12 @@ impl InvitationRepository for MemoryTransaction<'_> {
     }
 
     fn remove(&mut self, invitation: InvitationId) -> Result<bool> {
+        self.needs(WriteKey::Server);
         Ok(self.change()?.invitations.remove(&invitation).is_some())
     }
 
     fn purge(&mut self, now: Timestamp) -> Result<u64> {
+        self.needs(WriteKey::Server);
         let invitations = &mut self.change()?.invitations;
         let before = invitations.len();
         invitations.retain(|_, invitation| !invitation.expired(now));

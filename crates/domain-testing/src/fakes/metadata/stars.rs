@@ -3,7 +3,7 @@
 use super::{MemoryTransaction, Result, count, missing, page};
 use branchyard_domain::entities::Star;
 use branchyard_domain::ports::Repositories as _;
-use branchyard_domain::ports::StarRepository;
+use branchyard_domain::ports::{StarRepository, WriteKey};
 use branchyard_domain::values::{AccountId, DatabaseId, Timestamp};
 
 impl MemoryTransaction<'_> {
@@ -18,6 +18,7 @@ impl MemoryTransaction<'_> {
 
 impl StarRepository for MemoryTransaction<'_> {
     fn add(&mut self, database: DatabaseId, user: AccountId, at: Timestamp) -> Result<bool> {
+        self.needs(WriteKey::Database(database));
         if !self.state.databases.contains_key(&database) || !self.state.users.contains_key(&user) {
             return Err(missing("add a star"));
         }
@@ -30,6 +31,7 @@ impl StarRepository for MemoryTransaction<'_> {
     }
 
     fn remove(&mut self, database: DatabaseId, user: AccountId) -> Result<bool> {
+        self.needs(WriteKey::Database(database));
         let removed = self.change()?.stars.remove(&(database, user)).is_some();
         self.count_stars(database)?;
         Ok(removed)
@@ -54,6 +56,7 @@ impl StarRepository for MemoryTransaction<'_> {
     }
 
     fn clear(&mut self, database: DatabaseId) -> Result<()> {
+        self.needs(WriteKey::Database(database));
         self.change()?.stars.retain(|(id, _), _| *id != database);
         self.count_stars(database)
     }

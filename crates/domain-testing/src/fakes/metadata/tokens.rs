@@ -4,11 +4,12 @@ use branchyard_auth::HashedToken;
 
 use super::{MemoryTransaction, Result, count, missing, page};
 use branchyard_domain::entities::{LastUse, Token, User};
-use branchyard_domain::ports::{MetadataError, TokenRepository};
+use branchyard_domain::ports::{MetadataError, TokenRepository, WriteKey};
 use branchyard_domain::values::{AccountId, Timestamp, TokenId};
 
 impl TokenRepository for MemoryTransaction<'_> {
     fn add(&mut self, token: &Token) -> Result<()> {
+        self.needs(WriteKey::Account(token.user_id));
         if !self.state.users.contains_key(&token.user_id) {
             return Err(missing("add a token"));
         }
@@ -39,6 +40,7 @@ impl TokenRepository for MemoryTransaction<'_> {
     }
 
     fn remove(&mut self, user: AccountId, token: TokenId) -> Result<Option<Token>> {
+        self.needs(WriteKey::Account(user));
         if self.state.tokens.get(&token).is_none_or(|t| t.user_id != user) {
             return Ok(None);
         }

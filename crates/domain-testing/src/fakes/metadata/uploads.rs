@@ -2,11 +2,12 @@
 
 use super::{MemoryTransaction, Result, count, page};
 use branchyard_domain::entities::{Upload, UploadPart};
-use branchyard_domain::ports::{MetadataError, UploadRepository};
+use branchyard_domain::ports::{MetadataError, UploadRepository, WriteKey};
 use branchyard_domain::values::{AccountId, OperationId, Timestamp, UploadId};
 
 impl UploadRepository for MemoryTransaction<'_> {
     fn add(&mut self, upload: &Upload) -> Result<()> {
+        self.needs(WriteKey::Account(upload.user_id));
         if self.state.uploads.contains_key(&upload.id) {
             return Err(MetadataError::Taken);
         }

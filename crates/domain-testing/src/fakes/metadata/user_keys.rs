@@ -4,11 +4,12 @@ use branchyard_auth::RemoteKeyId;
 
 use super::{MemoryTransaction, Result, count, missing, page};
 use branchyard_domain::entities::{User, UserKey};
-use branchyard_domain::ports::{MetadataError, UserKeyRepository};
+use branchyard_domain::ports::{MetadataError, UserKeyRepository, WriteKey};
 use branchyard_domain::values::{AccountId, Timestamp, UserKeyId};
 
 impl UserKeyRepository for MemoryTransaction<'_> {
     fn add(&mut self, key: &UserKey) -> Result<()> {
+        self.needs(WriteKey::Account(key.user_id));
         if !self.state.users.contains_key(&key.user_id) {
             return Err(missing("add a key"));
         }
@@ -35,6 +36,7 @@ impl UserKeyRepository for MemoryTransaction<'_> {
     }
 
     fn remove(&mut self, user: AccountId, key: UserKeyId) -> Result<Option<UserKey>> {
+        self.needs(WriteKey::Account(user));
         if self.state.user_keys.get(&key).is_none_or(|key| key.user_id != user) {
             return Ok(None);
         }

@@ -6,7 +6,7 @@ use branchyard_domain::entities::{
     Branch, Database, DatabaseLocator, Email, KeptRef, Operation, OperationStatus, Organization, Pull, PullContent,
     PullState, RefKind, Role, Tag, User, Visibility, Work,
 };
-use branchyard_domain::ports::{Durability, Metadata, MetadataError, Transaction};
+use branchyard_domain::ports::{Durability, Metadata, MetadataError, Transaction, WriteKeys};
 use branchyard_domain::values::{
     AccountId, CommitHash, DatabaseId, DatabaseName, KeptRefId, OperationId, OwnerName, PullNumber, RefName, Timestamp,
     TraceContext,
@@ -162,7 +162,7 @@ pub(crate) fn trace(n: u128) -> TraceContext {
 }
 
 pub(crate) fn write<T>(store: &dyn Metadata, work: impl FnOnce(&mut dyn Transaction) -> T) -> T {
-    let mut tx = store.write().expect("a transaction that writes");
+    let mut tx = store.write(&WriteKeys::any()).expect("a transaction that writes");
     let value = work(&mut *tx);
     tx.commit(Durability::Synced).expect("saved");
     value

@@ -7,7 +7,7 @@ use branchyard_domain::entities::{
     Attempt, AttemptError, Database, Delivery, DeliveryStatus, DisabledReason, Event, EventKind, EventName, Hook,
     HookEvent, PreviousSecret, Request, Sealed,
 };
-use branchyard_domain::ports::{DeliveryBacklog, DeliveryState, DueDelivery, Metadata, Places, Transaction};
+use branchyard_domain::ports::{DeliveryBacklog, DeliveryState, DueDelivery, Metadata, Places, Transaction, WriteKeys};
 use branchyard_domain::values::{AttemptId, DeliveryId, EventId, HookId};
 
 fn hook_id(n: u128) -> HookId {
@@ -377,7 +377,7 @@ fn slow_hooks(store: &dyn Metadata, menu: &Database) {
     let slow = [hook_id(4), hook_id(5)];
     // Returns each hook that would be leased with its number of deliveries, and rolls back.
     let leased = |hooks, held_back| {
-        let mut tx = store.write().unwrap();
+        let mut tx = store.write(&WriteKeys::any()).unwrap();
         let places = Places { hooks, held_back, run: 2, slow: &slow };
         let is_due = tx.deliveries().is_due(at(200), places).unwrap();
         let found = tx.deliveries().lease("e", at(200), at(230), places).unwrap();

@@ -10,7 +10,7 @@ use branchyard_domain::entities::{
     Database, FailureKind, FileType, ImportMode, ImportRequest, Operation, OperationFailure, OperationKind,
     OperationStatus, Outcome, PullEnds, Purged, RowProblem, Side, Upload, UploadPart, User, Work,
 };
-use branchyard_domain::ports::{LeaseTurn, Metadata, OperationBacklog, OperationFilter, OperationState};
+use branchyard_domain::ports::{LeaseTurn, Metadata, OperationBacklog, OperationFilter, OperationState, WriteKeys};
 use branchyard_domain::values::{DatabaseName, PullNumber, UploadId};
 
 fn kinds(on: &Database, by: &User) -> Vec<Operation> {
@@ -225,7 +225,7 @@ pub fn lease_turns(store: &dyn Metadata) {
     let next = |after: Option<u128>, without: &[u128]| {
         let without: Vec<_> = without.iter().copied().map(account_id).collect();
         let turn = LeaseTurn { after: after.map(account_id), without: &without, kind: None };
-        let mut tx = store.write().unwrap();
+        let mut tx = store.write(&WriteKeys::any()).unwrap();
         let leased = tx.operations().lease("w", at(0), at(10), turn).unwrap();
         leased.map(|operation| operation.id.as_uuid().as_u128())
     };
@@ -242,7 +242,13 @@ pub fn lease_turns(store: &dyn Metadata) {
     assert_eq!(next(None, &[3, 1, 2]), None);
     let of_kind = |kind| {
         let turn = LeaseTurn { kind: Some(kind), ..LeaseTurn::default() };
-        store.write().unwrap().operations().lease("w", at(0), at(10), turn).unwrap().map(|operation| operation.id)
+        store
+            .write(&WriteKeys::any())
+            .unwrap()
+            .operations()
+            .lease("w", at(0), at(10), turn)
+            .unwrap()
+            .map(|operation| operation.id)
     };
     assert_eq!([of_kind(OperationKind::SqlWrite), of_kind(OperationKind::Purge)], [Some(operation_id(1)), None]);
     let lease = |after: Option<u128>| {

@@ -6,7 +6,7 @@ use branchyard_domain::entities::{
     Activity, ActivityKind, FailureKind, Invitation, LastUse, MemberRole, OperationFailure, OperationStatus,
     PullComment, RetiredName, Role, Session, Token, User,
 };
-use branchyard_domain::ports::{Durability, Metadata, OperationFilter};
+use branchyard_domain::ports::{Durability, Metadata, OperationFilter, WriteKeys};
 use branchyard_domain::values::{ActivityId, CommentId, InvitationId, OwnerName, SessionId, TokenId};
 
 use super::organization;
@@ -159,10 +159,10 @@ pub fn deleted_users(store: &dyn Metadata) {
         assert!(tx.accounts().retired(&admin.name).unwrap().is_some(), "not erased, so not forgotten");
     });
     // Only a deleted user can be erased.
-    let mut tx = store.write().unwrap();
+    let mut tx = store.write(&WriteKeys::any()).unwrap();
     assert!(tx.users().erase(ann.id).is_err());
     drop(tx);
-    let mut tx = store.write().unwrap();
+    let mut tx = store.write(&WriteKeys::any()).unwrap();
     tx.users().add(&user(70, "bob")).unwrap();
     tx.commit(Durability::Synced).unwrap();
     assert_eq!(read(store, |tx| tx.accounts().by_name(&bob.name).unwrap().unwrap().id), account_id(70));

@@ -4,7 +4,7 @@ use branchyard_auth::HashedToken;
 
 use super::{account_id, at, id, read, scene, user, write};
 use branchyard_domain::entities::{Email, Invitation, LastUse, Session, User};
-use branchyard_domain::ports::Metadata;
+use branchyard_domain::ports::{Metadata, WriteKeys};
 use branchyard_domain::values::{InvitationId, SessionId, Timestamp};
 
 fn session(n: u8, of: &User, expires_at: Timestamp) -> Session {
@@ -116,6 +116,9 @@ pub fn profiles(store: &dyn Metadata) {
     let address = |text: &str, is_primary| Email { address: text.to_owned(), is_primary, is_verified: !is_primary };
     let emails = vec![address("new@example.org", true), address("old@example.org", false)];
     write(store, |tx| tx.users().set_emails(after.id, &emails).unwrap());
-    assert!(store.write().unwrap().users().set_emails(account_id(99), &emails).is_err(), "no user has that id");
+    assert!(
+        store.write(&WriteKeys::any()).unwrap().users().set_emails(account_id(99), &emails).is_err(),
+        "no user has that id"
+    );
     read(store, |tx| assert_eq!(tx.users().get(after.id).unwrap().unwrap().emails, emails));
 }

@@ -5,20 +5,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::{at, branch, hash, operation, read, reference, scene, user, write};
 use branchyard_domain::entities::{Database, FileState, Role, User, Visibility};
-use branchyard_domain::ports::{Durability, Metadata, Transaction};
+use branchyard_domain::ports::{Durability, Metadata, Transaction, WriteKeys};
 
 /// Checks that transactions are atomic and isolated.
 pub fn transactions(store: &dyn Metadata) {
     let (_, _, menu) = scene(store);
     let name = reference("main");
     {
-        let mut tx = store.write().unwrap();
+        let mut tx = store.write(&WriteKeys::any()).unwrap();
         tx.branches().add(menu.id, &branch("main", 1)).unwrap();
         assert!(tx.branches().get(menu.id, &name).unwrap().is_some(), "a transaction sees what it did");
     }
     assert_eq!(read(store, |tx| tx.branches().get(menu.id, &name).unwrap()), None, "dropped is undone");
     let panicked = catch_unwind(AssertUnwindSafe(|| {
-        let mut tx = store.write().unwrap();
+        let mut tx = store.write(&WriteKeys::any()).unwrap();
         tx.branches().add(menu.id, &branch("main", 1)).unwrap();
         std::panic::resume_unwind(Box::new("on purpose"));
     }));

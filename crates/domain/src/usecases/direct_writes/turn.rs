@@ -13,7 +13,7 @@ use crate::entities::{
 };
 use crate::errors::{OperationError, PortError};
 use crate::ports::{
-    BatchedWrite, EngineError, MergeOutcome, MetadataError, SizeChange, SqlFailure, Transaction, Written,
+    BatchedWrite, EngineError, MergeOutcome, MetadataError, SizeChange, SqlFailure, Transaction, WriteKeys, Written,
 };
 use crate::usecases::collections::record_file;
 use crate::usecases::engine_files::file_state;
@@ -220,8 +220,10 @@ impl DirectTurn {
         started_at: Timestamp,
     ) -> Result<Vec<Operation>, NotSettled> {
         let now = inner.now();
-        let mut tx = inner.ports.metadata.write()?;
-        // No other transaction changes rights until this one ends.
+        let people = run.iter().flat_map(|run| [run.write.user.id, run.write.owner]);
+        let keys = WriteKeys::database(self.database).and_shared(people);
+        let mut tx = inner.ports.metadata.write(&keys)?;
+        // No other transaction changes these rights until this one ends.
         let rights = inner.ports.metadata.rights_version();
         let database = known_live(inner, tx.as_mut(), rights, self.database)?.ok_or(NotSettled::Undone)?;
         let writers = writers(inner, tx.as_mut(), rights, &database, run.iter().map(|run| run.write.user.id))?;

@@ -10,7 +10,7 @@ use crate::entities::{Delivery, DeliveryStatus, DisabledReason, EventName, Hook,
 use crate::errors::PortError;
 use crate::ports::{
     CancellationToken, DeliveryBacklog, DueDelivery, Durability, Lease, Places, RetryAfter, Sent, Transaction,
-    WebhookRequest,
+    WebhookRequest, WriteKeys,
 };
 use crate::usecases::observers::{DeliveryAttempt, DeliveryObserver, Unobserved};
 use crate::values::{AttemptId, DeliveryId, EventId, HookId, Timestamp, TraceContext};
@@ -139,7 +139,7 @@ impl<'a> Dispatch<'a> {
         if self.0.ports.metadata.read()?.events().list_waiting(1)?.is_empty() {
             return Ok(Vec::new());
         }
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::server())?;
         let FannedOut { events, deliveries } = fan_out(self.0, tx.as_mut())?;
         match deliveries {
             // No hook subscribes to these events. If the commit is lost, the events are found again.
@@ -156,7 +156,7 @@ impl<'a> Dispatch<'a> {
     /// # Errors
     /// [`PortError`]; neither step took effect then, and the call can be repeated.
     pub fn turn(&self, holder: &str, done: &[Run], room: Room<'_>) -> Result<Turn, PortError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::server())?;
         let (mut released, mut disabled) = (Vec::with_capacity(done.len()), Vec::new());
         let (mut delivered, mut failed) = (0, 0);
         let leases: Vec<_> = done.iter().map(|run| (run.lease.hook.id, run.lease.until)).collect();
@@ -350,7 +350,7 @@ impl<'a> Dispatch<'a> {
     /// # Errors
     /// [`PortError`].
     pub fn recover(&self, holder: &str) -> Result<u64, PortError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::server())?;
         let freed = tx.deliveries().recover(holder)?;
         tx.commit(Durability::Synced)?;
         Ok(freed)
@@ -363,7 +363,7 @@ impl<'a> Dispatch<'a> {
     pub fn tidy(&self) -> Result<(), PortError> {
         let before = self.0.now().plus_seconds(-self.0.limits.hook_log_retention_seconds);
         loop {
-            let mut tx = self.0.ports.metadata.write()?;
+            let mut tx = self.0.ports.metadata.write(&WriteKeys::server())?;
             let removed = tx.deliveries().purge(before, PURGED_AT_ONCE)?;
             if removed < u64::try_from(PURGED_AT_ONCE).unwrap_or(u64::MAX) {
                 tx.events().purge()?;

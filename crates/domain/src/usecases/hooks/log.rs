@@ -5,7 +5,7 @@ use crate::access::visibility::live;
 use crate::access::{Admin, DatabaseAccess};
 use crate::entities::{Delivery, DeliveryDetails, Request};
 use crate::errors::{HookError, PortError};
-use crate::ports::{DeliveryState, Durability, Transaction};
+use crate::ports::{DeliveryState, Durability, Transaction, WriteKey, WriteKeys};
 use crate::values::{DatabaseId, DeliveryId, HookId};
 
 /// Use cases of the delivery log.
@@ -61,7 +61,7 @@ impl<'a> Deliveries<'a> {
         once: Option<&IdempotencyRecord<'_, DeliveryDetails>>,
     ) -> Result<DeliveryDetails, HookError> {
         let now = self.0.now();
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::server().and(WriteKey::Database(access.database().id)))?;
         let database = live(tx.as_mut(), access.database().id)?.id;
         let mut delivery = find(tx.as_mut(), database, hook, id)?;
         if delivery.is_pending() {

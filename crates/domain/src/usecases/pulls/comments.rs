@@ -5,7 +5,7 @@ use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Level, Participate};
 use crate::entities::PullComment;
 use crate::errors::PullError;
-use crate::ports::Durability;
+use crate::ports::{Durability, WriteKeys};
 use crate::usecases::{IdempotencyRecord, idempotency};
 use crate::values::{CommentId, LongText, PullNumber, Timestamp};
 
@@ -40,7 +40,7 @@ impl Pulls<'_> {
     ) -> Result<PullComment, PullError> {
         let now = self.0.now();
         let user = access.who();
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::database(access.database().id))?;
         let base = live(tx.as_mut(), access.database().id)?;
         tx.pulls().get(base.id, number)?.ok_or(PullError::NoSuchPull)?;
         let comment = PullComment {

@@ -9,7 +9,8 @@ use crate::access::visibility::{find_live, live, role_of};
 use crate::access::{DatabaseAccess, Participate};
 use crate::entities::{Database, Pull, PullAction, PullHeads, Role, User};
 use crate::errors::PullError;
-use crate::ports::{Durability, Transaction};
+use crate::ports::{Durability, Transaction, WriteKeys};
+use crate::usecases::write_keys::{begin_write, of_pull};
 use crate::values::{LongText, PullNumber, Timestamp, Title};
 
 /// The states that a user can put a pull request in.
@@ -51,7 +52,8 @@ impl Pulls<'_> {
     ) -> Result<Pull, PullError> {
         let now = self.0.now();
         let user = access.who();
-        let mut tx = self.0.ports.metadata.write()?;
+        let id = access.database().id;
+        let mut tx = begin_write(self.0, WriteKeys::database(id), |tx| of_pull(tx, id, number))?;
         let base = live(tx.as_mut(), access.database().id)?;
         let mut pull = tx.pulls().get(base.id, number)?.ok_or(PullError::NoSuchPull)?;
         if pull.creator_id != user.id && access.role() < Role::Write {

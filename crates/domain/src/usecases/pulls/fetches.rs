@@ -18,6 +18,7 @@ use crate::entities::{Pull, PullHeads, PullState};
 use crate::errors::{PortError, PullError};
 use crate::ports::{
     Durability, EngineError, FetchBacklog, FetchEnd, PullFetch, PullFilter, PullStanding, SizeChange, Transaction,
+    WriteKey, WriteKeys,
 };
 use crate::usecases::Inner;
 use crate::usecases::collections::{record_file, request};
@@ -270,7 +271,7 @@ impl Pulls<'_> {
             FetchJob::Preview(key, user) => Ok(Some(fetch_preview(inner, &key, user))),
             FetchJob::Trial(trial, _) => make_trial(inner, &trial).map(Some),
             FetchJob::Pull(fetch) => {
-                let mut tx = inner.ports.metadata.write()?;
+                let mut tx = inner.ports.metadata.write(&WriteKeys::database(fetch.database_id))?;
                 let until = now.plus_seconds(inner.limits.pull_fetch_lease_seconds);
                 if !tx.pull_fetches().lease(fetch.database_id, fetch.number, now, until)? {
                     return Ok(Some(Refreshed::Dropped));
@@ -287,7 +288,7 @@ impl Pulls<'_> {
     /// # Errors
     /// [`PortError`].
     pub fn recover(&self) -> Result<u64, PortError> {
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::server())?;
         let due = tx.pull_fetches().recover(self.0.now())?;
         tx.commit(Durability::Synced)?;
         Ok(due)
@@ -342,7 +343,7 @@ fn fetch_preview(inner: &Inner, key: &PreviewKey, user: AccountId) -> Refreshed 
 
 /// Records what a preview brought. No ref reaches it, so it is garbage once the preview has ended.
 fn record_preview(inner: &Inner, base: DatabaseId) -> Result<(), PortError> {
-    let mut tx = inner.ports.metadata.write()?;
+    let mut tx = inner.ports.metadata.write(&WriteKeys::database(base))?;
     if record_fetch(inner, tx.as_mut(), base, SizeChange::Wasted)? {
         request(tx.as_mut(), base, inner.now().plus_seconds(PREVIEW_GARBAGE_SECONDS), false)?;
     }
@@ -366,7 +367,7 @@ fn record_fetch(
 fn fetch_pull(inner: &Inner, leased: &PullFetch) -> Result<Refreshed, PortError> {
     let (database, number) = (leased.database_id, leased.number);
     let end = |end: FetchEnd<'_>| -> Result<bool, PortError> {
-        let mut tx = inner.ports.metadata.write()?;
+        let mut tx = inner.ports.metadata.write(&WriteKeys::database(database))?;
         let shown = tx.pull_fetches().settle(database, number, end)?;
         record_fetch(inner, tx.as_mut(), database, if shown { SizeChange::Added } else { SizeChange::Wasted })?;
         let pull = tx.pulls().get(database, number)?;
@@ -419,7 +420,8 @@ fn wanted(inner: &Inner, leased: &PullFetch) -> Result<Option<(Pull, PullHeads)>
     }
     tx.discard();
     // The pull request was opened by a release that stored no heads and asked for no consent.
-    let mut tx = inner.ports.metadata.write()?;
+    let keys = WriteKeys::database(leased.database_id).and(WriteKey::Database(pull.from_database_id));
+    let mut tx = inner.ports.metadata.write(&keys)?;
     let source = tx.databases().get(pull.from_database_id)?;
     if !pull.is_within() && source.is_none_or(|source| rules::is_guarded(&source)) {
         return Ok(None);
@@ -450,7 +452,7 @@ fn while_leased(
     let seconds = inner.limits.pull_fetch_lease_seconds;
     let period = Duration::from_millis(u64::try_from(seconds).unwrap_or(1) * 1_000 / 3);
     let prolong = || -> Result<bool, PortError> {
-        let mut tx = inner.ports.metadata.write()?;
+        let mut tx = inner.ports.metadata.write(&WriteKeys::database(leased.database_id))?;
         let until = inner.now().plus_seconds(seconds);
         let is_held = tx.pull_fetches().extend_lease(leased.database_id, leased.number, until)?;
         tx.commit(Durability::Unsynced)?;

@@ -8,7 +8,7 @@ use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Write};
 use crate::entities::{Operation, Pull, PullEnds, PullState, Side, Work};
 use crate::errors::{OperationError, PortError, PullError};
-use crate::ports::Transaction;
+use crate::ports::{Transaction, WriteKeys};
 use crate::usecases::operations::{enqueue, save_queued};
 use crate::usecases::{IdempotencyRecord, idempotency};
 use crate::values::{LongText, PullNumber};
@@ -36,7 +36,7 @@ impl Pulls<'_> {
         once: Option<&IdempotencyRecord<'_, Operation>>,
     ) -> Result<Operation, PullError> {
         let now = self.0.now();
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::database(access.database().id))?;
         let base = live(tx.as_mut(), access.database().id)?;
         let pull = tx.pulls().get(base.id, number)?.ok_or(PullError::NoSuchPull)?;
         if let Some(operation) = merging(tx.as_mut(), &pull)? {

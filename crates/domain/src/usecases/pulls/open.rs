@@ -10,7 +10,8 @@ use crate::entities::{
     Branch, Database, DatabaseLocator, ObjectKind, Pull, PullAction, PullContent, PullHeads, PullState, Role, User,
 };
 use crate::errors::PullError;
-use crate::ports::{Durability, Transaction};
+use crate::ports::{Durability, Transaction, WriteKey, WriteKeys};
+use crate::usecases::write_keys::begin_write;
 use crate::usecases::{IdempotencyRecord, idempotency};
 use crate::values::{DatabaseName, LongText, OwnerName, RefName, Timestamp, Title};
 
@@ -74,7 +75,17 @@ impl Pulls<'_> {
     ) -> Result<Pull, PullError> {
         let now = self.0.now();
         let user = access.who();
-        let mut tx = self.0.ports.metadata.write()?;
+        let mut tx = begin_write(self.0, WriteKeys::database(access.database().id), |tx| -> Result<_, PullError> {
+            if is_called(access.database(), &wanted.from_database) {
+                return Ok(Vec::new());
+            }
+            match self.visible_source(tx, user, &wanted.from_database) {
+                Ok((source, _)) => Ok(vec![WriteKey::Database(source.id)]),
+                Err(error @ PullError::Port(_)) => Err(error),
+                // The transaction finds out, in the order in which checks come.
+                Err(_) => Ok(Vec::new()),
+            }
+        })?;
         let base = live(tx.as_mut(), access.database().id)?;
         if !is_called(&base, &wanted.to_database) {
             return Err(PullError::OtherTarget(base.locator.to_string()));

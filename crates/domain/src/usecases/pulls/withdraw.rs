@@ -5,8 +5,9 @@ use crate::access::Caller;
 use crate::access::visibility::{deny_like_a_hidden_one, find_live, is_withheld, live, role_of};
 use crate::entities::{Database, DatabaseLocator, Pull, PullAction, PullHidden, PullState, Role, User};
 use crate::errors::{AccessError, PortError, PullError};
-use crate::ports::{Durability, Transaction};
+use crate::ports::{Durability, Transaction, WriteKeys};
 use crate::usecases::collections::{forget_kept_refs_to, request};
+use crate::usecases::write_keys::{begin_write, of_pull};
 use crate::usecases::{IdempotencyRecord, Inner, idempotency};
 use crate::values::{DatabaseId, DatabaseName, OwnerName, PullNumber, Timestamp};
 
@@ -82,7 +83,8 @@ impl Pulls<'_> {
     /// [`PullError::State`] if the pull request is merged; as [`Pulls::withdrawable`] if the permission has changed.
     pub fn withdraw(&self, of: &Withdrawable, once: Option<&IdempotencyRecord<'_, Pull>>) -> Result<Pull, PullError> {
         let now = self.0.now();
-        let mut tx = self.0.ports.metadata.write()?;
+        let keys = WriteKeys::database(of.base.id);
+        let mut tx = begin_write(self.0, keys, |tx| of_pull(tx, of.base.id, of.number))?;
         let base = live(tx.as_mut(), of.base.id)?;
         let mut pull = tx.pulls().get(base.id, of.number)?.ok_or(PullError::NoSuchPull)?;
         if !administers_source(tx.as_mut(), &of.user, &pull)? {

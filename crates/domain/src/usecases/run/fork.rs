@@ -6,7 +6,7 @@ use super::super::databases::has_room;
 use super::{LeasedRun, RunError, failed};
 use crate::access::ownership::{NewOwner, may_create_for};
 use crate::entities::{Database, DatabaseLocator, FailureKind, FileState, Outcome, Role, User};
-use crate::ports::{EngineError, KeptHeads, MetadataError, Transaction};
+use crate::ports::{EngineError, KeptHeads, MetadataError, Transaction, WriteKey};
 use crate::usecases::Inner;
 use crate::usecases::engine_files::file_state;
 use crate::values::{AccountId, CommitHash, DatabaseId, OwnerName};
@@ -124,7 +124,8 @@ fn settle(
     let inner = run.inner;
     let now = inner.now();
     let FileState { size_bytes, engine_format } = file_state(inner, fork_id)?;
-    let mut tx = inner.ports.metadata.write()?;
+    let mut tx =
+        inner.ports.metadata.write(&run.keys().and(WriteKey::Account(owner_id)).and(WriteKey::Database(fork_id)))?;
     let (source, user) = run.begin(tx.as_mut(), Role::Read)?;
     let owner = new_owner(tx.as_mut(), &user, owner_id, owner)?;
     if !kept.lacking(tx.as_mut())?.is_empty() {

@@ -34,7 +34,7 @@ pub(super) fn run(run: &LeasedRun<'_>, request: &ImportRequest) -> Result<(), Ru
 
     let made_at = if head == *base { None } else { Some(run.made_at(&head)?) };
     let now = inner.now();
-    let mut tx = inner.ports.metadata.write()?;
+    let mut tx = inner.ports.metadata.write(&run.keys())?;
     run.begin(tx.as_mut(), Role::Write)?;
     if let Some(made_at) = made_at {
         run.move_branch(tx.as_mut(), branch, was.as_ref(), &from, (&head, made_at), now)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::pulls;
 use super::{LeasedRun, RunError, blame, conflict, failed, pull_failure};
 use crate::entities::{FailureKind, Outcome, PullAction, PullHeads, PullState, Role, Side};
-use crate::ports::{MergeJob, MergeOutcome};
+use crate::ports::{MergeJob, MergeOutcome, WriteKey};
 use crate::values::PullNumber;
 
 pub(super) fn run(
@@ -39,7 +39,7 @@ pub(super) fn run(
 
     let made_at = run.made_at(&head)?;
     let now = inner.now();
-    let mut tx = inner.ports.metadata.write()?;
+    let mut tx = inner.ports.metadata.write(&run.keys().and(WriteKey::Database(pull.from_database_id)))?;
     run.begin(tx.as_mut(), Role::Write)?;
     let mut pull = tx.pulls().get(database.id, number)?.ok_or_else(|| failed(FailureKind::NotFound, "no such pull"))?;
     pull.merge(now, user.name.clone(), head.clone(), at.base.clone(), at.theirs.clone())

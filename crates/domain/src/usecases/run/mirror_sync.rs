@@ -12,7 +12,7 @@ use crate::entities::{Database, EventKind, FailureKind, Mirror, OperationKind, O
 use crate::errors::{MirrorError, PortError, RemoteError};
 use crate::ports::{
     Durability, EngineError, HeldChunk, MetadataError, NextChunk, PushedChunks, PushedHistory, Pusher, SizeChange,
-    SourceConnection, SourceError, SourceRefs, SourceTag, Transaction,
+    SourceConnection, SourceError, SourceRefs, SourceTag, Transaction, WriteKeys,
 };
 use crate::usecases::collections::{record_file, ref_deleted};
 use crate::usecases::outbox::emit;
@@ -81,7 +81,7 @@ fn of_source(error: SourceError) -> RunError {
 }
 
 fn note_failure(run: &LeasedRun<'_>, reason: &str) -> Result<(), RunError> {
-    let mut tx = run.inner.ports.metadata.write()?;
+    let mut tx = run.inner.ports.metadata.write(&WriteKeys::database(run.operation.database_id))?;
     if let Some(mut mirror) = tx.mirrors().get(run.operation.database_id)? {
         mirror.fail(reason, run.inner.now());
         tx.mirrors().update(&mirror)?;
@@ -310,7 +310,7 @@ impl<'a> Plan<'a> {
 fn save(run: &LeasedRun<'_>, plan: &Plan<'_>, left_out: Vec<String>) -> Result<(), RunError> {
     let inner = run.inner;
     let now = inner.now();
-    let mut tx = inner.ports.metadata.write()?;
+    let mut tx = inner.ports.metadata.write(&run.keys())?;
     let (mut database, _) = run.begin(tx.as_mut(), Role::Write)?;
     let mut mirror = mirror_of(tx.as_mut(), &database)?;
     let head = plan.wanted.branches.get(&plan.wanted.default_branch).cloned();

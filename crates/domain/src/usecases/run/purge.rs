@@ -32,7 +32,7 @@ pub(super) fn run(run: &LeasedRun<'_>) -> Result<(), RunError> {
         CollectionEnd::LeaseLost => RunError::Lost,
         CollectionEnd::Port(fault) => RunError::Port(fault),
     })?;
-    let mut tx = inner.ports.metadata.write()?;
+    let mut tx = inner.ports.metadata.write(&run.keys())?;
     finish(inner, tx.as_mut(), database.id, &effect)?;
     let outcome = Outcome { purged: Some(Purged { freed_bytes: effect.freed_bytes(), kept_by }), ..Outcome::default() };
     run.succeed(tx, outcome, inner.now())

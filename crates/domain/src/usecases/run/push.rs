@@ -161,7 +161,7 @@ fn save(
 ) -> Result<(), RunError> {
     let inner = run.inner;
     let now = inner.now();
-    let mut tx = inner.ports.metadata.write()?;
+    let mut tx = inner.ports.metadata.write(&run.keys())?;
     let (database, _) = run.begin(tx.as_mut(), Role::Write)?;
     refuse_changed(tx.as_mut(), &database, request)?;
     match &request.target {

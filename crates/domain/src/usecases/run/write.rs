@@ -45,7 +45,7 @@ pub(super) fn run(
     let is_own = from_branch == to_branch && head != *base;
     let at = if is_own { Timestamp::from_seconds(author.at.as_seconds()) } else { run.made_at(&head)? };
     let now = inner.now();
-    let mut tx = inner.ports.metadata.write()?;
+    let mut tx = inner.ports.metadata.write(&run.keys())?;
     run.begin(tx.as_mut(), Role::Write)?;
     run.move_branch(tx.as_mut(), to_branch, was.as_ref(), &from, (&head, at), now)?;
     let outcome = Outcome {
