@@ -25,6 +25,7 @@ const TOPICS: &[&str] = &[
     "isolation",
     "streams",
     "writes",
+    "postgres",
     "imports",
     "forks",
     "clones",

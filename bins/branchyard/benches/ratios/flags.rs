@@ -50,6 +50,8 @@ pub(crate) struct Flags {
     pub(crate) other: Option<PathBuf>,
     /// Folder with the programs of other servers, to compare with.
     pub(crate) peers: Option<PathBuf>,
+    /// URL of an empty database in Postgres.
+    pub(crate) postgres: Option<String>,
     /// Topics to run. If empty, all topics run.
     pub(crate) topics: Vec<String>,
 }
@@ -71,6 +73,7 @@ impl Flags {
             datasette: None,
             other: None,
             peers: None,
+            postgres: None,
             topics: Vec::new(),
         };
         let mut arguments = arguments.into_iter().filter(|argument| argument != "--quick");
@@ -85,6 +88,7 @@ impl Flags {
                 "--datasette" => flags.datasette = Some(value()?.into()),
                 "--other" => flags.other = Some(value()?.into()),
                 "--peers" => flags.peers = Some(value()?.into()),
+                "--postgres" => flags.postgres = Some(value()?),
                 name => match flags.values.get_mut(name) {
                     Some(known) => *known = value()?,
                     None => return Err(format!("no flag {argument}\n\n{}", usage())),
@@ -126,5 +130,6 @@ pub(crate) fn usage() -> String {
     }
     text + "  --json FILE          write the rows there\n  --datasette FILE     compare with this Datasette\n  \
             --other FILE         compare this build with that binary (topic builds)\n  \
-            --peers DIR          compare with the programs there (topic peers)\n"
+            --peers DIR          compare with the programs there (topic peers)\n  \
+            --postgres URL       use this empty database (topic postgres)\n"
 }

@@ -26,6 +26,8 @@ pub(crate) struct BenchHarness {
     dir: tempfile::TempDir,
     /// The binary that serves the folder.
     program: PathBuf,
+    /// URL of the metadata store, unless it is in the folder.
+    metadata: Option<String>,
     /// API token of the user `bench`.
     pub(crate) token: String,
 }
@@ -35,10 +37,24 @@ impl BenchHarness {
         Self::of_program(Path::new(env!("CARGO_BIN_EXE_branchyard")))
     }
 
+    /// Creates a data folder whose metadata store is elsewhere.
+    pub(crate) fn on(metadata: &str) -> Self {
+        Self::create(Path::new(env!("CARGO_BIN_EXE_branchyard")), Some(metadata.to_owned()))
+    }
+
+    /// Returns the folder with another address of the same metadata store.
+    pub(crate) fn moved_to(self, metadata: &str) -> Self {
+        Self { metadata: Some(metadata.to_owned()), ..self }
+    }
+
     /// Creates a data folder for another build of the binary.
     pub(crate) fn of_program(program: &Path) -> Self {
+        Self::create(program, None)
+    }
+
+    fn create(program: &Path, metadata: Option<String>) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let mut harness = Self { dir, program: program.to_owned(), token: String::new() };
+        let mut harness = Self { dir, program: program.to_owned(), metadata, token: String::new() };
         harness.token = harness.user("bench");
         harness
     }
@@ -60,6 +76,9 @@ impl BenchHarness {
         let mut command = Program::at(&self.program).on(self.dir.path(), args);
         // Benches choose their limits, and see errors of the server.
         command.env_remove("BRANCHYARD_RATE_LIMIT__ENABLED").env("RUST_LOG", "error");
+        if let Some(metadata) = &self.metadata {
+            command.env("BRANCHYARD_METADATA_URL", metadata);
+        }
         command
     }
 

@@ -12,6 +12,7 @@ mod merges;
 mod overload;
 mod pages;
 mod peers;
+mod postgres;
 mod pushes;
 mod reads;
 mod scale;
@@ -37,6 +38,7 @@ pub(crate) const TOPICS: &[Topic] = &[
     ("isolation", isolation::run),
     ("streams", streams::run),
     ("writes", writes::run),
+    ("postgres", postgres::run),
     ("imports", imports::run),
     ("forks", forks::run),
     ("clones", clones::run),
