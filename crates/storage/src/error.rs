@@ -142,10 +142,12 @@ impl StoreError {
 
 /// Returns `true` if the database ended a statement because it took too long, also while it waited for a lock.
 pub(crate) fn is_timeout(error: &DieselError) -> bool {
-    let has = |info: &dyn diesel::result::DatabaseErrorInformation| {
-        ["lock timeout", "statement timeout", "deadlock detected"].iter().any(|sign| info.message().contains(sign))
-    };
-    matches!(error, DieselError::DatabaseError(_, info) if has(&**info))
+    says(error, &["lock timeout", "statement timeout", "deadlock detected"])
+}
+
+/// Returns `true` if the text of an error of the database has one of these parts. diesel does not pass on error codes.
+pub(crate) fn says(error: &DieselError, parts: &[&str]) -> bool {
+    matches!(error, DieselError::DatabaseError(_, info) if parts.iter().any(|part| info.message().contains(part)))
 }
 
 /// Returns `true` if a retry may succeed. diesel does not pass on error codes, so the text of the error decides where
@@ -175,7 +177,6 @@ pub(crate) fn is_passing(error: &DieselError) -> bool {
             _,
         )
         | DieselError::BrokenTransactionManager => true,
-        DieselError::DatabaseError(_, info) => SIGNS.iter().any(|sign| info.message().contains(sign)),
-        _ => false,
+        error => says(error, SIGNS),
     }
 }

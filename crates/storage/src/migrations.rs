@@ -15,7 +15,7 @@ use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
 use sha2::{Digest, Sha256};
 
 use crate::connection::{AnyConnection, PooledConnection, StoreTarget, begin};
-use crate::error::MigrationError;
+use crate::error::{MigrationError, says};
 use crate::file;
 use crate::schema::branchyard_migrations as applied;
 use crate::store::Store;
@@ -226,8 +226,7 @@ fn begin_alone(conn: &mut AnyConnection, patience: Duration) -> Result<(), Migra
 
 /// Returns whether another process migrates, or creates the table of the lock at this moment.
 fn is_contended(error: &diesel::result::Error) -> bool {
-    const SIGNS: &[&str] = &["could not obtain lock", "lock timeout", "duplicate key", "already exists"];
-    matches!(error, diesel::result::Error::DatabaseError(_, info) if SIGNS.iter().any(|sign| info.message().contains(sign)))
+    says(error, &["could not obtain lock", "lock timeout", "duplicate key", "already exists"])
 }
 
 /// Checks, before a store is opened, that no unknown or altered migration was applied to it. Creates and changes no file.

@@ -96,8 +96,9 @@ impl SqlTransaction {
     /// it.
     #[track_caller]
     pub(crate) fn needs(&self, key: WriteKey) {
-        let holds = self.keys.as_ref().is_some_and(|keys| keys.hold(key));
-        debug_assert!(holds, "a transaction writes without {key:?}; it holds {:?}", self.keys);
+        if cfg!(debug_assertions) {
+            self.keys.as_ref().unwrap_or(&WriteKeys::none()).require(key);
+        }
     }
 
     /// Returns the connection, for statements outside the repositories.
@@ -198,13 +199,7 @@ impl SqlTransaction {
 impl Transaction for SqlTransaction {
     fn hold(&mut self, keys: &[WriteKey]) -> Result<(), MetadataError> {
         let Some(held) = &mut self.keys else { return Ok(()) };
-        let mut further = WriteKeys::none();
-        for key in keys.iter().filter(|key| !held.hold(**key)) {
-            debug_assert!(held.may_be_followed_by(*key), "{key:?} is taken too late; the transaction holds {held:?}");
-            further = further.and(*key);
-        }
-        *held = std::mem::take(held).and_all(further.iter());
-        let locks = postgres_locks(&further);
+        let locks = postgres_locks(&held.take_further(keys));
         self.run_apart_from_rights("take further keys", |conn| match conn {
             AnyConnection::Pg(conn) if !locks.is_empty() => Ok(conn.batch_execute(&locks)?),
             _ => Ok(()),

@@ -21,6 +21,7 @@ mod start;
 mod streams;
 mod tokens;
 mod web;
+mod writers;
 mod writes;
 
 use crate::flags::Flags;

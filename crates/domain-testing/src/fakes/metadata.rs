@@ -137,8 +137,9 @@ impl MemoryTransaction<'_> {
     /// Panics if the transaction writes without a key. Writers exclude each other here in any case, but not in every store.
     #[track_caller]
     fn needs(&self, key: WriteKey) {
-        let keys = &self.keys;
-        assert!(self.writer.is_none() || keys.hold(key), "a transaction writes without {key:?}; it holds {keys:?}");
+        if self.writer.is_some() {
+            self.keys.require(key);
+        }
     }
 
     /// Returns the transaction's own copy of the state.
@@ -155,14 +156,7 @@ impl MemoryTransaction<'_> {
 
 impl Transaction for MemoryTransaction<'_> {
     fn hold(&mut self, keys: &[WriteKey]) -> Result<()> {
-        for key in keys {
-            assert!(
-                self.keys.may_be_followed_by(*key),
-                "{key:?} is taken too late; the transaction holds {:?}",
-                self.keys
-            );
-        }
-        self.keys = std::mem::take(&mut self.keys).and_all(keys.iter().copied());
+        self.keys.take_further(keys);
         Ok(())
     }
 

@@ -182,11 +182,12 @@ impl<'a> Databases<'a> {
             Some(name) => name,
             None => RefName::parse("main").map_err(|_| PortError::Unsettled("main is a branch name"))?,
         };
-        let mut tx = self
-            .0
-            .ports
-            .metadata
-            .write(&WriteKeys::server().and_all([WriteKey::Account(owner.id), WriteKey::Database(id)]))?;
+        let mut keys = WriteKeys::account(owner.id).and(WriteKey::Database(id));
+        if mirror.is_some() {
+            // Its secret must not be sealed while secrets are counted (`Secrets::with_counts`).
+            keys = keys.and(WriteKey::Server);
+        }
+        let mut tx = self.0.ports.metadata.write(&keys)?;
         self.check_new(tx.as_mut(), user, &wanted.owner, &wanted.name)?;
         let database = Database {
             id,

@@ -247,11 +247,8 @@ impl<'a> Imports<'a> {
         genuine: &dyn Fn(&Upload) -> bool,
     ) -> Result<Operation, ImportError> {
         let now = self.0.now();
-        let mut tx = self
-            .0
-            .ports
-            .metadata
-            .write(&WriteKeys::account(access.who().id).and(WriteKey::Database(access.database().id)))?;
+        let keys = WriteKeys::account(access.who().id).and(WriteKey::Database(access.database().id));
+        let mut tx = self.0.ports.metadata.write(&keys)?;
         let database = live(tx.as_mut(), access.database().id)?;
         let session = match wanted.upload {
             Some(id) => tx.uploads().get(id)?,

@@ -18,7 +18,7 @@ pub(super) fn begin_write<'a, E: From<PortError>>(
     for _ in 0..TRIES {
         let mut tx = inner.ports.metadata.write(&keys).map_err(PortError::from)?;
         let further = needed(tx.as_mut())?;
-        if further.iter().all(|key| keys.hold(*key)) {
+        if further.iter().all(|key| keys.contains(*key)) {
             return Ok(tx);
         }
         tx.discard();

@@ -7,6 +7,8 @@ use branchyard::config::Config;
 use branchyard_testkit::{Actor, Receiver, Server, TestAnswer};
 use diesel::connection::SimpleConnection as _;
 use diesel::{Connection as _, PgConnection, RunQueryDsl as _};
+use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng as _};
 use reqwest::Method;
 use serde_json::json;
 
@@ -109,20 +111,6 @@ fn slow(_: usize) -> Option<u16> {
     Some(204)
 }
 
-/// A generator of numbers that are the same in every run.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, end: u64) -> u64 {
-        // SplitMix64.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % end
-    }
-}
-
 const CALLERS: u64 = 8;
 const CALLS: usize = 150;
 const TOKENS: u64 = 5;
@@ -156,7 +144,7 @@ fn callers_of_two_servers_keep_all_limits() {
             let server = if caller % 2 == 0 { &here } else { &there };
             let (ada, bob) = (server.again(&ada), server.again(&bob));
             scope.spawn(move || {
-                let mut numbers = Numbers(seed * 1_000 + caller);
+                let mut numbers = StdRng::seed_from_u64(seed * 1_000 + caller);
                 for _ in 0..CALLS {
                     let status = call(&mut numbers, &ada, &bob);
                     assert!(status < 500, "{status}");
@@ -200,15 +188,15 @@ fn put(actor: &Actor, path: &str, body: &serde_json::Value) -> TestAnswer {
 }
 
 /// Makes a random call that a limit or an invariant concerns. Returns the status of the answer.
-fn call(numbers: &mut Numbers, ada: &Actor, bob: &Actor) -> u16 {
-    let role = if numbers.below(2) == 0 { "owner" } else { "member" };
-    let answer = match numbers.below(8) {
+fn call(numbers: &mut StdRng, ada: &Actor, bob: &Actor) -> u16 {
+    let role = if numbers.random_range(0..2) == 0 { "owner" } else { "member" };
+    let answer = match numbers.random_range(0..8) {
         0 | 1 => ada.post("/user/tokens", &json!({"name": "t", "expires_in": "30d"})),
         2 => {
             let listed = ada.get("/user/tokens").json();
             let tokens = listed["data"].as_array().unwrap();
             // The first one that was made is that of the caller.
-            let id = tokens[numbers.below(tokens.len() as u64) as usize]["id"].as_str().unwrap().to_owned();
+            let id = tokens[numbers.random_range(0..tokens.len())]["id"].as_str().unwrap().to_owned();
             if tokens.last().unwrap()["id"] == id.as_str() {
                 return 200;
             }
@@ -218,9 +206,9 @@ fn call(numbers: &mut Numbers, ada: &Actor, bob: &Actor) -> u16 {
         4 => put(bob, "/organizations/hydro/members/ada", &json!({"role": role})),
         5 => ada.post(
             "/databases",
-            &json!({"owner": "hydro", "name": format!("d{}", numbers.below(12)), "visibility": "private"}),
+            &json!({"owner": "hydro", "name": format!("d{}", numbers.random_range(0..12)), "visibility": "private"}),
         ),
-        6 => ada.delete(&format!("/databases/hydro/d{}", numbers.below(12))),
+        6 => ada.delete(&format!("/databases/hydro/d{}", numbers.random_range(0..12))),
         _ => ada.post("/databases/ada/rivers/hooks", &json!({"url": "http://127.0.0.1:9/", "events": ["on_push"]})),
     };
     answer.status

@@ -82,13 +82,25 @@ impl WriteKeys {
     }
 
     /// Returns whether a key is among them.
-    pub fn hold(&self, key: WriteKey) -> bool {
+    pub fn contains(&self, key: WriteKey) -> bool {
         self.is_any || self.keys.contains(&key)
     }
 
-    /// Returns whether a key may be taken when these are held: it comes after all of them, or is among them.
-    pub fn may_be_followed_by(&self, key: WriteKey) -> bool {
-        self.is_any || self.keys.contains(&key) || self.keys.last().is_none_or(|last| *last < key)
+    /// Panics unless a key is among them, for stores that find writes without their key.
+    #[track_caller]
+    pub fn require(&self, key: WriteKey) {
+        assert!(self.contains(key), "a transaction writes without {key:?}; it holds {self:?}");
+    }
+
+    /// Adds keys, and returns those that were not among them. In builds with debug assertions, panics if one of them comes before a key
+    /// that is held.
+    #[track_caller]
+    pub fn take_further(&mut self, keys: &[WriteKey]) -> Self {
+        let further = Self::none().and_all(keys.iter().copied().filter(|key| !self.contains(*key)));
+        let first = further.keys.first();
+        debug_assert!(first >= self.keys.last() || first.is_none(), "{first:?} is taken too late; held are {self:?}");
+        self.keys.extend(&further.keys);
+        further
     }
 
     /// Returns the keys in the order in which they are taken, except for shared accounts.

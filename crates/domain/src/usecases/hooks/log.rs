@@ -1,11 +1,12 @@
 //! The delivery log of webhooks, and redelivery.
 
 use super::super::{IdempotencyRecord, Inner, idempotency};
+use super::keys;
 use crate::access::visibility::live;
 use crate::access::{Admin, DatabaseAccess};
 use crate::entities::{Delivery, DeliveryDetails, Request};
 use crate::errors::{HookError, PortError};
-use crate::ports::{DeliveryState, Durability, Transaction, WriteKey, WriteKeys};
+use crate::ports::{DeliveryState, Durability, Transaction};
 use crate::values::{DatabaseId, DeliveryId, HookId};
 
 /// Use cases of the delivery log.
@@ -61,7 +62,7 @@ impl<'a> Deliveries<'a> {
         once: Option<&IdempotencyRecord<'_, DeliveryDetails>>,
     ) -> Result<DeliveryDetails, HookError> {
         let now = self.0.now();
-        let mut tx = self.0.ports.metadata.write(&WriteKeys::server().and(WriteKey::Database(access.database().id)))?;
+        let mut tx = self.0.ports.metadata.write(&keys(access))?;
         let database = live(tx.as_mut(), access.database().id)?.id;
         let mut delivery = find(tx.as_mut(), database, hook, id)?;
         if delivery.is_pending() {
