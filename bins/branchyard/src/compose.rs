@@ -135,9 +135,14 @@ impl Stores {
             Pending::Refuse => metadata.require_current()?,
         }
         metadata.check_locks()?;
-        let latest = metadata.latest().context("cannot read the newest stored time")?;
-        if let Some(latest) = latest {
-            reach(world.clock.as_ref(), latest);
+        match metadata.server_clock().context("cannot read the clock of the metadata store")? {
+            // Servers on one Postgres share its clock.
+            Some((micros, at)) => world.clock.follow(Timestamp::from_micros(micros), at),
+            None => {
+                if let Some(latest) = metadata.latest().context("cannot read the newest stored time")? {
+                    reach(world.clock.as_ref(), latest);
+                }
+            }
         }
         let blobs = FolderBlobs::open(dir.uploads(), dir.backups())
             .context("cannot open the folders of uploads and backups")?;

@@ -22,6 +22,7 @@ pub mod key_ring;
 pub mod live_keys;
 mod logging;
 mod manifest;
+mod metadata_exchange;
 mod metrics;
 mod origin_check;
 mod per_address;

@@ -13,9 +13,12 @@ mod sampled;
 
 use std::fmt;
 
+use std::sync::atomic::AtomicU64;
+
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Registry, Unit};
 
 pub(crate) use collections::CollectionMetrics;
 pub(crate) use hooks::HookMetrics;
@@ -42,6 +45,8 @@ pub(crate) struct Metrics {
     pub(crate) pulls: PullMetrics,
     pub(crate) collections: CollectionMetrics,
     pub(crate) remotes: RemoteMetrics,
+    /// How many seconds this machine's clock is ahead of that of Postgres.
+    pub(crate) clock_offset: Gauge<f64, AtomicU64>,
     sampled: Sampled,
 }
 
@@ -52,8 +57,11 @@ impl Metrics {
         let (requests, operations) = (RequestMetrics::register(ours), OperationMetrics::register(ours));
         let (hooks, pulls) = (HookMetrics::register(ours), PullMetrics::register(ours));
         let (collections, remotes) = (CollectionMetrics::register(ours), RemoteMetrics::register(ours));
+        let clock_offset = Gauge::default();
+        let what = "How far the clock of this machine is ahead of that of Postgres";
+        ours.register_with_unit("metadata_clock_offset", what, Unit::Seconds, clock_offset.clone());
         let sampled = Sampled::register(&mut registry);
-        Self { registry, requests, operations, hooks, pulls, collections, remotes, sampled }
+        Self { registry, requests, operations, hooks, pulls, collections, remotes, clock_offset, sampled }
     }
 
     /// Samples the gauges and returns all metrics in the OpenMetrics text format.

@@ -20,6 +20,7 @@ use branchyard_domain::entities::OperationKind;
 use branchyard_http_common::{AppState, RequestLog, Services, head_limit, log_request, unknown_api_paths};
 use branchyard_https::{Certificates, Limits};
 use branchyard_runtime::{AttemptCutoff, Background, BackgroundOptions, recover};
+use branchyard_storage::Exchange;
 use branchyard_web::Reference;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -34,6 +35,7 @@ use crate::deployment_supervisor::Fleet;
 use crate::free_space::FreeSpaceMonitor;
 use crate::live_keys::KeyRingWatch;
 use crate::logging::{self, Traces};
+use crate::metadata_exchange;
 use crate::metrics::{self, Metrics, MetricsServer, Sources};
 use crate::origin_check::{self, OriginCheck};
 use crate::sql_engine::SqlEngine;
@@ -77,6 +79,7 @@ pub struct Running {
     background: Background,
     free_space: FreeSpaceMonitor,
     key_ring: KeyRingWatch,
+    exchange: Option<Exchange>,
     fleet: Fleet,
     leaves_instances: bool,
     engine: SqlEngine,
@@ -179,6 +182,9 @@ impl Running {
         });
         let pushes = Arc::clone(&measured);
         hub.on_push_phase(move |phase, took| pushes.remotes.pushed(phase, took));
+        let exchange =
+            metadata_exchange::start(&hub, &stores.metadata, &world.clock, &measured, config.metadata.listen)
+                .context("cannot start the exchange with other servers")?;
         let observer = Arc::new(BackgroundObserver::new(measured, traces.clone()));
         let options = BackgroundOptions { node, webhook_concurrency: config.hooks.concurrency, observer };
         let background = Background::start(&hub, options).context("cannot start the background threads")?;
@@ -191,6 +197,7 @@ impl Running {
             background,
             free_space,
             key_ring,
+            exchange,
             fleet,
             leaves_instances: config.hosted.leaves(),
             engine: stores.engine,
@@ -294,6 +301,7 @@ impl Running {
         self.background.stop(|| *in_haste.borrow());
         self.free_space.stop();
         self.key_ring.stop();
+        drop(self.exchange);
         self.fleet.stop(self.leaves_instances, || *in_haste.borrow());
         if let Some(metrics) = self.metrics {
             self.runtime.block_on(metrics.handle.stop(false));

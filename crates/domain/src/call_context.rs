@@ -7,11 +7,12 @@
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::entities::DatabaseLocator;
-use crate::values::{OperationId, TraceContext};
+use crate::entities::{Database, DatabaseLocator, Role};
+use crate::values::{AccountId, CommitHash, DatabaseId, OperationId, RefName, TraceContext};
 
 thread_local! {
     static CURRENT: RefCell<Option<Arc<CallContext>>> = const { RefCell::new(None) };
@@ -31,13 +32,34 @@ pub struct CallSubject {
 pub struct CallContext {
     trace: Option<TraceContext>,
     subject: Mutex<CallSubject>,
+    foreseen: Mutex<Foreseen>,
+}
+
+/// What the first look-ups of a call found in one statement ([`Metadata::request_facts`](crate::ports::Metadata::request_facts)). Each
+/// answers one look-up, once.
+#[derive(Debug, Default)]
+pub(crate) struct Foreseen {
+    /// Anything else may have changed by the time of a later look-up.
+    read_at: Option<Instant>,
+    pub(crate) access: Option<(AccountId, Database, Role)>,
+    pub(crate) head: Option<(DatabaseId, Option<RefName>, CommitHash)>,
+    pub(crate) format: Option<(DatabaseId, u32)>,
+}
+
+/// Maximum time from the statement to the look-up that it answers.
+const FORESEEN_FOR: Duration = Duration::from_secs(1);
+
+impl Foreseen {
+    pub(crate) fn now() -> Self {
+        Self { read_at: Some(Instant::now()), ..Self::default() }
+    }
 }
 
 impl CallContext {
     /// Creates the context of a call.
     #[must_use]
     pub fn new(trace: Option<TraceContext>) -> Arc<Self> {
-        Arc::new(Self { trace, subject: Mutex::default() })
+        Arc::new(Self { trace, ..Self::default() })
     }
 
     /// Returns the context that this thread works in.
@@ -104,6 +126,26 @@ pub(crate) fn note_operation(operation: OperationId) {
     note(|subject| {
         subject.operation.get_or_insert(operation);
     });
+}
+
+/// Keeps what was read for the next look-ups of the current call.
+pub(crate) fn foresee(foreseen: Foreseen) {
+    CURRENT.with_borrow(|current| {
+        if let Some(context) = current {
+            *context.foreseen.lock() = foreseen;
+        }
+    });
+}
+
+/// Takes what was read for a look-up of the current call.
+pub(crate) fn take_foreseen<T>(take: impl FnOnce(&mut Foreseen) -> Option<T>) -> Option<T> {
+    CURRENT.with_borrow(|current| {
+        let mut foreseen = current.as_ref()?.foreseen.lock();
+        if foreseen.read_at?.elapsed() > FORESEEN_FOR {
+            return None;
+        }
+        take(&mut foreseen)
+    })
 }
 
 #[cfg(test)]

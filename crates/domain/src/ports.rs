@@ -24,15 +24,16 @@ pub use formats::{
 };
 pub use hooks::{AddressError, LookedUp, Payloads, Reply, RetryAfter, Sender, Sent, Vault, WebhookRequest};
 pub use metadata::{
-    AccountRepository, ActivityRepository, AttemptRepository, BranchRepository, CollaboratorRepository,
+    AccountRepository, ActivityRepository, AttemptRepository, BranchFacts, BranchRepository, CollaboratorRepository,
     CollectionRepository, DatabaseFilter, DatabaseRepository, DeliveryBacklog, DeliveryRepository, DeliveryState,
     DueCollection, DueDelivery, Durability, EventRepository, FetchBacklog, FetchEnd, HookRepository,
     IdempotencyRepository, InvitationRepository, KeptRefRepository, Lease, LeaseTurn, MemberRepository, Metadata,
     MetadataError, MirrorRepository, OperationBacklog, OperationFilter, OperationRepository, OperationState,
     OrganizationRepository, PersonalDataRepository, Places, PullCommentRepository, PullFetch, PullFetchRepository,
-    PullFilter, PullRepository, PullStanding, Ranking, RefRepository, ReleaseRepository, Repositories, SavedAnswer,
-    SessionRepository, SizeChange, StarRepository, TagRepository, TokenRepository, Transaction, UploadRepository,
-    UserFilter, UserKeyRepository, UserRepository, WriteKey, WriteKeys,
+    PullFilter, PullRepository, PullStanding, Ranking, RefRepository, ReleaseRepository, Repositories, RequestFacts,
+    RequestTarget, RoleSources, SavedAnswer, SessionRepository, SizeChange, StarRepository, TagRepository,
+    TargetDatabase, TokenRepository, Transaction, UploadRepository, UserFilter, UserKeyRepository, UserRepository,
+    WriteKey, WriteKeys,
 };
 pub use pushed_chunks::{NextChunk, PushedChunks, PushedChunksLoad, Pusher};
 pub use remote_sources::{HeldChunks, RemoteSources, SourceConnection, SourceError, SourceRefs, SourceTag, TakeChunks};

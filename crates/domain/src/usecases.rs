@@ -45,6 +45,7 @@ mod secrets;
 mod sessions;
 mod settled;
 mod show;
+mod signals;
 mod sql;
 mod stars;
 mod tags;
@@ -96,6 +97,7 @@ pub use remotes::{RemoteRefs, Remotes};
 pub use secrets::{ResealOutcome, Secrets, UnreadableHook};
 pub use sessions::{Client, OpenedSession, Sessions};
 pub use settled::SettlementWatch;
+pub use signals::Signal;
 pub use sql::{ReadEnd, Sql};
 pub use stars::Stars;
 pub use tags::{NewTag, Tags};
@@ -104,7 +106,7 @@ pub use uploaded::{ArrivedImport, Preview};
 pub use user_deletion::{DeleteUser, DeletedUser};
 pub use wake::Wake;
 
-use crate::entities::FileType;
+use crate::entities::{FileType, Operation};
 use crate::errors::PortError;
 use crate::ports::{
     Blobs, Clock, Engine, Formats, Ids, Metadata, Payloads, PushedChunks, RemoteSources, Sender, Transaction, Vault,
@@ -308,6 +310,7 @@ pub(crate) struct Inner {
     pub(crate) behind: operations::StrandedLeases,
     pub(crate) progress: progress::ImportProgress,
     pub(crate) settled: Arc<settled::Settled>,
+    pub(crate) peers: signals::Peers,
     /// Pushes whose callers went away before they ended.
     pub(crate) unanswered_pushes: pushes::UnansweredPushes,
     pub(crate) collection_wake: wake::Wake,
@@ -412,6 +415,7 @@ impl Hub {
         let reachable = Arc::new(revisions::Reachable::new(Arc::clone(&ports.metadata)));
         ports.engine.limit_history(reachable.clone());
         ports.engine.check_formats(Arc::new(engine_files::StoredFormats(Arc::clone(&ports.metadata))));
+        let peers = signals::Peers::default();
         Self {
             inner: Arc::new(Inner {
                 reachable,
@@ -421,21 +425,60 @@ impl Hub {
                 push_phases: push_phases::PushPhases::default(),
                 ports,
                 limits,
-                wake: wake::Wake::default(),
+                wake: wake::Wake::shared(&peers, Signal::Operation),
                 worker_shares,
-                outbox: wake::Wake::default(),
-                revocations: revocations::Revocations::default(),
-                fetch_wake: wake::Wake::default(),
+                outbox: wake::Wake::shared(&peers, Signal::Event),
+                revocations: revocations::Revocations::new(&peers),
+                fetch_wake: wake::Wake::shared(&peers, Signal::Fetch),
                 fetches: pulls::Fetches::default(),
                 remembered: lookup_cache::Remembered::default(),
                 behind: operations::StrandedLeases::default(),
                 progress: progress::ImportProgress::default(),
-                settled: Arc::default(),
+                settled: Arc::new(settled::Settled::new(&peers)),
+                peers,
                 unanswered_pushes: pushes::UnansweredPushes::default(),
                 collection_wake: wake::Wake::default(),
                 collecting: parking_lot::Mutex::default(),
             }),
         }
+    }
+
+    /// Sets how this process signals others on the same metadata store, which pass the signals on to [`Hub::receive`]. `send` is called
+    /// after commits and must not block. Only the first call has an effect.
+    pub fn signal_peers(&self, send: impl Fn(Signal) + Send + Sync + 'static) {
+        self.inner.peers.reach(Arc::new(send));
+    }
+
+    /// Ends waits early because another process changed something. May read from the metadata store.
+    ///
+    /// # Errors
+    /// [`PortError`] if the store fails. Nothing is lost then.
+    pub fn receive(&self, signal: Signal) -> Result<(), PortError> {
+        let inner = &*self.inner;
+        let is = |one| signal == one || signal == Signal::Any;
+        if is(Signal::Operation) {
+            inner.wake.one_here();
+        }
+        if is(Signal::Event) {
+            inner.outbox.one_here();
+        }
+        if is(Signal::Fetch) {
+            inner.fetch_wake.one_here();
+        }
+        if is(Signal::Revocation) {
+            inner.revocations.announce_here();
+        }
+        let settled = match signal {
+            Signal::Settled(id) => inner.settled.watched(Some(id)),
+            Signal::Any => inner.settled.watched(None),
+            _ => Vec::new(),
+        };
+        for id in settled {
+            if let Some(operation) = inner.ports.metadata.look()?.operations().get(id)?.filter(Operation::settled) {
+                inner.settled.tell_here(&operation);
+            }
+        }
+        Ok(())
     }
 
     /// Registers a listener that is called after each commit by which a user may have lost rights. Crates that cache

@@ -6,6 +6,7 @@ use actix_web::http::header;
 use actix_web::{HttpMessage as _, HttpRequest};
 use branchyard_auth::{PlainToken, TokenFormatError, credential_token};
 use branchyard_domain::access::Caller;
+use branchyard_domain::ports::RequestTarget;
 use branchyard_problem_details::Problem;
 use branchyard_remote_protocol::{Credential, CredentialError};
 
@@ -13,8 +14,9 @@ use crate::address::client_address;
 use crate::handler_error::HandlerError;
 use crate::last_use;
 use crate::rate::{QuotaCharge, QuotaHeaders};
-use crate::request_context::explain;
+use crate::request_context::{explain, path_segment, sent_parameter};
 use crate::request_id::RequestId;
+use crate::request_log::in_context;
 use crate::request_policy::{Credentials, RequestPolicy};
 use crate::state::AppState;
 use branchyard_executor::CallerKey;
@@ -143,8 +145,9 @@ pub(crate) async fn caller_of(
         Some(known) => Some(known),
         None => {
             let services = state.services.clone();
-            let looked_up =
-                state.reads.run(CallerKey::of_address(address), move || services.tokens().check(&hash)).await?;
+            let target = target_of(request);
+            let look = in_context(move || services.tokens().check_for(&hash, target.as_ref()));
+            let looked_up = state.reads.run(CallerKey::of_address(address), look).await?;
             looked_up.map_err(|fault| explain(fault.into(), id))?
         }
     };
@@ -158,6 +161,14 @@ pub(crate) async fn caller_of(
     }
     last_use::note(state, &token, address_text(address), user_agent_of(request));
     Ok(Caller::User(user))
+}
+
+/// Returns what the request concerns, if it concerns a database.
+fn target_of(request: &HttpRequest) -> Option<RequestTarget> {
+    let (owner, name) = (path_segment(request, "owner"), path_segment(request, "database"));
+    let reference = Some(path_segment(request, "ref")).filter(|text| !text.is_empty());
+    let reference = reference.or_else(|| sent_parameter(request, "ref"));
+    RequestTarget::parse(&owner, &name, reference.as_deref())
 }
 
 /// Counts a request whose caller was authenticated by other means, for example by a session.

@@ -6,10 +6,14 @@ use branchyard_domain::ports::Clock;
 use branchyard_domain::values::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 
-/// The clock of the machine in whole microseconds, made monotonic. If the machine's clock is set back, this clock runs
-/// a tenth slower than real time until the machine's clock has caught up.
+/// The clock of the machine in whole microseconds, or another one that it [follows](Clock::follow), made monotonic. If the followed clock
+/// is set back, this clock runs a tenth slower than real time until that one has caught up.
 #[derive(Debug)]
-pub struct SystemClock(Mutex<Reached>);
+pub struct SystemClock {
+    reached: Mutex<Reached>,
+    /// The other clock that is followed.
+    followed: Mutex<Option<Reached>>,
+}
 
 /// A time of the clock and the instant at which it was reached.
 #[derive(Debug, Clone, Copy)]
@@ -21,31 +25,52 @@ struct Reached {
 impl Reached {
     /// Returns the time at a later instant, at which the machine's clock shows `machine_micros`.
     fn go_on(&mut self, machine_micros: i64, at: Instant) -> i64 {
-        let passed = i64::try_from(at.saturating_duration_since(self.at).as_micros()).unwrap_or(i64::MAX);
+        let passed = self.micros_until(at);
         let least = self.time_micros.saturating_add(passed - passed / 10);
         if machine_micros >= least {
             *self = Self { time_micros: machine_micros, at };
         }
         least.max(machine_micros)
     }
+
+    fn micros_until(&self, at: Instant) -> i64 {
+        i64::try_from(at.saturating_duration_since(self.at).as_micros()).unwrap_or(i64::MAX)
+    }
 }
 
 impl Default for SystemClock {
     fn default() -> Self {
-        Self(Mutex::new(Reached { time_micros: machine_micros(), at: Instant::now() }))
+        let reached = Mutex::new(Reached { time_micros: machine_micros(), at: Instant::now() });
+        Self { reached, followed: Mutex::default() }
     }
 }
 
 impl SystemClock {
     fn reached(&self) -> MutexGuard<'_, Reached> {
-        self.0.lock()
+        self.reached.lock()
+    }
+
+    /// Returns what the followed clock shows at this instant.
+    fn source_micros(&self, at: Instant) -> i64 {
+        let followed = *self.followed.lock();
+        followed.map_or_else(machine_micros, |shown| shown.time_micros.saturating_add(shown.micros_until(at)))
     }
 }
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         let mut reached = self.reached();
-        Timestamp::from_micros(reached.go_on(machine_micros(), Instant::now()))
+        let now = Instant::now();
+        Timestamp::from_micros(reached.go_on(self.source_micros(now), now))
+    }
+
+    fn follow(&self, time: Timestamp, at: Instant) {
+        let shown = Reached { time_micros: time.as_micros(), at };
+        let mut reached = self.reached();
+        // What the machine's clock showed before has no meaning for records by another clock.
+        if self.followed.lock().replace(shown).is_none() {
+            *reached = shown;
+        }
     }
 
     fn machine_time(&self) -> Timestamp {
@@ -55,7 +80,7 @@ impl Clock for SystemClock {
     fn reach(&self, at: Timestamp) {
         let mut reached = self.reached();
         let now = Instant::now();
-        let here = reached.go_on(machine_micros(), now);
+        let here = reached.go_on(self.source_micros(now), now);
         *reached = Reached { time_micros: here.max(at.as_micros()), at: now };
     }
 }
@@ -71,6 +96,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use branchyard_domain::ports::Clock as _;
+    use branchyard_domain::values::Timestamp;
 
     use super::{Reached, SystemClock};
 
@@ -101,5 +127,21 @@ mod tests {
         assert!((now.plus_seconds(60)..now.plus_seconds(90)).contains(&clock.now()));
         let machine = clock.machine_time();
         assert!((now..now.plus_seconds(30)).contains(&machine), "the clock of the machine stays as it is");
+    }
+
+    #[test]
+    fn a_followed_clock_replaces_that_of_the_machine_and_stays_monotonic() {
+        let clock = SystemClock::default();
+        let hour = 3_600_000_000;
+        let behind = clock.now().as_micros() - hour;
+        clock.follow(Timestamp::from_micros(behind), Instant::now());
+        let first = clock.now().as_micros();
+        assert!((first - behind).abs() < 10_000_000, "at once, although it is behind");
+        clock.follow(Timestamp::from_micros(behind - hour), Instant::now());
+        let second = clock.now().as_micros();
+        assert!(second >= first, "but not back again");
+        clock.follow(Timestamp::from_micros(first + hour), Instant::now());
+        assert!(clock.now().as_micros() >= first + hour);
+        assert!(clock.machine_time().as_micros() > first + hour / 2, "the machine's clock is as it was");
     }
 }

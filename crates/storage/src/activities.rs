@@ -7,6 +7,7 @@ use diesel::prelude::*;
 
 use crate::connection::AnyConnection;
 use crate::convert::{Read, StoredWord, all, limit, present, read, time};
+use crate::deferred::Deferred;
 use crate::error::StoreError;
 use crate::schema::{accounts, activities};
 use crate::transaction::SqlTransaction;
@@ -98,10 +99,8 @@ fn newest(
 impl ActivityRepository for SqlTransaction {
     fn add(&mut self, activity: &Activity) -> Result<()> {
         self.needs(WriteKey::Database(activity.database_id));
-        self.run_apart_from_rights("note an activity", |conn| {
-            diesel::insert_into(activities::table).values(ActivityRow::new(activity)).execute(conn)?;
-            Ok(())
-        })
+        let statement = diesel::insert_into(activities::table).values(ActivityRow::new(activity));
+        self.run_deferred("note an activity", Deferred::Insert("activities"), statement)
     }
 
     fn list(&mut self, database: DatabaseId, most: usize) -> Result<Vec<Activity>> {

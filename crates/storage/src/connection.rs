@@ -1,7 +1,7 @@
 //! Connections: the choice of the engine, the setup of a connection, and the pools.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use diesel::connection::{AnsiTransactionManager, SimpleConnection};
 use diesel::prelude::*;
@@ -50,6 +50,7 @@ impl StoreTarget {
 pub(crate) struct Pooled {
     pub(crate) any: AnyConnection,
     pub(crate) broken: bool,
+    pub(crate) used_at: Instant,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -71,7 +72,7 @@ impl r2d2::ManageConnection for Manager {
             StoreTarget::Postgres(url) => AnyConnection::Pg(PgConnection::establish(url)?),
             StoreTarget::Sqlite { path } => AnyConnection::Sqlite(SqliteConnection::establish(&file::uri(path))?),
         };
-        Ok(Pooled { any, broken: false })
+        Ok(Pooled { any, broken: false, used_at: Instant::now() })
     }
 
     fn is_valid(&self, conn: &mut Pooled) -> Result<(), ConnectError> {

@@ -3,14 +3,18 @@
 use std::collections::BTreeMap;
 
 use branchyard_domain::entities::{Database, DatabaseLocator, FileState, Visibility};
-use branchyard_domain::ports::{DatabaseFilter, DatabaseRepository, MetadataError, Ranking, SizeChange, WriteKey};
-use branchyard_domain::values::{AccountId, DatabaseId, DatabaseName, OwnerName, Timestamp};
+use branchyard_domain::ports::{
+    BranchFacts, DatabaseFilter, DatabaseRepository, MetadataError, Ranking, SizeChange, WriteKey,
+};
+use branchyard_domain::values::{AccountId, DatabaseId, DatabaseName, OwnerName, RefName, Timestamp};
 use diesel::dsl::{count_star, exists};
 use diesel::prelude::*;
 use diesel::sql_types::BigInt;
 
 use crate::connection::MultiBackend;
 use crate::convert::{LONGEST_SEARCH, Read, StoredWord, all, anywhere, count, limit, one, read, read_if, time};
+use crate::deferred::Deferred;
+use crate::facts;
 use crate::schema::{collaborators, databases, members, operations, stars, uploads, users};
 use crate::static_sql::fixed;
 use crate::transaction::SqlTransaction;
@@ -21,7 +25,7 @@ type Boxed<'q> = databases::BoxedQuery<'q, MultiBackend>;
 
 #[derive(Queryable, Selectable, Insertable)]
 #[diesel(table_name = databases)]
-struct DatabaseRow {
+pub(crate) struct DatabaseRow {
     id: String,
     owner_id: String,
     owner_name: String,
@@ -84,7 +88,7 @@ impl DatabaseRow {
         }
     }
 
-    fn database(self) -> Read<Database> {
+    pub(crate) fn database(self) -> Read<Database> {
         Ok(Database {
             id: read("databases.id", self.id)?,
             owner_id: read("databases.owner_id", self.owner_id)?,
@@ -244,6 +248,16 @@ impl DatabaseRepository for SqlTransaction {
         })
     }
 
+    fn branch_facts(
+        &mut self,
+        id: DatabaseId,
+        branch: &RefName,
+        user: AccountId,
+        now: Timestamp,
+    ) -> Result<Option<BranchFacts>> {
+        facts::of_branch(self, id, branch, user, now)
+    }
+
     fn get_all(&mut self, ids: &[DatabaseId]) -> Result<Vec<Database>> {
         self.run("read databases", |conn| {
             let rows = databases::table
@@ -283,18 +297,14 @@ impl DatabaseRepository for SqlTransaction {
     fn record_write(&mut self, id: DatabaseId, at: Timestamp, file: FileState) -> Result<()> {
         self.needs(WriteKey::Database(id));
         let FileState { size_bytes, engine_format } = file;
-        self.run_apart_from_rights("note a write to a database", |conn| {
-            update(databases::table.find(id.to_string()))
-                .set((
-                    databases::last_write_at.eq(at.as_micros()),
-                    databases::live_bytes
-                        .eq(databases::live_bytes - databases::size_bytes + size_bytes.into_sql::<BigInt>()),
-                    databases::size_bytes.eq(size_bytes),
-                    databases::engine_format.eq(i64::from(engine_format)),
-                ))
-                .execute(conn)?;
-            Ok(())
-        })
+        let live = databases::live_bytes - databases::size_bytes + size_bytes.into_sql::<BigInt>();
+        let statement = update(databases::table.find(id.to_string())).set((
+            databases::last_write_at.eq(at.as_micros()),
+            databases::live_bytes.eq(live),
+            databases::size_bytes.eq(size_bytes),
+            databases::engine_format.eq(i64::from(engine_format)),
+        ));
+        self.run_deferred("note a write to a database", Deferred::Change("databases"), statement)
     }
 
     fn record_file(&mut self, id: DatabaseId, file: FileState, change: SizeChange) -> Result<()> {

@@ -7,6 +7,8 @@ use diesel::dsl::{exists, not};
 use diesel::prelude::*;
 
 use crate::convert::{Read, all, count, limit, read, read_if, time};
+use crate::deferred::Deferred;
+use crate::error::StoreError;
 use crate::json;
 use crate::schema::{deliveries, events};
 use crate::transaction::SqlTransaction;
@@ -41,19 +43,18 @@ fn event(row: EventRow) -> Read<Event> {
 impl EventRepository for SqlTransaction {
     fn add(&mut self, event: &Event) -> Result<()> {
         self.needs(WriteKey::Database(event.database_id));
-        self.run_apart_from_rights("append an event", |conn| {
-            diesel::insert_into(events::table)
-                .values((
-                    events::id.eq(event.id.to_string()),
-                    events::database_id.eq(event.database_id.to_string()),
-                    events::at.eq(event.at.as_micros()),
-                    events::event.eq(json::from_event(&event.kind)?),
-                    events::body.eq(&event.body),
-                    events::traceparent.eq(event.trace.map(|trace| trace.to_string())),
-                ))
-                .execute(conn)?;
-            Ok(())
-        })
+        const ADD: &str = "append an event";
+        let kind = json::from_event(&event.kind).map_err(|error| StoreError::from(error).into_port(ADD))?;
+        let statement = diesel::insert_into(events::table).values((
+            events::id.eq(event.id.to_string()),
+            events::database_id.eq(event.database_id.to_string()),
+            events::at.eq(event.at.as_micros()),
+            events::event.eq(kind),
+            events::body.eq(event.body.clone()),
+            events::traceparent.eq(event.trace.map(|trace| trace.to_string())),
+        ));
+        // Its position is that of its insert.
+        self.run_deferred(ADD, Deferred::Change("events"), statement)
     }
 
     fn list(&mut self, database: DatabaseId, after: Option<EventId>, most: usize) -> Result<Vec<Event>> {

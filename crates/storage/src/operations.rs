@@ -11,11 +11,12 @@ use diesel::sql_types::{BigInt, Nullable, Text};
 
 use crate::connection::AnyConnection;
 use crate::convert::{Read, StoredWord, all, count, limit, one, present, read, read_if, time};
+use crate::deferred::Deferred;
 use crate::error::{StoreError, Unreadable};
 use crate::json;
 use crate::next_operation::NextOperation;
 use crate::prepared::{Parameter, PreparedSql};
-use crate::schema::{accounts, collections, databases, operations};
+use crate::schema::{accounts, databases, operations};
 use crate::transaction::SqlTransaction;
 use crate::update::update;
 
@@ -157,6 +158,22 @@ fn want(holds: bool, why: &str) -> Read<()> {
     if holds { Ok(()) } else { Err(Unreadable { column: "operations.state", why: why.to_owned() }) }
 }
 
+/// The condition that operations or a collection of a database go before direct writes. A macro, because its type has no name.
+macro_rules! held_up {
+    ($database:expr, $now:expr) => {{
+        use crate::schema::{collections, operations};
+        let unsettled =
+            operations::table.filter(operations::database_id.eq($database)).filter(operations::finished_at.is_null());
+        let collected = collections::table
+            .filter(collections::database_id.eq($database))
+            .filter(collections::lease_until.gt($now.as_micros()));
+        diesel::dsl::exists(unsettled).or(diesel::dsl::exists(collected))
+    }};
+}
+pub(crate) use held_up;
+
+const ADD: &str = "add an operation";
+
 /// Number of operations that are tried when others take them at the same moment.
 const LEASE_TRIES: usize = 8;
 const LOCK_DATABASE_OF: &str =
@@ -175,11 +192,11 @@ WHERE id = ? AND finished_at IS NULL AND (state = 'queued' OR lease_until <= ?)
 impl OperationRepository for SqlTransaction {
     fn add(&mut self, operation: &Operation) -> Result<()> {
         self.needs(WriteKey::Database(operation.database_id));
-        self.run_apart_from_rights("add an operation", |conn| {
-            want(!matches!(operation.status, OperationStatus::Running), "running, which only a lease makes")?;
-            diesel::insert_into(operations::table).values(OperationRow::new(operation)?).execute(conn)?;
-            Ok(())
-        })
+        let row = want(!matches!(operation.status, OperationStatus::Running), "running, which only a lease makes")
+            .and_then(|()| OperationRow::new(operation));
+        let row = row.map_err(|error| StoreError::from(error).into_port(ADD))?;
+        let statement = diesel::insert_into(operations::table).values(row);
+        self.run_deferred(ADD, Deferred::Insert("operations"), statement)
     }
 
     fn get(&mut self, id: OperationId) -> Result<Option<Operation>> {
@@ -245,13 +262,7 @@ impl OperationRepository for SqlTransaction {
 
     fn is_held_up(&mut self, database: DatabaseId, now: Timestamp) -> Result<bool> {
         self.run_apart_from_rights("look for what holds a database up", |conn| {
-            let unsettled = operations::table
-                .filter(operations::database_id.eq(database.to_string()))
-                .filter(operations::finished_at.is_null());
-            let collected = collections::table
-                .filter(collections::database_id.eq(database.to_string()))
-                .filter(collections::lease_until.gt(now.as_micros()));
-            Ok(diesel::select(exists(unsettled).or(exists(collected))).get_result(conn)?)
+            Ok(diesel::select(held_up!(database.to_string(), now)).get_result(conn)?)
         })
     }
 

@@ -19,6 +19,18 @@ use crate::transaction::SqlTransaction;
 type Result<T> = std::result::Result<T, MetadataError>;
 
 const OPEN: &str = "open";
+
+/// The open pull requests from a branch. A macro, because the type of the query has no name.
+macro_rules! open_from {
+    ($database:expr, $branch:expr) => {{
+        use crate::schema::pulls;
+        pulls::table
+            .filter(pulls::from_database_id.eq($database))
+            .filter(pulls::from_branch.eq($branch))
+            .filter(pulls::state.eq("open"))
+    }};
+}
+pub(crate) use open_from;
 const CLOSED: &str = "closed";
 const MERGED: &str = "merged";
 
@@ -383,11 +395,7 @@ impl PullRepository for SqlTransaction {
             if moved == 0 {
                 return Ok(0);
             }
-            let due = pulls::table
-                .filter(pulls::from_database_id.eq(database.to_string()))
-                .filter(pulls::from_branch.eq(branch.as_str()))
-                .filter(pulls::state.eq(OPEN))
-                .filter(pulls::fetch_due_at.is_not_null());
+            let due = open_from!(database.to_string(), branch.as_str()).filter(pulls::fetch_due_at.is_not_null());
             Ok(count(due.count().get_result(conn)?))
         })
     }

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use branchyard_auth::HashedToken;
 use branchyard_deployments::ports::{DeploymentStore, DeploymentTransaction};
-use branchyard_domain::ports::{Metadata, MetadataError, Transaction, WriteKeys};
+use branchyard_domain::ports::{Metadata, MetadataError, RequestFacts, RequestTarget, Transaction, WriteKeys};
 use diesel::RunQueryDsl as _;
 use diesel::connection::SimpleConnection as _;
 use diesel::deserialize::QueryableByName;
@@ -51,6 +52,7 @@ pub(crate) struct Versions {
 
 /// The metadata store on SQLite or Postgres.
 pub struct Store {
+    pub(crate) target: StoreTarget,
     pub(crate) readers: ConnectionPool,
     pub(crate) writers: ConnectionPool,
     versions: Option<Arc<Versions>>,
@@ -88,7 +90,7 @@ impl Store {
             _ => None,
         };
         let versions = version.map(|store| Arc::new(Versions { store, rights: RightsVersion::default() }));
-        let store = Self { readers, writers, versions, log };
+        let store = Self { target, readers, writers, versions, log };
         store.settle_log()?;
         Ok(store)
     }
@@ -179,6 +181,21 @@ impl DeploymentStore for Store {
 impl Metadata for Store {
     fn read(&self) -> Result<Box<dyn Transaction + '_>, MetadataError> {
         Ok(Box::new(self.transaction(None)?))
+    }
+
+    fn look(&self) -> Result<Box<dyn Transaction + '_>, MetadataError> {
+        Ok(Box::new(SqlTransaction::look(&self.readers, self.log.as_ref())?))
+    }
+
+    fn request_facts(
+        &self,
+        token: &HashedToken,
+        target: Option<&RequestTarget>,
+    ) -> Result<Option<Option<RequestFacts>>, MetadataError> {
+        if self.versions.is_some() {
+            return Ok(None);
+        }
+        SqlTransaction::look(&self.readers, None)?.request_facts(token, target).map(Some)
     }
 
     fn write(&self, keys: &WriteKeys) -> Result<Box<dyn Transaction + '_>, MetadataError> {

@@ -15,7 +15,7 @@ type Result<T> = std::result::Result<T, MetadataError>;
 
 #[derive(Queryable, Selectable, Insertable)]
 #[diesel(table_name = tokens)]
-struct TokenRow {
+pub(crate) struct TokenRow {
     id: String,
     user_id: String,
     name: String,
@@ -43,7 +43,7 @@ impl TokenRow {
         }
     }
 
-    fn token(self) -> Read<Token> {
+    pub(crate) fn token(self) -> Read<Token> {
         let last_use = match self.last_used_at {
             None => None,
             Some(at) => Some(LastUse {

@@ -1,12 +1,16 @@
 //! Transactions. What they keep from each other is in `write_keys`.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use branchyard_domain::ports::{Durability, MetadataError, Transaction, WriteKey, WriteKeys};
 use diesel::connection::{SimpleConnection, TransactionManager};
+use diesel::pg::Pg;
 use diesel::prelude::*;
+use diesel::query_builder::{QueryFragment, QueryId};
 
-use crate::connection::{AnyConnection, ConnectionPool, PooledConnection, begin};
+use crate::connection::{AnyConnection, ConnectionPool, MultiBackend, NoConnection, PooledConnection, begin};
+use crate::deferred::{Deferred, DeferredStatements};
 use crate::error::{StoreError, is_passing, is_timeout};
 use crate::store::Versions;
 use crate::version::StoreVersion;
@@ -17,8 +21,12 @@ type Tm = <AnyConnection as Connection>::TransactionManager;
 
 const SAVE: &str = "commit a transaction";
 
+/// How long after its last use a connection is taken to work.
+const TRUSTED_FOR: Duration = Duration::from_secs(1);
+
 pub(crate) struct SqlTransaction {
     conn: PooledConnection,
+    /// `false` after the end, and in Postgres without a snapshot, where each statement is a transaction.
     open: bool,
     failed: bool,
     log: Option<Arc<WalSync>>,
@@ -26,6 +34,7 @@ pub(crate) struct SqlTransaction {
     keys: Option<WriteKeys>,
     /// Of a transaction that writes to SQLite: what keeps the version of the rights.
     rights: Option<RightsOfWriter>,
+    deferred: DeferredStatements,
     /// The last field, so that it is dropped after the connection has returned to its pool.
     seen: SeenCommits,
 }
@@ -70,7 +79,8 @@ impl SqlTransaction {
                         may_have_changed: false,
                     });
                     let keys = keys.cloned();
-                    let tx = Self { conn, open: true, failed: false, log: log.cloned(), keys, rights, seen };
+                    let deferred = DeferredStatements::default();
+                    let tx = Self { conn, open: true, failed: false, log: log.cloned(), keys, rights, deferred, seen };
                     if tx.keys.is_some() {
                         // A transaction that cannot be committed need not begin.
                         log.map_or(Ok(()), |log| log.check())?;
@@ -90,6 +100,26 @@ impl SqlTransaction {
                 }
             }
         }
+    }
+
+    /// Begins a transaction that only reads. In Postgres, each of its statements is a transaction.
+    pub(crate) fn look(pool: &ConnectionPool, log: Option<&Arc<WalSync>>) -> Result<Self, MetadataError> {
+        let unavailable = |error: NoConnection| MetadataError::Unavailable(Box::new(error));
+        for _ in 0..=pool.size() {
+            let mut conn = pool.get().map_err(unavailable)?;
+            if matches!(conn.any, AnyConnection::Sqlite(_)) {
+                drop(conn);
+                return Self::begin(pool, None, log, None);
+            }
+            // The server may have become unreachable since the last use of the connection.
+            if conn.used_at.elapsed() < TRUSTED_FOR || conn.any.batch_execute("SELECT 1").is_ok() {
+                let deferred = DeferredStatements::default();
+                let (rights, seen) = (None, SeenCommits(None));
+                return Ok(Self { conn, open: false, failed: false, log: None, keys: None, rights, deferred, seen });
+            }
+            conn.broken = true;
+        }
+        Err(MetadataError::Unavailable("all connections to the metadata store are stale".into()))
     }
 
     /// Panics if the transaction writes without a key, except in releases: there is a fault in the program then, and tests are to find
@@ -125,7 +155,38 @@ impl SqlTransaction {
         context: &'static str,
         step: impl FnOnce(&mut AnyConnection) -> Result<T, StoreError>,
     ) -> Result<T, MetadataError> {
+        self.send_deferred()?;
         step(&mut self.conn.any).map_err(|error| self.spoil(error, context))
+    }
+
+    /// Runs a statement whose result is not needed. In Postgres, it is sent with others, at the latest before the next statement or the
+    /// commit. `table` is the only table that it changes.
+    pub(crate) fn run_deferred<S>(
+        &mut self,
+        context: &'static str,
+        table: Deferred,
+        statement: S,
+    ) -> Result<(), MetadataError>
+    where
+        S: QueryFragment<Pg> + QueryFragment<MultiBackend> + QueryId + 'static,
+    {
+        if !matches!(self.conn.any, AnyConnection::Pg(_)) {
+            return self.run_apart_from_rights(context, |conn| {
+                conn.execute_returning_count(&statement)?;
+                Ok(())
+            });
+        }
+        if !self.deferred.takes(table) {
+            self.send_deferred()?;
+        }
+        self.deferred.push(table, Box::new(statement));
+        Ok(())
+    }
+
+    fn send_deferred(&mut self) -> Result<(), MetadataError> {
+        let (false, AnyConnection::Pg(pg)) = (self.deferred.is_empty(), &mut self.conn.any) else { return Ok(()) };
+        let sent = std::mem::take(&mut self.deferred).execute(pg);
+        sent.map(drop).map_err(|error| self.spoil(error.into(), "send several statements"))
     }
 
     fn may_change_rights(&mut self) {
@@ -151,6 +212,7 @@ impl SqlTransaction {
         context: &'static str,
         step: impl FnOnce(&mut AnyConnection) -> Result<T, StoreError>,
     ) -> Result<T, MetadataError> {
+        self.send_deferred()?;
         match self.conn.any.transaction(step) {
             Err(error) if error.is_taken() => Err(MetadataError::Taken),
             other => other.map_err(|error| self.spoil(error, context)),
@@ -163,6 +225,9 @@ impl SqlTransaction {
     }
 
     fn commit_connection(&mut self) -> Result<(), MetadataError> {
+        if !self.failed {
+            self.send_deferred()?;
+        }
         if self.failed {
             return Err(MetadataError::Fault { context: SAVE, source: Box::new(EarlierStepFailed) });
         }
@@ -238,6 +303,7 @@ impl Transaction for SqlTransaction {
 
 impl Drop for SqlTransaction {
     fn drop(&mut self) {
+        self.conn.used_at = Instant::now();
         // After a panic, the pool discards the connection together with its transaction.
         if self.open && !std::thread::panicking() {
             self.roll_back();

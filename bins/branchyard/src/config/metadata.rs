@@ -13,6 +13,9 @@ pub struct MetadataConfig {
     pub readers: u32,
     /// Maximum number of connections for transactions that write.
     pub writers: u32,
+    /// Whether servers on one Postgres notify each other. To be switched off behind a pooler that gives each transaction another
+    /// connection.
+    pub listen: bool,
     /// Maximum wait for a connection, or for the keys of other writers, in milliseconds.
     pub wait_ms: u64,
     /// Maximum run time of a statement, in milliseconds.
@@ -23,7 +26,7 @@ impl Default for MetadataConfig {
     fn default() -> Self {
         let StoreOptions { readers, writers, wait, statement } = StoreOptions::default();
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        Self { readers, writers, wait_ms: millis(wait), statement_timeout_ms: millis(statement) }
+        Self { readers, writers, listen: true, wait_ms: millis(wait), statement_timeout_ms: millis(statement) }
     }
 }
 

@@ -9,6 +9,7 @@ mod builders;
 mod collections;
 mod databases;
 mod events;
+mod facts;
 mod hooks;
 mod mirrors;
 mod operations;
@@ -32,6 +33,7 @@ pub(super) use builders::{
 pub use collections::{collections, kept_refs};
 pub use databases::{collaborators, database_lists, databases};
 pub use events::{answers, events};
+pub use facts::{branch_facts, changes_sent_together, request_facts};
 pub use hooks::{deliveries, delivery_leases, delivery_log, hook_secrets, hooks};
 pub use mirrors::{mirrors, trimmed_operations};
 pub use operations::{lease_turns, leases, operations, uploads};
@@ -48,6 +50,9 @@ pub type MetadataCheck = fn(&dyn Metadata);
 
 /// Every check with its name.
 pub const ALL: &[(&str, MetadataCheck)] = &[
+    ("branch_facts", branch_facts),
+    ("request_facts", request_facts),
+    ("changes_sent_together", changes_sent_together),
     ("accounts", accounts),
     ("organizations", organizations),
     ("members", members),

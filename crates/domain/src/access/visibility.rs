@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Caller, DatabaseAccess, Level};
 use crate::call_context;
-use crate::entities::{Database, DatabaseLocator, MemberRole, Role, Visibility};
+use crate::entities::{Database, DatabaseLocator, MemberRole, Role, User, Visibility};
 use crate::errors::{AccessError, PortError};
-use crate::ports::Transaction;
+use crate::ports::{RoleSources, TargetDatabase, Transaction};
 use crate::usecases::Limits;
 use crate::values::{AccountId, DatabaseId, DatabaseName, OwnerName};
 
@@ -57,13 +57,32 @@ pub(crate) fn unquarantined_role_of(
     if database.owner_id == user {
         return Ok(Some(Role::Admin));
     }
-    let as_member = match tx.members().get(database.owner_id, user)?.map(|member| member.role) {
-        Some(MemberRole::Owner) => Some(Role::Admin),
-        Some(MemberRole::Member) => tx.organizations().get(database.owner_id)?.map(|o| o.base_role),
+    let member = match tx.members().get(database.owner_id, user)?.map(|member| member.role) {
+        Some(role) => tx.organizations().get(database.owner_id)?.map(|organization| (role, organization.base_role)),
         None => None,
     };
-    let as_collaborator = tx.collaborators().get(database.id, user)?.map(|collaborator| collaborator.role);
-    Ok(public_role(database).max(as_member).max(as_collaborator))
+    let collaborator = tx.collaborators().get(database.id, user)?.map(|collaborator| collaborator.role);
+    Ok(role_from(database, Some(user), RoleSources { member, collaborator }))
+}
+
+/// Returns the role of a caller, as if the database were not quarantined.
+pub(crate) fn role_from(database: &Database, caller: Option<AccountId>, sources: RoleSources) -> Option<Role> {
+    let as_owner = (caller == Some(database.owner_id)).then_some(Role::Admin);
+    let as_member = sources.member.map(|(role, base_role)| match role {
+        MemberRole::Owner => Role::Admin,
+        MemberRole::Member => base_role,
+    });
+    public_role(database).max(as_owner).max(as_member).max(sources.collaborator)
+}
+
+/// Returns the role of a user whose standing was read with the database.
+pub(crate) fn role_of_user(user: &User, target: &TargetDatabase) -> Option<Role> {
+    let role = role_from(&target.database, Some(user.id), target.sources);
+    match target.database.quarantined_at {
+        None => role,
+        Some(_) if user.is_admin => role.max(Some(Role::Read)),
+        Some(_) => None,
+    }
 }
 
 /// Returns the role of callers that have no other.
@@ -93,13 +112,11 @@ pub(crate) fn roles_of(
         }
     }
     for database in databases {
-        let as_member = from_organizations.get(&database.owner_id).map(|(role, base_role)| match role {
-            MemberRole::Owner => Role::Admin,
-            MemberRole::Member => *base_role,
-        });
-        let as_owner = (caller == Some(database.owner_id)).then_some(Role::Admin);
-        let shared = as_collaborator.get(&database.id).copied();
-        let role = public_role(database).max(as_owner).max(as_member).max(shared);
+        let sources = RoleSources {
+            member: from_organizations.get(&database.owner_id).copied(),
+            collaborator: as_collaborator.get(&database.id).copied(),
+        };
+        let role = role_from(database, caller, sources);
         let role = match database.quarantined_at {
             None => role,
             Some(_) if is_admin => role.max(Some(Role::Read)),

@@ -1,5 +1,7 @@
 //! Time and randomness.
 
+use std::time::Instant;
+
 use uuid::Uuid;
 
 use crate::values::Timestamp;
@@ -9,6 +11,11 @@ pub trait Clock: Send + Sync {
     /// Returns the present time in whole microseconds. The clock is monotonic: no result is before an earlier result,
     /// even if the clock of the machine is set back. Scheduled work would be delayed otherwise.
     fn now(&self) -> Timestamp;
+
+    /// Makes the clock follow another one, which showed `time` at the instant `at`, instead of that of the machine. It stays monotonic.
+    fn follow(&self, time: Timestamp, at: Instant) {
+        let _ = (time, at);
+    }
 
     /// Returns the time that the clock of the machine shows, which may go back. For timestamps that other machines
     /// compare with their own clocks.

@@ -12,6 +12,7 @@ mod credentials;
 mod databases;
 mod deliveries;
 mod events;
+mod facts;
 mod hooks;
 mod idempotency;
 mod mirrors;
@@ -31,6 +32,7 @@ pub use deliveries::{
     AttemptRepository, DeliveryBacklog, DeliveryRepository, DeliveryState, DueDelivery, Lease, LeaseTurn, Places,
 };
 pub use events::{ActivityRepository, EventRepository};
+pub use facts::{BranchFacts, RequestFacts, RequestTarget, RoleSources, TargetDatabase};
 pub use hooks::HookRepository;
 pub use idempotency::{IdempotencyRepository, SavedAnswer};
 pub use mirrors::MirrorRepository;
@@ -44,6 +46,8 @@ pub use refs::{BranchRepository, RefRepository, TagRepository};
 pub use releases::ReleaseRepository;
 pub use uploads::UploadRepository;
 pub use write_keys::{WriteKey, WriteKeys};
+
+use branchyard_auth::HashedToken;
 
 /// An error of the metadata store.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +78,31 @@ pub trait Metadata: Send + Sync {
     /// # Errors
     /// [`MetadataError`] if no connection is available.
     fn read(&self) -> Result<Box<dyn Transaction + '_>>;
+
+    /// Begins a transaction that only reads, like [`Metadata::read`], without a snapshot: each look-up may see a later state than the one
+    /// before it. Costs nothing by itself where a transaction costs a round trip.
+    ///
+    /// For one look-up, or for several that need not agree.
+    ///
+    /// # Errors
+    /// [`MetadataError`] if no connection is available.
+    fn look(&self) -> Result<Box<dyn Transaction + '_>> {
+        self.read()
+    }
+
+    /// Returns what the first look-ups of a request find, read in one statement, if its token exists. The outer `None` stands for a store
+    /// in which single look-ups are faster.
+    ///
+    /// # Errors
+    /// [`MetadataError`].
+    fn request_facts(
+        &self,
+        token: &HashedToken,
+        target: Option<&RequestTarget>,
+    ) -> Result<Option<Option<RequestFacts>>> {
+        let _ = (token, target);
+        Ok(None)
+    }
 
     /// Begins a transaction that may write. It has `keys` to itself until it ends.
     ///
@@ -120,6 +149,9 @@ pub enum Durability {
 }
 
 /// A transaction. Dropping a transaction rolls it back, after the disk has everything that it read.
+///
+/// A store may send what only adds or notes something later, together with other statements, but before the next look-up and the
+/// commit. If that fails, the look-up or the commit returns the error.
 pub trait Transaction: Repositories {
     /// Takes further keys, for what a transaction learns only within itself. Each has to come after all keys that the transaction holds,
     /// in the order of [`WriteKey`]. What was read before may have changed meanwhile, and is read again.

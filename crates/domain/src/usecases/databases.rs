@@ -84,11 +84,10 @@ impl<'a> Databases<'a> {
         }
         let metadata = self.0.ports.metadata.as_ref();
         let key = access_key(caller, owner, name);
-        let found = self
-            .0
-            .remembered
-            .roles
-            .find(metadata, key, || role_by_name(self.0.ports.metadata.read()?.as_mut(), caller, owner, name))?;
+        let found = self.0.remembered.roles.find(metadata, key, || match foreseen_role(caller, owner, name) {
+            Some(found) => Ok(Some(found)),
+            None => role_by_name(metadata.look()?.as_mut(), caller, owner, name),
+        })?;
         let (database, role) = found.ok_or(AccessError::NoSuchDatabase)?;
         grant_seen(&self.0.limits, caller, database, role)
     }
@@ -565,4 +564,15 @@ impl ForkRelations {
         let network_root = root_of(&database).as_ref().and_then(locator);
         DatabaseView { database, role, fork_network_count, parent, network_root }
     }
+}
+
+/// Returns the database and the caller's role, if they were read with the credential of the call.
+fn foreseen_role(caller: &Caller, owner: &str, name: &str) -> Option<(Database, Role)> {
+    let user = caller.user()?.id;
+    let is_it = |(id, database, _): &mut (AccountId, Database, Role)| {
+        let DatabaseLocator { owner: its_owner, name: its_name } = &database.locator;
+        *id == user && its_owner.as_str().eq_ignore_ascii_case(owner) && its_name.as_str().eq_ignore_ascii_case(name)
+    };
+    let (_, database, role) = call_context::take_foreseen(|foreseen| foreseen.access.take_if(is_it))?;
+    Some((database, role))
 }

@@ -36,10 +36,10 @@ use crate::values::{AccountId, DatabaseId, OperationId, RefName, Timestamp, Trac
 const TURN_WRITES: usize = 32;
 /// Maximum length of the statements in one turn, in bytes. A longer write is queued.
 const TURN_BYTES: usize = 256 << 10;
-/// Turns that run at the same time, per worker for operations. They mostly wait for the disk.
-const TURNS_PER_WORKER: usize = 4;
+/// Turns that run at the same time, per worker for operations. They mostly wait for the disk and the metadata store.
+const TURNS_PER_WORKER: usize = 8;
 /// Maximum number of turns that run at the same time.
-const TURNS: usize = 16;
+const TURNS: usize = 32;
 /// How long the writes of a database are queued after one of them turned out to be long.
 const COOLING: Duration = Duration::from_secs(10);
 /// Maximum number of databases in that state. Beyond it, all of them leave it.

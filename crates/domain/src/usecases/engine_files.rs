@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Inner;
+use crate::call_context;
 use crate::entities::FileState;
 use crate::errors::PortError;
 use crate::ports::{EngineError, Metadata, MetadataError, RecordedFormats};
@@ -20,7 +21,11 @@ pub(super) struct StoredFormats(pub(super) Arc<dyn Metadata>);
 
 impl RecordedFormats for StoredFormats {
     fn recorded(&self, database: DatabaseId) -> Result<Option<u32>, EngineError> {
-        let found = self.0.read().and_then(|mut tx| tx.databases().get(database));
+        let foreseen = call_context::take_foreseen(|foreseen| foreseen.format.take_if(|(id, _)| *id == database));
+        if let Some((_, format)) = foreseen {
+            return Ok(Some(format));
+        }
+        let found = self.0.look().and_then(|mut tx| tx.databases().get(database));
         Ok(found.map_err(failed)?.map(|database| database.engine_format))
     }
 }

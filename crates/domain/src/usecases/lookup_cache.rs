@@ -38,10 +38,6 @@ pub(crate) struct Remembered {
     pub(super) keys: LookupCache<RemoteKeyId, (UserKey, Arc<User>)>,
     /// The databases are as of the last change of rights: what a write changes of them may be older than the store.
     pub(super) roles: LookupCache<AccessKey, (Database, Role)>,
-    /// The databases that have not been deleted, as in `roles`.
-    pub(super) live: LookupCache<DatabaseId, Database>,
-    /// The users that are not suspended and have the write role.
-    pub(super) writers: LookupCache<(DatabaseId, AccountId), ()>,
     pub(super) refs: LookupCache<(DatabaseId, Option<String>), CommitHash>,
     /// The merge base of two commits; `None` if they have no common ancestor.
     pub(super) merge_bases: LookupCache<(DatabaseId, CommitHash, CommitHash), Option<CommitHash>>,
@@ -57,8 +53,6 @@ impl Default for Remembered {
             tokens: LookupCache::new(|metadata| metadata.rights_version()),
             keys: LookupCache::new(|metadata| metadata.rights_version()),
             roles: LookupCache::new(|metadata| metadata.rights_version()),
-            live: LookupCache::new(|metadata| metadata.rights_version()),
-            writers: LookupCache::new(|metadata| metadata.rights_version()),
             refs: LookupCache::new(|metadata| metadata.version()),
             merge_bases: LookupCache::new(|_| None),
             diverged: LookupCache::new(|_| None),
@@ -96,19 +90,7 @@ impl<K: Eq + Hash, V: Clone> LookupCache<K, V> {
         key: K,
         look: impl FnOnce() -> Result<Option<V>, E>,
     ) -> Result<Option<V>, E> {
-        self.find_as_of((self.version)(metadata), metadata, key, look)
-    }
-
-    /// Works like [`LookupCache::find`] for a lookup in a transaction that has begun. `before` is the version before it began:
-    /// what the transaction sees may be older than the version now.
-    pub(super) fn find_as_of<E>(
-        &self,
-        before: Option<u64>,
-        metadata: &dyn Metadata,
-        key: K,
-        look: impl FnOnce() -> Result<Option<V>, E>,
-    ) -> Result<Option<V>, E> {
-        let Some(before) = before else { return look() };
+        let Some(before) = (self.version)(metadata) else { return look() };
         if let Some(known) = self.get(before, &key) {
             return Ok(Some(known));
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::Inner;
 use super::lookup_cache::{LONGEST_NAME, LookupCache};
 use crate::access::visibility::find_live;
+use crate::call_context;
 use crate::entities::Database;
 use crate::errors::{PortError, RefError};
 use crate::ports::{EngineError, Metadata, MetadataError, Reachability, Transaction};
@@ -17,7 +18,10 @@ const NAMED_PAGE: usize = 1_000;
 /// Resolves a ref; `None` means the default branch. The order is defined in v2 §1.4: 40 hexadecimal digits are always a
 /// commit; then come branches, tags, full names, and expressions such as `main~2`.
 pub(super) fn resolve(inner: &Inner, database: &Database, text: Option<&str>) -> Result<CommitHash, RefError> {
-    let look = || look_up(inner, database, text);
+    let look = || match foreseen_head(database.id, text) {
+        Some(head) => Ok(Some(head)),
+        None => look_up(inner, database, text),
+    };
     let found = match key(database, text) {
         Some(key) => inner.remembered.refs.find(inner.ports.metadata.as_ref(), key, look)?,
         None => look()?,
@@ -38,8 +42,17 @@ fn key(database: &Database, text: Option<&str>) -> Option<(DatabaseId, Option<St
     worth_it.then(|| (database.id, text.map(str::to_owned)))
 }
 
+/// Returns the head of a branch, if it was read with the credential of the call.
+fn foreseen_head(database: DatabaseId, text: Option<&str>) -> Option<CommitHash> {
+    call_context::take_foreseen(|foreseen| {
+        let (_, _, head) =
+            foreseen.head.take_if(|(id, branch, _)| *id == database && branch.as_ref().map(RefName::as_str) == text)?;
+        Some(head)
+    })
+}
+
 fn look_up(inner: &Inner, database: &Database, text: Option<&str>) -> Result<Option<CommitHash>, PortError> {
-    let mut tx = inner.ports.metadata.read()?;
+    let mut tx = inner.ports.metadata.look()?;
     let Some(name) = text else {
         return branch_head(tx.as_mut(), database, database.default_branch.as_str());
     };

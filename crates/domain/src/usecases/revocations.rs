@@ -4,20 +4,35 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::signals::{Peers, Signal};
+
 type Listener = Arc<dyn Fn() + Send + Sync>;
 
 /// The listeners of other crates that cache permissions.
 #[derive(Default)]
-pub(crate) struct Revocations(Mutex<Vec<Listener>>);
+pub(crate) struct Revocations {
+    listeners: Mutex<Vec<Listener>>,
+    peers: Peers,
+}
 
 impl Revocations {
-    pub(crate) fn listen(&self, listener: Listener) {
-        self.0.lock().push(listener);
+    pub(super) fn new(peers: &Peers) -> Self {
+        Self { listeners: Mutex::default(), peers: peers.clone() }
     }
 
-    /// Calls every listener. To be called once the loss of rights is committed.
+    pub(crate) fn listen(&self, listener: Listener) {
+        self.listeners.lock().push(listener);
+    }
+
+    /// Calls every listener, also in other processes. To be called once the loss of rights is committed.
     pub(crate) fn announce(&self) {
-        let listeners = self.0.lock().clone();
+        self.announce_here();
+        self.peers.signal(Signal::Revocation);
+    }
+
+    /// Calls every listener in this process.
+    pub(super) fn announce_here(&self) {
+        let listeners = self.listeners.lock().clone();
         listeners.iter().for_each(|listener| listener());
     }
 }

@@ -1,11 +1,12 @@
-//! Notification of callers that wait for an operation to settle. Kept in memory only, and limited to operations that settle
-//! in this process, so waiting callers also poll.
+//! Notification of callers that wait for an operation to settle. Kept in memory only, and signals of other processes may be lost, so
+//! waiting callers also poll.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::signals::{Peers, Signal};
 use crate::entities::Operation;
 use crate::values::OperationId;
 
@@ -13,7 +14,10 @@ type Tell = Box<dyn FnOnce(&Operation) + Send>;
 
 /// The callers that wait for operations.
 #[derive(Default)]
-pub(crate) struct Settled(Mutex<SettlementWaiters>);
+pub(crate) struct Settled {
+    waiters: Mutex<SettlementWaiters>,
+    peers: Peers,
+}
 
 #[derive(Default)]
 struct SettlementWaiters {
@@ -22,17 +26,37 @@ struct SettlementWaiters {
 }
 
 impl Settled {
+    pub(super) fn new(peers: &Peers) -> Self {
+        Self { waiters: Mutex::default(), peers: peers.clone() }
+    }
+
     pub(super) fn watch(self: &Arc<Self>, id: OperationId, tell: Tell) -> SettlementWatch {
-        let mut waiting = self.0.lock();
+        let mut waiting = self.waiters.lock();
         let number = waiting.next;
         waiting.next += 1;
         waiting.operations.entry(id).or_default().push((number, tell));
         SettlementWatch { settled: Arc::clone(self), id, number }
     }
 
-    /// Notifies and removes the watches of an operation. To be called once the settlement is visible to readers.
+    /// Notifies and removes the watches of an operation, also those in other processes. To be called once the settlement is visible to
+    /// readers.
     pub(super) fn tell(&self, operation: &Operation) {
-        let told = self.0.lock().operations.remove(&operation.id);
+        self.tell_here(operation);
+        self.peers.signal(Signal::Settled(operation.id));
+    }
+
+    /// Returns the operations that are watched, or the given one if it is.
+    pub(super) fn watched(&self, only: Option<OperationId>) -> Vec<OperationId> {
+        let waiters = self.waiters.lock();
+        match only {
+            Some(id) => waiters.operations.contains_key(&id).then_some(id).into_iter().collect(),
+            None => waiters.operations.keys().copied().collect(),
+        }
+    }
+
+    /// Notifies and removes the watches of an operation in this process.
+    pub(super) fn tell_here(&self, operation: &Operation) {
+        let told = self.waiters.lock().operations.remove(&operation.id);
         for (_, tell) in told.into_iter().flatten() {
             tell(operation);
         }
@@ -48,7 +72,7 @@ pub struct SettlementWatch {
 
 impl Drop for SettlementWatch {
     fn drop(&mut self) {
-        let mut waiting = self.settled.0.lock();
+        let mut waiting = self.settled.waiters.lock();
         let Some(of_operation) = waiting.operations.get_mut(&self.id) else { return };
         of_operation.retain(|(number, _)| *number != self.number);
         if of_operation.is_empty() {
@@ -127,6 +151,6 @@ mod tests {
         settled.tell(&operation(*ONE));
         assert_eq!([gone, still].map(|told| told.load(Ordering::SeqCst)), [0, 1]);
         drop(count(&settled, *TWO));
-        assert!(settled.0.lock().operations.is_empty());
+        assert!(settled.waiters.lock().operations.is_empty());
     }
 }

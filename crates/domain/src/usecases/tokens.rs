@@ -1,13 +1,15 @@
 //! API tokens.
 
-use crate::ports::{Durability, WriteKeys};
 use std::sync::Arc;
 
 use branchyard_auth::{HashedToken, PlainToken};
 
 use super::{IdempotencyRecord, Inner, idempotency};
+use crate::access::visibility::role_of_user;
+use crate::call_context::{self, Foreseen};
 use crate::entities::{LastUse, Token, User};
 use crate::errors::{PortError, TokenError};
+use crate::ports::{Durability, RequestFacts, RequestTarget, TargetDatabase, WriteKeys};
 use crate::values::{TokenExpiry, TokenId, TokenName};
 
 /// A new token with its secret, which is readable only now.
@@ -93,9 +95,24 @@ impl<'a> Tokens<'a> {
     /// # Errors
     /// [`PortError`] if the store fails.
     pub fn check(&self, hash: &HashedToken) -> Result<Option<(Token, Arc<User>)>, PortError> {
+        self.check_for(hash, None)
+    }
+
+    /// Works like [`Tokens::check`]. May read what the current call needs next, about `target`, in the same statement.
+    ///
+    /// # Errors
+    /// [`PortError`] if the store fails.
+    pub fn check_for(
+        &self,
+        hash: &HashedToken,
+        target: Option<&RequestTarget>,
+    ) -> Result<Option<(Token, Arc<User>)>, PortError> {
         let metadata = self.0.ports.metadata.as_ref();
         let look = || -> Result<_, PortError> {
-            let found = metadata.read()?.tokens().by_hash(hash)?;
+            if let Some(facts) = metadata.request_facts(hash, target)? {
+                return Ok(facts.map(|facts| foresee(facts, target)));
+            }
+            let found = metadata.look()?.tokens().by_hash(hash)?;
             Ok(found.map(|(token, user)| (token, Arc::new(user))))
         };
         let found = self.0.remembered.tokens.find(metadata, *hash.as_bytes(), look)?;
@@ -122,4 +139,19 @@ impl<'a> Tokens<'a> {
         tx.commit(Durability::Synced)?;
         Ok(())
     }
+}
+
+/// Keeps what was read with a token for the next look-ups of the call.
+fn foresee(facts: RequestFacts, target: Option<&RequestTarget>) -> (Token, Arc<User>) {
+    let RequestFacts { token, user, database } = facts;
+    if let (Some(found), Some(target)) = (database, target) {
+        let role = role_of_user(&user, &found);
+        let TargetDatabase { database, head, .. } = found;
+        let mut foreseen = Foreseen::now();
+        foreseen.head = head.map(|head| (database.id, target.branch.clone(), head));
+        foreseen.format = Some((database.id, database.engine_format));
+        foreseen.access = role.map(|role| (user.id, database, role));
+        call_context::foresee(foreseen);
+    }
+    (token, Arc::new(user))
 }

@@ -4,21 +4,38 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use super::signals::{Peers, Signal};
+
 /// A counter of signals that idle workers wait on.
 #[derive(Default)]
 pub struct Wake {
     queued: Mutex<u64>,
     signal: Condvar,
+    /// What idle workers of other processes are woken by.
+    peers: Option<(Peers, Signal)>,
 }
 
 impl Wake {
-    /// Signals that there is work, and wakes one worker.
+    /// Creates a counter whose signals also reach other processes.
+    pub(super) fn shared(peers: &Peers, signal: Signal) -> Self {
+        Self { peers: Some((peers.clone(), signal)), ..Self::default() }
+    }
+
+    /// Signals that there is work, and wakes one worker, here and in other processes.
     pub fn one(&self) {
+        self.one_here();
+        if let Some((peers, signal)) = &self.peers {
+            peers.signal(*signal);
+        }
+    }
+
+    /// Signals that there is work, and wakes one worker of this process.
+    pub(super) fn one_here(&self) {
         *self.queued.lock() += 1;
         self.signal.notify_one();
     }
 
-    /// Wakes all workers.
+    /// Wakes all workers of this process.
     pub fn all(&self) {
         *self.queued.lock() += 1;
         self.signal.notify_all();

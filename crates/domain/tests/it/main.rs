@@ -29,5 +29,6 @@ mod quotas;
 mod refs;
 mod remotes;
 mod sessions;
+mod signals;
 mod suites;
 mod traces;

@@ -8,6 +8,7 @@
 )]
 
 mod dump;
+mod exchange;
 mod file;
 mod home;
 mod lists;

@@ -41,6 +41,7 @@ macro_rules! checks {
 
 checks!(
     metadata:
+    branch_facts, request_facts, changes_sent_together,
     accounts,
     organizations,
     members,

@@ -1,6 +1,8 @@
 //! Two servers over one Postgres, each with its own data folder. Skipped unless `BRANCHYARD_TEST_POSTGRES_URL` is set.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use branchyard::config::Config;
@@ -212,4 +214,83 @@ fn call(numbers: &mut StdRng, ada: &Actor, bob: &Actor) -> u16 {
         _ => ada.post("/databases/ada/rivers/hooks", &json!({"url": "http://127.0.0.1:9/", "events": ["on_push"]})),
     };
     answer.status
+}
+
+const ROUNDS: usize = 40;
+
+#[test]
+fn without_notifications_a_server_serves_no_older_state() {
+    let Some(shared) = Shared::new("cut") else { return };
+    let change = |config: &mut Config| config.metadata_url = Some(shared.url());
+    let here = Server::start_with(change);
+    let there = Server::start_with(|config| {
+        change(config);
+        std::fs::create_dir_all(&config.data_dir).unwrap();
+        std::fs::copy(here.dir.path().join("data/server.key"), config.data_dir.join("server.key")).unwrap();
+    });
+    let ada = here.user("ada");
+    let ada_there = there.again(&ada);
+    ada.database("rivers");
+    write_here(&ada, "CREATE TABLE t (a INTEGER PRIMARY KEY)");
+    let cutter = Cutter::start(&shared);
+    for round in 0..ROUNDS {
+        let minted = ada.post("/user/tokens", &json!({"name": format!("t{round}"), "expires_in": "30d"}));
+        let minted = minted.expect(201).json();
+        let short_lived = Actor::new(there.address(), minted["data"]["secret"].as_str().map(str::to_owned), "ada");
+        short_lived.get("/databases/ada/rivers").expect(200);
+        let id = minted["data"]["token"]["id"].as_str().unwrap();
+        ada.delete(&format!("/user/tokens/{id}")).expect(204);
+        short_lived.get("/databases/ada/rivers").expect(401);
+        let head = write_here(&ada, &format!("INSERT INTO t VALUES ({round})"));
+        let shown = ada_there.get("/databases/ada/rivers/branches/main").expect(200).json();
+        assert_eq!(shown["data"]["head_sha"], head.as_str(), "round {round}");
+    }
+    assert!(cutter.cuts() > 0);
+}
+
+/// Writes while the caller waits, on the server that it asks.
+fn write_here(actor: &Actor, statement: &str) -> String {
+    let body = json!({"from_branch": "main", "to_branch": "main", "q": statement});
+    let path = "/databases/ada/rivers/sql-writes";
+    let answer = actor.send(actor.request(Method::POST, path).header("prefer", "wait=10").json(&body)).expect(200);
+    answer.data()["result"]["commit_sha"].as_str().unwrap().to_owned()
+}
+
+/// Cuts the connections for notifications again and again, until it is dropped.
+struct Cutter {
+    stop: Arc<AtomicBool>,
+    cuts: Arc<AtomicI64>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Cutter {
+    fn start(shared: &Shared) -> Self {
+        let (stop, cuts) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicI64::new(0)));
+        let (stopped, counted) = (Arc::clone(&stop), Arc::clone(&cuts));
+        let (admin, name) = (shared.admin.clone(), shared.name.clone());
+        let thread = std::thread::spawn(move || {
+            let mut admin = PgConnection::establish(&admin).unwrap();
+            let cut = format!(
+                "SELECT count(pg_terminate_backend(pid)) AS count FROM pg_stat_activity
+                 WHERE application_name = 'branchyard exchange' AND datname = '{name}'"
+            );
+            while !stopped.load(Ordering::Relaxed) {
+                let cut: Vec<Count> = diesel::sql_query(&cut).load(&mut admin).unwrap();
+                counted.fetch_add(cut[0].count, Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        Self { stop, cuts, thread: Some(thread) }
+    }
+
+    fn cuts(&self) -> i64 {
+        self.cuts.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Cutter {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().unwrap().join();
+    }
 }

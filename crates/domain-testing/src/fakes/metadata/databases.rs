@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::{MemoryTransaction, Result, count, page};
-use branchyard_domain::entities::{Database, FileState, Visibility, Work};
-use branchyard_domain::ports::{DatabaseFilter, DatabaseRepository, MetadataError, Ranking, SizeChange, WriteKey};
-use branchyard_domain::values::{AccountId, DatabaseId, DatabaseName, OwnerName, Timestamp};
+use branchyard_domain::entities::{Database, FileState, Pull, PullState, Visibility, Work};
+use branchyard_domain::ports::{
+    BranchFacts, DatabaseFilter, DatabaseRepository, MetadataError, Ranking, Repositories as _, RoleSources,
+    SizeChange, WriteKey,
+};
+use branchyard_domain::values::{AccountId, DatabaseId, DatabaseName, OwnerName, RefName, Timestamp};
 
 impl MemoryTransaction<'_> {
     fn sees(&self, viewer: Option<AccountId>, database: &Database) -> bool {
@@ -72,6 +75,29 @@ impl DatabaseRepository for MemoryTransaction<'_> {
 
     fn get(&mut self, id: DatabaseId) -> Result<Option<Database>> {
         Ok(self.state.databases.get(&id).cloned())
+    }
+
+    fn branch_facts(
+        &mut self,
+        id: DatabaseId,
+        branch: &RefName,
+        user: AccountId,
+        now: Timestamp,
+    ) -> Result<Option<BranchFacts>> {
+        let Some(database) = DatabaseRepository::get(self, id)? else { return Ok(None) };
+        let is_active = self.users().get(user)?.is_some_and(|user| user.suspended_at.is_none());
+        let member = self.members().roles(user, &[database.owner_id])?.get(&database.owner_id).copied();
+        let collaborator = self.collaborators().roles(user, &[id])?.get(&id).copied();
+        let is_from =
+            |pull: &Pull| pull.state == PullState::Open && pull.from_database_id == id && pull.from_branch == *branch;
+        Ok(Some(BranchFacts {
+            is_held_up: self.operations().is_held_up(id, now)?,
+            head: self.branches().get(id, branch)?.map(|branch| branch.head),
+            has_hooks: self.hooks().count(id)? > 0,
+            has_pulls: self.state.pulls.values().any(is_from),
+            writer: is_active.then_some(RoleSources { member, collaborator }),
+            database,
+        }))
     }
 
     fn get_all(&mut self, ids: &[DatabaseId]) -> Result<Vec<Database>> {

@@ -18,7 +18,7 @@ fn delivery_id(n: u128) -> DeliveryId {
     DeliveryId::from_uuid(id(n))
 }
 
-fn sealed(n: u8) -> Sealed {
+pub(super) fn sealed(n: u8) -> Sealed {
     Sealed { key_id: format!("k{n}"), bytes: vec![0, n, 255] }
 }
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::Result;
+use super::{BranchFacts, Result};
 use crate::entities::{Collaborator, Database, FileState, Role, Star, Visibility};
-use crate::values::{AccountId, DatabaseId, DatabaseName, OwnerName, Timestamp};
+use crate::values::{AccountId, DatabaseId, DatabaseName, OwnerName, RefName, Timestamp};
 
 /// Filters for lists of databases.
 #[derive(Debug, Clone, Default)]
@@ -62,6 +62,14 @@ pub trait DatabaseRepository {
     fn by_name(&mut self, owner: &OwnerName, name: &DatabaseName) -> Result<Option<Database>>;
     /// Returns the database with this id, even if it is deleted.
     fn get(&mut self, id: DatabaseId) -> Result<Option<Database>>;
+    /// Returns what decides whether a user may write to a branch of the database with this id, and what follows from it, in one statement.
+    fn branch_facts(
+        &mut self,
+        id: DatabaseId,
+        branch: &RefName,
+        user: AccountId,
+        now: Timestamp,
+    ) -> Result<Option<BranchFacts>>;
     /// Returns the databases with these ids, even deleted ones, in any order. Ids without a database are skipped.
     fn get_all(&mut self, ids: &[DatabaseId]) -> Result<Vec<Database>>;
     /// Updates description, visibility, default branch, `anonymous_sql`, `last_write_at`, `size_bytes`, `deleted_at`

@@ -6,14 +6,15 @@ use std::time::{Duration, Instant};
 
 use super::settling::Settling;
 use super::{DirectProgress, DirectTurn, LinedWrite, TurnStage};
-use crate::access::visibility::{find_live, unquarantined_role_of};
+use crate::access::visibility::role_from;
 use crate::call_context;
 use crate::entities::{
-    Database, EventKind, Operation, OperationFailure, OperationStatus, Outcome, Role, Signature, User, Work,
+    Database, EventKind, Operation, OperationFailure, OperationStatus, Outcome, Role, Signature, Work,
 };
 use crate::errors::{OperationError, PortError};
 use crate::ports::{
-    BatchedWrite, EngineError, MergeOutcome, MetadataError, SizeChange, SqlFailure, Transaction, WriteKeys, Written,
+    BatchedWrite, BranchFacts, EngineError, MergeOutcome, MetadataError, SizeChange, SqlFailure, Transaction,
+    WriteKeys, Written,
 };
 use crate::usecases::collections::record_file;
 use crate::usecases::engine_files::file_state;
@@ -23,7 +24,7 @@ use crate::usecases::pulls::branch_moved;
 use crate::usecases::quotas::{check_run, check_work};
 use crate::usecases::run::{RunError, blame};
 use crate::usecases::{Hub, Inner, idempotency};
-use crate::values::{AccountId, CommitHash, DatabaseId, RefName, Timestamp};
+use crate::values::{AccountId, CommitHash, RefName, Timestamp};
 
 /// Time limit of the statements of a direct write. A write that takes longer starts over as a queued operation.
 const SHORT: Duration = Duration::from_millis(25);
@@ -128,20 +129,15 @@ impl DirectTurn {
         writes: Vec<LinedWrite>,
     ) -> Option<(CommitHash, Vec<LinedWrite>)> {
         let found = (|| -> Result<Option<(CommitHash, Vec<AccountId>)>, PortError> {
-            let rights = inner.ports.metadata.rights_version();
-            let mut tx = inner.ports.metadata.read()?;
-            let Some(database) = known_live(inner, tx.as_mut(), rights, self.database)? else { return Ok(None) };
-            let is_free =
-                database.quarantined_at.is_none() && !tx.operations().is_held_up(self.database, inner.now())?;
-            let head = match before {
-                _ if !is_free => None,
-                Some(before) => Some(before.head.clone()),
-                None => tx.branches().get(self.database, branch)?.map(|branch| branch.head),
-            };
-            let Some(head) = head else { return Ok(None) };
-            let writers = writers(inner, tx.as_mut(), rights, &database, writes.iter().map(|write| write.user.id))?;
+            let mut tx = inner.ports.metadata.look()?;
+            let users = writes.iter().map(|write| write.user.id);
+            let Some((facts, writers)) = self.facts(tx.as_mut(), branch, users, inner.now())? else { return Ok(None) };
             tx.discard();
-            Ok(Some((head, writers)))
+            if facts.database.quarantined_at.is_some() || facts.is_held_up {
+                return Ok(None);
+            }
+            let head = before.map(|before| before.head.clone()).or(facts.head);
+            Ok(head.map(|head| (head, writers)))
         })();
         let Ok(Some((head, writers))) = found else {
             writes.iter().for_each(|write| inform(write, DirectProgress::Queue));
@@ -224,17 +220,20 @@ impl DirectTurn {
         let keys = WriteKeys::database(self.database).and_shared(people);
         let mut tx = inner.ports.metadata.write(&keys)?;
         // No other transaction changes these rights until this one ends.
-        let rights = inner.ports.metadata.rights_version();
-        let database = known_live(inner, tx.as_mut(), rights, self.database)?.ok_or(NotSettled::Undone)?;
-        let writers = writers(inner, tx.as_mut(), rights, &database, run.iter().map(|run| run.write.user.id))?;
+        let Some(branch) = run.first().map(|run| &run.write.branch) else { return Err(NotSettled::Undone) };
+        let users = run.iter().map(|run| run.write.user.id);
+        let (facts, writers) = self.facts(tx.as_mut(), branch, users, now)?.ok_or(NotSettled::Undone)?;
+        let database = &facts.database;
         if run.iter().any(|run| !writers.contains(&run.write.user.id)) {
             return Err(NotSettled::Undone);
         }
-        let mut operations = Vec::with_capacity(run.len());
-        for run in run {
-            let operation = self.operation(&database, run, started_at, now);
-            check_quotas(inner, tx.as_mut(), &database, &operation.work, now)?;
-            tx.operations().add(&operation)?;
+        let operations: Vec<Operation> = run.iter().map(|run| self.operation(database, run, started_at, now)).collect();
+        for operation in &operations {
+            check_quotas(inner, tx.as_mut(), database, &operation.work, now)?;
+        }
+        let moved = self.move_branch(inner, tx.as_mut(), &facts, base, run, (started_at, now))?;
+        for (run, operation) in run.iter().zip(&operations) {
+            tx.operations().add(operation)?;
             // The answer is saved as that to a queued operation, whose end the replay of the request looks up.
             let queued = || Operation {
                 status: OperationStatus::Queued,
@@ -247,9 +246,7 @@ impl DirectTurn {
                 Some(_) => idempotency::keep(inner, tx.as_mut(), once, &queued(), now),
                 None => Ok(()),
             })?;
-            operations.push(operation);
         }
-        let moved = self.move_branch(inner, tx.as_mut(), &database, base, run, (started_at, now))?;
         if run.iter().any(|run| matches!(run.status, OperationStatus::Failed(_))) && !moved.has_moved {
             // The size is measured again after the next operation.
             let _ = record_file(inner, tx.as_mut(), self.database, SizeChange::Wasted, now);
@@ -281,6 +278,27 @@ impl DirectTurn {
         Ok(operations)
     }
 
+    /// Returns the facts about the branch, and those of the users that may write to the database. `None` if it has been deleted.
+    fn facts(
+        &self,
+        tx: &mut dyn Transaction,
+        branch: &RefName,
+        users: impl Iterator<Item = AccountId>,
+        now: Timestamp,
+    ) -> Result<Option<(BranchFacts, Vec<AccountId>)>, PortError> {
+        let (mut writers, mut last) = (Vec::new(), None);
+        for user in users.collect::<BTreeSet<_>>() {
+            let Some(facts) = tx.databases().branch_facts(self.database, branch, user, now)? else { return Ok(None) };
+            if facts.database.deleted_at.is_some() {
+                return Ok(None);
+            }
+            let role = facts.writer.and_then(|sources| role_from(&facts.database, Some(user), sources));
+            writers.extend((role >= Some(Role::Write)).then_some(user));
+            last = Some(facts);
+        }
+        Ok(last.map(|facts| (facts, writers)))
+    }
+
     fn operation(&self, database: &Database, run: &RunWrite, started_at: Timestamp, now: Timestamp) -> Operation {
         let RunWrite { write, status, .. } = run;
         Operation {
@@ -309,11 +327,12 @@ impl DirectTurn {
         &self,
         inner: &Inner,
         tx: &mut dyn Transaction,
-        database: &Database,
+        facts: &BranchFacts,
         base: &CommitHash,
         run: &[RunWrite],
         (started_at, now): (Timestamp, Timestamp),
     ) -> Result<Moved, NotSettled> {
+        let (database, has_hooks) = (&facts.database, facts.has_hooks);
         let moves = || run.iter().filter_map(|run| Some((&run.write, run.moved.as_ref()?)));
         let Some((write, (_, head))) = moves().next_back() else { return Ok(Moved::default()) };
         // The time of the commits, which is in whole seconds.
@@ -321,10 +340,10 @@ impl DirectTurn {
         if !tx.branches().move_head(self.database, &write.branch, base, head, at)? {
             return Err(NotSettled::Undone);
         }
-        let concerns_pulls = tx.pulls().record_source_move(self.database, &write.branch, head, now)? > 0;
+        let concerns_pulls =
+            facts.has_pulls && tx.pulls().record_source_move(self.database, &write.branch, head, now)? > 0;
         tx.databases().record_write(self.database, now, file_state(inner, self.database)?)?;
         // Without hooks, no delivery would wait for the events.
-        let has_hooks = tx.hooks().count(self.database)? > 0;
         for (write, (previous, head)) in moves() {
             let by = (write.user.id, &write.user.name);
             let kind = EventKind::Push { branch: write.branch.clone(), head: head.clone(), previous: previous.clone() };
@@ -341,38 +360,6 @@ impl DirectTurn {
 /// Reports to a caller how its write ended. A caller that left is not interested any more.
 fn inform(write: &LinedWrite, progress: DirectProgress) {
     drop(write.waiter.notify(progress));
-}
-
-/// Returns a database, unless it has been deleted. What writes change of it may be older than the transaction. `rights` is the
-/// version of the rights that the transaction sees, or an older one.
-fn known_live(
-    inner: &Inner,
-    tx: &mut dyn Transaction,
-    rights: Option<u64>,
-    id: DatabaseId,
-) -> Result<Option<Database>, PortError> {
-    inner.remembered.live.find_as_of(rights, inner.ports.metadata.as_ref(), id, || find_live(tx, id))
-}
-
-/// Returns those of the users that may write to the database.
-fn writers(
-    inner: &Inner,
-    tx: &mut dyn Transaction,
-    rights: Option<u64>,
-    database: &Database,
-    users: impl Iterator<Item = AccountId>,
-) -> Result<Vec<AccountId>, PortError> {
-    let mut writers: Vec<AccountId> = Vec::new();
-    for user in users.collect::<BTreeSet<_>>() {
-        let may =
-            inner.remembered.writers.find_as_of(rights, inner.ports.metadata.as_ref(), (database.id, user), || {
-                let is_active = tx.users().get(user)?.is_some_and(|user: User| user.suspended_at.is_none());
-                let may = is_active && unquarantined_role_of(tx, Some(user), database)? >= Some(Role::Write);
-                Ok::<_, PortError>(may.then_some(()))
-            })?;
-        writers.extend(may.map(|()| user));
-    }
-    Ok(writers)
 }
 
 fn check_quotas(
