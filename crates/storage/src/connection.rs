@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use crate::error::OpenError;
 use crate::file;
+use crate::postgres::{PostgresConnector, PostgresError};
 use crate::store::ConnectionPoolLoad;
 
 /// A connection to either engine. [`StoreTarget`] chooses the variant. SQLite is last because it accepts any path.
@@ -22,14 +23,16 @@ pub(crate) enum AnyConnection {
 /// The location of the store.
 #[derive(Clone)]
 pub(crate) enum StoreTarget {
-    Postgres(String),
+    Postgres(Arc<PostgresConnector>),
     Sqlite { path: String },
 }
 
 impl StoreTarget {
     pub(crate) fn parse(url: &str) -> Result<Self, OpenError> {
         let path = match url.split_once("://") {
-            Some(("postgres" | "postgresql", _)) => return Ok(Self::Postgres(url.to_owned())),
+            Some(("postgres" | "postgresql", _)) => {
+                return Ok(Self::Postgres(Arc::new(PostgresConnector::new(url)?)));
+            }
             Some(("sqlite", path)) => path,
             Some((scheme, _)) => return Err(OpenError::Scheme { scheme: scheme.to_owned() }),
             None => url,
@@ -57,6 +60,8 @@ pub(crate) enum ConnectError {
     #[error(transparent)]
     Connect(#[from] ConnectionError),
     #[error(transparent)]
+    Postgres(#[from] PostgresError),
+    #[error(transparent)]
     Query(#[from] diesel::result::Error),
 }
 
@@ -68,7 +73,7 @@ impl r2d2::ManageConnection for Manager {
 
     fn connect(&self) -> Result<Pooled, ConnectError> {
         let any = match &self.0 {
-            StoreTarget::Postgres(url) => AnyConnection::Pg(PgConnection::establish(url)?),
+            StoreTarget::Postgres(connector) => AnyConnection::Pg(connector.connect()?),
             StoreTarget::Sqlite { path } => AnyConnection::Sqlite(SqliteConnection::establish(&file::uri(path))?),
         };
         Ok(Pooled { any, broken: false })

@@ -14,6 +14,12 @@ pub enum OpenError {
         /// The scheme, which is the text before `://`.
         scheme: String,
     },
+    /// The URL of a Postgres server cannot be read, or asks for what is not supported.
+    #[error("the metadata URL cannot be used: {reason}")]
+    Url {
+        /// What to change. Contains neither user name nor password.
+        reason: String,
+    },
     /// A SQLite URL without a path.
     #[error("the metadata URL does not name a file")]
     NoPath,

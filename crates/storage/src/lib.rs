@@ -52,6 +52,7 @@ mod newest_timestamp;
 mod next_operation;
 mod operations;
 mod personal_data;
+mod postgres;
 mod prepared;
 mod pulls;
 mod pushed_chunks;

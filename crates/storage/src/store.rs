@@ -63,6 +63,9 @@ impl Store {
     ///
     /// # Errors
     /// [`OpenError`]; its text states what to do.
+    ///
+    /// # TLS
+    /// `sslmode` and `sslrootcert` of a Postgres URL have the meaning that libpq gives them, also without a libpq that has TLS.
     pub fn open(url: &str, options: &StoreOptions) -> Result<Self, OpenError> {
         let mut target = StoreTarget::parse(url)?;
         let mut writers = options.writers;
