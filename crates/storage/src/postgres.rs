@@ -37,7 +37,9 @@ pub(crate) enum PostgresError {
     Unreachable { host: String, source: io::Error },
     #[error(transparent)]
     Tls(#[from] tls::TlsError),
-    #[error("cannot create a socket for the connection over TLS in '{folder}': {source}")]
+    #[error(
+        "cannot create a socket for the connection over TLS in '{folder}' ({source}); set TMPDIR to a folder with a short path that the server may write to"
+    )]
     Relay { folder: String, source: io::Error },
     /// All hosts of a URL that names several.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]

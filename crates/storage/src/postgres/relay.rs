@@ -240,3 +240,123 @@ fn would_block(result: io::Result<usize>) -> io::Result<Option<usize>> {
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Shutdown, TcpListener};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use rcgen::{CertificateParams, KeyPair};
+    use rustls::crypto::aws_lc_rs;
+    use rustls::pki_types::PrivateKeyDer;
+    use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+    use super::super::tls::TlsClient;
+    use super::*;
+
+    type ServerEnd = StreamOwned<ServerConnection, std::net::TcpStream>;
+
+    /// Longer than what all buffers between the ends hold.
+    const LONG: usize = 20 << 20;
+
+    const ACCEPTED: [u8; 9] = [b'R', 0, 0, 0, 8, 0, 0, 0, 0];
+
+    fn config() -> Arc<ServerConfig> {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
+        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        let builder = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+        let builder = builder.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+        Arc::new(builder.with_single_cert(vec![certificate.der().clone()], key).unwrap())
+    }
+
+    /// Returns libpq's end of a relay, after the login; runs `server` at the other end.
+    fn between(server: impl FnOnce(ServerEnd) + Send + 'static) -> (UnixStream, thread::JoinHandle<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let running = thread::spawn(move || {
+            let (mut tcp, _) = listener.accept().unwrap();
+            let mut request = [0; 8];
+            tcp.read_exact(&mut request).unwrap();
+            tcp.write_all(b"S").unwrap();
+            let mut end = StreamOwned::new(ServerConnection::new(config()).unwrap(), tcp);
+            end.write_all(&ACCEPTED).unwrap();
+            server(end);
+        });
+        let host = Host { name: "localhost".into(), address: None, port: address.port() };
+        let tcp = std::net::TcpStream::connect(address).unwrap();
+        let stream = TlsClient::unverified().handshake(&host, tcp, Duration::from_secs(10)).unwrap();
+        let parent = tempfile::tempdir().unwrap();
+        let relay = Relay::start(stream, parent.path()).unwrap();
+        let folder = relay.folder.path().to_owned();
+        assert_eq!(std::fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+        let mut local = UnixStream::connect(folder.join(".s.PGSQL.5432")).unwrap();
+        drop(relay);
+        assert!(!folder.exists());
+        let mut accepted = [0; ACCEPTED.len()];
+        local.read_exact(&mut accepted).unwrap();
+        assert_eq!(accepted, ACCEPTED);
+        (local, running)
+    }
+
+    fn bytes(seed: usize) -> Vec<u8> {
+        (0..LONG).map(|at| (at.wrapping_mul(seed) >> 7) as u8).collect()
+    }
+
+    #[test]
+    fn nothing_is_lost_while_both_ends_send() {
+        let (local, running) = between(|end| {
+            // One thread: the server reads only once everything is sent.
+            let mut end = end;
+            end.write_all(&bytes(31)).unwrap();
+            end.flush().unwrap();
+            let mut received = vec![0; LONG];
+            end.read_exact(&mut received).unwrap();
+            assert!(received == bytes(17));
+            assert_eq!(end.read(&mut [0]).unwrap(), 0, "the end of libpq is that of the connection, by TLS too");
+        });
+        let mut writing = local.try_clone().unwrap();
+        let writer = thread::spawn(move || writing.write_all(&bytes(17)).unwrap());
+        let (mut reading, mut received) = (&local, vec![0; LONG]);
+        reading.read_exact(&mut received).unwrap();
+        assert!(received == bytes(31));
+        writer.join().unwrap();
+        local.shutdown(Shutdown::Both).unwrap();
+        running.join().unwrap();
+    }
+
+    #[test]
+    fn what_a_server_sent_before_its_end_is_delivered() {
+        for says_so in [true, false] {
+            let (mut local, running) = between(move |mut end| {
+                end.write_all(&bytes(31)).unwrap();
+                end.flush().unwrap();
+                if says_so {
+                    end.conn.send_close_notify();
+                    end.conn.complete_io(&mut end.sock).unwrap();
+                }
+            });
+            let mut received = Vec::new();
+            local.read_to_end(&mut received).unwrap();
+            assert!(received == bytes(31), "{says_so}");
+            running.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_server_that_hangs_up_in_the_middle_of_a_statement_is_heard() {
+        let (mut local, running) = between(|mut end| {
+            end.read_exact(&mut [0; 100]).unwrap();
+            end.write_all(b"E: why").unwrap();
+            end.flush().unwrap();
+        });
+        let mut writing = local.try_clone().unwrap();
+        let writer = thread::spawn(move || writing.write_all(&bytes(17)));
+        let mut received = vec![0; 6];
+        local.read_exact(&mut received).unwrap();
+        assert_eq!(received, b"E: why");
+        assert!(writer.join().unwrap().is_err(), "the rest of the statement goes nowhere");
+        running.join().unwrap();
+    }
+}

@@ -208,6 +208,12 @@ impl TlsClient {
         Ok(Self { config: Arc::new(config), mode, verification, roots })
     }
 
+    /// Returns a client that accepts every certificate.
+    #[cfg(test)]
+    pub(super) fn unverified() -> Self {
+        Self::new(Verification::Nothing, None, "require").unwrap()
+    }
+
     /// Asks the server for TLS, and negotiates it.
     pub(super) fn handshake(&self, host: &Host, mut tcp: TcpStream, limit: Duration) -> Result<TlsStream, TlsError> {
         let failed = |source| TlsError::Handshake { host: host.to_string(), source };
@@ -246,7 +252,8 @@ impl TlsClient {
         match cause {
             E::NotValidForName => TlsError::WrongName { host, names: Vec::new() },
             E::NotValidForNameContext { presented, .. } => TlsError::WrongName { host, names: presented.clone() },
-            E::UnknownIssuer => TlsError::UnknownIssuer { host, roots: self.roots.clone() },
+            // An authority that has another key under the same name.
+            E::UnknownIssuer | E::BadSignature => TlsError::UnknownIssuer { host, roots: self.roots.clone() },
             E::Expired | E::ExpiredContext { .. } | E::NotValidYet | E::NotValidYetContext { .. } => {
                 TlsError::OutOfDate { host }
             }
@@ -332,5 +339,44 @@ impl ServerCertVerifier for FileVerifier {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+
+    use super::*;
+
+    #[test]
+    fn a_certificate_that_was_made_for_one_server_is_its_own_authority() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("server.crt").display().to_string();
+        for is_ca in [IsCa::NoCa, IsCa::Ca(BasicConstraints::Unconstrained)] {
+            let mut params = CertificateParams::new(["db.test".to_owned()]).unwrap();
+            params.is_ca = is_ca;
+            let made = || params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+            let (own, other) = (made(), made());
+            std::fs::write(&file, own.pem()).unwrap();
+            let provider = Arc::new(aws_lc_rs::default_provider());
+            let verifier = FileVerifier::open(&file, Verification::IssuerAndName, &provider).unwrap();
+            let verify = |certificate: &rcgen::Certificate, name: &'static str| {
+                let name = ServerName::try_from(name).unwrap();
+                verifier.verify_server_cert(certificate.der(), &[], &name, &[], UnixTime::now())
+            };
+            verify(&own, "db.test").unwrap();
+            verify(&own, "other.test").unwrap_err();
+            verify(&other, "db.test").unwrap_err();
+        }
+    }
+
+    #[test]
+    fn a_file_without_certificates_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("roots.pem").display().to_string();
+        std::fs::write(&file, "nothing").unwrap();
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let refused = FileVerifier::open(&file, Verification::Issuer, &provider).unwrap_err();
+        assert!(refused.contains(&file) && refused.contains("PEM"), "{refused}");
     }
 }

@@ -7,6 +7,7 @@
     reason = "helpers of tests; a skipped test says so"
 )]
 
+mod cluster;
 mod dump;
 mod file;
 mod home;
@@ -15,3 +16,4 @@ mod migrations;
 mod newest_timestamp;
 mod postgres;
 mod suite;
+mod tls;
