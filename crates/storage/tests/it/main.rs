@@ -9,6 +9,7 @@
 
 mod cluster;
 mod dump;
+mod failover;
 mod file;
 mod home;
 mod lists;
