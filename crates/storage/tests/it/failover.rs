@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -42,100 +42,116 @@ impl Link {
     }
 }
 
+/// What a proxy and its threads share.
+#[derive(Clone)]
+struct Shared {
+    weather: Arc<Mutex<Weather>>,
+    links: Arc<Mutex<Vec<Link>>>,
+    /// Number of doomed connections that the store has used.
+    used: Arc<AtomicU32>,
+}
+
 /// A proxy between a store and its server.
 struct Proxy {
     port: u16,
-    weather: Arc<Mutex<Weather>>,
-    links: Arc<Mutex<Vec<Link>>>,
-    /// Doomed connections that the store has used.
-    used: Arc<AtomicU32>,
+    shared: Shared,
 }
 
 impl Proxy {
     fn new(upstream: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let proxy =
-            Self { port, weather: Arc::new(Mutex::new(Weather::Fair)), links: Arc::default(), used: Arc::default() };
-        let (weather, links, used) = (Arc::clone(&proxy.weather), Arc::clone(&proxy.links), Arc::clone(&proxy.used));
+        let shared =
+            Shared { weather: Arc::new(Mutex::new(Weather::Fair)), links: Arc::default(), used: Arc::default() };
+        let of_threads = shared.clone();
         std::thread::spawn(move || {
             for client in listener.incoming().filter_map(Result::ok) {
-                if *weather.lock().unwrap() == Weather::Refusing {
+                if of_threads.weather() == Weather::Refusing {
                     continue;
                 }
                 let Ok(server) = TcpStream::connect(&upstream) else { continue };
                 client.set_nodelay(true).unwrap();
                 server.set_nodelay(true).unwrap();
-                let mut all = links.lock().unwrap();
-                let number = all.len();
-                all.push(Link {
-                    client: client.try_clone().unwrap(),
-                    server: server.try_clone().unwrap(),
-                    is_doomed: false,
-                });
-                drop(all);
-                serve(client, server, number, (&weather, &links, &used));
+                of_threads.serve(client, server);
             }
         });
-        proxy
+        Self { port, shared }
     }
 
     fn set(&self, weather: Weather) {
-        *self.weather.lock().unwrap() = weather;
+        *self.shared.weather.lock().unwrap() = weather;
     }
 
     fn cut_all(&self) {
-        self.links.lock().unwrap().iter().for_each(Link::cut);
+        self.shared.links.lock().unwrap().iter().for_each(Link::cut);
     }
 
     /// Lets all connections end when the store next uses them, and not before.
     fn doom_all(&self) {
-        self.links.lock().unwrap().iter_mut().for_each(|link| link.is_doomed = true);
+        self.shared.links.lock().unwrap().iter_mut().for_each(|link| link.is_doomed = true);
+    }
+
+    fn used(&self) -> u32 {
+        self.shared.used.load(Ordering::SeqCst)
     }
 }
 
-fn serve(
-    client: TcpStream,
-    server: TcpStream,
-    number: usize,
-    (weather, links, used): (&Arc<Mutex<Weather>>, &Arc<Mutex<Vec<Link>>>, &Arc<AtomicU32>),
-) {
-    let (mut from_client, mut to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-    let (mut from_server, mut to_client) = (server, client);
-    let (weather, links, used) = (Arc::clone(weather), Arc::clone(links), Arc::clone(used));
-    let holds_answer = Arc::new(Mutex::new(false));
-    let (holds, cut) = (Arc::clone(&holds_answer), Arc::clone(&links));
-    std::thread::spawn(move || {
-        let mut bytes = vec![0; 64 * 1024];
-        while let Ok(length @ 1..) = from_client.read(&mut bytes) {
-            let bytes = &bytes[..length];
-            if links.lock().unwrap()[number].is_doomed {
-                // Not the message that ends a connection.
-                used.fetch_add(u32::from(bytes.starts_with(b"Q")), Ordering::SeqCst);
-                break;
-            }
-            if bytes.windows(7).any(|part| part == b"COMMIT\0") {
-                match *weather.lock().unwrap() {
-                    Weather::CutBeforeCommit => break,
-                    Weather::CutAfterCommit => *holds.lock().unwrap() = true,
-                    Weather::Fair | Weather::Refusing => {}
+impl Shared {
+    fn weather(&self) -> Weather {
+        *self.weather.lock().unwrap()
+    }
+
+    fn cut(&self, number: usize) {
+        self.links.lock().unwrap()[number].cut();
+    }
+
+    fn is_doomed(&self, number: usize) -> bool {
+        self.links.lock().unwrap()[number].is_doomed
+    }
+
+    fn serve(&self, client: TcpStream, server: TcpStream) {
+        let (mut from_client, mut to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+        let (mut from_server, mut to_client) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+        let number = {
+            let mut links = self.links.lock().unwrap();
+            links.push(Link { client, server, is_doomed: false });
+            links.len() - 1
+        };
+        let holds_answer = Arc::new(AtomicBool::new(false));
+        let (shared, holds) = (self.clone(), Arc::clone(&holds_answer));
+        std::thread::spawn(move || {
+            let mut bytes = vec![0; 64 * 1024];
+            while let Ok(length @ 1..) = from_client.read(&mut bytes) {
+                let bytes = &bytes[..length];
+                if shared.is_doomed(number) {
+                    // Not the message that ends a connection.
+                    shared.used.fetch_add(u32::from(bytes.starts_with(b"Q")), Ordering::SeqCst);
+                    break;
+                }
+                if bytes.windows(7).any(|part| part == b"COMMIT\0") {
+                    match shared.weather() {
+                        Weather::CutBeforeCommit => break,
+                        Weather::CutAfterCommit => holds.store(true, Ordering::SeqCst),
+                        Weather::Fair | Weather::Refusing => {}
+                    }
+                }
+                if to_server.write_all(bytes).is_err() {
+                    break;
                 }
             }
-            if to_server.write_all(bytes).is_err() {
-                break;
+            shared.cut(number);
+        });
+        let shared = self.clone();
+        std::thread::spawn(move || {
+            let mut bytes = vec![0; 64 * 1024];
+            while let Ok(length @ 1..) = from_server.read(&mut bytes) {
+                if holds_answer.load(Ordering::SeqCst) || to_client.write_all(&bytes[..length]).is_err() {
+                    break;
+                }
             }
-        }
-        links.lock().unwrap()[number].cut();
-    });
-    std::thread::spawn(move || {
-        let mut bytes = vec![0; 64 * 1024];
-        while let Ok(length @ 1..) = from_server.read(&mut bytes) {
-            if *holds_answer.lock().unwrap() || to_client.write_all(&bytes[..length]).is_err() {
-                break;
-            }
-        }
-        cut.lock().unwrap()[number].cut();
-    });
+            shared.cut(number);
+        });
+    }
 }
 
 /// A migrated store behind a proxy.
@@ -211,9 +227,9 @@ fn a_call_meets_one_stale_connection_at_most() {
     scene.fill_pools();
     scene.proxy.doom_all();
     scene.store.read().unwrap().databases().ids(None, 1).unwrap();
-    assert_eq!(scene.proxy.used.load(Ordering::SeqCst), 1, "the other readers are not tried");
+    assert_eq!(scene.proxy.used(), 1, "the other readers are not tried");
     adding(&scene.store, 1, "ann").commit(Durability::Synced).unwrap();
-    assert_eq!(scene.proxy.used.load(Ordering::SeqCst), 1, "nor are the writers");
+    assert_eq!(scene.proxy.used(), 1, "nor are the writers");
     assert_eq!(scene.count("ann"), "1");
 }
 
