@@ -1,7 +1,7 @@
 //! A Postgres server for one test, which only accepts TLS, and can be stopped.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::Write as _;
-use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -41,9 +41,9 @@ impl Cluster {
             return None;
         };
         let home = tempfile::Builder::new().prefix("branchyard-tls-pg.").tempdir_in("/tmp").unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let cluster = Self { bin, home, port, as_other: other_user() };
-        let path = |name: &str| cluster.home.path().join(name);
+        let mut cluster = Self { bin, home, port: 0, as_other: other_user() };
+        let folder = cluster.home.path().to_owned();
+        let path = |name: &str| folder.join(name);
         cluster.write("password", PASSWORD);
         cluster.own(cluster.home.path());
         let mut initdb = cluster.command("initdb");
@@ -52,16 +52,23 @@ impl Cluster {
         run(initdb.arg(format!("--pwfile={}", path("password").display())));
         cluster.certify();
         let mut settings = std::fs::OpenOptions::new().append(true).open(path("data/postgresql.conf")).unwrap();
-        let folder = cluster.home.path().display();
+        let folder = folder.display();
         writeln!(
             settings,
-            "listen_addresses = '127.0.0.1'\nport = {port}\nunix_socket_directories = '{folder}'\nmax_connections = 60\nfsync = off\n\
+            "listen_addresses = '127.0.0.1'\nunix_socket_directories = '{folder}'\nmax_connections = 60\nfsync = off\n\
              ssl = on\nssl_cert_file = '{folder}/server.crt'\nssl_key_file = '{folder}/server.key'"
         )
         .unwrap();
+        drop(settings);
         std::fs::write(path("data/pg_hba.conf"), "hostssl all all 127.0.0.1/32 scram-sha-256\n").unwrap();
-        cluster.begin();
-        Some(cluster)
+        // Below the ports that the system hands out. The start fails if a port is taken.
+        for _ in 0..5 {
+            cluster.port = 20_000 + u16::try_from(RandomState::new().hash_one(()) % 10_000).unwrap();
+            if cluster.try_begin() {
+                return Some(cluster);
+            }
+        }
+        panic!("Postgres does not start: {}", cluster.log());
     }
 
     fn certify(&self) {
@@ -106,13 +113,17 @@ impl Cluster {
         format!("postgres://branchyard:{ENCODED}@{host}:{}/{database}?{parameters}", self.port)
     }
 
-    /// Starts the server, initially or after a stop.
+    /// Starts the server after a stop.
     pub(crate) fn begin(&self) {
+        assert!(self.try_begin(), "Postgres does not start: {}", self.log());
+    }
+
+    fn try_begin(&self) -> bool {
         let mut start = self.command("pg_ctl");
         start.arg("-D").arg(self.home.path().join("data")).arg("-l").arg(self.home.path().join("log"));
+        start.arg("-o").arg(format!("-c port={}", self.port)).args(["-w", "-t", "60", "start"]);
         // The server inherits the standard streams; a pipe would stay open as long as the server runs.
-        let started = start.args(["-w", "-t", "60", "start"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
-        assert!(started.unwrap().success(), "Postgres does not start: {}", self.log());
+        start.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success()
     }
 
     pub(crate) fn log(&self) -> String {

@@ -15,6 +15,7 @@ use diesel::{Connection as _, PgConnection};
 use uuid::Uuid;
 
 use crate::home::{Home, now};
+use crate::tls::wait_for;
 
 /// What a proxy does to its connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,8 +125,9 @@ impl Shared {
             while let Ok(length @ 1..) = from_client.read(&mut bytes) {
                 let bytes = &bytes[..length];
                 if shared.is_doomed(number) {
-                    // Not the message that ends a connection.
-                    shared.used.fetch_add(u32::from(bytes.starts_with(b"Q")), Ordering::SeqCst);
+                    // By a call, and not by the pool, which sets connections up and ends them.
+                    let is_call = bytes.windows(5).any(|part| part == b"BEGIN");
+                    shared.used.fetch_add(u32::from(is_call), Ordering::SeqCst);
                     break;
                 }
                 if bytes.windows(7).any(|part| part == b"COMMIT\0") {
@@ -185,6 +187,20 @@ impl Scene {
         drop((readers, writers));
     }
 
+    /// Waits until the pools open no further connections by themselves.
+    fn settle(&self) {
+        let settled = || {
+            let load = self.store.connections();
+            let links = self.proxy.shared.links.lock().unwrap().len();
+            (load.readers.idle + load.writers.idle) as usize == links
+        };
+        wait_for("the pools settle", || {
+            let before = settled();
+            std::thread::sleep(Duration::from_millis(300));
+            before && settled()
+        });
+    }
+
     /// Returns how many users there are with a name, as the server sees it.
     fn count(&self, name: &str) -> String {
         let sql = format!("SELECT '' || count(*) AS line FROM accounts WHERE name = '{name}'");
@@ -225,6 +241,7 @@ fn unavailable<T>(result: Result<T, MetadataError>) {
 fn a_call_meets_one_stale_connection_at_most() {
     let Some(scene) = scene() else { return };
     scene.fill_pools();
+    scene.settle();
     scene.proxy.doom_all();
     scene.store.read().unwrap().databases().ids(None, 1).unwrap();
     assert_eq!(scene.proxy.used(), 1, "the other readers are not tried");
