@@ -1,15 +1,17 @@
 //! Connections: the choice of the engine, the setup of a connection, and the pools.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use diesel::connection::{AnsiTransactionManager, SimpleConnection};
 use diesel::prelude::*;
-use diesel::r2d2::R2D2Connection;
+use diesel::r2d2::R2D2Connection as _;
 use parking_lot::Mutex;
 
-use crate::error::OpenError;
+use crate::error::{OpenError, is_server_gone};
 use crate::file;
+use crate::postgres::{PostgresConnector, PostgresError};
 use crate::store::ConnectionPoolLoad;
 
 /// A connection to either engine. [`StoreTarget`] chooses the variant. SQLite is last because it accepts any path.
@@ -22,14 +24,16 @@ pub(crate) enum AnyConnection {
 /// The location of the store.
 #[derive(Clone)]
 pub(crate) enum StoreTarget {
-    Postgres(String),
+    Postgres(Arc<PostgresConnector>),
     Sqlite { path: String },
 }
 
 impl StoreTarget {
     pub(crate) fn parse(url: &str) -> Result<Self, OpenError> {
         let path = match url.split_once("://") {
-            Some(("postgres" | "postgresql", _)) => return Ok(Self::Postgres(url.to_owned())),
+            Some(("postgres" | "postgresql", _)) => {
+                return Ok(Self::Postgres(Arc::new(PostgresConnector::new(url)?)));
+            }
             Some(("sqlite", path)) => path,
             Some((scheme, _)) => return Err(OpenError::Scheme { scheme: scheme.to_owned() }),
             None => url,
@@ -46,11 +50,44 @@ impl StoreTarget {
     }
 }
 
+/// Which connections of a store are older than a failure of the server.
+///
+/// If one connection to Postgres fails, the server may have restarted, or another one may have taken over. The other connections have
+/// failed too then, or lead to a server that no longer writes. None of them is used again, in either pool, so that a call meets one of them
+/// at most.
+#[derive(Clone, Default)]
+pub(crate) struct Generations(Arc<AtomicU64>);
+
+impl Generations {
+    fn now(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
 /// A pooled connection that can be marked as unusable.
 pub(crate) struct Pooled {
     pub(crate) any: AnyConnection,
     pub(crate) broken: bool,
     pub(crate) used_at: Instant,
+    generations: Generations,
+    generation: u64,
+}
+
+impl Pooled {
+    /// Returns `true` if a connection that is not newer has failed.
+    fn is_stale(&self) -> bool {
+        self.generation < self.generations.now()
+    }
+
+    /// Discards this connection and, if `error` may concern them, all that are not newer.
+    pub(crate) fn discard(&mut self, error: &diesel::result::Error) {
+        self.broken = true;
+        if matches!(self.any, AnyConnection::Pg(_)) && is_server_gone(error) {
+            let next = self.generation + 1;
+            // An earlier failure may have begun the next generation.
+            let _ = self.generations.0.compare_exchange(self.generation, next, Ordering::AcqRel, Ordering::Acquire);
+        }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -58,30 +95,41 @@ pub(crate) enum ConnectError {
     #[error(transparent)]
     Connect(#[from] ConnectionError),
     #[error(transparent)]
+    Postgres(#[from] PostgresError),
+    #[error(transparent)]
     Query(#[from] diesel::result::Error),
+    /// Not an error of an attempt to connect.
+    #[error("the connection is older than a failure of the server")]
+    Stale,
 }
 
-pub(crate) struct Manager(StoreTarget);
+pub(crate) struct Manager {
+    target: StoreTarget,
+    generations: Generations,
+}
 
 impl r2d2::ManageConnection for Manager {
     type Connection = Pooled;
     type Error = ConnectError;
 
     fn connect(&self) -> Result<Pooled, ConnectError> {
-        let any = match &self.0 {
-            StoreTarget::Postgres(url) => AnyConnection::Pg(PgConnection::establish(url)?),
+        // Read first: a failure during the attempt may concern this connection too.
+        let generation = self.generations.now();
+        let any = match &self.target {
+            StoreTarget::Postgres(connector) => AnyConnection::Pg(connector.connect()?),
             StoreTarget::Sqlite { path } => AnyConnection::Sqlite(SqliteConnection::establish(&file::uri(path))?),
         };
-        Ok(Pooled { any, broken: false, used_at: Instant::now() })
+        Ok(Pooled { any, broken: false, used_at: Instant::now(), generations: self.generations.clone(), generation })
     }
 
+    /// Does not ask the server. The `BEGIN` of a transaction does, and is repeated on another connection if it fails.
     fn is_valid(&self, conn: &mut Pooled) -> Result<(), ConnectError> {
-        Ok(conn.any.ping()?)
+        if conn.is_stale() { Err(ConnectError::Stale) } else { Ok(()) }
     }
 
     /// A thread that panics leaves its transaction open. Closing the connection ends the transaction.
     fn has_broken(&self, conn: &mut Pooled) -> bool {
-        conn.broken || std::thread::panicking() || conn.any.is_broken()
+        conn.broken || conn.is_stale() || std::thread::panicking() || conn.any.is_broken()
     }
 }
 
@@ -147,6 +195,9 @@ struct LastError(Arc<Mutex<Option<String>>>);
 
 impl r2d2::HandleError<ConnectError> for LastError {
     fn handle_error(&self, error: ConnectError) {
+        if matches!(error, ConnectError::Stale) {
+            return;
+        }
         tracing::warn!(%error, "cannot connect to the metadata store");
         *self.0.lock() = Some(error.to_string());
     }
@@ -176,20 +227,21 @@ impl ConnectionPool {
         size: u32,
         wait: Duration,
         statement: Duration,
+        generations: &Generations,
     ) -> Result<Self, OpenError> {
         let errors = LastError::default();
         let pool = r2d2::Pool::builder()
             .max_size(size.max(1))
             .min_idle(Some(1))
             .connection_timeout(wait)
-            // The `BEGIN` of a transaction tests its connection, and is repeated on another connection if it fails.
-            .test_on_check_out(false)
+            .test_on_check_out(true)
             .error_handler(Box::new(errors.clone()))
             .connection_customizer(Box::new(SetUp { purpose, wait, statement }));
         let pool = if target.is_sqlite() { pool.idle_timeout(None).max_lifetime(None) } else { pool };
-        let pool = pool.build(Manager(target.clone())).map_err(|error| OpenError::Connect {
-            reason: errors.0.lock().take().unwrap_or_else(|| error.to_string()),
-        })?;
+        let pool =
+            pool.build(Manager { target: target.clone(), generations: generations.clone() }).map_err(|error| {
+                OpenError::Connect { reason: errors.0.lock().take().unwrap_or_else(|| error.to_string()) }
+            })?;
         Ok(Self { pool, errors, wait })
     }
 
@@ -203,11 +255,6 @@ impl ConnectionPool {
             busy: state.connections.saturating_sub(state.idle_connections),
             idle: state.idle_connections,
         }
-    }
-
-    /// Returns the maximum number of connections. All of them may have gone stale together.
-    pub(crate) fn size(&self) -> u32 {
-        self.pool.max_size()
     }
 }
 

@@ -14,6 +14,12 @@ pub enum OpenError {
         /// The scheme, which is the text before `://`.
         scheme: String,
     },
+    /// The URL of a Postgres server cannot be read, or asks for what is not supported.
+    #[error("the metadata URL cannot be used: {reason}")]
+    Url {
+        /// What to change. Contains neither user name nor password.
+        reason: String,
+    },
     /// A SQLite URL without a path.
     #[error("the metadata URL does not name a file")]
     NoPath,
@@ -140,11 +146,6 @@ impl StoreError {
     }
 }
 
-/// Returns `true` if the database ended a statement because it took too long, also while it waited for a lock.
-pub(crate) fn is_timeout(error: &DieselError) -> bool {
-    says(error, &["lock timeout", "statement timeout", "deadlock detected"])
-}
-
 /// Returns `true` if the text of an error of the database has one of these parts. diesel does not pass on error codes.
 pub(crate) fn says(error: &DieselError, parts: &[&str]) -> bool {
     matches!(error, DieselError::DatabaseError(_, info) if parts.iter().any(|part| info.message().contains(part)))
@@ -163,20 +164,49 @@ pub(crate) fn is_passing(error: &DieselError) -> bool {
         "lock timeout",
         "statement timeout",
         "deadlock detected",
+    ];
+    match error {
+        DieselError::DatabaseError(DatabaseErrorKind::SerializationFailure, _)
+        | DieselError::BrokenTransactionManager => true,
+        error => is_server_gone(error) || says(error, SIGNS),
+    }
+}
+
+/// Returns `true` if the connection has ended, or leads to a server that does not write, so that another connection may serve. Whether
+/// the connection has ended is known in every language.
+pub(crate) fn is_server_gone(error: &DieselError) -> bool {
+    const SIGNS: &[&str] = &[
         "server closed the connection",
         "terminating connection",
         "the database system is",
         "too many clients",
-        "read-only transaction after recovery",
+        "too many connections",
+        "remaining connection slots",
+        "during recovery",
+        // Of libpq, which is always in English.
         "could not receive data from server",
+        "could not send data to server",
         "no connection to the server",
     ];
     match error {
-        DieselError::DatabaseError(
-            DatabaseErrorKind::ClosedConnection | DatabaseErrorKind::SerializationFailure,
-            _,
-        )
-        | DieselError::BrokenTransactionManager => true,
-        error => says(error, SIGNS),
+        DieselError::DatabaseError(DatabaseErrorKind::ClosedConnection, _) => true,
+        DieselError::RollbackErrorOnCommit { commit_error, .. } => is_server_gone(commit_error),
+        error => is_read_only(error) || says(error, SIGNS),
+    }
+}
+
+/// Returns `true` if a statement was to write, and the transaction only reads.
+pub(crate) fn is_read_only(error: &DieselError) -> bool {
+    matches!(error, DieselError::DatabaseError(DatabaseErrorKind::ReadOnlyTransaction, _))
+}
+
+/// Returns `true` if an error of `COMMIT` means that the transaction was rolled back and that a retry would fail too. If the answer
+/// of the server is lost, the transaction may have been committed.
+pub(crate) fn is_undone(error: &DieselError) -> bool {
+    match error {
+        DieselError::DatabaseError(DatabaseErrorKind::UnableToSendCommand, _)
+        // diesel rolls back after an error, and has no answer to that either if the connection has ended.
+        | DieselError::RollbackErrorOnCommit { .. } => false,
+        error => !is_passing(error),
     }
 }

@@ -15,6 +15,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::connection::{AnyConnection, StoreTarget};
 use crate::error::OpenError;
+use crate::postgres::{PostgresConnector, PostgresError};
 use crate::store::Store;
 
 /// The shortest time between two notifications of a server.
@@ -78,9 +79,9 @@ impl Exchange {
         notifies: bool,
         report: impl FnMut(ExchangeEvent) + Send + 'static,
     ) -> std::io::Result<Option<Self>> {
-        let StoreTarget::Postgres(url) = &store.target else { return Ok(None) };
+        let StoreTarget::Postgres(connector) = &store.target else { return Ok(None) };
         let shared = Arc::new(Shared { waiting: Mutex::default(), changed: Condvar::new() });
-        let line = Line { url: url.clone(), notifies, shared: Arc::clone(&shared), own: 0 };
+        let line = Line { connector: connector.clone(), notifies, shared: Arc::clone(&shared), own: 0 };
         let thread = std::thread::Builder::new().name("metadata-exchange".to_owned()).spawn(|| line.run(report))?;
         Ok(Some(Self { shared, thread: Some(thread) }))
     }
@@ -120,7 +121,7 @@ impl ExchangeSender {
 }
 
 struct Line {
-    url: String,
+    connector: Arc<PostgresConnector>,
     notifies: bool,
     shared: Arc<Shared>,
     /// The process on the server that serves the connection, by which this server knows its own notifications.
@@ -145,7 +146,7 @@ impl Line {
     }
 
     fn serve(&mut self, report: &mut impl FnMut(ExchangeEvent), is_lost: &mut bool) -> Result<(), ExchangeError> {
-        let mut conn = PgConnection::establish(&self.url)?;
+        let mut conn = self.connector.connect()?;
         conn.batch_execute("SET application_name = 'branchyard exchange'; SET statement_timeout = 5000")?;
         if self.notifies {
             conn.batch_execute(&format!("LISTEN {CHANNEL}"))?;
@@ -262,7 +263,7 @@ fn compare(conn: &mut PgConnection) -> Result<ExchangeEvent, ExchangeError> {
 #[derive(Debug, thiserror::Error)]
 enum ExchangeError {
     #[error(transparent)]
-    Connect(#[from] ConnectionError),
+    Connect(#[from] PostgresError),
     #[error(transparent)]
     Query(#[from] diesel::result::Error),
 }

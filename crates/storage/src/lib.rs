@@ -6,7 +6,7 @@
 //! from the entities.
 //!
 //! The metadata file is a *standard* SQLite file in WAL mode, although the SQLite linked here is DoltLite's: see
-//! `file`.
+//! `file`. Connections to Postgres over TLS are opened without libpq: see `postgres`.
 //!
 //! # Adding a migration
 //! 1. Write `migrations/{sqlite,postgres}/<date>-<number>_<name>/{up,down}.sql`, which may only add (see
@@ -55,6 +55,7 @@ mod newest_timestamp;
 mod next_operation;
 mod operations;
 mod personal_data;
+mod postgres;
 mod prepared;
 mod pulls;
 mod pushed_chunks;

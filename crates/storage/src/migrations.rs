@@ -236,7 +236,7 @@ fn is_contended(error: &diesel::result::Error) -> bool {
 /// [`MigrationError::Unknown`], [`MigrationError::Altered`].
 pub fn check_unopened(url: &str) -> Result<(), MigrationError> {
     let connection = match StoreTarget::parse(url) {
-        Ok(StoreTarget::Postgres(url)) => PgConnection::establish(&url).ok().map(AnyConnection::Pg),
+        Ok(StoreTarget::Postgres(connector)) => connector.connect().ok().map(AnyConnection::Pg),
         Ok(StoreTarget::Sqlite { path }) => file::uri_for_a_look(&path)
             .and_then(|uri| SqliteConnection::establish(&uri).ok())
             .map(AnyConnection::Sqlite),

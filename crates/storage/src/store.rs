@@ -11,7 +11,7 @@ use diesel::RunQueryDsl as _;
 use diesel::connection::SimpleConnection as _;
 use diesel::deserialize::QueryableByName;
 
-use crate::connection::{AnyConnection, ConnectionPool, StoreTarget, TransactionKind};
+use crate::connection::{AnyConnection, ConnectionPool, Generations, StoreTarget, TransactionKind};
 use crate::error::{OpenError, is_passing};
 use crate::file;
 use crate::rights_version::RightsVersion;
@@ -65,6 +65,9 @@ impl Store {
     ///
     /// # Errors
     /// [`OpenError`]; its text states what to do.
+    ///
+    /// # TLS
+    /// `sslmode` and `sslrootcert` of a Postgres URL have the meaning that libpq gives them, also without a libpq that has TLS.
     pub fn open(url: &str, options: &StoreOptions) -> Result<Self, OpenError> {
         let mut target = StoreTarget::parse(url)?;
         let mut writers = options.writers;
@@ -75,7 +78,9 @@ impl Store {
             writers = 1;
         }
         // The writer comes first, because it switches a new file to WAL mode.
-        let pool = |purpose, size| ConnectionPool::open(&target, purpose, size, options.wait, options.statement);
+        let generations = Generations::default();
+        let pool =
+            |purpose, size| ConnectionPool::open(&target, purpose, size, options.wait, options.statement, &generations);
         let writers = pool(TransactionKind::Write, writers)?;
         let readers = pool(TransactionKind::Read, options.readers)?;
         // On Postgres, other servers change the store too, and asking for a version costs as much as a query.

@@ -9,9 +9,9 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{QueryFragment, QueryId};
 
-use crate::connection::{AnyConnection, ConnectionPool, MultiBackend, NoConnection, PooledConnection, begin};
+use crate::connection::{AnyConnection, ConnectionPool, MultiBackend, PooledConnection, begin};
 use crate::deferred::{Deferred, DeferredStatements};
-use crate::error::{StoreError, is_passing, is_timeout};
+use crate::error::{StoreError, is_read_only, is_server_gone, is_undone};
 use crate::store::Versions;
 use crate::version::StoreVersion;
 use crate::wal_sync::{SeenCommits, WalSync};
@@ -28,7 +28,7 @@ pub(crate) struct SqlTransaction {
     conn: PooledConnection,
     /// `false` after the end, and in Postgres without a snapshot, where each statement is a transaction.
     open: bool,
-    failed: bool,
+    failed: Option<EarlierStepFailed>,
     log: Option<Arc<WalSync>>,
     /// Of a transaction that writes.
     keys: Option<WriteKeys>,
@@ -47,9 +47,12 @@ struct RightsOfWriter {
 }
 
 /// An earlier step of the transaction failed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("an earlier step of this transaction failed")]
-struct EarlierStepFailed;
+struct EarlierStepFailed {
+    /// Whether the cause may be gone at a later try.
+    is_passing: bool,
+}
 
 impl SqlTransaction {
     pub(crate) fn begin(
@@ -58,15 +61,16 @@ impl SqlTransaction {
         log: Option<&Arc<WalSync>>,
         versions: Option<&Arc<Versions>>,
     ) -> Result<Self, MetadataError> {
-        let mut tries = pool.size();
+        let mut is_retry = false;
         loop {
             let mut conn = pool.get().map_err(|error| MetadataError::Unavailable(Box::new(error)))?;
             let begun = match keys {
                 None => begin(&mut conn.any, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "BEGIN"),
-                // The keys come with the beginning, in one round trip.
+                // The keys come with the beginning, in one round trip. Not `READ WRITE`: this would override an administrator, or a
+                // provider, that has made the database read-only.
                 Some(keys) => begin(
                     &mut conn.any,
-                    &format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE{}", postgres_locks(keys)),
+                    &format!("BEGIN ISOLATION LEVEL READ COMMITTED{}", postgres_locks(keys)),
                     "BEGIN IMMEDIATE",
                 ),
             };
@@ -80,22 +84,22 @@ impl SqlTransaction {
                     });
                     let keys = keys.cloned();
                     let deferred = DeferredStatements::default();
-                    let tx = Self { conn, open: true, failed: false, log: log.cloned(), keys, rights, deferred, seen };
+                    let tx = Self { conn, open: true, failed: None, log: log.cloned(), keys, rights, deferred, seen };
                     if tx.keys.is_some() {
                         // A transaction that cannot be committed need not begin.
                         log.map_or(Ok(()), |log| log.check())?;
                     }
                     return Ok(tx);
                 }
-                // The server was unreachable since the last use of the connection. Other connections of the pool may be
-                // stale too.
-                Err(error) if matches!(conn.any, AnyConnection::Pg(_)) && tries > 0 && !is_timeout(&error) => {
+                // The server was unreachable since the last use of the connection, or another one has taken over. The connection
+                // that comes next is newer than this one.
+                Err(error) if !is_retry && matches!(conn.any, AnyConnection::Pg(_)) && is_server_gone(&error) => {
                     tracing::debug!(%error, "closing a stale connection");
-                    conn.broken = true;
-                    tries -= 1;
+                    conn.discard(&error);
+                    is_retry = true;
                 }
                 Err(error) => {
-                    conn.broken = true;
+                    conn.discard(&error);
                     return Err(StoreError::Sql(error).into_port("begin a transaction"));
                 }
             }
@@ -104,22 +108,31 @@ impl SqlTransaction {
 
     /// Begins a transaction that only reads. In Postgres, each of its statements is a transaction.
     pub(crate) fn look(pool: &ConnectionPool, log: Option<&Arc<WalSync>>) -> Result<Self, MetadataError> {
-        let unavailable = |error: NoConnection| MetadataError::Unavailable(Box::new(error));
-        for _ in 0..=pool.size() {
-            let mut conn = pool.get().map_err(unavailable)?;
+        let mut is_retry = false;
+        loop {
+            let mut conn = pool.get().map_err(|error| MetadataError::Unavailable(Box::new(error)))?;
             if matches!(conn.any, AnyConnection::Sqlite(_)) {
                 drop(conn);
                 return Self::begin(pool, None, log, None);
             }
-            // The server may have become unreachable since the last use of the connection.
-            if conn.used_at.elapsed() < TRUSTED_FOR || conn.any.batch_execute("SELECT 1").is_ok() {
-                let deferred = DeferredStatements::default();
-                let (rights, seen) = (None, SeenCommits(None));
-                return Ok(Self { conn, open: false, failed: false, log: None, keys: None, rights, deferred, seen });
+            // As the `BEGIN` of a transaction shows, which is left out here.
+            let works = match conn.used_at.elapsed() < TRUSTED_FOR {
+                true => Ok(()),
+                false => conn.any.batch_execute("SELECT 1"),
+            };
+            match works {
+                Ok(()) => {
+                    let (rights, deferred, seen) = (None, DeferredStatements::default(), SeenCommits(None));
+                    return Ok(Self { conn, open: false, failed: None, log: None, keys: None, rights, deferred, seen });
+                }
+                Err(error) => {
+                    conn.discard(&error);
+                    if std::mem::replace(&mut is_retry, true) {
+                        return Err(StoreError::Sql(error).into_port("begin to read"));
+                    }
+                }
             }
-            conn.broken = true;
         }
-        Err(MetadataError::Unavailable("all connections to the metadata store are stale".into()))
     }
 
     /// Panics if the transaction writes without a key, except in releases: there is a fault in the program then, and tests are to find
@@ -220,16 +233,27 @@ impl SqlTransaction {
     }
 
     fn spoil(&mut self, error: StoreError, context: &'static str) -> MetadataError {
-        self.failed = true;
-        error.into_port(context)
+        let error = match error {
+            // A fault in the program, and not a server that is read-only for a while.
+            StoreError::Sql(error) if self.keys.is_none() && is_read_only(&error) => {
+                MetadataError::Fault { context, source: Box::new(error) }
+            }
+            StoreError::Sql(error) if is_server_gone(&error) => {
+                self.conn.discard(&error);
+                MetadataError::Unavailable(Box::new(error))
+            }
+            error => error.into_port(context),
+        };
+        let is_passing = matches!(error, MetadataError::Unavailable(_));
+        self.failed.get_or_insert(EarlierStepFailed { is_passing });
+        error
     }
 
     fn commit_connection(&mut self) -> Result<(), MetadataError> {
-        if !self.failed {
-            self.send_deferred()?;
-        }
-        if self.failed {
-            return Err(MetadataError::Fault { context: SAVE, source: Box::new(EarlierStepFailed) });
+        match self.failed {
+            Some(earlier) if earlier.is_passing => return Err(MetadataError::Unavailable(Box::new(earlier))),
+            Some(earlier) => return Err(MetadataError::Fault { context: SAVE, source: Box::new(earlier) }),
+            None => self.send_deferred()?,
         }
         if let Some(rights) = self.rights.as_ref().filter(|rights| rights.may_have_changed) {
             rights.versions.rights.change();
@@ -241,22 +265,29 @@ impl SqlTransaction {
         // Whether the transaction is still open after an error depends on the error. The connection is discarded
         // instead.
         self.open = false;
-        self.conn.broken |= result.is_err();
         result.map_err(|error| {
-            if is_passing(&error) {
-                MetadataError::Unavailable(Box::new(error))
-            } else {
+            self.conn.discard(&error);
+            if is_undone(&error) {
                 MetadataError::Fault { context: SAVE, source: Box::new(error) }
+            } else {
+                MetadataError::Unavailable(Box::new(error))
             }
         })
     }
 
     fn roll_back(&mut self) {
         self.open = false;
+        // Closing the connection rolls back for certain.
+        if self.conn.broken {
+            return;
+        }
         if let Err(error) = Tm::rollback_transaction(&mut self.conn.any) {
-            // Closing the connection rolls back for certain.
-            tracing::error!(%error, "rollback failed; closing the connection");
-            self.conn.broken = true;
+            if is_server_gone(&error) {
+                tracing::debug!(%error, "rollback failed; closing the connection");
+            } else {
+                tracing::error!(%error, "rollback failed; closing the connection");
+            }
+            self.conn.discard(&error);
         }
     }
 }

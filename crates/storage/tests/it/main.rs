@@ -1,5 +1,6 @@
 //! The store on both engines. Postgres is tested if `BRANCHYARD_TEST_POSTGRES_URL` names a server on which databases
 //! may be created. With `BRANCHYARD_TEST_REQUIRE_POSTGRES=1`, a missing URL is a failure.
+//! Tests of TLS start a server of their own if Postgres is installed; with the same variable, it has to be.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -7,8 +8,10 @@
     reason = "helpers of tests; a skipped test says so"
 )]
 
+mod cluster;
 mod dump;
 mod exchange;
+mod failover;
 mod file;
 mod home;
 mod lists;
@@ -16,3 +19,4 @@ mod migrations;
 mod newest_timestamp;
 mod postgres;
 mod suite;
+mod tls;
