@@ -98,25 +98,31 @@ impl CloudStore {
             let upload = upload.clone();
             async move { upload.create().await }
         })?;
-        let stored = self.put_parts_of(&upload, &id, length, from);
+        let mut pending = VecDeque::new();
+        let stored = self.put_parts_of(&upload, &id, length, from, &mut pending);
         if stored.is_err() {
-            // What is left of an upload is invisible, and removed by a rule of the bucket. The error has gone before.
+            // A part that arrives after the end of its upload would stay.
+            for part in pending {
+                let _ = part.wait();
+            }
+            // What is left of an upload is invisible, and removed by a rule of the bucket. The caller has an error already.
             let _ = self.requests.wait(async move { upload.abort(id).await });
         }
         stored
     }
 
+    /// Stores the parts of an object and ends its upload. Parts that are under way after an error are left in `pending`.
     fn put_parts_of(
         &self,
         upload: &Upload,
         id: &MultipartId,
         length: u64,
         from: &mut dyn Read,
+        pending: &mut VecDeque<Pending<Result<PartId, StoreError>>>,
     ) -> Result<ObjectDigest, StoreError> {
         let size = PIECE.max(length.div_ceil(PARTS_MAX));
         let mut hasher = Hasher::default();
         let mut parts = Vec::new();
-        let mut pending: VecDeque<Pending<Result<PartId, StoreError>>> = VecDeque::new();
         let mut left = length;
         for number in 0.. {
             if left == 0 {
@@ -133,7 +139,7 @@ impl CloudStore {
             let (upload, id) = (upload.clone(), id.clone());
             pending.push_back(self.requests.begin(async move { upload.put(id, number, piece).await }));
         }
-        for part in pending {
+        while let Some(part) = pending.pop_front() {
             parts.push(part.wait()?);
         }
         let digest = hasher.finish();
@@ -233,7 +239,10 @@ impl Bucket {
             Ok(meta)
         });
         match first.await {
-            Err(failure) if failure.kind == Kind::BeyondEnd => self.head(key, path).await,
+            Err(failure) if failure.may_be_empty() => {
+                let meta = self.head(key, path).await?;
+                if meta.size == 0 { Ok(meta) } else { Err(failure.into_error(Some(key))) }
+            }
             result => result.map_err(|failure| failure.into_error(Some(key))),
         }
     }
@@ -265,10 +274,10 @@ impl Bucket {
             }
         });
         match found.await {
-            // An empty object has no ranges.
-            Err(failure) if failure.kind == Kind::BeyondEnd => match (range.start, self.head(key, path).await?.size) {
+            Err(failure) if failure.may_be_empty() => match (range.start, self.head(key, path).await?.size) {
                 (0, 0) => Ok(Piece { bytes: Bytes::new(), length: 0 }),
-                (_, length) => Err(too_short(key, length, &range)),
+                (_, length) if length <= range.start => Err(too_short(key, length, &range)),
+                _ => Err(failure.into_error(Some(key))),
             },
             result => result.map_err(|failure| failure.into_error(Some(key))),
         }

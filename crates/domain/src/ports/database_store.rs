@@ -157,6 +157,9 @@ pub trait DatabaseStore: Send + Sync {
 
     /// Stores a small object, and replaces an earlier one with this key. A reader sees one of them whole.
     ///
+    /// A request whose answer was lost may take effect later, even after a further call has replaced the object: readers must
+    /// accept an older object.
+    ///
     /// # Errors
     /// [`StoreError`].
     fn replace(&self, key: &ObjectKey, bytes: &[u8]) -> Result<(), StoreError>;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use branchyard_domain::ports::StoreError;
-use object_store::aws::{AmazonS3, AmazonS3Builder, Checksum};
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, Checksum};
 use object_store::azure::{MicrosoftAzure, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorage, GoogleCloudStorageBuilder};
 use object_store::list::PaginatedListStore;
@@ -27,7 +27,9 @@ impl Api for MicrosoftAzure {}
 /// Builds the client of a bucket. It does not try requests again: whether an earlier attempt may have had its effect has to be
 /// known.
 pub(super) fn client(service: Service, bucket: &str, options: &StoreOptions) -> Result<Arc<dyn Api>, StoreError> {
-    check_endpoint(options)?;
+    if let Some(endpoint) = &options.endpoint {
+        check_endpoint(endpoint, options)?;
+    }
     let http = http_options(options)?;
     let once =
         RetryConfig { backoff: BackoffConfig::default(), max_retries: 0, retry_timeout: options.attempt_timeout };
@@ -43,8 +45,16 @@ pub(super) fn client(service: Service, bucket: &str, options: &StoreOptions) -> 
             if let Some(region) = &options.region {
                 builder = builder.with_region(region);
             }
-            if let Some(endpoint) = &options.endpoint {
-                builder = builder.with_endpoint(endpoint).with_virtual_hosted_style_request(false);
+            match &options.endpoint {
+                Some(endpoint) => {
+                    builder = builder.with_endpoint(endpoint).with_virtual_hosted_style_request(false);
+                }
+                None => {
+                    // That of the environment.
+                    if let Some(endpoint) = builder.get_config_value(&AmazonS3ConfigKey::Endpoint) {
+                        check_endpoint(&endpoint, options)?;
+                    }
+                }
             }
             let builder = builder.with_bucket_name(bucket).with_checksum_algorithm(Checksum::SHA256);
             let builder = builder.with_client_options(http).with_retry(once).with_http_connector(connector);
@@ -92,8 +102,7 @@ fn keys(options: &StoreOptions) -> Result<Option<(&str, &str)>, StoreError> {
     }
 }
 
-fn check_endpoint(options: &StoreOptions) -> Result<(), StoreError> {
-    let Some(text) = &options.endpoint else { return Ok(()) };
+fn check_endpoint(text: &str, options: &StoreOptions) -> Result<(), StoreError> {
     let endpoint = Url::parse(text)
         .map_err(|error| StoreError::rejected(format!("correct the endpoint `{text}`, which is no URL"), error))?;
     if !endpoint.username().is_empty() || endpoint.password().is_some() {

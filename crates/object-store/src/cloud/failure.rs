@@ -63,6 +63,12 @@ impl Failure {
         Self { kind, text, error: Some(error) }
     }
 
+    /// Returns `true` if the object may end before the range that was asked for. An empty object has no ranges, and not all stores
+    /// answer that in the same way.
+    pub(super) fn may_be_empty(&self) -> bool {
+        matches!(self.kind, Kind::BeyondEnd | Kind::Garbled)
+    }
+
     /// Returns the error of the port for the last attempt.
     pub(super) fn into_error(self, key: Option<&ObjectKey>) -> StoreError {
         let Self { kind, text, error } = self;

@@ -109,8 +109,8 @@ impl Drop for Requests {
 }
 
 impl Attempts {
-    /// Makes attempts of a request until one succeeds, one fails for good, or the limits are reached. `attempt` is passed whether
-    /// an earlier attempt may have had its effect. Its failures are kinds; its errors are found out about here.
+    /// Makes attempts of a request until one succeeds, one fails for good, or a limit is reached. Passes to `attempt` whether an
+    /// earlier attempt may have had its effect.
     pub(super) async fn run<T, F>(&self, mut attempt: impl FnMut(bool) -> F) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, Failed>>,

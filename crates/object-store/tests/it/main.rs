@@ -1,6 +1,7 @@
 //! Tests of the stores: the contract suite, races, faults, and what is durable.
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests; a skipped test says so")]
 
+mod elsewhere;
 mod endpoint;
 mod faults;
 mod folder;
