@@ -10,12 +10,19 @@ use anyhow::{Context, Result, bail};
 use std::process::Command;
 
 const POSTGRES: &str = "BRANCHYARD_TEST_POSTGRES_URL";
+const VERSITYGW: &str = "BRANCHYARD_TEST_VERSITYGW";
 
 pub(crate) fn run(workspace: &Workspace, tools: Missing) -> Result<()> {
     if std::env::var_os(POSTGRES).is_none_or(|url| url.is_empty()) {
         bail!(
             "{POSTGRES} is not set, and CI never skips Postgres\n  fix: `.ci/run` starts one and runs this; or name a server to make \
              databases on: {POSTGRES}=postgres://USER:PASSWORD@127.0.0.1:5432/DATABASE cargo xtask ci"
+        );
+    }
+    if std::env::var_os(VERSITYGW).is_none_or(|path| path.is_empty()) {
+        println!(
+            "ci: NOTICE: {VERSITYGW} is not set, so the object store is NOT tested on a server with the protocol of S3 (`.ci/run` \
+             builds one where Go is installed)"
         );
     }
     let mut steps = Timetable::new("ci");

@@ -21,6 +21,7 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("domain-testing", Uses::Only(&["domain", "deployments", "auth", "sqlite-lexer"])),
     ("engine-doltlite", Uses::Only(&["domain", "remote-protocol", "sqlite-lexer"])),
     ("storage", Uses::Only(&["domain", "deployments", "auth"])),
+    ("object-store", Uses::Only(&["domain"])),
     ("egress", Uses::Only(&[])),
     ("remote-client", Uses::Only(&["domain", "auth", "egress", "remote-protocol"])),
     ("hooks", Uses::Only(&["domain", "egress"])),
@@ -88,6 +89,12 @@ const PLACES: &[Place] = &[
         instead: "only the store speaks to Postgres",
     },
     Place {
+        crates: &["object_store"],
+        users: &["object-store"],
+        optional_users: &[],
+        instead: "keep objects behind the `DatabaseStore` port of `domain`",
+    },
+    Place {
         crates: &["actix-*"],
         users: &[
             "http-common",
@@ -133,6 +140,7 @@ const NEVER_WITH_DOMAIN: &[&str] = &[
     "futures*",
     "hyper*",
     "libsqlite3-sys",
+    "object_store",
     "pq-sys",
     "reqwest",
     "rusqlite",

@@ -6,6 +6,7 @@
 mod blobs;
 mod broken;
 mod clock;
+mod database_store;
 mod engine;
 mod formats;
 mod hooks;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 pub use blobs::MemoryBlobs;
 pub use broken::BrokenMetadata;
 pub use clock::FixedClock;
+pub use database_store::{MemoryDatabaseStore, StoreCall, StoreFault};
 pub use engine::MemoryEngine;
 pub use formats::PlainFormats;
 pub use hooks::{KeyedVault, OpenVault, PlainPayloads, ScriptedSender};

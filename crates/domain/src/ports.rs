@@ -2,6 +2,7 @@
 
 mod blobs;
 mod clock;
+mod database_store;
 mod engine;
 mod formats;
 mod hooks;
@@ -12,6 +13,7 @@ mod session;
 
 pub use blobs::{Blobs, BlobsError, ReadSeek};
 pub use clock::{Clock, Ids};
+pub use database_store::{DatabaseStore, ObjectDigest, ObjectInfo, StoreError};
 pub use engine::{
     BatchedWrite, CancellationToken, ChangedRows, Chunk, Collected, CollectedRows, Column, Engine, EngineError,
     HeldChunk, ImportColumn, ImportJob, ImportTarget, KeptHeads, MergeJob, MergeOutcome, PushedHistory, Reachability,

@@ -5,6 +5,7 @@ mod commit;
 mod email;
 mod ids;
 mod names;
+mod object_key;
 mod text;
 mod time;
 mod trace_context;
@@ -19,6 +20,7 @@ pub use ids::{
     OperationId, PullNumber, ReleaseId, SessionId, TokenId, UploadId, UserKeyId,
 };
 pub use names::{DatabaseName, OwnerName, RefName, Revision, TableName};
+pub use object_key::ObjectKey;
 pub use text::{Description, DisplayName, LongText, Title, TokenName};
 pub use time::Timestamp;
 pub use trace_context::TraceContext;
