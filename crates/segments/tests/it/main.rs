@@ -1,0 +1,9 @@
+//! The protocol under a scheduler that decides by a seed which node goes on at each step, and what fails (docs/testing.md).
+
+mod engine;
+mod node;
+mod ports;
+mod random;
+mod schedule;
+mod simulation;
+mod world;
