@@ -129,11 +129,11 @@ fn build(workspace: &Workspace, copy: &Path) -> Result<PathBuf> {
     // The dependencies are those of the workspace, and are compiled already.
     build.current_dir(copy).env("CARGO_TARGET_DIR", &workspace.target).stderr(Stdio::inherit());
     let messages = process::read(&mut build).context("cannot compile the mutants")?;
-    let programs = messages.lines().filter_map(|line| {
+    let mut programs = messages.lines().filter_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
         message.get("executable")?.as_str().map(PathBuf::from)
     });
-    programs.last().context("cargo names no program of the simulation")
+    programs.next_back().context("cargo names no program of the simulation")
 }
 
 /// Runs the simulation with a mutant. Returns what it found.

@@ -13,6 +13,7 @@ pub use ship::Shipped;
 use crate::ports::{Acquired, FileError, LocalFile, Nonces, Objects, ObjectsError, Records, RecordsError};
 use crate::record::{Epoch, Held, Holder, Known, Position};
 use crate::status::{Access, FileStatus, State};
+use ship::boundary;
 use std::sync::Arc;
 
 /// Sizes that the protocol keeps to.
@@ -109,6 +110,8 @@ pub enum Lead {
 pub struct DatabaseFile<R, O, F, N> {
     ports: Arc<Ports<R, O, F, N>>,
     status: FileStatus,
+    /// What precedes the durable length of a leader, as it was when the bytes became durable.
+    last: Vec<u8>,
 }
 
 impl<R: Records, O: Objects, F: LocalFile, N: Nonces> DatabaseFile<R, O, F, N> {
@@ -124,7 +127,7 @@ impl<R: Records, O: Objects, F: LocalFile, N: Nonces> DatabaseFile<R, O, F, N> {
     #[must_use]
     pub fn with_known(ports: Ports<R, O, F, N>, known: Option<Known>) -> Self {
         let state = known.map_or(State::Unknown, State::Prefix);
-        Self { ports: Arc::new(ports), status: FileStatus::new(state) }
+        Self { ports: Arc::new(ports), status: FileStatus::new(state), last: Vec::new() }
     }
 
     /// Returns a handle to the state, for readers.
@@ -177,6 +180,10 @@ impl<R: Records, O: Objects, F: LocalFile, N: Nonces> DatabaseFile<R, O, F, N> {
         };
         self.bring(&record).await?;
         let known = Known { generation: record.generation, length: record.durable_length };
+        self.last = match known.length {
+            0 => Vec::new(),
+            length => self.ports.file.read(boundary(length)).await?,
+        };
         self.status.lead(known, record.epoch, holder);
         Ok(Lead::Leading(record.epoch))
     }
@@ -195,11 +202,11 @@ impl<R: Records, O: Objects, F: LocalFile, N: Nonces> DatabaseFile<R, O, F, N> {
         self.bring(&record).await
     }
 
-    /// Gives the lease up, so that another node need not wait until it ends. Commits that were not shipped are lost.
+    /// Releases the lease, so that another node need not wait until it ends. Commits that were not shipped are lost.
     ///
     /// # Errors
     ///
-    /// The node no longer leads, and the lease may or may not have been given up. It ends with the node's.
+    /// The node no longer leads, and the lease may or may not have been released. It ends with the node's.
     pub async fn release(&mut self) -> Result<(), Error> {
         let State::Leading(known, epoch) = self.status.state() else {
             return Ok(());

@@ -127,6 +127,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
         }],
     },
     Mutant {
+        name: "same-root",
+        removes: "rule 8: the root before the tail is the one that was there",
+        edits: &[Edit {
+            file: "src/file/ship.rs",
+            from: "        if ports.file.read(boundary(from)).await? != self.last {\n",
+            to: "        if ports.file.read(boundary(from)).await? != self.last && !crate::off(\"same-root\") {\n",
+        }],
+    },
+    Mutant {
         name: "epoch",
         removes: "the epoch check",
         edits: &[Edit {
@@ -161,22 +170,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
             from: "        if self.incarnation != incarnation || self.alive_until <= now {\n",
             to: "        let is_over = self.alive_until <= now && !crate::off(\"renewal\");\n        if self.incarnation != incarnation || is_over {\n",
         }],
-    },
-    Mutant {
-        name: "start",
-        removes: "a run of a node whose lease has ended does not begin again",
-        edits: &[
-            Edit {
-                file: "src/node.rs",
-                from: "            Some(row) if row.incarnation == incarnation => row.renew",
-                to: "            Some(row) if row.incarnation == incarnation && !crate::off(\"start\") => row.renew",
-            },
-            Edit {
-                file: "src/node.rs",
-                from: "            Some(row) if row.alive_until > now => Renewal::Ended,\n",
-                to: "            Some(row) if row.alive_until > now && row.incarnation != incarnation => Renewal::Ended,\n",
-            },
-        ],
     },
     Mutant {
         name: "margin",

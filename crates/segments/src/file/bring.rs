@@ -175,8 +175,9 @@ impl<R: Records, O: Objects, F: LocalFile, N: Nonces> DatabaseFile<R, O, F, N> {
             return Ok(bytes);
         }
         if start > segment.start {
-            // The difference may as well be in the bytes that the file already has.
-            self.distrust();
+            // The difference may be in the bytes that the file already has. If it is not, the next attempt reads all of the segment.
+            let what = format!("bytes {} to {start} do not begin their segment", segment.start);
+            return Err(self.file_error(FileError::Damaged(what)));
         }
         Err(Error::Corrupt(segment.object.clone()))
     }

@@ -1,5 +1,6 @@
 //! Beginning a new generation: collecting garbage in a copy.
 
+use super::ship::boundary;
 use super::store::Writing;
 use super::{DatabaseFile, Error, Ports};
 use crate::key::Purpose;
@@ -136,7 +137,9 @@ impl<R: Records, O: Objects, F: LocalFile, N: Nonces> DatabaseFile<R, O, F, N> {
         let old = Known { generation: switch.generation, length: switch.from };
         // The file of the old generation stays readable until it is replaced, but is not written to.
         self.status.set(State::Dirty(old));
+        let last = draft.read(boundary(known.length)).await?;
         self.ports.file.install(draft).await?;
+        self.last = last;
         match holder {
             Some(holder) => self.status.lead(known, epoch, &holder),
             None => self.status.set(State::Dirty(known)),

@@ -6,6 +6,7 @@ use crate::key::{ObjectKey, Purpose};
 use crate::ports::{Acquired, FileError, LocalFile, Nonces, Objects, Records, RecordsError, Saved};
 use crate::record::{Commit, Epoch, Extension, Generation, Known, Record, Segment};
 use crate::status::State;
+use std::ops::Range;
 
 /// The outcome of [`DatabaseFile::ship`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,15 +50,24 @@ impl<R: Records, O: Objects, F: LocalFile, N: Nonces> DatabaseFile<R, O, F, N> {
             let what = format!("it has {to} bytes, and {from} are durable");
             return Err(self.file_error(FileError::Damaged(what)));
         }
-        let proof = ports.file.prove(from..to, heads).await;
-        proof.map_err(|error| self.file_error(error))?;
         let writing = Writing { generation: known.generation, epoch, first: Purpose::Tail };
         let segments = ports.store(writing, from..to, async |range| ports.file.read(range).await).await?;
+        let last = ports.file.read(boundary(to)).await?;
+        // Damage that was there when the bytes were read is still there afterwards, so the proof comes second. Until the row names
+        // them, the objects are garbage.
+        let proof = ports.file.prove(from..to, heads).await;
+        proof.map_err(|error| self.file_error(error))?;
+        if ports.file.read(boundary(from)).await? != self.last {
+            // A writer that found the last root damaged takes it for a torn tail and writes over it.
+            let what = format!("what ends at {from} is not what was there");
+            return Err(self.file_error(FileError::Damaged(what)));
+        }
         let extension = Extension { epoch, generation: known.generation, from, segments };
 
         self.status.begin_saving();
         match ports.records.extend(&extension, unit).await {
             Ok(Saved::Saved) => {
+                self.last = last;
                 self.status.set(State::Leading(Known { length: to, ..known }, epoch));
                 Ok(Shipped::Saved)
             }
@@ -74,7 +84,10 @@ impl<R: Records, O: Objects, F: LocalFile, N: Nonces> DatabaseFile<R, O, F, N> {
                 Err(error.into())
             }
             Err(RecordsError::Unknown(_)) => Ok(match self.look(known, to, &extension.segments).await {
-                Landed::Yes => Shipped::Saved,
+                Landed::Yes => {
+                    self.last = last;
+                    Shipped::Saved
+                }
                 Landed::Never => Shipped::Lost,
                 Landed::Unknown => Shipped::Unknown,
             }),
@@ -118,6 +131,12 @@ impl<R: Records, O: Objects, F: LocalFile, N: Nonces> DatabaseFile<R, O, F, N> {
         };
         (row.epoch > epoch).then_some(Ended { led: None, row })
     }
+}
+
+/// Returns the range of the bytes before a durable length that are remembered: as many as a root of the engine has. A root is sealed
+/// with its position and what it refers to, so the same root means the same bytes before it.
+pub(super) fn boundary(length: u64) -> Range<u64> {
+    length.saturating_sub(169)..length
 }
 
 /// The row after an epoch ended.

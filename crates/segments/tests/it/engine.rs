@@ -4,6 +4,7 @@
 //! and its parent, and is named by the hash of its body. A root is sealed together with its position. Sizes are smaller than those
 //! of the engine; what happens to torn tails, gaps, truncated files and stale connections is the same.
 
+use crate::random::Random;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -261,6 +262,21 @@ impl Inode {
 
     pub(crate) fn append(&self, bytes: &[u8]) {
         self.bytes.borrow_mut().extend(bytes);
+    }
+
+    /// Writes at an offset. Zeros fill a gap before it.
+    pub(crate) fn write(&self, at: usize, new: &[u8]) {
+        let mut bytes = self.bytes.borrow_mut();
+        let end = at + new.len();
+        let length = bytes.len().max(end);
+        bytes.resize(length, 0);
+        bytes[at..end].copy_from_slice(new);
+    }
+
+    /// Changes a bit.
+    pub(crate) fn damage(&self, at: usize, random: &mut Random) {
+        self.bytes.borrow_mut()[at] ^= 1 << random.below(8);
+        self.is_damaged.set(true);
     }
 }
 

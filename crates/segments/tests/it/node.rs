@@ -1,11 +1,11 @@
 //! A node: what it does for its clients, with the protocol as a server uses it.
 
 use crate::engine::{EngineError, Hash};
-use crate::ports::{Shared, SimFile, SimNonces, SimObjects, SimRecords, pause};
+use crate::ports::{Disk, Shared, SimFile, SimNonces, SimObjects, SimRecords, pause};
 use crate::world::{LEASE, Unit, to_commit};
 use branchyard_segments::{
-    Access, DatabaseFile, Error, FileError, FileStatus, Holder, Lead, Limits, NodeLease, Outcome, Ports, Position,
-    Renewal, Shipped, State, Term,
+    Access, DatabaseFile, Error, FileError, FileStatus, Holder, Known, Lead, Limits, NodeLease, Outcome, Ports,
+    Position, Renewal, Shipped, State, Term,
 };
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -93,7 +93,14 @@ impl Drop for TurnGuard<'_> {
 }
 
 impl Node {
-    pub(crate) fn new(world: &Shared, index: usize, disk: Rc<crate::ports::Disk>, wait: &Rc<Cell<Wait>>) -> Self {
+    /// Starts a node on a disk. `known` is what it noted at a clean end.
+    pub(crate) fn new(
+        world: &Shared,
+        index: usize,
+        disk: Rc<Disk>,
+        known: Option<Known>,
+        wait: &Rc<Cell<Wait>>,
+    ) -> Self {
         let file = SimFile { world: world.clone(), disk };
         let ports = Ports {
             database: "d".to_owned(),
@@ -103,7 +110,10 @@ impl Node {
             nonces: SimNonces(world.clone()),
             limits: limits(world),
         };
-        let value = DatabaseFile::new(ports);
+        let value = match known {
+            Some(known) => DatabaseFile::with_known(ports, Some(known)),
+            None => DatabaseFile::new(ports),
+        };
         let (rate, offset) = {
             let random = &mut world.borrow_mut().random;
             (920 + random.below(161), random.below(3_600_000))
@@ -242,7 +252,9 @@ impl Node {
             Error::File(FileError::Damaged(_)) => self.file.is_damaged(),
             // Each of several reads of a range was damaged on its way.
             Error::Corrupt(_) => self.world.borrow().faults.bytes > 0,
-            Error::Incomplete { .. } | Error::RecordsOlder { .. } => false,
+            // The file was damaged between two looks at it.
+            Error::Incomplete { .. } => self.file.is_damaged(),
+            Error::RecordsOlder { .. } => false,
         };
         // A row whose segments are swapped or whose generation ends may name objects that are gone, but none are removed here.
         if !is_explained {

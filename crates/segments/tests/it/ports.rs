@@ -36,8 +36,9 @@ async fn request<T: 'static>(
             let result = effect(&mut world.borrow_mut());
             // Some answers take long, while other nodes already see the effect.
             let pauses = {
-                let random = &mut world.borrow_mut().random;
-                if random.chance(100) { 1 + random.below(20) } else { 1 }
+                let mut world = world.borrow_mut();
+                let share = world.faults.slow;
+                if world.random.chance(share) { 1 + world.random.below(40) } else { 1 }
             };
             for _ in 0..pauses {
                 pause().await;
@@ -304,8 +305,7 @@ impl SimFile {
         if world.random.chance(share) {
             let first = written.saturating_sub(ROOT);
             let at = first + world.random.below((inode.len() - first) as u64) as usize;
-            inode.bytes.borrow_mut()[at] ^= 1 << world.random.below(8);
-            inode.is_damaged.set(true);
+            inode.damage(at, &mut world.random);
         }
     }
 
@@ -362,12 +362,7 @@ impl LocalFile for SimFile {
         // The bytes arrive in pieces, and readers see them.
         let half = if self.fails() { Some(bytes.len() / 2) } else { None };
         for part in [0..bytes.len() / 2, bytes.len() / 2..bytes.len()] {
-            let mut content = inode.bytes.borrow_mut();
-            let range = at as usize + part.start..at as usize + part.end;
-            let length = content.len().max(range.end);
-            content.resize(length, 0);
-            content[range].copy_from_slice(&bytes[part.clone()]);
-            drop(content);
+            inode.write(at as usize + part.start, &bytes[part.clone()]);
             pause().await;
             if half == Some(part.end) {
                 return Err(FileError::Failed(String::new()));

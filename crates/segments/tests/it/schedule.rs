@@ -4,6 +4,7 @@ use crate::engine::Hash;
 use crate::node::{Node, Reply, Wait};
 use crate::ports::{Disk, Shared};
 use crate::world::{Counts, Faults, LEASE, NODES, World};
+use branchyard_segments::State;
 use std::cell::{Cell, RefCell};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -89,7 +90,8 @@ impl Schedule {
         let world = Rc::new(RefCell::new(World::new(seed)));
         let wait = Rc::new(Cell::new(Wait::Nothing));
         let disks: Vec<_> = (0..NODES).map(|_| Rc::new(Disk::default())).collect();
-        let nodes = (0..NODES).map(|index| Rc::new(Node::new(&world, index, disks[index].clone(), &wait))).collect();
+        let nodes =
+            (0..NODES).map(|index| Rc::new(Node::new(&world, index, disks[index].clone(), None, &wait))).collect();
         let mut schedule = Self {
             world,
             nodes,
@@ -250,7 +252,7 @@ impl Schedule {
             if bytes.as_deref() != durable {
                 world.violate(|| format!("node {} does not have the durable bytes of {state:?}", node.index));
             }
-            if is_longer && matches!(state, branchyard_segments::State::Prefix(_)) {
+            if is_longer && matches!(state, State::Prefix(_)) {
                 world.violate(|| format!("node {} follows, and its file is longer than {state:?}", node.index));
             }
         }
@@ -395,11 +397,24 @@ impl Schedule {
             self.frozen[node] = now + downtime;
             return 10 + node as u64;
         }
+        let rot = world.faults.rot;
+        if world.random.chance(rot) {
+            let node = world.random.below(NODES as u64) as usize;
+            if let Some(inode) = self.disks[node].inode.borrow().as_ref().filter(|inode| inode.len() > 0) {
+                let at = world.random.below(inode.len() as u64) as usize;
+                inode.damage(at, &mut world.random);
+                return 20 + node as u64;
+            }
+        }
         0
     }
 
     /// Ends all that a node does, at the point where it is. The file stays as it is, or as a power cut leaves it.
     fn crash(&mut self, node: usize) {
+        let exact = match self.nodes[node].status.state() {
+            State::Prefix(exact) if self.nodes[node].has_free_turn() => Some(exact),
+            _ => None,
+        };
         self.tasks.retain(|task| task.node != node);
         let old = self.disks[node]
             .inode
@@ -407,10 +422,14 @@ impl Schedule {
             .as_ref()
             .map(|inode| (inode.bytes.borrow().clone(), inode.is_damaged.get()));
         let disk = Disk::default();
+        let mut known = None;
         if let Some((mut bytes, is_damaged)) = old {
             let mut world = self.world.borrow_mut();
+            // Some nodes end cleanly.
+            known = exact.filter(|_| world.random.chance(500));
             let at = world.random.below(bytes.len() as u64 + 1) as usize;
             match world.random.below(5) {
+                _ if known.is_some() => {}
                 0 => bytes.truncate(at),
                 1 => bytes[at..].fill(0),
                 _ => {}
@@ -420,7 +439,7 @@ impl Schedule {
             disk.inode.replace(Some(inode));
         }
         self.disks[node] = Rc::new(disk);
-        self.nodes[node] = Rc::new(Node::new(&self.world, node, self.disks[node].clone(), &self.wait));
+        self.nodes[node] = Rc::new(Node::new(&self.world, node, self.disks[node].clone(), known, &self.wait));
         self.keep_lease(node);
     }
 
@@ -464,7 +483,7 @@ impl Schedule {
         }
         let disk = Rc::new(Disk::default());
         self.disks.push(disk.clone());
-        self.nodes.push(Rc::new(Node::new(&self.world, NODES, disk, &self.wait)));
+        self.nodes.push(Rc::new(Node::new(&self.world, NODES, disk, None, &self.wait)));
         for node in 0..=NODES {
             let before = self.world.borrow().counts.reads;
             let request = (Request::Read, Some(node), 0);
@@ -508,5 +527,7 @@ fn faults(world: &mut World) -> Faults {
         freeze: some(500, 25),
         crash: some(350, 12),
         damage: some(200, 150),
+        rot: some(200, 10),
+        slow: some(400, 400),
     }
 }

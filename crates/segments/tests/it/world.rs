@@ -46,7 +46,12 @@ pub(crate) struct Faults {
     pub(crate) files: u64,
     pub(crate) freeze: u64,
     pub(crate) crash: u64,
+    /// A disk changes what a commit just wrote.
     pub(crate) damage: u64,
+    /// A disk changes any byte.
+    pub(crate) rot: u64,
+    /// An answer takes long.
+    pub(crate) slow: u64,
 }
 
 /// What happens to a request.
@@ -84,7 +89,7 @@ pub(crate) struct Counts {
 
 impl Counts {
     pub(crate) fn add(&mut self, other: &Self) {
-        for (sum, (_, count)) in self.fields().into_iter().zip(other.clone().named()) {
+        for (sum, (_, count)) in self.fields().into_iter().zip(other.named()) {
             *sum += count;
         }
     }
