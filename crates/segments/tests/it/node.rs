@@ -278,19 +278,35 @@ impl Node {
             Ok(base) => base,
             Err(reply) => return reply,
         };
-        let mut head = base;
+        let mut heads = vec![base];
         for id in &ids {
-            match self.file.write(head, *id).await {
-                Ok(next) => head = next,
+            match self.file.write(heads[heads.len() - 1], *id).await {
+                Ok(next) => heads.push(next),
                 Err(error) => {
                     self.check_engine(&mut file, &error);
                     return Reply::Failed(None);
                 }
             }
         }
-        let is_canceled = self.world.borrow_mut().random.chance(30);
-        let unit = if is_canceled { Unit::Canceled } else { Unit::Append { ids, base, head } };
-        let reply = self.ship(&mut file, head, &unit).await;
+        let (is_canceled, is_split) = {
+            let random = &mut self.world.borrow_mut().random;
+            (random.chance(30), random.chance(300))
+        };
+        let head = heads[ids.len()];
+        if is_canceled {
+            return self.ship(&mut file, head, &Unit::Canceled).await;
+        }
+        // Queued writes share their objects, and have one unit together or one each. Only the first one ships bytes.
+        let first = if is_split { 1 } else { ids.len() };
+        let unit = Unit::Append { ids: ids[..first].to_vec(), base, head: heads[first] };
+        let mut reply = self.ship(&mut file, heads[first], &unit).await;
+        if reply == Reply::Done && first < ids.len() {
+            let unit = Unit::Append { ids: ids[first..].to_vec(), base: heads[first], head };
+            reply = match self.ship(&mut file, head, &unit).await {
+                Reply::Failed(_) => Reply::Unknown,
+                reply => reply,
+            };
+        }
         if reply == Reply::Done {
             self.memory.set(self.term().map(|term| (term, head)));
         }

@@ -38,7 +38,7 @@ async fn request<T: 'static>(
             let pauses = {
                 let mut world = world.borrow_mut();
                 let share = world.faults.slow;
-                if world.random.chance(share) { 1 + world.random.below(40) } else { 1 }
+                if world.random.chance(share) { 1 + world.random.below(80) } else { 1 }
             };
             for _ in 0..pauses {
                 pause().await;

@@ -1,6 +1,6 @@
 //! One schedule: three nodes, their clients, and a scheduler that decides by a seed which of them goes on, and what fails.
 
-use crate::engine::Hash;
+use crate::engine::{Hash, ROOT};
 use crate::node::{Node, Reply, Wait};
 use crate::ports::{Disk, Shared};
 use crate::world::{Counts, Faults, LEASE, NODES, World};
@@ -306,20 +306,20 @@ impl Schedule {
     fn request(&mut self) -> Request {
         let kind = self.random(100);
         match kind {
-            0..40 => {
+            0..36 => {
                 let first = self.next_id;
                 self.next_id += 1 + self.random(3) as u32;
                 Request::Write((first..self.next_id).collect())
             }
-            40..62 => Request::Read,
-            62..70 => {
+            36..58 => Request::Read,
+            58..68 => {
                 self.next_id += 1;
                 Request::Side(self.next_id - 1)
             }
-            70..78 => Request::Tag,
-            78..82 => Request::Check,
-            82..87 => Request::Drain,
-            87..92 => Request::Compact,
+            68..76 => Request::Tag,
+            76..80 => Request::Check,
+            80..85 => Request::Drain,
+            85..90 => Request::Compact,
             _ => Request::Collect,
         }
     }
@@ -401,7 +401,9 @@ impl Schedule {
         if world.random.chance(rot) {
             let node = world.random.below(NODES as u64) as usize;
             if let Some(inode) = self.disks[node].inode.borrow().as_ref().filter(|inode| inode.len() > 0) {
-                let at = world.random.below(inode.len() as u64) as usize;
+                // The last root is what the next writer looks at.
+                let first = if world.random.chance(700) { inode.len().saturating_sub(ROOT) } else { 0 };
+                let at = first + world.random.below((inode.len() - first) as u64) as usize;
                 inode.damage(at, &mut world.random);
                 return 20 + node as u64;
             }
@@ -527,7 +529,7 @@ fn faults(world: &mut World) -> Faults {
         freeze: some(500, 25),
         crash: some(350, 12),
         damage: some(200, 150),
-        rot: some(200, 10),
-        slow: some(400, 400),
+        rot: some(200, 15),
+        slow: some(500, 500),
     }
 }
