@@ -68,7 +68,8 @@ pub enum Error {
     /// The node does not lead the database.
     #[error("the node does not lead the database")]
     NotLeading,
-    /// The store has other bytes than the row says, each time they were read.
+    /// The store has other bytes than the row says, each time they were read. If the file already had some of the segment's bytes, these
+    /// may be the wrong ones; then the next attempt succeeds.
     #[error("object `{0}` does not have the bytes that its segment names")]
     Corrupt(String),
     /// The segments of the row do not make up the durable bytes.

@@ -65,7 +65,8 @@ pub struct Record {
     pub epoch: Epoch,
     /// The holder that has this epoch. `None` if it released the lease, or if there was none yet.
     pub owner: Option<Holder>,
-    /// The durable bytes in their order, without gaps; or the last of them, if the caller already has the others.
+    /// The durable bytes in their order, without gaps; or the last of them, if the caller already has the others
+    /// ([`since`](Self::since)).
     pub segments: Vec<Segment>,
 }
 
@@ -239,12 +240,14 @@ impl Record {
         }
     }
 
-    /// Returns the row without the segments that a caller with these bytes does not need.
+    /// Returns the row without the segments that a caller with these bytes does not need. The last segment is always there: the caller
+    /// compares it with the end of its file.
     #[must_use]
     pub fn since(&self, known: Option<Known>) -> Self {
         let has = known.filter(|known| known.generation == self.generation).map_or(0, |known| known.length);
         let missing = self.segments.partition_point(|segment| segment.end <= has);
-        Self { owner: self.owner.clone(), segments: self.segments[missing..].to_vec(), ..*self }
+        let first = missing.min(self.segments.len().saturating_sub(1));
+        Self { owner: self.owner.clone(), segments: self.segments[first..].to_vec(), ..*self }
     }
 
     /// Returns what a reader's file must contain.
@@ -377,7 +380,7 @@ mod tests {
         assert_eq!(record.since(None).segments.len(), 2);
         assert_eq!(since(0, 4), [segment(4, 9)]);
         assert_eq!(since(0, 5), [segment(4, 9)]);
-        assert_eq!(since(0, 9), []);
+        assert_eq!(since(0, 9), [segment(4, 9)]);
         assert_eq!(since(1, 9).len(), 2);
     }
 }

@@ -57,21 +57,30 @@ impl<R: Records, O: Objects, F: LocalFile, N: Nonces> DatabaseFile<R, O, F, N> {
             self.distrust();
             return Err(error.into());
         }
-        if !self.is_complete(durable.length).await? {
+        if !self.is_complete(record).await? {
             self.distrust();
             return Err(match kept.is_proved {
                 true => Error::Incomplete { durable_length: durable.length },
-                false => FileError::Damaged("the durable bytes do not end in a root".to_owned()).into(),
+                false => FileError::Damaged("it does not end as the durable bytes do".to_owned()).into(),
             });
         }
         self.status.set(State::Prefix(durable));
         Ok(())
     }
 
-    /// Returns `true` if the file has this length, and a writer can continue there.
-    async fn is_complete(&self, length: u64) -> Result<bool, FileError> {
+    /// Returns `true` if the file has the durable length, ends as the durable bytes do, and can be continued there.
+    ///
+    /// If a writer found the last root damaged, it took it for a torn tail and wrote over it. The file may end in a root at the same
+    /// place all the same.
+    async fn is_complete(&self, record: &Record) -> Result<bool, FileError> {
         let file = &self.ports.file;
-        Ok(file.length().await? == Some(length) && file.ends_record(length).await?)
+        let length = record.durable_length;
+        let Some(last) = record.segments.last().filter(|last| last.end == length) else {
+            return Ok(false);
+        };
+        Ok(file.length().await? == Some(length)
+            && file.ends_record(length).await?
+            && sha256(&[&file.read(last.start..last.end).await?]) == last.sha256)
     }
 
     /// Returns what of the local file can stay.
@@ -175,9 +184,8 @@ impl<R: Records, O: Objects, F: LocalFile, N: Nonces> DatabaseFile<R, O, F, N> {
             return Ok(bytes);
         }
         if start > segment.start {
-            // The difference may be in the bytes that the file already has. If it is not, the next attempt reads all of the segment.
-            let what = format!("bytes {} to {start} do not begin their segment", segment.start);
-            return Err(self.file_error(FileError::Damaged(what)));
+            // The difference may be in the bytes that the file already has. The next attempt finds out.
+            self.distrust();
         }
         Err(Error::Corrupt(segment.object.clone()))
     }

@@ -273,8 +273,11 @@ impl Inode {
         bytes[at..end].copy_from_slice(new);
     }
 
-    /// Changes a bit.
+    /// Changes a bit, unless the file is damaged already: a second change could undo the first.
     pub(crate) fn damage(&self, at: usize, random: &mut Random) {
+        if self.is_damaged.get() {
+            return;
+        }
         self.bytes.borrow_mut()[at] ^= 1 << random.below(8);
         self.is_damaged.set(true);
     }

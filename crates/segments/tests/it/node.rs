@@ -250,8 +250,8 @@ impl Node {
             Error::Records(_) | Error::Objects(_) | Error::NotLeading => true,
             Error::File(FileError::Failed(_)) => true,
             Error::File(FileError::Damaged(_)) => self.file.is_damaged(),
-            // Each of several reads of a range was damaged on its way.
-            Error::Corrupt(_) => self.world.borrow().faults.bytes > 0,
+            // Each of several reads of a range was damaged on its way, or the part of a segment that the file has is.
+            Error::Corrupt(_) => self.world.borrow().faults.bytes > 0 || self.file.is_damaged(),
             // The file was damaged between two looks at it.
             Error::Incomplete { .. } => self.file.is_damaged(),
             Error::RecordsOlder { .. } => false,
