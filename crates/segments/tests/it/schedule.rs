@@ -68,6 +68,8 @@ struct Schedule {
     clients: Vec<Client>,
     wait: Rc<Cell<Wait>>,
     next_id: u32,
+    /// Whether clients wait for as long as it takes: before the faults begin, and after they ended.
+    is_patient: bool,
     fingerprint: u64,
     steps: u64,
 }
@@ -101,6 +103,7 @@ impl Schedule {
             clients: Vec::new(),
             wait,
             next_id: 1,
+            is_patient: true,
             fingerprint: 0,
             steps: 0,
         };
@@ -122,6 +125,7 @@ impl Schedule {
             world.faults = faults(&mut world);
             2 + world.random.below(3)
         };
+        self.is_patient = false;
         for _ in 0..clients {
             let left = 2 + self.random(5) as u32;
             self.clients.push(Client { left, current: None, again: None });
@@ -297,8 +301,7 @@ impl Schedule {
             let world = self.world.borrow();
             (world.now, world.seen)
         };
-        // Nothing else can be done before the database is there.
-        let patience = if matches!(request, Request::Found) { u64::MAX / 2 } else { LEASE + self.random(3 * LEASE) };
+        let patience = if self.is_patient { u64::MAX / 2 } else { LEASE + self.random(3 * LEASE) };
         let deadline = now + patience;
         self.clients[client].current = Some(Running { request, reply, deadline, seen, attempts });
     }
@@ -451,6 +454,8 @@ impl Schedule {
         world.faults = Faults::default();
         world.apply_all_late();
         self.frozen.fill(0);
+        drop(world);
+        self.is_patient = true;
     }
 
     /// After all faults, writes succeed again, and every node and a new one have exactly what was acknowledged.
@@ -474,7 +479,7 @@ impl Schedule {
             let node = (attempt % NODES as u64) as usize;
             let request = (Request::Write(vec![id]), Some(node), 4);
             self.clients = vec![Client { left: 0, current: None, again: Some(request) }];
-            self.until_idle(2_000);
+            self.until_idle(20_000);
             is_written = self.world.borrow().history.contains(&id);
             if is_written || self.is_violated() {
                 break;
@@ -490,7 +495,7 @@ impl Schedule {
             let before = self.world.borrow().counts.reads;
             let request = (Request::Read, Some(node), 0);
             self.clients = vec![Client { left: 0, current: None, again: Some(request) }];
-            self.until_idle(2_000);
+            self.until_idle(20_000);
             if !self.is_violated() && self.world.borrow().counts.reads == before {
                 self.world.borrow_mut().violate(|| format!("node {node} cannot read after the faults"));
             }
