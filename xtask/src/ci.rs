@@ -5,7 +5,7 @@ use crate::cargo_tool::Missing;
 use crate::packages::{self, Extent};
 use crate::timetable::Timetable;
 use crate::workspace::{Workspace, cargo};
-use crate::{deny, layers, machete, openapi, process, sbom, schemathesis, snapshots, test_times, tidy, typos};
+use crate::{deny, layers, machete, mutants, openapi, process, sbom, schemathesis, snapshots, test_times, tidy, typos};
 use anyhow::{Context, Result, bail};
 use std::process::Command;
 
@@ -79,6 +79,7 @@ fn run_steps(steps: &mut Timetable, workspace: &Workspace, tools: Missing) -> Re
         }
         result
     })?;
+    steps.run("mutants", || mutants::run(workspace))?;
     steps.run("examples", || {
         let mut test = cargo(&["test", "--locked"]);
         test.current_dir(workspace.root.join("examples/snapshot-ci"))

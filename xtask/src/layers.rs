@@ -16,6 +16,7 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("sqlite-lexer", Uses::Only(&[])),
     ("remote-protocol", Uses::Only(&["auth"])),
     ("confinement", Uses::Only(&[])),
+    ("segments", Uses::Only(&[])),
     ("domain", Uses::Only(&["auth", "sqlite-lexer"])),
     ("deployments", Uses::Only(&["domain", "auth"])),
     ("domain-testing", Uses::Only(&["domain", "deployments", "auth", "sqlite-lexer"])),

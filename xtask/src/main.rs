@@ -12,6 +12,7 @@ mod deny;
 mod finding;
 mod layers;
 mod machete;
+mod mutants;
 mod nightly;
 mod openapi;
 mod packages;
@@ -59,6 +60,10 @@ usage: cargo xtask <command>
                          the release binary with default settings under writers and readers that share one token: none is refused, and
                          the latencies are printed (docs/testing.md); default: 60 seconds, 16 writers, 64 readers.
                          XTASK_BRANCHYARD=<file>: use this binary instead of building one
+  protocol [--schedules N] [--seed N]
+                         the protocol between nodes under a seeded scheduler, with faults (docs/testing.md); default: 1,000,000
+                         schedules from seed 1 on
+  mutants protocol       the same without one rule of the protocol after the other: each must be noticed
   fixture --version V    a data folder as this version leaves it, for the test of upgrades (docs/testing.md)
   fuzz [--target T] [--seed N] [--minutes M]
                          inputs of strangers for each parser, or one of them; default: all, seed 1, a minute each
@@ -114,6 +119,8 @@ fn command(args: &[&str]) -> Result<()> {
         ["crash", flags @ ..] => soak::crash(&Workspace::load()?, flags),
         ["outage", flags @ ..] => soak::outage(&Workspace::load()?, given_binary(), flags),
         ["load", flags @ ..] => soak::load(&Workspace::load()?, given_binary(), flags),
+        ["protocol", flags @ ..] => soak::protocol(&Workspace::load()?, flags),
+        ["mutants", "protocol"] => mutants::run(&Workspace::load()?),
         ["fixture", flags @ ..] => soak::fixture(&Workspace::load()?, flags),
         ["fuzz", flags @ ..] => soak::fuzz(&Workspace::load()?, flags),
         ["sanitize", flags @ ..] => sanitize::run(&Workspace::load()?, flags),

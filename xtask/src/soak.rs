@@ -55,6 +55,17 @@ fn release_binary(workspace: &Workspace, binary: Option<PathBuf>) -> Result<Path
     Ok(workspace.target.join("release/branchyard"))
 }
 
+/// Runs schedules of the protocol between nodes.
+pub(crate) fn protocol(workspace: &Workspace, flags: &[&str]) -> Result<()> {
+    let flags = Flags::parse(flags, &["--schedules", "--seed"])?;
+    let mut test = Command::new(cargo());
+    test.args(["test", "-p", "branchyard-segments", "--release", "--test", "it"]);
+    test.args(["simulation::no_schedule_has_a_violation", "--", "--exact", "--nocapture"]);
+    test.env("SCHEDULES", flags.number("--schedules")?.unwrap_or(1_000_000).to_string());
+    test.env("SEED", flags.number("--seed")?.unwrap_or(1).to_string());
+    process::run(test.current_dir(&workspace.root))
+}
+
 /// Creates a data folder that later versions have to serve.
 pub(crate) fn fixture(workspace: &Workspace, flags: &[&str]) -> Result<()> {
     let flags = Flags::parse(flags, &["--version"])?;
