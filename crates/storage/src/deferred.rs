@@ -1,4 +1,4 @@
-//! Statements whose results nobody needs, sent together.
+//! Statements whose results are not needed, sent together.
 //!
 //! To a server on another machine, each statement is a round trip. Postgres runs several changes as one statement, in `WITH`.
 

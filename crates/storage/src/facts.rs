@@ -54,29 +54,27 @@ pub(crate) fn of_branch(
 ) -> Result<Option<BranchFacts>> {
     tx.run_apart_from_rights("read what decides on a write", |conn| {
         let (id, user) = (id.to_string(), user.to_string());
-        let found: Option<(DatabaseRow, Option<String>, Option<String>, RoleColumns, bool, bool, bool)> =
-            with_roles!(databases::table, user.clone())
-                .left_join(
-                    branches::table
-                        .on(branches::database_id.eq(databases::id).and(branches::name.eq(branch.to_string()))),
-                )
-                .left_join(accounts::table.on(accounts::id.eq(user.clone()).and(accounts::deleted_at.is_null())))
-                .left_join(
-                    users::table
-                        .on(users::id.nullable().eq(accounts::id.nullable()).and(users::suspended_at.is_null())),
-                )
-                .filter(databases::id.eq(id.clone()))
-                .select((
-                    DatabaseRow::as_select(),
-                    branches::head.nullable(),
-                    users::id.nullable(),
-                    (members::role.nullable(), organizations::base_role.nullable(), collaborators::role.nullable()),
-                    held_up!(id.clone(), now),
-                    exists(hooks::table.filter(hooks::database_id.eq(id.clone()))),
-                    exists(open_from!(id.clone(), branch.to_string())),
-                ))
-                .first(conn)
-                .optional()?;
+        type Row = (DatabaseRow, Option<String>, Option<String>, RoleColumns, bool, bool, bool);
+        let found: Option<Row> = with_roles!(databases::table, user.clone())
+            .left_join(
+                branches::table.on(branches::database_id.eq(databases::id).and(branches::name.eq(branch.to_string()))),
+            )
+            .left_join(accounts::table.on(accounts::id.eq(user.clone()).and(accounts::deleted_at.is_null())))
+            .left_join(
+                users::table.on(users::id.nullable().eq(accounts::id.nullable()).and(users::suspended_at.is_null())),
+            )
+            .filter(databases::id.eq(id.clone()))
+            .select((
+                DatabaseRow::as_select(),
+                branches::head.nullable(),
+                users::id.nullable(),
+                (members::role.nullable(), organizations::base_role.nullable(), collaborators::role.nullable()),
+                held_up!(id.clone(), now),
+                exists(hooks::table.filter(hooks::database_id.eq(id.clone()))),
+                exists(open_from!(id.clone(), branch.to_string())),
+            ))
+            .first(conn)
+            .optional()?;
         let Some((row, head, active, roles, is_held_up, has_hooks, has_pulls)) = found else { return Ok(None) };
         Ok(Some(BranchFacts {
             database: row.database()?,

@@ -1,6 +1,6 @@
 //! Signals between the processes that share a metadata store.
 //!
-//! A signal only ends a wait early. Whoever waits also looks by itself, at the latest after a second, so nothing depends on a signal.
+//! A signal only ends a wait early. Each waiting thread also looks by itself, at the latest after a second, so nothing depends on a signal.
 
 use std::fmt;
 use std::str::FromStr;
