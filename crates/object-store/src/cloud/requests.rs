@@ -147,7 +147,7 @@ impl Attempts {
             if is_final {
                 return Err(failure);
             }
-            tracing::debug!(?failure, "a request to the object store failed and is tried again");
+            tracing::debug!(error = ?failure, "a request to the object store failed and is tried again");
             last = Some(failure);
             retries -= 1;
             pause = (pause * 2).min(PAUSE_MAX);
