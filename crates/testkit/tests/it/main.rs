@@ -11,6 +11,7 @@ mod bodies;
 mod clock;
 mod connection;
 mod crowds;
+mod failover;
 mod fair;
 mod files;
 mod hooks;

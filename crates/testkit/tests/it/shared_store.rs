@@ -18,13 +18,13 @@ const HOOKS: usize = 10;
 const EVENTS: usize = 60;
 
 /// A new database in Postgres, dropped afterwards.
-struct Shared {
+pub(crate) struct Shared {
     admin: String,
     name: String,
 }
 
 impl Shared {
-    fn new(purpose: &str) -> Option<Self> {
+    pub(crate) fn new(purpose: &str) -> Option<Self> {
         let Ok(admin) = std::env::var("BRANCHYARD_TEST_POSTGRES_URL") else {
             let required = std::env::var("BRANCHYARD_TEST_REQUIRE_POSTGRES").is_ok_and(|value| value == "1");
             assert!(!required, "BRANCHYARD_TEST_POSTGRES_URL is not set, and BRANCHYARD_TEST_REQUIRE_POSTGRES=1");
@@ -36,7 +36,7 @@ impl Shared {
         Some(Self { admin, name })
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         let (before, parameters) = self.admin.split_once('?').unwrap_or((&self.admin, ""));
         let (server, _) = before.rsplit_once('/').unwrap();
         format!("{server}/{}?{parameters}", self.name)
@@ -235,15 +235,15 @@ fn without_notifications_a_server_serves_no_older_state() {
     let cutter = Cutter::start(&shared);
     for round in 0..ROUNDS {
         let minted = ada.post("/user/tokens", &json!({"name": format!("t{round}"), "expires_in": "30d"}));
-        let minted = minted.expect(201).json();
-        let short_lived = Actor::new(there.address(), minted["data"]["secret"].as_str().map(str::to_owned), "ada");
+        let minted = minted.expect(201).data();
+        let short_lived = Actor::new(there.address(), minted["token"].as_str().map(str::to_owned), "ada");
         short_lived.get("/databases/ada/rivers").expect(200);
-        let id = minted["data"]["token"]["id"].as_str().unwrap();
-        ada.delete(&format!("/user/tokens/{id}")).expect(204);
+        let id = minted["id"].as_str().unwrap();
+        ada.delete(&format!("/user/tokens/{id}")).expect(200);
         short_lived.get("/databases/ada/rivers").expect(401);
         let head = write_here(&ada, &format!("INSERT INTO t VALUES ({round})"));
         let shown = ada_there.get("/databases/ada/rivers/branches/main").expect(200).json();
-        assert_eq!(shown["data"]["head_sha"], head.as_str(), "round {round}");
+        assert_eq!(shown["data"]["head_commit_sha"], head.as_str(), "round {round}");
     }
     assert!(cutter.cuts() > 0);
 }
