@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
 
 use branchyard_domain::ports::{DatabaseFiles, DatabaseStore, Engine, EngineError, Ids};
 use branchyard_domain::values::DatabaseId;
@@ -11,7 +12,7 @@ use branchyard_segments::{
     DatabaseFile, Error, FileError, FileStatus, Lead, Limits, ObjectsError, Outcome, Ports, Position, Record, Records,
     RecordsError, Shipped, State, run,
 };
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use crate::lease::NodeKeeper;
 use crate::local_file::NodeFile;
@@ -59,21 +60,32 @@ pub(crate) struct Entry<R> {
     bringing: AtomicUsize,
     /// Whether the file may hold such commits that are not durable, because a call failed.
     is_behind: AtomicBool,
+    /// Locked by each call that uses the file, and exclusively by what removes it.
+    use_of_file: RwLock<()>,
+    used_at: Mutex<Instant>,
 }
 
-/// A call that brings commits from elsewhere.
-struct Bringing<'a>(&'a AtomicUsize);
+/// A call that is counted until it ends.
+struct Counted<'a>(&'a AtomicUsize);
 
-impl<'a> Bringing<'a> {
+impl<'a> Counted<'a> {
     fn begin(count: &'a AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::SeqCst);
         Self(count)
     }
 }
 
-impl Drop for Bringing<'_> {
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl<R> Entry<R> {
+    /// Keeps the file from being removed until the returned value is dropped.
+    fn begin(&self) -> RwLockReadGuard<'_, ()> {
+        *self.used_at.lock() = Instant::now();
+        self.use_of_file.read_recursive()
     }
 }
 
@@ -140,7 +152,8 @@ impl<S: RecordSource> DurableEngine<S> {
                 limits: Limits::default(),
             });
             let (bringing, is_behind) = (AtomicUsize::new(0), AtomicBool::new(false));
-            Arc::new(Entry { status: file.status(), turn: Mutex::new(file), bringing, is_behind })
+            let (use_of_file, used_at) = (RwLock::new(()), Mutex::new(Instant::now()));
+            Arc::new(Entry { status: file.status(), turn: Mutex::new(file), bringing, is_behind, use_of_file, used_at })
         });
         Arc::clone(entry)
     }
@@ -163,6 +176,7 @@ impl<S: RecordSource> DurableEngine<S> {
         call: impl FnOnce() -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
         let entry = self.entry(database);
+        let _call = entry.begin();
         let mut file = entry.turn.lock();
         self.lead(&mut file)?;
         let is_first = entry.status.state().known().is_none_or(|known| known.length == 0);
@@ -210,6 +224,7 @@ impl<S: RecordSource> DurableEngine<S> {
         call: impl FnOnce() -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
         let entry = self.entry(database);
+        let _call = entry.begin();
         let mut file = entry.turn.lock();
         self.lead(&mut file)?;
         let result = call()?;
@@ -225,12 +240,13 @@ impl<S: RecordSource> DurableEngine<S> {
         call: impl FnOnce() -> Result<(), EngineError>,
     ) -> Result<(), EngineError> {
         let entry = self.entry(database);
+        let _call = entry.begin();
         let is_sure = || entry.bringing.load(Ordering::SeqCst) == 0 && !entry.is_behind.load(Ordering::SeqCst);
         // Asked before and after the look: a call that ended in between has made the commit durable, or not.
         if self.is_here(database) && is_sure() && is_there()? && is_sure() {
             return Ok(());
         }
-        let _bringing = Bringing::begin(&entry.bringing);
+        let _bringing = Counted::begin(&entry.bringing);
         self.write(database, call)
     }
 
@@ -248,6 +264,7 @@ impl<S: RecordSource> DurableEngine<S> {
         call: impl FnOnce() -> Vec<Result<T, EngineError>>,
     ) -> Vec<Result<T, EngineError>> {
         let entry = self.entry(database);
+        let _call = entry.begin();
         let mut file = entry.turn.lock();
         if let Err(error) = self.lead(&mut file) {
             return vec![Err(error)];
@@ -287,6 +304,9 @@ impl<S: RecordSource> DurableEngine<S> {
         database: DatabaseId,
         mut call: impl FnMut() -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
+        // From before the look on, so that the file is not removed in between.
+        let entry = self.entry(database);
+        let _call = entry.begin();
         if !self.is_here(database) {
             self.follow(database)?;
         }
@@ -301,6 +321,63 @@ impl<S: RecordSource> DurableEngine<S> {
 
     fn leads(&self, database: DatabaseId) -> bool {
         matches!(self.entry(database).status.state(), State::Leading(..))
+    }
+
+    /// Brings the file of a database here, for a caller that reads it as a file.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    pub fn bring_here(&self, database: DatabaseId) -> Result<(), EngineError> {
+        self.read(database, || Ok(()))
+    }
+
+    /// Makes the file of a database anew by `call`, which puts it in place, and makes it durable.
+    ///
+    /// # Errors
+    /// Those of `call`; [`EngineError`].
+    pub fn replace(
+        &self,
+        database: DatabaseId,
+        call: impl FnOnce() -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
+        self.make(database, call)
+    }
+
+    /// Removes the files that were not used for longest, until the others have at most `most` bytes together. Files in use stay. Returns
+    /// the number of removed files.
+    ///
+    /// # Errors
+    /// [`EngineError`] if the files cannot be listed.
+    pub fn evict(&self, most: u64) -> Result<usize, EngineError> {
+        let mut found = Vec::new();
+        let mut total = 0;
+        for database in self.inner().list()? {
+            let Ok(length) = self.inner().size_bytes(database) else { continue };
+            total += length;
+            let entry = self.databases.lock().get(&database).cloned();
+            let used_at = entry.as_ref().map(|entry| *entry.used_at.lock());
+            found.push((used_at, length, database, entry));
+        }
+        // What was not used since the start comes first.
+        found.sort_by_key(|(used_at, ..)| *used_at);
+        let mut removed = 0;
+        for (_, length, database, entry) in found {
+            if total <= most {
+                break;
+            }
+            let entry = entry.unwrap_or_else(|| self.entry(database));
+            let (Some(_unused), Some(mut file)) = (entry.use_of_file.try_write(), entry.turn.try_lock()) else {
+                continue;
+            };
+            if let Err(error) = run(file.release()) {
+                tracing::warn!(%error, "the lease of a database ends with that of this node");
+            }
+            file.distrust();
+            self.inner().remove(database)?;
+            total -= length;
+            removed += 1;
+        }
+        Ok(removed)
     }
 
     /// Gives all leases up, before the server ends. No call may write afterwards.

@@ -23,8 +23,7 @@ impl<S: RecordSource> Engine for DurableEngine<S> {
     }
 
     fn copy(&self, from: DatabaseId, to: DatabaseId) -> Result<(), EngineError> {
-        self.read(from, || self.inner().size_bytes(from))?;
-        self.make(to, || self.inner().copy(from, to))
+        self.read(from, || self.make(to, || self.inner().copy(from, to)))
     }
 
     fn remove(&self, database: DatabaseId) -> Result<(), EngineError> {
@@ -77,10 +76,8 @@ impl<S: RecordSource> Engine for DurableEngine<S> {
     }
 
     fn fetch(&self, into: DatabaseId, from: DatabaseId, commit: &CommitHash) -> Result<(), EngineError> {
-        let is_here = || self.inner().commit(from, commit)?.ok_or_else(|| EngineError::NoSuchCommit(commit.clone()));
-        self.read(from, is_here)?;
         let is_there = || Ok(self.inner().commit(into, commit)?.is_some());
-        self.bring(into, is_there, || self.inner().fetch(into, from, commit))
+        self.read(from, || self.bring(into, is_there, || self.inner().fetch(into, from, commit)))
     }
 
     fn start_read(

@@ -1,6 +1,8 @@
 //! What a lost machine, a failing store and a second node do to databases.
 
 use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -205,4 +207,43 @@ fn writes_of_many_threads_are_all_durable() {
     for (n, head) in (1..).zip(&heads) {
         assert_eq!(other.rows(id(n), head).unwrap().len(), 20);
     }
+}
+
+#[test]
+fn files_that_were_not_used_for_long_make_room_and_come_back() {
+    let yard = Yard::new();
+    let node = yard.node("one", LONG);
+    let heads: Vec<_> = (1..5).map(|n| node.create(id(n))).collect();
+    let size = node.engine.size_bytes(id(1)).unwrap();
+    node.rows(id(1), &heads[0]).unwrap();
+    assert_eq!(node.engine.evict(u64::MAX).unwrap(), 0);
+    assert_eq!(node.engine.evict(size * 2 + size / 2).unwrap(), 2);
+    assert_eq!(node.engine.list().unwrap(), [id(1), id(4)], "those that were used last");
+    assert_eq!(node.engine.evict(0).unwrap(), 2, "also if it was one that is too large");
+    for (n, head) in (1..5).zip(&heads) {
+        assert!(node.rows(id(n), head).unwrap().is_empty());
+        node.write(id(n), head, &insert(1)).unwrap();
+    }
+}
+
+#[test]
+fn a_file_in_use_stays() {
+    let yard = Yard::new();
+    let node = yard.node("one", LONG);
+    let mut head = node.create(id(1));
+    let (engine, stop) = (Arc::clone(&node.engine), Arc::new(AtomicBool::new(false)));
+    let stopped = Arc::clone(&stop);
+    let evicting = thread::spawn(move || {
+        let mut removed = 0;
+        while !stopped.load(Ordering::Relaxed) {
+            removed += engine.evict(0).unwrap();
+        }
+        removed
+    });
+    for value in 0..30 {
+        head = node.write(id(1), &head, &insert(value)).unwrap();
+        assert_eq!(node.rows(id(1), &head).unwrap(), (0..=value).collect::<Vec<_>>());
+    }
+    stop.store(true, Ordering::Relaxed);
+    assert!(evicting.join().unwrap() > 0);
 }
