@@ -15,7 +15,7 @@ pub use blobs::{Blobs, BlobsError, ReadSeek};
 pub use clock::{Clock, Ids};
 pub use database_store::{DatabaseStore, ObjectDigest, ObjectInfo, StoreError};
 pub use engine::{
-    BatchedWrite, CancellationToken, ChangedRows, Chunk, Collected, CollectedRows, Column, Engine, EngineError,
+    BatchedWrite, CancellationToken, ChangedRows, Chunk, Collected, CollectedRows, Column, DatabaseFiles, Engine, EngineError,
     HeldChunk, ImportColumn, ImportJob, ImportTarget, KeptHeads, MergeJob, MergeOutcome, PushedHistory, Reachability,
     ReadQuery, ReadReport, RecordedFormats, RowOrder, RowPage, RowSink, RowTest, ScriptJob, Selected, Selection,
     SqlFailure, StartedRead, TableScan, Test, ValueRef, WriteJob, Written, write_one_by_one,

@@ -119,6 +119,7 @@ pub(crate) fn collect(
     let new = engine.files.temporary();
     let held = write_new_file(engine, source.copy.path(), new.path(), &heads)?;
     check_new_file(engine, new.path(), &held.heads, Some(held.commits))?;
+    kept.written(new.path())?;
     let turn = engine.queues.enter(database);
     let before = source.length_now(&engine.files, database)?;
     let path = engine.files.path(database);
@@ -128,6 +129,7 @@ pub(crate) fn collect(
         let lacking = kept.approve(&covered)?;
         if lacking.is_empty() {
             let after = FileIdentity::of(new.path()).map_err(|error| io_fault("look at a new file", error))?.1;
+            kept.install(new.path())?;
             engine.evict(database);
             let installed = engine.files.install(new, database);
             engine.evict(database);

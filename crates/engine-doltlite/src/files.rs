@@ -77,8 +77,13 @@ impl Files {
     /// Returns a path that no other call in any process gets. The file and its companion files are removed when the
     /// result is dropped.
     pub fn temporary(&self) -> Temporary {
+        Temporary { path: self.temporary_path() }
+    }
+
+    /// Returns a path as [`Files::temporary`] does. The file is removed by its owner, or by [`Files::clear_temporary`].
+    pub fn temporary_path(&self) -> PathBuf {
         let n = self.next.fetch_add(1, Ordering::Relaxed);
-        Temporary { path: self.folder.join(TEMPORARY).join(format!("{}-{n}.db", std::process::id())) }
+        self.folder.join(TEMPORARY).join(format!("{}-{n}.db", std::process::id()))
     }
 
     /// Returns how much of the file system of the folder is free for this process, in bytes.
@@ -113,14 +118,22 @@ impl Files {
     /// # Errors
     /// An error if the file cannot be moved or written to the disk.
     pub fn install(&self, temporary: Temporary, database: DatabaseId) -> io::Result<()> {
-        File::open(&temporary.path)?.sync_all()?;
+        self.install_file(&temporary.path, database)
+    }
+
+    /// Moves a finished file to the path of a database, durably, as [`Files::install`] does.
+    ///
+    /// # Errors
+    /// An error if the file cannot be moved or written to the disk.
+    pub fn install_file(&self, new: &Path, database: DatabaseId) -> io::Result<()> {
+        File::open(new)?.sync_all()?;
         let path = self.path(database);
         let Some(shard) = path.parent() else { return Err(io::ErrorKind::InvalidInput.into()) };
         if !shard.exists() {
             fs::create_dir_all(shard)?;
             File::open(&self.folder)?.sync_all()?;
         }
-        fs::rename(&temporary.path, &path)?;
+        fs::rename(new, &path)?;
         File::open(shard)?.sync_all()
     }
 

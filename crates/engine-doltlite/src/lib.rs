@@ -23,6 +23,7 @@ mod collect;
 mod commits;
 mod conflicts;
 mod connection;
+mod database_files;
 #[cfg(target_os = "linux")]
 mod descriptors;
 mod diff;
@@ -44,6 +45,7 @@ mod private_copy;
 mod provided;
 mod queue;
 mod reach;
+mod records;
 mod read;
 mod scan;
 mod schema;
@@ -70,6 +72,7 @@ pub use merge_preview::{ConflictQuery, ConflictWindow, HeadPair, TrialMerges, Tr
 pub use options::EngineOptions;
 #[cfg(target_os = "linux")]
 pub use provided::{CommitParents, ProvidedFile};
+pub use records::ends_record;
 pub use queue::{TurnGate, WriteQueues, WriteTurn};
 pub use sql::shape::shape;
 pub use sqlite::{BatchSink, CellBatch, SqliteRows, SqliteTable, spool};

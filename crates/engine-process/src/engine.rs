@@ -1,5 +1,6 @@
 //! The engine over worker processes: the implementation of the port.
 
+mod files;
 mod port;
 mod reads;
 pub(crate) mod sinks;

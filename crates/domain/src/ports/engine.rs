@@ -7,6 +7,7 @@ mod chunk;
 mod collected_rows;
 mod collection;
 mod errors;
+mod files;
 mod jobs;
 mod reads;
 mod started;
@@ -15,6 +16,7 @@ pub use chunk::{Chunk, HeldChunk, PushedHistory};
 pub use collected_rows::CollectedRows;
 pub use collection::{Collected, KeptHeads};
 pub use errors::{EngineError, SqlFailure};
+pub use files::DatabaseFiles;
 pub use jobs::{
     BatchedWrite, ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome, ScriptJob, WriteJob, Written,
 };

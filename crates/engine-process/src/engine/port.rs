@@ -72,6 +72,7 @@ impl Engine for ProcessEngine {
         let held: CollectedHistory = self.beside(database, (source.copy.path(), Access::Write), &into, &call)?;
         drop(into);
         self.check_new_file(database, new.path(), &heads, &held.heads, Some(held.commits))?;
+        kept.written(new.path())?;
         let turn = self.queues.enter(database);
         let before = source.length_now(&self.files, database)?;
         // Not all that was asked for: what the copy lacked may have been fetched since.
@@ -80,6 +81,7 @@ impl Engine for ProcessEngine {
             let lacking = kept.approve(&covered)?;
             if lacking.is_empty() {
                 let after = FileIdentity::of(new.path()).map_err(|error| io_fault("look at a new file", error))?.1;
+                kept.install(new.path())?;
                 self.pool.end_writers(database);
                 self.install(&turn, new)?;
                 return Ok(Collected { before, after });

@@ -1,6 +1,7 @@
 //! Collections: what the engine keeps when it removes the garbage of a database.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use super::EngineError;
 use crate::values::CommitHash;
@@ -21,6 +22,24 @@ pub trait KeptHeads {
     /// # Errors
     /// [`EngineError`] if the collection has to end.
     fn approve(&mut self, covered: &BTreeSet<CommitHash>) -> Result<Vec<CommitHash>, EngineError>;
+
+    /// Called with the new file once it is written, before the write turn is taken. More may be added to the file afterwards.
+    ///
+    /// # Errors
+    /// [`EngineError`] if the collection has to end.
+    fn written(&mut self, new: &Path) -> Result<(), EngineError> {
+        let _ = new;
+        Ok(())
+    }
+
+    /// Called with the new file after [`KeptHeads::approve`], in the write turn, before the file takes the place of the old one.
+    ///
+    /// # Errors
+    /// [`EngineError`] if the old file has to stay.
+    fn install(&mut self, new: &Path) -> Result<(), EngineError> {
+        let _ = new;
+        Ok(())
+    }
 }
 
 /// The size of a database before and after a collection, in bytes.

@@ -1,0 +1,425 @@
+//! The engine, and how its calls keep to the protocol.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use branchyard_domain::ports::{DatabaseFiles, DatabaseStore, Engine, EngineError, Ids};
+use branchyard_domain::values::DatabaseId;
+use branchyard_segments::{
+    DatabaseFile, Error, FileError, FileStatus, Lead, Limits, ObjectsError, Outcome, Ports, Position, Record, Records,
+    RecordsError, Shipped, State, run,
+};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+
+use crate::lease::NodeKeeper;
+use crate::local_file::NodeFile;
+use crate::objects::{RandomNonces, StoredObjects};
+
+/// The rows of databases in the metadata store.
+pub trait RecordSource: Send + Sync + 'static {
+    /// The row of one database.
+    type Records: Records<Unit = (), Refusal = Infallible> + Send + Sync;
+
+    /// Returns the row of a database, which is made with its first use.
+    fn records(&self, database: DatabaseId) -> Self::Records;
+
+    /// Removes the row of a database. Does nothing if there is none.
+    ///
+    /// # Errors
+    /// [`RecordsError`].
+    fn remove(&self, database: DatabaseId) -> Result<(), RecordsError>;
+}
+
+/// What a [`DurableEngine`] works with.
+pub struct DurablePorts<S> {
+    /// The engine whose files become a cache.
+    pub engine: Arc<dyn Engine>,
+    /// Its files.
+    pub files: Arc<dyn DatabaseFiles>,
+    /// The rows of databases.
+    pub records: S,
+    /// The object store.
+    pub store: Arc<dyn DatabaseStore>,
+    /// The lease of this node.
+    pub node: Arc<NodeKeeper>,
+    /// Source of randomness.
+    pub ids: Arc<dyn Ids>,
+}
+
+pub(crate) type File<R> = DatabaseFile<R, StoredObjects, NodeFile, RandomNonces>;
+
+/// A database on this node.
+pub(crate) struct Entry<R> {
+    /// The protocol's value. It is locked for as long as a call writes.
+    pub(crate) turn: Mutex<File<R>>,
+    status: FileStatus,
+    /// Number of calls that bring commits from elsewhere, whose hashes others may know.
+    bringing: AtomicUsize,
+    /// Whether the file may hold such commits that are not durable, because a call failed.
+    is_behind: AtomicBool,
+    /// Locked by each call that uses the file, and exclusively by what removes it.
+    use_of_file: RwLock<()>,
+    used_at: Mutex<Instant>,
+}
+
+/// A call that is counted until it ends.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn begin(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl<R> Entry<R> {
+    /// Keeps the file from being removed until the returned value is dropped.
+    fn begin(&self) -> RwLockReadGuard<'_, ()> {
+        *self.used_at.lock() = Instant::now();
+        self.use_of_file.read_recursive()
+    }
+}
+
+impl<R: Records<Unit = (), Refusal = Infallible>> Entry<R> {
+    /// Makes what was committed to a file durable.
+    fn ship(&self, file: &mut File<R>) -> Result<(), EngineError> {
+        self.is_behind.store(true, Ordering::SeqCst);
+        let lost = |what: &str| Err(EngineError::Unavailable(format!("the write was not made durable: {what}")));
+        match run(file.ship(&[], &())).map_err(of_protocol)? {
+            Shipped::Saved => {
+                self.is_behind.store(false, Ordering::SeqCst);
+                Ok(())
+            }
+            Shipped::Refused(never) => match never {},
+            // No ref names the commit yet, so it is garbage, durable or not.
+            Shipped::Fenced => lost("another node writes the database now"),
+            Shipped::Lost => lost("the metadata store did not save it"),
+            Shipped::Unknown => lost("the metadata store did not answer"),
+        }
+    }
+}
+
+/// An engine whose databases are durable in an object store.
+pub struct DurableEngine<S: RecordSource> {
+    pub(crate) ports: DurablePorts<S>,
+    databases: Mutex<HashMap<DatabaseId, Arc<Entry<S::Records>>>>,
+}
+
+/// Returns an error of the protocol as one of the engine.
+pub(crate) fn of_protocol(error: Error) -> EngineError {
+    match error {
+        Error::Records(_) | Error::NotLeading | Error::Objects(ObjectsError::Unavailable(_)) => {
+            EngineError::Unavailable(error.to_string())
+        }
+        Error::File(FileError::Failed(_)) => EngineError::Unavailable(error.to_string()),
+        Error::Objects(ObjectsError::Absent(_))
+        | Error::File(FileError::Damaged(_))
+        | Error::Corrupt(_)
+        | Error::Incomplete { .. }
+        | Error::RecordsOlder { .. } => EngineError::Damaged(error.to_string()),
+    }
+}
+
+impl<S: RecordSource> DurableEngine<S> {
+    /// Creates the engine.
+    pub fn new(ports: DurablePorts<S>) -> Self {
+        Self { ports, databases: Mutex::default() }
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<dyn Engine> {
+        &self.ports.engine
+    }
+
+    fn entry(&self, database: DatabaseId) -> Arc<Entry<S::Records>> {
+        let mut databases = self.databases.lock();
+        let entry = databases.entry(database).or_insert_with(|| {
+            let DurablePorts { files, records, store, ids, .. } = &self.ports;
+            let file = DatabaseFile::new(Ports {
+                database: database.to_string(),
+                records: records.records(database),
+                objects: StoredObjects(Arc::clone(store)),
+                file: NodeFile { files: Arc::clone(files), database, collected: Mutex::default() },
+                nonces: RandomNonces(Arc::clone(ids)),
+                limits: Limits::default(),
+            });
+            let (bringing, is_behind) = (AtomicUsize::new(0), AtomicBool::new(false));
+            let (use_of_file, used_at) = (RwLock::new(()), Mutex::new(Instant::now()));
+            Arc::new(Entry { status: file.status(), turn: Mutex::new(file), bringing, is_behind, use_of_file, used_at })
+        });
+        Arc::clone(entry)
+    }
+
+    /// Removes a database. Its objects stay until nothing names them any more.
+    pub(crate) fn remove_database(&self, database: DatabaseId) -> Result<(), EngineError> {
+        let entry = self.entry(database);
+        let mut file = entry.turn.lock();
+        self.inner().remove(database)?;
+        file.distrust();
+        self.ports.records.remove(database).map_err(|error| of_protocol(error.into()))?;
+        self.databases.lock().remove(&database);
+        Ok(())
+    }
+
+    /// Runs a call that makes the file of a database anew, in place of an older one if there is one.
+    pub(crate) fn make<T>(
+        &self,
+        database: DatabaseId,
+        call: impl FnOnce() -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        let entry = self.entry(database);
+        let _call = entry.begin();
+        let mut file = entry.turn.lock();
+        self.lead(&mut file)?;
+        let is_first = entry.status.state().known().is_none_or(|known| known.length == 0);
+        let made = call();
+        let stored = made.and_then(|made| {
+            if is_first {
+                entry.ship(&mut file)?;
+                return Ok(made);
+            }
+            // Other bytes at the same positions are another generation.
+            *file.ports().file.collected.lock() = Some(self.ports.files.path(database));
+            let ready = file.next_generation().and_then(|next| run(next.prepare()));
+            match ready.and_then(|ready| run(file.switch(ready, &()))).map_err(of_protocol)? {
+                Outcome::Switched => Ok(made),
+                Outcome::NotSwitched | Outcome::Unknown => {
+                    Err(EngineError::Unavailable("the new file of the database was not made durable".to_owned()))
+                }
+            }
+        });
+        if stored.is_err() {
+            file.distrust();
+        }
+        stored
+    }
+
+    /// Takes the lease of a database, unless this node has it.
+    fn lead(&self, file: &mut File<S::Records>) -> Result<(), EngineError> {
+        let holder = self.ports.node.holder();
+        if file.is_leading(&holder) {
+            return Ok(());
+        }
+        match run(file.lead(&holder)).map_err(of_protocol)? {
+            Lead::Leading(_) => Ok(()),
+            Lead::Held(held) => Err(EngineError::Unavailable(format!(
+                "the database is written by another node at the moment ({held:?})"
+            ))),
+            Lead::Ended => Err(EngineError::Unavailable("the lease of this node has ended".to_owned())),
+        }
+    }
+
+    /// Runs a call that writes, as the one that does on this node, and makes what it wrote durable.
+    pub(crate) fn write<T>(
+        &self,
+        database: DatabaseId,
+        call: impl FnOnce() -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        let entry = self.entry(database);
+        let _call = entry.begin();
+        let mut file = entry.turn.lock();
+        self.lead(&mut file)?;
+        let result = call()?;
+        entry.ship(&mut file)?;
+        Ok(result)
+    }
+
+    /// Runs a call that brings a commit from elsewhere to a database, unless it is there already and durable.
+    pub(crate) fn bring(
+        &self,
+        database: DatabaseId,
+        is_there: impl Fn() -> Result<bool, EngineError>,
+        call: impl FnOnce() -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
+        let entry = self.entry(database);
+        let _call = entry.begin();
+        let is_sure = || entry.bringing.load(Ordering::SeqCst) == 0 && !entry.is_behind.load(Ordering::SeqCst);
+        // Asked before and after the look: a call that ended in between has made the commit durable, or not.
+        if self.is_here(database) && is_sure() && is_there()? && is_sure() {
+            return Ok(());
+        }
+        let _bringing = Counted::begin(&entry.bringing);
+        self.write(database, call)
+    }
+
+    /// Takes the lease of a database, and returns what is kept of it here.
+    pub(crate) fn leading_entry(&self, database: DatabaseId) -> Result<Arc<Entry<S::Records>>, EngineError> {
+        let entry = self.entry(database);
+        self.lead(&mut entry.turn.lock())?;
+        Ok(entry)
+    }
+
+    /// Runs several writes as [`DurableEngine::write`] does, which become durable together or not at all.
+    pub(crate) fn write_several<T>(
+        &self,
+        database: DatabaseId,
+        call: impl FnOnce() -> Vec<Result<T, EngineError>>,
+    ) -> Vec<Result<T, EngineError>> {
+        let entry = self.entry(database);
+        let _call = entry.begin();
+        let mut file = entry.turn.lock();
+        if let Err(error) = self.lead(&mut file) {
+            return vec![Err(error)];
+        }
+        let results = call();
+        if results.iter().all(Result::is_err) {
+            return results;
+        }
+        match entry.ship(&mut file) {
+            Ok(()) => results,
+            // None of those behind the first one has run, as far as anyone can see.
+            Err(error) => vec![Err(error)],
+        }
+    }
+
+    /// Returns `true` if the file of a database is here, as far as can be said at once.
+    pub(crate) fn is_here(&self, database: DatabaseId) -> bool {
+        let known = self.databases.lock().get(&database).map(|entry| entry.status.state());
+        known.is_some_and(|state| state.known().is_some())
+    }
+
+    fn row(file: &File<S::Records>, status: &FileStatus) -> Result<Record, EngineError> {
+        run(file.ports().records.load(status.state().known())).map_err(|error| of_protocol(error.into()))
+    }
+
+    /// Brings the file of a database to the durable bytes.
+    fn follow(&self, database: DatabaseId) -> Result<(), EngineError> {
+        let entry = self.entry(database);
+        let mut file = entry.turn.lock();
+        let Record { generation, durable_length, epoch, .. } = Self::row(&file, &entry.status)?;
+        run(file.follow(&Position { generation, durable_length, epoch })).map_err(of_protocol)
+    }
+
+    /// Runs a call that reads. Brings the file before if it is not here, and afterwards, once, if it lacked a commit.
+    pub(crate) fn read<T>(
+        &self,
+        database: DatabaseId,
+        mut call: impl FnMut() -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        // From before the look on, so that the file is not removed in between.
+        let entry = self.entry(database);
+        let _call = entry.begin();
+        if !self.is_here(database) {
+            self.follow(database)?;
+        }
+        match call() {
+            Err(EngineError::NoSuchCommit(_)) if !self.leads(database) => {
+                self.follow(database)?;
+                call()
+            }
+            result => result,
+        }
+    }
+
+    fn leads(&self, database: DatabaseId) -> bool {
+        matches!(self.entry(database).status.state(), State::Leading(..))
+    }
+
+    /// Brings the file of a database here, for a caller that reads it as a file.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    pub fn bring_here(&self, database: DatabaseId) -> Result<(), EngineError> {
+        self.read(database, || Ok(()))
+    }
+
+    /// Makes the file of a database anew by `call`, which puts it in place, and makes it durable.
+    ///
+    /// # Errors
+    /// Those of `call`; [`EngineError`].
+    pub fn replace(
+        &self,
+        database: DatabaseId,
+        call: impl FnOnce() -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
+        self.make(database, call)
+    }
+
+    /// Removes the files that were not used for longest, until the others have at most `most` bytes together. Files in use stay. Returns
+    /// the number of removed files.
+    ///
+    /// # Errors
+    /// [`EngineError`] if the files cannot be listed.
+    pub fn evict(&self, most: u64) -> Result<usize, EngineError> {
+        let mut found = Vec::new();
+        let mut total = 0;
+        for database in self.inner().list()? {
+            let Ok(length) = self.inner().size_bytes(database) else { continue };
+            total += length;
+            let entry = self.databases.lock().get(&database).cloned();
+            let used_at = entry.as_ref().map(|entry| *entry.used_at.lock());
+            found.push((used_at, length, database, entry));
+        }
+        // What was not used since the start comes first.
+        found.sort_by_key(|(used_at, ..)| *used_at);
+        let mut removed = 0;
+        for (_, length, database, entry) in found {
+            if total <= most {
+                break;
+            }
+            let entry = entry.unwrap_or_else(|| self.entry(database));
+            let (Some(_unused), Some(mut file)) = (entry.use_of_file.try_write(), entry.turn.try_lock()) else {
+                continue;
+            };
+            if let Err(error) = run(file.release()) {
+                tracing::warn!(%error, "the lease of a database ends with that of this node");
+            }
+            file.distrust();
+            self.inner().remove(database)?;
+            total -= length;
+            removed += 1;
+        }
+        Ok(removed)
+    }
+
+    /// Gives all leases up, before the server ends. No call may write afterwards.
+    pub fn release(&self) {
+        let entries: Vec<_> = self.databases.lock().values().cloned().collect();
+        for entry in entries {
+            if let Err(error) = run(entry.turn.lock().release()) {
+                tracing::warn!(%error, "the lease of a database ends with that of this node");
+            }
+        }
+    }
+
+    /// Replaces many small segments of the databases that this node leads by few large ones, where that is due. Returns how many
+    /// databases were compacted.
+    pub fn compact(&self) -> usize {
+        let entries: Vec<_> = self.databases.lock().values().cloned().collect();
+        let mut compacted = 0;
+        for entry in entries {
+            if !matches!(entry.status.state(), State::Leading(..)) {
+                continue;
+            }
+            let due = {
+                let file = entry.turn.lock();
+                match run(file.ports().records.load(None)) {
+                    Ok(row) => file.compaction(&row),
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot look for segments to compact");
+                        return compacted;
+                    }
+                }
+            };
+            match due.map(|due| run(due.run())) {
+                None => {}
+                Some(Ok(is_done)) => compacted += usize::from(is_done),
+                Some(Err(error)) => {
+                    if let Error::File(FileError::Damaged(_)) = error {
+                        entry.turn.lock().distrust();
+                    }
+                    tracing::warn!(%error, "cannot compact the segments of a database");
+                }
+            }
+        }
+        compacted
+    }
+}

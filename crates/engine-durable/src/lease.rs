@@ -1,0 +1,133 @@
+//! The lease of the node, kept by a thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use branchyard_domain::ports::Ids;
+use branchyard_segments::{Holder, NodeLease, Nodes, RecordsError, Renewal, run};
+use parking_lot::Mutex;
+use rustix::time::{ClockId, clock_gettime};
+
+/// The pause before a lost lease is tried anew.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Why a node has no lease.
+#[derive(Debug, thiserror::Error)]
+pub enum LeaseEnd {
+    /// Another process runs as this node.
+    #[error(
+        "another server runs under the node id '{0}': give each server an id of its own (node_id), or wait until that one's lease has ended"
+    )]
+    Taken(String),
+    /// The metadata store does not answer.
+    #[error("the metadata store does not answer: {0}")]
+    Records(#[from] RecordsError),
+    /// No thread could be started.
+    #[error("cannot start the thread that keeps the lease: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+/// Keeps the lease of the node until it is dropped or stopped.
+pub struct NodeKeeper {
+    kept: Arc<Kept>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Kept {
+    lease: Mutex<NodeLease>,
+    stop: AtomicBool,
+}
+
+/// Returns the time of a clock that does not go back and counts the time in which the machine is suspended.
+fn now() -> Duration {
+    let now = clock_gettime(ClockId::Boottime);
+    Duration::new(u64::try_from(now.tv_sec).unwrap_or_default(), u32::try_from(now.tv_nsec).unwrap_or_default())
+}
+
+fn holder(node: &str, ids: &dyn Ids) -> Holder {
+    let mut random = [0; 16];
+    ids.fill(&mut random);
+    Holder { node: node.to_owned(), incarnation: u128::from_le_bytes(random) }
+}
+
+impl NodeKeeper {
+    /// Takes the lease of a node and keeps it. `length` is how long it holds without being renewed.
+    ///
+    /// # Errors
+    /// [`LeaseEnd`].
+    pub fn start(
+        node: &str,
+        length: Duration,
+        nodes: impl Nodes + Send + 'static,
+        ids: Arc<dyn Ids>,
+    ) -> Result<Self, LeaseEnd> {
+        let mut lease = NodeLease::new(holder(node, ids.as_ref()), length);
+        if run(lease.start(&nodes, now()))? == Renewal::Ended {
+            return Err(LeaseEnd::Taken(node.to_owned()));
+        }
+        let kept = Arc::new(Kept { lease: Mutex::new(lease), stop: AtomicBool::new(false) });
+        let keeping = Arc::clone(&kept);
+        let thread =
+            thread::Builder::new().name("node-lease".to_owned()).spawn(move || keep(&keeping, &nodes, &*ids))?;
+        Ok(Self { kept, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Returns the present run of the node.
+    pub fn holder(&self) -> Holder {
+        self.kept.lease.lock().holder().clone()
+    }
+
+    /// Returns `true` if the lease holds.
+    pub fn holds(&self) -> bool {
+        self.kept.lease.lock().holds(now())
+    }
+
+    /// Ends the lease. All databases must have been released.
+    pub fn stop(&self) {
+        self.kept.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.lock().take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for NodeKeeper {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn keep(kept: &Kept, nodes: &impl Nodes, ids: &dyn Ids) {
+    let mut is_started = true;
+    while !kept.stop.load(Ordering::Relaxed) {
+        let mut lease = kept.lease.lock().clone();
+        thread::park_timeout(if is_started { lease.interval() } else { AGAIN });
+        if kept.stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let sent = now();
+        let renewal = if is_started { run(lease.renew(nodes, sent)) } else { run(lease.start(nodes, sent)) };
+        match renewal {
+            Ok(Renewal::Held) => is_started = true,
+            Ok(Renewal::Ended) => {
+                if std::mem::take(&mut is_started) {
+                    tracing::error!(
+                        node = lease.holder().node,
+                        "the lease of this node has ended; databases are acquired anew"
+                    );
+                }
+                let (node, length) = (lease.holder().node.clone(), lease.interval() * 5);
+                lease = NodeLease::new(holder(&node, ids), length);
+            }
+            Err(error) => tracing::warn!(%error, "cannot renew the lease of this node"),
+        }
+        *kept.lease.lock() = lease;
+    }
+    let mut lease = kept.lease.lock().clone();
+    if let Err(error) = run(lease.stop(nodes)) {
+        tracing::warn!(%error, "the lease of this node ends by itself");
+    }
+}

@@ -1,0 +1,302 @@
+//! The port: which calls write, and which read.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::time::Duration;
+
+use branchyard_domain::entities::{
+    Commit, Conflict, LogEntry, LogPosition, SchemaObject, Signature, TableChange, TableSchema,
+};
+use branchyard_domain::ports::{
+    BatchedWrite, ChangedRows, Chunk, Collected, Engine, EngineError, HeldChunk, ImportJob, KeptHeads, MergeJob,
+    MergeOutcome, PushedHistory, Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink, RowSource,
+    RowTest, ScriptJob, Selected, Selection, StartedRead, TableScan, WriteJob, Written,
+};
+use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId};
+
+use crate::collection::StoredCollection;
+use crate::engine::{DurableEngine, RecordSource};
+
+impl<S: RecordSource> Engine for DurableEngine<S> {
+    fn create(&self, database: DatabaseId, author: &Signature, message: &str) -> Result<CommitHash, EngineError> {
+        self.make(database, || self.inner().create(database, author, message))
+    }
+
+    fn copy(&self, from: DatabaseId, to: DatabaseId) -> Result<(), EngineError> {
+        self.read(from, || self.make(to, || self.inner().copy(from, to)))
+    }
+
+    fn remove(&self, database: DatabaseId) -> Result<(), EngineError> {
+        self.remove_database(database)
+    }
+
+    fn collect(&self, database: DatabaseId, kept: &mut dyn KeptHeads) -> Result<Collected, EngineError> {
+        let entry = self.leading_entry(database)?;
+        let mut stored = StoredCollection::new(kept, &entry);
+        match self.inner().collect(database, &mut stored) {
+            Ok(collected) => Ok(collected),
+            Err(error) => {
+                stored.failed();
+                Err(error)
+            }
+        }
+    }
+
+    fn list(&self) -> Result<Vec<DatabaseId>, EngineError> {
+        self.inner().list()
+    }
+
+    fn is_empty(&self) -> Result<bool, EngineError> {
+        self.inner().is_empty()
+    }
+
+    fn newest_format(&self) -> u32 {
+        self.inner().newest_format()
+    }
+
+    fn check_formats(&self, recorded: Arc<dyn RecordedFormats>) {
+        self.inner().check_formats(recorded);
+    }
+
+    fn limit_history(&self, reachability: Arc<dyn Reachability>) {
+        self.inner().limit_history(reachability);
+    }
+
+    fn needs_preparing(&self, database: DatabaseId) -> bool {
+        self.inner().needs_preparing(database)
+    }
+
+    fn reached(
+        &self,
+        database: DatabaseId,
+        heads: &[CommitHash],
+        commits: &[CommitHash],
+    ) -> Result<Vec<bool>, EngineError> {
+        self.read(database, || self.inner().reached(database, heads, commits))
+    }
+
+    fn fetch(&self, into: DatabaseId, from: DatabaseId, commit: &CommitHash) -> Result<(), EngineError> {
+        let is_there = || Ok(self.inner().commit(into, commit)?.is_some());
+        self.read(from, || self.bring(into, is_there, || self.inner().fetch(into, from, commit)))
+    }
+
+    fn start_read(
+        self: Arc<Self>,
+        database: DatabaseId,
+        at: &CommitHash,
+        query: &ReadQuery<'_>,
+    ) -> Option<Box<dyn StartedRead>> {
+        if self.is_here(database) { Arc::clone(self.inner()).start_read(database, at, query) } else { None }
+    }
+
+    fn write(&self, database: DatabaseId, job: &WriteJob<'_>) -> Result<Written, EngineError> {
+        self.write(database, || self.inner().write(database, job))
+    }
+
+    fn write_batch(
+        &self,
+        database: DatabaseId,
+        base: &CommitHash,
+        writes: &[BatchedWrite<'_>],
+        at_most: Duration,
+    ) -> Vec<Result<Written, EngineError>> {
+        self.write_several(database, || self.inner().write_batch(database, base, writes, at_most))
+    }
+
+    fn size_bytes(&self, database: DatabaseId) -> Result<u64, EngineError> {
+        self.read(database, || self.inner().size_bytes(database))
+    }
+
+    fn format(&self, database: DatabaseId) -> Result<u32, EngineError> {
+        self.read(database, || self.inner().format(database))
+    }
+
+    fn commit(&self, database: DatabaseId, hash: &CommitHash) -> Result<Option<Commit>, EngineError> {
+        self.read(database, || self.inner().commit(database, hash))
+    }
+
+    fn is_ancestor(
+        &self,
+        database: DatabaseId,
+        ancestor: &CommitHash,
+        descendant: &CommitHash,
+    ) -> Result<bool, EngineError> {
+        self.read(database, || self.inner().is_ancestor(database, ancestor, descendant))
+    }
+
+    fn ahead_behind(
+        &self,
+        database: DatabaseId,
+        base: &CommitHash,
+        heads: &[CommitHash],
+        at_most: usize,
+        timeout: Duration,
+    ) -> Result<Vec<Option<(usize, usize)>>, EngineError> {
+        self.read(database, || self.inner().ahead_behind(database, base, heads, at_most, timeout))
+    }
+
+    fn merge_base(
+        &self,
+        database: DatabaseId,
+        a: &CommitHash,
+        b: &CommitHash,
+    ) -> Result<Option<CommitHash>, EngineError> {
+        self.read(database, || self.inner().merge_base(database, a, b))
+    }
+
+    fn log(&self, database: DatabaseId, at: &LogPosition, limit: usize) -> Result<Vec<LogEntry>, EngineError> {
+        self.read(database, || self.inner().log(database, at, limit))
+    }
+
+    fn chunks(
+        &self,
+        database: DatabaseId,
+        hashes: &[ChunkHash],
+        at_most: usize,
+    ) -> Result<Vec<Option<Chunk>>, EngineError> {
+        self.read(database, || self.inner().chunks(database, hashes, at_most))
+    }
+
+    fn held_chunks(&self, database: DatabaseId, hashes: &[ChunkHash]) -> Result<Vec<Option<HeldChunk>>, EngineError> {
+        self.read(database, || self.inner().held_chunks(database, hashes))
+    }
+
+    fn examine_push(
+        &self,
+        database: DatabaseId,
+        pushed: &File,
+        tips: &[CommitHash],
+    ) -> Result<PushedHistory, EngineError> {
+        self.read(database, || self.inner().examine_push(database, pushed, tips))
+    }
+
+    fn take_over_push(&self, database: DatabaseId, pushed: &File, tips: &[CommitHash]) -> Result<(), EngineError> {
+        self.bring(database, || Ok(false), || self.inner().take_over_push(database, pushed, tips))
+    }
+
+    fn check_commit(
+        &self,
+        database: DatabaseId,
+        commit: &CommitHash,
+        trusted: Option<&CommitHash>,
+        timeout: Duration,
+    ) -> Result<Vec<String>, EngineError> {
+        self.read(database, || self.inner().check_commit(database, commit, trusted, timeout))
+    }
+
+    fn read(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        query: &ReadQuery<'_>,
+        sink: &mut dyn RowSink,
+    ) -> Result<ReadReport, EngineError> {
+        self.read(database, || self.inner().read(database, at, query, sink))
+    }
+
+    fn scan(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        scan: &TableScan<'_>,
+        sink: &mut dyn RowSink,
+    ) -> Result<Duration, EngineError> {
+        self.read(database, || self.inner().scan(database, at, scan, sink))
+    }
+
+    fn rows(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        wanted: &Selection<'_>,
+        sink: &mut dyn RowSink,
+    ) -> Result<Selected, EngineError> {
+        self.read(database, || self.inner().rows(database, at, wanted, sink))
+    }
+
+    fn count(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        table: &str,
+        tests: &[RowTest],
+        timeout: Duration,
+    ) -> Result<u64, EngineError> {
+        self.read(database, || self.inner().count(database, at, table, tests, timeout))
+    }
+
+    fn merge(&self, database: DatabaseId, job: &MergeJob<'_>) -> Result<MergeOutcome, EngineError> {
+        self.write(database, || self.inner().merge(database, job))
+    }
+
+    fn conflicts(
+        &self,
+        database: DatabaseId,
+        ours: &CommitHash,
+        theirs: &CommitHash,
+        table: Option<&str>,
+        skip: usize,
+        limit: usize,
+    ) -> Result<Vec<Conflict>, EngineError> {
+        self.read(database, || self.inner().conflicts(database, ours, theirs, table, skip, limit))
+    }
+
+    fn prepare_conflicts(
+        &self,
+        database: DatabaseId,
+        ours: &CommitHash,
+        theirs: &CommitHash,
+    ) -> Result<(), EngineError> {
+        self.read(database, || self.inner().prepare_conflicts(database, ours, theirs))
+    }
+
+    fn import(
+        &self,
+        database: DatabaseId,
+        job: &ImportJob<'_>,
+        rows: &mut dyn RowSource,
+    ) -> Result<CommitHash, EngineError> {
+        self.write(database, || self.inner().import(database, job, rows))
+    }
+
+    fn run_script(
+        &self,
+        database: DatabaseId,
+        job: &ScriptJob<'_>,
+        script: &mut dyn std::io::Read,
+    ) -> Result<CommitHash, EngineError> {
+        self.write(database, || self.inner().run_script(database, job, script))
+    }
+
+    fn changed_tables(
+        &self,
+        database: DatabaseId,
+        from: &CommitHash,
+        to: &CommitHash,
+    ) -> Result<Vec<TableChange>, EngineError> {
+        self.read(database, || self.inner().changed_tables(database, from, to))
+    }
+
+    fn changed_rows(
+        &self,
+        database: DatabaseId,
+        from: &CommitHash,
+        to: &CommitHash,
+        table: &str,
+        page: &RowPage,
+    ) -> Result<ChangedRows, EngineError> {
+        self.read(database, || self.inner().changed_rows(database, from, to, table, page))
+    }
+
+    fn tables(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<TableSchema>, EngineError> {
+        self.read(database, || self.inner().tables(database, at))
+    }
+
+    fn objects(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<SchemaObject>, EngineError> {
+        self.read(database, || self.inner().objects(database, at))
+    }
+
+    fn verify(&self, database: DatabaseId, heads: &[CommitHash]) -> Result<Vec<String>, EngineError> {
+        self.read(database, || self.inner().verify(database, heads))
+    }
+}

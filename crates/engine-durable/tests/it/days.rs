@@ -1,0 +1,271 @@
+//! What a lost machine, a failing store and a second node do to databases.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use branchyard_domain::ports::{DatabaseStore, Engine as _, EngineError, Ids};
+use branchyard_domain_testing::fakes::{SeededIds, StoreCall, StoreFault};
+use branchyard_engine_doltlite::ends_record;
+use branchyard_engine_durable::download;
+
+use crate::yard::{LONG, Yard, author, id};
+
+const SHORT: Duration = Duration::from_secs(1);
+
+fn insert(value: i64) -> String {
+    format!("INSERT INTO t VALUES ({value}, 'x')")
+}
+
+#[test]
+fn a_lost_machine_loses_nothing() {
+    let yard = Yard::new();
+    let database = id(1);
+    let first = yard.node("one", LONG);
+    let mut head = first.create(database);
+    for value in 0..20 {
+        head = first.write(database, &head, &insert(value)).unwrap();
+    }
+    first.engine.release();
+    drop(first);
+    let second = yard.node("two", LONG);
+    assert_eq!(second.rows(database, &head).unwrap(), (0..20).collect::<Vec<_>>());
+    let head = second.write(database, &head, &insert(20)).unwrap();
+    assert_eq!(second.rows(database, &head).unwrap().len(), 21);
+    assert!(second.engine.verify(database, &[head]).unwrap().is_empty());
+}
+
+#[test]
+fn a_killed_node_is_followed_by_another_once_its_lease_has_ended_and_is_heard_no_more() {
+    let yard = Yard::new();
+    let database = id(1);
+    let first = yard.node("one", SHORT);
+    let head = first.create(database);
+    // As if it were killed: its lease is not renewed.
+    first.lease.stop();
+    yard.rows.set_down(false);
+    let second = yard.node("two", LONG);
+    let theirs = second.write(database, &head, &insert(2)).unwrap();
+    let late = first.write(database, &head, &insert(1));
+    assert!(matches!(late, Err(EngineError::Unavailable(_))), "{late:?}");
+    assert_eq!(second.rows(database, &theirs).unwrap(), [2]);
+    assert_eq!(first.rows(database, &theirs).unwrap(), [2], "what the other node wrote is followed");
+    let third = yard.node("three", LONG);
+    assert_eq!(third.rows(database, &theirs).unwrap(), [2]);
+}
+
+#[test]
+fn a_node_does_not_write_what_another_leads() {
+    let yard = Yard::new();
+    let database = id(1);
+    let (first, second) = (yard.node("one", LONG), yard.node("two", LONG));
+    let head = first.create(database);
+    assert!(matches!(second.write(database, &head, &insert(1)), Err(EngineError::Unavailable(_))));
+    first.engine.release();
+    let head = second.write(database, &head, &insert(1)).unwrap();
+    assert_eq!(first.rows(database, &head).unwrap(), [1]);
+}
+
+#[test]
+fn a_write_that_the_store_does_not_take_did_not_happen() {
+    let yard = Yard::new();
+    let database = id(1);
+    let node = yard.node("one", LONG);
+    let head = node.create(database);
+    for fault in [StoreFault::Unavailable, StoreFault::LostAnswer] {
+        yard.store.plan(StoreCall::Put, fault, 1_000);
+        assert!(matches!(node.write(database, &head, &insert(1)), Err(EngineError::Unavailable(_))));
+        yard.store.heal();
+    }
+    yard.rows.set_down(true);
+    assert!(matches!(node.write(database, &head, &insert(1)), Err(EngineError::Unavailable(_))));
+    yard.rows.set_down(false);
+    let head = node.write(database, &head, &insert(2)).unwrap();
+    assert_eq!(node.rows(database, &head).unwrap(), [2]);
+    let other = yard.node("two", LONG);
+    assert_eq!(other.rows(database, &head).unwrap(), [2]);
+}
+
+#[test]
+fn wrong_bytes_of_the_store_are_not_served() {
+    let yard = Yard::new();
+    let database = id(1);
+    let first = yard.node("one", LONG);
+    let head = first.create(database);
+    let head = first.write(database, &head, &insert(1)).unwrap();
+    let second = yard.node("two", LONG);
+    yard.store.plan(StoreCall::Read, StoreFault::WrongBytes, 1_000);
+    assert!(matches!(second.rows(database, &head), Err(EngineError::Damaged(_))));
+    yard.store.heal();
+    assert_eq!(second.rows(database, &head).unwrap(), [1], "and are fetched again");
+}
+
+#[test]
+fn a_collection_begins_a_generation_that_others_take_over() {
+    let yard = Yard::new();
+    let database = id(1);
+    let (first, second) = (yard.node("one", LONG), yard.node("two", LONG));
+    let base = first.create(database);
+    let gone = first.write(database, &base, &insert(1)).unwrap();
+    let kept = first.write(database, &base, &insert(2)).unwrap();
+    assert_eq!(second.rows(database, &gone).unwrap(), [1]);
+    first.collect(database, &[&kept]).unwrap();
+    assert_eq!(yard.rows.row(database).generation.0, 1);
+    assert!(first.rows(database, &gone).is_err());
+    let next = first.write(database, &kept, &insert(3)).unwrap();
+    assert_eq!(first.rows(database, &next).unwrap(), [2, 3]);
+    assert_eq!(second.rows(database, &next).unwrap(), [2, 3], "by a new file");
+    assert!(second.rows(database, &gone).is_err());
+    let third = yard.node("three", LONG);
+    assert_eq!(third.rows(database, &next).unwrap(), [2, 3]);
+    // A store that fails leaves the old generation in force.
+    yard.store.plan(StoreCall::Put, StoreFault::Unavailable, 1_000);
+    assert!(first.collect(database, &[&next]).is_err());
+    yard.store.heal();
+    assert_eq!(yard.rows.row(database).generation.0, 1);
+    let next = first.write(database, &next, &insert(4)).unwrap();
+    assert_eq!(second.rows(database, &next).unwrap(), [2, 3, 4]);
+}
+
+#[test]
+fn a_damaged_cache_is_replaced_when_the_node_starts() {
+    let yard = Yard::new();
+    let database = id(1);
+    let node = yard.node("one", LONG);
+    let mut head = node.create(database);
+    for value in 0..5 {
+        head = node.write(database, &head, &insert(value)).unwrap();
+    }
+    node.engine.release();
+    node.lease.stop();
+    let name = database.to_string();
+    let path = node.folder.path().join("databases").join(&name[name.len() - 2..]).join(format!("{name}.db"));
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let again = yard.node_on("one", LONG, node.folder);
+    assert_eq!(again.rows(database, &head).unwrap(), [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn many_small_segments_become_few() {
+    let yard = Yard::new();
+    let database = id(1);
+    let node = yard.node("one", LONG);
+    let mut head = node.create(database);
+    for value in 0..80 {
+        head = node.write(database, &head, &insert(value)).unwrap();
+    }
+    assert!(yard.rows.row(database).segments.len() > 64);
+    assert_eq!(node.engine.compact(), 1);
+    assert!(yard.rows.row(database).segments.len() < 8);
+    assert_eq!(node.engine.compact(), 0);
+    head = node.write(database, &head, &insert(80)).unwrap();
+    let other = yard.node("two", LONG);
+    assert_eq!(other.rows(database, &head).unwrap().len(), 81);
+}
+
+#[test]
+fn a_database_that_is_made_anew_is_another_generation() {
+    let yard = Yard::new();
+    let (source, copy) = (id(1), id(2));
+    let node = yard.node("one", LONG);
+    let head = node.create(source);
+    let head = node.write(source, &head, &insert(1)).unwrap();
+    // As a fork that ran twice.
+    node.engine.copy(source, copy).unwrap();
+    let later = node.write(source, &head, &insert(2)).unwrap();
+    node.engine.copy(source, copy).unwrap();
+    let other = yard.node("two", LONG);
+    assert_eq!(other.rows(copy, &later).unwrap(), [1, 2]);
+    node.engine.remove(copy).unwrap();
+    assert!(node.rows(copy, &later).is_err());
+    node.engine.create(copy, &author(), "again").unwrap();
+    assert!(node.rows(copy, &later).is_err());
+}
+
+#[test]
+fn writes_of_many_threads_are_all_durable() {
+    let yard = Yard::new();
+    let node = yard.node("one", LONG);
+    let heads: Vec<_> = thread::scope(|scope| {
+        let node = &node;
+        let write = |n: u128| {
+            move || {
+                let mut head = node.create(id(n));
+                for value in 0..20 {
+                    head = node.write(id(n), &head, &insert(value)).unwrap();
+                }
+                head
+            }
+        };
+        let threads: Vec<_> = (1..5).map(|n| scope.spawn(write(n))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let other = yard.node("two", LONG);
+    for (n, head) in (1..).zip(&heads) {
+        assert_eq!(other.rows(id(n), head).unwrap().len(), 20);
+    }
+}
+
+#[test]
+fn files_that_were_not_used_for_long_make_room_and_come_back() {
+    let yard = Yard::new();
+    let node = yard.node("one", LONG);
+    let heads: Vec<_> = (1..5).map(|n| node.create(id(n))).collect();
+    let size = node.engine.size_bytes(id(1)).unwrap();
+    node.rows(id(1), &heads[0]).unwrap();
+    assert_eq!(node.engine.evict(u64::MAX).unwrap(), 0);
+    assert_eq!(node.engine.evict(size * 2 + size / 2).unwrap(), 2);
+    assert_eq!(node.engine.list().unwrap(), [id(1), id(4)], "those that were used last");
+    assert_eq!(node.engine.evict(0).unwrap(), 2, "also if it was one that is too large");
+    for (n, head) in (1..5).zip(&heads) {
+        assert!(node.rows(id(n), head).unwrap().is_empty());
+        node.write(id(n), head, &insert(1)).unwrap();
+    }
+}
+
+#[test]
+fn a_file_in_use_stays() {
+    let yard = Yard::new();
+    let node = yard.node("one", LONG);
+    let mut head = node.create(id(1));
+    let (engine, stop) = (Arc::clone(&node.engine), Arc::new(AtomicBool::new(false)));
+    let stopped = Arc::clone(&stop);
+    let evicting = thread::spawn(move || {
+        let mut removed = 0;
+        while !stopped.load(Ordering::Relaxed) {
+            removed += engine.evict(0).unwrap();
+        }
+        removed
+    });
+    for value in 0..30 {
+        head = node.write(id(1), &head, &insert(value)).unwrap();
+        assert_eq!(node.rows(id(1), &head).unwrap(), (0..=value).collect::<Vec<_>>());
+    }
+    stop.store(true, Ordering::Relaxed);
+    assert!(evicting.join().unwrap() > 0);
+}
+
+#[test]
+fn a_copy_for_a_backup_is_the_durable_file() {
+    let yard = Yard::new();
+    let node = yard.node("one", LONG);
+    let mut head = node.create(id(1));
+    for value in 0..10 {
+        head = node.write(id(1), &head, &insert(value)).unwrap();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("copy.db");
+    let (store, ids): (Arc<dyn DatabaseStore>, Arc<dyn Ids>) = (yard.store.clone(), Arc::new(SeededIds::new(9)));
+    let length = download(&yard.rows, &store, &ids, id(1), &path, ends_record).unwrap();
+    assert_eq!(length, yard.rows.row(id(1)).durable_length);
+    let bytes = fs::read(&path).unwrap();
+    let name = id(1).to_string();
+    let original = node.folder.path().join("databases").join(&name[name.len() - 2..]).join(format!("{name}.db"));
+    assert_eq!(bytes, fs::read(original).unwrap()[..bytes.len()]);
+    assert!(matches!(download(&yard.rows, &store, &ids, id(2), &path, ends_record), Err(EngineError::Damaged(_))));
+}

@@ -1,0 +1,117 @@
+//! Nodes over one store in memory.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use branchyard_domain::entities::{Cell, Signature};
+use branchyard_domain::ports::{
+    Collected, CollectedRows, Engine as _, EngineError, KeptHeads, MergeOutcome, ReadQuery, WriteJob,
+};
+use branchyard_domain::values::{CommitHash, DatabaseId, Timestamp};
+use branchyard_domain_testing::fakes::{MemoryDatabaseStore, SeededIds};
+use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions};
+use branchyard_engine_durable::{DurableEngine, DurablePorts, NodeKeeper};
+use uuid::Uuid;
+
+use crate::rows::MemoryRows;
+
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+/// A store and rows, which nodes share.
+pub(crate) struct Yard {
+    pub(crate) rows: MemoryRows,
+    pub(crate) store: Arc<MemoryDatabaseStore>,
+}
+
+/// A node with a folder of its own.
+pub(crate) struct Node {
+    pub(crate) engine: Arc<DurableEngine<MemoryRows>>,
+    pub(crate) lease: Arc<NodeKeeper>,
+    pub(crate) folder: tempfile::TempDir,
+}
+
+pub(crate) fn id(n: u128) -> DatabaseId {
+    DatabaseId::from_uuid(Uuid::from_u128(n))
+}
+
+pub(crate) fn author() -> Signature {
+    Signature {
+        name: "ada".to_owned(),
+        email: "ada@example.org".to_owned(),
+        at: Timestamp::from_seconds(1_700_000_000),
+    }
+}
+
+impl Yard {
+    pub(crate) fn new() -> Self {
+        Self { rows: MemoryRows::new(), store: Arc::default() }
+    }
+
+    /// Starts a node on an empty folder.
+    pub(crate) fn node(&self, name: &str, lease: Duration) -> Node {
+        self.node_on(name, lease, tempfile::tempdir().unwrap())
+    }
+
+    /// Starts a node on a folder.
+    pub(crate) fn node_on(&self, name: &str, lease: Duration, folder: tempfile::TempDir) -> Node {
+        let engine = Arc::new(DoltliteEngine::open(folder.path().join("databases"), EngineOptions::default()).unwrap());
+        // Each run of a node has numbers of its own.
+        static RUNS: AtomicU64 = AtomicU64::new(1);
+        let seed = RUNS.fetch_add(1, Ordering::Relaxed);
+        let ids = Arc::new(SeededIds::new(seed));
+        let lease = Arc::new(NodeKeeper::start(name, lease, self.rows.clone(), ids.clone()).unwrap());
+        let ports = DurablePorts {
+            engine: engine.clone(),
+            files: engine,
+            records: self.rows.clone(),
+            store: self.store.clone(),
+            node: Arc::clone(&lease),
+            ids,
+        };
+        Node { engine: Arc::new(DurableEngine::new(ports)), lease, folder }
+    }
+}
+
+impl Node {
+    pub(crate) fn create(&self, database: DatabaseId) -> CommitHash {
+        let first = self.engine.create(database, &author(), "Initialize database").unwrap();
+        self.write(database, &first, "CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT)").unwrap()
+    }
+
+    pub(crate) fn write(&self, database: DatabaseId, base: &CommitHash, sql: &str) -> Result<CommitHash, EngineError> {
+        let author = author();
+        let job = WriteJob { base, statements: sql, message: sql, then_merge: None, author: &author, timeout: LONG };
+        match branchyard_domain::ports::Engine::write(&*self.engine, database, &job)?.outcome {
+            MergeOutcome::Head(head) => Ok(head),
+            MergeOutcome::Conflicts(_) => panic!("nothing is merged"),
+        }
+    }
+
+    pub(crate) fn rows(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<i64>, EngineError> {
+        let mut rows = CollectedRows::default();
+        let query = ReadQuery::new("SELECT a FROM t ORDER BY a", LONG);
+        branchyard_domain::ports::Engine::read(&*self.engine, database, at, &query, &mut rows)?;
+        let value = |row: &Vec<Cell>| match row.as_slice() {
+            [Cell::Integer(value)] => *value,
+            other => panic!("{other:?}"),
+        };
+        Ok(rows.rows.iter().map(value).collect())
+    }
+
+    pub(crate) fn collect(&self, database: DatabaseId, heads: &[&CommitHash]) -> Result<Collected, EngineError> {
+        self.engine.collect(database, &mut Keep(heads.iter().map(|head| (*head).clone()).collect()))
+    }
+}
+
+struct Keep(Vec<CommitHash>);
+
+impl KeptHeads for Keep {
+    fn heads(&mut self) -> Result<Vec<CommitHash>, EngineError> {
+        Ok(self.0.clone())
+    }
+
+    fn approve(&mut self, covered: &std::collections::BTreeSet<CommitHash>) -> Result<Vec<CommitHash>, EngineError> {
+        Ok(self.0.iter().filter(|head| !covered.contains(head)).cloned().collect())
+    }
+}
