@@ -28,7 +28,8 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("hooks", Uses::Only(&["domain", "egress"])),
     ("provisioner-local", Uses::Only(&["deployments", "domain", "auth", "sqlite-lexer", "confinement"])),
     ("engine-process", Uses::Only(&["confinement", "domain", "engine-doltlite"])),
-    ("engine-durable", Uses::Only(&["domain", "segments"])),
+    // Tests wrap `engine-doltlite`.
+    ("engine-durable", Uses::Only(&["domain", "segments", "engine-doltlite"])),
     ("import-formats", Uses::Only(&["domain", "imports"])),
     ("runtime", Uses::Only(&["domain"])),
     ("deployment-proxy", Uses::Only(&["http-common", "deployments", "domain", "auth"])),

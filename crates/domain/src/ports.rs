@@ -15,10 +15,10 @@ pub use blobs::{Blobs, BlobsError, ReadSeek};
 pub use clock::{Clock, Ids};
 pub use database_store::{DatabaseStore, ObjectDigest, ObjectInfo, StoreError};
 pub use engine::{
-    BatchedWrite, CancellationToken, ChangedRows, Chunk, Collected, CollectedRows, Column, DatabaseFiles, Engine, EngineError,
-    HeldChunk, ImportColumn, ImportJob, ImportTarget, KeptHeads, MergeJob, MergeOutcome, PushedHistory, Reachability,
-    ReadQuery, ReadReport, RecordedFormats, RowOrder, RowPage, RowSink, RowTest, ScriptJob, Selected, Selection,
-    SqlFailure, StartedRead, TableScan, Test, ValueRef, WriteJob, Written, write_one_by_one,
+    BatchedWrite, CancellationToken, ChangedRows, Chunk, Collected, CollectedRows, Column, DatabaseFiles, Engine,
+    EngineError, HeldChunk, ImportColumn, ImportJob, ImportTarget, KeptHeads, MergeJob, MergeOutcome, PushedHistory,
+    Reachability, ReadQuery, ReadReport, RecordedFormats, RowOrder, RowPage, RowSink, RowTest, ScriptJob, Selected,
+    Selection, SqlFailure, StartedRead, TableScan, Test, ValueRef, WriteJob, Written, write_one_by_one,
 };
 pub use formats::{
     FormatError, FormatInput, Formats, ImportFile, InferredColumn, Opener, RowSource, SqliteFileRows, SqliteFileTable,

@@ -45,8 +45,8 @@ mod private_copy;
 mod provided;
 mod queue;
 mod reach;
-mod records;
 mod read;
+mod records;
 mod scan;
 mod schema;
 mod script;
@@ -72,8 +72,8 @@ pub use merge_preview::{ConflictQuery, ConflictWindow, HeadPair, TrialMerges, Tr
 pub use options::EngineOptions;
 #[cfg(target_os = "linux")]
 pub use provided::{CommitParents, ProvidedFile};
-pub use records::ends_record;
 pub use queue::{TurnGate, WriteQueues, WriteTurn};
+pub use records::ends_record;
 pub use sql::shape::shape;
 pub use sqlite::{BatchSink, CellBatch, SqliteRows, SqliteTable, spool};
 pub use versions::EngineVersions;

@@ -275,7 +275,7 @@ impl<S: RecordSource> DurableEngine<S> {
         }
         match entry.ship(&mut file) {
             Ok(()) => results,
-            // None of those behind the first one has run, as far as anyone can see.
+            // None of those behind the first one has run, as far as can be seen.
             Err(error) => vec![Err(error)],
         }
     }
@@ -380,7 +380,7 @@ impl<S: RecordSource> DurableEngine<S> {
         Ok(removed)
     }
 
-    /// Gives all leases up, before the server ends. No call may write afterwards.
+    /// Releases all leases, before the server ends. No call may write afterwards.
     pub fn release(&self) {
         let entries: Vec<_> = self.databases.lock().values().cloned().collect();
         for entry in entries {
