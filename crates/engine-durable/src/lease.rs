@@ -114,10 +114,7 @@ fn keep(kept: &Kept, nodes: &impl Nodes, ids: &dyn Ids) {
             Ok(Renewal::Held) => is_started = true,
             Ok(Renewal::Ended) => {
                 if std::mem::take(&mut is_started) {
-                    tracing::error!(
-                        node = lease.holder().node,
-                        "the lease of this node has ended; databases are acquired anew"
-                    );
+                    tracing::error!("the lease of this node has ended; databases are acquired anew");
                 }
                 let (node, length) = (lease.holder().node.clone(), lease.interval() * 5);
                 lease = NodeLease::new(holder(&node, ids), length);
