@@ -130,14 +130,8 @@ pub(crate) fn collect(
         if lacking.is_empty() {
             let after = FileIdentity::of(new.path()).map_err(|error| io_fault("look at a new file", error))?.1;
             kept.install(new.path())?;
-            engine.evict(database);
-            let installed = engine.files.install(new, database);
-            engine.evict(database);
-            drop(turn);
-            return match installed {
-                Ok(()) => Ok(Collected { before, after }),
-                Err(error) => Err(io_fault("install a database", error)),
-            };
+            engine.install(&turn, new.path()).map_err(|error| io_fault("install a database", error))?;
+            return Ok(Collected { before, after });
         }
         let brought = complete(&path, new.path(), &lacking)?;
         check_new_file(engine, new.path(), &brought, None)?;

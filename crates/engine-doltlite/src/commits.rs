@@ -48,11 +48,9 @@ pub(crate) fn create_with(
     let turn = engine.queues.enter(database);
     let temporary = engine.files.temporary();
     let hash = create_at(temporary.path(), author, message, finish)?;
-    engine.evict(database);
-    let installed = engine.files.install(temporary, database).map_err(|error| io_fault("create a database", error));
-    engine.evict(database);
+    engine.install(&turn, temporary.path()).map_err(|error| io_fault("create a database", error))?;
     drop(turn);
-    installed.map(|()| hash)
+    Ok(hash)
 }
 
 /// Creates a database file, or fills an empty one. The only place that creates a database file.
@@ -90,11 +88,7 @@ pub(crate) fn install_copy(
     let temporary = engine.files.temporary();
     copy_file(from, temporary.path()).map_err(fault)?;
     finish_copy(engine, temporary.path(), finish)?;
-    engine.evict(to);
-    let installed = engine.files.install(temporary, to).map_err(fault);
-    engine.evict(to);
-    drop(turn);
-    installed
+    engine.install(&turn, temporary.path()).map_err(fault)
 }
 
 /// Checks that a copy is readable, and runs `finish` on it.

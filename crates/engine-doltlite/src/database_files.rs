@@ -26,11 +26,7 @@ impl DatabaseFiles for DoltliteEngine {
 
     fn install(&self, database: DatabaseId, new: &Path) -> Result<(), EngineError> {
         let turn = self.queues.enter(database);
-        self.evict(database);
-        let installed = self.files.install_file(new, database);
-        self.evict(database);
-        drop(turn);
-        installed.map_err(|error| io_fault("install a database", error))
+        DoltliteEngine::install(self, &turn, new).map_err(|error| io_fault("install a database", error))
     }
 
     fn ends_record(&self, database: DatabaseId, at: u64) -> Result<bool, EngineError> {

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -334,6 +335,14 @@ impl DoltliteEngine {
     /// Returns the settings of the guards.
     pub(crate) fn guard(&self) -> &Arc<GuardSettings> {
         &self.guard
+    }
+
+    /// Moves a finished file to the place of the file of a database.
+    pub(crate) fn install(&self, turn: &WriteTurn, new: &Path) -> io::Result<()> {
+        self.evict(turn.database());
+        let installed = self.files.install(new, turn.database());
+        self.evict(turn.database());
+        installed
     }
 
     /// Closes the connections and clears the caches of a database, before or after its file is replaced.

@@ -117,15 +117,7 @@ impl Files {
     ///
     /// # Errors
     /// An error if the file cannot be moved or written to the disk.
-    pub fn install(&self, temporary: Temporary, database: DatabaseId) -> io::Result<()> {
-        self.install_file(&temporary.path, database)
-    }
-
-    /// Moves a finished file to the path of a database, durably, as [`Files::install`] does.
-    ///
-    /// # Errors
-    /// An error if the file cannot be moved or written to the disk.
-    pub fn install_file(&self, new: &Path, database: DatabaseId) -> io::Result<()> {
+    pub fn install(&self, new: &Path, database: DatabaseId) -> io::Result<()> {
         File::open(new)?.sync_all()?;
         let path = self.path(database);
         let Some(shard) = path.parent() else { return Err(io::ErrorKind::InvalidInput.into()) };

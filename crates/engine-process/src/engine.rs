@@ -179,7 +179,7 @@ impl ProcessEngine {
         let temporary = self.files.temporary();
         copy_file(from, temporary.path()).map_err(|error| io_fault("copy a database", error))?;
         self.in_file::<()>(database, &temporary, &Call::FinishCopy, SHORT)?;
-        self.install(&turn, temporary)
+        self.install(&turn, temporary.path())
     }
 
     /// Checks that workers may open the file of a database.
@@ -392,10 +392,10 @@ impl ProcessEngine {
     }
 
     /// Makes a file the file of a database.
-    fn install(&self, turn: &WriteTurn, file: Temporary) -> Result<(), EngineError> {
+    fn install(&self, turn: &WriteTurn, new: &Path) -> Result<(), EngineError> {
         let database = turn.database();
         self.evict(database);
-        let installed = self.files.install(file, database).map_err(|error| io_fault("install a database", error));
+        let installed = self.files.install(new, database).map_err(|error| io_fault("install a database", error));
         self.evict(database);
         installed
     }

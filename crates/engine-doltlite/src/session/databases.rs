@@ -31,11 +31,7 @@ impl SessionEngine for DoltliteEngine {
         keep_one_branch(&raw, branch, commit)
             .map_err(|error| errors::fault_at("cut the copy down to a branch", commit, error))?;
         raw.close().map_err(|(_, error)| errors::fault("close the copy", error))?;
-        self.evict(database);
-        let installed = self.files.install(temporary, database).map_err(|error| io_fault("install the copy", error));
-        self.evict(database);
-        drop(turn);
-        installed
+        self.install(&turn, temporary.path()).map_err(|error| io_fault("install the copy", error))
     }
 
     fn put_back(&self, database: DatabaseId, from: &Path) -> Result<(), EngineError> {

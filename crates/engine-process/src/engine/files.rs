@@ -28,11 +28,7 @@ impl DatabaseFiles for ProcessEngine {
     fn install(&self, database: DatabaseId, new: &Path) -> Result<(), EngineError> {
         let turn = self.queues.enter(database);
         self.pool.end_writers(database);
-        self.evict(database);
-        let installed = self.files.install_file(new, database);
-        self.evict(database);
-        drop(turn);
-        installed.map_err(|error| io_fault("install a database", error))
+        ProcessEngine::install(self, &turn, new)
     }
 
     fn ends_record(&self, database: DatabaseId, at: u64) -> Result<bool, EngineError> {

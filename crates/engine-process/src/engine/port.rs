@@ -38,7 +38,7 @@ impl Engine for ProcessEngine {
         File::create_new(temporary.path()).map_err(|error| io_fault("create a database", error))?;
         let call = Call::Create { author: author.clone(), message: message.to_owned() };
         let head = self.in_file(database, &temporary, &call, SHORT)?;
-        self.install(&turn, temporary)?;
+        self.install(&turn, temporary.path())?;
         Ok(head)
     }
 
@@ -83,7 +83,7 @@ impl Engine for ProcessEngine {
                 let after = FileIdentity::of(new.path()).map_err(|error| io_fault("look at a new file", error))?.1;
                 kept.install(new.path())?;
                 self.pool.end_writers(database);
-                self.install(&turn, new)?;
+                self.install(&turn, new.path())?;
                 return Ok(Collected { before, after });
             }
             let from = open(&self.files.path(database))?;
