@@ -100,6 +100,32 @@ pub(crate) fn user(account: AccountRow, user: UserRow, emails: Vec<EmailRow>) ->
     })
 }
 
+/// Joins the user of a credential, with a row for each email address: every request reads one, so it is one statement. A macro, because
+/// the types of the queries differ.
+macro_rules! with_user {
+    ($credentials:expr, $user_id:expr) => {{
+        use crate::schema::{accounts, emails, users};
+        $credentials
+            .inner_join(users::table.on(users::id.eq($user_id)))
+            .inner_join(accounts::table.on(accounts::id.eq($user_id)))
+            .left_join(emails::table.on(emails::user_id.eq($user_id)))
+            .filter(accounts::deleted_at.is_null())
+            .order(emails::position)
+    }};
+}
+pub(crate) use with_user;
+
+/// A row of [`with_user`], with what is selected of the credential.
+pub(crate) type UserOf<T> = (T, AccountRow, UserRow, Option<EmailRow>);
+
+/// Returns what is selected of a credential, and its user, from the rows of [`with_user`].
+pub(crate) fn first_with_user<T>(rows: impl IntoIterator<Item = UserOf<T>>) -> Read<Option<(T, User)>> {
+    let mut rows = rows.into_iter();
+    let Some((credential, account, user_row, first)) = rows.next() else { return Ok(None) };
+    let emails = first.into_iter().chain(rows.filter_map(|(_, _, _, email)| email)).collect();
+    Ok(Some((credential, user(account, user_row, emails)?)))
+}
+
 fn organization(account: AccountRow, row: OrganizationRow) -> Read<Organization> {
     Ok(Organization {
         id: read("accounts.id", account.id)?,

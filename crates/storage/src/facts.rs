@@ -7,14 +7,12 @@ use branchyard_domain::values::{AccountId, DatabaseId, RefName, Timestamp};
 use diesel::dsl::exists;
 use diesel::prelude::*;
 
-use crate::accounts::{AccountRow, EmailRow, UserRow, user};
+use crate::accounts::{AccountRow, EmailRow, UserRow, first_with_user, with_user};
 use crate::convert::{Read, read_if};
 use crate::databases::DatabaseRow;
 use crate::operations::held_up;
 use crate::pulls::open_from;
-use crate::schema::{
-    accounts, branches, collaborators, databases, emails, hooks, members, organizations, tokens, users,
-};
+use crate::schema::{accounts, branches, collaborators, databases, hooks, members, organizations, tokens, users};
 use crate::tokens::TokenRow;
 use crate::transaction::SqlTransaction;
 
@@ -88,32 +86,18 @@ pub(crate) fn of_branch(
 }
 
 impl SqlTransaction {
-    /// Implements `Metadata::request_facts`.
-    pub(crate) fn request_facts(
-        &mut self,
-        hash: &HashedToken,
-        target: Option<&RequestTarget>,
-    ) -> Result<Option<RequestFacts>> {
-        use branchyard_domain::ports::TokenRepository as _;
-        let Some(target) = target else {
-            let found = self.by_hash(hash)?;
-            return Ok(found.map(|(token, user)| RequestFacts { token, user, database: None }));
-        };
+    /// Implements `Metadata::request_facts` for a request that concerns a database.
+    pub(crate) fn request_facts(&mut self, hash: &HashedToken, target: &RequestTarget) -> Result<Option<RequestFacts>> {
         let branch = target.branch.as_ref().map(ToString::to_string);
         self.run("find a token and what it is used for", |conn| {
             let named = databases::owner_key
                 .eq(target.owner.key())
                 .and(databases::name_key.eq(target.name.key()))
                 .and(databases::deleted_at.is_null());
-            // A row for each email address of the user.
             type Row =
                 (TokenRow, AccountRow, UserRow, Option<EmailRow>, Option<DatabaseRow>, Option<String>, RoleColumns);
-            let query = tokens::table
-                .inner_join(users::table.on(users::id.eq(tokens::user_id)))
-                .inner_join(accounts::table.on(accounts::id.eq(tokens::user_id)))
-                .left_join(emails::table.on(emails::user_id.eq(tokens::user_id)))
-                .left_join(databases::table.on(named));
-            let rows: Vec<Row> = query
+            let rows: Vec<Row> = with_user!(tokens::table, tokens::user_id)
+                .left_join(databases::table.on(named))
                 .left_join(
                     branches::table.on(branches::database_id
                         .nullable()
@@ -136,8 +120,6 @@ impl SqlTransaction {
                         .and(collaborators::user_id.eq(tokens::user_id))),
                 )
                 .filter(tokens::hash.eq(hash.as_bytes().to_vec()))
-                .filter(accounts::deleted_at.is_null())
-                .order(emails::position)
                 .select((
                     TokenRow::as_select(),
                     AccountRow::as_select(),
@@ -148,9 +130,10 @@ impl SqlTransaction {
                     (members::role.nullable(), organizations::base_role.nullable(), collaborators::role.nullable()),
                 ))
                 .load(conn)?;
-            let mut rows = rows.into_iter();
-            let Some((token, account, user_row, first, database, head, roles)) = rows.next() else { return Ok(None) };
-            let emails = first.into_iter().chain(rows.filter_map(|row| row.3)).collect();
+            let rows = rows.into_iter().map(|(token, account, user, email, database, head, roles)| {
+                ((token, database, head, roles), account, user, email)
+            });
+            let Some(((token, database, head, roles), user)) = first_with_user(rows)? else { return Ok(None) };
             let database = match database {
                 None => None,
                 Some(row) => Some(TargetDatabase {
@@ -159,7 +142,7 @@ impl SqlTransaction {
                     head: read_if("branches.head", head)?,
                 }),
             };
-            Ok(Some(RequestFacts { token: token.token()?, user: user(account, user_row, emails)?, database }))
+            Ok(Some(RequestFacts { token: token.token()?, user, database }))
         })
     }
 }

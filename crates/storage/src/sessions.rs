@@ -6,9 +6,9 @@ use branchyard_domain::ports::{InvitationRepository, MetadataError, SessionRepos
 use branchyard_domain::values::{AccountId, InvitationId, SessionId, Timestamp};
 use diesel::prelude::*;
 
-use crate::accounts::{AccountRow, EmailRow, UserRow, user};
+use crate::accounts::{AccountRow, EmailRow, UserOf, UserRow, first_with_user, with_user};
 use crate::convert::{Read, all, one, read, read_if, time};
-use crate::schema::{accounts, emails, invitations, sessions, users};
+use crate::schema::{invitations, sessions};
 use crate::transaction::SqlTransaction;
 
 type Result<T> = std::result::Result<T, MetadataError>;
@@ -105,14 +105,8 @@ impl SessionRepository for SqlTransaction {
 
     fn by_hash(&mut self, hash: &HashedToken) -> Result<Option<(Session, User)>> {
         self.run("find a session", |conn| {
-            // One statement, because every request runs it. It returns a row per email address of the user.
-            let rows: Vec<(SessionRow, AccountRow, UserRow, Option<EmailRow>)> = sessions::table
-                .inner_join(users::table.on(users::id.eq(sessions::user_id)))
-                .inner_join(accounts::table.on(accounts::id.eq(sessions::user_id)))
-                .left_join(emails::table.on(emails::user_id.eq(sessions::user_id)))
+            let rows: Vec<UserOf<SessionRow>> = with_user!(sessions::table, sessions::user_id)
                 .filter(sessions::hash.eq(hash.as_bytes().as_slice()))
-                .filter(accounts::deleted_at.is_null())
-                .order(emails::position)
                 .select((
                     SessionRow::as_select(),
                     AccountRow::as_select(),
@@ -120,10 +114,7 @@ impl SessionRepository for SqlTransaction {
                     Option::<EmailRow>::as_select(),
                 ))
                 .load(conn)?;
-            let mut rows = rows.into_iter();
-            let Some((session, account, user_row, first)) = rows.next() else { return Ok(None) };
-            let emails = first.into_iter().chain(rows.filter_map(|(_, _, _, email)| email)).collect();
-            Ok(Some((session.session()?, user(account, user_row, emails)?)))
+            first_with_user(rows)?.map(|(row, user)| Ok((row.session()?, user))).transpose()
         })
     }
 

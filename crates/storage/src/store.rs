@@ -196,11 +196,12 @@ impl Metadata for Store {
         &self,
         token: &HashedToken,
         target: Option<&RequestTarget>,
-    ) -> Result<Option<Option<RequestFacts>>, MetadataError> {
-        if self.versions.is_some() {
-            return Ok(None);
+    ) -> Result<Option<RequestFacts>, MetadataError> {
+        // What is kept of SQLite answers the other look-ups.
+        match target.filter(|_| self.versions.is_none()) {
+            Some(target) => SqlTransaction::look(&self.readers, None)?.request_facts(token, target),
+            None => Ok(self.look()?.tokens().by_hash(token)?.map(RequestFacts::of_token)),
         }
-        SqlTransaction::look(&self.readers, None)?.request_facts(token, target).map(Some)
     }
 
     fn write(&self, keys: &WriteKeys) -> Result<Box<dyn Transaction + '_>, MetadataError> {

@@ -6,9 +6,9 @@ use branchyard_domain::ports::{MetadataError, TokenRepository, WriteKey};
 use branchyard_domain::values::{AccountId, Timestamp, TokenId};
 use diesel::prelude::*;
 
-use crate::accounts::{AccountRow, EmailRow, UserRow, user};
+use crate::accounts::{AccountRow, EmailRow, UserOf, UserRow, first_with_user, with_user};
 use crate::convert::{Read, all, count, limit, one, present, read, time};
-use crate::schema::{accounts, emails, tokens, users};
+use crate::schema::tokens;
 use crate::transaction::SqlTransaction;
 
 type Result<T> = std::result::Result<T, MetadataError>;
@@ -75,14 +75,8 @@ impl TokenRepository for SqlTransaction {
 
     fn by_hash(&mut self, hash: &HashedToken) -> Result<Option<(Token, User)>> {
         self.run("find a token", |conn| {
-            // One statement, because every request runs it. It returns a row per email address of the user.
-            let rows: Vec<(TokenRow, AccountRow, UserRow, Option<EmailRow>)> = tokens::table
-                .inner_join(users::table.on(users::id.eq(tokens::user_id)))
-                .inner_join(accounts::table.on(accounts::id.eq(tokens::user_id)))
-                .left_join(emails::table.on(emails::user_id.eq(tokens::user_id)))
+            let rows: Vec<UserOf<TokenRow>> = with_user!(tokens::table, tokens::user_id)
                 .filter(tokens::hash.eq(hash.as_bytes().as_slice()))
-                .filter(accounts::deleted_at.is_null())
-                .order(emails::position)
                 .select((
                     TokenRow::as_select(),
                     AccountRow::as_select(),
@@ -90,10 +84,7 @@ impl TokenRepository for SqlTransaction {
                     Option::<EmailRow>::as_select(),
                 ))
                 .load(conn)?;
-            let mut rows = rows.into_iter();
-            let Some((token, account, user_row, first)) = rows.next() else { return Ok(None) };
-            let emails = first.into_iter().chain(rows.filter_map(|(_, _, _, email)| email)).collect();
-            Ok(Some((token.token()?, user(account, user_row, emails)?)))
+            first_with_user(rows)?.map(|(row, user)| Ok((row.token()?, user))).transpose()
         })
     }
 

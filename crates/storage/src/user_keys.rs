@@ -6,9 +6,9 @@ use branchyard_domain::ports::{MetadataError, UserKeyRepository, WriteKey};
 use branchyard_domain::values::{AccountId, Timestamp, UserKeyId};
 use diesel::prelude::*;
 
-use crate::accounts::{AccountRow, EmailRow, UserRow, user};
+use crate::accounts::{AccountRow, EmailRow, UserOf, UserRow, first_with_user, with_user};
 use crate::convert::{Read, all, count, limit, one, read, time};
-use crate::schema::{accounts, emails, user_keys, users};
+use crate::schema::user_keys;
 use crate::transaction::SqlTransaction;
 
 type Result<T> = std::result::Result<T, MetadataError>;
@@ -63,14 +63,8 @@ impl UserKeyRepository for SqlTransaction {
 
     fn by_kid(&mut self, kid: &RemoteKeyId) -> Result<Option<(UserKey, User)>> {
         self.run("find a key", |conn| {
-            // A row for each email address of the user.
-            let rows: Vec<(UserKeyRow, AccountRow, UserRow, Option<EmailRow>)> = user_keys::table
-                .inner_join(users::table.on(users::id.eq(user_keys::user_id)))
-                .inner_join(accounts::table.on(accounts::id.eq(user_keys::user_id)))
-                .left_join(emails::table.on(emails::user_id.eq(user_keys::user_id)))
+            let rows: Vec<UserOf<UserKeyRow>> = with_user!(user_keys::table, user_keys::user_id)
                 .filter(user_keys::kid.eq(kid.as_str()))
-                .filter(accounts::deleted_at.is_null())
-                .order(emails::position)
                 .select((
                     UserKeyRow::as_select(),
                     AccountRow::as_select(),
@@ -78,10 +72,7 @@ impl UserKeyRepository for SqlTransaction {
                     Option::<EmailRow>::as_select(),
                 ))
                 .load(conn)?;
-            let mut rows = rows.into_iter();
-            let Some((key, account, user_row, first)) = rows.next() else { return Ok(None) };
-            let emails = first.into_iter().chain(rows.filter_map(|(_, _, _, email)| email)).collect();
-            Ok(Some((key.key()?, user(account, user_row, emails)?)))
+            first_with_user(rows)?.map(|(row, user)| Ok((row.key()?, user))).transpose()
         })
     }
 

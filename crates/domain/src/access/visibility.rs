@@ -78,9 +78,14 @@ pub(crate) fn role_from(database: &Database, caller: Option<AccountId>, sources:
 /// Returns the role of a user whose standing was read with the database.
 pub(crate) fn role_of_user(user: &User, target: &TargetDatabase) -> Option<Role> {
     let role = role_from(&target.database, Some(user.id), target.sources);
-    match target.database.quarantined_at {
+    despite_quarantine(&target.database, role, user.is_admin)
+}
+
+/// Returns what a quarantine of the database leaves of a role.
+fn despite_quarantine(database: &Database, role: Option<Role>, is_admin: bool) -> Option<Role> {
+    match database.quarantined_at {
         None => role,
-        Some(_) if user.is_admin => role.max(Some(Role::Read)),
+        Some(_) if is_admin => role.max(Some(Role::Read)),
         Some(_) => None,
     }
 }
@@ -117,12 +122,7 @@ pub(crate) fn roles_of(
             collaborator: as_collaborator.get(&database.id).copied(),
         };
         let role = role_from(database, caller, sources);
-        let role = match database.quarantined_at {
-            None => role,
-            Some(_) if is_admin => role.max(Some(Role::Read)),
-            Some(_) => None,
-        };
-        if let Some(role) = role {
+        if let Some(role) = despite_quarantine(database, role, is_admin) {
             roles.insert(database.id, role);
         }
     }

@@ -109,11 +109,7 @@ impl<'a> Tokens<'a> {
     ) -> Result<Option<(Token, Arc<User>)>, PortError> {
         let metadata = self.0.ports.metadata.as_ref();
         let look = || -> Result<_, PortError> {
-            if let Some(facts) = metadata.request_facts(hash, target)? {
-                return Ok(facts.map(|facts| foresee(facts, target)));
-            }
-            let found = metadata.look()?.tokens().by_hash(hash)?;
-            Ok(found.map(|(token, user)| (token, Arc::new(user))))
+            Ok(metadata.request_facts(hash, target)?.map(|facts| foresee(facts, target)))
         };
         let found = self.0.remembered.tokens.find(metadata, *hash.as_bytes(), look)?;
         Ok(self.live(found))

@@ -43,8 +43,15 @@ pub struct RequestFacts {
     pub token: Token,
     /// The user of the token.
     pub user: User,
-    /// The database of the request, if it exists.
+    /// The database of the request, if it exists and was read.
     pub database: Option<TargetDatabase>,
+}
+
+impl RequestFacts {
+    /// Returns the facts of a request of which only the token was looked up.
+    pub fn of_token((token, user): (Token, User)) -> Self {
+        Self { token, user, database: None }
+    }
 }
 
 /// A database that a request concerns.
