@@ -26,7 +26,7 @@ impl<'a, R: Records<Unit = ()>> StoredCollection<'a, R> {
         Self { kept, entry, turn: None, ready: None, is_in_force: false }
     }
 
-    /// Notes that the collection failed. If the new file is in force but not in place, the file here is compared with the store before
+    /// Ends a collection that failed. A new file may be in force and not in place: the file here is then compared with the store before
     /// its next use.
     pub(crate) fn failed(self) {
         if let (true, Some(mut file)) = (self.is_in_force, self.turn) {

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use branchyard_domain::ports::{DatabaseFiles, DatabaseStore, Engine, EngineError, Ids};
 use branchyard_domain::values::DatabaseId;
 use branchyard_segments::{
-    DatabaseFile, Error, FileError, FileStatus, Lead, Limits, ObjectsError, Outcome, Ports, Position, Record, Records,
-    RecordsError, Shipped, State, run,
+    DatabaseFile, Error, FileError, FileStatus, Lead, Limits, ObjectsError, Outcome, Ports, Records, RecordsError,
+    Shipped, State, run,
 };
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
@@ -26,11 +26,12 @@ pub trait RecordSource: Send + Sync + 'static {
     /// Returns the row of a database, which is made with its first use.
     fn records(&self, database: DatabaseId) -> Self::Records;
 
-    /// Removes the row of a database. Does nothing if there is none.
+    /// Clears the row of a database, which then has no bytes, in the next epoch and the next generation. The row itself stays, so that
+    /// no epoch recurs. Does nothing if there is none.
     ///
     /// # Errors
     /// [`RecordsError`].
-    fn remove(&self, database: DatabaseId) -> Result<(), RecordsError>;
+    fn clear(&self, database: DatabaseId) -> Result<(), RecordsError>;
 }
 
 /// What a [`DurableEngine`] works with.
@@ -56,43 +57,29 @@ pub(crate) struct Entry<R> {
     /// The protocol's value. It is locked for as long as a call writes.
     pub(crate) turn: Mutex<File<R>>,
     status: FileStatus,
-    /// Number of calls that bring commits from elsewhere, whose hashes others may know.
-    bringing: AtomicUsize,
-    /// Whether the file may hold such commits that are not durable, because a call failed.
+    /// Whether the file may hold commits from elsewhere, whose hashes others know, that are not durable.
     is_behind: AtomicBool,
     /// Locked by each call that uses the file, and exclusively by what removes it.
     use_of_file: RwLock<()>,
     used_at: Mutex<Instant>,
 }
 
-/// A call that is counted until it ends.
-struct Counted<'a>(&'a AtomicUsize);
-
-impl<'a> Counted<'a> {
-    fn begin(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::SeqCst);
-        Self(count)
-    }
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
 impl<R> Entry<R> {
     /// Keeps the file from being removed until the returned value is dropped.
-    fn begin(&self) -> RwLockReadGuard<'_, ()> {
+    pub(crate) fn begin(&self) -> RwLockReadGuard<'_, ()> {
         *self.used_at.lock() = Instant::now();
         self.use_of_file.read_recursive()
+    }
+
+    /// Returns `true` if the file is here.
+    fn is_here(&self) -> bool {
+        self.status.state().known().is_some()
     }
 }
 
 impl<R: Records<Unit = (), Refusal = Infallible>> Entry<R> {
     /// Makes what was committed to a file durable.
     fn ship(&self, file: &mut File<R>) -> Result<(), EngineError> {
-        self.is_behind.store(true, Ordering::SeqCst);
         let lost = |what: &str| Err(EngineError::Unavailable(format!("the write was not made durable: {what}")));
         match run(file.ship(&[], &())).map_err(of_protocol)? {
             Shipped::Saved => {
@@ -106,6 +93,21 @@ impl<R: Records<Unit = (), Refusal = Infallible>> Entry<R> {
             Shipped::Unknown => lost("the metadata store did not answer"),
         }
     }
+
+    /// Brings the file to the durable bytes.
+    fn follow(&self) -> Result<(), EngineError> {
+        let mut file = self.turn.lock();
+        let row =
+            run(file.ports().records.load(self.status.state().known())).map_err(|error| of_protocol(error.into()))?;
+        run(file.follow(&row.position())).map_err(of_protocol)
+    }
+}
+
+/// Gives the lease of a database up.
+fn release<R: Records<Unit = (), Refusal = Infallible>>(file: &mut File<R>) {
+    if let Err(error) = run(file.release()) {
+        tracing::warn!(%error, "the lease of a database ends with that of this node");
+    }
 }
 
 /// An engine whose databases are durable in an object store.
@@ -117,10 +119,10 @@ pub struct DurableEngine<S: RecordSource> {
 /// Returns an error of the protocol as one of the engine.
 pub(crate) fn of_protocol(error: Error) -> EngineError {
     match error {
-        Error::Records(_) | Error::NotLeading | Error::Objects(ObjectsError::Unavailable(_)) => {
-            EngineError::Unavailable(error.to_string())
-        }
-        Error::File(FileError::Failed(_)) => EngineError::Unavailable(error.to_string()),
+        Error::Records(_)
+        | Error::NotLeading
+        | Error::Objects(ObjectsError::Unavailable(_))
+        | Error::File(FileError::Failed(_)) => EngineError::Unavailable(error.to_string()),
         Error::Objects(ObjectsError::Absent(_))
         | Error::File(FileError::Damaged(_))
         | Error::Corrupt(_)
@@ -151,9 +153,13 @@ impl<S: RecordSource> DurableEngine<S> {
                 nonces: RandomNonces(Arc::clone(ids)),
                 limits: Limits::default(),
             });
-            let (bringing, is_behind) = (AtomicUsize::new(0), AtomicBool::new(false));
-            let (use_of_file, used_at) = (RwLock::new(()), Mutex::new(Instant::now()));
-            Arc::new(Entry { status: file.status(), turn: Mutex::new(file), bringing, is_behind, use_of_file, used_at })
+            Arc::new(Entry {
+                status: file.status(),
+                turn: Mutex::new(file),
+                is_behind: AtomicBool::new(false),
+                use_of_file: RwLock::new(()),
+                used_at: Mutex::new(Instant::now()),
+            })
         });
         Arc::clone(entry)
     }
@@ -164,9 +170,22 @@ impl<S: RecordSource> DurableEngine<S> {
         let mut file = entry.turn.lock();
         self.inner().remove(database)?;
         file.distrust();
-        self.ports.records.remove(database).map_err(|error| of_protocol(error.into()))?;
+        self.ports.records.clear(database).map_err(|error| of_protocol(error.into()))?;
         self.databases.lock().remove(&database);
         Ok(())
+    }
+
+    /// Runs `work` in the turn of a database that this node leads.
+    fn in_turn<T>(
+        &self,
+        database: DatabaseId,
+        work: impl FnOnce(&Entry<S::Records>, &mut File<S::Records>) -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        let entry = self.entry(database);
+        let _call = entry.begin();
+        let mut file = entry.turn.lock();
+        self.lead(&mut file)?;
+        work(&entry, &mut file)
     }
 
     /// Runs a call that makes the file of a database anew, in place of an older one if there is one.
@@ -175,31 +194,33 @@ impl<S: RecordSource> DurableEngine<S> {
         database: DatabaseId,
         call: impl FnOnce() -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
-        let entry = self.entry(database);
-        let _call = entry.begin();
-        let mut file = entry.turn.lock();
-        self.lead(&mut file)?;
-        let is_first = entry.status.state().known().is_none_or(|known| known.length == 0);
-        let made = call();
-        let stored = made.and_then(|made| {
-            if is_first {
-                entry.ship(&mut file)?;
-                return Ok(made);
-            }
-            // Other bytes at the same positions are another generation.
-            *file.ports().file.collected.lock() = Some(self.ports.files.path(database));
-            let ready = file.next_generation().and_then(|next| run(next.prepare()));
-            match ready.and_then(|ready| run(file.switch(ready, &()))).map_err(of_protocol)? {
-                Outcome::Switched => Ok(made),
-                Outcome::NotSwitched | Outcome::Unknown => {
-                    Err(EngineError::Unavailable("the new file of the database was not made durable".to_owned()))
+        self.in_turn(database, |entry, file| {
+            let is_first = entry.status.state().known().is_none_or(|known| known.length == 0);
+            let made = call().and_then(|made| {
+                if is_first {
+                    entry.ship(file)?
+                } else {
+                    self.replace_generation(database, file)?
                 }
+                Ok(made)
+            });
+            if made.is_err() {
+                file.distrust();
             }
-        });
-        if stored.is_err() {
-            file.distrust();
+            made
+        })
+    }
+
+    /// Makes the file that is in place the next generation: it has other bytes at the same positions.
+    fn replace_generation(&self, database: DatabaseId, file: &mut File<S::Records>) -> Result<(), EngineError> {
+        *file.ports().file.collected.lock() = Some(self.ports.files.path(database));
+        let ready = file.next_generation().and_then(|next| run(next.prepare())).map_err(of_protocol)?;
+        match run(file.switch(ready, &())).map_err(of_protocol)? {
+            Outcome::Switched => Ok(()),
+            Outcome::NotSwitched | Outcome::Unknown => {
+                Err(EngineError::Unavailable("the new file of the database was not made durable".to_owned()))
+            }
         }
-        stored
     }
 
     /// Takes the lease of a database, unless this node has it.
@@ -223,13 +244,11 @@ impl<S: RecordSource> DurableEngine<S> {
         database: DatabaseId,
         call: impl FnOnce() -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
-        let entry = self.entry(database);
-        let _call = entry.begin();
-        let mut file = entry.turn.lock();
-        self.lead(&mut file)?;
-        let result = call()?;
-        entry.ship(&mut file)?;
-        Ok(result)
+        self.in_turn(database, |entry, file| {
+            let result = call()?;
+            entry.ship(file)?;
+            Ok(result)
+        })
     }
 
     /// Runs a call that brings a commit from elsewhere to a database, unless it is there already and durable.
@@ -241,13 +260,15 @@ impl<S: RecordSource> DurableEngine<S> {
     ) -> Result<(), EngineError> {
         let entry = self.entry(database);
         let _call = entry.begin();
-        let is_sure = || entry.bringing.load(Ordering::SeqCst) == 0 && !entry.is_behind.load(Ordering::SeqCst);
+        let is_sure = || !entry.is_behind.load(Ordering::SeqCst);
         // Asked before and after the look: a call that ended in between has made the commit durable, or not.
-        if self.is_here(database) && is_sure() && is_there()? && is_sure() {
+        if entry.is_here() && is_sure() && is_there()? && is_sure() {
             return Ok(());
         }
-        let _bringing = Counted::begin(&entry.bringing);
-        self.write(database, call)
+        self.write(database, || {
+            entry.is_behind.store(true, Ordering::SeqCst);
+            call()
+        })
     }
 
     /// Takes the lease of a database, and returns what is kept of it here.
@@ -263,39 +284,20 @@ impl<S: RecordSource> DurableEngine<S> {
         database: DatabaseId,
         call: impl FnOnce() -> Vec<Result<T, EngineError>>,
     ) -> Vec<Result<T, EngineError>> {
-        let entry = self.entry(database);
-        let _call = entry.begin();
-        let mut file = entry.turn.lock();
-        if let Err(error) = self.lead(&mut file) {
-            return vec![Err(error)];
-        }
-        let results = call();
-        if results.iter().all(Result::is_err) {
-            return results;
-        }
-        match entry.ship(&mut file) {
-            Ok(()) => results,
-            // None of those behind the first one has run, as far as can be seen.
-            Err(error) => vec![Err(error)],
-        }
+        let results = self.in_turn(database, |entry, file| {
+            let results = call();
+            if results.iter().any(Result::is_ok) {
+                entry.ship(file)?;
+            }
+            Ok(results)
+        });
+        // If nothing became durable, none of those behind the first one has run, as far as can be seen.
+        results.unwrap_or_else(|error| vec![Err(error)])
     }
 
     /// Returns `true` if the file of a database is here, as far as can be said at once.
     pub(crate) fn is_here(&self, database: DatabaseId) -> bool {
-        let known = self.databases.lock().get(&database).map(|entry| entry.status.state());
-        known.is_some_and(|state| state.known().is_some())
-    }
-
-    fn row(file: &File<S::Records>, status: &FileStatus) -> Result<Record, EngineError> {
-        run(file.ports().records.load(status.state().known())).map_err(|error| of_protocol(error.into()))
-    }
-
-    /// Brings the file of a database to the durable bytes.
-    fn follow(&self, database: DatabaseId) -> Result<(), EngineError> {
-        let entry = self.entry(database);
-        let mut file = entry.turn.lock();
-        let Record { generation, durable_length, epoch, .. } = Self::row(&file, &entry.status)?;
-        run(file.follow(&Position { generation, durable_length, epoch })).map_err(of_protocol)
+        self.databases.lock().get(&database).is_some_and(|entry| entry.is_here())
     }
 
     /// Runs a call that reads. Brings the file before if it is not here, and afterwards, once, if it lacked a commit.
@@ -307,20 +309,16 @@ impl<S: RecordSource> DurableEngine<S> {
         // From before the look on, so that the file is not removed in between.
         let entry = self.entry(database);
         let _call = entry.begin();
-        if !self.is_here(database) {
-            self.follow(database)?;
+        if !entry.is_here() {
+            entry.follow()?;
         }
         match call() {
-            Err(EngineError::NoSuchCommit(_)) if !self.leads(database) => {
-                self.follow(database)?;
+            Err(EngineError::NoSuchCommit(_)) if !matches!(entry.status.state(), State::Leading(..)) => {
+                entry.follow()?;
                 call()
             }
             result => result,
         }
-    }
-
-    fn leads(&self, database: DatabaseId) -> bool {
-        matches!(self.entry(database).status.state(), State::Leading(..))
     }
 
     /// Brings the file of a database here, for a caller that reads it as a file.
@@ -369,9 +367,7 @@ impl<S: RecordSource> DurableEngine<S> {
             let (Some(_unused), Some(mut file)) = (entry.use_of_file.try_write(), entry.turn.try_lock()) else {
                 continue;
             };
-            if let Err(error) = run(file.release()) {
-                tracing::warn!(%error, "the lease of a database ends with that of this node");
-            }
+            release(&mut file);
             file.distrust();
             self.inner().remove(database)?;
             total -= length;
@@ -384,9 +380,7 @@ impl<S: RecordSource> DurableEngine<S> {
     pub fn release(&self) {
         let entries: Vec<_> = self.databases.lock().values().cloned().collect();
         for entry in entries {
-            if let Err(error) = run(entry.turn.lock().release()) {
-                tracing::warn!(%error, "the lease of a database ends with that of this node");
-            }
+            release(&mut entry.turn.lock());
         }
     }
 

@@ -32,6 +32,7 @@ impl<S: RecordSource> Engine for DurableEngine<S> {
 
     fn collect(&self, database: DatabaseId, kept: &mut dyn KeptHeads) -> Result<Collected, EngineError> {
         let entry = self.leading_entry(database)?;
+        let _call = entry.begin();
         let mut stored = StoredCollection::new(kept, &entry);
         match self.inner().collect(database, &mut stored) {
             Ok(collected) => Ok(collected),

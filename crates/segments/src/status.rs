@@ -124,14 +124,14 @@ impl FileStatus {
         inner.is_saving = false;
     }
 
-    /// Notes that an extension is about to be sent.
+    /// Records that an extension is about to be sent.
     pub(crate) fn begin_saving(&self) {
         let mut inner = self.0.lock();
         inner.is_saving = true;
         inner.saves += 1;
     }
 
-    /// Notes that the extension had no effect.
+    /// Records that the extension had no effect.
     pub(crate) fn end_saving(&self) {
         self.0.lock().is_saving = false;
     }

@@ -181,9 +181,12 @@ fn a_database_that_is_made_anew_is_another_generation() {
     node.engine.copy(source, copy).unwrap();
     let other = yard.node("two", LONG);
     assert_eq!(other.rows(copy, &later).unwrap(), [1, 2]);
+    let before = yard.rows.row(copy);
     node.engine.remove(copy).unwrap();
     assert!(node.rows(copy, &later).is_err());
     node.engine.create(copy, &author(), "again").unwrap();
+    let after = yard.rows.row(copy);
+    assert!(after.epoch > before.epoch && after.generation > before.generation, "no epoch and no generation recurs");
     assert!(node.rows(copy, &later).is_err());
 }
 
@@ -268,4 +271,26 @@ fn a_copy_for_a_backup_is_the_durable_file() {
     let original = node.folder.path().join("databases").join(&name[name.len() - 2..]).join(format!("{name}.db"));
     assert_eq!(bytes, fs::read(original).unwrap()[..bytes.len()]);
     assert!(matches!(download(&yard.rows, &store, &ids, id(2), &path, ends_record), Err(EngineError::Damaged(_))));
+}
+
+#[test]
+fn a_file_stays_while_its_garbage_is_collected() {
+    let yard = Yard::new();
+    let node = yard.node("one", LONG);
+    let mut head = node.create(id(1));
+    for value in 0..20 {
+        head = node.write(id(1), &head, &insert(value)).unwrap();
+    }
+    // The new file is stored slowly, and the turn is free meanwhile.
+    yard.store.plan(StoreCall::Put, StoreFault::Delay(Duration::from_millis(300)), 1);
+    let engine = Arc::clone(&node.engine);
+    thread::scope(|scope| {
+        let collecting = scope.spawn(|| node.collect(id(1), &[&head]));
+        while !collecting.is_finished() {
+            engine.evict(0).unwrap();
+            thread::sleep(Duration::from_millis(10));
+        }
+        collecting.join().unwrap().unwrap();
+    });
+    assert_eq!(node.rows(id(1), &head).unwrap().len(), 20);
 }

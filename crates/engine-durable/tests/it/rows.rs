@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use branchyard_domain::values::DatabaseId;
 use branchyard_engine_durable::RecordSource;
 use branchyard_segments::{
-    Acquired, Commit, Epoch, Extension, Holder, Known, NodeRecord, Nodes, Record, Records, RecordsError, Renewal,
-    Saved, Swap, Switch, Switched,
+    Acquired, Commit, Epoch, Extension, Generation, Holder, Known, NodeRecord, Nodes, Record, Records, RecordsError,
+    Renewal, Saved, Swap, Switch, Switched,
 };
 use parking_lot::Mutex;
 
@@ -58,9 +58,12 @@ impl RecordSource for MemoryRows {
         MemoryRecords { rows: self.clone(), database }
     }
 
-    fn remove(&self, database: DatabaseId) -> Result<(), RecordsError> {
+    fn clear(&self, database: DatabaseId) -> Result<(), RecordsError> {
         self.with(|rows| {
-            rows.files.remove(&database);
+            if let Some(row) = rows.files.get_mut(&database) {
+                let (epoch, generation) = (Epoch(row.epoch.0 + 1), Generation(row.generation.0 + 1));
+                *row = Record { epoch, generation, ..Record::default() };
+            }
         })
     }
 }

@@ -441,7 +441,7 @@ impl World {
         self.row.release(epoch);
     }
 
-    /// Notes that the holder asked to release its lease, at which it stops to rely on it.
+    /// Records that the holder asked for the release of its lease. From then on it no longer relies on the lease.
     pub(crate) fn releasing(&mut self, epoch: Epoch) {
         self.holders[epoch.0 as usize].1 = true;
     }
