@@ -12,7 +12,6 @@ mod requests;
 mod sampled;
 
 use std::fmt;
-
 use std::sync::atomic::AtomicU64;
 
 use prometheus_client::metrics::family::Family;

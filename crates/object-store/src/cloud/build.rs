@@ -50,7 +50,7 @@ pub(super) fn client(service: Service, bucket: &str, options: &StoreOptions) -> 
                     builder = builder.with_endpoint(endpoint).with_virtual_hosted_style_request(false);
                 }
                 None => {
-                    // That of the environment.
+                    // The endpoint that the environment names.
                     if let Some(endpoint) = builder.get_config_value(&AmazonS3ConfigKey::Endpoint) {
                         check_endpoint(&endpoint, options)?;
                     }
