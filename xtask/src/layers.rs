@@ -21,7 +21,7 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("deployments", Uses::Only(&["domain", "auth"])),
     ("domain-testing", Uses::Only(&["domain", "deployments", "auth", "sqlite-lexer"])),
     ("engine-doltlite", Uses::Only(&["domain", "remote-protocol", "sqlite-lexer"])),
-    ("storage", Uses::Only(&["domain", "deployments", "auth"])),
+    ("storage", Uses::Only(&["domain", "deployments", "auth", "segments"])),
     ("object-store", Uses::Only(&["domain"])),
     ("egress", Uses::Only(&[])),
     ("remote-client", Uses::Only(&["domain", "auth", "egress", "remote-protocol"])),

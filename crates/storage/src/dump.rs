@@ -17,7 +17,18 @@ use crate::connection::AnyConnection;
 use crate::error::MigrationError;
 use crate::store::Store;
 
-/// All tables. Each comes after the tables it refers to.
+/// The tables of a dump. Each comes after the tables it refers to.
+///
+/// A backup consists of a dump and the files of all databases, and may be restored elsewhere, beside the server that it is from. What
+/// is not in it belongs to the one store, or has no content of its own:
+///
+/// | Table | Why not |
+/// |---|---|
+/// | `server` | Its only row comes with the table |
+/// | `nodes` | The servers that run now. None of them serves a store that a dump is loaded into |
+/// | `files`, `segments` | Which node leads a file, and which objects have its bytes. The backup has the bytes. Two servers that named the same objects would each delete those of the other |
+/// | `doomed_objects` | Objects that are about to be deleted, which the backup does not have |
+/// | `store_state` | The cluster that an object store belongs to. A store that a dump is loaded into has an object store of its own |
 const TABLES: &[&str] = &[
     "installation",
     "accounts",

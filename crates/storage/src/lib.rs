@@ -38,6 +38,7 @@ mod deliveries;
 mod deployment_operations;
 mod deployments;
 mod dump;
+mod durable;
 mod error;
 mod events;
 mod exchange;
@@ -79,6 +80,7 @@ mod write_keys;
 
 pub use blobs::FolderBlobs;
 pub use dump::DumpError;
+pub use durable::{SqlNodes, SqlRecords};
 pub use error::{MigrationError, OpenError};
 pub use exchange::{Exchange, ExchangeEvent, ExchangeSender};
 pub use migrations::{Status, check_unopened};

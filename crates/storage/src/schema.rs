@@ -510,6 +510,55 @@ diesel::table! {
 }
 
 diesel::table! {
+    nodes (id) {
+        id -> Text,
+        incarnation -> Text,
+        alive_until -> BigInt,
+        address -> Nullable<Text>,
+        version -> Text,
+        started_at -> BigInt,
+    }
+}
+
+diesel::table! {
+    files (database_id) {
+        database_id -> Text,
+        generation -> BigInt,
+        durable_length -> BigInt,
+        epoch -> BigInt,
+        owner_node -> Nullable<Text>,
+        owner_incarnation -> Nullable<Text>,
+        write_number -> BigInt,
+    }
+}
+
+diesel::table! {
+    segments (database_id, generation, start_at) {
+        database_id -> Text,
+        generation -> BigInt,
+        start_at -> BigInt,
+        end_at -> BigInt,
+        object -> Text,
+        object_offset -> BigInt,
+        sha256 -> Binary,
+    }
+}
+
+diesel::table! {
+    doomed_objects (object) {
+        object -> Text,
+        since -> BigInt,
+    }
+}
+
+diesel::table! {
+    store_state (id) {
+        id -> Integer,
+        cluster_id -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
     branchyard_migrations (version) {
         version -> Text,
         hash -> Text,
@@ -554,4 +603,9 @@ diesel::allow_tables_to_appear_in_same_query!(
     backups,
     samples,
     deployment_operations,
+    nodes,
+    files,
+    segments,
+    doomed_objects,
+    store_state,
 );

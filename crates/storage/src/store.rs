@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use branchyard_auth::HashedToken;
@@ -57,6 +58,8 @@ pub struct Store {
     pub(crate) writers: ConnectionPool,
     versions: Option<Arc<Versions>>,
     pub(crate) log: Option<Arc<WalSync>>,
+    /// The highest number of a write to a file that this value saved.
+    pub(crate) own_writes: AtomicU64,
 }
 
 impl Store {
@@ -95,7 +98,7 @@ impl Store {
             _ => None,
         };
         let versions = version.map(|store| Arc::new(Versions { store, rights: RightsVersion::default() }));
-        let store = Self { target, readers, writers, versions, log };
+        let store = Self { target, readers, writers, versions, log, own_writes: AtomicU64::new(0) };
         store.settle_log()?;
         Ok(store)
     }

@@ -108,31 +108,13 @@ impl SqlTransaction {
 
     /// Begins a transaction that only reads. In Postgres, each of its statements is a transaction.
     pub(crate) fn look(pool: &ConnectionPool, log: Option<&Arc<WalSync>>) -> Result<Self, MetadataError> {
-        let mut is_retry = false;
-        loop {
-            let mut conn = pool.get().map_err(|error| MetadataError::Unavailable(Box::new(error)))?;
-            if matches!(conn.any, AnyConnection::Sqlite(_)) {
-                drop(conn);
-                return Self::begin(pool, None, log, None);
-            }
-            // As the `BEGIN` of a transaction shows, which is left out here.
-            let works = match conn.used_at.elapsed() < TRUSTED_FOR {
-                true => Ok(()),
-                false => conn.any.batch_execute("SELECT 1"),
-            };
-            match works {
-                Ok(()) => {
-                    let (rights, deferred, seen) = (None, DeferredStatements::default(), SeenCommits(None));
-                    return Ok(Self { conn, open: false, failed: None, log: None, keys: None, rights, deferred, seen });
-                }
-                Err(error) => {
-                    conn.discard(&error);
-                    if std::mem::replace(&mut is_retry, true) {
-                        return Err(StoreError::Sql(error).into_port("begin to read"));
-                    }
-                }
-            }
+        let conn = proved_connection(pool)?;
+        if matches!(conn.any, AnyConnection::Sqlite(_)) {
+            drop(conn);
+            return Self::begin(pool, None, log, None);
         }
+        let (rights, deferred, seen) = (None, DeferredStatements::default(), SeenCommits(None));
+        Ok(Self { conn, open: false, failed: None, log: None, keys: None, rights, deferred, seen })
     }
 
     /// Panics if the transaction writes without a key, except in releases: there is a fault in the program then, and tests are to find
@@ -288,6 +270,26 @@ impl SqlTransaction {
                 tracing::error!(%error, "rollback failed; closing the connection");
             }
             self.conn.discard(&error);
+        }
+    }
+}
+
+/// Returns a connection for statements without a `BEGIN`, which would show whether the connection works.
+pub(crate) fn proved_connection(pool: &ConnectionPool) -> Result<PooledConnection, MetadataError> {
+    let mut is_retry = false;
+    loop {
+        let mut conn = pool.get().map_err(|error| MetadataError::Unavailable(Box::new(error)))?;
+        if matches!(conn.any, AnyConnection::Sqlite(_)) || conn.used_at.elapsed() < TRUSTED_FOR {
+            return Ok(conn);
+        }
+        match conn.any.batch_execute("SELECT 1") {
+            Ok(()) => return Ok(conn),
+            Err(error) => {
+                conn.discard(&error);
+                if std::mem::replace(&mut is_retry, true) {
+                    return Err(StoreError::Sql(error).into_port("begin to read"));
+                }
+            }
         }
     }
 }

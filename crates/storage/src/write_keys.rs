@@ -20,6 +20,10 @@
 //! Without a key: the time of a last use, the extension of a lease by its holder, `answers`, and the removal of what is past its
 //! retention. Each is one statement on rows that it identifies by themselves. A pull request also changes with the branches of its
 //! source, another database: a transaction that changes it holds the keys of both.
+//!
+//! The rows of the protocol between nodes (`durable`) need no key: `segments` change under the lock of the row in `files`, which exists
+//! before there is a database, and `nodes` each under that of its own row. Only a new generation takes the database's key too, because
+//! it compares refs. The locks are taken in the order database, file, node.
 
 use std::fmt::Write as _;
 

@@ -9,11 +9,13 @@ use std::time::Duration;
 use branchyard_domain::entities::User;
 use branchyard_domain::ports::{Durability, Metadata as _, MetadataError, Transaction, WriteKeys};
 use branchyard_domain::values::{AccountId, OwnerName};
+use branchyard_segments::{Acquired, Epoch, Nodes as _, Record, Records as _, RecordsError, Renewal, Saved, run};
 use branchyard_storage::{Store, StoreOptions};
 use diesel::connection::SimpleConnection as _;
 use diesel::{Connection as _, PgConnection};
 use uuid::Uuid;
 
+use crate::durable::{LEASE, database, extension, holder, lead};
 use crate::home::{Home, now};
 use crate::tls::wait_for;
 
@@ -23,11 +25,13 @@ enum Weather {
     Fair,
     /// New connections are closed at once.
     Refusing,
-    /// A connection is closed as soon as the store sends `COMMIT`, which does not reach the server.
-    CutBeforeCommit,
-    /// A connection is closed as soon as the server has answered `COMMIT`. The answer does not reach the store.
-    CutAfterCommit,
+    /// A connection is closed as soon as the store sends these bytes, which do not reach the server.
+    CutBefore(&'static [u8]),
+    /// A connection is closed as soon as the server has answered these bytes. The answer does not reach the store.
+    CutAfter(&'static [u8]),
 }
+
+const COMMIT: &[u8] = b"COMMIT\0";
 
 /// A connection through a proxy.
 struct Link {
@@ -130,12 +134,11 @@ impl Shared {
                     shared.used.fetch_add(u32::from(is_call), Ordering::SeqCst);
                     break;
                 }
-                if bytes.windows(7).any(|part| part == b"COMMIT\0") {
-                    match shared.weather() {
-                        Weather::CutBeforeCommit => break,
-                        Weather::CutAfterCommit => holds.store(true, Ordering::SeqCst),
-                        Weather::Fair | Weather::Refusing => {}
-                    }
+                let has = |sign: &[u8]| bytes.windows(sign.len()).any(|part| part == sign);
+                match shared.weather() {
+                    Weather::CutBefore(sign) if has(sign) => break,
+                    Weather::CutAfter(sign) if has(sign) => holds.store(true, Ordering::SeqCst),
+                    _ => {}
                 }
                 if to_server.write_all(bytes).is_err() {
                     break;
@@ -160,7 +163,7 @@ impl Shared {
 struct Scene {
     home: Home,
     proxy: Proxy,
-    store: Store,
+    store: Arc<Store>,
 }
 
 fn scene() -> Option<Scene> {
@@ -175,7 +178,7 @@ fn scene() -> Option<Scene> {
     // The proxy reads what passes.
     let url = format!("{before}@127.0.0.1:{}/{database}{separator}sslmode=disable", proxy.port);
     let options = StoreOptions { wait: Duration::from_secs(2), ..StoreOptions::default() };
-    let store = Store::open(&url, &options).unwrap();
+    let store = Arc::new(Store::open(&url, &options).unwrap());
     Some(Scene { home, proxy, store })
 }
 
@@ -295,7 +298,7 @@ fn a_server_that_is_away_for_a_while_makes_calls_unavailable_and_is_found_again(
 fn the_outcome_of_a_commit_is_unknown_if_its_answer_is_lost() {
     let Some(scene) = scene() else { return };
     for (weather, number, name, rows) in
-        [(Weather::CutBeforeCommit, 1, "ann", "0"), (Weather::CutAfterCommit, 2, "bob", "1")]
+        [(Weather::CutBefore(COMMIT), 1, "ann", "0"), (Weather::CutAfter(COMMIT), 2, "bob", "1")]
     {
         let tx = adding(&scene.store, number, name);
         scene.proxy.set(weather);
@@ -354,4 +357,94 @@ fn a_write_in_a_transaction_that_reads_is_a_fault_of_the_program() {
     let mut tx = scene.store.read().unwrap();
     let refused = tx.idempotency().purge(now());
     assert!(matches!(refused, Err(MetadataError::Fault { .. })), "{refused:?}");
+}
+
+/// The statement is a transaction by itself. It has the name of the object, by which the proxy knows it.
+#[test]
+fn the_outcome_of_an_extension_is_unknown_if_its_answer_is_lost() {
+    let Some(scene) = scene() else { return };
+    let (records, owner) = (scene.store.records(database(1)), holder("a", 1));
+    assert_eq!(run(scene.store.nodes().start(&owner, LEASE)), Ok(Renewal::Held));
+    for (weather, is_saved) in [
+        (Weather::CutBefore(b"an/object-cut"), false),
+        (Weather::CutAfter(b"an/object-cut"), true),
+        // The connection of the next calls has prepared the statement already, or not.
+        (Weather::CutAfter(b"an/object-cut"), true),
+        (Weather::CutBefore(b"an/object-cut"), false),
+    ] {
+        let mut row = lead(&records, &owner);
+        let counter = scene.store.write_counter().unwrap();
+        let mut lost = extension(&row, &[7]);
+        lost.segments[0].object = "an/object-cut".to_owned();
+        scene.proxy.set(weather);
+        let result = run(records.extend(&lost, &()));
+        assert!(matches!(result, Err(RecordsError::Unknown(_))), "{weather:?}: {result:?}");
+        scene.proxy.set(Weather::Fair);
+        if is_saved {
+            row.extend(&lost).unwrap();
+        }
+        // The locks of the lost transaction are free, and what it has done can be looked up.
+        let again = lead(&records, &owner);
+        assert_eq!((again.durable_length, &again.segments), (row.durable_length, &row.segments), "{weather:?}");
+        assert_eq!(scene.store.write_counter().unwrap() > counter, is_saved, "{weather:?}");
+        let late = run(records.extend(&lost, &()));
+        assert_eq!(late, Ok(Saved::Fenced), "an epoch ends with the next acquisition");
+        assert_eq!(run(records.extend(&extension(&again, &[1]), &())), Ok(Saved::Saved));
+    }
+}
+
+#[test]
+fn the_outcome_of_an_acquisition_is_unknown_if_its_commit_is_lost() {
+    let Some(scene) = scene() else { return };
+    let (records, owner) = (scene.store.records(database(1)), holder("a", 1));
+    assert_eq!(run(scene.store.nodes().start(&owner, LEASE)), Ok(Renewal::Held));
+    for (weather, epochs) in [(Weather::CutBefore(COMMIT), 0), (Weather::CutAfter(COMMIT), 1)] {
+        let before = run(records.load(None)).unwrap();
+        scene.proxy.set(weather);
+        let result = run(records.acquire(&owner, None));
+        assert!(matches!(result, Err(RecordsError::Unknown(_))), "{weather:?}: {result:?}");
+        scene.proxy.set(Weather::Fair);
+        assert_eq!(lead(&records, &owner).epoch.0, before.epoch.0 + epochs + 1, "{weather:?}");
+    }
+}
+
+#[test]
+fn records_of_a_server_that_is_away_or_read_only_are_unavailable() {
+    let Some(scene) = scene() else { return };
+    let (records, nodes, owner) = (scene.store.records(database(1)), scene.store.nodes(), holder("a", 1));
+    run(nodes.start(&owner, LEASE)).unwrap();
+    let row = lead(&records, &owner);
+    let extension = extension(&row, &[7]);
+    let all_unavailable = |is_read_only: bool| {
+        let none = |result: Result<(), RecordsError>| {
+            assert!(matches!(result, Err(RecordsError::Unavailable(_))), "{result:?}");
+        };
+        none(run(records.extend(&extension, &())).map(drop));
+        none(run(records.acquire(&owner, None)).map(drop));
+        none(run(records.release(row.epoch)));
+        none(run(nodes.renew(&owner, LEASE)).map(drop));
+        let loaded: Result<Record, RecordsError> = run(records.load(None));
+        assert_eq!(loaded.is_ok(), is_read_only);
+    };
+    // The next call of each pool may use a connection that has just ended, and then cannot know what became of it.
+    let cut_all = || {
+        scene.proxy.cut_all();
+        let _ = run(records.release(Epoch(0)));
+        let _ = run(records.load(None));
+    };
+    scene.proxy.set(Weather::Refusing);
+    cut_all();
+    all_unavailable(false);
+    scene.proxy.set(Weather::Fair);
+    let Home::Postgres { admin, name, .. } = &scene.home else { panic!("this is Postgres") };
+    let set = |sql: &str| {
+        PgConnection::establish(admin).unwrap().batch_execute(&format!("ALTER DATABASE {name} {sql}")).unwrap();
+    };
+    set("SET default_transaction_read_only = on");
+    cut_all();
+    all_unavailable(true);
+    set("RESET default_transaction_read_only");
+    cut_all();
+    assert_eq!(run(records.load(None)).unwrap(), row, "nothing was changed");
+    assert!(matches!(run(records.acquire(&owner, None)), Ok(Acquired::Leading(_))));
 }

@@ -10,6 +10,7 @@
 
 mod cluster;
 mod dump;
+mod durable;
 mod exchange;
 mod failover;
 mod file;

@@ -1,0 +1,118 @@
+//! The leases of nodes.
+//!
+//! A lease that another node has seen ended must stay ended, since that node may have taken databases over. Each statement here
+//! therefore reads the clock while it holds the lock of the row, and [`SqlRecords`](super::SqlRecords) holds a shared lock from the
+//! moment at which it looks at the clock until the database has its new owner. Otherwise a renewal could look at the clock just before
+//! the end of the lease, wait, and take effect after the end was seen.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use branchyard_segments::{Holder, Nodes, RecordsError, Renewal};
+
+use super::{EngineSql, clock, incarnation, micros, text};
+use crate::prepared::Parameter;
+use crate::store::Store;
+
+/// Inserts the row of a node, or changes it if [`NodeRecord::start`](branchyard_segments::NodeRecord::start) does: this run goes on
+/// while its lease holds, and follows on another run when that one's lease has ended. The condition is evaluated under the lock of the
+/// row. The new end is computed before, which makes the lease no longer.
+macro_rules! start {
+    ($clock:expr, $greatest:literal) => {
+        concat!(
+            "INSERT INTO nodes (id, incarnation, alive_until, version, started_at) VALUES (?, ?, ",
+            $clock,
+            " + ?, ?, ",
+            $clock,
+            ") ON CONFLICT (id) DO UPDATE SET incarnation = excluded.incarnation, version = excluded.version, \
+             alive_until = CASE WHEN nodes.incarnation = excluded.incarnation THEN ",
+            $greatest,
+            "(nodes.alive_until, excluded.alive_until) ELSE excluded.alive_until END, \
+             started_at = CASE WHEN nodes.incarnation = excluded.incarnation THEN nodes.started_at ELSE excluded.started_at END, \
+             address = CASE WHEN nodes.incarnation = excluded.incarnation THEN nodes.address END \
+             WHERE (nodes.incarnation = excluded.incarnation) = (nodes.alive_until > ",
+            $clock,
+            ") RETURNING CAST(1 AS BIGINT)"
+        )
+    };
+}
+
+const START: EngineSql =
+    EngineSql { postgres: start!(clock!(postgres), "greatest"), sqlite: start!(clock!(sqlite), "max") };
+
+/// The parameters are the node, the length of the lease, the node and the incarnation.
+const RENEW: EngineSql = EngineSql {
+    postgres: concat!(
+        "WITH locked AS MATERIALIZED (SELECT incarnation, alive_until FROM nodes WHERE id = ? FOR NO KEY UPDATE), \
+         timed AS MATERIALIZED (SELECT incarnation, alive_until, ",
+        clock!(postgres),
+        " AS now FROM locked) \
+         UPDATE nodes SET alive_until = greatest(timed.alive_until, timed.now + ?) FROM timed \
+         WHERE nodes.id = ? AND timed.incarnation = ? AND timed.alive_until > timed.now RETURNING CAST(1 AS BIGINT)"
+    ),
+    sqlite: concat!(
+        "WITH timed AS (SELECT incarnation, alive_until, ",
+        clock!(sqlite),
+        " AS now FROM nodes WHERE id = ?) \
+         UPDATE nodes SET alive_until = max(timed.alive_until, timed.now + ?) FROM timed \
+         WHERE nodes.id = ? AND timed.incarnation = ? AND timed.alive_until > timed.now RETURNING CAST(1 AS BIGINT)"
+    ),
+};
+
+macro_rules! stop {
+    ($clock:expr, $least:literal) => {
+        concat!(
+            "UPDATE nodes SET alive_until = ",
+            $least,
+            "(alive_until, ",
+            $clock,
+            ") WHERE id = ? AND incarnation = ? RETURNING CAST(1 AS BIGINT)"
+        )
+    };
+}
+
+const STOP: EngineSql = EngineSql { postgres: stop!(clock!(postgres), "least"), sqlite: stop!(clock!(sqlite), "min") };
+
+/// The rows of nodes in the metadata store. Its methods block, and return futures that are ready.
+#[derive(Clone)]
+pub struct SqlNodes {
+    store: Arc<Store>,
+}
+
+impl SqlNodes {
+    pub(super) fn new(store: Arc<Store>) -> Self {
+        Self { store }
+    }
+}
+
+/// A statement returns a row if it changed the lease.
+fn renewal(changed: Option<i64>) -> Renewal {
+    changed.map_or(Renewal::Ended, |_| Renewal::Held)
+}
+
+impl Nodes for SqlNodes {
+    async fn start(&self, holder: &Holder, lease: Duration) -> Result<Renewal, RecordsError> {
+        let parameters = vec![
+            text(&holder.node),
+            text(incarnation(holder.incarnation)),
+            Parameter::Number(micros(lease)),
+            text(env!("CARGO_PKG_VERSION")),
+        ];
+        self.store.change(START, parameters).map(renewal)
+    }
+
+    async fn renew(&self, holder: &Holder, lease: Duration) -> Result<Renewal, RecordsError> {
+        let parameters = vec![
+            text(&holder.node),
+            Parameter::Number(micros(lease)),
+            text(&holder.node),
+            text(incarnation(holder.incarnation)),
+        ];
+        self.store.change(RENEW, parameters).map(renewal)
+    }
+
+    async fn stop(&self, holder: &Holder) -> Result<(), RecordsError> {
+        let parameters = vec![text(&holder.node), text(incarnation(holder.incarnation))];
+        self.store.change(STOP, parameters).map(drop)
+    }
+}

@@ -1,0 +1,5 @@
+DROP TABLE store_state;
+DROP TABLE doomed_objects;
+DROP TABLE segments;
+DROP TABLE files;
+DROP TABLE nodes;
