@@ -17,6 +17,7 @@ mod home;
 mod lists;
 mod migrations;
 mod newest_timestamp;
+mod object_blobs;
 mod postgres;
 mod suite;
 mod tls;
