@@ -28,6 +28,7 @@ mod activities;
 mod backup_files;
 mod backups;
 mod blobs;
+mod cluster_id;
 mod collaborators;
 mod collections;
 mod connection;

@@ -9,6 +9,7 @@
 )]
 
 mod cluster;
+mod cluster_id;
 mod dump;
 mod exchange;
 mod failover;
