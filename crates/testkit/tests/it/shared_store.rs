@@ -18,13 +18,13 @@ const HOOKS: usize = 10;
 const EVENTS: usize = 60;
 
 /// A new database in Postgres, dropped afterwards.
-struct Shared {
+pub(crate) struct Shared {
     admin: String,
     name: String,
 }
 
 impl Shared {
-    fn new(purpose: &str) -> Option<Self> {
+    pub(crate) fn new(purpose: &str) -> Option<Self> {
         let Ok(admin) = std::env::var("BRANCHYARD_TEST_POSTGRES_URL") else {
             let required = std::env::var("BRANCHYARD_TEST_REQUIRE_POSTGRES").is_ok_and(|value| value == "1");
             assert!(!required, "BRANCHYARD_TEST_POSTGRES_URL is not set, and BRANCHYARD_TEST_REQUIRE_POSTGRES=1");
@@ -36,7 +36,7 @@ impl Shared {
         Some(Self { admin, name })
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         let (before, parameters) = self.admin.split_once('?').unwrap_or((&self.admin, ""));
         let (server, _) = before.rsplit_once('/').unwrap();
         format!("{server}/{}?{parameters}", self.name)
