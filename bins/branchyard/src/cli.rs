@@ -56,6 +56,9 @@ pub struct ServerLocation {
     /// Metadata store: a SQLite path or a postgres:// URL [default: a file in the data folder].
     #[arg(long, value_name = "URL", global = true)]
     pub metadata_url: Option<String>,
+    /// Store of databases: file:///path, s3://bucket, gs://bucket or az://container [default: the data folder].
+    #[arg(long, value_name = "URL", global = true)]
+    pub store_url: Option<String>,
 }
 
 /// Flags of `serve`.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use branchyard_deployments::ports::{BackupFiles, Provisioner};
 use branchyard_deployments::{DeploymentPorts, Deployments, HostingSettings};
-use branchyard_domain::ports::{Clock, Ids};
+use branchyard_domain::ports::{Blobs, Clock, DatabaseStore, Ids};
 use branchyard_domain::values::Timestamp;
 use branchyard_domain::{Hub, WebhookPorts};
 use branchyard_engine_doltlite::{EngineOptions, Long, limit_process_memory};
@@ -17,14 +17,14 @@ use branchyard_import_formats::FileFormats;
 use branchyard_provisioner_local::LocalSettings;
 use branchyard_remote_client::HttpRemoteSources;
 use branchyard_runtime::{SystemClock, SystemIds};
-use branchyard_storage::{FolderBlobs, FolderPushedChunks, Store};
+use branchyard_storage::{FolderBlobs, FolderPushedChunks, ObjectBlobs, Store};
 
 use crate::config::Config;
 use crate::data_dir::DataDir;
-use crate::deployments;
 use crate::live_keys::LiveKeys;
 use crate::scheduler_bridge::SchedulerBridge;
 use crate::sql_engine::SqlEngine;
+use crate::{database_store, deployments};
 
 /// The external dependencies of a server, which tests replace: clock, randomness, name resolution, and provisioner.
 #[derive(Clone)]
@@ -91,6 +91,12 @@ pub struct Stores {
     pub keys: Arc<LiveKeys>,
     /// The metadata store, which also runs migrations.
     pub metadata: Arc<Store>,
+    /// The store of databases. If `None`, databases are kept in the data folder.
+    pub store: Option<Arc<dyn DatabaseStore>>,
+    /// The parts of uploads.
+    pub blobs: Arc<dyn Blobs>,
+    /// The files of backups of deployments.
+    pub backup_files: Arc<dyn BackupFiles>,
     /// The chunks of pushes.
     pub pushed_chunks: Arc<FolderPushedChunks>,
     /// The SQL engine.
@@ -117,6 +123,7 @@ impl Stores {
     /// Returns an error that names the store or setting that failed, and the cause.
     pub fn open(config: &Config, world: &Environment, pending: Pending) -> anyhow::Result<Self> {
         let dir = DataDir::open(&config.data_dir)?;
+        database_store::check_metadata_url(config, &dir)?;
         refuse_newer(config, &dir)?;
         // The engine is opened before the metadata store, because the memory of statements can be limited only before SQLite is
         // first used.
@@ -144,13 +151,12 @@ impl Stores {
                 }
             }
         }
-        let blobs = FolderBlobs::open(dir.uploads(), dir.backups())
+        let store = database_store::open(config, &metadata, world.ids.as_ref())?;
+        let (blobs, backup_files) = open_blobs(config, &dir, store.as_ref(), world)
             .context("cannot open the folders of uploads and backups")?;
-        let blobs = Arc::new(blobs);
         let pushed_chunks =
             FolderPushedChunks::open(dir.pushed_chunks()).context("cannot open the folder of pushes")?;
         let pushed_chunks = Arc::new(pushed_chunks);
-        let backup_files: Arc<dyn BackupFiles> = blobs.clone();
         let provisioner = match &world.provisioner {
             Some(make) => make(Arc::clone(&backup_files)),
             None => local_provisioner(config, &dir, &engine, &backup_files, world)?,
@@ -168,7 +174,7 @@ impl Stores {
         let formats = Arc::new(FileFormats { limits, sqlite: engine.sqlite_files() });
         let vault = Arc::clone(&keys) as _;
         let hub = Hub::builder(Arc::clone(&metadata) as _, engine.port())
-            .uploads(blobs, formats)
+            .uploads(Arc::clone(&blobs), formats)
             .pushes(Arc::clone(&pushed_chunks) as _)
             .mirrors(Arc::new(sources))
             .webhooks(WebhookPorts { payloads: Arc::new(JsonPayloads), vault, sender: Arc::new(sender) })
@@ -177,13 +183,16 @@ impl Stores {
         let ports = DeploymentPorts {
             store: Arc::clone(&metadata) as _,
             provisioner,
-            backup_files,
+            backup_files: Arc::clone(&backup_files),
             clock: Arc::clone(&world.clock),
             ids: Arc::clone(&world.ids),
         };
-        let node = dir.node(&world.ids.uuid(world.clock.now()).to_string())?;
+        let node = match &config.node_id {
+            Some(id) => id.clone(),
+            None => dir.node(&world.ids.uuid(world.clock.now()).to_string())?,
+        };
         let deployments = Deployments::new(hub.clone(), ports, HostingSettings { node, ..config.hosted.domain()? });
-        Ok(Self { dir, keys, metadata, pushed_chunks, engine, hub, deployments })
+        Ok(Self { dir, keys, metadata, store, blobs, backup_files, pushed_chunks, engine, hub, deployments })
     }
 
     /// Checks that the metadata store belongs to the data folder. Binds the folder if it is new.
@@ -206,15 +215,23 @@ impl Stores {
         let fresh = world.ids.uuid(world.clock.now());
         Ok(self.metadata.installation(&fresh.to_string())?)
     }
+}
 
-    /// Opens the store of uploads in flight and deployment backups.
-    ///
-    /// # Errors
-    /// Fails if a folder cannot be created.
-    pub fn blobs(&self) -> anyhow::Result<FolderBlobs> {
-        FolderBlobs::open(self.dir.uploads(), self.dir.backups())
-            .context("cannot open the folders of uploads and backups")
-    }
+/// Opens the stores of uploads in flight and of backups of deployments: the store of databases, or folders.
+fn open_blobs(
+    config: &Config,
+    dir: &DataDir,
+    store: Option<&Arc<dyn DatabaseStore>>,
+    world: &Environment,
+) -> std::io::Result<(Arc<dyn Blobs>, Arc<dyn BackupFiles>)> {
+    let Some(store) = store else {
+        let blobs = Arc::new(FolderBlobs::open(dir.uploads(), dir.backups())?);
+        return Ok((Arc::clone(&blobs) as _, blobs));
+    };
+    let (clock, ids) = (Arc::clone(&world.clock), Arc::clone(&world.ids));
+    let grace = config.store.grace.as_seconds();
+    let blobs = Arc::new(ObjectBlobs::open(Arc::clone(store), dir.uploads(), grace, clock, ids)?);
+    Ok((Arc::clone(&blobs) as _, blobs))
 }
 
 /// Builds the provisioner that runs instances as processes of this machine, one per instance.

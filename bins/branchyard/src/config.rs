@@ -1,6 +1,7 @@
 //! Configuration. Sources, each overriding those before it: defaults, the file, `BRANCHYARD_*` environment variables (`__`
 //! separates sections), and flags. Unknown keys are errors that name their source.
 
+mod cluster;
 mod hooks;
 mod hosted;
 mod http;
@@ -15,6 +16,7 @@ mod ranges;
 mod remotes;
 mod span;
 mod sql;
+mod store;
 mod tls;
 mod unknown;
 mod v1alpha1;
@@ -30,6 +32,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli;
 
+pub use cluster::ClusterConfig;
 pub use hooks::HooksConfig;
 pub use hosted::Hosted;
 pub use http::{Cors, Http, Idempotency, Pagination, RateLimit};
@@ -42,6 +45,7 @@ pub use remotes::Remotes;
 pub use span::Span;
 pub(crate) use sql::MOST_WORKERS;
 pub use sql::{Isolation, SqlConfig};
+pub use store::{Secret, StoreConfig};
 pub use tls::TlsConfig;
 pub use v1alpha1::V1alpha1;
 pub use web::Web;
@@ -64,6 +68,14 @@ pub struct Config {
     pub metadata_url_file: Option<PathBuf>,
     /// Connections to the metadata store.
     pub metadata: MetadataConfig,
+    /// URL of the store of databases. If absent, databases, uploads and backups are kept in the data folder.
+    pub store_url: Option<String>,
+    /// How the store of databases is reached.
+    pub store: StoreConfig,
+    /// Id of this server among those that share its metadata store. If absent, a file of the data folder holds it.
+    pub node_id: Option<String>,
+    /// Servers that share their stores.
+    pub cluster: ClusterConfig,
     /// TLS of the listener.
     pub tls: TlsConfig,
     /// HTTP limits and reverse proxies.
@@ -156,6 +168,10 @@ impl Default for Config {
             metadata_url: None,
             metadata_url_file: None,
             metadata: MetadataConfig::default(),
+            store_url: None,
+            store: StoreConfig::default(),
+            node_id: None,
+            cluster: ClusterConfig::default(),
             tls: TlsConfig::default(),
             http: Http::default(),
             cors: Cors::default(),
@@ -238,6 +254,9 @@ impl Config {
         if let Some(url) = &place.metadata_url {
             config.metadata_url = Some(url.clone());
         }
+        if let Some(url) = &place.store_url {
+            config.store_url = Some(url.clone());
+        }
         config.validate()?;
         Ok(config)
     }
@@ -275,6 +294,7 @@ impl Config {
         self.web.sign_up()?;
         self.otlp.check()?;
         self.tls.files()?;
+        store::check(self)?;
         if self.metadata_url.is_some() && self.metadata_url_file.is_some() {
             bail!("configuration: set metadata_url or metadata_url_file, not both");
         }

@@ -12,6 +12,7 @@ pub mod compose;
 pub mod config;
 mod connections;
 pub mod data_dir;
+mod database_store;
 pub mod demo;
 mod deployment_supervisor;
 pub mod deployments;

@@ -2,6 +2,7 @@
 //! implementations in their crates.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc, reason = "code of tests")]
 
+pub mod blobs;
 pub mod database_store;
 pub mod deployments;
 pub mod engine;

@@ -70,7 +70,7 @@ pub(crate) fn problem_of_fault(fault: &PortError) -> Problem {
             | EngineError::UnknownFormat { .. }
             | EngineError::Fault { .. } => false,
         },
-        PortError::Blobs(error) => error.full,
+        PortError::Blobs(error) => error.full || error.temporary,
         PortError::External(fault) => fault.is_temporary(),
         PortError::KeyTaken => return key_in_flight(),
         PortError::StorageLow => return storage_low(),

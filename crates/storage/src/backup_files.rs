@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use branchyard_deployments::ports::BackupFile;
-use branchyard_deployments::values::{BackupId, DeploymentId};
+use branchyard_deployments::values::{BackupId, DeploymentId, ServedName};
 use branchyard_domain::ports::{BlobsError, ReadSeek};
 use data_encoding::HEXLOWER;
 
@@ -27,10 +27,9 @@ impl BackupFolder {
         self.dir.join(deployment.to_string()).join(backup.to_string())
     }
 
-    /// Returns the path of a file. The name of the database is encoded in hexadecimal, because a name that a user chose
-    /// must not become part of a path.
+    /// Returns the path of a file.
     fn path(&self, file: &BackupFile) -> PathBuf {
-        self.folder(file.deployment, file.backup).join(HEXLOWER.encode(file.database.key().as_bytes()))
+        self.folder(file.deployment, file.backup).join(stored_name(&file.database))
     }
 
     pub(crate) fn put(&self, file: &BackupFile, bytes: &mut dyn Read) -> Result<u64, BlobsError> {
@@ -51,6 +50,22 @@ impl BackupFolder {
         Ok(Box::new(file))
     }
 
+    pub(crate) fn list(&self) -> Result<Vec<BackupFile>, BlobsError> {
+        let listed = |folder: &Path| names(folder).map_err(failed("list the files of backups"));
+        let mut found = Vec::new();
+        for deployment in listed(&self.dir)? {
+            let Ok(id) = DeploymentId::parse(&deployment) else { continue };
+            let folder = self.dir.join(&deployment);
+            for backup in listed(&folder)? {
+                let Ok(backup_id) = BackupId::parse(&backup) else { continue };
+                let files = listed(&folder.join(&backup))?;
+                found.extend(files.iter().filter_map(|file| backup_file(id, backup_id, file)));
+            }
+        }
+        found.sort_unstable();
+        Ok(found)
+    }
+
     pub(crate) fn remove(&self, deployment: DeploymentId, backup: BackupId) -> Result<(), BlobsError> {
         let folder = self.folder(deployment, backup);
         gone(fs::remove_dir_all(&folder)).map_err(failed("remove a backup"))?;
@@ -59,6 +74,30 @@ impl BackupFolder {
         let empty = fs::read_dir(parent).is_ok_and(|mut entries| entries.next().is_none());
         if empty { gone(fs::remove_dir(parent)).map_err(failed("remove a folder of backups")) } else { Ok(()) }
     }
+}
+
+/// Returns the name of the file of a database: hexadecimal, because a name that a user chose must not become part of a path.
+pub(crate) fn stored_name(database: &ServedName) -> String {
+    HEXLOWER.encode(database.key().as_bytes())
+}
+
+/// Returns the file of a backup that [`stored_name`] named.
+pub(crate) fn backup_file(deployment: DeploymentId, backup: BackupId, name: &str) -> Option<BackupFile> {
+    let database = String::from_utf8(HEXLOWER.decode(name.as_bytes()).ok()?).ok()?;
+    Some(BackupFile { deployment, backup, database: ServedName::parse(&database).ok()? })
+}
+
+/// Returns the UTF-8 names in a folder. There are none if the folder does not exist.
+fn names(folder: &Path) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        names.extend(entry?.file_name().into_string().ok());
+    }
+    Ok(names)
 }
 
 fn gone(result: io::Result<()>) -> io::Result<()> {
@@ -70,7 +109,6 @@ fn gone(result: io::Result<()>) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use branchyard_deployments::values::ServedName;
     use branchyard_domain::values::Timestamp;
     use uuid::Uuid;
 

@@ -39,7 +39,7 @@ impl FolderBlobs {
 
 pub(crate) fn failed(context: impl Into<String>) -> impl FnOnce(io::Error) -> BlobsError {
     let context = context.into();
-    move |source| BlobsError { context, full: source.kind() == io::ErrorKind::StorageFull, source }
+    move |source| BlobsError { context, full: source.kind() == io::ErrorKind::StorageFull, temporary: false, source }
 }
 
 /// Makes new names in a folder durable.
@@ -99,6 +99,10 @@ impl BackupFilesPort for FolderBlobs {
 
     fn open_backup(&self, file: &BackupFile) -> Result<Box<dyn ReadSeek>, BlobsError> {
         self.backups.open_file(file)
+    }
+
+    fn list_backups(&self) -> Result<Vec<BackupFile>, BlobsError> {
+        self.backups.list()
     }
 
     fn remove_backup(&self, deployment: DeploymentId, backup: BackupId) -> Result<(), BlobsError> {
@@ -167,10 +171,11 @@ impl Seek for JoinedParts {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Seek, SeekFrom};
+    use std::io::Read;
 
     use branchyard_domain::ports::Blobs;
     use branchyard_domain::values::UploadId;
+    use branchyard_domain_testing::suites;
     use uuid::Uuid;
 
     use super::FolderBlobs;
@@ -181,48 +186,10 @@ mod tests {
         (dir, blobs)
     }
 
-    fn read_all(blobs: &FolderBlobs, id: UploadId, parts: u32) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        blobs.open(id, parts).unwrap().read_to_end(&mut bytes).unwrap();
-        bytes
-    }
-
     #[test]
-    fn parts_are_read_in_order_and_the_last_complete_one_wins() {
+    fn folders_keep_every_promise() {
         let (_dir, blobs) = folder();
-        let id = UploadId::from_uuid(Uuid::from_u128(7));
-        blobs.put_part(id, 2, &mut "world".as_bytes()).unwrap();
-        blobs.put_part(id, 1, &mut "hello ".as_bytes()).unwrap();
-        blobs.put_part(id, 2, &mut "there".as_bytes()).unwrap();
-        assert_eq!(read_all(&blobs, id, 2), b"hello there");
-        assert_eq!(blobs.list().unwrap(), [id]);
-        blobs.remove(id).unwrap();
-        blobs.remove(id).unwrap();
-        assert_eq!(blobs.list().unwrap(), []);
-    }
-
-    #[test]
-    fn an_upload_is_read_from_anywhere() {
-        let (_dir, blobs) = folder();
-        let id = UploadId::from_uuid(Uuid::from_u128(9));
-        let whole = b"abcdefghij";
-        for (number, part) in [(1, 0..3), (2, 3..4), (3, 4..10)] {
-            blobs.put_part(id, number, &mut &whole[part]).unwrap();
-        }
-        let mut file = blobs.open(id, 3).unwrap();
-        assert_eq!(file.seek(SeekFrom::End(0)).unwrap(), 10);
-        assert_eq!(file.read(&mut [0; 4]).unwrap(), 0);
-        for start in 0..=10 {
-            assert_eq!(file.seek(SeekFrom::Start(start)).unwrap(), start);
-            let mut rest = Vec::new();
-            file.read_to_end(&mut rest).unwrap();
-            assert_eq!(rest, whole[usize::try_from(start).unwrap()..]);
-            assert_eq!(file.seek(SeekFrom::Current(-1)).unwrap(), 9);
-        }
-        assert!(file.seek(SeekFrom::End(-11)).is_err());
-        assert_eq!(file.seek(SeekFrom::Start(99)).unwrap(), 99);
-        assert_eq!(file.read(&mut [0; 4]).unwrap(), 0);
-        assert!(blobs.open(id, 4).is_err(), "a part is missing");
+        suites::blobs::run_all(&blobs);
     }
 
     #[test]
@@ -242,7 +209,6 @@ mod tests {
         let id = UploadId::from_uuid(Uuid::from_u128(8));
         blobs.put_part(id, 1, &mut "whole".as_bytes()).unwrap();
         blobs.put_part(id, 1, &mut Cut(false)).unwrap_err();
-        assert_eq!(read_all(&blobs, id, 1), b"whole");
         let files = std::fs::read_dir(blobs.folder(id)).unwrap().count();
         assert_eq!(files, 1, "the temporary file is gone");
     }

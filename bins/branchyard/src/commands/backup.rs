@@ -114,7 +114,7 @@ fn copy(stores: &Stores, to: &Path, options: &BackupOptions) -> Result<Manifest,
         manifest.add(to, &path)?;
     }
     // Without the node id, the restored deployments would belong to another server.
-    let mut small = vec![(NODE, fs::read(stores.dir.node_file())?)];
+    let mut small = vec![(NODE, stores.deployments.hosting().node.clone().into_bytes())];
     if options.with_keys {
         small.push((SECRET, fs::read(stores.dir.key_ring_file())?));
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::bail;
 use branchyard_confinement::{KernelSupport, kernel_support};
-use branchyard_domain::ports::{Blobs as _, Metadata as _};
+use branchyard_domain::ports::Metadata as _;
 use branchyard_domain::usecases::UnreadableHook;
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
@@ -103,7 +103,7 @@ pub(super) fn examine(stores: &Stores) -> anyhow::Result<Vec<String>> {
             "file of database {id}: nothing refers to it; it is safe to delete while the server is stopped"
         ));
     }
-    for upload in stores.blobs()?.list()? {
+    for upload in stores.blobs.list()? {
         if stores.metadata.read()?.uploads().get(upload)?.is_none() {
             findings.push(format!("upload {upload}: nothing refers to it; it is safe to delete"));
         }

@@ -30,6 +30,15 @@ pub(super) fn run(config: &Config, from: &Path, identity: Option<&Path>) -> anyh
     if let Some(ring) = &ring {
         KeyRing::parse(ring).with_context(|| format!("{SECRET} of the backup is not a key ring"))?;
     }
+    let node = small(NODE)?;
+    if let (Some(id), Some(node)) = (&config.node_id, &node)
+        && id.as_bytes() != node.trim_ascii()
+    {
+        let node = String::from_utf8_lossy(node.trim_ascii());
+        bail!(
+            "the deployments of the backup belong to the server with node_id \"{node}\"; set node_id to that, or remove it"
+        );
+    }
     let dir = DataDir::open(&config.data_dir)?;
     let _lock = dir.lock()?;
     let had_ring = dir.key_ring_file().exists();
@@ -57,7 +66,7 @@ pub(super) fn run(config: &Config, from: &Path, identity: Option<&Path>) -> anyh
     if let Some(ring) = &ring {
         write_durably(&stores.dir.key_ring_file(), ring)?;
     }
-    if let Some(node) = small(NODE)? {
+    if let Some(node) = node {
         write_durably(&stores.dir.node_file(), &node)?;
     }
     for path in manifest.deployment_backups() {

@@ -33,6 +33,7 @@ pub(super) fn check(config: &Config) -> anyhow::Result<()> {
     check_sql(config)?;
     check_hooks(config)?;
     check_metadata(config)?;
+    check_cluster(config)?;
     check_remotes(config)?;
     check_v1alpha1(config)?;
     check_hosted(config)?;
@@ -91,6 +92,13 @@ fn check_metadata(config: &Config) -> anyhow::Result<()> {
     within("metadata.writers", metadata.writers, 1..=1_000)?;
     within("metadata.wait_ms", metadata.wait_ms, 100..=60_000)?;
     within("metadata.statement_timeout_ms", metadata.statement_timeout_ms, 1_000..=HOUR_MS)
+}
+
+fn check_cluster(config: &Config) -> anyhow::Result<()> {
+    // A server may be this long behind with what it stores, and the clocks of servers and store may differ.
+    within("store.grace", config.store.grace, Span::seconds(3_600)..=Span::seconds(365 * 86_400))?;
+    // It is renewed five times in its length.
+    within("cluster.lease", config.cluster.lease, Span::seconds(2)..=Span::seconds(300))
 }
 
 fn check_remotes(config: &Config) -> anyhow::Result<()> {

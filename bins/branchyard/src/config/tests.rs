@@ -1,3 +1,5 @@
+use secrecy::ExposeSecret as _;
+
 use super::{Config, Isolation, LogConfig, LogFormat, SqlConfig, cli};
 
 fn load(toml: &str) -> anyhow::Result<Config> {
@@ -134,6 +136,14 @@ fn values_outside_their_range_are_refused_by_name() {
         ("[web]\nsession_ttl = \"59s\"", "web.session_ttl"),
         ("[web]\ninvitation_ttl = \"366d\"", "web.invitation_ttl"),
         ("[web]\nsign_in_window = 0", "web.sign_in_window"),
+        ("store_url = \"/srv/yard\"", "store_url"),
+        ("store_url = \"s3://key:hush@yard\"", "store_url"),
+        ("[store]\ngrace = \"59min\"", "store.grace"),
+        ("[store]\nsecret_access_key = \"a\"\nsecret_access_key_file = \"b\"", "store.secret_access_key_file"),
+        ("node_id = \"\"", "node_id"),
+        ("node_id = \"yard/1\"", "node_id"),
+        ("[cluster]\nlease = \"1s\"", "cluster.lease"),
+        ("[cluster]\nlease = \"301s\"", "cluster.lease"),
         ("[v1alpha1]\nrow_limit = 0", "v1alpha1.row_limit"),
         ("[v1alpha1]\nread_timeout_ms = 3600001", "v1alpha1.read_timeout_ms"),
         ("[v1alpha1]\nexport_timeout_ms = 0", "v1alpha1.export_timeout_ms"),
@@ -228,4 +238,40 @@ fn settings_reach_the_http_side() {
     assert_eq!(config.domain_limits().unwrap().answer_retention_seconds, 7_200);
     let off = load("[rate_limit]\nenabled = false").unwrap();
     assert_eq!(off.http_config("http://x".to_owned()).unwrap().rate_limits, None);
+}
+
+#[test]
+fn the_store_of_databases_gets_its_options() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("secret");
+    std::fs::write(&file, "of-the-file\n").unwrap();
+    let config = load(&format!(
+        "store_url = \"s3://yard/a\"\nnode_id = \"yard-1\"\n[store]\nendpoint = \"http://127.0.0.1:9\"\nregion = \"r\"\n\
+         access_key_id = \"id\"\nsecret_access_key_file = '{}'\nallow_http = true\nextra_ca_file = \"ca.pem\"",
+        file.display()
+    ));
+    let config = config.unwrap();
+    assert_eq!(config.store_url().unwrap().unwrap().to_string(), "s3://yard/a");
+    let options = config.store.options().unwrap();
+    assert_eq!(options.secret_access_key.unwrap().expose_secret(), "of-the-file");
+    let texts = [options.endpoint, options.region, options.access_key_id].map(Option::unwrap);
+    assert_eq!(texts, ["http://127.0.0.1:9", "r", "id"].map(str::to_owned));
+    assert!(options.allow_http && options.extra_ca_file.is_some());
+    let missing = load("[store]\nsecret_access_key_file = \"/not/there\"").unwrap().store.options().unwrap_err();
+    assert!(format!("{missing:#}").contains("store.secret_access_key_file /not/there"), "{missing:#}");
+    let options = load("[store]\nsecret_access_key = \"hush\"").unwrap().store.options().unwrap();
+    assert_eq!(options.secret_access_key.unwrap().expose_secret(), "hush");
+}
+
+#[test]
+fn the_secret_of_the_store_is_never_printed() {
+    let config = load("[store]\naccess_key_id = \"id\"\nsecret_access_key = \"hush-hush\"").unwrap();
+    let shown = format!("{config:?} {:?}", config.store.options().unwrap());
+    assert!(shown.contains("[hidden]") && !shown.contains("hush"), "{shown}");
+    assert!(!serde_json::to_string(&config).unwrap().contains("hush"));
+    for value in ["4711", "-4711", "4711.5", "true", "[\"4711\"]", "{ a = \"4711\" }"] {
+        let error = format!("{:#}", load(&format!("[store]\nsecret_access_key = {value}")).unwrap_err());
+        assert!(error.contains("secret_access_key") && error.contains("quotation marks"), "{error}");
+        assert!(!error.contains("4711") && !error.contains("true"), "{error}");
+    }
 }

@@ -13,6 +13,14 @@ const WITHOUT_DEFAULT: &[&str] = &[
     "errors_url",
     "metadata_url",
     "metadata_url_file",
+    "store_url",
+    "store.endpoint",
+    "store.region",
+    "store.access_key_id",
+    "store.secret_access_key",
+    "store.secret_access_key_file",
+    "store.extra_ca_file",
+    "node_id",
     "hooks.extra_ca_file",
     "remotes.extra_ca_file",
     "hosted_public_url",
@@ -28,6 +36,9 @@ const WITHOUT_DEFAULT: &[&str] = &[
 
 /// Prefixes of sections whose keys are user-defined names.
 const OF_NAMES: &[&str] = &["hosted.spending.owners."];
+
+/// Keys whose values are not shown, even if the environment has one that reads as a table.
+const SECRET: &[&str] = &["store.secret_access_key"];
 
 /// Fails if a key is not known. The error names the key, its source, and the most similar known key.
 pub(super) fn refuse(defaults: &Figment, settings: &Figment) -> anyhow::Result<()> {
@@ -54,7 +65,9 @@ fn keys(figment: &Figment) -> anyhow::Result<BTreeSet<String>> {
         for (name, value) in dict {
             let key = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
             match value {
-                Value::Dict(_, inner) if !inner.is_empty() => collect(inner, &key, found),
+                Value::Dict(_, inner) if !inner.is_empty() && !SECRET.contains(&key.as_str()) => {
+                    collect(inner, &key, found)
+                }
                 Value::Empty(..) => {}
                 _ => drop(found.insert(key)),
             }

@@ -101,6 +101,23 @@ fn what_a_command_creates_is_private_and_doctor_warns_of_what_is_not() {
     assert!(lines.contains(&format!("`chmod -R go= {}` ends it", dir.display())), "{lines}");
 }
 
+#[test]
+fn a_store_of_databases_without_postgres_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = format!("file://{}", dir.path().join("store").display());
+    let by_flag = program().run(dir.path(), &["doctor", "--store-url", &url]);
+    let mut by_variable = program().command();
+    by_variable.args(["doctor", "--data-dir"]).arg(dir.path()).env("BRANCHYARD_STORE_URL", &url);
+    for output in [by_flag, by_variable.output().unwrap()] {
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && error.contains("store_url needs a metadata_url on Postgres"), "{error}");
+    }
+    assert!(!dir.path().join("store").exists() && !dir.path().join("metadata.sqlite").exists());
+    let output = program().run(dir.path(), &["doctor", "--store-url", "s3://key:hush@yard"]);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && error.contains("store_url") && !error.contains("hush"), "{error}");
+}
+
 /// A command line is readable by every user of the machine.
 #[cfg(target_os = "linux")]
 #[test]

@@ -27,6 +27,7 @@ mod logs;
 mod main_job;
 mod migrating;
 mod mirrors;
+mod object_blobs;
 #[cfg(feature = "otlp")]
 mod otlp;
 mod outage;

@@ -22,6 +22,12 @@ pub trait BackupFiles: Send + Sync {
     /// [`BlobsError`] if the file is missing or unreadable.
     fn open_backup(&self, file: &BackupFile) -> Result<Box<dyn ReadSeek>, BlobsError>;
 
+    /// Lists all files of all backups, in the order of their names.
+    ///
+    /// # Errors
+    /// [`BlobsError`] if the store cannot be read.
+    fn list_backups(&self) -> Result<Vec<BackupFile>, BlobsError>;
+
     /// Removes all files of a backup. Succeeds if there are none.
     ///
     /// # Errors

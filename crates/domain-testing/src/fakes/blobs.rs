@@ -6,7 +6,7 @@ use std::io::{self, Cursor, Read};
 use parking_lot::Mutex;
 
 use branchyard_deployments::ports::{BackupFile, BackupFiles};
-use branchyard_deployments::values::{BackupId, DeploymentId};
+use branchyard_deployments::values::{BackupId, DeploymentId, ServedName};
 use branchyard_domain::ports::{Blobs, BlobsError, ReadSeek};
 use branchyard_domain::values::UploadId;
 
@@ -17,8 +17,14 @@ pub struct MemoryBlobs {
     backups: Mutex<BTreeMap<BackupFile, Vec<u8>>>,
 }
 
+/// Names that differ in case only are one name.
+fn canonical(file: &BackupFile) -> BackupFile {
+    let database = ServedName::parse(&file.database.key()).unwrap_or_else(|_| file.database.clone());
+    BackupFile { database, ..file.clone() }
+}
+
 fn failed(context: &str, source: io::Error) -> BlobsError {
-    BlobsError { context: context.to_owned(), full: false, source }
+    BlobsError { context: context.to_owned(), full: false, temporary: false, source }
 }
 
 impl Blobs for MemoryBlobs {
@@ -57,14 +63,18 @@ impl BackupFiles for MemoryBlobs {
         let mut content = Vec::new();
         bytes.read_to_end(&mut content).map_err(|error| failed("take a file of a backup", error))?;
         let size = u64::try_from(content.len()).unwrap_or(u64::MAX);
-        self.backups.lock().insert(file.clone(), content);
+        self.backups.lock().insert(canonical(file), content);
         Ok(size)
     }
 
     fn open_backup(&self, file: &BackupFile) -> Result<Box<dyn ReadSeek>, BlobsError> {
         let missing = || failed("open a file of a backup", io::Error::new(io::ErrorKind::NotFound, "it is missing"));
-        let content = self.backups.lock().get(file).cloned().ok_or_else(missing)?;
+        let content = self.backups.lock().get(&canonical(file)).cloned().ok_or_else(missing)?;
         Ok(Box::new(Cursor::new(content)))
+    }
+
+    fn list_backups(&self) -> Result<Vec<BackupFile>, BlobsError> {
+        Ok(self.backups.lock().keys().cloned().collect())
     }
 
     fn remove_backup(&self, deployment: DeploymentId, backup: BackupId) -> Result<(), BlobsError> {

@@ -29,7 +29,7 @@ impl Uploaded {
 }
 
 fn failed(source: std::io::Error) -> BlobsError {
-    BlobsError { context: "keep the chunks of a push".to_owned(), full: false, source }
+    BlobsError { context: "keep the chunks of a push".to_owned(), full: false, temporary: false, source }
 }
 
 impl PushedChunks for MemoryPushedChunks {

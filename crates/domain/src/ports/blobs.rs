@@ -12,6 +12,8 @@ pub struct BlobsError {
     pub context: String,
     /// Whether the store ran out of space.
     pub full: bool,
+    /// Whether the store was not available, and a later try may succeed.
+    pub temporary: bool,
     /// The cause.
     #[source]
     pub source: std::io::Error,
@@ -43,7 +45,8 @@ pub trait Blobs: Send + Sync {
     /// [`BlobsError`].
     fn remove(&self, upload: UploadId) -> Result<(), BlobsError>;
 
-    /// Lists the uploads that have parts in the store.
+    /// Lists the uploads that have parts in the store. A store that several servers share leaves out those of which a part is so
+    /// new that another server may not have recorded the upload yet.
     ///
     /// # Errors
     /// [`BlobsError`].

@@ -16,7 +16,7 @@ pub(super) struct NoUploads;
 
 fn no_uploads<T>() -> Result<T, BlobsError> {
     let source = io::Error::new(io::ErrorKind::Unsupported, "the hub was built without uploads");
-    Err(BlobsError { context: "uploads are not available".to_owned(), full: false, source })
+    Err(BlobsError { context: "uploads are not available".to_owned(), full: false, temporary: false, source })
 }
 
 impl Blobs for NoUploads {

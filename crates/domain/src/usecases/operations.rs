@@ -418,7 +418,8 @@ impl<'a> Operations<'a> {
     }
 
     /// Removes the garbage of a crash: files of unknown or deleted databases, and uploads without a session. Returns their
-    /// number. Call it only at the start of the one process that uses these stores, before anything else runs.
+    /// number. Call it only at the start of the one process that uses these files, before anything else runs. Blobs may be shared
+    /// with other processes ([`Blobs::list`](crate::ports::Blobs::list)).
     ///
     /// # Errors
     /// [`PortError`].

@@ -338,6 +338,9 @@ impl LeasedRun<'_> {
                 PortError::Engine(EngineError::Unavailable(_)) | PortError::Metadata(MetadataError::Unavailable(_)) => {
                     OperationFailure::new(FailureKind::Unavailable, "the storage was not available; try again later")
                 }
+                PortError::Blobs(error) if error.temporary => {
+                    OperationFailure::new(FailureKind::Unavailable, "the storage was not available; try again later")
+                }
                 PortError::Engine(error @ EngineError::UnknownFormat { .. }) => {
                     OperationFailure::new(FailureKind::Unavailable, error.to_string())
                 }

@@ -2,7 +2,9 @@
 
 use branchyard_domain::ports::{DatabaseStore as _, ObjectDigest, StoreError};
 use branchyard_domain::values::ObjectKey;
-use branchyard_domain_testing::fakes::{MemoryDatabaseStore, MemoryEngine, MemoryMetadata, StoreCall, StoreFault};
+use branchyard_domain_testing::fakes::{
+    MemoryBlobs, MemoryDatabaseStore, MemoryEngine, MemoryMetadata, StoreCall, StoreFault,
+};
 use branchyard_domain_testing::suites;
 
 #[test]
@@ -19,6 +21,11 @@ fn the_engine_in_memory_keeps_every_promise() {
 fn the_store_of_databases_in_memory_keeps_every_promise() {
     suites::database_store::run_all(&MemoryDatabaseStore::default());
     suites::database_store::races(&MemoryDatabaseStore::default(), 100);
+}
+
+#[test]
+fn the_blobs_in_memory_keep_every_promise() {
+    suites::blobs::run_all(&MemoryBlobs::default());
 }
 
 #[test]

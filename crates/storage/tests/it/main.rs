@@ -9,6 +9,7 @@
 )]
 
 mod cluster;
+mod cluster_id;
 mod dump;
 mod durable;
 mod exchange;
@@ -18,6 +19,7 @@ mod home;
 mod lists;
 mod migrations;
 mod newest_timestamp;
+mod object_blobs;
 mod postgres;
 mod suite;
 mod tls;

@@ -11,6 +11,7 @@ mod bodies;
 mod clock;
 mod connection;
 mod crowds;
+mod database_store;
 mod failover;
 mod fair;
 mod files;
