@@ -20,7 +20,7 @@ use branchyard_domain::usecases::DeleteUser;
 
 use self::backup::BackupOptions;
 use crate::cli::{Api, Cli, Command, DatabaseAction, OrgAction, SessionAction, TokenAction, UserAction};
-use crate::compose::{Environment, Pending, Stores};
+use crate::compose::{Environment, Pending, Role, Stores};
 use crate::config::Config;
 use crate::sealed_files::Recipients;
 use crate::{cli, client, demo, deployments, serve};
@@ -121,7 +121,7 @@ fn sql_worker() -> anyhow::Result<()> {
 /// Opens the stores for an administrative command. These commands can run beside a running server, because the metadata store is
 /// shared and the engine's files are not written.
 fn stores(place: &cli::ServerLocation) -> anyhow::Result<Stores> {
-    Stores::open(&Config::load(place)?, &Environment::default(), Pending::Migrate)
+    Stores::open(&Config::load(place)?, &Environment::default(), Pending::Migrate, Role::Command)
 }
 
 /// Writes one line to standard error, for a person.

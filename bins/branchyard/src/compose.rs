@@ -1,13 +1,13 @@
 //! Wiring: builds a [`Hub`] and its stores from a configuration.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use branchyard_deployments::ports::{BackupFiles, Provisioner};
 use branchyard_deployments::{DeploymentPorts, Deployments, HostingSettings};
-use branchyard_domain::ports::{Blobs, Clock, DatabaseStore, Ids};
-use branchyard_domain::values::Timestamp;
+use branchyard_domain::ports::{Blobs, Clock, DatabaseStore, Engine, EngineError, Ids};
+use branchyard_domain::values::{DatabaseId, Timestamp};
 use branchyard_domain::{Hub, WebhookPorts};
 use branchyard_engine_doltlite::{EngineOptions, Long, limit_process_memory};
 use branchyard_executor::{SlowQueryLimits, SlowQueryScheduler};
@@ -21,6 +21,7 @@ use branchyard_storage::{FolderBlobs, FolderPushedChunks, ObjectBlobs, Store};
 
 use crate::config::Config;
 use crate::data_dir::DataDir;
+use crate::durable_home::{DurableHome, HomePorts, PrivateCopies};
 use crate::live_keys::LiveKeys;
 use crate::scheduler_bridge::SchedulerBridge;
 use crate::sql_engine::SqlEngine;
@@ -99,12 +100,27 @@ pub struct Stores {
     pub backup_files: Arc<dyn BackupFiles>,
     /// The chunks of pushes.
     pub pushed_chunks: Arc<FolderPushedChunks>,
-    /// The SQL engine.
+    /// The SQL engine and its files.
     pub engine: SqlEngine,
+    /// The engine over the store of databases. If `None`, the files of [`Self::engine`] are the databases.
+    pub home: Option<DurableHome>,
+    /// The databases: the engine over the store, or the SQL engine.
+    pub databases: Arc<dyn Engine>,
+    #[expect(dead_code, reason = "held until the engine is no longer used")]
+    copies: Option<PrivateCopies>,
     /// The use cases over these stores.
     pub hub: Hub,
     /// The deployment use cases.
     pub deployments: Deployments,
+}
+
+/// What a process does with databases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// It writes them, as the only process that uses the data folder.
+    Node,
+    /// It looks at them, perhaps beside a server.
+    Command,
 }
 
 /// Policy for pending migrations.
@@ -121,7 +137,7 @@ impl Stores {
     ///
     /// # Errors
     /// Returns an error that names the store or setting that failed, and the cause.
-    pub fn open(config: &Config, world: &Environment, pending: Pending) -> anyhow::Result<Self> {
+    pub fn open(config: &Config, world: &Environment, pending: Pending, role: Role) -> anyhow::Result<Self> {
         let dir = DataDir::open(&config.data_dir)?;
         database_store::check_metadata_url(config, &dir)?;
         refuse_newer(config, &dir)?;
@@ -133,7 +149,10 @@ impl Stores {
         });
         let long = Long { every: config.pools.long_look(), turns: Arc::new(SchedulerBridge(lane)) };
         let options = EngineOptions { long: Some(long), ..EngineOptions::default() };
-        let engine = SqlEngine::open(dir.databases(), config, &world.program, options)?;
+        // The copies of a server belong to its process.
+        let copies = (config.store_url.is_some() && role == Role::Command).then(|| PrivateCopies::below(&dir.copies()));
+        let folder = copies.as_ref().map_or_else(|| dir.databases(), |copies| copies.path().to_owned());
+        let engine = SqlEngine::open(folder, config, &world.program, options)?;
         let metadata = open_metadata(config, &dir)?;
         match pending {
             Pending::Migrate => {
@@ -152,6 +171,21 @@ impl Stores {
             }
         }
         let store = database_store::open(config, &metadata, world.ids.as_ref())?;
+        let node = match &config.node_id {
+            Some(id) => id.clone(),
+            None => dir.node(&world.ids.uuid(world.clock.now()).to_string())?,
+        };
+        let home = match &store {
+            None => None,
+            Some(store) => {
+                let ports = HomePorts { engine: &engine, metadata: &metadata, store, ids: &world.ids };
+                Some(match role {
+                    Role::Node => DurableHome::of_node(&node, &config.cluster, &ports)?,
+                    Role::Command => DurableHome::of_reader(&ports),
+                })
+            }
+        };
+        let databases = home.as_ref().map_or_else(|| engine.port(), DurableHome::port);
         let (blobs, backup_files) = open_blobs(config, &dir, store.as_ref(), world)
             .context("cannot open the folders of uploads and backups")?;
         let pushed_chunks =
@@ -173,7 +207,7 @@ impl Stores {
         let keys = Arc::new(LiveKeys::open(&dir, world.ids.as_ref(), world.clock.now())?);
         let formats = Arc::new(FileFormats { limits, sqlite: engine.sqlite_files() });
         let vault = Arc::clone(&keys) as _;
-        let hub = Hub::builder(Arc::clone(&metadata) as _, engine.port())
+        let hub = Hub::builder(Arc::clone(&metadata) as _, Arc::clone(&databases))
             .uploads(Arc::clone(&blobs), formats)
             .pushes(Arc::clone(&pushed_chunks) as _)
             .mirrors(Arc::new(sources))
@@ -187,12 +221,53 @@ impl Stores {
             clock: Arc::clone(&world.clock),
             ids: Arc::clone(&world.ids),
         };
-        let node = match &config.node_id {
-            Some(id) => id.clone(),
-            None => dir.node(&world.ids.uuid(world.clock.now()).to_string())?,
-        };
         let deployments = Deployments::new(hub.clone(), ports, HostingSettings { node, ..config.hosted.domain()? });
-        Ok(Self { dir, keys, metadata, store, blobs, backup_files, pushed_chunks, engine, hub, deployments })
+        Ok(Self {
+            dir,
+            keys,
+            metadata,
+            store,
+            blobs,
+            backup_files,
+            pushed_chunks,
+            engine,
+            home,
+            databases,
+            copies,
+            hub,
+            deployments,
+        })
+    }
+
+    /// Returns the path of the file of a database, which is brought here if it is in a store.
+    ///
+    /// # Errors
+    /// [`EngineError`]; [`EngineError::Damaged`] if the store has no such database.
+    pub fn bring_file(&self, database: DatabaseId) -> Result<PathBuf, EngineError> {
+        if let Some(home) = &self.home {
+            home.bring(database)?;
+        }
+        Ok(self.engine.files().path(database))
+    }
+
+    /// Removes the files that [`Self::bring_file`] brought here.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    pub fn drop_copies(&self) -> Result<(), EngineError> {
+        self.home.as_ref().map_or(Ok(()), DurableHome::drop_copies)
+    }
+
+    /// Makes a copy of a file the file of a database.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    pub fn restore_file(&self, database: DatabaseId, from: &Path) -> Result<(), EngineError> {
+        let restore = || self.engine.restore(database, from);
+        match &self.home {
+            Some(home) => home.restore(database, restore),
+            None => restore(),
+        }
     }
 
     /// Checks that the metadata store belongs to the data folder. Binds the folder if it is new.

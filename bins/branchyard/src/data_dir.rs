@@ -38,6 +38,11 @@ impl DataDir {
         self.0.join("databases")
     }
 
+    /// Returns the folder in which commands keep copies of databases of a store while they run.
+    pub fn copies(&self) -> PathBuf {
+        self.0.join("copies")
+    }
+
     /// Returns the folder of the chunks of pushes.
     pub fn pushed_chunks(&self) -> PathBuf {
         self.0.join("pushed-chunks")

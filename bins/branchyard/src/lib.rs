@@ -16,6 +16,7 @@ mod database_store;
 pub mod demo;
 mod deployment_supervisor;
 pub mod deployments;
+mod durable_home;
 pub mod elf;
 mod free_space;
 mod health;

@@ -27,11 +27,12 @@ use tokio::sync::watch;
 
 use crate::background_observer::BackgroundObserver;
 use crate::commands::print;
-use crate::compose::{Environment, Pending, Stores, refuse_newer};
+use crate::compose::{Environment, Pending, Role, Stores, refuse_newer};
 use crate::config::Config;
 use crate::connections::{self, ConnectionLimits, ProgressTimeouts};
 use crate::data_dir::DataDirLock;
 use crate::deployment_supervisor::Fleet;
+use crate::durable_home::{DurableHome, Housekeeping};
 use crate::free_space::FreeSpaceMonitor;
 use crate::live_keys::KeyRingWatch;
 use crate::logging::{self, Traces};
@@ -83,6 +84,7 @@ pub struct Running {
     fleet: Fleet,
     leaves_instances: bool,
     engine: SqlEngine,
+    home: Option<(DurableHome, Housekeeping)>,
     traces: Traces,
     shutdown_grace: Duration,
     hooks_grace: Duration,
@@ -107,7 +109,7 @@ impl Running {
         refuse_newer(config, &dir)?;
         let lock = dir.lock()?;
         let traces = Traces::start(config)?;
-        let stores = Stores::open(config, world, pending)?;
+        let stores = Stores::open(config, world, pending, Role::Node)?;
         stores.bind(world)?;
         let hub = stores.hub.clone();
         let deployments = stores.deployments.clone();
@@ -185,6 +187,13 @@ impl Running {
         let exchange =
             metadata_exchange::start(&hub, &stores.metadata, &world.clock, &measured, config.metadata.listen)
                 .context("cannot start the exchange with other servers")?;
+        let home = match stores.home {
+            Some(home) => {
+                let keeping = home.keep(&config.cluster).context("cannot start the thread for copies of databases")?;
+                Some((home, keeping))
+            }
+            None => None,
+        };
         let observer = Arc::new(BackgroundObserver::new(measured, traces.clone()));
         let options = BackgroundOptions { node, webhook_concurrency: config.hooks.concurrency, observer };
         let background = Background::start(&hub, options).context("cannot start the background threads")?;
@@ -201,6 +210,7 @@ impl Running {
             fleet,
             leaves_instances: config.hosted.leaves(),
             engine: stores.engine,
+            home,
             traces,
             shutdown_grace: config.server.shutdown_grace.duration(),
             hooks_grace: config.hooks.shutdown_grace.duration(),
@@ -311,6 +321,10 @@ impl Running {
         let until = Instant::now() + patience;
         while !self.state.is_idle() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
+        }
+        if let Some((home, keeping)) = self.home {
+            keeping.stop();
+            home.release();
         }
         self.runtime.shutdown_timeout(until.saturating_duration_since(Instant::now()));
         self.traces.stop();

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use branchyard_domain::ports::{Engine, EngineError, SqliteFiles};
+use branchyard_domain::ports::{DatabaseFiles, Engine, EngineError, SqliteFiles};
 use branchyard_domain::values::DatabaseId;
 use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions};
 #[cfg(target_os = "linux")]
@@ -88,6 +88,15 @@ impl SqlEngine {
 
     /// Returns the engine as the domain uses it.
     pub fn port(&self) -> Arc<dyn Engine> {
+        match self {
+            Self::Thread(engine) => Arc::clone(engine) as _,
+            #[cfg(target_os = "linux")]
+            Self::Process(engine) => Arc::clone(engine) as _,
+        }
+    }
+
+    /// Returns the files of the engine.
+    pub fn files(&self) -> Arc<dyn DatabaseFiles> {
         match self {
             Self::Thread(engine) => Arc::clone(engine) as _,
             #[cfg(target_os = "linux")]

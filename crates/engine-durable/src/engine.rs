@@ -26,8 +26,8 @@ pub trait RecordSource: Send + Sync + 'static {
     /// Returns the row of a database, which is made with its first use.
     fn records(&self, database: DatabaseId) -> Self::Records;
 
-    /// Clears the row of a database, which then has no bytes, in the next epoch and the next generation. The row itself stays, so that
-    /// no epoch recurs. Does nothing if there is none.
+    /// Clears the row of a database ([`Record::clear`](branchyard_segments::Record::clear)), if there is one. The row itself stays, so
+    /// that no epoch recurs.
     ///
     /// # Errors
     /// [`RecordsError`].
@@ -44,8 +44,8 @@ pub struct DurablePorts<S> {
     pub records: S,
     /// The object store.
     pub store: Arc<dyn DatabaseStore>,
-    /// The lease of this node.
-    pub node: Arc<NodeKeeper>,
+    /// The lease of this node. Without it, calls that write fail.
+    pub node: Option<Arc<NodeKeeper>>,
     /// Source of randomness.
     pub ids: Arc<dyn Ids>,
 }
@@ -225,7 +225,10 @@ impl<S: RecordSource> DurableEngine<S> {
 
     /// Takes the lease of a database, unless this node has it.
     fn lead(&self, file: &mut File<S::Records>) -> Result<(), EngineError> {
-        let holder = self.ports.node.holder();
+        let Some(node) = &self.ports.node else {
+            return Err(EngineError::Unavailable("this process is not a node, and writes no database".to_owned()));
+        };
+        let holder = node.holder();
         if file.is_leading(&holder) {
             return Ok(());
         }
@@ -324,9 +327,9 @@ impl<S: RecordSource> DurableEngine<S> {
     /// Brings the file of a database here, for a caller that reads it as a file.
     ///
     /// # Errors
-    /// [`EngineError`].
+    /// [`EngineError`]; [`EngineError::Damaged`] if the database has no bytes.
     pub fn bring_here(&self, database: DatabaseId) -> Result<(), EngineError> {
-        self.read(database, || Ok(()))
+        self.read(database, || self.inner().size_bytes(database).map(drop))
     }
 
     /// Makes the file of a database anew by `call`, which puts it in place, and makes it durable.

@@ -8,13 +8,11 @@
 //! that one is not saved, the commit is garbage, as without a store.
 
 mod collection;
-mod download;
 mod engine;
 mod lease;
 mod local_file;
 mod objects;
 mod port;
 
-pub use download::download;
 pub use engine::{DurableEngine, DurablePorts, RecordSource};
 pub use lease::{LeaseEnd, NodeKeeper};

@@ -47,6 +47,10 @@ impl<S: RecordSource> Engine for DurableEngine<S> {
         self.inner().list()
     }
 
+    fn owns_files(&self) -> bool {
+        false
+    }
+
     fn is_empty(&self) -> Result<bool, EngineError> {
         self.inner().is_empty()
     }

@@ -240,6 +240,12 @@ impl Record {
         }
     }
 
+    /// Clears the row of a database that was removed: it has no bytes, in the next epoch and the next generation.
+    pub fn clear(&mut self) {
+        let (epoch, generation) = (Epoch(self.epoch.0 + 1), Generation(self.generation.0 + 1));
+        *self = Self { epoch, generation, ..Self::default() };
+    }
+
     /// Returns the row without the segments that a caller with these bytes does not need. The last segment is always there: the caller
     /// compares it with the end of its file.
     #[must_use]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use branchyard::compose::{Environment, Pending, Stores};
+use branchyard::compose::{Environment, Pending, Role, Stores};
 use branchyard::config::{Config, Isolation, SqlConfig};
 use branchyard_testkit::{
     Actor, Program, ServerProcess, create_user, process_status, processor_time, reset_peak_memory, wait_for,
@@ -97,7 +97,7 @@ impl BenchHarness {
     pub(crate) fn stores(&self) -> Stores {
         let sql = SqlConfig { isolation: Isolation::Thread, ..SqlConfig::default() };
         let config = Config { data_dir: self.path().to_owned(), sql, ..Config::default() };
-        Stores::open(&config, &Environment::default(), Pending::Refuse).unwrap()
+        Stores::open(&config, &Environment::default(), Pending::Refuse, Role::Command).unwrap()
     }
 
     /// Backs everything up to a folder.

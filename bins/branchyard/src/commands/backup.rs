@@ -10,11 +10,11 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use branchyard_domain::ports::EngineError;
 use branchyard_domain::values::DatabaseId;
-use branchyard_engine_doltlite::DoltliteEngine;
 
 use super::{deployment_backups, print, print_note};
-use crate::compose::{Environment, Pending, Stores};
+use crate::compose::{Environment, Pending, Role, Stores};
 use crate::config::Config;
 use crate::manifest::{DATABASES, METADATA, Manifest, NODE, SECRET};
 use crate::sealed_files::Recipients;
@@ -32,7 +32,7 @@ pub(super) struct BackupOptions {
 
 pub(super) fn run(config: &Config, to: &Path, options: &BackupOptions) -> anyhow::Result<()> {
     let world = Environment::default();
-    let stores = Stores::open(config, &world, Pending::Refuse)?;
+    let stores = Stores::open(config, &world, Pending::Refuse, Role::Command)?;
     stores.bind(&world)?;
     let databases = to.join(DATABASES);
     fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
@@ -99,7 +99,10 @@ fn copy(stores: &Stores, to: &Path, options: &BackupOptions) -> Result<Manifest,
     })?;
     manifest.add(to, &path)?;
     for id in live {
-        let source = stores.dir.databases().join(DoltliteEngine::place(id));
+        let source = match stores.bring_file(id) {
+            Err(EngineError::Damaged(_)) => return Err(BackupFailed::Deleted(id)),
+            brought => brought?,
+        };
         // The file only grows at its end, and an incomplete end is cut off when the copy is opened. A purge replaces the file
         // and leaves the one that is open here.
         let mut source = match File::open(source) {
@@ -109,6 +112,7 @@ fn copy(stores: &Stores, to: &Path, options: &BackupOptions) -> Result<Manifest,
         let path = recipients.path(&format!("{DATABASES}/{id}.db"));
         recipients.create(&to.join(&path), |mut copy| io::copy(&mut source, &mut copy).map(drop))?;
         manifest.add(to, &path)?;
+        stores.drop_copies()?;
     }
     for path in deployment_backups::save(stores, to, recipients)? {
         manifest.add(to, &path)?;

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use anyhow::bail;
 use branchyard_confinement::{KernelSupport, kernel_support};
-use branchyard_domain::ports::Metadata as _;
+use branchyard_domain::ports::{EngineError, Metadata as _};
 use branchyard_domain::usecases::UnreadableHook;
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
 use super::{print, print_note};
-use crate::compose::{Environment, Pending, Stores};
+use crate::compose::{Environment, Pending, Role, Stores};
 use crate::config::Config;
 use crate::private::readable_by_others;
 
@@ -20,7 +20,7 @@ pub(super) fn run(config: &Config) -> anyhow::Result<()> {
         print_note(&line)?;
     }
     let world = Environment::default();
-    let stores = Stores::open(config, &world, Pending::Refuse)?;
+    let stores = Stores::open(config, &world, Pending::Refuse, Role::Command)?;
     stores.bind(&world)?;
     for line in readable_lines(&config.data_dir)? {
         print_note(&line)?;
@@ -82,7 +82,11 @@ pub(super) fn unreadable_secrets(stores: &Stores) -> anyhow::Result<Vec<String>>
 /// Compares the metadata store, the database files and the uploads with each other and returns the findings.
 pub(super) fn examine(stores: &Stores) -> anyhow::Result<Vec<String>> {
     let mut findings = Vec::new();
-    let files: BTreeSet<DatabaseId> = stores.engine.port().list()?.into_iter().collect();
+    // The files of a store are brought here one after the other.
+    let files: Option<BTreeSet<DatabaseId>> = match stores.home {
+        Some(_) => None,
+        None => Some(stores.databases.list()?.into_iter().collect()),
+    };
     let mut known = BTreeSet::new();
     let mut after = None;
     loop {
@@ -91,14 +95,15 @@ pub(super) fn examine(stores: &Stores) -> anyhow::Result<Vec<String>> {
         after = Some(*last);
         for id in page {
             known.insert(id);
-            if files.contains(&id) {
+            if files.as_ref().is_none_or(|files| files.contains(&id)) {
                 findings.extend(examine_database(stores, id)?);
+                stores.drop_copies()?;
             } else {
                 findings.push(format!("database {id}: its file is missing; restore it from a backup"));
             }
         }
     }
-    for id in files.difference(&known) {
+    for id in files.iter().flat_map(|files| files.difference(&known)) {
         findings.push(format!(
             "file of database {id}: nothing refers to it; it is safe to delete while the server is stopped"
         ));
@@ -113,7 +118,11 @@ pub(super) fn examine(stores: &Stores) -> anyhow::Result<Vec<String>> {
 
 /// Returns the formats of the database files, with the number of databases, or `None` if there are no files.
 fn format_line(stores: &Stores) -> anyhow::Result<Option<String>> {
-    let engine = stores.engine.port();
+    if stores.home.is_some() {
+        // It would bring each file here once more.
+        return Ok(None);
+    }
+    let engine = &stores.databases;
     let mut counts = BTreeMap::<u32, u64>::new();
     for id in engine.list()? {
         // A file whose format cannot be read is a finding.
@@ -128,7 +137,7 @@ fn format_line(stores: &Stores) -> anyhow::Result<Option<String>> {
 /// Compares the format of a file with the recorded one and with those that the engine knows. Returns a finding, and whether the
 /// engine opens the file.
 fn examine_format(stores: &Stores, id: DatabaseId) -> anyhow::Result<(Option<String>, bool)> {
-    let engine = stores.engine.port();
+    let engine = &stores.databases;
     let recorded = stores.metadata.read()?.databases().get(id)?.map(|database| database.engine_format);
     let (Some(recorded), Ok(format)) = (recorded, engine.format(id)) else { return Ok((None, true)) };
     let (newer, newest) = (recorded.max(format), engine.newest_format());
@@ -161,7 +170,10 @@ fn examine_database(stores: &Stores, id: DatabaseId) -> anyhow::Result<Vec<Strin
         }
         heads.extend(page);
     }
-    let damage = stores.engine.port().verify(id, &heads)?;
+    let damage = match stores.databases.verify(id, &heads) {
+        Err(EngineError::Damaged(what)) => vec![what],
+        verified => verified?,
+    };
     let damage = damage.into_iter().map(|what| format!("database {id}: {what}; restore its file from a backup"));
     Ok(format.into_iter().chain(damage).collect())
 }

@@ -4,7 +4,7 @@ use anyhow::{Context as _, bail};
 use branchyard_domain::errors::AccessError;
 
 use super::{print, print_note};
-use crate::compose::{Environment, Pending, Stores, refuse_newer};
+use crate::compose::{Environment, Pending, Role, Stores, refuse_newer};
 use crate::config::Config;
 use crate::data_dir::DataDir;
 
@@ -15,7 +15,9 @@ pub(super) fn run(config: &Config, database: Option<&str>, json: bool) -> anyhow
     // A running server holds the lock, and its engine must be the only one that replaces files.
     let lock = dir.try_lock()?;
     let world = Environment::default();
-    let stores = Stores::open(config, &world, if lock.is_some() { Pending::Migrate } else { Pending::Refuse })?;
+    let (pending, role) =
+        if lock.is_some() { (Pending::Migrate, Role::Node) } else { (Pending::Refuse, Role::Command) };
+    let stores = Stores::open(config, &world, pending, role)?;
     let found = |error: AccessError| match (error, database) {
         (AccessError::NoSuchDatabase, Some(name)) => anyhow::anyhow!("there is no database {name}"),
         (error, _) => error.into(),

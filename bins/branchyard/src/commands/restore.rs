@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail};
 use branchyard_domain::values::DatabaseId;
 
 use super::{deployment_backups, doctor, print};
-use crate::compose::{Environment, Pending, Stores};
+use crate::compose::{Environment, Pending, Role, Stores};
 use crate::config::Config;
 use crate::data_dir::{DataDir, write_durably};
 use crate::key_ring::KeyRing;
@@ -43,7 +43,7 @@ pub(super) fn run(config: &Config, from: &Path, identity: Option<&Path>) -> anyh
     let _lock = dir.lock()?;
     let had_ring = dir.key_ring_file().exists();
     let world = Environment::default();
-    let stores = Stores::open(config, &world, Pending::Migrate)?;
+    let stores = Stores::open(config, &world, Pending::Migrate, Role::Node)?;
     if !stores.engine.port().is_empty()? {
         bail!("the data folder {} contains databases; restore into a new data folder", config.data_dir.display());
     }
@@ -56,9 +56,9 @@ pub(super) fn run(config: &Config, from: &Path, identity: Option<&Path>) -> anyh
             Some(mut file) if manifest.is_encrypted() => {
                 let copy = PlainCopy(config.data_dir.join("restored.tmp"));
                 io::copy(&mut file, &mut File::create(&copy.0)?)?;
-                stores.engine.restore(id, &copy.0)
+                stores.restore_file(id, &copy.0)
             }
-            _ => stores.engine.restore(id, &from.join(&path)),
+            _ => stores.restore_file(id, &from.join(&path)),
         };
         restored.with_context(|| format!("cannot restore database {id}"))?;
         count += 1;

@@ -13,6 +13,7 @@ mod commands;
 mod crash;
 mod crash_hooks;
 mod deployments;
+mod durable_home;
 mod faults;
 mod fixtures;
 mod forced_shutdown;

@@ -97,6 +97,12 @@ pub trait Engine: Send + Sync {
     /// [`EngineError`].
     fn list(&self) -> Result<Vec<DatabaseId>, EngineError>;
 
+    /// Returns `true` if the files are used by this process alone, so that a file of an unknown database is garbage of a crash. The
+    /// files of nodes that share a store are caches: another node may be adding the database.
+    fn owns_files(&self) -> bool {
+        true
+    }
+
     /// Returns `true` if no database has a file.
     ///
     /// # Errors

@@ -6,10 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use branchyard_domain::ports::{DatabaseStore, Engine as _, EngineError, Ids};
-use branchyard_domain_testing::fakes::{SeededIds, StoreCall, StoreFault};
-use branchyard_engine_doltlite::ends_record;
-use branchyard_engine_durable::download;
+use branchyard_domain::ports::{Engine as _, EngineError};
+use branchyard_domain_testing::fakes::{StoreCall, StoreFault};
 
 use crate::yard::{LONG, Yard, author, id};
 
@@ -254,23 +252,24 @@ fn a_file_in_use_stays() {
 }
 
 #[test]
-fn a_copy_for_a_backup_is_the_durable_file() {
+fn what_is_no_node_brings_the_durable_file_and_writes_nothing() {
     let yard = Yard::new();
     let node = yard.node("one", LONG);
     let mut head = node.create(id(1));
     for value in 0..10 {
         head = node.write(id(1), &head, &insert(value)).unwrap();
     }
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("copy.db");
-    let (store, ids): (Arc<dyn DatabaseStore>, Arc<dyn Ids>) = (yard.store.clone(), Arc::new(SeededIds::new(9)));
-    let length = download(&yard.rows, &store, &ids, id(1), &path, ends_record).unwrap();
-    assert_eq!(length, yard.rows.row(id(1)).durable_length);
-    let bytes = fs::read(&path).unwrap();
-    let name = id(1).to_string();
-    let original = node.folder.path().join("databases").join(&name[name.len() - 2..]).join(format!("{name}.db"));
-    assert_eq!(bytes, fs::read(original).unwrap()[..bytes.len()]);
-    assert!(matches!(download(&yard.rows, &store, &ids, id(2), &path, ends_record), Err(EngineError::Damaged(_))));
+    let backup = yard.reader();
+    backup.engine.bring_here(id(1)).unwrap();
+    let copy = fs::read(backup.file(id(1))).unwrap();
+    assert_eq!(copy.len() as u64, yard.rows.row(id(1)).durable_length);
+    assert_eq!(copy, fs::read(node.file(id(1))).unwrap()[..copy.len()]);
+    let written = backup.write(id(1), &head, &insert(10));
+    assert!(matches!(written, Err(EngineError::Unavailable(_))), "{written:?}");
+    assert!(backup.engine.create(id(2), &author(), "x").is_err());
+    assert_eq!(yard.rows.row(id(2)).durable_length, 0);
+    assert_eq!(backup.engine.evict(0).unwrap(), 1);
+    assert!(backup.engine.bring_here(id(2)).is_err(), "there is no such database");
 }
 
 #[test]

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use branchyard_domain::values::DatabaseId;
 use branchyard_engine_durable::RecordSource;
 use branchyard_segments::{
-    Acquired, Commit, Epoch, Extension, Generation, Holder, Known, NodeRecord, Nodes, Record, Records, RecordsError,
-    Renewal, Saved, Swap, Switch, Switched,
+    Acquired, Commit, Epoch, Extension, Holder, Known, NodeRecord, Nodes, Record, Records, RecordsError, Renewal,
+    Saved, Swap, Switch, Switched,
 };
 use parking_lot::Mutex;
 
@@ -61,8 +61,7 @@ impl RecordSource for MemoryRows {
     fn clear(&self, database: DatabaseId) -> Result<(), RecordsError> {
         self.with(|rows| {
             if let Some(row) = rows.files.get_mut(&database) {
-                let (epoch, generation) = (Epoch(row.epoch.0 + 1), Generation(row.generation.0 + 1));
-                *row = Record { epoch, generation, ..Record::default() };
+                row.clear();
             }
         })
     }

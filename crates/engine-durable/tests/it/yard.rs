@@ -1,5 +1,6 @@
 //! Nodes over one store in memory.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -25,9 +26,9 @@ pub(crate) struct Yard {
 }
 
 /// A node with a folder of its own.
-pub(crate) struct Node {
+pub(crate) struct Node<L = Arc<NodeKeeper>> {
     pub(crate) engine: Arc<DurableEngine<MemoryRows>>,
-    pub(crate) lease: Arc<NodeKeeper>,
+    pub(crate) lease: L,
     pub(crate) folder: tempfile::TempDir,
 }
 
@@ -55,25 +56,48 @@ impl Yard {
 
     /// Starts a node on a folder.
     pub(crate) fn node_on(&self, name: &str, lease: Duration, folder: tempfile::TempDir) -> Node {
-        let engine = Arc::new(DoltliteEngine::open(folder.path().join("databases"), EngineOptions::default()).unwrap());
-        // Each run of a node has numbers of its own.
-        static RUNS: AtomicU64 = AtomicU64::new(1);
-        let seed = RUNS.fetch_add(1, Ordering::Relaxed);
-        let ids = Arc::new(SeededIds::new(seed));
+        let ids = seeded();
         let lease = Arc::new(NodeKeeper::start(name, lease, self.rows.clone(), ids.clone()).unwrap());
-        let ports = DurablePorts {
+        Node { engine: self.engine(&folder, Some(Arc::clone(&lease)), ids), lease, folder }
+    }
+
+    /// Opens an engine that is no node, on an empty folder.
+    pub(crate) fn reader(&self) -> Node<()> {
+        let folder = tempfile::tempdir().unwrap();
+        Node { engine: self.engine(&folder, None, seeded()), lease: (), folder }
+    }
+
+    fn engine(
+        &self,
+        folder: &tempfile::TempDir,
+        node: Option<Arc<NodeKeeper>>,
+        ids: Arc<SeededIds>,
+    ) -> Arc<DurableEngine<MemoryRows>> {
+        let engine = Arc::new(DoltliteEngine::open(folder.path().join("databases"), EngineOptions::default()).unwrap());
+        Arc::new(DurableEngine::new(DurablePorts {
             engine: engine.clone(),
             files: engine,
             records: self.rows.clone(),
             store: self.store.clone(),
-            node: Arc::clone(&lease),
+            node,
             ids,
-        };
-        Node { engine: Arc::new(DurableEngine::new(ports)), lease, folder }
+        }))
     }
 }
 
-impl Node {
+/// Returns random numbers that no other run of a node has.
+fn seeded() -> Arc<SeededIds> {
+    static RUNS: AtomicU64 = AtomicU64::new(1);
+    Arc::new(SeededIds::new(RUNS.fetch_add(1, Ordering::Relaxed)))
+}
+
+impl<L> Node<L> {
+    /// Returns the path of the file of a database.
+    pub(crate) fn file(&self, database: DatabaseId) -> PathBuf {
+        let name = database.to_string();
+        self.folder.path().join("databases").join(&name[name.len() - 2..]).join(format!("{name}.db"))
+    }
+
     pub(crate) fn create(&self, database: DatabaseId) -> CommitHash {
         let first = self.engine.create(database, &author(), "Initialize database").unwrap();
         self.write(database, &first, "CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT)").unwrap()

@@ -134,6 +134,15 @@ const RELEASE: EngineSql = EngineSql::same(
     "UPDATE files SET owner_node = NULL, owner_incarnation = NULL WHERE database_id = ? AND epoch = ? RETURNING epoch",
 );
 
+/// Empties the row. A late request of an earlier holder matches neither number.
+const CLEAR: EngineSql = EngineSql {
+    postgres: "UPDATE files SET generation = generation + 1, epoch = epoch + 1, durable_length = 0, owner_node = NULL, \
+        owner_incarnation = NULL, write_number = nextval('write_numbers') WHERE database_id = ? RETURNING write_number",
+    sqlite: "UPDATE files SET generation = generation + 1, epoch = epoch + 1, durable_length = 0, owner_node = NULL, \
+        owner_incarnation = NULL, write_number = (SELECT max(write_number) + 1 FROM files) \
+        WHERE database_id = ? RETURNING write_number",
+};
+
 type FileColumns = (BigInt, BigInt, BigInt, Nullable<Text>, Nullable<Text>);
 type FileValues = (i64, i64, i64, Option<String>, Option<String>);
 type SegmentColumns = (BigInt, BigInt, Text, BigInt, Binary);
@@ -172,6 +181,27 @@ impl SqlRecords {
 
     fn id(&self) -> Parameter {
         text(self.database.to_string())
+    }
+
+    /// Clears the row ([`Record::clear`]), if there is one. The row itself stays, so that no epoch recurs.
+    ///
+    /// # Errors
+    /// [`RecordsError`].
+    pub fn clear(&self) -> Result<(), RecordsError> {
+        let number = self.store.transact(&WriteKeys::none(), |tx| {
+            let number = tx.run_apart_from_rights("clear a file", |conn| {
+                // Locks the row before segments are removed, so that no extension adds one meanwhile.
+                let number = CLEAR.number(conn, vec![self.id()])?;
+                diesel::delete(segments::table.filter(segments::database_id.eq(self.database.to_string())))
+                    .execute(conn)?;
+                Ok(number)
+            })?;
+            Ok(End::Commit(number))
+        })?;
+        if let Some(number) = number {
+            self.store.note_write(number);
+        }
+        Ok(())
     }
 
     /// Reads and locks the row, without its segments.

@@ -101,6 +101,7 @@ enum Step {
     Swap { generation: u64, at: usize, count: usize, is_altered: bool },
     Switch { epoch: u64, generation: u64, from: u64, sizes: Vec<u64>, has_head: bool },
     Release(u64),
+    Clear,
 }
 
 /// Mostly what the row has.
@@ -132,6 +133,7 @@ fn step() -> impl Strategy<Value = Step> {
             |(epoch, generation, from, sizes, has_head)| Step::Switch { epoch, generation, from, sizes, has_head }
         ),
         1 => differs().prop_map(Step::Release),
+        1 => Just(Step::Clear),
     ]
 }
 
@@ -262,6 +264,10 @@ impl Compared<'_> {
                 let epoch = Epoch(self.row.epoch.0.saturating_sub(epoch));
                 self.row.release(epoch);
                 run(self.records.release(epoch)).unwrap();
+            }
+            Step::Clear => {
+                self.row.clear();
+                self.records.clear().unwrap();
             }
         }
         prop_assert_eq!(&run(self.records.load(None)).unwrap(), &self.row);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use branchyard::compose::{Environment, Pending, Stores};
+use branchyard::compose::{Environment, Pending, Role, Stores};
 use branchyard::config::{Config, Isolation};
 use branchyard_testkit::{Actor, Server};
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ impl Home {
         config.sql.isolation = Isolation::Thread;
         self.configure(&mut config);
         change(&mut config);
-        match Stores::open(&config, &Environment::default(), Pending::Migrate) {
+        match Stores::open(&config, &Environment::default(), Pending::Migrate, Role::Command) {
             Ok(_) => "it starts".to_owned(),
             Err(error) => format!("{error:#}"),
         }

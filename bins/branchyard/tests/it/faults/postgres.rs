@@ -117,7 +117,7 @@ impl Postgres {
     }
 
     /// Returns the result of a query as text.
-    pub(super) fn ask(&self, database: &str, sql: &str) -> String {
+    pub(crate) fn ask(&self, database: &str, sql: &str) -> String {
         let mut psql = self.command("psql");
         psql.args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", "branchyard", "-d", database, "-Atc", sql]);
         String::from_utf8(run(&mut psql).stdout).unwrap().trim().to_owned()

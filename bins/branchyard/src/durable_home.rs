@@ -1,0 +1,210 @@
+//! Databases whose bytes are durable in a store of objects, and whose files here are copies of them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use branchyard_domain::ports::{DatabaseStore, Engine, EngineError, Ids};
+use branchyard_domain::values::DatabaseId;
+use branchyard_engine_durable::{DurableEngine, DurablePorts, LeaseEnd, NodeKeeper, RecordSource};
+use branchyard_segments::RecordsError;
+use branchyard_storage::{SqlRecords, Store};
+
+use crate::config::ClusterConfig;
+use crate::sql_engine::SqlEngine;
+
+/// Interval at which copies that exceed `cluster.cache_bytes` are looked for.
+const EVICT_EVERY: Duration = Duration::from_secs(1);
+/// Interval at which segments to compact are looked for.
+const COMPACT_EVERY: Duration = Duration::from_secs(10);
+/// Time beyond the length of a lease within which that of a former run of this node has ended.
+const LEASE_LEEWAY: Duration = Duration::from_secs(1);
+
+/// The rows of databases in the metadata store.
+struct StoredRows(Arc<Store>);
+
+impl RecordSource for StoredRows {
+    type Records = SqlRecords;
+
+    fn records(&self, database: DatabaseId) -> SqlRecords {
+        self.0.records(database)
+    }
+
+    fn clear(&self, database: DatabaseId) -> Result<(), RecordsError> {
+        self.0.records(database).clear()
+    }
+}
+
+/// What opens a [`DurableHome`].
+pub(crate) struct HomePorts<'a> {
+    /// The engine whose files are copies.
+    pub(crate) engine: &'a SqlEngine,
+    /// The metadata store.
+    pub(crate) metadata: &'a Arc<Store>,
+    /// The store of databases.
+    pub(crate) store: &'a Arc<dyn DatabaseStore>,
+    /// Source of randomness.
+    pub(crate) ids: &'a Arc<dyn Ids>,
+}
+
+/// The engine over the store of databases.
+#[derive(Clone)]
+pub struct DurableHome {
+    engine: Arc<DurableEngine<StoredRows>>,
+    node: Option<Arc<NodeKeeper>>,
+}
+
+impl DurableHome {
+    /// Opens it as a node, which writes databases.
+    ///
+    /// # Errors
+    /// Fails if another server runs under this id, or if the metadata store fails.
+    pub(crate) fn of_node(id: &str, cluster: &ClusterConfig, ports: &HomePorts<'_>) -> anyhow::Result<Self> {
+        let node = Arc::new(take_lease(id, cluster.lease.duration(), ports)?);
+        Ok(Self::new(Some(node), ports))
+    }
+
+    /// Opens it for a process that only reads and removes databases.
+    pub(crate) fn of_reader(ports: &HomePorts<'_>) -> Self {
+        Self::new(None, ports)
+    }
+
+    fn new(node: Option<Arc<NodeKeeper>>, ports: &HomePorts<'_>) -> Self {
+        let engine = DurableEngine::new(DurablePorts {
+            engine: ports.engine.port(),
+            files: ports.engine.files(),
+            records: StoredRows(Arc::clone(ports.metadata)),
+            store: Arc::clone(ports.store),
+            node: node.clone(),
+            ids: Arc::clone(ports.ids),
+        });
+        Self { engine: Arc::new(engine), node }
+    }
+
+    /// Returns the engine as the domain uses it.
+    pub(crate) fn port(&self) -> Arc<dyn Engine> {
+        Arc::clone(&self.engine) as _
+    }
+
+    /// Brings the file of a database here.
+    ///
+    /// # Errors
+    /// [`EngineError`]; [`EngineError::Damaged`] if the store has no such database.
+    pub(crate) fn bring(&self, database: DatabaseId) -> Result<(), EngineError> {
+        self.engine.bring_here(database)
+    }
+
+    /// Removes all files here that are not in use.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    pub(crate) fn drop_copies(&self) -> Result<(), EngineError> {
+        self.engine.evict(0).map(drop)
+    }
+
+    /// Makes the file of a database that `restore` puts in place durable.
+    ///
+    /// # Errors
+    /// Those of `restore`; [`EngineError`].
+    pub(crate) fn restore(
+        &self,
+        database: DatabaseId,
+        restore: impl FnOnce() -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
+        self.engine.replace(database, restore)
+    }
+
+    /// Starts what keeps the copies and the segments in order.
+    ///
+    /// # Errors
+    /// Fails if no thread can be started.
+    pub(crate) fn keep(&self, cluster: &ClusterConfig) -> std::io::Result<Housekeeping> {
+        let (engine, most) = (Arc::clone(&self.engine), Some(cluster.cache_bytes).filter(|&bytes| bytes > 0));
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::Builder::new().name("durable-home".to_owned()).spawn(move || {
+            let mut compacted_at = Instant::now();
+            while !stopped.load(Ordering::Relaxed) {
+                thread::park_timeout(EVICT_EVERY);
+                if let Some(most) = most
+                    && let Err(error) = engine.evict(most)
+                {
+                    tracing::warn!(%error, "cannot remove copies of databases to make room");
+                }
+                if compacted_at.elapsed() >= COMPACT_EVERY {
+                    engine.compact();
+                    compacted_at = Instant::now();
+                }
+            }
+        })?;
+        Ok(Housekeeping { stop, thread })
+    }
+
+    /// Ends the leases, so that other nodes need not wait for them. Nothing may be written afterwards.
+    pub(crate) fn release(&self) {
+        self.engine.release();
+        if let Some(node) = &self.node {
+            node.stop();
+        }
+    }
+}
+
+/// Takes the lease of a node. If a former run of it was killed, waits until that one's lease has ended.
+fn take_lease(id: &str, length: Duration, ports: &HomePorts<'_>) -> anyhow::Result<NodeKeeper> {
+    let until = Instant::now() + length + LEASE_LEEWAY;
+    let mut is_noted = false;
+    loop {
+        match NodeKeeper::start(id, length, ports.metadata.nodes(), Arc::clone(ports.ids)) {
+            Err(LeaseEnd::Taken(_)) if Instant::now() < until => {
+                if !std::mem::replace(&mut is_noted, true) {
+                    tracing::info!("waiting for the lease of a former run of this node to end");
+                }
+                thread::sleep(Duration::from_millis(100));
+            }
+            taken => return taken.context("cannot become a node of the cluster"),
+        }
+    }
+}
+
+/// The thread that keeps the copies and the segments in order.
+pub(crate) struct Housekeeping {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Housekeeping {
+    /// Ends the thread.
+    pub(crate) fn stop(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.thread().unpark();
+        if self.thread.join().is_err() {
+            tracing::error!("the thread that keeps the copies of databases in order panicked");
+        }
+    }
+}
+
+/// The folder of the copies of a process that is no node, removed when the process ends.
+pub(crate) struct PrivateCopies(PathBuf);
+
+impl PrivateCopies {
+    /// Chooses a folder that no other process uses, in `parent`.
+    pub(crate) fn below(parent: &Path) -> Self {
+        Self(parent.join(std::process::id().to_string()))
+    }
+
+    /// Returns the path of the folder.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for PrivateCopies {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            tracing::debug!(%error, "the folder of copies stays");
+        }
+    }
+}

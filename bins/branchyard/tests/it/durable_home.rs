@@ -1,0 +1,206 @@
+//! Servers whose databases are in a store of objects: what a lost machine costs, and backups between stores and folders.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use branchyard_testkit::{Actor, Program, ServerProcess, succeed};
+use serde_json::json;
+
+use crate::faults::postgres::Postgres;
+use crate::process::program;
+
+/// A store of objects with its Postgres, and folders of servers.
+struct Home {
+    postgres: Postgres,
+    dir: tempfile::TempDir,
+}
+
+impl Home {
+    fn new() -> Option<Self> {
+        let Some(postgres) = Postgres::start() else {
+            eprintln!("skipped: Postgres is not installed");
+            return None;
+        };
+        Some(Self { postgres, dir: tempfile::tempdir().unwrap() })
+    }
+
+    /// Returns a new cluster.
+    fn cluster(&self, name: &str) -> Cluster {
+        let store = self.dir.path().join(format!("store-{name}"));
+        Cluster { url: self.postgres.fresh(name), store, program: program(), folders: self.dir.path().join(name) }
+    }
+}
+
+struct Cluster {
+    url: String,
+    store: PathBuf,
+    program: Program,
+    folders: PathBuf,
+}
+
+impl Cluster {
+    fn folder(&self, name: &str) -> PathBuf {
+        self.folders.join(name)
+    }
+
+    fn command(&self, folder: &str, args: &[&str]) -> Command {
+        let mut command = self.program.on(&self.folder(folder), args);
+        command.env("BRANCHYARD_METADATA_URL", &self.url);
+        command.env("BRANCHYARD_STORE_URL", format!("file://{}", self.store.display()));
+        command.env("BRANCHYARD_CLUSTER__LEASE", "2s");
+        command
+    }
+
+    fn start(&self, folder: &str) -> ServerProcess {
+        ServerProcess::start(&mut self.command(folder, &["serve", "--listen", "127.0.0.1:0"]))
+    }
+
+    fn user(&self, folder: &str, server: &ServerProcess) -> Actor {
+        let command = |args: &[&str]| self.command(folder, args);
+        let token = branchyard_testkit::create_user(command, "ada");
+        Actor::new(server.origin.clone(), Some(token), "ada")
+    }
+
+    fn segments(&self) -> usize {
+        files(&self.store.join("segments")).len()
+    }
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => found.extend(files(&path)),
+            false => found.push(path),
+        }
+    }
+    found
+}
+
+fn again(actor: &Actor, server: &ServerProcess) -> Actor {
+    Actor::new(server.origin.clone(), actor.token().map(str::to_owned), actor.name())
+}
+
+fn count(ada: &Actor, database: &str, at: &str) -> serde_json::Value {
+    ada.read(database, at, "select count(*) from t")[0][0].clone()
+}
+
+#[test]
+fn a_killed_server_whose_folder_is_lost_has_lost_nothing() {
+    let Some(home) = Home::new() else { return };
+    let cluster = home.cluster("lost");
+    let mut folder = "first".to_owned();
+    let mut server = cluster.start(&folder);
+    let mut ada = cluster.user(&folder, &server);
+    ada.database("d");
+    ada.write("ada/d", "main", "create table t (n integer primary key, v text)");
+    succeed(&mut cluster.command(&folder, &["org", "create", "forks", "--owner", "ada"]));
+    ada.finish(&ada.post("/databases/ada/d/forks", &json!({"owner": "forks"})));
+    for round in 0..3 {
+        for n in 0..10 {
+            ada.write("ada/d", "main", &format!("insert into t values ({}, 'x')", round * 10 + n));
+        }
+        server.kill();
+        fs::remove_dir_all(cluster.folder(&folder).join("databases")).unwrap();
+        if round == 1 {
+            // Another folder is another node, which takes over once the lease of the first one has ended. The key ring goes with it.
+            let key = fs::read(cluster.folder(&folder).join("server.key")).unwrap();
+            fs::remove_dir_all(cluster.folder(&folder)).unwrap();
+            folder = "second".to_owned();
+            fs::create_dir_all(cluster.folder(&folder)).unwrap();
+            fs::write(cluster.folder(&folder).join("server.key"), key).unwrap();
+        }
+        server = cluster.start(&folder);
+        ada = again(&ada, &server);
+        assert_eq!(count(&ada, "ada/d", "main"), ((round + 1) * 10).to_string());
+    }
+    let branch = json!({"name": "b", "from": {"branch": "main"}});
+    ada.post("/databases/ada/d/branches", &branch).expect(201);
+    ada.write("ada/d", "b", "update t set v = 'y' where n < 5");
+    ada.write("forks/d", "main", "insert into t values (1, 'z')");
+    assert_eq!(count(&ada, "forks/d", "main"), "1");
+    server.terminate();
+    assert_eq!(succeed(&mut cluster.command(&folder, &["doctor"])), "everything is in order");
+    // A second server under the id of a live one does not start.
+    let _server = cluster.start(&folder);
+    let node = fs::read_to_string(cluster.folder(&folder).join("node")).unwrap();
+    let mut twin = cluster.command("twin", &["serve", "--listen", "127.0.0.1:0"]);
+    let refused = twin.env("BRANCHYARD_NODE_ID", node.trim()).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("another server runs under the node id"), "{said}");
+}
+
+#[test]
+fn a_backup_is_restored_between_stores_and_folders() {
+    let Some(home) = Home::new() else { return };
+    let cluster = home.cluster("backed");
+    let server = cluster.start("first");
+    let ada = cluster.user("first", &server);
+    for name in ["d", "e"] {
+        ada.database(name);
+        ada.write(
+            &format!("ada/{name}"),
+            "main",
+            "create table t (n integer primary key); insert into t values (1), (2)",
+        );
+    }
+    let copies = cluster.folder("first").join("copies");
+    let backup = |name: &str, command: &mut Command| {
+        let to = home.dir.path().join(name);
+        let said = succeed(command.arg("--to").arg(&to));
+        assert!(said.starts_with("2 databases, "), "{said}");
+        to
+    };
+    let to = backup("one", &mut cluster.command("first", &["backup", "--with-keys"]));
+    assert!(files(&copies).is_empty(), "what the command brought here is gone");
+    // From the store to a folder.
+    let plain = home.dir.path().join("plain");
+    let restored = program().succeed(&plain, &["restore", "--from", to.to_str().unwrap()]);
+    assert!(restored.ends_with("restored 2 databases; everything is in order"), "{restored}");
+    let alone = program().start(&plain);
+    assert_eq!(count(&again(&ada, &alone), "ada/e", "main"), "2");
+    again(&ada, &alone).write("ada/e", "main", "insert into t values (3)");
+    // From the folder to another store.
+    let to = backup("two", &mut program().on(&plain, &["backup", "--with-keys"]));
+    alone.terminate();
+    let other = home.cluster("other");
+    let said = succeed(other.command("first", &["restore"]).arg("--from").arg(&to));
+    assert!(said.ends_with("restored 2 databases; everything is in order"), "{said}");
+    fs::remove_dir_all(other.folder("first").join("databases")).unwrap();
+    let restored = other.start("first");
+    assert_eq!(count(&again(&ada, &restored), "ada/e", "main"), "3");
+    assert_eq!(count(&again(&ada, &restored), "ada/d", "main"), "2");
+    drop((server, restored));
+}
+
+#[test]
+fn a_collection_and_a_deletion_take_their_objects_out_of_use() {
+    let Some(home) = Home::new() else { return };
+    let cluster = home.cluster("collected");
+    let server = cluster.start("first");
+    let ada = cluster.user("first", &server);
+    ada.database("d");
+    ada.write("ada/d", "main", "create table t (n integer primary key, v text)");
+    let branch = json!({"name": "b", "from": {"branch": "main"}});
+    ada.post("/databases/ada/d/branches", &branch).expect(201);
+    for n in 0..20 {
+        ada.write("ada/d", "b", &format!("insert into t values ({n}, hex(randomblob(2000)))"));
+    }
+    ada.write("ada/d", "main", "insert into t values (1, 'kept')");
+    ada.delete("/databases/ada/d/branches/b").expect(200);
+    assert!(cluster.segments() > 20);
+    server.terminate();
+    let said = succeed(&mut cluster.command("first", &["gc", "ada/d"]));
+    assert!(said.contains("bytes freed"), "{said}");
+    fs::remove_dir_all(cluster.folder("first").join("databases")).unwrap();
+    let server = cluster.start("first");
+    let ada = again(&ada, &server);
+    assert_eq!(count(&ada, "ada/d", "main"), "1");
+    let named = "SELECT count(*) FROM segments";
+    assert_eq!(home.postgres.ask("collected", named), "1", "the new generation");
+    ada.delete("/databases/ada/d").expect(200);
+    assert_eq!(home.postgres.ask("collected", named), "0");
+}
