@@ -1,5 +1,6 @@
 //! Databases whose bytes are durable in a store of objects, and whose files here are copies of them.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,17 +8,19 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use branchyard_domain::Hub;
 use branchyard_domain::ports::{DatabaseStore, Engine, EngineError, Ids};
 use branchyard_domain::values::DatabaseId;
 use branchyard_engine_durable::{DurableEngine, DurablePorts, LeaseEnd, NodeKeeper, RecordSource};
+use branchyard_runtime::recover_leases;
 use branchyard_segments::RecordsError;
-use branchyard_storage::{SqlRecords, Store};
+use branchyard_storage::{NodeRun, SqlRecords, Store};
 
 use crate::config::ClusterConfig;
 use crate::sql_engine::SqlEngine;
 
-/// Interval at which copies that exceed `cluster.cache_bytes` are looked for.
-const EVICT_EVERY: Duration = Duration::from_secs(1);
+/// Interval at which copies that exceed `cluster.cache_bytes` and nodes that have ended are looked for.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Interval at which segments to compact are looked for.
 const COMPACT_EVERY: Duration = Duration::from_secs(10);
 /// Time beyond the length of a lease within which that of a former run of this node has ended.
@@ -55,6 +58,7 @@ pub(crate) struct HomePorts<'a> {
 pub struct DurableHome {
     engine: Arc<DurableEngine<StoredRows>>,
     node: Option<Arc<NodeKeeper>>,
+    metadata: Arc<Store>,
 }
 
 impl DurableHome {
@@ -81,7 +85,7 @@ impl DurableHome {
             node: node.clone(),
             ids: Arc::clone(ports.ids),
         });
-        Self { engine: Arc::new(engine), node }
+        Self { engine: Arc::new(engine), node, metadata: Arc::clone(ports.metadata) }
     }
 
     /// Returns the engine as the domain uses it.
@@ -117,18 +121,23 @@ impl DurableHome {
         self.engine.replace(database, restore)
     }
 
-    /// Starts what keeps the copies and the segments in order.
+    /// Starts what keeps the copies and the segments in order, and takes over from nodes that have ended.
     ///
     /// # Errors
     /// Fails if no thread can be started.
-    pub(crate) fn keep(&self, cluster: &ClusterConfig) -> std::io::Result<Housekeeping> {
+    pub(crate) fn keep(&self, cluster: &ClusterConfig, hub: &Hub) -> std::io::Result<Housekeeping> {
         let (engine, most) = (Arc::clone(&self.engine), Some(cluster.cache_bytes).filter(|&bytes| bytes > 0));
+        let mut ended =
+            EndedNodes { metadata: Arc::clone(&self.metadata), hub: hub.clone(), recovered: HashSet::new() };
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = thread::Builder::new().name("durable-home".to_owned()).spawn(move || {
             let mut compacted_at = Instant::now();
             while !stopped.load(Ordering::Relaxed) {
-                thread::park_timeout(EVICT_EVERY);
+                thread::park_timeout(LOOK_EVERY);
+                if let Err(error) = ended.recover() {
+                    tracing::warn!(%error, "cannot look for nodes that have ended");
+                }
                 if let Some(most) = most
                     && let Err(error) = engine.evict(most)
                 {
@@ -149,6 +158,32 @@ impl DurableHome {
         if let Some(node) = &self.node {
             node.stop();
         }
+    }
+}
+
+/// Nodes whose leases have ended: what they ran may run elsewhere.
+struct EndedNodes {
+    metadata: Arc<Store>,
+    hub: Hub,
+    recovered: HashSet<NodeRun>,
+}
+
+impl EndedNodes {
+    fn recover(&mut self) -> anyhow::Result<()> {
+        let ended = self.metadata.ended_nodes()?;
+        self.recovered.retain(|run| ended.contains(run));
+        for run in ended {
+            if self.recovered.contains(&run) {
+                continue;
+            }
+            let operations = recover_leases(&self.hub, &run.node)?;
+            if operations > 0 {
+                tracing::info!(node = run.node, operations, "operations of a node that has ended will run again");
+                self.hub.operations().wake();
+            }
+            self.recovered.insert(run);
+        }
+        Ok(())
     }
 }
 

@@ -189,7 +189,8 @@ impl Running {
                 .context("cannot start the exchange with other servers")?;
         let home = match stores.home {
             Some(home) => {
-                let keeping = home.keep(&config.cluster).context("cannot start the thread for copies of databases")?;
+                let keeping =
+                    home.keep(&config.cluster, &hub).context("cannot start the thread for copies of databases")?;
                 Some((home, keeping))
             }
             None => None,

@@ -1,13 +1,13 @@
 //! The engine, and how its calls keep to the protocol.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use branchyard_domain::ports::{DatabaseFiles, DatabaseStore, Engine, EngineError, Ids};
-use branchyard_domain::values::DatabaseId;
+use branchyard_domain::values::{CommitHash, DatabaseId};
 use branchyard_segments::{
     DatabaseFile, Error, FileError, FileStatus, Lead, Limits, ObjectsError, Outcome, Ports, Records, RecordsError,
     Shipped, State, run,
@@ -17,6 +17,9 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use crate::lease::NodeKeeper;
 use crate::local_file::NodeFile;
 use crate::objects::{RandomNonces, StoredObjects};
+
+/// Most commits that are noted of a database.
+const SEEN_MAX: usize = 1_000;
 
 /// The rows of databases in the metadata store.
 pub trait RecordSource: Send + Sync + 'static {
@@ -59,6 +62,8 @@ pub(crate) struct Entry<R> {
     status: FileStatus,
     /// Whether the file may hold commits from elsewhere, whose hashes others know, that are not durable.
     is_behind: AtomicBool,
+    /// Commits that were read while another node led the database. Forgotten with a file.
+    seen: Mutex<HashSet<CommitHash>>,
     /// Locked by each call that uses the file, and exclusively by what removes it.
     use_of_file: RwLock<()>,
     used_at: Mutex<Instant>,
@@ -94,12 +99,36 @@ impl<R: Records<Unit = (), Refusal = Infallible>> Entry<R> {
         }
     }
 
+    fn is_leading(&self) -> bool {
+        matches!(self.status.state(), State::Leading(..))
+    }
+
+    /// Returns `true` if a read at this commit needs nothing from elsewhere, as far as can be said at once.
+    pub(crate) fn has(&self, commit: &CommitHash) -> bool {
+        self.is_leading() || (self.is_here() && self.seen.lock().contains(commit))
+    }
+
+    /// Notes that a read at this commit has found it.
+    pub(crate) fn note(&self, commit: &CommitHash) {
+        if self.is_leading() {
+            return;
+        }
+        let mut seen = self.seen.lock();
+        if seen.len() >= SEEN_MAX {
+            seen.clear();
+        }
+        seen.insert(commit.clone());
+    }
+
     /// Brings the file to the durable bytes.
     fn follow(&self) -> Result<(), EngineError> {
         let mut file = self.turn.lock();
         let row =
             run(file.ports().records.load(self.status.state().known())).map_err(|error| of_protocol(error.into()))?;
-        run(file.follow(&row.position())).map_err(of_protocol)
+        run(file.follow(&row.position())).map_err(of_protocol)?;
+        // It may be the file of another generation.
+        self.seen.lock().clear();
+        Ok(())
     }
 }
 
@@ -141,7 +170,7 @@ impl<S: RecordSource> DurableEngine<S> {
         &self.ports.engine
     }
 
-    fn entry(&self, database: DatabaseId) -> Arc<Entry<S::Records>> {
+    pub(crate) fn entry(&self, database: DatabaseId) -> Arc<Entry<S::Records>> {
         let mut databases = self.databases.lock();
         let entry = databases.entry(database).or_insert_with(|| {
             let DurablePorts { files, records, store, ids, .. } = &self.ports;
@@ -157,6 +186,7 @@ impl<S: RecordSource> DurableEngine<S> {
                 status: file.status(),
                 turn: Mutex::new(file),
                 is_behind: AtomicBool::new(false),
+                seen: Mutex::default(),
                 use_of_file: RwLock::new(()),
                 used_at: Mutex::new(Instant::now()),
             })
@@ -298,15 +328,20 @@ impl<S: RecordSource> DurableEngine<S> {
         results.unwrap_or_else(|error| vec![Err(error)])
     }
 
-    /// Returns `true` if the file of a database is here, as far as can be said at once.
-    pub(crate) fn is_here(&self, database: DatabaseId) -> bool {
-        self.databases.lock().get(&database).is_some_and(|entry| entry.is_here())
-    }
-
     /// Runs a call that reads. Brings the file before if it is not here, and afterwards, once, if it lacked a commit.
     pub(crate) fn read<T>(
         &self,
         database: DatabaseId,
+        call: impl FnMut() -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        self.read_whole(database, |_| true, call)
+    }
+
+    /// Runs a call that reads as [`Self::read`] does, whose result is not whole if something that it asked for is not in the file.
+    pub(crate) fn read_whole<T>(
+        &self,
+        database: DatabaseId,
+        is_whole: impl Fn(&T) -> bool,
         mut call: impl FnMut() -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
         // From before the look on, so that the file is not removed in between.
@@ -314,14 +349,25 @@ impl<S: RecordSource> DurableEngine<S> {
         let _call = entry.begin();
         if !entry.is_here() {
             entry.follow()?;
+            return call();
         }
-        match call() {
-            Err(EngineError::NoSuchCommit(_)) if !matches!(entry.status.state(), State::Leading(..)) => {
-                entry.follow()?;
-                call()
-            }
-            result => result,
+        let result = call();
+        let may_be_elsewhere = match &result {
+            Ok(value) => !is_whole(value),
+            Err(error) => matches!(error, EngineError::NoSuchCommit(_)),
+        };
+        if may_be_elsewhere && !entry.is_leading() {
+            entry.follow()?;
+            return call();
         }
+        result
+    }
+
+    /// Brings the file of a database to the durable bytes, unless this node writes it.
+    pub(crate) fn catch_up(&self, database: DatabaseId) -> Result<(), EngineError> {
+        let entry = self.entry(database);
+        let _call = entry.begin();
+        if entry.is_leading() { Ok(()) } else { entry.follow() }
     }
 
     /// Brings the file of a database here, for a caller that reads it as a file.
@@ -393,7 +439,7 @@ impl<S: RecordSource> DurableEngine<S> {
         let entries: Vec<_> = self.databases.lock().values().cloned().collect();
         let mut compacted = 0;
         for entry in entries {
-            if !matches!(entry.status.state(), State::Leading(..)) {
+            if !entry.is_leading() {
                 continue;
             }
             let due = {

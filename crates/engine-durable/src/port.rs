@@ -23,6 +23,8 @@ impl<S: RecordSource> Engine for DurableEngine<S> {
     }
 
     fn copy(&self, from: DatabaseId, to: DatabaseId) -> Result<(), EngineError> {
+        // The copy is to have what the refs of the source name now.
+        self.catch_up(from)?;
         self.read(from, || self.make(to, || self.inner().copy(from, to)))
     }
 
@@ -77,7 +79,8 @@ impl<S: RecordSource> Engine for DurableEngine<S> {
         heads: &[CommitHash],
         commits: &[CommitHash],
     ) -> Result<Vec<bool>, EngineError> {
-        self.read(database, || self.inner().reached(database, heads, commits))
+        let is_whole = |reached: &Vec<bool>| reached.iter().all(|&is_reached| is_reached);
+        self.read_whole(database, is_whole, || self.inner().reached(database, heads, commits))
     }
 
     fn fetch(&self, into: DatabaseId, from: DatabaseId, commit: &CommitHash) -> Result<(), EngineError> {
@@ -91,7 +94,7 @@ impl<S: RecordSource> Engine for DurableEngine<S> {
         at: &CommitHash,
         query: &ReadQuery<'_>,
     ) -> Option<Box<dyn StartedRead>> {
-        if self.is_here(database) { Arc::clone(self.inner()).start_read(database, at, query) } else { None }
+        if self.entry(database).has(at) { Arc::clone(self.inner()).start_read(database, at, query) } else { None }
     }
 
     fn write(&self, database: DatabaseId, job: &WriteJob<'_>) -> Result<Written, EngineError> {
@@ -117,7 +120,7 @@ impl<S: RecordSource> Engine for DurableEngine<S> {
     }
 
     fn commit(&self, database: DatabaseId, hash: &CommitHash) -> Result<Option<Commit>, EngineError> {
-        self.read(database, || self.inner().commit(database, hash))
+        self.read_whole(database, Option::is_some, || self.inner().commit(database, hash))
     }
 
     fn is_ancestor(
@@ -159,11 +162,13 @@ impl<S: RecordSource> Engine for DurableEngine<S> {
         hashes: &[ChunkHash],
         at_most: usize,
     ) -> Result<Vec<Option<Chunk>>, EngineError> {
-        self.read(database, || self.inner().chunks(database, hashes, at_most))
+        let is_whole = |chunks: &Vec<Option<Chunk>>| chunks.iter().all(Option::is_some);
+        self.read_whole(database, is_whole, || self.inner().chunks(database, hashes, at_most))
     }
 
     fn held_chunks(&self, database: DatabaseId, hashes: &[ChunkHash]) -> Result<Vec<Option<HeldChunk>>, EngineError> {
-        self.read(database, || self.inner().held_chunks(database, hashes))
+        let is_whole = |chunks: &Vec<Option<HeldChunk>>| chunks.iter().all(Option::is_some);
+        self.read_whole(database, is_whole, || self.inner().held_chunks(database, hashes))
     }
 
     fn examine_push(
@@ -196,7 +201,9 @@ impl<S: RecordSource> Engine for DurableEngine<S> {
         query: &ReadQuery<'_>,
         sink: &mut dyn RowSink,
     ) -> Result<ReadReport, EngineError> {
-        self.read(database, || self.inner().read(database, at, query, sink))
+        let read = self.read(database, || self.inner().read(database, at, query, sink))?;
+        self.entry(database).note(at);
+        Ok(read)
     }
 
     fn scan(

@@ -5,10 +5,11 @@ use branchyard_domain::ports::{
     CollectionRepository, DueCollection, KeptRefRepository, MetadataError, OperationState, WriteKey,
 };
 use branchyard_domain::values::{DatabaseId, KeptRefId, Timestamp};
-use diesel::dsl::{exists, min};
+use diesel::dsl::{exists, min, not};
 use diesel::prelude::*;
 
 use crate::convert::{Read, StoredWord, all, count, limit, one, read, time};
+use crate::durable::led_elsewhere;
 use crate::schema::{collections, databases, kept_refs, operations};
 use crate::transaction::SqlTransaction;
 
@@ -104,6 +105,7 @@ impl CollectionRepository for SqlTransaction {
     }
 
     fn due(&mut self, holder: &str, now: Timestamp, most: usize) -> Result<Vec<DueCollection>> {
+        let node = self.node.to_string();
         self.run_apart_from_rights("list due collections", |conn| {
             let now = now.as_micros();
             let running = operations::table
@@ -121,6 +123,7 @@ impl CollectionRepository for SqlTransaction {
                         .or(collections::lease_until.le(now))
                         .or(collections::lease_holder.eq(holder)),
                 )
+                .filter(not(exists(led_elsewhere!(collections::database_id, node, now))))
                 .order((collections::is_urgent.desc(), collections::due_at, collections::database_id))
                 .limit(limit(most))
                 .select((collections::database_id, exists(running)))

@@ -1,7 +1,7 @@
 //! Connections: the choice of the engine, the setup of a connection, and the pools.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use diesel::connection::{AnsiTransactionManager, SimpleConnection};
@@ -218,6 +218,8 @@ pub(crate) struct ConnectionPool {
     pool: r2d2::Pool<Manager>,
     errors: LastError,
     wait: Duration,
+    /// The node of a cluster that this process is, if it is one.
+    node: Arc<OnceLock<Arc<str>>>,
 }
 
 impl ConnectionPool {
@@ -228,6 +230,7 @@ impl ConnectionPool {
         wait: Duration,
         statement: Duration,
         generations: &Generations,
+        node: &Arc<OnceLock<Arc<str>>>,
     ) -> Result<Self, OpenError> {
         let errors = LastError::default();
         let pool = r2d2::Pool::builder()
@@ -242,7 +245,17 @@ impl ConnectionPool {
             pool.build(Manager { target: target.clone(), generations: generations.clone() }).map_err(|error| {
                 OpenError::Connect { reason: errors.0.lock().take().unwrap_or_else(|| error.to_string()) }
             })?;
-        Ok(Self { pool, errors, wait })
+        Ok(Self { pool, errors, wait, node: Arc::clone(node) })
+    }
+
+    /// Returns the id of the node that this process is; an empty text if it is none.
+    pub(crate) fn node(&self) -> Arc<str> {
+        self.node.get().cloned().unwrap_or_default()
+    }
+
+    /// Records the node that this process is. Only the first call has an effect.
+    pub(crate) fn become_node(&self, id: &str) {
+        let _ = self.node.set(id.into());
     }
 
     pub(crate) fn get(&self) -> Result<PooledConnection, NoConnection> {

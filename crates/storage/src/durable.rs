@@ -34,7 +34,7 @@ use crate::prepared::{Parameter, PreparedSql};
 use crate::store::Store;
 use crate::transaction::{SqlTransaction, proved_connection};
 
-pub use nodes::SqlNodes;
+pub use nodes::{NodeRun, SqlNodes};
 pub use records::SqlRecords;
 
 /// The store's time in microseconds since 1970, as an expression of each engine.
@@ -72,6 +72,20 @@ impl EngineSql {
         Ok(PreparedSql::<BigInt>::new(self.of(conn), parameters).get_result(conn).optional()?)
     }
 }
+
+/// The rows of a database that another live node than this one leads. What runs in the database is to run there.
+macro_rules! led_elsewhere {
+    ($database:expr, $node:expr, $now:expr) => {{
+        use crate::schema::{files, nodes};
+        let is_of_owner = nodes::id.nullable().eq(files::owner_node);
+        files::table
+            .inner_join(nodes::table.on(is_of_owner.and(nodes::incarnation.nullable().eq(files::owner_incarnation))))
+            .filter(files::database_id.eq($database))
+            .filter(nodes::id.ne($node))
+            .filter(nodes::alive_until.gt($now))
+    }};
+}
+pub(crate) use led_elsewhere;
 
 const NOW: EngineSql =
     EngineSql { postgres: concat!("SELECT ", clock!(postgres)), sqlite: concat!("SELECT ", clock!(sqlite)) };

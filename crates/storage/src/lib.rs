@@ -82,7 +82,7 @@ mod write_keys;
 
 pub use blobs::FolderBlobs;
 pub use dump::DumpError;
-pub use durable::{SqlNodes, SqlRecords};
+pub use durable::{NodeRun, SqlNodes, SqlRecords};
 pub use error::{MigrationError, OpenError};
 pub use exchange::{Exchange, ExchangeEvent, ExchangeSender};
 pub use migrations::{Status, check_unopened};

@@ -27,6 +27,7 @@ use crate::convert::StoredWord;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NextOperation {
     now: i64,
+    node: String,
     kind: Option<String>,
     ranges: Vec<Creators>,
 }
@@ -45,7 +46,8 @@ enum NextEnd {
 }
 
 impl NextOperation {
-    pub(crate) fn new(now: Timestamp, turn: LeaseTurn<'_>) -> Self {
+    /// `node` is the node that the operation would run on.
+    pub(crate) fn new(now: Timestamp, node: &str, turn: LeaseTurn<'_>) -> Self {
         let mut without = turn.without.to_vec();
         without.sort_unstable();
         let mut ranges = Vec::new();
@@ -60,7 +62,7 @@ impl NextOperation {
                 ranges.push(Creators { after: text(rest), end: Some(NextEnd::At(last.to_string())) });
             }
         }
-        Self { now: now.as_micros(), kind: turn.kind.map(|kind| kind.word().to_owned()), ranges }
+        Self { now: now.as_micros(), node: node.to_owned(), kind: turn.kind.map(|kind| kind.word().to_owned()), ranges }
     }
 }
 
@@ -94,6 +96,11 @@ const FIRST: &str = " OR o.state = 'queued' OR r.id < o.id))
       SELECT 1 FROM operations AS q
       WHERE q.database_id = o.database_id AND q.finished_at IS NULL AND q.state = 'queued' AND q.id < o.id))
   AND NOT EXISTS (SELECT 1 FROM databases AS d WHERE d.id = o.database_id AND d.quarantined_at IS NOT NULL)
+  AND NOT EXISTS (
+      SELECT 1 FROM files AS f JOIN nodes AS n ON n.id = f.owner_node AND n.incarnation = f.owner_incarnation
+      WHERE f.database_id = o.database_id AND n.id <> ";
+const LED_ELSEWHERE: &str = " AND n.alive_until > ";
+const ORDER: &str = ")
 ORDER BY o.created_by, o.id LIMIT 1), ";
 
 impl<DB> QueryFragment<DB> for NextOperation
@@ -133,6 +140,10 @@ where
             out.push_sql(LIVE);
             out.push_bind_param::<BigInt, _>(&self.now)?;
             out.push_sql(FIRST);
+            out.push_bind_param::<Text, _>(&self.node)?;
+            out.push_sql(LED_ELSEWHERE);
+            out.push_bind_param::<BigInt, _>(&self.now)?;
+            out.push_sql(ORDER);
         }
         out.push_sql("NULL)");
         Ok(())
@@ -165,6 +176,7 @@ mod tests {
         let without: Vec<_> = without.iter().copied().map(id).collect();
         let next = NextOperation::new(
             Timestamp::from_micros(0),
+            "node",
             LeaseTurn { after: after.map(id), kind: None, without: &without },
         );
         let is_in = |n: u128, range: &super::Creators| {

@@ -1,5 +1,7 @@
 //! Operations: the queue of accepted work.
 
+use std::sync::Arc;
+
 use branchyard_domain::entities::{DatabaseLocator, Operation, OperationKind, OperationStatus, Work};
 use branchyard_domain::ports::{
     LeaseTurn, MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState, WriteKey,
@@ -284,9 +286,10 @@ impl OperationRepository for SqlTransaction {
         until: Timestamp,
         turn: LeaseTurn<'_>,
     ) -> Result<Option<Operation>> {
+        let node = Arc::clone(&self.node);
         self.run_apart_from_rights("lease an operation", |conn| {
             for _ in 0..LEASE_TRIES {
-                let Some(id) = NextOperation::new(now, turn).get_result::<Option<String>>(conn)? else {
+                let Some(id) = NextOperation::new(now, &node, turn).get_result::<Option<String>>(conn)? else {
                     return Ok(None);
                 };
                 // Other servers choose at the same time, and what they chose may run in the same database. Nothing else is locked yet.
@@ -366,7 +369,7 @@ impl OperationRepository for SqlTransaction {
                 operations::table
                     .filter(operations::finished_at.is_null())
                     .filter(operations::state.eq(OperationState::Running.word()))
-                    .filter(operations::lease_holder.like(format!("{node}/%"))),
+                    .filter(operations::lease_holder.like(format!("{}/%", node.replace('_', "\\_"))).escape('\\')),
             )
             .set((operations::lease_holder.eq(""), operations::lease_until.eq(i64::MIN)))
             .execute(conn)?;

@@ -196,7 +196,10 @@ SELECT database_id, number, creator_id, fetch_tries FROM (
     FROM pulls WHERE fetch_due_at <= $1 AND (fetch_lease_until IS NULL OR fetch_lease_until <= $2)
         AND NOT EXISTS (SELECT 1 FROM databases AS d WHERE d.id = pulls.database_id AND d.quarantined_at IS NOT NULL)
         AND NOT EXISTS (SELECT 1 FROM databases AS d WHERE d.id = pulls.from_database_id AND d.quarantined_at IS NOT NULL)
-) AS due WHERE place <= $3 ORDER BY fetch_due_at, database_id, number LIMIT $4";
+        AND NOT EXISTS (
+            SELECT 1 FROM files AS f JOIN nodes AS n ON n.id = f.owner_node AND n.incarnation = f.owner_incarnation
+            WHERE f.database_id = pulls.database_id AND n.id <> $3 AND n.alive_until > $4)
+) AS due WHERE place <= $5 ORDER BY fetch_due_at, database_id, number LIMIT $6";
 
 #[derive(QueryableByName)]
 struct FetchRow {
@@ -449,9 +452,12 @@ impl PullRepository for SqlTransaction {
 
 impl PullFetchRepository for SqlTransaction {
     fn due(&mut self, now: Timestamp, per_author: u32, most: usize) -> Result<Vec<PullFetch>> {
+        let node = self.node.to_string();
         self.run_apart_from_rights("list fetches that are due", |conn| {
             let rows: Vec<FetchRow> = diesel::sql_query(FETCH_DUE)
                 .bind::<BigInt, _>(now.as_micros())
+                .bind::<BigInt, _>(now.as_micros())
+                .bind::<Text, _>(node)
                 .bind::<BigInt, _>(now.as_micros())
                 .bind::<BigInt, _>(i64::from(per_author))
                 .bind::<BigInt, _>(limit(most))

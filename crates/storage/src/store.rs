@@ -81,9 +81,10 @@ impl Store {
             writers = 1;
         }
         // The writer comes first, because it switches a new file to WAL mode.
-        let generations = Generations::default();
-        let pool =
-            |purpose, size| ConnectionPool::open(&target, purpose, size, options.wait, options.statement, &generations);
+        let (generations, node) = (Generations::default(), Arc::default());
+        let pool = |purpose, size| {
+            ConnectionPool::open(&target, purpose, size, options.wait, options.statement, &generations, &node)
+        };
         let writers = pool(TransactionKind::Write, writers)?;
         let readers = pool(TransactionKind::Read, options.readers)?;
         // On Postgres, other servers change the store too, and asking for a version costs as much as a query.

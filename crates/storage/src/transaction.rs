@@ -35,6 +35,8 @@ pub(crate) struct SqlTransaction {
     /// Of a transaction that writes to SQLite: what keeps the version of the rights.
     rights: Option<RightsOfWriter>,
     deferred: DeferredStatements,
+    /// The node of a cluster that this process is; an empty text if it is none.
+    pub(crate) node: Arc<str>,
     /// The last field, so that it is dropped after the connection has returned to its pool.
     seen: SeenCommits,
 }
@@ -84,10 +86,11 @@ impl SqlTransaction {
                     });
                     let keys = keys.cloned();
                     let deferred = DeferredStatements::default();
-                    let tx = Self { conn, open: true, failed: None, log: log.cloned(), keys, rights, deferred, seen };
+                    let (log, node) = (log.cloned(), pool.node());
+                    let tx = Self { conn, open: true, failed: None, log, keys, rights, deferred, node, seen };
                     if tx.keys.is_some() {
                         // A transaction that cannot be committed need not begin.
-                        log.map_or(Ok(()), |log| log.check())?;
+                        tx.log.as_ref().map_or(Ok(()), |log| log.check())?;
                     }
                     return Ok(tx);
                 }
@@ -113,8 +116,8 @@ impl SqlTransaction {
             drop(conn);
             return Self::begin(pool, None, log, None);
         }
-        let (rights, deferred, seen) = (None, DeferredStatements::default(), SeenCommits(None));
-        Ok(Self { conn, open: false, failed: None, log: None, keys: None, rights, deferred, seen })
+        let (rights, deferred, node, seen) = (None, DeferredStatements::default(), pool.node(), SeenCommits(None));
+        Ok(Self { conn, open: false, failed: None, log: None, keys: None, rights, deferred, node, seen })
     }
 
     /// Panics if the transaction writes without a key, except in releases: there is a fault in the program then, and tests are to find

@@ -9,9 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use branchyard_segments::{Holder, Nodes, RecordsError, Renewal};
+use diesel::prelude::*;
+use diesel::sql_types::Text;
 
 use super::{EngineSql, clock, incarnation, micros, text};
-use crate::prepared::Parameter;
+use crate::prepared::{Parameter, PreparedSql};
 use crate::store::Store;
 
 /// Inserts the row of a node, or changes it if [`NodeRecord::start`](branchyard_segments::NodeRecord::start) does: this run goes on
@@ -73,6 +75,43 @@ macro_rules! stop {
 
 const STOP: EngineSql = EngineSql { postgres: stop!(clock!(postgres), "least"), sqlite: stop!(clock!(sqlite), "min") };
 
+/// The parameter is the node that asks.
+const ENDED: EngineSql = EngineSql {
+    postgres: concat!(
+        "SELECT id, incarnation FROM nodes WHERE id <> ? AND alive_until <= ",
+        clock!(postgres),
+        " ORDER BY id"
+    ),
+    sqlite: concat!(
+        "SELECT id, incarnation FROM nodes WHERE id <> ? AND alive_until <= ",
+        clock!(sqlite),
+        " ORDER BY id"
+    ),
+};
+
+/// A run of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct NodeRun {
+    /// The node's id.
+    pub node: String,
+    /// What distinguishes the run from others.
+    pub incarnation: String,
+}
+
+impl Store {
+    /// Returns the last runs of other nodes whose leases have ended.
+    ///
+    /// # Errors
+    /// [`RecordsError::Unavailable`].
+    pub fn ended_nodes(&self) -> Result<Vec<NodeRun>, RecordsError> {
+        self.look_up("look for nodes that have ended", |conn| {
+            let own = vec![text(self.readers.node().to_string())];
+            let rows: Vec<(String, String)> = PreparedSql::<(Text, Text)>::new(ENDED.of(conn), own).load(conn)?;
+            Ok(rows.into_iter().map(|(node, incarnation)| NodeRun { node, incarnation }).collect())
+        })
+    }
+}
+
 /// The rows of nodes in the metadata store. Its methods block, and return futures that are ready.
 #[derive(Clone)]
 pub struct SqlNodes {
@@ -98,7 +137,11 @@ impl Nodes for SqlNodes {
             Parameter::Number(micros(lease)),
             text(env!("CARGO_PKG_VERSION")),
         ];
-        self.store.change(START, parameters).map(renewal)
+        let renewal = self.store.change(START, parameters).map(renewal)?;
+        if renewal == Renewal::Held {
+            self.store.readers.become_node(&holder.node);
+        }
+        Ok(renewal)
     }
 
     async fn renew(&self, holder: &Holder, lease: Duration) -> Result<Renewal, RecordsError> {

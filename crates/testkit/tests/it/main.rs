@@ -23,6 +23,7 @@ mod lanes;
 mod memory;
 mod merges;
 mod metrics;
+mod nodes;
 mod scripts;
 mod shared_store;
 mod shares;

@@ -184,6 +184,7 @@ pub fn leases(store: &dyn Metadata) {
     assert_eq!(read(store, |tx| tx.operations().backlog().unwrap()), OperationBacklog { queued: 2, running: 2 });
     // A restart ends the leases of the node's own workers only.
     assert_eq!(write(store, |tx| tx.operations().recover("n").unwrap()), 0, "not of a node whose name begins so");
+    assert_eq!(write(store, |tx| tx.operations().recover("n_de").unwrap()), 0, "not by a pattern");
     assert_eq!(write(store, |tx| tx.operations().recover("node").unwrap()), 1);
     assert!(!write(store, |tx| tx.operations().extend_lease(operation_id(2), "node/4", at(99)).unwrap()), "ended");
     assert_eq!(lease("w6", 15), Some(2));

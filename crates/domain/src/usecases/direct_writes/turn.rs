@@ -39,6 +39,14 @@ struct RunWrite {
     moved: Option<(CommitHash, CommitHash)>,
 }
 
+/// Where a turn starts.
+struct TurnStart {
+    /// The commit.
+    base: CommitHash,
+    /// The generation of the database, which has the commits of the turn.
+    generation: i64,
+}
+
 /// What a turn did to its branch.
 #[derive(Default)]
 struct Moved {
@@ -79,15 +87,15 @@ impl DirectTurn {
             is_same
         });
         let started_at = inner.now();
-        let Some((base, writes)) = self.admit(inner, &branch, before.as_deref(), writes) else { return };
-        let run = self.write(inner, &base, writes, started_at);
+        let Some((start, writes)) = self.admit(inner, &branch, before.as_deref(), writes) else { return };
+        let run = self.write(inner, &start.base, writes, started_at);
         if run.is_empty() {
             return;
         }
         let settled = match before.is_none_or(|before| before.wait()) {
             true => {
                 self.hand_over(&branch, &run);
-                self.settle(inner, &base, &run, started_at)
+                self.settle(inner, &start, &run, started_at)
             }
             false => Err(NotSettled::Undone),
         };
@@ -119,16 +127,16 @@ impl DirectTurn {
         self.writes.hand_over(self.database, &settling);
     }
 
-    /// Returns the commit to start from, which is the head that the turn `before` is about to give to the branch, and the
-    /// writes that may run. The others have to be queued.
+    /// Returns where to start, which is at the head that the turn `before` is about to give to the branch, and the writes that
+    /// may run. The others have to be queued.
     fn admit(
         &self,
         inner: &Inner,
         branch: &RefName,
         before: Option<&Settling>,
         writes: Vec<LinedWrite>,
-    ) -> Option<(CommitHash, Vec<LinedWrite>)> {
-        let found = (|| -> Result<Option<(CommitHash, Vec<AccountId>)>, PortError> {
+    ) -> Option<(TurnStart, Vec<LinedWrite>)> {
+        let found = (|| -> Result<Option<(TurnStart, Vec<AccountId>)>, PortError> {
             let mut tx = inner.ports.metadata.look()?;
             let users = writes.iter().map(|write| write.user.id);
             let Some((facts, writers)) = self.facts(tx.as_mut(), branch, users, inner.now())? else { return Ok(None) };
@@ -137,15 +145,16 @@ impl DirectTurn {
                 return Ok(None);
             }
             let head = before.map(|before| before.head.clone()).or(facts.head);
-            Ok(head.map(|head| (head, writers)))
+            let generation = facts.database.generation;
+            Ok(head.map(|base| (TurnStart { base, generation }, writers)))
         })();
-        let Ok(Some((head, writers))) = found else {
+        let Ok(Some((start, writers))) = found else {
             writes.iter().for_each(|write| inform(write, DirectProgress::Queue));
             return None;
         };
         let (may, others): (Vec<_>, Vec<_>) = writes.into_iter().partition(|write| writers.contains(&write.user.id));
         others.iter().for_each(|write| inform(write, DirectProgress::Queue));
-        (!may.is_empty()).then_some((head, may))
+        (!may.is_empty()).then_some((start, may))
     }
 
     /// Runs the statements. Writes behind one that failed go back to the line.
@@ -211,7 +220,7 @@ impl DirectTurn {
     fn settle(
         &self,
         inner: &Inner,
-        base: &CommitHash,
+        start: &TurnStart,
         run: &[RunWrite],
         started_at: Timestamp,
     ) -> Result<Vec<Operation>, NotSettled> {
@@ -224,14 +233,16 @@ impl DirectTurn {
         let users = run.iter().map(|run| run.write.user.id);
         let (facts, writers) = self.facts(tx.as_mut(), branch, users, now)?.ok_or(NotSettled::Undone)?;
         let database = &facts.database;
-        if run.iter().any(|run| !writers.contains(&run.write.user.id)) {
+        // A collection of another node may have taken what was committed for garbage.
+        let is_kept = database.generation == start.generation;
+        if !is_kept || run.iter().any(|run| !writers.contains(&run.write.user.id)) {
             return Err(NotSettled::Undone);
         }
         let operations: Vec<Operation> = run.iter().map(|run| self.operation(database, run, started_at, now)).collect();
         for operation in &operations {
             check_quotas(inner, tx.as_mut(), database, &operation.work, now)?;
         }
-        let moved = self.move_branch(inner, tx.as_mut(), &facts, base, run, (started_at, now))?;
+        let moved = self.move_branch(inner, tx.as_mut(), &facts, &start.base, run, (started_at, now))?;
         for (run, operation) in run.iter().zip(&operations) {
             tx.operations().add(operation)?;
             // The answer is saved as that to a queued operation, whose end the replay of the request looks up.
