@@ -50,8 +50,9 @@ usage: cargo xtask <command>
                          XTASK_BRANCHYARD=<file>: ask this binary instead of building one
   schemathesis [FLAG…]   requests made from the OpenAPI document against the real server; FLAGs go to schemathesis
                          XTASK_BRANCHYARD=<file>, XTASK_SCHEMATHESIS=<file>: use this server, this schemathesis
-  crash [--seed N] [--minutes M]
-                         the real server under faults, with an oracle beside it (docs/testing.md); default: seed 1, 10 minutes
+  crash [--nodes N] [--seed N] [--minutes M]
+                         the real server under faults, with an oracle beside it (docs/testing.md); default: seed 1, 10 minutes.
+                         --nodes: that many nodes over one Postgres and one store
   outage [--seconds S] [--seed N] [--attack NAME]
                          the release binary under eight callers that try the worst they can, and what others notice of it
                          (docs/testing.md); default: 60 seconds, seed 1,

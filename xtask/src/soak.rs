@@ -7,14 +7,21 @@ use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Runs the real server under injected faults.
+/// Runs the real server, or several nodes, under injected faults.
 pub(crate) fn crash(workspace: &Workspace, flags: &[&str]) -> Result<()> {
-    let flags = Flags::parse(flags, &["--seed", "--minutes"])?;
+    let flags = Flags::parse(flags, &["--seed", "--minutes", "--nodes"])?;
+    let nodes = flags.number("--nodes")?;
+    let (name, seed, minutes) = match nodes {
+        None => ("faults::what_was_acknowledged", "CRASH_SEED", "CRASH_MINUTES"),
+        Some(_) => ("node_faults::several_nodes", "NODES_SEED", "NODES_MINUTES"),
+    };
     let mut test = Command::new(cargo());
-    test.args(["test", "-p", "branchyard", "--test", "it", "faults::what_was_acknowledged"])
-        .args(["--", "--nocapture"]);
-    test.env("CRASH_SEED", flags.number("--seed")?.unwrap_or(1).to_string());
-    test.env("CRASH_MINUTES", flags.number("--minutes")?.unwrap_or(10).to_string());
+    test.args(["test", "-p", "branchyard", "--test", "it", name]).args(["--", "--nocapture"]);
+    test.env(seed, flags.number("--seed")?.unwrap_or(1).to_string());
+    test.env(minutes, flags.number("--minutes")?.unwrap_or(10).to_string());
+    if let Some(nodes) = nodes {
+        test.env("NODES", nodes.to_string());
+    }
     process::run(test.current_dir(&workspace.root))
 }
 
