@@ -60,6 +60,7 @@ pub(crate) struct Entry<R> {
     /// The protocol's value. It is locked for as long as a call writes.
     pub(crate) turn: Mutex<File<R>>,
     status: FileStatus,
+    node: Option<Arc<NodeKeeper>>,
     /// Whether the file may hold commits from elsewhere, whose hashes others know, that are not durable.
     is_behind: AtomicBool,
     /// Commits that were read while another node led the database. Forgotten with a file.
@@ -99,8 +100,11 @@ impl<R: Records<Unit = (), Refusal = Infallible>> Entry<R> {
         }
     }
 
+    /// Returns `true` if no other node can have written the database since this one acquired it. A node that was frozen for longer
+    /// than its lease holds finds out by this, before it has heard of a successor.
     fn is_leading(&self) -> bool {
-        matches!(self.status.state(), State::Leading(..))
+        let is_present = |node: &Arc<NodeKeeper>| self.status.holder().is_some_and(|holder| node.is_present(&holder));
+        matches!(self.status.state(), State::Leading(..)) && self.node.as_ref().is_some_and(is_present)
     }
 
     /// Returns `true` if a read at this commit needs nothing from elsewhere, as far as can be said at once.
@@ -184,6 +188,7 @@ impl<S: RecordSource> DurableEngine<S> {
             });
             Arc::new(Entry {
                 status: file.status(),
+                node: self.ports.node.clone(),
                 turn: Mutex::new(file),
                 is_behind: AtomicBool::new(false),
                 seen: Mutex::default(),

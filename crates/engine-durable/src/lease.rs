@@ -79,9 +79,10 @@ impl NodeKeeper {
         self.kept.lease.lock().holder().clone()
     }
 
-    /// Returns `true` if the lease holds.
-    pub fn holds(&self) -> bool {
-        self.kept.lease.lock().holds(now())
+    /// Returns `true` if this is the present run of the node, and its lease holds.
+    pub(crate) fn is_present(&self, holder: &Holder) -> bool {
+        let lease = self.kept.lease.lock();
+        lease.holder() == holder && lease.holds(now())
     }
 
     /// Ends the lease. All databases must have been released.
@@ -123,7 +124,12 @@ fn keep(kept: &Kept, nodes: &impl Nodes, ids: &dyn Ids) {
         }
         *kept.lease.lock() = lease;
     }
-    let mut lease = kept.lease.lock().clone();
+    // From here on no call relies on it.
+    let mut lease = {
+        let mut kept = kept.lease.lock();
+        let ended = NodeLease::new(kept.holder().clone(), kept.interval() * 5);
+        std::mem::replace(&mut *kept, ended)
+    };
     if let Err(error) = run(lease.stop(nodes)) {
         tracing::warn!(%error, "the lease of this node ends by itself");
     }

@@ -136,7 +136,9 @@ impl FileStatus {
         self.0.lock().is_saving = false;
     }
 
-    pub(crate) fn holder(&self) -> Option<Holder> {
+    /// Returns the run of the node that acquired the lease last, if this node did.
+    #[must_use]
+    pub fn holder(&self) -> Option<Holder> {
         self.0.lock().holder.clone()
     }
 }

@@ -46,6 +46,7 @@ fn a_killed_node_is_followed_by_another_once_its_lease_has_ended_and_is_heard_no
     yard.rows.set_down(false);
     let second = yard.node("two", LONG);
     let theirs = second.write(database, &head, &insert(2)).unwrap();
+    assert_eq!(first.rows(database, &theirs).unwrap(), [2], "before it has heard of its successor");
     let late = first.write(database, &head, &insert(1));
     assert!(matches!(late, Err(EngineError::Unavailable(_))), "{late:?}");
     assert_eq!(second.rows(database, &theirs).unwrap(), [2]);
