@@ -15,6 +15,7 @@ use branchyard_engine_durable::{DurableEngine, DurablePorts, LeaseEnd, NodeKeepe
 use branchyard_runtime::recover_leases;
 use branchyard_segments::RecordsError;
 use branchyard_storage::{NodeRun, SqlRecords, Store};
+use tokio::sync::Notify;
 
 use crate::config::ClusterConfig;
 use crate::sql_engine::SqlEngine;
@@ -129,12 +130,15 @@ impl DurableHome {
         let (engine, most) = (Arc::clone(&self.engine), Some(cluster.cache_bytes).filter(|&bytes| bytes > 0));
         let mut ended =
             EndedNodes { metadata: Arc::clone(&self.metadata), hub: hub.clone(), recovered: HashSet::new() };
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
+        let (stop, superseded) = (Arc::new(AtomicBool::new(false)), Arc::new(Notify::new()));
+        let (node, stopped, notify) = (self.node.clone(), Arc::clone(&stop), Arc::clone(&superseded));
         let thread = thread::Builder::new().name("durable-home".to_owned()).spawn(move || {
             let mut compacted_at = Instant::now();
             while !stopped.load(Ordering::Relaxed) {
                 thread::park_timeout(LOOK_EVERY);
+                if node.as_ref().is_some_and(|node| node.is_taken()) {
+                    notify.notify_one();
+                }
                 if let Err(error) = ended.recover() {
                     tracing::warn!(%error, "cannot look for nodes that have ended");
                 }
@@ -149,7 +153,7 @@ impl DurableHome {
                 }
             }
         })?;
-        Ok(Housekeeping { stop, thread })
+        Ok(Housekeeping { stop, superseded, thread })
     }
 
     /// Ends the leases, so that other nodes need not wait for them. Nothing may be written afterwards.
@@ -207,10 +211,16 @@ fn take_lease(id: &str, length: Duration, ports: &HomePorts<'_>) -> anyhow::Resu
 /// The thread that keeps the copies and the segments in order.
 pub(crate) struct Housekeeping {
     stop: Arc<AtomicBool>,
+    superseded: Arc<Notify>,
     thread: JoinHandle<()>,
 }
 
 impl Housekeeping {
+    /// Returns what is notified when another server runs under the id of this node.
+    pub(crate) fn superseded(&self) -> Arc<Notify> {
+        Arc::clone(&self.superseded)
+    }
+
     /// Ends the thread.
     pub(crate) fn stop(self) {
         self.stop.store(true, Ordering::Relaxed);

@@ -256,10 +256,30 @@ impl Running {
     /// Serves until SIGTERM or SIGINT, then drains. A second signal, or the end of `server.shutdown_grace`, cuts the drain short.
     ///
     /// # Errors
-    /// Fails if the HTTP server failed.
+    /// Fails if the HTTP server failed, or if another server runs under the id of this node, which ends this one too.
     pub fn until_stopped(self, mut signals: StopSignals) -> anyhow::Result<()> {
-        self.runtime.block_on(signals.next());
-        self.drain(Some(signals))
+        let superseded = self.home.as_ref().map(|(_, keeping)| keeping.superseded());
+        let is_superseded = self.runtime.block_on(async {
+            let superseded = async {
+                match &superseded {
+                    Some(superseded) => superseded.notified().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = signals.next() => false,
+                () = superseded => true,
+            }
+        });
+        if is_superseded {
+            tracing::error!("another server runs under the id of this node (node_id); this one stops");
+        }
+        self.drain(Some(signals))?;
+        anyhow::ensure!(
+            !is_superseded,
+            "another server runs under the id of this node; give each server an id of its own (node_id)"
+        );
+        Ok(())
     }
 
     /// Stops accepting connections and waits for requests and operations under way.

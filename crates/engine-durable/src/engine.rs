@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use branchyard_domain::ports::{DatabaseFiles, DatabaseStore, Engine, EngineError, Ids};
 use branchyard_domain::values::{CommitHash, DatabaseId};
@@ -20,6 +20,9 @@ use crate::objects::{RandomNonces, StoredObjects};
 
 /// Most commits that are noted of a database.
 const SEEN_MAX: usize = 1_000;
+
+/// How often a file is compared with the durable bytes at most because a read found it damaged. That reads the whole file.
+const DISTRUST_EVERY: Duration = Duration::from_secs(60);
 
 /// The rows of databases in the metadata store.
 pub trait RecordSource: Send + Sync + 'static {
@@ -68,6 +71,7 @@ pub(crate) struct Entry<R> {
     /// Locked by each call that uses the file, and exclusively by what removes it.
     use_of_file: RwLock<()>,
     used_at: Mutex<Instant>,
+    distrusted_at: Mutex<Option<Instant>>,
 }
 
 impl<R> Entry<R> {
@@ -122,6 +126,18 @@ impl<R: Records<Unit = (), Refusal = Infallible>> Entry<R> {
             seen.clear();
         }
         seen.insert(commit.clone());
+    }
+
+    /// Has the file compared with the durable bytes before its next use. Returns `false` if that was done not long ago.
+    fn distrust(&self) -> bool {
+        let mut file = self.turn.lock();
+        let mut distrusted_at = self.distrusted_at.lock();
+        if distrusted_at.is_some_and(|at| at.elapsed() < DISTRUST_EVERY) {
+            return false;
+        }
+        *distrusted_at = Some(Instant::now());
+        file.distrust();
+        true
     }
 
     /// Brings the file to the durable bytes.
@@ -194,6 +210,7 @@ impl<S: RecordSource> DurableEngine<S> {
                 seen: Mutex::default(),
                 use_of_file: RwLock::new(()),
                 used_at: Mutex::new(Instant::now()),
+                distrusted_at: Mutex::default(),
             })
         });
         Arc::clone(entry)
@@ -356,14 +373,22 @@ impl<S: RecordSource> DurableEngine<S> {
             entry.follow()?;
             return call();
         }
-        let result = call();
-        let may_be_elsewhere = match &result {
+        let mut result = call();
+        let is_lacking = match &result {
             Ok(value) => !is_whole(value),
             Err(error) => matches!(error, EngineError::NoSuchCommit(_)),
         };
-        if may_be_elsewhere && !entry.is_leading() {
+        if is_lacking && !entry.is_leading() {
             entry.follow()?;
-            return call();
+            result = call();
+        }
+        // The file is a copy: its bytes are compared with the durable ones, and replaced if they differ. An engine may not find a commit
+        // because it is damaged.
+        if let Err(EngineError::NoSuchCommit(_) | EngineError::Damaged(_) | EngineError::DamagedCommit { .. }) = &result
+            && entry.distrust()
+        {
+            entry.follow()?;
+            result = call();
         }
         result
     }

@@ -13,6 +13,9 @@ use rustix::time::{ClockId, clock_gettime};
 /// The pause before a lost lease is tried anew.
 const AGAIN: Duration = Duration::from_secs(1);
 
+/// Number of refused starts that prove another process. The first one may come from a start of this one whose answer was lost.
+const REFUSALS: u32 = 2;
+
 /// Why a node has no lease.
 #[derive(Debug, thiserror::Error)]
 pub enum LeaseEnd {
@@ -38,6 +41,7 @@ pub struct NodeKeeper {
 struct Kept {
     lease: Mutex<NodeLease>,
     stop: AtomicBool,
+    is_taken: AtomicBool,
 }
 
 /// Returns the time of a clock that does not go back and counts the time in which the machine is suspended.
@@ -67,7 +71,8 @@ impl NodeKeeper {
         if run(lease.start(&nodes, now()))? == Renewal::Ended {
             return Err(LeaseEnd::Taken(node.to_owned()));
         }
-        let kept = Arc::new(Kept { lease: Mutex::new(lease), stop: AtomicBool::new(false) });
+        let kept =
+            Arc::new(Kept { lease: Mutex::new(lease), stop: AtomicBool::new(false), is_taken: AtomicBool::new(false) });
         let keeping = Arc::clone(&kept);
         let thread =
             thread::Builder::new().name("node-lease".to_owned()).spawn(move || keep(&keeping, &nodes, &*ids))?;
@@ -83,6 +88,11 @@ impl NodeKeeper {
     pub(crate) fn is_present(&self, holder: &Holder) -> bool {
         let lease = self.kept.lease.lock();
         lease.holder() == holder && lease.holds(now())
+    }
+
+    /// Returns `true` if another process runs under this node's id. This one must not go on.
+    pub fn is_taken(&self) -> bool {
+        self.kept.is_taken.load(Ordering::Relaxed)
     }
 
     /// Ends the lease. All databases must have been released.
@@ -102,7 +112,7 @@ impl Drop for NodeKeeper {
 }
 
 fn keep(kept: &Kept, nodes: &impl Nodes, ids: &dyn Ids) {
-    let mut is_started = true;
+    let (mut is_started, mut refusals) = (true, 0);
     while !kept.stop.load(Ordering::Relaxed) {
         let mut lease = kept.lease.lock().clone();
         thread::park_timeout(if is_started { lease.interval() } else { AGAIN });
@@ -112,10 +122,13 @@ fn keep(kept: &Kept, nodes: &impl Nodes, ids: &dyn Ids) {
         let sent = now();
         let renewal = if is_started { run(lease.renew(nodes, sent)) } else { run(lease.start(nodes, sent)) };
         match renewal {
-            Ok(Renewal::Held) => is_started = true,
+            Ok(Renewal::Held) => (is_started, refusals) = (true, 0),
             Ok(Renewal::Ended) => {
                 if std::mem::take(&mut is_started) {
                     tracing::error!("the lease of this node has ended; databases are acquired anew");
+                } else {
+                    refusals += 1;
+                    kept.is_taken.store(refusals >= REFUSALS, Ordering::Relaxed);
                 }
                 let (node, length) = (lease.holder().node.clone(), lease.interval() * 5);
                 lease = NodeLease::new(holder(&node, ids), length);

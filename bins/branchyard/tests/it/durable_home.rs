@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use branchyard_testkit::{Actor, Program, ServerProcess, succeed};
+use branchyard_testkit::{AMPLE, Actor, Program, ServerProcess, succeed};
 use serde_json::json;
 
 use crate::faults::postgres::Postgres;
@@ -124,13 +124,22 @@ fn a_killed_server_whose_folder_is_lost_has_lost_nothing() {
     server.terminate();
     assert_eq!(succeed(&mut cluster.command(&folder, &["doctor"])), "everything is in order");
     // A second server under the id of a live one does not start.
-    let _server = cluster.start(&folder);
+    let server = cluster.start(&folder);
     let node = fs::read_to_string(cluster.folder(&folder).join("node")).unwrap();
     let mut twin = cluster.command("twin", &["serve", "--listen", "127.0.0.1:0"]);
     let refused = twin.env("BRANCHYARD_NODE_ID", node.trim()).output().unwrap();
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(1), "{said}");
     assert!(said.contains("another server runs under the node id"), "{said}");
+    // A server that was frozen for so long that another one has its id stops when it goes on.
+    let mut frozen = server;
+    let signal = |signal: &str| succeed(Command::new("kill").args([signal, &frozen.id().to_string()]));
+    signal("-STOP");
+    let twin = ServerProcess::start(twin.env("BRANCHYARD_NODE_ID", node.trim()));
+    signal("-CONT");
+    let status = frozen.ended_within(AMPLE).expect("it goes on");
+    assert_eq!(status.code(), Some(1));
+    assert_eq!(count(&again(&ada, &twin), "ada/d", "main"), "30");
 }
 
 #[test]

@@ -417,6 +417,8 @@ fn several_nodes_lose_nothing_under_any_fault() {
         oracle.unknown.load(Ordering::Relaxed),
         oracle.reads.load(Ordering::Relaxed)
     );
+    let faulty: Vec<_> = oracle.answers.lock().keys().filter(|name| name.starts_with("500")).cloned().collect();
+    assert!(faulty.is_empty(), "{faulty:?}");
     let findings = oracle.findings.lock();
     assert!(findings.is_empty(), "{findings:#?}\nlogs are in {}", folder.display());
     for node in &cluster.nodes {

@@ -139,14 +139,41 @@ fn a_damaged_cache_is_replaced_when_the_node_starts() {
     }
     node.engine.release();
     node.lease.stop();
-    let name = database.to_string();
-    let path = node.folder.path().join("databases").join(&name[name.len() - 2..]).join(format!("{name}.db"));
+    let path = node.file(database);
     let mut bytes = fs::read(&path).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     fs::write(&path, bytes).unwrap();
     let again = yard.node_on("one", LONG, node.folder);
     assert_eq!(again.rows(database, &head).unwrap(), [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn a_cache_that_a_read_finds_damaged_is_replaced() {
+    let yard = Yard::new();
+    let database = id(1);
+    let node = yard.node("one", LONG);
+    let heads: Vec<_> = (0..5)
+        .scan(node.create(database), |head, value| {
+            *head = node.write(database, head, &insert(value)).unwrap();
+            Some(head.clone())
+        })
+        .collect();
+    for reader in [&node, &yard.node("two", LONG)] {
+        let reads = |at: usize| reader.rows(database, &heads[at]);
+        assert_eq!(reads(4).unwrap(), [0, 1, 2, 3, 4]);
+        let path = reader.file(database);
+        let damage = || {
+            let mut bytes = fs::read(&path).unwrap();
+            let (from, to) = (bytes.len() / 4, bytes.len() / 2);
+            bytes[from..to].iter_mut().for_each(|byte| *byte ^= 0x55);
+            fs::write(&path, &bytes).unwrap();
+        };
+        damage();
+        assert_eq!(reads(0).unwrap(), [0]);
+        damage();
+        assert!(reads(1).is_err(), "the whole file is not compared each time");
+    }
 }
 
 #[test]
