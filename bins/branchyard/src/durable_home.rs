@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use branchyard_domain::Hub;
 use branchyard_domain::ports::{DatabaseStore, Engine, EngineError, Ids};
 use branchyard_domain::values::DatabaseId;
-use branchyard_engine_durable::{DurableEngine, DurablePorts, LeaseEnd, NodeKeeper, RecordSource};
+use branchyard_engine_durable::{DurableEngine, DurablePorts, Figures, LeaseEnd, NodeKeeper, RecordSource};
 use branchyard_runtime::recover_leases;
 use branchyard_segments::RecordsError;
 use branchyard_storage::{NodeRun, SqlRecords, Store};
@@ -92,6 +92,11 @@ impl DurableHome {
     /// Returns the engine as the domain uses it.
     pub(crate) fn port(&self) -> Arc<dyn Engine> {
         Arc::clone(&self.engine) as _
+    }
+
+    /// Returns what the engine holds and has moved.
+    pub(crate) fn figures(&self) -> Figures {
+        self.engine.figures()
     }
 
     /// Brings the file of a database here.

@@ -5,6 +5,7 @@
 mod collections;
 mod hooks;
 mod listen;
+mod nodes;
 mod operations;
 mod pulls;
 mod remotes;

@@ -145,7 +145,7 @@ impl Running {
             None => None,
             Some(listen) => {
                 let (engine, metadata) = (stores.engine.clone(), Arc::clone(&stores.metadata));
-                let sources = Sources { state: state.clone(), engine, metadata, started };
+                let sources = Sources { state: state.clone(), engine, home: stores.home.clone(), metadata, started };
                 let (metrics, server) =
                     runtime.block_on(async { metrics::start(listen, Arc::clone(&measured), sources) })?;
                 tracing::info!("serving metrics on http://{}/metrics", metrics.address);

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use branchyard_domain::ports::{DatabaseFiles, DatabaseStore, Engine, EngineError, Ids};
@@ -16,7 +16,7 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use crate::lease::NodeKeeper;
 use crate::local_file::NodeFile;
-use crate::objects::{RandomNonces, StoredObjects};
+use crate::objects::{RandomNonces, StoredObjects, Traffic};
 
 /// Most commits that are noted of a database.
 const SEEN_MAX: usize = 1_000;
@@ -163,6 +163,28 @@ fn release<R: Records<Unit = (), Refusal = Infallible>>(file: &mut File<R>) {
 pub struct DurableEngine<S: RecordSource> {
     pub(crate) ports: DurablePorts<S>,
     databases: Mutex<HashMap<DatabaseId, Arc<Entry<S::Records>>>>,
+    traffic: Arc<Traffic>,
+}
+
+/// What an engine holds, and what it has moved since it was created.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Whether the lease of the node holds.
+    pub has_lease: bool,
+    /// Databases that this node writes.
+    pub led: usize,
+    /// Databases whose files are here.
+    pub copies: usize,
+    /// Bytes of these files that are durable.
+    pub copy_bytes: u64,
+    /// Segments stored.
+    pub puts: u64,
+    /// Their bytes.
+    pub put_bytes: u64,
+    /// Ranges of objects read.
+    pub gets: u64,
+    /// Their bytes.
+    pub get_bytes: u64,
 }
 
 /// Returns an error of the protocol as one of the engine.
@@ -183,7 +205,28 @@ pub(crate) fn of_protocol(error: Error) -> EngineError {
 impl<S: RecordSource> DurableEngine<S> {
     /// Creates the engine.
     pub fn new(ports: DurablePorts<S>) -> Self {
-        Self { ports, databases: Mutex::default() }
+        Self { ports, databases: Mutex::default(), traffic: Arc::default() }
+    }
+
+    /// Returns what it holds and has moved.
+    pub fn figures(&self) -> Figures {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let traffic = &self.traffic;
+        let mut figures = Figures {
+            has_lease: self.ports.node.as_ref().is_some_and(|node| node.is_present(&node.holder())),
+            puts: count(&traffic.puts),
+            put_bytes: count(&traffic.put_bytes),
+            gets: count(&traffic.gets),
+            get_bytes: count(&traffic.get_bytes),
+            ..Figures::default()
+        };
+        for entry in self.databases.lock().values() {
+            let Some(known) = entry.status.state().known() else { continue };
+            figures.copies += 1;
+            figures.copy_bytes += known.length;
+            figures.led += usize::from(entry.is_leading());
+        }
+        figures
     }
 
     pub(crate) fn inner(&self) -> &Arc<dyn Engine> {
@@ -197,7 +240,7 @@ impl<S: RecordSource> DurableEngine<S> {
             let file = DatabaseFile::new(Ports {
                 database: database.to_string(),
                 records: records.records(database),
-                objects: StoredObjects(Arc::clone(store)),
+                objects: StoredObjects { store: Arc::clone(store), traffic: Arc::clone(&self.traffic) },
                 file: NodeFile { files: Arc::clone(files), database, collected: Mutex::default() },
                 nonces: RandomNonces(Arc::clone(ids)),
                 limits: Limits::default(),

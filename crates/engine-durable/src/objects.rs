@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
 use branchyard_domain::ports::{DatabaseStore, Ids, StoreError};
@@ -11,8 +12,25 @@ use branchyard_segments::{Nonces, Objects, ObjectsError};
 /// The folder of segments in the store.
 const SEGMENTS: &str = "segments";
 
+/// What went to an object store, and came from there.
+#[derive(Debug, Default)]
+pub(crate) struct Traffic {
+    pub(crate) puts: AtomicU64,
+    pub(crate) put_bytes: AtomicU64,
+    pub(crate) gets: AtomicU64,
+    pub(crate) get_bytes: AtomicU64,
+}
+
+/// Adds to a counter.
+fn add(counter: &AtomicU64, bytes: usize) {
+    counter.fetch_add(u64::try_from(bytes).unwrap_or(u64::MAX), Ordering::Relaxed);
+}
+
 /// The segments in an object store.
-pub(crate) struct StoredObjects(pub(crate) Arc<dyn DatabaseStore>);
+pub(crate) struct StoredObjects {
+    pub(crate) store: Arc<dyn DatabaseStore>,
+    pub(crate) traffic: Arc<Traffic>,
+}
 
 fn key(object: &str) -> Result<ObjectKey, ObjectsError> {
     ObjectKey::parse(&format!("{SEGMENTS}/{object}")).map_err(|error| ObjectsError::Unavailable(error.to_string()))
@@ -35,12 +53,15 @@ impl Objects for StoredObjects {
     type Get = PendingGet;
 
     async fn put(&self, object: &str, bytes: Vec<u8>) -> Result<(), ObjectsError> {
-        self.0.put(&key(object)?, &bytes).map(drop).map_err(|error| of_store(object, error))
+        self.store.put(&key(object)?, &bytes).map_err(|error| of_store(object, error))?;
+        add(&self.traffic.puts, 1);
+        add(&self.traffic.put_bytes, bytes.len());
+        Ok(())
     }
 
     fn get(&self, object: &str, range: Range<u64>) -> PendingGet {
         let thread = key(object).and_then(|key| {
-            let store = Arc::clone(&self.0);
+            let store = Arc::clone(&self.store);
             let read = move || store.read(&key, range);
             let started = thread::Builder::new().name("segment".to_owned()).spawn(read);
             started.map_err(|error| ObjectsError::Unavailable(error.to_string()))
@@ -51,7 +72,10 @@ impl Objects for StoredObjects {
     async fn finish(&self, get: PendingGet) -> Result<Vec<u8>, ObjectsError> {
         let ended = get.thread?.join();
         let read = ended.map_err(|_| ObjectsError::Unavailable("a read panicked".to_owned()))?;
-        read.map_err(|error| of_store(&get.object, error))
+        let bytes = read.map_err(|error| of_store(&get.object, error))?;
+        add(&self.traffic.gets, 1);
+        add(&self.traffic.get_bytes, bytes.len());
+        Ok(bytes)
     }
 }
 

@@ -15,17 +15,21 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::Labels;
+use super::nodes::NodeMetrics;
+use crate::durable_home::DurableHome;
 use crate::logging;
 use crate::sql_engine::SqlEngine;
 
 /// A gauge that is NaN if the sampled source did not respond.
-type SampledGauge = Gauge<f64, AtomicU64>;
+pub(super) type SampledGauge = Gauge<f64, AtomicU64>;
 type Levels<const N: usize> = Family<Labels<N>, SampledGauge>;
 
 /// The sources to sample.
 pub(crate) struct Sources {
     pub(crate) state: AppState,
     pub(crate) engine: SqlEngine,
+    /// The engine over the store of databases, if there is one.
+    pub(crate) home: Option<DurableHome>,
     pub(crate) metadata: Arc<Store>,
     pub(crate) started: Instant,
 }
@@ -56,12 +60,13 @@ pub(super) struct Sampled {
     uptime: SampledGauge,
     memory: SampledGauge,
     open_files: SampledGauge,
+    node: NodeMetrics,
 }
 
 impl Sampled {
     pub(super) fn register(registry: &mut Registry) -> Self {
-        let made = Self::default();
         let ours = registry.sub_registry_with_prefix("branchyard");
+        let made = Self { node: NodeMetrics::register(ours), ..Self::default() };
         ours.register("build", "What runs", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         ours.register_with_unit("uptime", "Time since the server started", Unit::Seconds, made.uptime.clone());
         ours.register(
@@ -113,7 +118,8 @@ impl Sampled {
     }
 
     pub(super) fn take(&self, sources: &Sources) {
-        let Sources { state, engine, metadata, started } = sources;
+        let Sources { state, engine, home, metadata, started } = sources;
+        self.node.take(home.as_ref());
         self.uptime.set(started.elapsed().as_secs_f64());
         let pools = [
             ("reads", &state.reads),
@@ -190,11 +196,11 @@ impl Sampled {
 
 /// Converts a count. Counts stay below 2^53, so the conversion is exact.
 #[expect(clippy::cast_precision_loss, reason = "no count comes near 2^53")]
-fn whole(count: u64) -> f64 {
+pub(super) fn whole(count: u64) -> f64 {
     count as f64
 }
 
-fn float(count: usize) -> f64 {
+pub(super) fn float(count: usize) -> f64 {
     whole(u64::try_from(count).unwrap_or(u64::MAX))
 }
 
