@@ -152,7 +152,7 @@ impl<R: Records<Unit = (), Refusal = Infallible>> Entry<R> {
     }
 }
 
-/// Gives the lease of a database up.
+/// Releases the lease of a database.
 fn release<R: Records<Unit = (), Refusal = Infallible>>(file: &mut File<R>) {
     if let Err(error) = run(file.release()) {
         tracing::warn!(%error, "the lease of a database ends with that of this node");
