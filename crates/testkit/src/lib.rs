@@ -12,6 +12,7 @@
 
 mod actor;
 mod answer;
+mod folder;
 mod mutator;
 #[cfg(target_os = "linux")]
 mod proc;
@@ -20,11 +21,13 @@ mod raw;
 mod receiver;
 mod server;
 mod stopwatch;
+mod tcp_proxy;
 mod upload;
 
 pub use actor::Actor;
 pub use answer::TestAnswer;
 pub use branchyard_domain_testing::{AMPLE, wait_for, wait_until};
+pub use folder::files_below;
 pub use mutator::Mutator;
 #[cfg(target_os = "linux")]
 pub use proc::{command_line, descendants, open_sockets, process_status, processor_time, reset_peak_memory};
@@ -33,3 +36,4 @@ pub use raw::{Outcome, RawAnswer, RawConnection};
 pub use receiver::{Manner, Received, Receiver, receive};
 pub use server::Server;
 pub use stopwatch::Stopwatch;
+pub use tcp_proxy::TcpProxy;

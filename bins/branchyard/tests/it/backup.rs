@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use branchyard_testkit::{AMPLE, Actor, ServerProcess, wait_until};
+use branchyard_testkit::{AMPLE, Actor, ServerProcess, files_below, wait_until};
 
 use crate::process::program;
 
@@ -123,16 +123,6 @@ fn identities(folder: &Path) -> ([String; 2], String) {
     (files, keys[0].to_public().to_string())
 }
 
-/// Returns all files at and below a folder.
-fn files(folder: &Path) -> Vec<std::path::PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
-    }
-    found
-}
-
 #[test]
 fn an_encrypted_backup_opens_with_its_identity_only_and_shows_nothing() {
     let home = tempfile::tempdir().unwrap();
@@ -147,7 +137,7 @@ fn an_encrypted_backup_opens_with_its_identity_only_and_shows_nothing() {
     program().succeed(&dir, &args);
     server.terminate();
     let ring = fs::read(dir.join("server.key")).unwrap();
-    let found = files(&to);
+    let found = files_below(&to);
     assert_eq!(found.len(), 6, "{found:?}");
     for path in &found {
         let is_manifest = path.ends_with("manifest.json");
@@ -163,7 +153,7 @@ fn an_encrypted_backup_opens_with_its_identity_only_and_shows_nothing() {
     let restore = |flags: &[&str]| {
         let back = tempfile::tempdir().unwrap();
         let said = refused(back.path(), &[&["restore", "--from", to.to_str().unwrap()], flags].concat());
-        assert_eq!(files(back.path()), Vec::<std::path::PathBuf>::new(), "nothing is written");
+        assert_eq!(files_below(back.path()), Vec::<std::path::PathBuf>::new(), "nothing is written");
         said
     };
     assert!(restore(&[]).contains("--identity FILE"));

@@ -1,10 +1,10 @@
 //! Servers whose databases are in a store of objects: what a lost machine costs, and backups between stores and folders.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
-use branchyard_testkit::{AMPLE, Actor, Program, ServerProcess, succeed};
+use branchyard_testkit::{AMPLE, Actor, Program, ServerProcess, files_below, succeed};
 use serde_json::json;
 
 use crate::faults::postgres::Postgres;
@@ -18,10 +18,7 @@ struct Home {
 
 impl Home {
     fn new() -> Option<Self> {
-        let postgres = Postgres::start();
-        let required = std::env::var_os("BRANCHYARD_TEST_REQUIRE_POSTGRES").is_some();
-        assert!(postgres.is_some() || !required, "no Postgres server to make a cluster with");
-        Some(Self { postgres: postgres?, dir: tempfile::tempdir().unwrap() })
+        Some(Self { postgres: Postgres::start()?, dir: tempfile::tempdir().unwrap() })
     }
 
     /// Returns a new cluster.
@@ -62,20 +59,8 @@ impl Cluster {
     }
 
     fn segments(&self) -> usize {
-        files(&self.store.join("segments")).len()
+        files_below(&self.store.join("segments")).len()
     }
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).into_iter().flatten() {
-        let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => found.extend(files(&path)),
-            false => found.push(path),
-        }
-    }
-    found
 }
 
 fn again(actor: &Actor, server: &ServerProcess) -> Actor {
@@ -163,7 +148,7 @@ fn a_backup_is_restored_between_stores_and_folders() {
         to
     };
     let to = backup("one", &mut cluster.command("first", &["backup", "--with-keys"]));
-    assert!(files(&copies).is_empty(), "what the command brought here is gone");
+    assert!(files_below(&copies).is_empty(), "what the command brought here is gone");
     // From the store to a folder.
     let plain = home.dir.path().join("plain");
     let restored = program().succeed(&plain, &["restore", "--from", to.to_str().unwrap()]);

@@ -1,11 +1,11 @@
 //! A server whose store of databases is a folder, with metadata in Postgres. Skipped unless `BRANCHYARD_TEST_POSTGRES_URL` is set.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use branchyard::compose::{Environment, Pending, Role, Stores};
 use branchyard::config::{Config, Isolation};
-use branchyard_testkit::{Actor, Server};
+use branchyard_testkit::{Actor, Server, files_below};
 use serde_json::{Value, json};
 
 use crate::shared_store::Shared;
@@ -48,19 +48,6 @@ impl Home {
     }
 }
 
-/// Returns the files below a folder.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).into_iter().flatten() {
-        let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => found.extend(files(&path)),
-            false => found.push(path),
-        }
-    }
-    found
-}
-
 fn csv(rows: usize) -> Vec<u8> {
     let row = |id| format!("{id},river number {id} with a name that is long enough for several parts\n");
     format!("id,name\n{}", (1..=rows).map(row).collect::<String>()).into_bytes()
@@ -77,7 +64,7 @@ fn an_upload_in_parts_is_in_the_store_until_its_import() {
     let ada = server.user("ada");
     ada.database("d");
     let body = ada.upload("ada/d", "csv", &csv(20_000), 5, &json!({"primary_keys": ["id"]}));
-    let stored = files(&home.store().join("uploads"));
+    let stored = files_below(&home.store().join("uploads"));
     let bytes: u64 = stored.iter().map(|path| path.metadata().unwrap().len()).sum();
     assert_eq!((stored.len(), bytes), (5, u64::try_from(csv(20_000).len()).unwrap()));
     let abandoned = home.store().join("uploads/0190aaaa-0000-7000-8000-000000000001/0000000001.0000000001.x");
@@ -89,8 +76,8 @@ fn an_upload_in_parts_is_in_the_store_until_its_import() {
     let done = ada.finish(&ada.post("/databases/ada/d/imports", &body));
     assert_eq!(done["status"], "succeeded", "{done}");
     assert_eq!(rows(&ada), json!([["20000", "20000"]]));
-    assert_eq!(files(&home.store().join("uploads")), [abandoned]);
-    assert_eq!(files(&server.dir.path().join("data/uploads")), Vec::<PathBuf>::new());
+    assert_eq!(files_below(&home.store().join("uploads")), [abandoned]);
+    assert_eq!(files_below(&server.dir.path().join("data/uploads")), Vec::<PathBuf>::new());
 }
 
 #[test]
@@ -142,7 +129,7 @@ fn databases_of_a_data_folder_are_not_left_behind() {
     drop(server);
     let reason = home.refusal(|_| {});
     assert!(reason.contains("databases whose files are in a data folder"), "{reason}");
-    assert_eq!(files(&home.store().join("cluster")).len(), 1, "only the name of the machine");
+    assert_eq!(files_below(&home.store().join("cluster")).len(), 1, "only the name of the machine");
 }
 
 #[test]

@@ -1,71 +1,13 @@
 //! A server whose Postgres goes away for a while. Skipped unless `BRANCHYARD_TEST_POSTGRES_URL` is set.
 
-use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use branchyard_testkit::Server;
-use parking_lot::Mutex;
+use branchyard_testkit::{Server, TcpProxy};
 use reqwest::Method;
 use serde_json::json;
 
 use crate::shared_store::Shared;
-
-/// A proxy in front of Postgres that can cut all connections and refuse new ones.
-struct Proxy {
-    address: SocketAddr,
-    is_down: Arc<AtomicBool>,
-    open: Arc<Mutex<Vec<TcpStream>>>,
-}
-
-impl Proxy {
-    fn start(to: String) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let (is_down, open) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
-        let (down, streams) = (Arc::clone(&is_down), Arc::clone(&open));
-        thread::spawn(move || {
-            for client in listener.incoming().map_while(Result::ok) {
-                if down.load(Ordering::SeqCst) {
-                    continue;
-                }
-                let server = TcpStream::connect(&to).unwrap();
-                for stream in [&client, &server] {
-                    stream.set_nodelay(true).unwrap();
-                    streams.lock().push(stream.try_clone().unwrap());
-                }
-                let (from, into) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-                thread::spawn(move || pass(from, into));
-                thread::spawn(move || pass(server, client));
-            }
-        });
-        Self { address, is_down, open }
-    }
-
-    fn take_down(&self) {
-        self.is_down.store(true, Ordering::SeqCst);
-        for stream in self.open.lock().drain(..) {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
-    }
-
-    fn bring_up(&self) {
-        self.is_down.store(false, Ordering::SeqCst);
-    }
-}
-
-fn pass(mut from: TcpStream, mut to: TcpStream) {
-    let mut buffer = vec![0; 64 << 10];
-    while let Ok(read @ 1..) = from.read(&mut buffer) {
-        if to.write_all(&buffer[..read]).is_err() {
-            break;
-        }
-    }
-    let _ = to.shutdown(Shutdown::Both);
-}
 
 #[test]
 fn requests_are_answered_503_while_postgres_is_away_and_nothing_is_lost() {
@@ -73,7 +15,7 @@ fn requests_are_answered_503_while_postgres_is_away_and_nothing_is_lost() {
     let url = shared.url();
     let (before, rest) = url.rsplit_once('@').unwrap();
     let (postgres, name) = rest.split_once('/').unwrap();
-    let proxy = Proxy::start(postgres.to_owned());
+    let proxy = TcpProxy::start(postgres.to_owned());
     let server = Server::start_with(|config| {
         config.metadata_url = Some(format!("{before}@{}/{name}", proxy.address));
         config.metadata.wait_ms = 500;
@@ -92,7 +34,7 @@ fn requests_are_answered_503_while_postgres_is_away_and_nothing_is_lost() {
             write(&format!("INSERT INTO t VALUES ({})", round * 100 + value)).expect(200);
             acknowledged.push(round * 100 + value);
         }
-        proxy.take_down();
+        proxy.cut();
         for _ in 0..3 {
             let read = ada.get("/databases/ada/rivers");
             assert_eq!(read.status, 503, "{}", read.text);
@@ -102,7 +44,7 @@ fn requests_are_answered_503_while_postgres_is_away_and_nothing_is_lost() {
             assert_eq!(refused.status, 503, "{}", refused.text);
             assert!(began.elapsed() < Duration::from_secs(10));
         }
-        proxy.bring_up();
+        proxy.mend();
         let back = Instant::now();
         while ada.get("/databases/ada/rivers").status != 200 {
             assert!(back.elapsed() < Duration::from_secs(10));

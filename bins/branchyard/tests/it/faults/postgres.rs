@@ -29,8 +29,15 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    /// Starts a server. Returns `None` if Postgres is not installed on this machine.
+    /// Starts a server. Returns `None` if Postgres is not installed on this machine, which fails the test if it is required.
     pub(crate) fn start() -> Option<Self> {
+        let started = Self::start_installed();
+        let required = std::env::var_os("BRANCHYARD_TEST_REQUIRE_POSTGRES").is_some();
+        assert!(started.is_some() || !required, "no Postgres server to make a cluster with");
+        started
+    }
+
+    fn start_installed() -> Option<Self> {
         let bin = newest(Path::new("/usr/lib/postgresql"))?.join("bin");
         if !bin.join("initdb").exists() {
             return None;
