@@ -3,8 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -18,6 +17,7 @@ use branchyard_storage::{NodeRun, SqlRecords, Store};
 use tokio::sync::Notify;
 
 use crate::config::ClusterConfig;
+use crate::repeating_thread::RepeatingThread;
 use crate::sql_engine::SqlEngine;
 
 /// Interval at which copies that exceed `cluster.cache_bytes` and nodes that have ended are looked for.
@@ -135,30 +135,26 @@ impl DurableHome {
         let (engine, most) = (Arc::clone(&self.engine), Some(cluster.cache_bytes).filter(|&bytes| bytes > 0));
         let mut ended =
             EndedNodes { metadata: Arc::clone(&self.metadata), hub: hub.clone(), recovered: HashSet::new() };
-        let (stop, superseded) = (Arc::new(AtomicBool::new(false)), Arc::new(Notify::new()));
-        let (node, stopped, notify) = (self.node.clone(), Arc::clone(&stop), Arc::clone(&superseded));
-        let thread = thread::Builder::new().name("durable-home".to_owned()).spawn(move || {
-            let mut compacted_at = Instant::now();
-            while !stopped.load(Ordering::Relaxed) {
-                thread::park_timeout(LOOK_EVERY);
-                if node.as_ref().is_some_and(|node| node.is_taken()) {
-                    notify.notify_one();
-                }
-                if let Err(error) = ended.recover() {
-                    tracing::warn!(%error, "cannot look for nodes that have ended");
-                }
-                if let Some(most) = most
-                    && let Err(error) = engine.evict(most)
-                {
-                    tracing::warn!(%error, "cannot remove copies of databases to make room");
-                }
-                if compacted_at.elapsed() >= COMPACT_EVERY {
-                    engine.compact();
-                    compacted_at = Instant::now();
-                }
+        let (node, superseded) = (self.node.clone(), Arc::new(Notify::new()));
+        let (notify, mut compacted_at) = (Arc::clone(&superseded), Instant::now());
+        let thread = RepeatingThread::start("durable-home", LOOK_EVERY, move |_| {
+            if node.as_ref().is_some_and(|node| node.is_taken()) {
+                notify.notify_one();
+            }
+            if let Err(error) = ended.recover() {
+                tracing::warn!(%error, "cannot look for nodes that have ended");
+            }
+            if let Some(most) = most
+                && let Err(error) = engine.evict(most)
+            {
+                tracing::warn!(%error, "cannot remove copies of databases to make room");
+            }
+            if compacted_at.elapsed() >= COMPACT_EVERY {
+                engine.compact();
+                compacted_at = Instant::now();
             }
         })?;
-        Ok(Housekeeping { stop, superseded, thread })
+        Ok(Housekeeping { superseded, thread })
     }
 
     /// Ends the leases, so that other nodes need not wait for them. Nothing may be written afterwards.
@@ -213,27 +209,12 @@ fn take_lease(id: &str, length: Duration, ports: &HomePorts<'_>) -> anyhow::Resu
     }
 }
 
-/// The thread that keeps the copies and the segments in order.
+/// What keeps the copies and the segments in order.
 pub(crate) struct Housekeeping {
-    stop: Arc<AtomicBool>,
-    superseded: Arc<Notify>,
-    thread: JoinHandle<()>,
-}
-
-impl Housekeeping {
-    /// Returns what is notified when another server runs under the id of this node.
-    pub(crate) fn superseded(&self) -> Arc<Notify> {
-        Arc::clone(&self.superseded)
-    }
-
-    /// Ends the thread.
-    pub(crate) fn stop(self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.thread().unpark();
-        if self.thread.join().is_err() {
-            tracing::error!("the thread that keeps the copies of databases in order panicked");
-        }
-    }
+    /// Notified when another server runs under the id of this node.
+    pub(crate) superseded: Arc<Notify>,
+    /// The thread.
+    pub(crate) thread: RepeatingThread,
 }
 
 /// The folder of the copies of a process that is no node, removed when the process ends.

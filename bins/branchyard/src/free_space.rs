@@ -1,45 +1,20 @@
 //! Measures the free storage of the data folder for the hub.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use branchyard_domain::Hub;
 
+use crate::repeating_thread::RepeatingThread;
+
 /// Interval of the measurements.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The thread that measures.
-pub(crate) struct FreeSpaceMonitor {
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
-}
-
-impl FreeSpaceMonitor {
-    /// Measures once, and then regularly on a thread.
-    pub(crate) fn start(hub: &Hub, dir: &Path) -> std::io::Result<Self> {
-        measure(hub, dir);
-        let stop = Arc::new(AtomicBool::new(false));
-        let (hub, dir, stopped): (Hub, PathBuf, _) = (hub.clone(), dir.to_owned(), Arc::clone(&stop));
-        let thread = thread::Builder::new().name("free-space".to_owned()).spawn(move || {
-            while !stopped.load(Ordering::Relaxed) {
-                thread::park_timeout(INTERVAL);
-                measure(&hub, &dir);
-            }
-        })?;
-        Ok(Self { stop, thread })
-    }
-
-    /// Ends the thread.
-    pub(crate) fn stop(self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.thread().unpark();
-        if self.thread.join().is_err() {
-            tracing::error!("the thread that measures free storage panicked");
-        }
-    }
+/// Measures once, and then regularly on a thread.
+pub(crate) fn follow(hub: &Hub, dir: &Path) -> std::io::Result<RepeatingThread> {
+    measure(hub, dir);
+    let (hub, dir): (Hub, PathBuf) = (hub.clone(), dir.to_owned());
+    RepeatingThread::start("free-space", INTERVAL, move |_| measure(&hub, &dir))
 }
 
 fn measure(hub: &Hub, dir: &Path) {

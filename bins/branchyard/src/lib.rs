@@ -29,6 +29,7 @@ mod metrics;
 mod origin_check;
 mod per_address;
 pub mod private;
+mod repeating_thread;
 mod scheduler_bridge;
 mod sealed_files;
 pub mod serve;

@@ -7,8 +7,6 @@
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
@@ -24,6 +22,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::data_dir::DataDir;
 use crate::key_ring::KeyRing;
+use crate::repeating_thread::RepeatingThread;
 
 /// Interval at which a server looks for a changed file.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -168,51 +167,26 @@ impl Vault for LiveKeys {
     }
 }
 
-/// The thread of a server that follows the key ring and seals all secrets under its newest key.
-pub(crate) struct KeyRingWatch {
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
-}
-
-impl KeyRingWatch {
-    /// Starts the thread.
-    pub(crate) fn start(hub: &Hub, keys: Arc<LiveKeys>) -> std::io::Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (hub, stopped) = (hub.clone(), Arc::clone(&stop));
-        let thread = thread::Builder::new().name("key-ring".to_owned()).spawn(move || {
-            let (mut sealed_under, mut not_before) = (None, Instant::now());
-            while !stopped.load(Ordering::Relaxed) {
-                let newest = keys.key_id();
-                if sealed_under.as_ref() != Some(&newest) && Instant::now() >= not_before {
-                    match hub.secrets().reseal(|| !stopped.load(Ordering::Relaxed)) {
-                        Ok(outcome) => {
-                            log(outcome);
-                            sealed_under = Some(newest);
-                        }
-                        Err(error) => {
-                            not_before = Instant::now() + RETRY;
-                            let error: &(dyn std::error::Error + 'static) = &error;
-                            tracing::error!(
-                                error,
-                                "cannot seal the secrets of webhooks and mirrors anew; trying again"
-                            );
-                        }
-                    }
-                }
-                thread::park_timeout(INTERVAL);
-            }
-        })?;
-        Ok(Self { stop, thread })
-    }
-
-    /// Ends the thread.
-    pub(crate) fn stop(self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.thread().unpark();
-        if self.thread.join().is_err() {
-            tracing::error!("the thread that follows the key ring panicked");
+/// Starts the thread of a server that follows the key ring and seals all secrets under its newest key.
+pub(crate) fn follow(hub: &Hub, keys: Arc<LiveKeys>) -> std::io::Result<RepeatingThread> {
+    let (hub, mut sealed_under, mut not_before) = (hub.clone(), None, Instant::now());
+    RepeatingThread::start("key-ring", INTERVAL, move |flag| {
+        let newest = keys.key_id();
+        if sealed_under.as_ref() == Some(&newest) || Instant::now() < not_before {
+            return;
         }
-    }
+        match hub.secrets().reseal(|| flag.goes_on()) {
+            Ok(outcome) => {
+                log(outcome);
+                sealed_under = Some(newest);
+            }
+            Err(error) => {
+                not_before = Instant::now() + RETRY;
+                let error: &(dyn std::error::Error + 'static) = &error;
+                tracing::error!(error, "cannot seal the secrets of webhooks and mirrors anew; trying again");
+            }
+        }
+    })
 }
 
 fn log(ResealOutcome { resealed, unreadable }: ResealOutcome) {

@@ -33,14 +33,12 @@ use crate::connections::{self, ConnectionLimits, ProgressTimeouts};
 use crate::data_dir::DataDirLock;
 use crate::deployment_supervisor::Fleet;
 use crate::durable_home::{DurableHome, Housekeeping};
-use crate::free_space::FreeSpaceMonitor;
-use crate::live_keys::KeyRingWatch;
 use crate::logging::{self, Traces};
-use crate::metadata_exchange;
 use crate::metrics::{self, Metrics, MetricsServer, Sources};
 use crate::origin_check::{self, OriginCheck};
+use crate::repeating_thread::RepeatingThread;
 use crate::sql_engine::SqlEngine;
-use crate::{data_dir::DataDir, deployments, health};
+use crate::{data_dir::DataDir, deployments, free_space, health, live_keys, metadata_exchange};
 
 /// Runs a server until a signal stops it.
 ///
@@ -78,8 +76,8 @@ pub struct Running {
     public_url: String,
     state: AppState,
     background: Background,
-    free_space: FreeSpaceMonitor,
-    key_ring: KeyRingWatch,
+    free_space: RepeatingThread,
+    key_ring: RepeatingThread,
     exchange: Option<Exchange>,
     fleet: Fleet,
     leaves_instances: bool,
@@ -176,8 +174,8 @@ impl Running {
         }
         let handle = server.handle();
         let server = runtime.spawn(server);
-        let free_space = FreeSpaceMonitor::start(&hub, &config.data_dir).context("cannot measure the free storage")?;
-        let key_ring = KeyRingWatch::start(&hub, Arc::clone(&stores.keys)).context("cannot follow the key ring")?;
+        let free_space = free_space::follow(&hub, &config.data_dir).context("cannot measure the free storage")?;
+        let key_ring = live_keys::follow(&hub, Arc::clone(&stores.keys)).context("cannot follow the key ring")?;
         let direct = Arc::clone(&measured);
         hub.on_direct_write(move |ended, took| {
             direct.operations.ran(OperationKind::SqlWrite, ended, took.as_secs_f64());
@@ -258,7 +256,7 @@ impl Running {
     /// # Errors
     /// Fails if the HTTP server failed, or if another server runs under the id of this node, which ends this one too.
     pub fn until_stopped(self, mut signals: StopSignals) -> anyhow::Result<()> {
-        let superseded = self.home.as_ref().map(|(_, keeping)| keeping.superseded());
+        let superseded = self.home.as_ref().map(|(_, keeping)| Arc::clone(&keeping.superseded));
         let is_superseded = self.runtime.block_on(async {
             let superseded = async {
                 match &superseded {
@@ -344,7 +342,7 @@ impl Running {
             std::thread::sleep(Duration::from_millis(5));
         }
         if let Some((home, keeping)) = self.home {
-            keeping.stop();
+            keeping.thread.stop();
             home.release();
         }
         self.runtime.shutdown_timeout(until.saturating_duration_since(Instant::now()));
