@@ -116,7 +116,7 @@ impl<R: Records<Unit = (), Refusal = Infallible>> Entry<R> {
         self.is_leading() || (self.is_here() && self.seen.lock().contains(commit))
     }
 
-    /// Notes that a read at this commit has found it.
+    /// Remembers a commit that a read has found.
     pub(crate) fn note(&self, commit: &CommitHash) {
         if self.is_leading() {
             return;
@@ -213,7 +213,7 @@ impl<S: RecordSource> DurableEngine<S> {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let traffic = &self.traffic;
         let mut figures = Figures {
-            has_lease: self.ports.node.as_ref().is_some_and(|node| node.is_present(&node.holder())),
+            has_lease: self.ports.node.as_ref().is_some_and(|node| node.holds()),
             puts: count(&traffic.puts),
             put_bytes: count(&traffic.put_bytes),
             gets: count(&traffic.gets),

@@ -84,6 +84,11 @@ impl NodeKeeper {
         self.kept.lease.lock().holder().clone()
     }
 
+    /// Returns `true` if the lease of the present run of the node holds.
+    pub(crate) fn holds(&self) -> bool {
+        self.kept.lease.lock().holds(now())
+    }
+
     /// Returns `true` if this is the present run of the node, and its lease holds.
     pub(crate) fn is_present(&self, holder: &Holder) -> bool {
         let lease = self.kept.lease.lock();
@@ -130,8 +135,7 @@ fn keep(kept: &Kept, nodes: &impl Nodes, ids: &dyn Ids) {
                     refusals += 1;
                     kept.is_taken.store(refusals >= REFUSALS, Ordering::Relaxed);
                 }
-                let (node, length) = (lease.holder().node.clone(), lease.interval() * 5);
-                lease = NodeLease::new(holder(&node, ids), length);
+                lease = lease.of_run(holder(&lease.holder().node, ids));
             }
             Err(error) => tracing::warn!(%error, "cannot renew the lease of this node"),
         }
@@ -140,7 +144,7 @@ fn keep(kept: &Kept, nodes: &impl Nodes, ids: &dyn Ids) {
     // From here on no call relies on it.
     let mut lease = {
         let mut kept = kept.lease.lock();
-        let ended = NodeLease::new(kept.holder().clone(), kept.interval() * 5);
+        let ended = kept.of_run(kept.holder().clone());
         std::mem::replace(&mut *kept, ended)
     };
     if let Err(error) = run(lease.stop(nodes)) {

@@ -87,6 +87,12 @@ impl NodeLease {
         Self { holder, length, until: None }
     }
 
+    /// Creates a lease of the same length for another run, which does not hold yet.
+    #[must_use]
+    pub fn of_run(&self, holder: Holder) -> Self {
+        Self::new(holder, self.length)
+    }
+
     /// Returns the run of the node that the lease belongs to.
     #[must_use]
     pub fn holder(&self) -> &Holder {

@@ -9,23 +9,16 @@ use std::time::Duration;
 use branchyard_domain::ports::{Engine as _, EngineError};
 use branchyard_domain_testing::fakes::{StoreCall, StoreFault};
 
-use crate::yard::{LONG, Yard, author, id};
+use crate::yard::{LONG, Yard, author, id, insert};
 
 const SHORT: Duration = Duration::from_secs(1);
-
-fn insert(value: i64) -> String {
-    format!("INSERT INTO t VALUES ({value}, 'x')")
-}
 
 #[test]
 fn a_lost_machine_loses_nothing() {
     let yard = Yard::new();
     let database = id(1);
     let first = yard.node("one", LONG);
-    let mut head = first.create(database);
-    for value in 0..20 {
-        head = first.write(database, &head, &insert(value)).unwrap();
-    }
+    let head = first.create_with(database, 20);
     first.engine.release();
     drop(first);
     let second = yard.node("two", LONG);
@@ -133,10 +126,7 @@ fn a_damaged_cache_is_replaced_when_the_node_starts() {
     let yard = Yard::new();
     let database = id(1);
     let node = yard.node("one", LONG);
-    let mut head = node.create(database);
-    for value in 0..5 {
-        head = node.write(database, &head, &insert(value)).unwrap();
-    }
+    let head = node.create_with(database, 5);
     node.engine.release();
     node.lease.stop();
     let path = node.file(database);
@@ -181,15 +171,12 @@ fn many_small_segments_become_few() {
     let yard = Yard::new();
     let database = id(1);
     let node = yard.node("one", LONG);
-    let mut head = node.create(database);
-    for value in 0..80 {
-        head = node.write(database, &head, &insert(value)).unwrap();
-    }
+    let head = node.create_with(database, 80);
     assert!(yard.rows.row(database).segments.len() > 64);
     assert_eq!(node.engine.compact(), 1);
     assert!(yard.rows.row(database).segments.len() < 8);
     assert_eq!(node.engine.compact(), 0);
-    head = node.write(database, &head, &insert(80)).unwrap();
+    let head = node.write(database, &head, &insert(80)).unwrap();
     let other = yard.node("two", LONG);
     assert_eq!(other.rows(database, &head).unwrap().len(), 81);
 }
@@ -222,15 +209,7 @@ fn writes_of_many_threads_are_all_durable() {
     let node = yard.node("one", LONG);
     let heads: Vec<_> = thread::scope(|scope| {
         let node = &node;
-        let write = |n: u128| {
-            move || {
-                let mut head = node.create(id(n));
-                for value in 0..20 {
-                    head = node.write(id(n), &head, &insert(value)).unwrap();
-                }
-                head
-            }
-        };
+        let write = |n: u128| move || node.create_with(id(n), 20);
         let threads: Vec<_> = (1..5).map(|n| scope.spawn(write(n))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
@@ -283,10 +262,7 @@ fn a_file_in_use_stays() {
 fn what_is_no_node_brings_the_durable_file_and_writes_nothing() {
     let yard = Yard::new();
     let node = yard.node("one", LONG);
-    let mut head = node.create(id(1));
-    for value in 0..10 {
-        head = node.write(id(1), &head, &insert(value)).unwrap();
-    }
+    let head = node.create_with(id(1), 10);
     let backup = yard.reader();
     backup.engine.bring_here(id(1)).unwrap();
     let copy = fs::read(backup.file(id(1))).unwrap();
@@ -304,10 +280,7 @@ fn what_is_no_node_brings_the_durable_file_and_writes_nothing() {
 fn a_file_stays_while_its_garbage_is_collected() {
     let yard = Yard::new();
     let node = yard.node("one", LONG);
-    let mut head = node.create(id(1));
-    for value in 0..20 {
-        head = node.write(id(1), &head, &insert(value)).unwrap();
-    }
+    let head = node.create_with(id(1), 20);
     // The new file is stored slowly, and the turn is free meanwhile.
     yard.store.plan(StoreCall::Put, StoreFault::Delay(Duration::from_millis(300)), 1);
     let engine = Arc::clone(&node.engine);

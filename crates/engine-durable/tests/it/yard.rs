@@ -44,6 +44,10 @@ pub(crate) fn author() -> Signature {
     }
 }
 
+pub(crate) fn insert(value: i64) -> String {
+    format!("INSERT INTO t VALUES ({value}, 'x')")
+}
+
 impl Yard {
     pub(crate) fn new() -> Self {
         Self { rows: MemoryRows::new(), store: Arc::default() }
@@ -101,6 +105,11 @@ impl<L> Node<L> {
     pub(crate) fn create(&self, database: DatabaseId) -> CommitHash {
         let first = self.engine.create(database, &author(), "Initialize database").unwrap();
         self.write(database, &first, "CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT)").unwrap()
+    }
+
+    /// Creates a database with this many rows, each by a write of its own.
+    pub(crate) fn create_with(&self, database: DatabaseId, rows: i64) -> CommitHash {
+        (0..rows).fold(self.create(database), |head, value| self.write(database, &head, &insert(value)).unwrap())
     }
 
     pub(crate) fn write(&self, database: DatabaseId, base: &CommitHash, sql: &str) -> Result<CommitHash, EngineError> {
