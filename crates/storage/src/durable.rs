@@ -73,6 +73,14 @@ impl EngineSql {
     }
 }
 
+/// Files with the nodes that lead them, as text: what [`led_elsewhere`] has without its conditions.
+macro_rules! files_with_leaders {
+    () => {
+        "files AS f JOIN nodes AS n ON n.id = f.owner_node AND n.incarnation = f.owner_incarnation"
+    };
+}
+pub(crate) use files_with_leaders;
+
 /// The rows of a database that another live node than this one leads. What runs in the database is to run there.
 macro_rules! led_elsewhere {
     ($database:expr, $node:expr, $now:expr) => {{

@@ -9,6 +9,7 @@ use diesel::serialize::ToSql;
 use diesel::sql_types::{BigInt, HasSqlType, Nullable, Text};
 
 use crate::convert::StoredWord;
+use crate::durable::files_with_leaders;
 
 /// A query for the id of the next operation to run.
 ///
@@ -91,14 +92,18 @@ const LIVE: &str = ")
       SELECT 1 FROM operations AS r
       WHERE r.database_id = o.database_id AND r.finished_at IS NULL AND r.state = 'running'
         AND (r.lease_until > ";
-const FIRST: &str = " OR o.state = 'queued' OR r.id < o.id))
+const FIRST: &str = concat!(
+    " OR o.state = 'queued' OR r.id < o.id))
   AND (o.state = 'running' OR NOT EXISTS (
       SELECT 1 FROM operations AS q
       WHERE q.database_id = o.database_id AND q.finished_at IS NULL AND q.state = 'queued' AND q.id < o.id))
   AND NOT EXISTS (SELECT 1 FROM databases AS d WHERE d.id = o.database_id AND d.quarantined_at IS NOT NULL)
   AND NOT EXISTS (
-      SELECT 1 FROM files AS f JOIN nodes AS n ON n.id = f.owner_node AND n.incarnation = f.owner_incarnation
-      WHERE f.database_id = o.database_id AND n.id <> ";
+      SELECT 1 FROM ",
+    files_with_leaders!(),
+    "
+      WHERE f.database_id = o.database_id AND n.id <> "
+);
 const LED_ELSEWHERE: &str = " AND n.alive_until > ";
 const ORDER: &str = ")
 ORDER BY o.created_by, o.id LIMIT 1), ";

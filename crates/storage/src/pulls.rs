@@ -11,6 +11,7 @@ use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Text};
 
 use crate::convert::{Read, all, anywhere, count, limit, one, present, read, read_if, time};
+use crate::durable::files_with_leaders;
 use crate::error::Unreadable;
 use crate::prepared::{Parameter, PreparedSql};
 use crate::schema::{accounts, comments, databases, pulls};
@@ -189,7 +190,8 @@ WHERE state = 'open' AND from_head IS NULL AND from_database_id <> database_id A
     SELECT 1 FROM databases AS d WHERE d.id = pulls.from_database_id AND (d.visibility <> 'public' OR d.deleted_at IS NOT NULL)
 )";
 
-const FETCH_DUE: &str = "\
+const FETCH_DUE: &str = concat!(
+    "\
 SELECT database_id, number, creator_id, fetch_tries FROM (
     SELECT database_id, number, creator_id, fetch_tries, fetch_due_at,
         ROW_NUMBER() OVER (PARTITION BY creator_id ORDER BY fetch_due_at, database_id, number) AS place
@@ -197,9 +199,12 @@ SELECT database_id, number, creator_id, fetch_tries FROM (
         AND NOT EXISTS (SELECT 1 FROM databases AS d WHERE d.id = pulls.database_id AND d.quarantined_at IS NOT NULL)
         AND NOT EXISTS (SELECT 1 FROM databases AS d WHERE d.id = pulls.from_database_id AND d.quarantined_at IS NOT NULL)
         AND NOT EXISTS (
-            SELECT 1 FROM files AS f JOIN nodes AS n ON n.id = f.owner_node AND n.incarnation = f.owner_incarnation
+            SELECT 1 FROM ",
+    files_with_leaders!(),
+    "
             WHERE f.database_id = pulls.database_id AND n.id <> $3 AND n.alive_until > $4)
-) AS due WHERE place <= $5 ORDER BY fetch_due_at, database_id, number LIMIT $6";
+) AS due WHERE place <= $5 ORDER BY fetch_due_at, database_id, number LIMIT $6"
+);
 
 #[derive(QueryableByName)]
 struct FetchRow {

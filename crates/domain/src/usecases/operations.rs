@@ -426,12 +426,14 @@ impl<'a> Operations<'a> {
     pub fn sweep(&self) -> Result<u64, PortError> {
         let ports = &self.0.ports;
         let mut removed = 0;
-        let files = if ports.engine.owns_files() { ports.engine.list()? } else { Vec::new() };
-        let live: HashSet<DatabaseId> = live_databases(ports.metadata.read()?.as_mut())?.into_iter().collect();
-        for id in files {
-            if !live.contains(&id) {
-                remove_content(self.0, id)?;
-                removed += 1;
+        if ports.engine.owns_files() {
+            let files = ports.engine.list()?;
+            let live: HashSet<DatabaseId> = live_databases(ports.metadata.read()?.as_mut())?.into_iter().collect();
+            for id in files {
+                if !live.contains(&id) {
+                    remove_content(self.0, id)?;
+                    removed += 1;
+                }
             }
         }
         for upload in ports.blobs.list()? {

@@ -75,19 +75,14 @@ macro_rules! stop {
 
 const STOP: EngineSql = EngineSql { postgres: stop!(clock!(postgres), "least"), sqlite: stop!(clock!(sqlite), "min") };
 
+macro_rules! ended {
+    ($clock:expr) => {
+        concat!("SELECT id, incarnation FROM nodes WHERE id <> ? AND alive_until <= ", $clock, " ORDER BY id")
+    };
+}
+
 /// The parameter is the node that asks.
-const ENDED: EngineSql = EngineSql {
-    postgres: concat!(
-        "SELECT id, incarnation FROM nodes WHERE id <> ? AND alive_until <= ",
-        clock!(postgres),
-        " ORDER BY id"
-    ),
-    sqlite: concat!(
-        "SELECT id, incarnation FROM nodes WHERE id <> ? AND alive_until <= ",
-        clock!(sqlite),
-        " ORDER BY id"
-    ),
-};
+const ENDED: EngineSql = EngineSql { postgres: ended!(clock!(postgres)), sqlite: ended!(clock!(sqlite)) };
 
 /// A run of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
