@@ -249,6 +249,24 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Look after the store of databases.
+    Store {
+        /// Location of state and configuration.
+        #[command(flatten)]
+        place: ServerLocation,
+        /// The action to take.
+        #[command(subcommand)]
+        action: StoreAction,
+    },
+    /// Look after what the servers with one store of databases have in common.
+    Cluster {
+        /// Location of state and configuration.
+        #[command(flatten)]
+        place: ServerLocation,
+        /// The action to take.
+        #[command(subcommand)]
+        action: ClusterAction,
+    },
     /// Clone a database of a server into a new file. If it is cut, the same command goes on.
     Clone {
         /// Address of the database, that of its page.
@@ -520,6 +538,35 @@ pub enum KeysAction {
     Remove {
         /// Id of the key, as `keys list` shows it.
         id: String,
+    },
+}
+
+/// Actions on the store of databases.
+#[derive(Debug, Subcommand)]
+pub enum StoreAction {
+    /// Find objects that nothing refers to any more, and delete those that were found `store.grace` ago. Servers do so every hour.
+    Collect {
+        /// Change nothing, and print what would be done.
+        #[arg(long)]
+        dry_run: bool,
+        /// Delete any number of objects. Otherwise it is 1,000, or a twentieth of the objects in use if these are more.
+        #[arg(long)]
+        force: bool,
+        /// Print a JSON document.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Actions on a cluster.
+#[derive(Debug, Subcommand)]
+pub enum ClusterAction {
+    /// Accept that the metadata were restored to an earlier time than the store of databases, after all servers were stopped. What the
+    /// metadata lost is given up; its objects are kept for 30 days.
+    Accept {
+        /// Print a JSON document.
+        #[arg(long)]
+        json: bool,
     },
 }
 

@@ -3,6 +3,7 @@
 mod accounts;
 mod administration;
 mod backup;
+mod cluster;
 mod completions;
 mod deployment_backups;
 mod doctor;
@@ -12,6 +13,7 @@ mod keys;
 mod man;
 mod migrate;
 mod restore;
+mod store;
 mod tokens;
 
 use std::io::{ErrorKind, Write as _};
@@ -19,7 +21,9 @@ use std::io::{ErrorKind, Write as _};
 use branchyard_domain::usecases::DeleteUser;
 
 use self::backup::BackupOptions;
-use crate::cli::{Api, Cli, Command, DatabaseAction, OrgAction, SessionAction, TokenAction, UserAction};
+use crate::cli::{
+    Api, Cli, ClusterAction, Command, DatabaseAction, OrgAction, SessionAction, StoreAction, TokenAction, UserAction,
+};
 use crate::compose::{Environment, Pending, Role, Stores};
 use crate::config::Config;
 use crate::sealed_files::Recipients;
@@ -101,6 +105,12 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         #[cfg(not(target_os = "linux"))]
         Command::SqlWorker { .. } => anyhow::bail!("worker processes run on Linux only"),
         Command::Gc { place, database, json } => gc::run(&Config::load(&place)?, database.as_deref(), json),
+        Command::Store { place, action: StoreAction::Collect { dry_run, force, json } } => {
+            store::collect(&Config::load(&place)?, dry_run, force, json)
+        }
+        Command::Cluster { place, action: ClusterAction::Accept { json } } => {
+            cluster::accept(&Config::load(&place)?, json)
+        }
         Command::Clone { url, file } => client::clone(&url, file),
         Command::Pull { file, remote } => client::pull(file, &remote),
         Command::Push { branch, file, remote, force } => client::push(file, &remote, branch, force),

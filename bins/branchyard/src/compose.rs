@@ -151,6 +151,10 @@ impl Stores {
         let options = EngineOptions { long: Some(long), ..EngineOptions::default() };
         // The copies of a server belong to its process.
         let copies = (config.store_url.is_some() && role == Role::Command).then(|| PrivateCopies::below(&dir.copies()));
+        let copies = copies.transpose().context("cannot make a folder for copies of databases")?;
+        if role == Role::Node {
+            PrivateCopies::remove_abandoned(&dir.copies()).context("cannot remove copies of a former command")?;
+        }
         let folder = copies.as_ref().map_or_else(|| dir.databases(), |copies| copies.path().to_owned());
         let engine = SqlEngine::open(folder, config, &world.program, options)?;
         let metadata = open_metadata(config, &dir)?;

@@ -26,10 +26,12 @@ const CLUSTER: &str = "cluster";
 const ID: &str = "id";
 /// Name of the object that names the machine of a store that is a folder.
 const HOST: &str = "host";
+/// Name of the object with the id that replaces the present one.
+const NEXT_ID: &str = "next-id";
 /// Most bytes of one of these objects.
 const SMALL_MAX: usize = 4_096;
 /// Number of objects in the folder at most.
-const CLUSTER_OBJECTS: usize = 2;
+const CLUSTER_OBJECTS: usize = 3;
 /// Number of names of the machine that are remembered.
 const HOST_NAMES_MAX: usize = 16;
 
@@ -77,6 +79,25 @@ pub(crate) fn open(config: &Config, metadata: &Store, ids: &dyn Ids) -> anyhow::
     Ok(Some(store))
 }
 
+/// Sets another id in both stores, so that no server with an earlier state of the metadata starts on this store of databases. If that is
+/// interrupted, the next start goes on.
+///
+/// # Errors
+/// Fails if one of the stores fails.
+pub(crate) fn rename(store: &dyn DatabaseStore, metadata: &Store, ids: &dyn Ids) -> anyhow::Result<()> {
+    let id = fresh_id(ids);
+    store.replace(&key(NEXT_ID)?, id.as_bytes())?;
+    metadata.replace_cluster_id(&id)?;
+    store.replace(&key(ID)?, id.as_bytes())?;
+    Ok(store.remove(&[key(NEXT_ID)?])?)
+}
+
+fn fresh_id(ids: &dyn Ids) -> String {
+    let mut random = [0; 16];
+    ids.fill(&mut random);
+    HEXLOWER.encode(&random)
+}
+
 struct OpenedStore<'a> {
     url: &'a StoreUrl,
     store: &'a dyn DatabaseStore,
@@ -94,6 +115,10 @@ impl OpenedStore<'_> {
         let remembered = metadata.cluster_id()?;
         match (stored, remembered) {
             (Some(stored), Some(remembered)) if stored == remembered => Ok(()),
+            (Some(_), Some(remembered)) if self.small(NEXT_ID)?.as_ref() == Some(&remembered) => {
+                self.failing(self.store.replace(&key(ID)?, remembered.as_bytes()))?;
+                self.failing(self.store.remove(&[key(NEXT_ID)?]))
+            }
             (Some(stored), Some(remembered)) => bail!(
                 "the store at {url} belongs to cluster {stored}, and the metadata store to cluster {remembered}; set store_url and \
                  metadata_url to the stores of one cluster"
@@ -134,10 +159,7 @@ impl OpenedStore<'_> {
 
     /// Stores a new id, and returns the one that is in force.
     fn store_id(&self, ids: &dyn Ids) -> anyhow::Result<String> {
-        let mut random = [0; 16];
-        ids.fill(&mut random);
-        let fresh = HEXLOWER.encode(&random);
-        self.failing(self.store.put_if_absent(&key(ID)?, fresh.as_bytes()))?;
+        self.failing(self.store.put_if_absent(&key(ID)?, fresh_id(ids).as_bytes()))?;
         self.small(ID)?.with_context(|| format!("the store at {} loses what it has stored", self.url))
     }
 
@@ -342,6 +364,27 @@ mod tests {
         store.put(&key(ID).unwrap(), b"another").unwrap();
         refused(claim(&store, &metadata), "belongs to cluster another, which the metadata store does not know");
         assert_eq!(metadata.cluster_id().unwrap(), None);
+    }
+
+    #[test]
+    fn a_new_id_is_taken_over_after_an_interruption() {
+        let (store, (_dir, metadata)) = (MemoryDatabaseStore::default(), metadata());
+        claim(&store, &metadata).unwrap();
+        let first = metadata.cluster_id().unwrap();
+        rename(&store, &metadata, &SeededIds::new(2)).unwrap();
+        let second = metadata.cluster_id().unwrap();
+        assert_ne!(first, second);
+        claim(&store, &metadata).unwrap();
+        // Interrupted after the metadata were changed.
+        store.replace(&key(NEXT_ID).unwrap(), b"third").unwrap();
+        metadata.replace_cluster_id("third").unwrap();
+        claim(&store, &metadata).unwrap();
+        assert_eq!(store.read_small(&key(ID).unwrap(), 100).unwrap(), b"third");
+        assert!(store.read_small(&key(NEXT_ID).unwrap(), 100).is_err());
+        // Interrupted before.
+        store.replace(&key(NEXT_ID).unwrap(), b"fourth").unwrap();
+        claim(&store, &metadata).unwrap();
+        assert_eq!(metadata.cluster_id().unwrap().as_deref(), Some("third"));
     }
 
     #[test]

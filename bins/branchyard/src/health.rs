@@ -14,8 +14,9 @@ async fn healthz() -> HttpResponse {
     text(HttpResponse::Ok(), "ok\n")
 }
 
-/// Answers 200 if the metadata store can be read and the server is not draining; otherwise 503. A store that is busy with writes is
-/// ready: `branchyard_writes_saturation` shows it.
+/// Answers 200 if the metadata store can be read and the server is not draining; otherwise 503. A server that only serves reads says so
+/// with 200, because a balancer would not send it reads otherwise. A
+/// store that is busy with writes is ready: `branchyard_writes_saturation` shows it.
 async fn readyz(state: web::Data<AppState>) -> HttpResponse {
     if state.draining.load(Ordering::Relaxed) {
         return text(HttpResponse::ServiceUnavailable(), "draining\n");
@@ -23,6 +24,9 @@ async fn readyz(state: web::Data<AppState>) -> HttpResponse {
     let services = state.services.clone();
     let asked = web::block(move || services.ready()).await;
     match asked {
+        Ok(Ok(())) if state.services.is_read_only() => {
+            text(HttpResponse::Ok(), "ready, read-only: the metadata are older than the store of databases\n")
+        }
         Ok(Ok(())) => text(HttpResponse::Ok(), "ready\n"),
         Ok(Err(error)) => {
             tracing::error!(error = &error as &dyn std::error::Error, "the readiness check failed");

@@ -188,7 +188,7 @@ impl Running {
         let home = match stores.home {
             Some(home) => {
                 let keeping =
-                    home.keep(&config.cluster, &hub).context("cannot start the thread for copies of databases")?;
+                    home.keep(config, &hub, &world.clock).context("cannot start the thread for copies of databases")?;
                 Some((home, keeping))
             }
             None => None,
@@ -342,7 +342,7 @@ impl Running {
             std::thread::sleep(Duration::from_millis(5));
         }
         if let Some((home, keeping)) = self.home {
-            keeping.thread.stop();
+            keeping.threads.into_iter().for_each(RepeatingThread::stop);
             home.release();
         }
         self.runtime.shutdown_timeout(until.saturating_duration_since(Instant::now()));

@@ -63,9 +63,9 @@ pub(crate) async fn upload(
     let observer = request.app_data::<web::Data<SharedObserver>>().map(|observer| Arc::clone(observer.get_ref()));
     // A change that is refused must not leave the client with an unread body, so the reader is dropped only after it.
     let kept = call.spawn(&call.state.uploads, move |hub| -> Result<_, RemoteError> {
-        if hub.is_storage_low() {
+        if hub.is_storage_low() || hub.is_read_only() {
             records.discard();
-            return Err(PortError::StorageLow.into());
+            return Err(if hub.is_read_only() { PortError::ReadOnly } else { PortError::StorageLow }.into());
         }
         let uploaded = hub.pushes().upload(&access, &mut || records.next());
         if let Some(observer) = &observer {

@@ -56,7 +56,7 @@ impl DirectWaiter for WaitingRequest {
 pub(crate) async fn run(call: &RequestContext, write: CheckedWrite, wait: Duration) -> DirectEnd {
     let services = &call.state.services;
     let CheckedWrite { access, key, wanted } = write;
-    if services.is_storage_low() {
+    if services.is_storage_low() || services.is_read_only() {
         return DirectEnd::Queue(Box::new(CheckedWrite { access, key, wanted }));
     }
     let (sender, mut inbox) = unbounded_channel();

@@ -44,6 +44,11 @@ pub enum PortError {
         "the server's storage is almost full, so only deletions work; delete what you no longer need, or try again later"
     )]
     StorageLow,
+    /// The metadata are older than the databases ([`Hub::set_read_only`](crate::Hub::set_read_only)).
+    #[error(
+        "the server has lost recent changes of its metadata, so nothing can be changed until its administrator has decided how to go on"
+    )]
+    ReadOnly,
     /// Concurrent changes prevented completion after several tries.
     #[error("the state changed too often to finish: {0}")]
     Unsettled(&'static str),

@@ -58,6 +58,7 @@ mod worker_shares;
 mod write_keys;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub use activities::{Activities, News};
@@ -296,6 +297,8 @@ pub(crate) struct Inner {
     pub(crate) ports: Ports,
     pub(crate) limits: Limits,
     pub(crate) free_space: free_space::FreeSpace,
+    /// Whether nothing may be changed ([`Hub::set_read_only`]).
+    pub(crate) is_read_only: AtomicBool,
     pub(crate) wake: wake::Wake,
     pub(crate) worker_shares: worker_shares::WorkerShares,
     pub(crate) direct: Arc<direct_writes::DirectWrites>,
@@ -420,6 +423,7 @@ impl Hub {
             inner: Arc::new(Inner {
                 reachable,
                 free_space: free_space::FreeSpace::new(limits.min_free_bytes),
+                is_read_only: AtomicBool::new(false),
                 direct: Arc::new(direct_writes::DirectWrites::new(limits.operation_workers)),
                 direct_ends: direct_ends::DirectEnds::default(),
                 push_phases: push_phases::PushPhases::default(),
@@ -534,6 +538,17 @@ impl Hub {
     /// Returns `true` if storage is low. Operations then stay queued, and adapters refuse what would need storage.
     pub fn is_storage_low(&self) -> bool {
         self.inner.free_space.is_low()
+    }
+
+    /// Has nothing changed any more until the process ends: the metadata are older than the databases, and what is written now could
+    /// destroy what they lost. Operations stay queued, and adapters refuse changes.
+    pub fn set_read_only(&self) {
+        self.inner.is_read_only.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns `true` if nothing may be changed.
+    pub fn is_read_only(&self) -> bool {
+        self.inner.is_read_only.load(Ordering::Relaxed)
     }
 
     /// Returns `true` if the hub was built with webhooks.

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use branchyard_domain::ports::{DatabaseFiles, DatabaseStore, Engine, EngineError, Ids};
 use branchyard_domain::values::{CommitHash, DatabaseId};
 use branchyard_segments::{
-    DatabaseFile, Error, FileError, FileStatus, Lead, Limits, ObjectsError, Outcome, Ports, Records, RecordsError,
-    Shipped, State, run,
+    DatabaseFile, Error, FileError, FileStatus, Holder, Known, Lead, Limits, ObjectsError, Outcome, Ports, Records,
+    RecordsError, Shipped, State, run,
 };
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
@@ -40,6 +40,18 @@ pub trait RecordSource: Send + Sync + 'static {
     fn clear(&self, database: DatabaseId) -> Result<(), RecordsError>;
 }
 
+/// Whether the rows are as new as the objects in the store.
+///
+/// A metadata store that was restored to an earlier time ends the leases of all nodes, because the rows of nodes are older too. So this
+/// is asked by each run of a node before it writes.
+pub trait RecordAge: Send + Sync {
+    /// Returns `Ok` if nothing shows that the rows are older than the store.
+    ///
+    /// # Errors
+    /// [`EngineError::Unavailable`] if they are, or if that cannot be found out.
+    fn require_newest(&self) -> Result<(), EngineError>;
+}
+
 /// What a [`DurableEngine`] works with.
 pub struct DurablePorts<S> {
     /// The engine whose files become a cache.
@@ -52,6 +64,8 @@ pub struct DurablePorts<S> {
     pub store: Arc<dyn DatabaseStore>,
     /// The lease of this node. Without it, calls that write fail.
     pub node: Option<Arc<NodeKeeper>>,
+    /// Compares the age of the rows with that of the store. It is asked before the first acquisition of each run of the node.
+    pub age: Arc<dyn RecordAge>,
     /// Source of randomness.
     pub ids: Arc<dyn Ids>,
 }
@@ -164,6 +178,8 @@ pub struct DurableEngine<S: RecordSource> {
     pub(crate) ports: DurablePorts<S>,
     databases: Mutex<HashMap<DatabaseId, Arc<Entry<S::Records>>>>,
     traffic: Arc<Traffic>,
+    /// The run of the node that has asked for the age of the rows.
+    compared: Mutex<Option<Holder>>,
 }
 
 /// What an engine holds, and what it has moved since it was created.
@@ -205,7 +221,7 @@ pub(crate) fn of_protocol(error: Error) -> EngineError {
 impl<S: RecordSource> DurableEngine<S> {
     /// Creates the engine.
     pub fn new(ports: DurablePorts<S>) -> Self {
-        Self { ports, databases: Mutex::default(), traffic: Arc::default() }
+        Self { ports, databases: Mutex::default(), traffic: Arc::default(), compared: Mutex::default() }
     }
 
     /// Returns what it holds and has moved.
@@ -327,6 +343,7 @@ impl<S: RecordSource> DurableEngine<S> {
         if file.is_leading(&holder) {
             return Ok(());
         }
+        self.require_newest_rows(&holder)?;
         match run(file.lead(&holder)).map_err(of_protocol)? {
             Lead::Leading(_) => Ok(()),
             Lead::Held(held) => Err(EngineError::Unavailable(format!(
@@ -334,6 +351,15 @@ impl<S: RecordSource> DurableEngine<S> {
             ))),
             Lead::Ended => Err(EngineError::Unavailable("the lease of this node has ended".to_owned())),
         }
+    }
+
+    fn require_newest_rows(&self, holder: &Holder) -> Result<(), EngineError> {
+        if self.compared.lock().as_ref() == Some(holder) {
+            return Ok(());
+        }
+        self.ports.age.require_newest()?;
+        *self.compared.lock() = Some(holder.clone());
+        Ok(())
     }
 
     /// Runs a call that writes, as the one that does on this node, and makes what it wrote durable.
@@ -486,16 +512,52 @@ impl<S: RecordSource> DurableEngine<S> {
                 break;
             }
             let entry = entry.unwrap_or_else(|| self.entry(database));
-            let (Some(_unused), Some(mut file)) = (entry.use_of_file.try_write(), entry.turn.try_lock()) else {
-                continue;
-            };
-            release(&mut file);
-            file.distrust();
-            self.inner().remove(database)?;
-            total -= length;
-            removed += 1;
+            if self.remove_copy(database, &entry, |_| true)? {
+                total -= length;
+                removed += 1;
+            }
         }
         Ok(removed)
+    }
+
+    /// Removes copies of databases whose durable bytes are others by now: those that were deleted, and those of an earlier generation.
+    /// Files in use stay. `rows` has the generation and the durable length of each database. Returns the number of removed files.
+    ///
+    /// # Errors
+    /// [`EngineError`] if the files cannot be listed or removed.
+    pub fn remove_outdated(&self, rows: &HashMap<DatabaseId, Known>) -> Result<usize, EngineError> {
+        let mut removed = 0;
+        for database in self.inner().list()? {
+            let Some(row) = rows.get(&database) else { continue };
+            let is_outdated = |entry: &Entry<S::Records>| {
+                let is_earlier = |known: Known| known.generation < row.generation;
+                !entry.is_leading() && (row.length == 0 || entry.status.state().known().is_some_and(is_earlier))
+            };
+            let entry = self.entry(database);
+            if is_outdated(&entry) {
+                removed += usize::from(self.remove_copy(database, &entry, is_outdated)?);
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Removes the file of a database unless it is in use, if `is_wanted` returns `true` then.
+    fn remove_copy(
+        &self,
+        database: DatabaseId,
+        entry: &Entry<S::Records>,
+        is_wanted: impl Fn(&Entry<S::Records>) -> bool,
+    ) -> Result<bool, EngineError> {
+        let (Some(_unused), Some(mut file)) = (entry.use_of_file.try_write(), entry.turn.try_lock()) else {
+            return Ok(false);
+        };
+        if !is_wanted(entry) {
+            return Ok(false);
+        }
+        release(&mut file);
+        file.distrust();
+        self.inner().remove(database)?;
+        Ok(true)
     }
 
     /// Releases all leases, before the server ends. No call may write afterwards.

@@ -7,10 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use branchyard_domain::ports::{DatabaseStore, Ids, StoreError};
 use branchyard_domain::values::ObjectKey;
-use branchyard_segments::{Nonces, Objects, ObjectsError};
-
-/// The folder of segments in the store.
-const SEGMENTS: &str = "segments";
+use branchyard_segments::{Nonces, Objects, ObjectsError, SEGMENTS};
 
 /// What went to an object store, and came from there.
 #[derive(Debug, Default)]

@@ -30,6 +30,7 @@ impl From<PortError> for ApiError {
         match fault {
             PortError::KeyTaken => key_in_flight().into(),
             PortError::StorageLow => storage_low().into(),
+            PortError::ReadOnly => read_only().into(),
             PortError::Metadata(_)
             | PortError::Engine(_)
             | PortError::Blobs(_)
@@ -47,6 +48,11 @@ pub(crate) fn key_in_flight() -> Problem {
 /// Returns the 503 for a change that would need storage while it is low.
 pub(crate) fn storage_low() -> Problem {
     Problem::new(ErrorCode::ServiceUnavailable, PortError::StorageLow.to_string()).retry_after(60)
+}
+
+/// Returns the 503 for a change while nothing may be changed.
+pub(crate) fn read_only() -> Problem {
+    Problem::new(ErrorCode::ServiceUnavailable, PortError::ReadOnly.to_string()).retry_after(60)
 }
 
 /// Returns the problem that the client receives for a fault. The fault itself goes to the operator's log.
@@ -74,6 +80,7 @@ pub(crate) fn problem_of_fault(fault: &PortError) -> Problem {
         PortError::External(fault) => fault.is_temporary(),
         PortError::KeyTaken => return key_in_flight(),
         PortError::StorageLow => return storage_low(),
+        PortError::ReadOnly => return read_only(),
     };
     match unavailable {
         true => Problem::new(ErrorCode::ServiceUnavailable, "the server cannot do this just now; try again"),

@@ -18,7 +18,7 @@ use futures_util::future::LocalBoxFuture;
 use tokio::sync::oneshot;
 
 use crate::answer_budget::NoEffect;
-use crate::api_error::{ApiError, problem_of_fault, storage_low};
+use crate::api_error::{ApiError, problem_of_fault, read_only, storage_low};
 use crate::api_response::ApiResponse;
 use crate::body::{self, AnonymousBodies, ReadBody};
 use crate::caller::{self, address_of, address_text, caller_of, user_agent_of};
@@ -455,11 +455,29 @@ impl RequestContext {
         self.write_always(work).await
     }
 
-    /// Runs a change that needs next to no storage: a deletion, or what a user needs to sign in and delete.
+    /// Runs a change that needs next to no storage: a deletion, or what a user needs to delete.
+    ///
+    /// # Errors
+    /// The errors of `work`; 503 if the server is busy, or if nothing may be changed.
+    pub async fn write_always<T, E>(
+        &self,
+        work: impl FnOnce(&Services) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, HandlerError>
+    where
+        T: Send + 'static,
+        E: Into<ApiError>,
+    {
+        if self.state.services.is_read_only() {
+            return Err(read_only().into());
+        }
+        self.write_session(work).await
+    }
+
+    /// Runs a change of what a user needs to sign in and out, which is always possible.
     ///
     /// # Errors
     /// The errors of `work`; 503 if the server is busy.
-    pub async fn write_always<T, E>(
+    pub async fn write_session<T, E>(
         &self,
         work: impl FnOnce(&Services) -> Result<T, E> + Send + 'static,
     ) -> Result<T, HandlerError>

@@ -4,6 +4,9 @@ use crate::record::{Epoch, Generation};
 use std::fmt;
 use std::str::FromStr;
 
+/// The folder in the store below which the names of objects begin.
+pub const SEGMENTS: &str = "segments";
+
 /// The name of an object: `<database>/<generation>/<start>-<end>.<epoch>-<nonce>`, or with `part/` before the range for
 /// [`Purpose::Part`]. Numbers are decimal, the nonce has 32 hexadecimal digits.
 ///
@@ -30,7 +33,7 @@ pub struct ObjectKey {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// It begins where the durable bytes of its generation ended. Such an object that starts above the durable length shows that the
-    /// records are older than the store ([`records_are_older`](crate::records_are_older)).
+    /// records are older than the store ([`Evidence`](crate::Evidence)).
     Tail,
     /// It holds the next bytes behind another object of the same attempt, durable bytes once more, or bytes of a generation that is
     /// not in force yet. Where it starts shows nothing.

@@ -14,6 +14,7 @@
 //! holder may answer from memory.
 
 mod file;
+mod garbage;
 mod key;
 mod node;
 mod ports;
@@ -25,7 +26,8 @@ mod status;
 pub use file::{
     Compaction, DatabaseFile, Error, Lead, Limits, NextGeneration, Outcome, Ports, ReadyGeneration, Shipped,
 };
-pub use key::{ForeignKey, ObjectKey, Purpose};
+pub use garbage::{DoomedObject, Examined};
+pub use key::{ForeignKey, ObjectKey, Purpose, SEGMENTS};
 pub use node::{NodeLease, NodeRecord, Renewal};
 pub use ports::{
     Acquired, Draft, FileError, LocalFile, Nodes, Nonces, Objects, ObjectsError, Records, RecordsError, Saved, Switched,
@@ -33,6 +35,6 @@ pub use ports::{
 pub use record::{
     Commit, Epoch, Extension, Fenced, Generation, Held, Holder, Known, Position, Record, Segment, Sha256, Swap, Switch,
 };
-pub use restored::{Evidence, Mark, records_are_older};
+pub use restored::{Evidence, Mark};
 pub use run::run;
 pub use status::{Access, FileStatus, State, Term};

@@ -107,6 +107,8 @@ impl Extension {
 /// Segments that hold the bytes of other segments in fewer objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Swap {
+    /// The epoch of the row when the compaction began, which is also the one in the names of the new objects.
+    pub epoch: Epoch,
     /// The generation of the bytes.
     pub generation: Generation,
     /// The segments that go: neighbors in the row, exactly as they are there.
@@ -203,12 +205,16 @@ impl Record {
     }
 
     /// Replaces segments by others with the same bytes. No lease is needed: the row says whether the replaced segments are there.
+    /// The epoch must be that of the row, so that no object of an earlier epoch is named any more ([`may_be_named`](Self::may_be_named)).
     ///
     /// # Errors
     ///
-    /// The replaced segments are no longer there. Nothing is changed.
+    /// The replaced segments are no longer there, or the lease was acquired meanwhile. Nothing is changed.
     pub fn swap(&mut self, swap: &Swap) -> Result<(), Fenced> {
         self.saw(swap.generation)?;
+        if self.epoch != swap.epoch {
+            return Err(Fenced);
+        }
         let first = swap.replaced.first().ok_or(Fenced)?;
         let at = self.segments.iter().position(|segment| segment == first).ok_or(Fenced)?;
         let range = at..at + swap.replaced.len();
@@ -244,6 +250,15 @@ impl Record {
     pub fn clear(&mut self) {
         let (epoch, generation) = (Epoch(self.epoch.0 + 1), Generation(self.generation.0 + 1));
         *self = Self { epoch, generation, ..Self::default() };
+    }
+
+    /// Returns `true` if a request that is still under way may name an object of this epoch, which no segment names yet. All changes
+    /// that add segments demand the row's epoch, and epochs only rise.
+    ///
+    /// An object that was named before and no longer is needs no such check: each object is named by one request only.
+    #[must_use]
+    pub fn may_be_named(&self, epoch: Epoch) -> bool {
+        epoch >= self.epoch
     }
 
     /// Returns the row without the segments that a caller with these bytes does not need. The last segment is always there: the caller
@@ -351,7 +366,13 @@ mod tests {
         let mut record = Record::default();
         let parts = [segment(0, 4), segment(4, 9), segment(9, 12)];
         record.extend(&extension(&record, &parts)).unwrap();
-        let swap = Swap { generation: Generation(0), replaced: parts[1..].to_vec(), by: vec![segment(4, 12)] };
+        let swap = Swap {
+            epoch: Epoch(0),
+            generation: Generation(0),
+            replaced: parts[1..].to_vec(),
+            by: vec![segment(4, 12)],
+        };
+        assert_eq!(record.swap(&Swap { epoch: Epoch(1), ..swap.clone() }), Err(Fenced));
         assert_eq!(record.swap(&Swap { generation: Generation(1), ..swap.clone() }), Err(Fenced));
         assert_eq!(record.swap(&Swap { replaced: Vec::new(), ..swap.clone() }), Err(Fenced));
         record.swap(&swap).unwrap();

@@ -25,6 +25,19 @@ impl Store {
         Ok(row.and_then(|row| row.cluster_id))
     }
 
+    /// Sets the id of the cluster.
+    ///
+    /// # Errors
+    /// [`MetadataError`] if the store fails.
+    pub fn replace_cluster_id(&self, id: &str) -> Result<(), MetadataError> {
+        let mut tx = Box::new(self.transaction(Some(&WriteKeys::server()))?);
+        tx.run("rename the cluster", |conn| {
+            diesel::sql_query("UPDATE store_state SET cluster_id = $1").bind::<Text, _>(id).execute(conn)?;
+            Ok(())
+        })?;
+        tx.commit(Durability::Synced)
+    }
+
     /// Returns the id of the cluster, and sets it to `id` if there is none.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! The rows of the protocol by which nodes share the files of databases (`branchyard_segments`).
 //!
-//! [`SqlRecords`] is the row of a database with its segments, [`SqlNodes`] are the rows of nodes. What must hold before a change is
+//! [`SqlRecords`] is the row of a database with its segments, [`SqlNodes`] are the rows of nodes, [`SqlObjects`] are the objects that
+//! segments name or named. What must hold before a change is
 //! decided under a lock of the row that is changed, either by the condition of one statement, or by the methods of
 //! [`Record`](branchyard_segments::Record) in a transaction. The keys of other transactions (`write_keys`) are not needed for that;
 //! only [`Records::switch`](branchyard_segments::Records::switch) takes the database's, because it compares refs.
@@ -13,28 +14,35 @@
 //! A call fails with [`RecordsError::Unavailable`] if nothing was changed for certain: before a commit, or if the server said so. If
 //! the answer of a commit is lost, or that of a statement which is a transaction by itself, the error is [`RecordsError::Unknown`].
 
+mod collector;
+mod marks;
 mod nodes;
+mod objects;
 mod records;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use branchyard_domain::ports::{Durability, MetadataError, Transaction as _, WriteKeys};
 use branchyard_domain::values::{DatabaseId, Timestamp};
-use branchyard_segments::RecordsError;
+use branchyard_segments::{Generation, Known, RecordsError};
 use diesel::prelude::*;
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
-use diesel::sql_types::BigInt;
+use diesel::sql_types::{BigInt, Text};
 
 use crate::connection::AnyConnection;
-use crate::convert::{count, time};
+use crate::convert::{all, count, read, time};
 use crate::error::{StoreError, StoreResult, is_server_gone, says};
 use crate::prepared::{Parameter, PreparedSql};
 use crate::store::Store;
 use crate::transaction::{SqlTransaction, proved_connection};
 
+pub use collector::{CollectError, Collection, Collector, Task, for_each_object};
+pub use marks::{MarkError, older_records, remove_marks, store_mark};
 pub use nodes::{NodeRun, SqlNodes};
+pub use objects::{ObjectCounts, SqlObjects};
 pub use records::SqlRecords;
 
 /// The store's time in microseconds since 1970, as an expression of each engine.
@@ -102,6 +110,8 @@ const NOW: EngineSql =
 /// and is in a backup, with a number that is up to 32 higher than those that were used, so it could hide that writes were lost.
 const WRITE_COUNTER: &str = "SELECT coalesce(max(write_number), 0) FROM files";
 
+const DURABLE_BYTES: &str = "SELECT database_id, generation, durable_length FROM files";
+
 /// How a transaction ends.
 enum End<T> {
     Commit(T),
@@ -114,9 +124,33 @@ impl Store {
         SqlRecords::new(Arc::clone(self), database)
     }
 
+    /// Returns the generations and durable lengths of all databases.
+    ///
+    /// # Errors
+    /// [`RecordsError::Unavailable`].
+    pub fn durable_bytes(&self) -> Result<HashMap<DatabaseId, Known>, RecordsError> {
+        self.look_up("read what is durable", |conn| {
+            let rows: Vec<(String, i64, i64)> =
+                PreparedSql::<(Text, BigInt, BigInt)>::new(DURABLE_BYTES, Vec::new()).load(conn)?;
+            let known = all(rows, |(id, generation, length)| {
+                let generation = Generation(read("files.generation", generation)?);
+                Ok((
+                    read("files.database_id", id)?,
+                    Known { generation, length: read("files.durable_length", length)? },
+                ))
+            });
+            Ok(known?.into_iter().collect())
+        })
+    }
+
     /// Returns the rows of nodes for the protocol.
     pub fn nodes(self: &Arc<Self>) -> SqlNodes {
         SqlNodes::new(Arc::clone(self))
+    }
+
+    /// Returns the objects that the rows name, or named before.
+    pub fn objects(self: &Arc<Self>) -> SqlObjects {
+        SqlObjects::new(Arc::clone(self))
     }
 
     /// Returns the highest number of a write that is saved in the store. Each extension and each switch of a file has a number, higher

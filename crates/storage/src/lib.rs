@@ -82,7 +82,10 @@ mod write_keys;
 
 pub use blobs::FolderBlobs;
 pub use dump::DumpError;
-pub use durable::{NodeRun, SqlNodes, SqlRecords};
+pub use durable::{
+    CollectError, Collection, Collector, MarkError, NodeRun, ObjectCounts, SqlNodes, SqlObjects, SqlRecords, Task,
+    for_each_object, older_records, remove_marks, store_mark,
+};
 pub use error::{MigrationError, OpenError};
 pub use exchange::{Exchange, ExchangeEvent, ExchangeSender};
 pub use migrations::{Status, check_unopened};

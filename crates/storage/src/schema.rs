@@ -548,6 +548,8 @@ diesel::table! {
     doomed_objects (object) {
         object -> Text,
         since -> BigInt,
+        was_named -> Integer,
+        kept_until -> BigInt,
     }
 }
 
@@ -555,6 +557,10 @@ diesel::table! {
     store_state (id) {
         id -> Integer,
         cluster_id -> Nullable<Text>,
+        collector -> Nullable<Text>,
+        collector_until -> BigInt,
+        collected_at -> BigInt,
+        listed_at -> BigInt,
     }
 }
 

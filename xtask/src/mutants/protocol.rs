@@ -91,6 +91,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
         }],
     },
     Mutant {
+        name: "swap-epoch",
+        removes: "objects that are garbage stay garbage: a compaction of an earlier epoch names none",
+        edits: &[Edit {
+            file: "src/record.rs",
+            from: "        if self.epoch != swap.epoch {\n",
+            to: "        if self.epoch != swap.epoch && !crate::off(\"swap-epoch\") {\n",
+        }],
+    },
+    Mutant {
         name: "names",
         removes: "rule 5: the name of an object is that of one attempt",
         edits: &[Edit {

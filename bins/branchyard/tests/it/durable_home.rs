@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use branchyard_testkit::{AMPLE, Actor, Program, ServerProcess, files_below, succeed};
+use branchyard_testkit::{AMPLE, Actor, Program, ServerProcess, files_below, succeed, wait_until};
 use serde_json::json;
 
 use crate::faults::postgres::Postgres;
@@ -196,4 +196,119 @@ fn a_collection_and_a_deletion_take_their_objects_out_of_use() {
     assert_eq!(home.postgres.ask("collected", named), "1", "the new generation");
     ada.delete("/databases/ada/d").expect(200);
     assert_eq!(home.postgres.ask("collected", named), "0");
+}
+
+#[test]
+fn objects_that_nothing_refers_to_are_deleted_after_the_grace_time() {
+    let Some(home) = Home::new() else { return };
+    let cluster = home.cluster("garbage");
+    let server = cluster.start("first");
+    let ada = cluster.user("first", &server);
+    for name in ["kept", "gone"] {
+        ada.database(name);
+        ada.write(&format!("ada/{name}"), "main", "create table t (n integer primary key); insert into t values (1)");
+    }
+    ada.delete("/databases/ada/gone").expect(200);
+    let collect = |args: &[&str]| -> serde_json::Value {
+        let args: Vec<&str> = ["store", "collect", "--json"].iter().chain(args).copied().collect();
+        serde_json::from_str(&succeed(&mut cluster.command("first", &args))).unwrap()
+    };
+    let before = cluster.segments();
+    let done = collect(&[]);
+    assert_eq!((&done["deleted"], &done["more_to_delete"], cluster.segments()), (&json!(0), &json!(false), before));
+    let pass = "WITH passed AS (UPDATE doomed_objects SET since = since - 86400000000 RETURNING 1) SELECT count(*) FROM passed";
+    let due: usize = home.postgres.ask("garbage", pass).parse().unwrap();
+    assert!(due > 0);
+    assert_eq!(collect(&["--dry-run"])["deleted"], due);
+    assert_eq!(cluster.segments(), before);
+    assert_eq!(collect(&[])["deleted"], due);
+    let named: usize = home.postgres.ask("garbage", "SELECT count(DISTINCT object) FROM segments").parse().unwrap();
+    assert_eq!((cluster.segments(), before - due), (named, named));
+    fs::remove_dir_all(cluster.folder("first").join("databases")).unwrap();
+    server.terminate();
+    let server = cluster.start("first");
+    assert_eq!(count(&again(&ada, &server), "ada/kept", "main"), "1");
+    // Without a store of objects there is nothing to collect.
+    let refused = program().on(&home.dir.path().join("plain"), &["store", "collect"]).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(1) && said.contains("set store_url"), "{said}");
+}
+
+fn ready(server: &ServerProcess) -> (u16, String) {
+    let answer = reqwest::blocking::get(format!("{}/readyz", server.origin)).unwrap();
+    (answer.status().as_u16(), answer.text().unwrap())
+}
+
+/// Postgres is restored to an earlier time, once while the server is stopped, and once while it runs.
+#[test]
+fn metadata_that_are_older_than_the_store_are_noticed_and_change_nothing_until_that_is_accepted() {
+    for is_running in [false, true] {
+        let Some(home) = Home::new() else { return };
+        let cluster = home.cluster("older");
+        let server = cluster.start("first");
+        let ada = cluster.user("first", &server);
+        for name in ["d", "idle"] {
+            ada.database(name);
+            ada.write(
+                &format!("ada/{name}"),
+                "main",
+                "create table t (n integer primary key); insert into t values (1)",
+            );
+        }
+        server.terminate();
+        home.postgres.copy("older", "saved");
+        let server = cluster.start("first");
+        let ada = again(&ada, &server);
+        ada.write("ada/d", "main", "insert into t values (2)");
+        ada.database("lost");
+        let counter = home.postgres.ask("older", "SELECT max(write_number) FROM files");
+        // The server notes what it saved every few seconds.
+        let is_marked = || {
+            let marks = files_below(&cluster.store.join("marks"));
+            marks.iter().any(|mark| fs::read_to_string(mark).is_ok_and(|text| text == counter))
+        };
+        wait_until("the mark", AMPLE, is_marked);
+        let server = match is_running {
+            true => {
+                home.postgres.copy("saved", "older");
+                wait_until("the server notices", AMPLE, || ready(&server).1.contains("read-only"));
+                server
+            }
+            false => {
+                server.kill();
+                home.postgres.copy("saved", "older");
+                cluster.start("first")
+            }
+        };
+        let ada = again(&ada, &server);
+        assert_eq!(
+            ready(&server),
+            (200, "ready, read-only: the metadata are older than the store of databases\n".to_owned())
+        );
+        assert_eq!(count(&ada, "ada/d", "main"), "1");
+        let refused = ada.post("/databases/ada/idle/branches", &json!({"name": "b", "from": {"branch": "main"}}));
+        assert!(refused.expect(503).json()["detail"].as_str().unwrap().contains("lost recent changes"));
+        ada.delete("/databases/ada/idle").expect(503);
+        let fails = |args: &[&str]| {
+            let output = cluster.command("first", args).output().unwrap();
+            assert_eq!(output.status.code(), Some(1));
+            String::from_utf8_lossy(&output.stderr).into_owned()
+        };
+        assert!(fails(&["store", "collect"]).contains("older than the store"));
+        assert!(fails(&["cluster", "accept"]).contains("stop all servers first"));
+        server.terminate();
+        let said = succeed(&mut cluster.command("first", &["cluster", "accept", "--json"]));
+        let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+        let lost: Vec<_> = said["lost"].as_array().unwrap().iter().map(|lost| &lost["database"]).collect();
+        assert!(lost.contains(&&json!("ada/d")) && lost.len() == 2, "{said}");
+        let server = cluster.start("first");
+        let ada = again(&ada, &server);
+        assert_eq!(ready(&server), (200, "ready\n".to_owned()));
+        assert_eq!(count(&ada, "ada/d", "main"), "1");
+        ada.write("ada/d", "main", "insert into t values (3)");
+        ada.database("lost");
+        server.terminate();
+        assert_eq!(succeed(&mut cluster.command("first", &["doctor"])), "everything is in order");
+        succeed(&mut cluster.command("first", &["store", "collect"]));
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -502,7 +503,7 @@ impl<'a> Operations<'a> {
         observer: &dyn OperationObserver,
     ) -> Result<Option<(OperationKind, Ended)>, PortError> {
         let shares = &self.0.worker_shares;
-        if !shares.has_free_worker() {
+        if self.0.is_read_only.load(Ordering::Relaxed) || !shares.has_free_worker() {
             return Ok(None);
         }
         let now = self.0.now();

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use branchyard_domain::ports::{Engine as _, EngineError};
 use branchyard_domain_testing::fakes::{StoreCall, StoreFault};
+use branchyard_segments::Known;
 
 use crate::yard::{LONG, Yard, author, id, insert};
 
@@ -293,4 +294,48 @@ fn a_file_stays_while_its_garbage_is_collected() {
         collecting.join().unwrap().unwrap();
     });
     assert_eq!(node.rows(id(1), &head).unwrap().len(), 20);
+}
+
+#[test]
+fn a_node_asks_for_the_age_of_the_rows_before_it_writes_and_reads_meanwhile() {
+    let yard = Yard::new();
+    let database = id(1);
+    let first = yard.node("one", LONG);
+    let head = first.create_with(database, 2);
+    assert_eq!(yard.age.asked.load(Ordering::Relaxed), 1, "once for a run of the node");
+    first.engine.release();
+    drop(first);
+    yard.age.is_older.store(true, Ordering::Relaxed);
+    let second = yard.node("two", LONG);
+    let refused = second.write(database, &head, &insert(2));
+    assert!(matches!(&refused, Err(EngineError::Unavailable(why)) if why == "the rows are older"), "{refused:?}");
+    assert_eq!(second.rows(database, &head).unwrap(), [0, 1]);
+    yard.age.is_older.store(false, Ordering::Relaxed);
+    second.write(database, &head, &insert(2)).unwrap();
+}
+
+#[test]
+fn copies_of_what_was_deleted_or_collected_elsewhere_are_removed() {
+    let yard = Yard::new();
+    let (first, second) = (yard.node("one", LONG), yard.node("two", LONG));
+    let [kept, gone, collected] = [id(1), id(2), id(3)];
+    let heads = [kept, gone, collected].map(|database| {
+        let head = first.create_with(database, 3);
+        assert_eq!(second.rows(database, &head).unwrap(), [0, 1, 2]);
+        head
+    });
+    let outdated = |node: &crate::yard::Node| {
+        let known = |database| {
+            let row = yard.rows.row(database);
+            (database, Known { generation: row.generation, length: row.durable_length })
+        };
+        node.engine.remove_outdated(&[kept, gone, collected].into_iter().map(known).collect()).unwrap()
+    };
+    assert_eq!(outdated(&second), 0);
+    branchyard_domain::ports::Engine::remove(&*first.engine, gone).unwrap();
+    first.collect(collected, &[&heads[2]]).unwrap();
+    assert_eq!((outdated(&second), outdated(&first)), (2, 0));
+    assert!(second.file(kept).exists() && !second.file(gone).exists() && !second.file(collected).exists());
+    assert_eq!(second.rows(collected, &heads[2]).unwrap(), [0, 1, 2]);
+    assert_eq!(outdated(&second), 0);
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use branchyard_domain::entities::{Cell, Signature};
@@ -12,7 +12,7 @@ use branchyard_domain::ports::{
 use branchyard_domain::values::{CommitHash, DatabaseId, Timestamp};
 use branchyard_domain_testing::fakes::{MemoryDatabaseStore, SeededIds};
 use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions};
-use branchyard_engine_durable::{DurableEngine, DurablePorts, NodeKeeper};
+use branchyard_engine_durable::{DurableEngine, DurablePorts, NodeKeeper, RecordAge};
 use uuid::Uuid;
 
 use crate::rows::MemoryRows;
@@ -23,6 +23,24 @@ pub(crate) const LONG: Duration = Duration::from_secs(60);
 pub(crate) struct Yard {
     pub(crate) rows: MemoryRows,
     pub(crate) store: Arc<MemoryDatabaseStore>,
+    pub(crate) age: Arc<Age>,
+}
+
+/// Whether the rows are older than the store, as a test says.
+#[derive(Default)]
+pub(crate) struct Age {
+    pub(crate) is_older: AtomicBool,
+    pub(crate) asked: AtomicU64,
+}
+
+impl RecordAge for Age {
+    fn require_newest(&self) -> Result<(), EngineError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        match self.is_older.load(Ordering::Relaxed) {
+            true => Err(EngineError::Unavailable("the rows are older".to_owned())),
+            false => Ok(()),
+        }
+    }
 }
 
 /// A node with a folder of its own.
@@ -50,7 +68,7 @@ pub(crate) fn insert(value: i64) -> String {
 
 impl Yard {
     pub(crate) fn new() -> Self {
-        Self { rows: MemoryRows::new(), store: Arc::default() }
+        Self { rows: MemoryRows::new(), store: Arc::default(), age: Arc::default() }
     }
 
     /// Starts a node on an empty folder.
@@ -84,6 +102,7 @@ impl Yard {
             records: self.rows.clone(),
             store: self.store.clone(),
             node,
+            age: self.age.clone(),
             ids,
         }))
     }

@@ -65,7 +65,7 @@ impl<R: Records, O: Objects, F: LocalFile, N: Nonces> Compaction<R, O, F, N> {
             Ok(bytes)
         };
         let by = ports.store(writing, range, read).await?;
-        Ok(ports.records.swap(&Swap { generation, replaced, by }).await?)
+        Ok(ports.records.swap(&Swap { epoch, generation, replaced, by }).await?)
     }
 }
 

@@ -26,6 +26,8 @@ pub struct NextGeneration<R, O, F, N> {
 pub struct ReadyGeneration<D> {
     /// The generation that is to end.
     generation: Generation,
+    /// The epoch in which the bytes were stored. In a later one they may have been deleted, as nothing named them.
+    epoch: Epoch,
     draft: D,
     segments: Vec<Segment>,
 }
@@ -64,8 +66,8 @@ impl<R: Records, O: Objects, F: LocalFile, N: Nonces> DatabaseFile<R, O, F, N> {
     /// file is replaced at its next use.
     pub async fn switch(&mut self, ready: ReadyGeneration<F::Draft>, unit: &R::Unit) -> Result<Outcome, Error> {
         let (known, epoch) = self.leading()?;
-        let ReadyGeneration { generation, mut draft, mut segments } = ready;
-        if generation != known.generation {
+        let ReadyGeneration { generation, epoch: prepared_in, mut draft, mut segments } = ready;
+        if generation != known.generation || epoch != prepared_in {
             return Ok(Outcome::NotSwitched);
         }
         let ports = self.ports.clone();
@@ -161,7 +163,7 @@ impl<R: Records, O: Objects, F: LocalFile, N: Nonces> NextGeneration<R, O, F, N>
         let writing = Writing { generation: Generation(generation.0 + 1), epoch, first: Purpose::Part };
         let length = draft.length().await?;
         let segments = ports.store(writing, 0..length, async |range| draft.read(range).await).await?;
-        Ok(ReadyGeneration { generation, draft, segments })
+        Ok(ReadyGeneration { generation, epoch, draft, segments })
     }
 }
 

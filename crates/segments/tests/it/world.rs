@@ -3,11 +3,11 @@
 use crate::engine::{Hash, Index};
 use crate::random::Random;
 use branchyard_segments::{
-    Acquired, Commit, Epoch, Extension, Generation, Holder, NodeRecord, Position, Record, Renewal, Saved, Segment,
-    Swap, Switch, Switched,
+    Acquired, Commit, Epoch, Examined, Extension, Generation, Holder, NodeRecord, Position, Record, Renewal, Saved,
+    Segment, Swap, Switch, Switched,
 };
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 pub(crate) const NODES: usize = 3;
@@ -85,6 +85,7 @@ pub(crate) struct Counts {
     pub(crate) proofs_failed: u64,
     pub(crate) late: u64,
     pub(crate) drains: u64,
+    pub(crate) collected: u64,
 }
 
 impl Counts {
@@ -94,7 +95,7 @@ impl Counts {
         }
     }
 
-    fn fields(&mut self) -> [&mut u64; 19] {
+    fn fields(&mut self) -> [&mut u64; 20] {
         [
             &mut self.acknowledged,
             &mut self.reads,
@@ -115,6 +116,7 @@ impl Counts {
             &mut self.proofs_failed,
             &mut self.late,
             &mut self.drains,
+            &mut self.collected,
         ]
     }
 
@@ -139,6 +141,7 @@ impl Counts {
             "proofs failed",
             "requests carried out late",
             "drains",
+            "objects collected",
         ];
         names.into_iter().zip(self.fields().map(|count| *count)).collect()
     }
@@ -157,6 +160,8 @@ pub(crate) struct World {
     tags: Vec<Hash>,
     nodes: Vec<Option<NodeRecord>>,
     objects: HashMap<String, Vec<u8>>,
+    /// The objects that the row named at some time.
+    named_objects: HashSet<String>,
     late: Vec<(u64, Effect)>,
     /// Whether the effect that is being applied was requested long ago.
     is_late: bool,
@@ -186,6 +191,7 @@ impl World {
             tags: Vec::new(),
             nodes: vec![None; NODES + 1],
             objects: HashMap::new(),
+            named_objects: HashSet::new(),
             late: Vec::new(),
             is_late: false,
             history: Vec::new(),
@@ -254,8 +260,22 @@ impl World {
         self.objects.get(object)?.get(start as usize..end as usize).map(<[u8]>::to_vec)
     }
 
+    /// Deletes what was never named and cannot be named any more. What was named before is what readers may be fetching; the grace time
+    /// of real collections is for them.
+    fn collect_objects(&mut self) {
+        let Self { objects, named_objects, row, .. } = self;
+        let before = objects.len();
+        objects.retain(|name, _| {
+            let is_named = named_objects.contains(name);
+            let examined = Examined { record: row.since(None), is_named, is_doomed: false };
+            !examined.is_garbage(&name.parse().unwrap(), false)
+        });
+        self.counts.collected += (before - self.objects.len()) as u64;
+    }
+
     /// Returns the bytes of segments, which must be there and be right as soon as a row names them.
     fn bytes_of(&mut self, segments: &[Segment], start: u64) -> Vec<u8> {
+        self.named_objects.extend(segments.iter().map(|segment| segment.object.clone()));
         let mut all = Vec::new();
         let mut at = start;
         for segment in segments {
@@ -332,6 +352,7 @@ impl World {
         }
         self.holders.push((holder.clone(), false));
         self.counts.epochs += 1;
+        self.collect_objects();
         Acquired::Leading(self.row.since(known))
     }
 

@@ -84,6 +84,14 @@ macro_rules! ended {
 /// The parameter is the node that asks.
 const ENDED: EngineSql = EngineSql { postgres: ended!(clock!(postgres)), sqlite: ended!(clock!(sqlite)) };
 
+macro_rules! live {
+    ($clock:expr) => {
+        concat!("SELECT id FROM nodes WHERE alive_until > ", $clock, " ORDER BY id")
+    };
+}
+
+const LIVE: EngineSql = EngineSql { postgres: live!(clock!(postgres)), sqlite: live!(clock!(sqlite)) };
+
 /// A run of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NodeRun {
@@ -94,6 +102,14 @@ pub struct NodeRun {
 }
 
 impl Store {
+    /// Returns the ids of the nodes whose leases hold.
+    ///
+    /// # Errors
+    /// [`RecordsError::Unavailable`].
+    pub fn live_nodes(&self) -> Result<Vec<String>, RecordsError> {
+        self.look_up("look for live nodes", |conn| Ok(PreparedSql::<Text>::new(LIVE.of(conn), Vec::new()).load(conn)?))
+    }
+
     /// Returns the last runs of other nodes whose leases have ended.
     ///
     /// # Errors

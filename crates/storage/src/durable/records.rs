@@ -15,6 +15,7 @@ use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Binary, Nullable, Text};
 use serde::Serialize;
 
+use super::objects::doom_segments;
 use super::{End, EngineSql, clock, column, incarnation, rest, store_time, text};
 use crate::connection::AnyConnection;
 use crate::convert::{Read, all, read};
@@ -188,19 +189,27 @@ impl SqlRecords {
     /// # Errors
     /// [`RecordsError`].
     pub fn clear(&self) -> Result<(), RecordsError> {
-        let number = self.store.transact(&WriteKeys::none(), |tx| {
-            let number = tx.run_apart_from_rights("clear a file", |conn| {
-                // Locks the row before segments are removed, so that no extension adds one meanwhile.
-                let number = CLEAR.number(conn, vec![self.id()])?;
-                diesel::delete(segments::table.filter(segments::database_id.eq(self.database.to_string())))
-                    .execute(conn)?;
-                Ok(number)
-            })?;
-            Ok(End::Commit(number))
-        })?;
+        let number = self.store.transact(&WriteKeys::none(), |tx| Ok(End::Commit(self.clear_in(tx)?)))?;
         if let Some(number) = number {
             self.store.note_write(number);
         }
+        Ok(())
+    }
+
+    /// Clears the row, and returns the number of this write, if there is a row.
+    pub(super) fn clear_in(&self, tx: &mut SqlTransaction) -> Result<Option<i64>, MetadataError> {
+        tx.run_apart_from_rights("clear a file", |conn| {
+            // Locks the row before segments are removed, so that no extension adds one meanwhile.
+            let number = CLEAR.number(conn, vec![self.id()])?;
+            self.remove_segments(conn)?;
+            Ok(number)
+        })
+    }
+
+    /// Removes all segments, and dooms their objects.
+    fn remove_segments(&self, conn: &mut AnyConnection) -> StoreResult<()> {
+        doom_segments(conn, self.database, 0, u64::MAX)?;
+        diesel::delete(segments::table.filter(segments::database_id.eq(self.database.to_string()))).execute(conn)?;
         Ok(())
     }
 
@@ -350,7 +359,10 @@ impl SqlRecords {
         if row.swap(swap).is_err() {
             return Ok(End::RollBack(false));
         }
-        tx.run_apart_from_rights("remove segments", |conn| Ok(diesel::delete(between).execute(conn)?))?;
+        tx.run_apart_from_rights("remove segments", |conn| {
+            doom_segments(conn, self.database, first.start, last.start)?;
+            Ok(diesel::delete(between).execute(conn)?)
+        })?;
         self.add_segments(tx, swap.generation, &swap.by)?;
         Ok(End::Commit(true))
     }
@@ -372,8 +384,7 @@ impl SqlRecords {
             return Ok(End::RollBack((Switched::Lacking(lacking), None)));
         }
         let number = tx.run_apart_from_rights("begin a generation", |conn| {
-            diesel::delete(segments::table.filter(segments::database_id.eq(self.database.to_string())))
-                .execute(conn)?;
+            self.remove_segments(conn)?;
             let generation = Parameter::Number(column(row.generation.0));
             SWITCH_ROW.number(conn, vec![generation, Parameter::Number(column(row.durable_length)), self.id()])
         })?;

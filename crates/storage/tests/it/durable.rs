@@ -63,14 +63,14 @@ pub(crate) fn lead(records: &SqlRecords, holder: &Holder) -> Record {
     }
 }
 
-fn add_account(home: &Home) {
+pub(crate) fn add_account(home: &Home) {
     home.execute(&format!(
         "INSERT INTO accounts (id, name, name_key, kind, created_at) VALUES ('{ACCOUNT}', 'ann', 'ann', 'user', 1)"
     ));
 }
 
 /// Adds a database with a branch.
-fn add_database(home: &Home, id: DatabaseId, head: Commit) {
+pub(crate) fn add_database(home: &Home, id: DatabaseId, head: Commit) {
     home.execute(&format!(
         "INSERT INTO databases (id, owner_id, owner_name, owner_key, name, name_key, search_key, visibility, default_branch, network_id,
             created_at, size_bytes, star_count, version)
@@ -98,7 +98,7 @@ enum Step {
     Acquire(usize, Option<(u64, u64)>),
     Load(u64, u64),
     Extend { epoch: u64, generation: u64, from: u64, sizes: Vec<u64> },
-    Swap { generation: u64, at: usize, count: usize, is_altered: bool },
+    Swap { epoch: u64, generation: u64, at: usize, count: usize, is_altered: bool },
     Switch { epoch: u64, generation: u64, from: u64, sizes: Vec<u64>, has_head: bool },
     Release(u64),
     Clear,
@@ -127,8 +127,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (differs(), 0_u64..120).prop_map(|(generation, length)| Step::Load(generation, length)),
         6 => (differs(), differs(), differs(), sizes())
             .prop_map(|(epoch, generation, from, sizes)| Step::Extend { epoch, generation, from, sizes }),
-        3 => (differs(), 0_usize..6, 0_usize..4, proptest::bool::weighted(0.1))
-            .prop_map(|(generation, at, count, is_altered)| Step::Swap { generation, at, count, is_altered }),
+        3 => (differs(), differs(), 0_usize..6, 0_usize..4, proptest::bool::weighted(0.1)).prop_map(
+            |(epoch, generation, at, count, is_altered)| Step::Swap { epoch, generation, at, count, is_altered }
+        ),
         2 => (differs(), differs(), differs(), sizes(), proptest::bool::weighted(0.8)).prop_map(
             |(epoch, generation, from, sizes, has_head)| Step::Switch { epoch, generation, from, sizes, has_head }
         ),
@@ -229,7 +230,7 @@ impl Compared<'_> {
                 let expected = self.row.extend(&extension).map_or(Saved::Fenced, |()| Saved::Saved);
                 prop_assert_eq!(run(self.records.extend(&extension, &())).unwrap(), expected);
             }
-            Step::Swap { generation, at, count, is_altered } => {
+            Step::Swap { epoch, generation, at, count, is_altered } => {
                 let mut replaced: Vec<Segment> = self.row.segments.iter().skip(at).take(count).cloned().collect();
                 let (from, to) =
                     (replaced.first().map_or(0, |first| first.start), replaced.last().map_or(0, |last| last.end));
@@ -237,7 +238,12 @@ impl Compared<'_> {
                     last.sha256 = [0xff; 32];
                 }
                 let by = if from < to { segments(from, &[to - from]) } else { Vec::new() };
-                let swap = Swap { generation: Generation(self.row.generation.0 + generation), replaced, by };
+                let swap = Swap {
+                    epoch: Epoch(self.row.epoch.0.saturating_sub(epoch)),
+                    generation: Generation(self.row.generation.0 + generation),
+                    replaced,
+                    by,
+                };
                 let expected = self.row.swap(&swap).is_ok();
                 prop_assert_eq!(run(self.records.swap(&swap)).unwrap(), expected);
             }

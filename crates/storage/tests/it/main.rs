@@ -20,6 +20,7 @@ mod lists;
 mod migrations;
 mod newest_timestamp;
 mod object_blobs;
+mod object_collection;
 mod postgres;
 mod suite;
 mod tls;

@@ -54,7 +54,7 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
     }
     let client = posted.client();
     let opened = posted
-        .write_always(move |hub| -> Result<_, PortError> {
+        .write_session(move |hub| -> Result<_, PortError> {
             match hub.sessions().sign_in(&name, &password, client) {
                 Ok(opened) => Ok(Ok(opened)),
                 Err(error @ (SignInError::Wrong | SignInError::Suspended)) => Ok(Err(error)),

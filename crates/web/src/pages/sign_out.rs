@@ -9,7 +9,7 @@ use crate::session::CookieKind;
 /// `POST /sign-out`
 pub(crate) async fn send(posted: FormPost) -> PageResult {
     if let (Some(session), Ok(user)) = (posted.session.clone(), posted.user()) {
-        posted.write_always(move |hub| -> Result<_, PortError> { hub.sessions().end(&user, session.id) }).await?;
+        posted.write_session(move |hub| -> Result<_, PortError> { hub.sessions().end(&user, session.id) }).await?;
     }
     posted.redirect_with("/", [CookieKind::Session.clear(&posted.state)])
 }

@@ -123,6 +123,14 @@ impl Postgres {
         format!("postgres://branchyard:{PASSWORD}@127.0.0.1:{}/{name}", self.port)
     }
 
+    /// Makes a database a copy of another one, in place of what it is. All connections to both are ended.
+    pub(crate) fn copy(&self, from: &str, to: &str) {
+        self.ask("postgres", &format!("DROP DATABASE IF EXISTS {to} WITH (FORCE)"));
+        let end = format!("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = '{from}'");
+        self.ask("postgres", &end);
+        self.ask("postgres", &format!("CREATE DATABASE {to} TEMPLATE {from}"));
+    }
+
     /// Returns the result of a query as text.
     pub(crate) fn ask(&self, database: &str, sql: &str) -> String {
         let mut psql = self.command("psql");

@@ -56,7 +56,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
 pub(crate) async fn end(posted: FormPost) -> PageResult {
     let user = posted.user()?;
     let id = SessionId::parse(&posted.form.line("id")).map_err(|_| PageError::nothing_here())?;
-    posted.write_always(move |hub| -> Result<_, PortError> { hub.sessions().end(&user, id) }).await?;
+    posted.write_session(move |hub| -> Result<_, PortError> { hub.sessions().end(&user, id) }).await?;
     posted.redirect_saying(HERE, "Session ended.")
 }
 
@@ -64,7 +64,7 @@ pub(crate) async fn end(posted: FormPost) -> PageResult {
 pub(crate) async fn end_all(posted: FormPost) -> PageResult {
     let user = posted.user()?;
     let kept = posted.session.as_ref().map(|session| session.id).filter(|_| !posted.form.is_checked("here"));
-    posted.write_always(move |hub| -> Result<_, PortError> { hub.sessions().end_all(&user, kept) }).await?;
+    posted.write_session(move |hub| -> Result<_, PortError> { hub.sessions().end_all(&user, kept) }).await?;
     match kept {
         Some(_) => posted.redirect_saying(HERE, "You were signed out on all other devices."),
         None => posted.redirect_with("/sign-in", [CookieKind::Session.clear(&posted.state)]),
