@@ -527,7 +527,12 @@ pub enum OrgAction {
 #[derive(Debug, Subcommand)]
 pub enum KeysAction {
     /// Add a new key, also while the server runs. The server seals all secrets under it in the background.
-    Rotate,
+    Rotate {
+        /// Exchange the master key of a cluster instead: seal the key ring under the key in this file. Then set `server_key_file` to it on
+        /// all nodes, and restart them.
+        #[arg(long, value_name = "FILE")]
+        master: Option<PathBuf>,
+    },
     /// List the keys, newest first, with the number of webhooks and mirrors that have a secret under each.
     List {
         /// Print a JSON document.

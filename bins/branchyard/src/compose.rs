@@ -23,6 +23,7 @@ use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::durable_home::{DurableHome, HomePorts, PrivateCopies};
 use crate::live_keys::LiveKeys;
+use crate::ring_store::RingStore;
 use crate::scheduler_bridge::SchedulerBridge;
 use crate::sql_engine::SqlEngine;
 use crate::{database_store, deployments};
@@ -138,6 +139,7 @@ impl Stores {
     /// # Errors
     /// Returns an error that names the store or setting that failed, and the cause.
     pub fn open(config: &Config, world: &Environment, pending: Pending, role: Role) -> anyhow::Result<Self> {
+        let master = config.master_key()?;
         let dir = DataDir::open(&config.data_dir)?;
         database_store::check_metadata_url(config, &dir)?;
         refuse_newer(config, &dir)?;
@@ -174,6 +176,9 @@ impl Stores {
                 }
             }
         }
+        // Before this process takes part in a cluster, which its keys may not belong to.
+        let ring = RingStore::open(&dir, &metadata, master, world.ids.as_ref(), world.clock.now())?;
+        let keys = Arc::new(LiveKeys::open(ring)?);
         let store = database_store::open(config, &metadata, world.ids.as_ref())?;
         let node = match &config.node_id {
             Some(id) => id.clone(),
@@ -208,7 +213,6 @@ impl Stores {
         let sender = sender.context("configuration: hooks.extra_ca_file")?;
         let sources =
             HttpRemoteSources::new(config.remotes.source_options(Arc::clone(&world.names), Arc::clone(&world.clock))?);
-        let keys = Arc::new(LiveKeys::open(&dir, world.ids.as_ref(), world.clock.now())?);
         let formats = Arc::new(FileFormats { limits, sqlite: engine.sqlite_files() });
         let vault = Arc::clone(&keys) as _;
         let hub = Hub::builder(Arc::clone(&metadata) as _, Arc::clone(&databases))

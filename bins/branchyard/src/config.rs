@@ -31,6 +31,7 @@ use figment::providers::{Env, Format as _, Serialized, Toml};
 use serde::{Deserialize, Serialize};
 
 use crate::cli;
+use crate::master_key::MasterKey;
 
 pub use cluster::ClusterConfig;
 pub use hooks::HooksConfig;
@@ -72,6 +73,9 @@ pub struct Config {
     pub store_url: Option<String>,
     /// How the store of databases is reached.
     pub store: StoreConfig,
+    /// File of the master key, under which the key ring is sealed and kept in the metadata store. If absent, a file of the data folder
+    /// holds the ring.
+    pub server_key_file: Option<PathBuf>,
     /// Id of this server among those that share its metadata store. If absent, a file of the data folder holds it.
     pub node_id: Option<String>,
     /// Servers that share their stores.
@@ -170,6 +174,7 @@ impl Default for Config {
             metadata: MetadataConfig::default(),
             store_url: None,
             store: StoreConfig::default(),
+            server_key_file: None,
             node_id: None,
             cluster: ClusterConfig::default(),
             tls: TlsConfig::default(),
@@ -313,6 +318,15 @@ impl Config {
         }
         let path = || default.to_str().map(str::to_owned).context("the path of the data folder is not UTF-8");
         self.metadata_url.clone().map_or_else(path, Ok)
+    }
+
+    /// Returns the master key, or `None` if the key ring is kept in the data folder.
+    ///
+    /// # Errors
+    /// Fails if the file cannot be read or does not hold a key.
+    pub fn master_key(&self) -> anyhow::Result<Option<MasterKey>> {
+        let master = self.server_key_file.as_deref().map(MasterKey::read).transpose();
+        master.context("configuration: server_key_file")
     }
 
     /// Returns the limits of the domain.

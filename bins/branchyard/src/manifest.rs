@@ -18,6 +18,8 @@ const NAME: &str = "manifest.json";
 pub(crate) const METADATA: &str = "metadata.ndjson";
 /// File name of the key ring, in backups made with `--with-keys` and by earlier versions.
 pub(crate) const SECRET: &str = "server.key";
+/// File name of the key ring as the metadata store has it, sealed under the master key of the cluster.
+pub(crate) const SEALED_RING: &str = "server.key.sealed";
 /// File name of the node id, which identifies a data folder among those that share a metadata store.
 pub(crate) const NODE: &str = "node";
 /// Folder of the deployment backups, with the same layout as in the data folder.

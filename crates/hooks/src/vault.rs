@@ -1,6 +1,7 @@
 //! Encryption of the secrets of hooks and the keys of mirrors with a key of the server.
 
 use branchyard_domain::entities::{HookSecret, Sealed};
+use branchyard_domain::errors::PortError;
 use branchyard_domain::ports::Vault;
 use branchyard_domain::values::{DatabaseId, HookId};
 use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload};
@@ -79,14 +80,29 @@ impl ServerVault {
     }
 }
 
+/// Names the key ring to the cipher. Hooks have 16 bytes, and mirrors 23.
+const KEY_RING: &[u8] = b"key ring";
+
+impl ServerVault {
+    /// Encrypts a key ring under the newest key. `nonce` has to be fresh randomness.
+    pub fn seal_key_ring(&self, ring: &[u8], nonce: [u8; NONCE_BYTES]) -> Sealed {
+        self.encrypt(KEY_RING, ring, nonce)
+    }
+
+    /// Decrypts a key ring. Returns `None` if its key is absent or the bytes were changed.
+    pub fn open_key_ring(&self, sealed: &Sealed) -> Option<Vec<u8>> {
+        self.decrypt(KEY_RING, sealed)
+    }
+}
+
 /// Names a mirror to the cipher, so that what was sealed for a hook does not open as the seed of a mirror.
 fn mirror_holder(mirror: DatabaseId) -> Vec<u8> {
     [b"mirror ".as_slice(), mirror.as_uuid().as_bytes()].concat()
 }
 
 impl Vault for ServerVault {
-    fn seal(&self, hook: HookId, secret: &HookSecret, nonce: [u8; NONCE_BYTES]) -> Sealed {
-        self.encrypt(hook.as_uuid().as_bytes(), secret.expose().as_bytes(), nonce)
+    fn seal(&self, hook: HookId, secret: &HookSecret, nonce: [u8; NONCE_BYTES]) -> Result<Sealed, PortError> {
+        Ok(self.encrypt(hook.as_uuid().as_bytes(), secret.expose().as_bytes(), nonce))
     }
 
     fn open(&self, hook: HookId, sealed: &Sealed) -> Option<HookSecret> {
@@ -94,8 +110,13 @@ impl Vault for ServerVault {
         String::from_utf8(opened).ok().map(HookSecret::from_text)
     }
 
-    fn seal_seed(&self, mirror: DatabaseId, seed: &[u8; SEED_BYTES], nonce: [u8; NONCE_BYTES]) -> Sealed {
-        self.encrypt(&mirror_holder(mirror), seed, nonce)
+    fn seal_seed(
+        &self,
+        mirror: DatabaseId,
+        seed: &[u8; SEED_BYTES],
+        nonce: [u8; NONCE_BYTES],
+    ) -> Result<Sealed, PortError> {
+        Ok(self.encrypt(&mirror_holder(mirror), seed, nonce))
     }
 
     fn open_seed(&self, mirror: DatabaseId, sealed: &Sealed) -> Option<[u8; SEED_BYTES]> {
@@ -121,11 +142,11 @@ mod tests {
         let vault = ServerVault::from_secrets(&[7; 32], &[]);
         let (hook, other) = (HookId::from_uuid(Uuid::from_u128(1)), HookId::from_uuid(Uuid::from_u128(2)));
         let secret = HookSecret::from_text("whsec_AAEC".to_owned());
-        let sealed = vault.seal(hook, &secret, [3; 24]);
+        let sealed = vault.seal(hook, &secret, [3; 24]).unwrap();
         assert_eq!(vault.open(hook, &sealed), Some(secret.clone()));
         assert_eq!(vault.open(other, &sealed), None);
         assert!(!sealed.bytes.windows(4).any(|part| part == b"AAEC"), "not in clear");
-        assert_ne!(vault.seal(hook, &secret, [4; 24]).bytes, sealed.bytes);
+        assert_ne!(vault.seal(hook, &secret, [4; 24]).unwrap().bytes, sealed.bytes);
         let restarted = ServerVault::from_secrets(&[7; 32], &[]);
         assert_eq!(restarted.open(hook, &sealed), Some(secret));
         let foreign = ServerVault::from_secrets(&[8; 32], &[]);
@@ -141,24 +162,37 @@ mod tests {
     fn the_seed_of_a_mirror_opens_for_its_database_only() {
         let vault = ServerVault::from_secrets(&[7; 32], &[]);
         let (id, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
-        let sealed = vault.seal_seed(DatabaseId::from_uuid(id), &[5; 32], [3; 24]);
+        let sealed = vault.seal_seed(DatabaseId::from_uuid(id), &[5; 32], [3; 24]).unwrap();
         assert_eq!(vault.open_seed(DatabaseId::from_uuid(id), &sealed), Some([5; 32]));
         assert_eq!(vault.open_seed(DatabaseId::from_uuid(other), &sealed), None);
         assert_eq!(vault.open(HookId::from_uuid(id), &sealed), None);
         assert!(!sealed.bytes.windows(4).any(|part| part == [5; 4]), "not in clear");
-        let secret = vault.seal(HookId::from_uuid(id), &HookSecret::from_text("5".repeat(32)), [3; 24]);
+        let secret = vault.seal(HookId::from_uuid(id), &HookSecret::from_text("5".repeat(32)), [3; 24]).unwrap();
         assert_eq!(vault.open_seed(DatabaseId::from_uuid(id), &secret), None);
+    }
+
+    #[test]
+    fn a_key_ring_opens_under_its_key_and_as_nothing_else() {
+        let (vault, other) = (ServerVault::from_secrets(&[7; 32], &[]), ServerVault::from_secrets(&[8; 32], &[]));
+        let sealed = vault.seal_key_ring(b"a ring", [3; 24]);
+        assert_eq!(sealed.key_id, ServerVault::id_of(&[7; 32]));
+        assert_eq!(vault.open_key_ring(&sealed).as_deref(), Some(&b"a ring"[..]));
+        assert_eq!(other.open_key_ring(&sealed), None);
+        assert_eq!(vault.open(HookId::from_uuid(Uuid::from_u128(1)), &sealed), None);
+        let secret = HookSecret::from_text("whsec_AAEC".to_owned());
+        let of_hook = vault.seal(HookId::from_uuid(Uuid::from_u128(1)), &secret, [3; 24]).unwrap();
+        assert_eq!(vault.open_key_ring(&of_hook), None);
     }
 
     #[test]
     fn the_newest_key_seals_and_each_key_opens_what_names_it() {
         let hook = HookId::from_uuid(Uuid::from_u128(1));
         let secret = HookSecret::from_text("whsec_AAEC".to_owned());
-        let sealed = ServerVault::from_secrets(&[7; 32], &[]).seal(hook, &secret, [3; 24]);
+        let sealed = ServerVault::from_secrets(&[7; 32], &[]).seal(hook, &secret, [3; 24]).unwrap();
         assert_eq!(sealed.key_id, "4858424c002c3163", "ids are in stores");
         let ring = ServerVault::from_secrets(&[9; 32], &[[8; 32], [7; 32]]);
         assert_eq!(ring.open(hook, &sealed), Some(secret.clone()));
-        let anew = ring.seal(hook, &secret, [3; 24]);
+        let anew = ring.seal(hook, &secret, [3; 24]).unwrap();
         assert_eq!((&anew.key_id, &anew.key_id), (&ring.key_id(), &ServerVault::id_of(&[9; 32])));
         assert_eq!(ServerVault::from_secrets(&[9; 32], &[]).open(hook, &anew), Some(secret));
         assert_eq!(ServerVault::from_secrets(&[9; 32], &[[8; 32]]).open(hook, &sealed), None);

@@ -7,7 +7,7 @@
 use std::io::{self, BufRead, Write};
 
 use branchyard_domain::ports::{Durability, MetadataError, Transaction as _, WriteKeys};
-use branchyard_domain::values::DatabaseId;
+use branchyard_domain::values::{DatabaseId, Timestamp};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::sql_types::Text;
@@ -15,7 +15,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::connection::AnyConnection;
 use crate::error::MigrationError;
+use crate::key_ring::SealedKeyRing;
 use crate::store::Store;
+use crate::transaction::SqlTransaction;
 
 /// The tables of a dump. Each comes after the tables it refers to.
 ///
@@ -29,6 +31,7 @@ use crate::store::Store;
 /// | `files`, `segments` | Which node leads a file, and which objects have its bytes. The backup has the bytes. Two servers that named the same objects would each delete those of the other |
 /// | `doomed_objects` | Objects that are about to be deleted, which the backup does not have |
 /// | `store_state` | The cluster that an object store belongs to. A store that a dump is loaded into has an object store of its own |
+/// | `key_ring` | A backup has it as a file. A store that a dump is loaded into may have another master key ([`Store::load_with_key_ring`]) |
 const TABLES: &[&str] = &[
     "installation",
     "accounts",
@@ -179,6 +182,28 @@ impl Store {
     /// # Errors
     /// [`DumpError`] if the dump is malformed or newer, or if the store is not empty.
     pub fn load(&self, from: &mut dyn BufRead) -> Result<(), DumpError> {
+        self.load_and(from, |_| Ok(()))
+    }
+
+    /// Loads a dump as [`Store::load`] does and, in the same transaction, replaces the sealed key ring. A ring does not make a store
+    /// count as filled, because each server creates one when it first starts.
+    ///
+    /// # Errors
+    /// As [`Store::load`].
+    pub fn load_with_key_ring(
+        &self,
+        from: &mut dyn BufRead,
+        key_ring: &SealedKeyRing,
+        at: Timestamp,
+    ) -> Result<(), DumpError> {
+        self.load_and(from, |tx| tx.put_key_ring(key_ring, at))
+    }
+
+    fn load_and(
+        &self,
+        from: &mut dyn BufRead,
+        last: impl FnOnce(&mut SqlTransaction) -> Result<(), MetadataError>,
+    ) -> Result<(), DumpError> {
         let mut input = DumpInput { from, line: 0 };
         let head: DumpHead = input.parse("no head")?;
         if head.branchyard_dump != FORMAT {
@@ -194,6 +219,7 @@ impl Store {
             return Err(DumpError::NotEmpty);
         }
         load_tables(tx.connection(), &mut input)?;
+        last(&mut tx)?;
         Ok(tx.commit(Durability::Synced)?)
     }
 

@@ -49,6 +49,7 @@ mod hooks;
 mod idempotency;
 mod instances;
 mod json;
+mod key_ring;
 mod ledger;
 mod members;
 mod migrations;
@@ -88,6 +89,7 @@ pub use durable::{
 };
 pub use error::{MigrationError, OpenError};
 pub use exchange::{Exchange, ExchangeEvent, ExchangeSender};
+pub use key_ring::{KeyRingError, SealedKeyRing, StoredKeyRing};
 pub use migrations::{Status, check_unopened};
 pub use object_blobs::ObjectBlobs;
 pub use pushed_chunks::FolderPushedChunks;

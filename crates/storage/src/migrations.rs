@@ -61,7 +61,8 @@ const TEXTS: &[MigrationText] = texts![
     "2026-11-27-000001_mirrors",
     "2026-11-28-000001_server",
     "2026-11-30-000001_durable_files",
-    "2026-12-01-000001_object_collection"
+    "2026-12-01-000001_object_collection",
+    "2026-12-01-000002_key_ring"
 ];
 
 const LOG: &str = "CREATE TABLE IF NOT EXISTS branchyard_migrations (

@@ -565,6 +565,16 @@ diesel::table! {
 }
 
 diesel::table! {
+    key_ring (id) {
+        id -> Integer,
+        version -> BigInt,
+        master_id -> Text,
+        sealed -> Binary,
+        changed_at -> BigInt,
+    }
+}
+
+diesel::table! {
     branchyard_migrations (version) {
         version -> Text,
         hash -> Text,
@@ -614,4 +624,5 @@ diesel::allow_tables_to_appear_in_same_query!(
     segments,
     doomed_objects,
     store_state,
+    key_ring,
 );

@@ -13,7 +13,7 @@
 //!
 //! | Key | Row | What it guards |
 //! |---|---|---|
-//! | server | `server` | `invitations`, `hooks`, `deliveries`, `attempts`, the dispatch of `events`, all of deployments; which user is the last administrator |
+//! | server | `server` | `invitations`, `hooks`, `key_ring`, `deliveries`, `attempts`, the dispatch of `events`, all of deployments; which user is the last administrator |
 //! | account | `accounts` | `users`, `emails`, `organizations`, `members`, `tokens`, `user_keys`, `sessions`, `uploads`; which databases an owner has, and how many |
 //! | database | `databases` | `databases`, `collections`, `kept_refs`, `collaborators`, `stars`, `branches`, `tags`, `pulls`, `comments`, `releases`, `operations`, `mirrors`, `events`, `activities` |
 //!

@@ -16,7 +16,9 @@ use branchyard_domain::values::DatabaseId;
 use super::{deployment_backups, print, print_note};
 use crate::compose::{Environment, Pending, Role, Stores};
 use crate::config::Config;
-use crate::manifest::{DATABASES, METADATA, Manifest, NODE, SECRET};
+use crate::manifest::{DATABASES, METADATA, Manifest, NODE, SEALED_RING, SECRET};
+use crate::master_key;
+use crate::ring_store::RingStore;
 use crate::sealed_files::Recipients;
 
 /// Attempts at a consistent backup. An attempt fails if a database is deleted while files are copied.
@@ -45,7 +47,7 @@ pub(super) fn run(config: &Config, to: &Path, options: &BackupOptions) -> anyhow
             Ok(manifest) => {
                 manifest.write(to)?;
                 let count = manifest.databases().count();
-                print_note(keys_note(options))?;
+                print_note(&keys_note(options, stores.keys.ring()))?;
                 return print(format!("{count} databases, {} bytes in {}", manifest.size(), to.display()));
             }
             Err(BackupFailed::Deleted(id)) if attempt < ATTEMPTS => {
@@ -74,16 +76,23 @@ impl<E: Into<anyhow::Error>> From<E> for BackupFailed {
 }
 
 /// Returns what the operator should know of the keys of this backup.
-fn keys_note(options: &BackupOptions) -> &'static str {
-    match (options.with_keys, options.recipients.encrypt()) {
-        (true, false) => {
+fn keys_note(options: &BackupOptions, ring: &RingStore) -> String {
+    let text = match (options.with_keys, options.recipients.encrypt(), ring) {
+        (true, false, _) => {
             "warning: the backup holds the key ring: a reader of the backup can open the secrets of webhooks"
         }
-        (true, true) => "the backup holds the key ring: the recipients can open the secrets of webhooks",
-        (false, _) => {
+        (true, true, _) => "the backup holds the key ring: the recipients can open the secrets of webhooks",
+        (false, _, RingStore::Folder(_)) => {
             "the backup leaves out the key ring (server.key); keep a copy of it elsewhere, or use --with-keys"
         }
-    }
+        (false, _, RingStore::Metadata(shared)) => {
+            return format!(
+                "the key ring in the backup is sealed under the master key {}; keep a copy of server_key_file elsewhere, or use --with-keys",
+                shared.master().id()
+            );
+        }
+    };
+    text.to_owned()
 }
 
 fn copy(stores: &Stores, to: &Path, options: &BackupOptions) -> Result<Manifest, BackupFailed> {
@@ -119,8 +128,14 @@ fn copy(stores: &Stores, to: &Path, options: &BackupOptions) -> Result<Manifest,
     }
     // Without the node id, the restored deployments would belong to another server.
     let mut small = vec![(NODE, stores.deployments.hosting().node.clone().into_bytes())];
-    if options.with_keys {
-        small.push((SECRET, fs::read(stores.dir.key_ring_file())?));
+    match (options.with_keys, stores.keys.ring()) {
+        (true, RingStore::Folder(dir)) => small.push((SECRET, fs::read(dir.key_ring_file())?)),
+        (true, ring @ RingStore::Metadata(_)) => small.push((SECRET, ring.read()?.to_text().into_bytes())),
+        (false, RingStore::Folder(_)) => {}
+        // Sealed, it opens nothing by itself, and no other copy outlives the metadata store.
+        (false, RingStore::Metadata(shared)) => {
+            small.push((SEALED_RING, master_key::to_text(&shared.sealed()?).into_bytes()))
+        }
     }
     for (plain, bytes) in small {
         let path = recipients.path(plain);

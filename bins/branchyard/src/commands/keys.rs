@@ -1,6 +1,8 @@
 //! The commands `keys rotate`, `keys list` and `keys remove`.
 
-use anyhow::bail;
+use std::path::Path;
+
+use anyhow::Context as _;
 use branchyard_domain::ports::Clock as _;
 use branchyard_runtime::{SystemClock, SystemIds};
 use serde_json::json;
@@ -9,24 +11,37 @@ use super::print;
 use crate::cli::KeysAction;
 use crate::compose::Stores;
 use crate::data_dir::new_key;
+use crate::master_key::MasterKey;
 
 pub(super) fn run(stores: &Stores, action: KeysAction) -> anyhow::Result<()> {
     match action {
-        KeysAction::Rotate => rotate(stores),
+        KeysAction::Rotate { master: None } => rotate(stores),
+        KeysAction::Rotate { master: Some(file) } => exchange_master(stores, &file),
         KeysAction::List { json } => list(stores, json),
         KeysAction::Remove { id } => remove(stores, &id),
     }
 }
 
 fn rotate(stores: &Stores) -> anyhow::Result<()> {
-    let key = new_key(&SystemIds, SystemClock::default().now())?;
+    let now = SystemClock::default().now();
+    let key = new_key(&SystemIds, now)?;
     let id = key.id().to_owned();
-    stores.dir.change_key_ring(|ring| ring.add(key))?;
+    stores.keys.ring().add(key, &SystemIds, now)?;
     print(format!("added the key {id}; the server seals all secrets under it, now or when it starts"))
 }
 
+fn exchange_master(stores: &Stores, file: &Path) -> anyhow::Result<()> {
+    let master = MasterKey::read(file).context("--master")?;
+    stores.keys.ring().seal_under(&master, &SystemIds, SystemClock::default().now())?;
+    print(format!(
+        "sealed the key ring under the master key {}; set server_key_file to {} on all nodes, and restart them",
+        master.id(),
+        file.display()
+    ))
+}
+
 fn list(stores: &Stores, as_json: bool) -> anyhow::Result<()> {
-    let ring = stores.dir.key_ring()?;
+    let ring = stores.keys.ring().read()?;
     let mut counts = stores.hub.secrets().counts()?;
     let mut take = |sealed_as: &str| {
         let at = counts.iter().position(|(key, _)| key == sealed_as);
@@ -52,19 +67,6 @@ fn list(stores: &Stores, as_json: bool) -> anyhow::Result<()> {
 }
 
 fn remove(stores: &Stores, id: &str) -> anyhow::Result<()> {
-    // The transaction lasts until the file is replaced. A server compares the file before it seals, within a transaction of its
-    // own, so that it seals nothing more under the key.
-    stores.hub.secrets().with_counts(|counts| {
-        stores.dir.change_key_ring(|ring| {
-            let sealed_as = ring.remove(id)?.sealed_as();
-            match counts.iter().find(|(key, _)| *key == sealed_as) {
-                None => Ok(()),
-                Some((_, hooks)) => bail!(
-                    "the secrets of {hooks} webhooks and mirrors are sealed under {id}; a running server seals them anew within seconds, so \
-                     start it and try again"
-                ),
-            }
-        })
-    })??;
+    stores.keys.ring().remove(&stores.hub, id, &SystemIds, SystemClock::default().now())?;
     print(format!("removed the key {id}; page tokens, forms and part URLs that were made under it have ended"))
 }

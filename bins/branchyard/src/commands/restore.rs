@@ -13,7 +13,9 @@ use crate::compose::{Environment, Pending, Role, Stores};
 use crate::config::Config;
 use crate::data_dir::{DataDir, write_durably};
 use crate::key_ring::KeyRing;
-use crate::manifest::{DATABASES, METADATA, Manifest, NODE, SECRET};
+use crate::manifest::{DATABASES, METADATA, Manifest, NODE, SEALED_RING, SECRET};
+use crate::master_key::{self, MasterKey};
+use crate::ring_store::RingStore;
 use crate::sealed_files::Identities;
 
 pub(super) fn run(config: &Config, from: &Path, identity: Option<&Path>) -> anyhow::Result<()> {
@@ -26,10 +28,14 @@ pub(super) fn run(config: &Config, from: &Path, identity: Option<&Path>) -> anyh
         file.read_to_end(&mut bytes).with_context(|| format!("cannot read {plain} of the backup"))?;
         Ok(Some(bytes))
     };
-    let ring = small(SECRET)?;
-    if let Some(ring) = &ring {
-        KeyRing::parse(ring).with_context(|| format!("{SECRET} of the backup is not a key ring"))?;
-    }
+    let ring = match (small(SECRET)?, small(SEALED_RING)?) {
+        (Some(plain), _) => {
+            let ring = KeyRing::parse(&plain).with_context(|| format!("{SECRET} of the backup is not a key ring"))?;
+            Ok((plain, ring))
+        }
+        (None, Some(sealed)) => open_sealed(&sealed, config.master_key()?.as_ref())?,
+        (None, None) => Err("the backup leaves out the key ring".to_owned()),
+    };
     let node = small(NODE)?;
     if let (Some(id), Some(node)) = (&config.node_id, &node)
         && id.as_bytes() != node.trim_ascii()
@@ -41,7 +47,7 @@ pub(super) fn run(config: &Config, from: &Path, identity: Option<&Path>) -> anyh
     }
     let dir = DataDir::open(&config.data_dir)?;
     let _lock = dir.lock()?;
-    let had_ring = dir.key_ring_file().exists();
+    let had_file = dir.key_ring_file().exists();
     let world = Environment::default();
     let stores = Stores::open(config, &world, Pending::Migrate, Role::Node)?;
     if !stores.engine.port().is_empty()? {
@@ -63,8 +69,8 @@ pub(super) fn run(config: &Config, from: &Path, identity: Option<&Path>) -> anyh
         restored.with_context(|| format!("cannot restore database {id}"))?;
         count += 1;
     }
-    if let Some(ring) = &ring {
-        write_durably(&stores.dir.key_ring_file(), ring)?;
+    if let (Ok((plain, _)), RingStore::Folder(dir)) = (&ring, stores.keys.ring()) {
+        write_durably(&dir.key_ring_file(), plain)?;
     }
     if let Some(node) = node {
         write_durably(&stores.dir.node_file(), &node)?;
@@ -77,14 +83,22 @@ pub(super) fn run(config: &Config, from: &Path, identity: Option<&Path>) -> anyh
     // The metadata is loaded last: until then the metadata store is empty, and a failed restore can be started again in another
     // folder.
     let mut dump = manifest.open(from, METADATA, identities)?.context("the backup holds no metadata")?;
-    stores.metadata.load(&mut dump).context("cannot load the metadata")?;
+    let loaded = match (&ring, stores.keys.ring().shared()) {
+        // Not before: the metadata store may turn out to be that of servers in use.
+        (Ok((_, ring)), Some(shared)) => {
+            let ring = shared.master().seal(ring, world.ids.as_ref());
+            stores.metadata.load_with_key_ring(&mut dump, &ring, world.clock.now())
+        }
+        _ => stores.metadata.load(&mut dump),
+    };
+    loaded.context("cannot load the metadata")?;
     stores.adopt(&world)?;
     let stopped = stores.deployments.supervisor().restored().context("cannot record that deployments are stopped")?;
     if stopped > 0 {
         print(format!("stopped {stopped} deployments that were running; start them again from their own backups"))?;
     }
-    if ring.is_none() {
-        print_what_ended(&stores, had_ring)?;
+    if let Err(reason) = ring {
+        print_what_ended(&stores, &reason, had_file)?;
     }
     let findings = doctor::examine(&stores)?;
     for finding in &findings {
@@ -96,17 +110,33 @@ pub(super) fn run(config: &Config, from: &Path, identity: Option<&Path>) -> anyh
     print(format!("restored {count} databases; everything is in order"))
 }
 
-/// Prints what does not work any more because the backup leaves out the key ring.
-fn print_what_ended(stores: &Stores, had_ring: bool) -> anyhow::Result<()> {
+/// Opens the sealed key ring of a backup, and returns it with the contents of its file. Returns the reason if it stays closed: the
+/// server to restore may have a master key of its own.
+fn open_sealed(text: &[u8], master: Option<&MasterKey>) -> anyhow::Result<Result<(Vec<u8>, KeyRing), String>> {
+    let sealed = master_key::parse(text).with_context(|| format!("{SEALED_RING} of the backup is not a key ring"))?;
+    let Some(master) = master.filter(|master| master.id() == sealed.master_id) else {
+        return Ok(Err(format!(
+            "the key ring in the backup is sealed under the master key {}, which server_key_file does not hold",
+            sealed.master_id
+        )));
+    };
+    let ring = master.open(&sealed).with_context(|| format!("cannot open {SEALED_RING} of the backup"))?;
+    Ok(Ok((ring.to_text().into_bytes(), ring)))
+}
+
+/// Prints what does not work any more because the key ring was not restored.
+fn print_what_ended(stores: &Stores, reason: &str, had_file: bool) -> anyhow::Result<()> {
     let unreadable = doctor::unreadable_secrets(stores)?;
-    if had_ring {
-        print("the backup leaves out the key ring; the one that is in the data folder stays")?;
-    } else {
-        print("the backup leaves out the key ring; the data folder has a new one")?;
-        print(
-            "passwords, API tokens and sessions stay valid; page tokens, forms and part URLs that were made before have \
-             ended, so reload open pages",
-        )?;
+    match (stores.keys.ring(), had_file) {
+        (RingStore::Folder(_), true) => print(format!("{reason}; the one that is in the data folder stays"))?,
+        (RingStore::Metadata(_), _) => print(format!("{reason}; the one that is in the metadata store stays"))?,
+        (RingStore::Folder(_), false) => {
+            print(format!("{reason}; the data folder has a new one"))?;
+            print(
+                "passwords, API tokens and sessions stay valid; page tokens, forms and part URLs that were made before have \
+                 ended, so reload open pages",
+            )?;
+        }
     }
     unreadable.into_iter().try_for_each(print)
 }

@@ -8,6 +8,7 @@ mod build_info;
 mod c_hardening;
 mod client_commands;
 mod clients;
+mod cluster_keys;
 mod collections;
 mod commands;
 mod crash;

@@ -7,6 +7,7 @@ use branchyard_auth::SEED_BYTES;
 use parking_lot::Mutex;
 
 use branchyard_domain::entities::{DatabaseLocator, EventKind, HookSecret, Sealed};
+use branchyard_domain::errors::PortError;
 use branchyard_domain::ports::{AddressError, LookedUp, Payloads, Reply, Sender, Sent, Vault, WebhookRequest};
 use branchyard_domain::values::{AccountId, DatabaseId, HookId};
 
@@ -25,9 +26,9 @@ impl Payloads for PlainPayloads {
 pub struct OpenVault;
 
 impl Vault for OpenVault {
-    fn seal(&self, hook: HookId, secret: &HookSecret, _nonce: [u8; 24]) -> Sealed {
+    fn seal(&self, hook: HookId, secret: &HookSecret, _nonce: [u8; 24]) -> Result<Sealed, PortError> {
         let bytes = secret.expose().bytes().chain(hook.to_string().bytes()).map(|byte| !byte).collect();
-        Sealed { key_id: "fake".to_owned(), bytes }
+        Ok(Sealed { key_id: "fake".to_owned(), bytes })
     }
 
     fn open(&self, hook: HookId, sealed: &Sealed) -> Option<HookSecret> {
@@ -35,9 +36,9 @@ impl Vault for OpenVault {
         Some(HookSecret::from_text(text.strip_suffix(&hook.to_string())?.to_owned()))
     }
 
-    fn seal_seed(&self, mirror: DatabaseId, seed: &[u8; SEED_BYTES], _nonce: [u8; 24]) -> Sealed {
+    fn seal_seed(&self, mirror: DatabaseId, seed: &[u8; SEED_BYTES], _nonce: [u8; 24]) -> Result<Sealed, PortError> {
         let bytes = seed.iter().copied().chain(*mirror.as_uuid().as_bytes()).map(|byte| !byte).collect();
-        Sealed { key_id: "fake".to_owned(), bytes }
+        Ok(Sealed { key_id: "fake".to_owned(), bytes })
     }
 
     fn open_seed(&self, mirror: DatabaseId, sealed: &Sealed) -> Option<[u8; SEED_BYTES]> {
@@ -62,16 +63,16 @@ impl KeyedVault {
 }
 
 impl Vault for KeyedVault {
-    fn seal(&self, hook: HookId, secret: &HookSecret, nonce: [u8; 24]) -> Sealed {
-        Sealed { key_id: self.key_id(), ..OpenVault.seal(hook, secret, nonce) }
+    fn seal(&self, hook: HookId, secret: &HookSecret, nonce: [u8; 24]) -> Result<Sealed, PortError> {
+        Ok(Sealed { key_id: self.key_id(), ..OpenVault.seal(hook, secret, nonce)? })
     }
 
     fn open(&self, hook: HookId, sealed: &Sealed) -> Option<HookSecret> {
         self.0.lock().contains(&sealed.key_id).then(|| OpenVault.open(hook, sealed)).flatten()
     }
 
-    fn seal_seed(&self, mirror: DatabaseId, seed: &[u8; SEED_BYTES], nonce: [u8; 24]) -> Sealed {
-        Sealed { key_id: self.key_id(), ..OpenVault.seal_seed(mirror, seed, nonce) }
+    fn seal_seed(&self, mirror: DatabaseId, seed: &[u8; SEED_BYTES], nonce: [u8; 24]) -> Result<Sealed, PortError> {
+        Ok(Sealed { key_id: self.key_id(), ..OpenVault.seal_seed(mirror, seed, nonce)? })
     }
 
     fn open_seed(&self, mirror: DatabaseId, sealed: &Sealed) -> Option<[u8; SEED_BYTES]> {

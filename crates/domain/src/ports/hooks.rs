@@ -4,6 +4,7 @@ use branchyard_auth::SEED_BYTES;
 
 use super::CancellationToken;
 use crate::entities::{Attempt, AttemptError, DatabaseLocator, EventKind, EventName, HookSecret, Sealed};
+use crate::errors::PortError;
 use crate::values::{AccountId, AttemptId, DatabaseId, DeliveryId, HookId, Timestamp, TraceContext};
 
 /// Renders the payloads of webhooks.
@@ -14,20 +15,27 @@ pub trait Payloads: Send + Sync {
 
 /// Encrypts secrets that the server has to read again.
 pub trait Vault: Send + Sync {
-    /// Encrypts the secret of a hook. `nonce` has to be fresh randomness.
-    fn seal(&self, hook: HookId, secret: &HookSecret, nonce: [u8; 24]) -> Sealed;
+    /// Encrypts the secret of a hook, within the transaction that saves it, which holds
+    /// [`WriteKey::Server`](super::WriteKey::Server): no key that seals is taken away meanwhile. `nonce` has to be fresh randomness.
+    ///
+    /// # Errors
+    /// [`PortError`] if the vault cannot find out which key seals.
+    fn seal(&self, hook: HookId, secret: &HookSecret, nonce: [u8; 24]) -> Result<Sealed, PortError>;
 
     /// Decrypts a secret that was sealed for this hook. Returns `None` if its key is absent or the bytes were
     /// changed.
     fn open(&self, hook: HookId, sealed: &Sealed) -> Option<HookSecret>;
 
-    /// Encrypts the seed of the key of a mirror. `nonce` has to be fresh randomness.
-    fn seal_seed(&self, mirror: DatabaseId, seed: &[u8; SEED_BYTES], nonce: [u8; 24]) -> Sealed;
+    /// Encrypts the seed of the key of a mirror, as [`Vault::seal`] does.
+    ///
+    /// # Errors
+    /// As [`Vault::seal`].
+    fn seal_seed(&self, mirror: DatabaseId, seed: &[u8; SEED_BYTES], nonce: [u8; 24]) -> Result<Sealed, PortError>;
 
     /// Decrypts a seed that was sealed for this mirror. Returns `None` if its key is absent or the bytes were changed.
     fn open_seed(&self, mirror: DatabaseId, sealed: &Sealed) -> Option<[u8; SEED_BYTES]>;
 
-    /// Returns the id of the key under which [`Vault::seal`] and [`Vault::seal_seed`] encrypt.
+    /// Returns the id of the key under which [`Vault::seal`] and [`Vault::seal_seed`] encrypt, or did last if the vault cannot find out.
     fn key_id(&self) -> String;
 }
 

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use branchyard_auth::SEED_BYTES;
 
 use crate::entities::{DatabaseLocator, EventKind, FileType, HookSecret, Sealed};
+use crate::errors::PortError;
 use crate::ports::{
     AddressError, Blobs, BlobsError, FormatError, FormatInput, Formats, ImportFile, LookedUp, Payloads, ReadSeek,
     Sender, Sent, Vault, WebhookRequest,
@@ -75,16 +76,16 @@ impl Payloads for NoWebhooks {
 }
 
 impl Vault for NoWebhooks {
-    fn seal(&self, _hook: HookId, _secret: &HookSecret, _nonce: [u8; 24]) -> Sealed {
-        Sealed { key_id: self.key_id(), bytes: Vec::new() }
+    fn seal(&self, _hook: HookId, _secret: &HookSecret, _nonce: [u8; 24]) -> Result<Sealed, PortError> {
+        Ok(Sealed { key_id: self.key_id(), bytes: Vec::new() })
     }
 
     fn open(&self, _hook: HookId, _sealed: &Sealed) -> Option<HookSecret> {
         None
     }
 
-    fn seal_seed(&self, _mirror: DatabaseId, _seed: &[u8; SEED_BYTES], _nonce: [u8; 24]) -> Sealed {
-        Sealed { key_id: self.key_id(), bytes: Vec::new() }
+    fn seal_seed(&self, _mirror: DatabaseId, _seed: &[u8; SEED_BYTES], _nonce: [u8; 24]) -> Result<Sealed, PortError> {
+        Ok(Sealed { key_id: self.key_id(), bytes: Vec::new() })
     }
 
     fn open_seed(&self, _mirror: DatabaseId, _sealed: &Sealed) -> Option<[u8; SEED_BYTES]> {

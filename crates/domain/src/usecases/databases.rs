@@ -13,7 +13,7 @@ use crate::access::visibility::{grant_seen, live, role_by_name, role_of, roles_o
 use crate::access::{Admin, Caller, DatabaseAccess, Level};
 use crate::call_context;
 use crate::entities::{
-    Branch, Database, DatabaseLocator, FailureKind, FileState, Mirror, OperationFailure, OperationStatus, Role, User,
+    Branch, Database, DatabaseLocator, FailureKind, FileState, OperationFailure, OperationStatus, Role, User,
     Visibility, Work,
 };
 use crate::errors::{AccessError, DatabaseError, MirrorError, PortError, PullError};
@@ -150,7 +150,7 @@ impl<'a> Databases<'a> {
     ) -> Result<DatabaseView, DatabaseError> {
         let now = self.0.now();
         let id = DatabaseId::from_uuid(self.0.ports.ids.uuid(now));
-        let mirror = mirror_of.map(|mirror| mirrors::prepare(self.0, id, user, mirror)).transpose()?;
+        let mirror = mirror_of.map(|mirror| mirrors::check(self.0, mirror)).transpose()?;
         let owner = {
             let mut tx = self.0.ports.metadata.read()?;
             self.check_new(tx.as_mut(), user, &wanted.owner, &wanted.name)?
@@ -169,7 +169,7 @@ impl<'a> Databases<'a> {
         &self,
         user: &User,
         wanted: NewDatabase,
-        mirror: Option<Mirror>,
+        mirror: Option<NewMirror>,
         id: DatabaseId,
         owner: &NewOwner,
         head: crate::values::CommitHash,
@@ -188,6 +188,7 @@ impl<'a> Databases<'a> {
         }
         let mut tx = self.0.ports.metadata.write(&keys)?;
         self.check_new(tx.as_mut(), user, &wanted.owner, &wanted.name)?;
+        let mirror = mirror.map(|mirror| mirrors::of_new(self.0, id, user, mirror)).transpose()?;
         let database = Database {
             id,
             owner_id: owner.id,

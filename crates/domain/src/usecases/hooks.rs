@@ -18,7 +18,7 @@ use crate::entities::{
     Delivery, DeliveryDetails, DeliveryStatus, Event, EventKind, EventName, Hook, HookEvent, HookSecret,
     PreviousSecret, Sealed,
 };
-use crate::errors::HookError;
+use crate::errors::{HookError, PortError};
 use crate::ports::{AddressError, Durability, Transaction, WriteKey, WriteKeys};
 use crate::values::{DatabaseId, DeliveryId, EventId, HookId, Timestamp};
 
@@ -127,7 +127,7 @@ impl<'a> Hooks<'a> {
             return Err(HookError::TooMany(limit));
         }
         let id = HookId::from_uuid(self.0.ports.ids.uuid(now));
-        let (secret, sealed) = self.mint(id);
+        let (secret, sealed) = self.mint(id)?;
         let hook = Hook {
             id,
             database_id: database.id,
@@ -150,13 +150,13 @@ impl<'a> Hooks<'a> {
         Ok(registered)
     }
 
-    fn mint(&self, hook: HookId) -> (HookSecret, Sealed) {
+    fn mint(&self, hook: HookId) -> Result<(HookSecret, Sealed), PortError> {
         let (mut key, mut nonce) = ([0; 32], [0; 24]);
         self.0.ports.ids.fill(&mut key);
         self.0.ports.ids.fill(&mut nonce);
         let secret = HookSecret::from_text(format!("whsec_{}", STANDARD.encode(key)));
-        let sealed = self.0.ports.vault.seal(hook, &secret, nonce);
-        (secret, sealed)
+        let sealed = self.0.ports.vault.seal(hook, &secret, nonce)?;
+        Ok((secret, sealed))
     }
 
     /// Returns up to `limit` hooks in order of creation, starting after `after`.
@@ -282,7 +282,7 @@ impl<'a> Hooks<'a> {
         let mut tx = self.0.ports.metadata.write(&keys(access))?;
         let database = live(tx.as_mut(), access.database().id)?.id;
         let mut view = view(tx.as_mut(), database, id)?;
-        let (secret, sealed) = self.mint(id);
+        let (secret, sealed) = self.mint(id)?;
         let previous = std::mem::replace(&mut view.hook.secret, sealed);
         let opens = self.0.ports.vault.open(id, &previous).is_some();
         view.hook.previous_secret =

@@ -170,10 +170,17 @@ pub(super) fn sources(inner: &Inner) -> Result<&dyn RemoteSources, MirrorError> 
     inner.ports.sources.as_deref().filter(|_| is_complete).ok_or(MirrorError::Unavailable)
 }
 
-/// Returns the mirror of a database that is being created, with a key of its own.
-pub(super) fn prepare(inner: &Inner, id: DatabaseId, user: &User, wanted: &NewMirror) -> Result<Mirror, MirrorError> {
+/// Checks what a new database is to follow, and returns it with the URL as it is stored.
+pub(super) fn check(inner: &Inner, wanted: &NewMirror) -> Result<NewMirror, MirrorError> {
     let url = sources(inner)?.check(&wanted.url)?;
     check_interval(wanted.interval_seconds)?;
+    Ok(NewMirror { url, interval_seconds: wanted.interval_seconds })
+}
+
+/// Returns the mirror of a database that is being created, with a key of its own. It is to be called within the transaction that saves
+/// the mirror, because it seals (see [`Vault::seal`](crate::ports::Vault::seal)).
+pub(super) fn of_new(inner: &Inner, id: DatabaseId, user: &User, checked: NewMirror) -> Result<Mirror, PortError> {
+    let NewMirror { url, interval_seconds } = checked;
     let (mut seed, mut nonce) = ([0; SEED_BYTES], [0; 24]);
     inner.ports.ids.fill(&mut seed);
     inner.ports.ids.fill(&mut nonce);
@@ -181,8 +188,8 @@ pub(super) fn prepare(inner: &Inner, id: DatabaseId, user: &User, wanted: &NewMi
     Ok(Mirror {
         database_id: id,
         url,
-        interval_seconds: wanted.interval_seconds,
-        seed: inner.ports.vault.seal_seed(id, &seed, nonce),
+        interval_seconds,
+        seed: inner.ports.vault.seal_seed(id, &seed, nonce)?,
         public_key: pair.public(),
         created_by: user.id,
         last_sync_at: None,

@@ -67,7 +67,7 @@ impl<'a> Secrets<'a> {
                 // [`Secrets::with_counts`] true for as long as it lasts.
                 let Some(mut hook) = tx.hooks().get(found.database_id, found.id)? else { continue };
                 let before = hook.clone();
-                if !self.seal_anew(&mut hook) {
+                if !self.seal_anew(&mut hook)? {
                     outcome.unreadable += 1;
                 }
                 if hook != before {
@@ -107,7 +107,7 @@ impl<'a> Secrets<'a> {
                 };
                 let mut nonce = [0; 24];
                 ports.ids.fill(&mut nonce);
-                mirror.seed = ports.vault.seal_seed(mirror.database_id, &seed, nonce);
+                mirror.seed = ports.vault.seal_seed(mirror.database_id, &seed, nonce)?;
                 tx.mirrors().update(&mirror)?;
                 resealed += 1;
             }
@@ -120,23 +120,23 @@ impl<'a> Secrets<'a> {
     }
 
     /// Seals the secrets of a hook under the present key. Returns `false` if one of them cannot be opened, and leaves it.
-    fn seal_anew(&self, hook: &mut Hook) -> bool {
+    fn seal_anew(&self, hook: &mut Hook) -> Result<bool, PortError> {
         let ports = &self.0.ports;
         let key = ports.vault.key_id();
         let id = hook.id;
         let previous = hook.previous_secret.as_mut().map(|previous| &mut previous.secret);
-        let seal = |sealed: &mut Sealed| {
+        let seal = |sealed: &mut Sealed| -> Result<bool, PortError> {
             if sealed.key_id == key {
-                return true;
+                return Ok(true);
             }
-            let Some(secret) = ports.vault.open(id, sealed) else { return false };
+            let Some(secret) = ports.vault.open(id, sealed) else { return Ok(false) };
             let mut nonce = [0; 24];
             ports.ids.fill(&mut nonce);
-            *sealed = ports.vault.seal(id, &secret, nonce);
-            true
+            *sealed = ports.vault.seal(id, &secret, nonce)?;
+            Ok(true)
         };
         // Not `all`, which would leave the previous secret if the present one cannot be opened.
-        std::iter::once(&mut hook.secret).chain(previous).map(seal).fold(true, |all, opened| all & opened)
+        std::iter::once(&mut hook.secret).chain(previous).map(seal).try_fold(true, |all, opened| Ok(all & opened?))
     }
 
     /// Returns the number of hooks and mirrors with secrets under each key, by key id. A hook with secrets under two keys counts for both.
@@ -144,7 +144,7 @@ impl<'a> Secrets<'a> {
     /// # Errors
     /// [`PortError`].
     pub fn counts(&self) -> Result<Vec<(String, u64)>, PortError> {
-        counts(self.0.ports.metadata.read()?.as_mut())
+        Self::counts_within(self.0.ports.metadata.read()?.as_mut())
     }
 
     /// Passes the counts of [`Secrets::counts`] to `work`. While `work` runs, no secret is sealed.
@@ -153,7 +153,20 @@ impl<'a> Secrets<'a> {
     /// [`PortError`]; `work` was not called then.
     pub fn with_counts<T>(&self, work: impl FnOnce(&[(String, u64)]) -> T) -> Result<T, PortError> {
         let mut tx = self.0.ports.metadata.write(&WriteKeys::server())?;
-        Ok(work(&counts(tx.as_mut())?))
+        Ok(work(&Self::counts_within(tx.as_mut())?))
+    }
+
+    /// Returns the counts of [`Secrets::counts`] as a transaction sees them. If it holds
+    /// [`WriteKey::Server`](crate::ports::WriteKey::Server), no secret is sealed until it ends.
+    ///
+    /// # Errors
+    /// [`PortError`].
+    pub fn counts_within(tx: &mut dyn Transaction) -> Result<Vec<(String, u64)>, PortError> {
+        let mut counts = BTreeMap::new();
+        for (key, count) in tx.hooks().count_by_key()?.into_iter().chain(tx.mirrors().count_by_key()?) {
+            *counts.entry(key).or_default() += count;
+        }
+        Ok(counts.into_iter().collect())
     }
 
     /// Returns the hooks, active or not, whose present secret cannot be opened, in the order of their creation.
@@ -177,12 +190,4 @@ impl<'a> Secrets<'a> {
             }
         }
     }
-}
-
-fn counts(tx: &mut dyn Transaction) -> Result<Vec<(String, u64)>, PortError> {
-    let mut counts = BTreeMap::new();
-    for (key, count) in tx.hooks().count_by_key()?.into_iter().chain(tx.mirrors().count_by_key()?) {
-        *counts.entry(key).or_default() += count;
-    }
-    Ok(counts.into_iter().collect())
 }

@@ -16,6 +16,7 @@ mod exchange;
 mod failover;
 mod file;
 mod home;
+mod key_ring;
 mod lists;
 mod migrations;
 mod newest_timestamp;
