@@ -12,6 +12,7 @@ use branchyard_domain::values::{CommitHash, DatabaseId};
 use super::{print, print_note};
 use crate::compose::{Environment, Pending, Role, Stores};
 use crate::config::Config;
+use crate::master_key::MasterKey;
 use crate::private::readable_by_others;
 
 pub(super) fn run(config: &Config) -> anyhow::Result<()> {
@@ -23,6 +24,11 @@ pub(super) fn run(config: &Config) -> anyhow::Result<()> {
     let stores = Stores::open(config, &world, Pending::Refuse, Role::Command)?;
     stores.bind(&world)?;
     for line in readable_lines(&config.data_dir)? {
+        print_note(&line)?;
+    }
+    if let Some(line) =
+        stores.keys.ring().shared().map(|shared| master_key_line(shared.master())).transpose()?.flatten()
+    {
         print_note(&line)?;
     }
     if let Some(line) = format_line(&stores)? {
@@ -65,6 +71,13 @@ fn readable_lines(folder: &Path) -> anyhow::Result<Vec<String>> {
         folder.display()
     ));
     Ok(lines)
+}
+
+/// Returns a warning if other users of the machine can read the master key.
+fn master_key_line(master: &MasterKey) -> anyhow::Result<Option<String>> {
+    let (_, count) = readable_by_others(master.path())?;
+    let path = master.path().display();
+    Ok((count > 0).then(|| format!("warning: others can read the master key; `chmod go= {path}` ends it")))
 }
 
 /// Returns the webhooks whose secret cannot be opened, each with its remedy.

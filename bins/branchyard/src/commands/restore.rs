@@ -6,6 +6,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use branchyard_domain::ports::Metadata as _;
 use branchyard_domain::values::DatabaseId;
 
 use super::{deployment_backups, doctor, print};
@@ -52,6 +53,10 @@ pub(super) fn run(config: &Config, from: &Path, identity: Option<&Path>) -> anyh
     let stores = Stores::open(config, &world, Pending::Migrate, Role::Node)?;
     if !stores.engine.port().is_empty()? {
         bail!("the data folder {} contains databases; restore into a new data folder", config.data_dir.display());
+    }
+    // The metadata is loaded last. Until then, files of databases in use, which the metadata store has, would be replaced.
+    if !stores.metadata.read()?.databases().ids(None, 1)?.is_empty() {
+        bail!("the metadata store contains databases; restore into an empty one");
     }
     let mut count = 0;
     for id in manifest.databases() {

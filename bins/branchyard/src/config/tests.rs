@@ -264,6 +264,18 @@ fn the_store_of_databases_gets_its_options() {
 }
 
 #[test]
+fn the_master_key_is_read_from_its_file() {
+    assert!(Config::default().master_key().unwrap().is_none());
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("master");
+    let config = load(&format!("server_key_file = '{}'", file.display())).unwrap();
+    let missing = format!("{:#}", config.master_key().unwrap_err());
+    assert!(missing.contains("configuration: server_key_file") && missing.contains("master"), "{missing}");
+    std::fs::write(&file, [7; 32]).unwrap();
+    assert_eq!(config.master_key().unwrap().unwrap().id(), "4858424c002c3163");
+}
+
+#[test]
 fn the_secret_of_the_store_is_never_printed() {
     let config = load("[store]\naccess_key_id = \"id\"\nsecret_access_key = \"hush-hush\"").unwrap();
     let shown = format!("{config:?} {:?}", config.store.options().unwrap());
