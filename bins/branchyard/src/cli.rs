@@ -153,6 +153,15 @@ pub enum Command {
         #[command(subcommand)]
         action: KeysAction,
     },
+    /// Manage the nodes of a cluster: servers that share a metadata store and a store of databases.
+    Node {
+        /// Location of state and configuration.
+        #[command(flatten)]
+        place: ServerLocation,
+        /// The action to take.
+        #[command(subcommand)]
+        action: NodeAction,
+    },
     /// Apply pending migrations to the metadata store.
     Migrate {
         /// Location of state and configuration.
@@ -570,6 +579,37 @@ pub enum ClusterAction {
     /// metadata lost is given up; its objects are kept for 30 days.
     Accept {
         /// Print a JSON document.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Actions on nodes.
+#[derive(Debug, Subcommand)]
+pub enum NodeAction {
+    /// List the nodes by id, with the number of databases that each of them writes.
+    List {
+        /// Print one JSON object per line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Drain a node before its server is stopped: other nodes write its databases and run its operations, and `/readyz` answers 503.
+    /// A restart does not end that.
+    Drain {
+        /// Id of the node.
+        id: String,
+        /// End the drain.
+        #[arg(long)]
+        undo: bool,
+        /// Print a JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove a node whose server has ended for good. Operations that it ran are run again elsewhere.
+    Remove {
+        /// Id of the node.
+        id: String,
+        /// Print a JSON object.
         #[arg(long)]
         json: bool,
     },

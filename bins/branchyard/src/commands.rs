@@ -12,6 +12,7 @@ mod healthcheck;
 mod keys;
 mod man;
 mod migrate;
+mod nodes;
 mod restore;
 mod store;
 mod tokens;
@@ -86,6 +87,7 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
             tokens::create(&stores(&place)?.hub, &user, &name, &expires)
         }
         Command::Keys { place, action } => keys::run(&stores(&place)?, action),
+        Command::Node { place, action } => nodes::run(&stores(&place)?, &action),
         Command::Migrate { place, check } => migrate::run(&Config::load(&place)?, check),
         Command::Openapi { api: Api::V2 } => print(branchyard_api_v2::openapi()),
         Command::Openapi { api: Api::V1alpha1 } => print(branchyard_api_v1alpha1::openapi()),

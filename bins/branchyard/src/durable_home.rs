@@ -12,9 +12,11 @@ use anyhow::Context as _;
 use branchyard_domain::Hub;
 use branchyard_domain::ports::{Clock, DatabaseStore, Engine, EngineError, Ids};
 use branchyard_domain::values::{DatabaseId, Timestamp};
-use branchyard_engine_durable::{DurableEngine, DurablePorts, Figures, LeaseEnd, NodeKeeper, RecordAge, RecordSource};
+use branchyard_engine_durable::{
+    DurableEngine, DurablePorts, Figures, HandedOver, LeaseEnd, NodeKeeper, RecordAge, RecordSource,
+};
 use branchyard_runtime::recover_leases;
-use branchyard_segments::{Evidence, Mark, RecordsError};
+use branchyard_segments::{Epoch, Evidence, Mark, RecordsError};
 use branchyard_storage::{
     CollectError, Collection, Collector, MarkError, NodeRun, SqlRecords, Store, Task, for_each_object, older_records,
     remove_marks, store_mark,
@@ -49,6 +51,10 @@ impl RecordSource for StoredRows {
 
     fn records(&self, database: DatabaseId) -> SqlRecords {
         self.0.records(database)
+    }
+
+    fn withdraw(&self, database: DatabaseId, epoch: Epoch) -> Result<(), RecordsError> {
+        self.0.records(database).withdraw(epoch)
     }
 
     fn clear(&self, database: DatabaseId) -> Result<(), RecordsError> {
@@ -226,6 +232,30 @@ impl DurableHome {
         restore: impl FnOnce() -> Result<(), EngineError>,
     ) -> Result<(), EngineError> {
         self.engine.replace(database, restore)
+    }
+
+    /// Reads whether this node was drained, and follows it: a drained node leases nothing that is queued, and writes only what cannot be.
+    /// A process that is no node is never drained.
+    ///
+    /// # Errors
+    /// Fails if the metadata store does not answer.
+    pub(crate) fn follow_drain(&self) -> Result<bool, RecordsError> {
+        let is_drained = self.node.is_some() && self.metadata.follow_drain()?;
+        self.engine.set_drained(is_drained);
+        Ok(is_drained)
+    }
+
+    /// Returns the databases in which operations or collections of this node run.
+    ///
+    /// # Errors
+    /// Fails if the metadata store does not answer.
+    pub(crate) fn busy_databases(&self) -> Result<HashSet<DatabaseId>, RecordsError> {
+        self.metadata.busy_databases()
+    }
+
+    /// Releases the leases of databases that are not in use; with `is_at_once`, of all.
+    pub(crate) fn hand_over(&self, busy: &HashSet<DatabaseId>, is_at_once: bool) -> HandedOver {
+        self.engine.hand_over(busy, is_at_once)
     }
 
     /// Deletes objects of the store that nothing refers to any more ([`Collector::run`]). `name` distinguishes this collector from

@@ -14,12 +14,18 @@ async fn healthz() -> HttpResponse {
     text(HttpResponse::Ok(), "ok\n")
 }
 
-/// Answers 200 if the metadata store can be read and the server is not draining; otherwise 503. A server that only serves reads says so
-/// with 200, because a balancer would not send it reads otherwise. A
-/// store that is busy with writes is ready: `branchyard_writes_saturation` shows it.
+/// Answers 200 if the metadata store can be read, the server is not draining and the node is not drained; otherwise 503. A server that
+/// only serves reads says so with 200, because a balancer would not send it reads otherwise. A store that is busy with writes is ready:
+/// `branchyard_writes_saturation` shows it.
 async fn readyz(state: web::Data<AppState>) -> HttpResponse {
     if state.draining.load(Ordering::Relaxed) {
         return text(HttpResponse::ServiceUnavailable(), "draining\n");
+    }
+    if state.drained.load(Ordering::Relaxed) {
+        return text(
+            HttpResponse::ServiceUnavailable(),
+            "this node is drained; `branchyard node drain --undo` ends that\n",
+        );
     }
     let services = state.services.clone();
     let asked = web::block(move || services.ready()).await;

@@ -27,6 +27,7 @@ mod manifest;
 pub mod master_key;
 mod metadata_exchange;
 mod metrics;
+mod node_drain;
 mod origin_check;
 mod per_address;
 pub mod private;

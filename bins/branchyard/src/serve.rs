@@ -35,6 +35,7 @@ use crate::deployment_supervisor::Fleet;
 use crate::durable_home::{DurableHome, Housekeeping};
 use crate::logging::{self, Traces};
 use crate::metrics::{self, Metrics, MetricsServer, Sources};
+use crate::node_drain::DrainWatch;
 use crate::origin_check::{self, OriginCheck};
 use crate::repeating_thread::RepeatingThread;
 use crate::sql_engine::SqlEngine;
@@ -82,7 +83,7 @@ pub struct Running {
     fleet: Fleet,
     leaves_instances: bool,
     engine: SqlEngine,
-    home: Option<(DurableHome, Housekeeping)>,
+    home: Option<OpenHome>,
     traces: Traces,
     shutdown_grace: Duration,
     hooks_grace: Duration,
@@ -189,7 +190,16 @@ impl Running {
             Some(home) => {
                 let keeping =
                     home.keep(config, &hub, &world.clock).context("cannot start the thread for copies of databases")?;
-                Some((home, keeping))
+                // Before anything is leased.
+                let watch = DrainWatch {
+                    home: home.clone(),
+                    node: node.clone(),
+                    hub: hub.clone(),
+                    state: state.clone(),
+                    grace: config.server.shutdown_grace.duration(),
+                };
+                let drain_watch = watch.start()?;
+                Some(OpenHome { home, keeping, drain_watch })
             }
             None => None,
         };
@@ -256,7 +266,7 @@ impl Running {
     /// # Errors
     /// Fails if the HTTP server failed, or if another server runs under the id of this node, which ends this one too.
     pub fn until_stopped(self, mut signals: StopSignals) -> anyhow::Result<()> {
-        let superseded = self.home.as_ref().map(|(_, keeping)| Arc::clone(&keeping.superseded));
+        let superseded = self.home.as_ref().map(|home| Arc::clone(&home.keeping.superseded));
         let is_superseded = self.runtime.block_on(async {
             let superseded = async {
                 match &superseded {
@@ -341,7 +351,8 @@ impl Running {
         while !self.state.is_idle() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
         }
-        if let Some((home, keeping)) = self.home {
+        if let Some(OpenHome { home, keeping, drain_watch }) = self.home {
+            drain_watch.stop();
             keeping.threads.into_iter().for_each(RepeatingThread::stop);
             home.release();
         }
@@ -363,6 +374,13 @@ fn recover_stores(stores: &Stores, node: &str) -> anyhow::Result<()> {
         tracing::info!(files = recovered.files, "removed files that nothing refers to");
     }
     Ok(())
+}
+
+/// The store of databases, with the threads that attend to it.
+struct OpenHome {
+    home: DurableHome,
+    keeping: Housekeeping,
+    drain_watch: RepeatingThread,
 }
 
 /// State that the request handlers share.

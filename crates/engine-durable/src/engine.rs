@@ -3,14 +3,15 @@
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use branchyard_domain::ports::{DatabaseFiles, DatabaseStore, Engine, EngineError, Ids};
 use branchyard_domain::values::{CommitHash, DatabaseId};
 use branchyard_segments::{
-    DatabaseFile, Error, FileError, FileStatus, Holder, Known, Lead, Limits, ObjectsError, Outcome, Ports, Records,
-    RecordsError, Shipped, State, run,
+    DatabaseFile, Epoch, Error, FileError, FileStatus, Holder, Known, Lead, Limits, ObjectsError, Outcome, Ports,
+    Records, RecordsError, Shipped, State, run,
 };
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
@@ -20,6 +21,9 @@ use crate::objects::{RandomNonces, StoredObjects, Traffic};
 
 /// Most commits that are noted of a database.
 const SEEN_MAX: usize = 1_000;
+
+/// Leases that are released at once.
+const RELEASES: usize = 8;
 
 /// How often a file is compared with the durable bytes at most because a read found it damaged. That reads the whole file.
 const DISTRUST_EVERY: Duration = Duration::from_secs(60);
@@ -31,6 +35,12 @@ pub trait RecordSource: Send + Sync + 'static {
 
     /// Returns the row of a database, which is made with its first use.
     fn records(&self, database: DatabaseId) -> Self::Records;
+
+    /// Takes the lease of a database from its holder ([`Record::withdraw`](branchyard_segments::Record::withdraw)).
+    ///
+    /// # Errors
+    /// [`RecordsError`].
+    fn withdraw(&self, database: DatabaseId, epoch: Epoch) -> Result<(), RecordsError>;
 
     /// Clears the row of a database ([`Record::clear`](branchyard_segments::Record::clear)), if there is one. The row itself stays, so
     /// that no epoch recurs.
@@ -78,6 +88,8 @@ pub(crate) struct Entry<R> {
     pub(crate) turn: Mutex<File<R>>,
     status: FileStatus,
     node: Option<Arc<NodeKeeper>>,
+    /// The last epoch that was withdrawn while a call used it; 0 if there was none. The protocol's value still takes it for its own.
+    withdrawn: AtomicU64,
     /// Whether the file may hold commits from elsewhere, whose hashes others know, that are not durable.
     is_behind: AtomicBool,
     /// Commits that were read while another node led the database. Forgotten with a file.
@@ -122,7 +134,15 @@ impl<R: Records<Unit = (), Refusal = Infallible>> Entry<R> {
     /// than its lease holds finds out by this, before it has heard of a successor.
     fn is_leading(&self) -> bool {
         let is_present = |node: &Arc<NodeKeeper>| self.status.holder().is_some_and(|holder| node.is_present(&holder));
-        matches!(self.status.state(), State::Leading(..)) && self.node.as_ref().is_some_and(is_present)
+        self.epoch().is_some() && self.node.as_ref().is_some_and(is_present)
+    }
+
+    /// Returns the epoch in which this node leads the database, unless it was withdrawn.
+    fn epoch(&self) -> Option<Epoch> {
+        match self.status.state() {
+            State::Leading(_, epoch) if epoch.0 != self.withdrawn.load(Ordering::SeqCst) => Some(epoch),
+            _ => None,
+        }
     }
 
     /// Returns `true` if a read at this commit needs nothing from elsewhere, as far as can be said at once.
@@ -180,6 +200,8 @@ pub struct DurableEngine<S: RecordSource> {
     traffic: Arc<Traffic>,
     /// The run of the node that has asked for the age of the rows.
     compared: Mutex<Option<Holder>>,
+    /// Whether other nodes are to write the databases.
+    is_drained: AtomicBool,
 }
 
 /// What an engine holds, and what it has moved since it was created.
@@ -187,6 +209,8 @@ pub struct DurableEngine<S: RecordSource> {
 pub struct Figures {
     /// Whether the lease of the node holds.
     pub has_lease: bool,
+    /// Whether other nodes are to write the databases.
+    pub is_drained: bool,
     /// Databases that this node writes.
     pub led: usize,
     /// Databases whose files are here.
@@ -201,6 +225,15 @@ pub struct Figures {
     pub gets: u64,
     /// Their bytes.
     pub get_bytes: u64,
+}
+
+/// What [`DurableEngine::hand_over`] did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HandedOver {
+    /// Databases that other nodes can write now.
+    pub released: usize,
+    /// Databases that are in use.
+    pub left: usize,
 }
 
 /// Returns an error of the protocol as one of the engine.
@@ -221,7 +254,13 @@ pub(crate) fn of_protocol(error: Error) -> EngineError {
 impl<S: RecordSource> DurableEngine<S> {
     /// Creates the engine.
     pub fn new(ports: DurablePorts<S>) -> Self {
-        Self { ports, databases: Mutex::default(), traffic: Arc::default(), compared: Mutex::default() }
+        Self {
+            ports,
+            databases: Mutex::default(),
+            traffic: Arc::default(),
+            compared: Mutex::default(),
+            is_drained: AtomicBool::new(false),
+        }
     }
 
     /// Returns what it holds and has moved.
@@ -230,6 +269,7 @@ impl<S: RecordSource> DurableEngine<S> {
         let traffic = &self.traffic;
         let mut figures = Figures {
             has_lease: self.ports.node.as_ref().is_some_and(|node| node.holds()),
+            is_drained: self.is_drained.load(Ordering::Relaxed),
             puts: count(&traffic.puts),
             put_bytes: count(&traffic.put_bytes),
             gets: count(&traffic.gets),
@@ -264,6 +304,7 @@ impl<S: RecordSource> DurableEngine<S> {
             Arc::new(Entry {
                 status: file.status(),
                 node: self.ports.node.clone(),
+                withdrawn: AtomicU64::new(0),
                 turn: Mutex::new(file),
                 is_behind: AtomicBool::new(false),
                 seen: Mutex::default(),
@@ -295,7 +336,7 @@ impl<S: RecordSource> DurableEngine<S> {
         let entry = self.entry(database);
         let _call = entry.begin();
         let mut file = entry.turn.lock();
-        self.lead(&mut file)?;
+        self.lead(&entry, &mut file)?;
         work(&entry, &mut file)
     }
 
@@ -335,13 +376,16 @@ impl<S: RecordSource> DurableEngine<S> {
     }
 
     /// Takes the lease of a database, unless this node has it.
-    fn lead(&self, file: &mut File<S::Records>) -> Result<(), EngineError> {
+    fn lead(&self, entry: &Entry<S::Records>, file: &mut File<S::Records>) -> Result<(), EngineError> {
         let Some(node) = &self.ports.node else {
             return Err(EngineError::Unavailable("this process is not a node, and writes no database".to_owned()));
         };
         let holder = node.holder();
         if file.is_leading(&holder) {
-            return Ok(());
+            if entry.epoch().is_some() {
+                return Ok(());
+            }
+            release(file);
         }
         self.require_newest_rows(&holder)?;
         match run(file.lead(&holder)).map_err(of_protocol)? {
@@ -398,7 +442,7 @@ impl<S: RecordSource> DurableEngine<S> {
     /// Takes the lease of a database, and returns what is kept of it here.
     pub(crate) fn leading_entry(&self, database: DatabaseId) -> Result<Arc<Entry<S::Records>>, EngineError> {
         let entry = self.entry(database);
-        self.lead(&mut entry.turn.lock())?;
+        self.lead(&entry, &mut entry.turn.lock())?;
         Ok(entry)
     }
 
@@ -408,6 +452,10 @@ impl<S: RecordSource> DurableEngine<S> {
         database: DatabaseId,
         call: impl FnOnce() -> Vec<Result<T, EngineError>>,
     ) -> Vec<Result<T, EngineError>> {
+        if self.is_drained.load(Ordering::Relaxed) {
+            // These writes can be queued, and run on another node.
+            return vec![Err(EngineError::Unavailable("this node is drained".to_owned()))];
+        }
         let results = self.in_turn(database, |entry, file| {
             let results = call();
             if results.iter().any(Result::is_ok) {
@@ -565,6 +613,63 @@ impl<S: RecordSource> DurableEngine<S> {
         let entries: Vec<_> = self.databases.lock().values().cloned().collect();
         for entry in entries {
             release(&mut entry.turn.lock());
+        }
+    }
+
+    /// Lets other nodes write the databases, or no longer. While they do, [`Engine::write_batch`] refuses writes, which can run elsewhere.
+    /// Other calls take a lease if no other node has it: what cannot be queued, such as a new database, has to be done here.
+    pub fn set_drained(&self, is_drained: bool) {
+        self.is_drained.store(is_drained, Ordering::Relaxed);
+    }
+
+    /// Releases the leases of databases so that other nodes can take them: all but those of `busy` databases and those that a call uses
+    /// at the moment. With `is_at_once`, the leases of these are withdrawn too: what the calls write does not become durable.
+    pub fn hand_over(&self, busy: &HashSet<DatabaseId>, is_at_once: bool) -> HandedOver {
+        let led: Vec<_> = {
+            let databases = self.databases.lock();
+            let is_led = |entry: &Entry<S::Records>| matches!(entry.status.state(), State::Leading(..));
+            databases.iter().filter(|(_, entry)| is_led(entry)).map(|(id, entry)| (*id, Arc::clone(entry))).collect()
+        };
+        let (next, done) = (AtomicUsize::new(0), Mutex::new(HandedOver::default()));
+        let work = || {
+            while let Some((database, entry)) = led.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let is_free = self.hand_over_one(*database, entry, busy.contains(database), is_at_once);
+                let mut done = done.lock();
+                *(if is_free { &mut done.released } else { &mut done.left }) += 1;
+            }
+        };
+        // Each release waits for the metadata store.
+        thread::scope(|scope| {
+            for _ in 1..RELEASES.min(led.len()) {
+                scope.spawn(work);
+            }
+            work();
+        });
+        done.into_inner()
+    }
+
+    /// Returns `true` if another node can take the lease of the database.
+    fn hand_over_one(&self, database: DatabaseId, entry: &Entry<S::Records>, is_busy: bool, is_at_once: bool) -> bool {
+        if is_busy && !is_at_once {
+            return false;
+        }
+        if let Some(mut file) = entry.turn.try_lock() {
+            release(&mut file);
+            return true;
+        }
+        let Some(epoch) = entry.epoch() else { return true };
+        if !is_at_once {
+            return false;
+        }
+        match self.ports.records.withdraw(database, epoch) {
+            Ok(()) => {
+                entry.withdrawn.store(epoch.0, Ordering::SeqCst);
+                true
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot withdraw the lease of a database; it is tried again");
+                false
+            }
         }
     }
 

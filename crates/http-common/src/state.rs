@@ -51,6 +51,8 @@ pub struct Shared {
     pub config: HttpConfig,
     /// Whether the server is shutting down. Long polls then end at once.
     pub draining: AtomicBool,
+    /// Whether an administrator drained this node of a cluster. Requests are served, and no new ones should be sent here.
+    pub drained: AtomicBool,
     /// Memory budget of request bodies.
     pub bodies: Arc<BodyBudget>,
     /// Memory budget of long responses that are being sent.
@@ -85,6 +87,7 @@ impl AppState {
             services,
             keys,
             draining: AtomicBool::new(false),
+            drained: AtomicBool::new(false),
             bodies: BodyBudget::new(config.max_bytes_in_flight, config.max_json_body_bytes.max(MAX_FORM_BYTES)),
             answers: answer_budget(config.max_bytes_in_flight, config.sql.max_response_bytes),
             in_flight: InFlight::default(),

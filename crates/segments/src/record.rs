@@ -246,6 +246,15 @@ impl Record {
         }
     }
 
+    /// Takes the lease from its holder, if it still has this epoch. What the holder sends later has no effect, also before another one
+    /// acquires the lease.
+    pub fn withdraw(&mut self, epoch: Epoch) {
+        if self.epoch == epoch {
+            self.owner = None;
+            self.epoch = Epoch(epoch.0 + 1);
+        }
+    }
+
     /// Clears the row of a database that was removed: it has no bytes, in the next epoch and the next generation.
     pub fn clear(&mut self) {
         let (epoch, generation) = (Epoch(self.epoch.0 + 1), Generation(self.generation.0 + 1));
@@ -339,6 +348,20 @@ mod tests {
         record.acquire(&holder("b", 1), |_| Some(Duration::MAX)).unwrap();
         record.release(Epoch(1));
         assert_eq!(record.owner, Some(holder("b", 1)));
+    }
+
+    #[test]
+    fn a_withdrawn_lease_is_free_and_its_holder_is_fenced() {
+        let mut record = Record::default();
+        record.acquire(&holder("a", 1), |_| None).unwrap();
+        let late = extension(&record, &[segment(0, 4)]);
+        record.withdraw(Epoch(0));
+        assert_eq!(record.owner, Some(holder("a", 1)), "that was another epoch");
+        record.withdraw(Epoch(1));
+        assert_eq!((record.owner.clone(), record.extend(&late)), (None, Err(Fenced)));
+        record.acquire(&holder("b", 1), |_| Some(Duration::MAX)).unwrap();
+        record.withdraw(Epoch(1));
+        assert_eq!((record.epoch, record.owner), (Epoch(3), Some(holder("b", 1))));
     }
 
     #[test]

@@ -105,7 +105,10 @@ impl CollectionRepository for SqlTransaction {
     }
 
     fn due(&mut self, holder: &str, now: Timestamp, most: usize) -> Result<Vec<DueCollection>> {
-        let node = self.node.to_string();
+        if self.node.is_drained() {
+            return Ok(Vec::new());
+        }
+        let node = self.node.id().to_owned();
         self.run_apart_from_rights("list due collections", |conn| {
             let now = now.as_micros();
             let running = operations::table

@@ -1,6 +1,6 @@
 //! Connections: the choice of the engine, the setup of a connection, and the pools.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -213,13 +213,41 @@ pub(crate) struct NoConnection {
 
 pub(crate) type PooledConnection = r2d2::PooledConnection<Manager>;
 
+/// The node of a cluster that this process is, if it is one.
+#[derive(Debug, Default)]
+pub(crate) struct OwnNode {
+    id: OnceLock<Box<str>>,
+    is_drained: AtomicBool,
+}
+
+impl OwnNode {
+    /// Returns its id; an empty text if this process is no node.
+    pub(crate) fn id(&self) -> &str {
+        self.id.get().map_or("", |id| id)
+    }
+
+    /// Records the node that this process is. Only the first call has an effect.
+    pub(crate) fn become_node(&self, id: &str) {
+        let _ = self.id.set(id.into());
+    }
+
+    /// Returns `true` if other nodes are to run what is queued.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.is_drained.load(Ordering::Relaxed)
+    }
+
+    /// Records whether other nodes are to run what is queued.
+    pub(crate) fn set_drained(&self, is_drained: bool) {
+        self.is_drained.store(is_drained, Ordering::Relaxed);
+    }
+}
+
 /// A bounded pool. The wait for a connection is bounded too.
 pub(crate) struct ConnectionPool {
     pool: r2d2::Pool<Manager>,
     errors: LastError,
     wait: Duration,
-    /// The node of a cluster that this process is, if it is one.
-    node: Arc<OnceLock<Arc<str>>>,
+    node: Arc<OwnNode>,
 }
 
 impl ConnectionPool {
@@ -230,7 +258,7 @@ impl ConnectionPool {
         wait: Duration,
         statement: Duration,
         generations: &Generations,
-        node: &Arc<OnceLock<Arc<str>>>,
+        node: &Arc<OwnNode>,
     ) -> Result<Self, OpenError> {
         let errors = LastError::default();
         let pool = r2d2::Pool::builder()
@@ -248,14 +276,9 @@ impl ConnectionPool {
         Ok(Self { pool, errors, wait, node: Arc::clone(node) })
     }
 
-    /// Returns the id of the node that this process is; an empty text if it is none.
-    pub(crate) fn node(&self) -> Arc<str> {
-        self.node.get().cloned().unwrap_or_default()
-    }
-
-    /// Records the node that this process is. Only the first call has an effect.
-    pub(crate) fn become_node(&self, id: &str) {
-        let _ = self.node.set(id.into());
+    /// Returns the node that this process is.
+    pub(crate) fn node(&self) -> &Arc<OwnNode> {
+        &self.node
     }
 
     pub(crate) fn get(&self) -> Result<PooledConnection, NoConnection> {

@@ -174,6 +174,11 @@ macro_rules! held_up {
 }
 pub(crate) use held_up;
 
+/// Returns the pattern of the holders of leases that belong to a node, with `\` as the escape.
+pub(crate) fn holders_of(node: &str) -> String {
+    format!("{}/%", node.replace('_', "\\_"))
+}
+
 const ADD: &str = "add an operation";
 
 /// Number of operations that are tried when others take them at the same moment.
@@ -287,9 +292,12 @@ impl OperationRepository for SqlTransaction {
         turn: LeaseTurn<'_>,
     ) -> Result<Option<Operation>> {
         let node = Arc::clone(&self.node);
+        if node.is_drained() {
+            return Ok(None);
+        }
         self.run_apart_from_rights("lease an operation", |conn| {
             for _ in 0..LEASE_TRIES {
-                let Some(id) = NextOperation::new(now, &node, turn).get_result::<Option<String>>(conn)? else {
+                let Some(id) = NextOperation::new(now, node.id(), turn).get_result::<Option<String>>(conn)? else {
                     return Ok(None);
                 };
                 // Other servers choose at the same time, and what they chose may run in the same database. Nothing else is locked yet.
@@ -369,7 +377,7 @@ impl OperationRepository for SqlTransaction {
                 operations::table
                     .filter(operations::finished_at.is_null())
                     .filter(operations::state.eq(OperationState::Running.word()))
-                    .filter(operations::lease_holder.like(format!("{}/%", node.replace('_', "\\_"))).escape('\\')),
+                    .filter(operations::lease_holder.like(holders_of(node)).escape('\\')),
             )
             .set((operations::lease_holder.eq(""), operations::lease_until.eq(i64::MIN)))
             .execute(conn)?;

@@ -457,7 +457,10 @@ impl PullRepository for SqlTransaction {
 
 impl PullFetchRepository for SqlTransaction {
     fn due(&mut self, now: Timestamp, per_author: u32, most: usize) -> Result<Vec<PullFetch>> {
-        let node = self.node.to_string();
+        if self.node.is_drained() {
+            return Ok(Vec::new());
+        }
+        let node = self.node.id().to_owned();
         self.run_apart_from_rights("list fetches that are due", |conn| {
             let rows: Vec<FetchRow> = diesel::sql_query(FETCH_DUE)
                 .bind::<BigInt, _>(now.as_micros())

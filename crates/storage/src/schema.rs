@@ -517,6 +517,7 @@ diesel::table! {
         address -> Nullable<Text>,
         version -> Text,
         started_at -> BigInt,
+        drained_at -> Nullable<BigInt>,
     }
 }
 

@@ -9,7 +9,7 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{QueryFragment, QueryId};
 
-use crate::connection::{AnyConnection, ConnectionPool, MultiBackend, PooledConnection, begin};
+use crate::connection::{AnyConnection, ConnectionPool, MultiBackend, OwnNode, PooledConnection, begin};
 use crate::deferred::{Deferred, DeferredStatements};
 use crate::error::{StoreError, is_read_only, is_server_gone, is_undone};
 use crate::store::Versions;
@@ -35,8 +35,7 @@ pub(crate) struct SqlTransaction {
     /// Of a transaction that writes to SQLite: what keeps the version of the rights.
     rights: Option<RightsOfWriter>,
     deferred: DeferredStatements,
-    /// The node of a cluster that this process is; an empty text if it is none.
-    pub(crate) node: Arc<str>,
+    pub(crate) node: Arc<OwnNode>,
     /// The last field, so that it is dropped after the connection has returned to its pool.
     seen: SeenCommits,
 }
@@ -86,7 +85,7 @@ impl SqlTransaction {
                     });
                     let keys = keys.cloned();
                     let deferred = DeferredStatements::default();
-                    let (log, node) = (log.cloned(), pool.node());
+                    let (log, node) = (log.cloned(), Arc::clone(pool.node()));
                     let tx = Self { conn, open: true, failed: None, log, keys, rights, deferred, node, seen };
                     if tx.keys.is_some() {
                         // A transaction that cannot be committed need not begin.
@@ -116,7 +115,8 @@ impl SqlTransaction {
             drop(conn);
             return Self::begin(pool, None, log, None);
         }
-        let (rights, deferred, node, seen) = (None, DeferredStatements::default(), pool.node(), SeenCommits(None));
+        let (rights, deferred, seen) = (None, DeferredStatements::default(), SeenCommits(None));
+        let node = Arc::clone(pool.node());
         Ok(Self { conn, open: false, failed: None, log: None, keys: None, rights, deferred, node, seen })
     }
 

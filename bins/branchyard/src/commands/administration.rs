@@ -15,17 +15,17 @@ use crate::cli::Selected;
 const PAGE: usize = 500;
 
 /// Writes to the log what an operator did. The log of a command is its standard error, because the server has its own.
-fn audit(action: &str, target: &str) -> anyhow::Result<()> {
+pub(super) fn audit(action: &str, target: &str) -> anyhow::Result<()> {
     super::print_note(&format!("audit: the operator did `{action}` on {target}"))
 }
 
-fn time(at: Timestamp) -> String {
+pub(super) fn time(at: Timestamp) -> String {
     DateTime::from_timestamp_micros(at.as_micros())
         .map(|at| at.to_rfc3339_opts(SecondsFormat::Millis, true))
         .unwrap_or_default()
 }
 
-fn time_or_null(at: Option<Timestamp>) -> Value {
+pub(super) fn time_or_null(at: Option<Timestamp>) -> Value {
     at.map(time).map_or(Value::Null, Value::String)
 }
 
@@ -46,7 +46,7 @@ fn last_use_json(last_use: Option<&LastUse>) -> Value {
 }
 
 /// Replaces control characters, so that a text that a client chose cannot forge lines or drive a terminal.
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 

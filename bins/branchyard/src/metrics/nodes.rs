@@ -13,6 +13,7 @@ use crate::durable_home::DurableHome;
 pub(super) struct NodeMetrics {
     lease: SampledGauge,
     read_only: SampledGauge,
+    drained: SampledGauge,
     led: SampledGauge,
     copies: SampledGauge,
     copy_bytes: SampledGauge,
@@ -28,6 +29,7 @@ impl NodeMetrics {
         ours.register("node_lease_held", "1 while the lease of this node holds, otherwise 0", made.lease.clone());
         let read_only = "1 once the metadata were found to be older than the store of databases, otherwise 0";
         ours.register("node_read_only", read_only, made.read_only.clone());
+        ours.register("node_drained", "1 while this node is drained, otherwise 0", made.drained.clone());
         ours.register("node_databases_led", "Databases that this node writes", made.led.clone());
         ours.register("node_copies", "Databases of which this node has a copy", made.copies.clone());
         ours.register_with_unit("node_copies", "Those copies", Unit::Bytes, made.copy_bytes.clone());
@@ -43,6 +45,7 @@ impl NodeMetrics {
         let gauge = |value: Option<f64>| value.unwrap_or(f64::NAN);
         self.lease.set(gauge(figures.map(|figures| f64::from(u8::from(figures.has_lease)))));
         self.read_only.set(gauge(home.map(|home| f64::from(u8::from(home.is_read_only())))));
+        self.drained.set(gauge(figures.map(|figures| f64::from(u8::from(figures.is_drained)))));
         self.led.set(gauge(figures.map(|figures| float(figures.led))));
         self.copies.set(gauge(figures.map(|figures| float(figures.copies))));
         self.copy_bytes.set(gauge(figures.map(|figures| whole(figures.copy_bytes))));

@@ -556,6 +556,11 @@ impl<'a> Operations<'a> {
         self.0.wake.wait(seen, at_most);
     }
 
+    /// Wakes a caller of [`Operations::wait`] in each process, because operations that only this process could run may run in others.
+    pub fn announce(&self) {
+        self.0.wake.one();
+    }
+
     /// Wakes the callers of [`Operations::wait`], because the server shuts down.
     pub fn wake(&self) {
         self.0.wake.all();

@@ -1,13 +1,15 @@
 //! What a lost machine, a failing store and a second node do to databases.
 
+use std::collections::HashSet;
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use branchyard_domain::ports::{Engine as _, EngineError};
+use branchyard_domain::ports::{BatchedWrite, Engine as _, EngineError};
 use branchyard_domain_testing::fakes::{StoreCall, StoreFault};
+use branchyard_engine_durable::HandedOver;
 use branchyard_segments::Known;
 
 use crate::yard::{LONG, Yard, author, id, insert};
@@ -338,4 +340,75 @@ fn copies_of_what_was_deleted_or_collected_elsewhere_are_removed() {
     assert!(second.file(kept).exists() && !second.file(gone).exists() && !second.file(collected).exists());
     assert_eq!(second.rows(collected, &heads[2]).unwrap(), [0, 1, 2]);
     assert_eq!(outdated(&second), 0);
+}
+
+#[test]
+fn a_drained_node_hands_over_what_is_not_in_use() {
+    let yard = Yard::new();
+    let (first, second) = (yard.node("one", LONG), yard.node("two", LONG));
+    let head = first.create(id(1));
+    first.create(id(2));
+    first.engine.set_drained(true);
+    let short = BatchedWrite { statements: &insert(1), message: "m", author: &author(), timeout: LONG };
+    let refused = first.engine.write_batch(id(1), &head, std::slice::from_ref(&short), LONG);
+    assert!(matches!(refused.as_slice(), [Err(EngineError::Unavailable(_))]), "it can be queued");
+    let busy = HashSet::from([id(2)]);
+    assert_eq!(first.engine.hand_over(&busy, false), HandedOver { released: 1, left: 1 });
+    assert_eq!(first.engine.figures().led, 1);
+    let theirs = second.write(id(1), &head, &insert(1)).unwrap();
+    assert_eq!(first.rows(id(1), &theirs).unwrap(), [1], "reads go on");
+    assert_eq!(first.engine.hand_over(&HashSet::new(), false), HandedOver { released: 1, left: 0 });
+    // What cannot be queued is done where it arrives.
+    let head = first.create(id(3));
+    assert_eq!(first.engine.hand_over(&HashSet::new(), false), HandedOver { released: 1, left: 0 });
+    second.write(id(3), &head, &insert(3)).unwrap();
+    second.engine.release();
+    first.engine.set_drained(false);
+    let written = first.engine.write_batch(id(1), &theirs, std::slice::from_ref(&short), LONG);
+    assert!(written[0].is_err(), "the row is there: {written:?}");
+    first.write(id(1), &theirs, &insert(2)).unwrap();
+}
+
+#[test]
+fn a_lease_that_is_withdrawn_from_a_call_fences_it() {
+    let yard = Yard::new();
+    let database = id(1);
+    let (first, second) = (yard.node("one", LONG), yard.node("two", LONG));
+    let head = first.create(database);
+    let mut theirs = None;
+    let fenced = first.engine.replace(database, || {
+        assert_eq!(first.engine.hand_over(&HashSet::new(), false), HandedOver { released: 0, left: 1 });
+        yard.rows.set_down(true);
+        assert_eq!(first.engine.hand_over(&HashSet::new(), true), HandedOver { released: 0, left: 1 });
+        yard.rows.set_down(false);
+        assert_eq!(first.engine.hand_over(&HashSet::new(), true), HandedOver { released: 1, left: 0 });
+        assert_eq!(first.engine.figures().led, 0);
+        theirs = Some(second.write(database, &head, &insert(1)).unwrap());
+        Ok(())
+    });
+    assert!(matches!(fenced, Err(EngineError::Unavailable(_))), "{fenced:?}");
+    let theirs = theirs.unwrap();
+    assert_eq!(first.rows(database, &theirs).unwrap(), [1]);
+    assert!(first.write(database, &theirs, &insert(2)).is_err(), "the other node leads");
+    second.engine.release();
+    let next = first.write(database, &theirs, &insert(2)).unwrap();
+    assert_eq!(first.engine.figures().led, 1);
+    assert_eq!(second.rows(database, &next).unwrap(), [1, 2]);
+}
+
+#[test]
+fn a_withdrawn_lease_that_is_free_is_acquired_anew() {
+    let yard = Yard::new();
+    let database = id(1);
+    let first = yard.node("one", LONG);
+    let head = first.create(database);
+    let fenced = first.engine.replace(database, || {
+        first.engine.hand_over(&HashSet::new(), true);
+        Err(EngineError::Unavailable("a test wants it".to_owned()))
+    });
+    assert!(fenced.is_err());
+    let epoch = yard.rows.row(database).epoch;
+    let head = first.write(database, &head, &insert(1)).unwrap();
+    assert!(yard.rows.row(database).epoch > epoch);
+    assert_eq!(first.rows(database, &head).unwrap(), [1]);
 }

@@ -58,6 +58,14 @@ impl RecordSource for MemoryRows {
         MemoryRecords { rows: self.clone(), database }
     }
 
+    fn withdraw(&self, database: DatabaseId, epoch: Epoch) -> Result<(), RecordsError> {
+        self.with(|rows| {
+            if let Some(row) = rows.files.get_mut(&database) {
+                row.withdraw(epoch);
+            }
+        })
+    }
+
     fn clear(&self, database: DatabaseId) -> Result<(), RecordsError> {
         self.with(|rows| {
             if let Some(row) = rows.files.get_mut(&database) {

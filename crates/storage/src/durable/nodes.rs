@@ -116,7 +116,7 @@ impl Store {
     /// [`RecordsError::Unavailable`].
     pub fn ended_nodes(&self) -> Result<Vec<NodeRun>, RecordsError> {
         self.look_up("look for nodes that have ended", |conn| {
-            let own = vec![text(self.readers.node().to_string())];
+            let own = vec![text(self.readers.node().id())];
             let rows: Vec<(String, String)> = PreparedSql::<(Text, Text)>::new(ENDED.of(conn), own).load(conn)?;
             Ok(rows.into_iter().map(|(node, incarnation)| NodeRun { node, incarnation }).collect())
         })
@@ -150,7 +150,7 @@ impl Nodes for SqlNodes {
         ];
         let renewal = self.store.change(START, parameters).map(renewal)?;
         if renewal == Renewal::Held {
-            self.store.readers.become_node(&holder.node);
+            self.store.readers.node().become_node(&holder.node);
         }
         Ok(renewal)
     }

@@ -135,6 +135,11 @@ const RELEASE: EngineSql = EngineSql::same(
     "UPDATE files SET owner_node = NULL, owner_incarnation = NULL WHERE database_id = ? AND epoch = ? RETURNING epoch",
 );
 
+/// A late request of the holder does not match the next epoch.
+const WITHDRAW: EngineSql = EngineSql::same(
+    "UPDATE files SET epoch = epoch + 1, owner_node = NULL, owner_incarnation = NULL WHERE database_id = ? AND epoch = ? RETURNING epoch",
+);
+
 /// Empties the row. A late request of an earlier holder matches neither number.
 const CLEAR: EngineSql = EngineSql {
     postgres: "UPDATE files SET generation = generation + 1, epoch = epoch + 1, durable_length = 0, owner_node = NULL, \
@@ -182,6 +187,14 @@ impl SqlRecords {
 
     fn id(&self) -> Parameter {
         text(self.database.to_string())
+    }
+
+    /// Takes the lease from its holder ([`Record::withdraw`]).
+    ///
+    /// # Errors
+    /// [`RecordsError`].
+    pub fn withdraw(&self, epoch: Epoch) -> Result<(), RecordsError> {
+        self.store.change(WITHDRAW, vec![self.id(), Parameter::Number(column(epoch.0))]).map(drop)
     }
 
     /// Clears the row ([`Record::clear`]), if there is one. The row itself stays, so that no epoch recurs.

@@ -22,7 +22,7 @@ use crate::home::Home;
 
 pub(crate) const LEASE: Duration = Duration::from_secs(1_000);
 
-const ACCOUNT: &str = "0199c3a2-0000-7000-8000-000000000001";
+pub(crate) const ACCOUNT: &str = "0199c3a2-0000-7000-8000-000000000001";
 
 pub(crate) fn holder(node: &str, incarnation: u128) -> Holder {
     Holder { node: node.to_owned(), incarnation }

@@ -20,6 +20,7 @@ mod key_ring;
 mod lists;
 mod migrations;
 mod newest_timestamp;
+mod node_administration;
 mod object_blobs;
 mod object_collection;
 mod postgres;
