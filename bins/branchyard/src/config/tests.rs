@@ -1,6 +1,11 @@
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use figment::Figment;
+use figment::providers::Serialized;
 use secrecy::ExposeSecret as _;
 
-use super::{Config, Isolation, LogConfig, LogFormat, SqlConfig, cli};
+use super::{Config, Isolation, LogConfig, LogFormat, SqlConfig, cli, unknown};
 
 fn load(toml: &str) -> anyhow::Result<Config> {
     let dir = tempfile::tempdir()?;
@@ -15,6 +20,44 @@ fn the_settings_of_a_public_server_load() {
     assert!(!config.sql.anonymous);
     let limits = config.domain_limits().unwrap();
     assert_eq!((limits.anonymous_sql, limits.databases_per_owner, limits.min_free_bytes), (false, 100, 2 << 30));
+}
+
+/// Returns the keys of the settings that a YAML file names as variables of the environment.
+fn environment_of(yaml: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for event in saphyr_parser::Parser::new_from_str(yaml) {
+        if let (saphyr_parser::Event::Scalar(text, ..), _) = event.unwrap()
+            && let Some(name) = text.strip_prefix("BRANCHYARD_")
+        {
+            found.insert(name.to_ascii_lowercase().replace("__", "."));
+        }
+    }
+    found
+}
+
+#[test]
+fn the_settings_of_the_files_for_containers_are_known() {
+    let known = unknown::known(&Figment::from(Serialized::defaults(Config::default()))).unwrap();
+    let contrib = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib");
+    let (mut files, mut set) = (0, BTreeSet::new());
+    for folder in [contrib.clone(), contrib.join("kubernetes")] {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_none_or(|extension| extension != "yaml") {
+                continue;
+            }
+            let named = environment_of(&std::fs::read_to_string(&path).unwrap());
+            let unknown: Vec<_> = named.difference(&known).collect();
+            assert!(unknown.is_empty(), "{}: {unknown:?}", path.display());
+            files += 1;
+            set.extend(named);
+        }
+    }
+    assert!(files >= 7, "{files}");
+    for needed in ["metadata_url", "store_url", "store.endpoint", "node_id", "server_key_file", "http.trusted_proxies"]
+    {
+        assert!(set.contains(needed), "{needed} is nowhere set: {set:?}");
+    }
 }
 
 #[test]

@@ -43,8 +43,7 @@ const SECRET: &[&str] = &["store.secret_access_key"];
 
 /// Fails if a key is not known. The error names the key, its source, and the most similar known key.
 pub(super) fn refuse(defaults: &Figment, settings: &Figment) -> anyhow::Result<()> {
-    let mut known = keys(defaults)?;
-    known.extend(WITHOUT_DEFAULT.iter().map(|key| (*key).to_owned()));
+    let known = known(defaults)?;
     let Some(key) = keys(settings)?
         .into_iter()
         .find(|key| !known.contains(key) && !OF_NAMES.iter().any(|section| key.starts_with(section)))
@@ -59,6 +58,13 @@ pub(super) fn refuse(defaults: &Figment, settings: &Figment) -> anyhow::Result<(
         Some(meant) => bail!("configuration: unknown key {key}{place}; did you mean {meant}?"),
         None => bail!("configuration: unknown key {key}{place}; docs/configuration.md lists every key"),
     }
+}
+
+/// Returns all keys, apart from those of [`OF_NAMES`].
+pub(super) fn known(defaults: &Figment) -> anyhow::Result<BTreeSet<String>> {
+    let mut known = keys(defaults)?;
+    known.extend(WITHOUT_DEFAULT.iter().map(|key| (*key).to_owned()));
+    Ok(known)
 }
 
 fn keys(figment: &Figment) -> anyhow::Result<BTreeSet<String>> {
