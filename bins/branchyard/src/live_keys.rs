@@ -20,7 +20,7 @@
 //!
 //! # Tokens
 //! A server learns of a new key up to a second later than another one. With the ring in the metadata store, a server therefore accepts at
-//! once what is signed under a new key, and signs under it [`SPREAD`] later, when each server accepts it.
+//! once what is signed under a new key, and signs under it five seconds later, when each server accepts it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -136,7 +136,7 @@ impl RingStore {
     /// Reads the ring.
     ///
     /// # Errors
-    /// As [`RingStore::load`].
+    /// As `RingStore::load`.
     pub fn read(&self) -> anyhow::Result<KeyRing> {
         Ok(self.load()?.1)
     }
