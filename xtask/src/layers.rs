@@ -33,6 +33,7 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("import-formats", Uses::Only(&["domain", "imports"])),
     ("runtime", Uses::Only(&["domain"])),
     ("deployment-proxy", Uses::Only(&["http-common", "deployments", "domain", "auth"])),
+    ("node-calls", Uses::Only(&["http-common", "domain", "problem-details"])),
     ("executor", Uses::Only(&["domain"])),
     ("https", Uses::Only(&[])),
     (
@@ -41,7 +42,10 @@ const ALLOWED: &[(&str, Uses)] = &[
     ),
     ("api-v2", ADAPTER),
     ("api-v1alpha1", ADAPTER),
-    ("api-remotes", Uses::Only(&["http-common", "domain", "problem-details", "openapi", "remote-protocol"])),
+    (
+        "api-remotes",
+        Uses::Only(&["http-common", "node-calls", "domain", "problem-details", "openapi", "remote-protocol"]),
+    ),
     ("api-hosted-v1", Uses::Only(&["http-common", "deployments", "domain", "problem-details", "openapi"])),
     ("web", Uses::Only(&["http-common", "deployments", "domain", "auth", "problem-details"])),
     ("openapi", Uses::Only(&["problem-details"])),
@@ -108,6 +112,7 @@ const PLACES: &[Place] = &[
             "api-hosted-v1",
             "provisioner-local",
             "deployment-proxy",
+            "node-calls",
             "web",
             "branchyard",
             "testkit",
@@ -119,9 +124,9 @@ const PLACES: &[Place] = &[
     },
     Place {
         crates: &["reqwest"],
-        users: &["egress", "hooks", "remote-client", "deployment-proxy", "branchyard", "testkit"],
+        users: &["egress", "hooks", "remote-client", "deployment-proxy", "node-calls", "branchyard", "testkit"],
         optional_users: &[],
-        instead: "outgoing requests are made by `hooks`, `remote-client`, the proxy of deployments and the binary only",
+        instead: "outgoing requests are made by `hooks`, `remote-client`, the proxy of deployments, the calls between nodes and the binary only",
     },
 ];
 

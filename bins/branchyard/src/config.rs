@@ -289,6 +289,11 @@ impl Config {
         if let Some(url) = self.hosted_public_url.as_deref().filter(|url| !is_origin(url)) {
             bail!("configuration: hosted_public_url is '{url}'; write it as https://host, without a slash at the end");
         }
+        if let Some(url) = self.cluster.advertise.as_deref().filter(|url| !is_origin(url)) {
+            bail!(
+                "configuration: cluster.advertise is '{url}'; write it as http://host:port, without a slash at the end"
+            );
+        }
         ranges::check(self)?;
         self.hosted.domain()?;
         self.cors.check()?;

@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use branchyard_domain::Hub;
 use branchyard_domain::ports::{Clock, DatabaseStore, Engine, EngineError, Ids};
-use branchyard_domain::values::{DatabaseId, Timestamp};
+use branchyard_domain::values::{CommitHash, DatabaseId, Timestamp};
 use branchyard_engine_durable::{
-    DurableEngine, DurablePorts, Figures, HandedOver, LeaseEnd, NodeKeeper, RecordAge, RecordSource,
+    DurableEngine, DurablePorts, Figures, HandedOver, Leaders, LeaseEnd, NodeKeeper, RecordAge, RecordSource,
 };
 use branchyard_runtime::recover_leases;
 use branchyard_segments::{Epoch, Evidence, Mark, RecordsError};
 use branchyard_storage::{
-    CollectError, Collection, Collector, MarkError, NodeRun, SqlRecords, Store, Task, for_each_object, older_records,
-    remove_marks, store_mark,
+    CollectError, Collection, Collector, LiveNode, MarkError, NodeRun, SqlRecords, Store, Task, for_each_object,
+    older_records, remove_marks, store_mark,
 };
 use tokio::sync::Notify;
 
@@ -204,6 +204,74 @@ impl DurableHome {
     /// Returns `true` once the metadata were found to be older than the store.
     pub(crate) fn is_read_only(&self) -> bool {
         self.age.is_older()
+    }
+
+    /// Returns the id of this node, or `None` if this process is none.
+    pub(crate) fn node_id(&self) -> Option<String> {
+        Some(self.node.as_ref()?.holder().node)
+    }
+
+    /// Saves the origin at which other nodes reach this one.
+    ///
+    /// # Errors
+    /// Fails if the metadata store does not answer.
+    pub(crate) fn set_address(&self, address: &str) -> Result<(), RecordsError> {
+        match &self.node {
+            Some(node) => self.metadata.set_node_address(&node.holder(), address),
+            None => Ok(()),
+        }
+    }
+
+    /// Has fetches into databases that other nodes lead done by these.
+    pub(crate) fn ask_leaders(&self, leaders: Arc<dyn Leaders>) {
+        self.engine.ask_leaders(leaders);
+    }
+
+    /// Returns `true` if this node leads the database.
+    pub(crate) fn is_leading(&self, database: DatabaseId) -> bool {
+        self.engine.is_leading(database)
+    }
+
+    /// Takes the lead of a database, unless another node has it.
+    ///
+    /// # Errors
+    /// [`EngineError::Unavailable`] if another node leads it, or if the lead cannot be taken.
+    pub(crate) fn take_lead(&self, database: DatabaseId) -> Result<(), EngineError> {
+        self.engine.take_lead(database)
+    }
+
+    /// Returns `true` if other nodes are to lead databases.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.engine.figures().is_drained
+    }
+
+    /// Returns the live node that leads a database, if one does.
+    ///
+    /// # Errors
+    /// Fails if the metadata store does not answer.
+    pub(crate) fn leader(&self, database: DatabaseId) -> Result<Option<LiveNode>, RecordsError> {
+        self.metadata.leader(database)
+    }
+
+    /// Returns the other nodes that can lead databases.
+    ///
+    /// # Errors
+    /// Fails if the metadata store does not answer.
+    pub(crate) fn successors(&self) -> Result<Vec<LiveNode>, RecordsError> {
+        self.metadata.successors()
+    }
+
+    /// Fetches a commit into a database that this node leads ([`Engine::fetch`]).
+    ///
+    /// # Errors
+    /// Those of [`Engine::fetch`].
+    pub(crate) fn fetch_here(
+        &self,
+        into: DatabaseId,
+        from: DatabaseId,
+        commit: &CommitHash,
+    ) -> Result<(), EngineError> {
+        self.engine.fetch_here(into, from, commit)
     }
 
     /// Brings the file of a database here.

@@ -27,6 +27,7 @@ mod manifest;
 pub mod master_key;
 mod metadata_exchange;
 mod metrics;
+mod node_calls;
 mod node_drain;
 mod origin_check;
 mod per_address;

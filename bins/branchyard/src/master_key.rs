@@ -8,6 +8,7 @@ use anyhow::{Context as _, bail, ensure};
 use branchyard_domain::entities::Sealed;
 use branchyard_domain::ports::{Ids, Vault as _};
 use branchyard_hooks::ServerVault;
+use branchyard_node_calls::CallKey;
 use branchyard_storage::SealedKeyRing;
 use data_encoding::BASE64;
 
@@ -20,6 +21,8 @@ const KEY_BYTES: usize = 32;
 #[derive(Debug)]
 pub struct MasterKey {
     vault: ServerVault,
+    /// The key of calls between nodes.
+    calls: CallKey,
     path: PathBuf,
 }
 
@@ -41,12 +44,21 @@ impl MasterKey {
                 path = path.display()
             )
         };
-        Ok(Self { vault: ServerVault::from_secrets(&secret, &[]), path: path.to_owned() })
+        Ok(Self {
+            vault: ServerVault::from_secrets(&secret, &[]),
+            calls: CallKey::derive(&secret),
+            path: path.to_owned(),
+        })
     }
 
     /// Returns the id of the key, which reveals nothing of it.
     pub fn id(&self) -> String {
         self.vault.key_id()
+    }
+
+    /// Returns the key under which nodes sign their calls.
+    pub fn calls(&self) -> &CallKey {
+        &self.calls
     }
 
     /// Returns the file that the key was read from.

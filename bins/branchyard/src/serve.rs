@@ -19,6 +19,7 @@ use branchyard_domain::Hub;
 use branchyard_domain::entities::OperationKind;
 use branchyard_http_common::{AppState, RequestLog, Services, head_limit, log_request, unknown_api_paths};
 use branchyard_https::{Certificates, Limits};
+use branchyard_node_calls::NodeCalls;
 use branchyard_runtime::{AttemptCutoff, Background, BackgroundOptions, recover};
 use branchyard_storage::Exchange;
 use branchyard_web::Reference;
@@ -39,7 +40,7 @@ use crate::node_drain::DrainWatch;
 use crate::origin_check::{self, OriginCheck};
 use crate::repeating_thread::RepeatingThread;
 use crate::sql_engine::SqlEngine;
-use crate::{data_dir::DataDir, deployments, free_space, health, live_keys, metadata_exchange};
+use crate::{data_dir::DataDir, deployments, free_space, health, live_keys, metadata_exchange, node_calls};
 
 /// Runs a server until a signal stops it.
 ///
@@ -155,6 +156,7 @@ impl Running {
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let proxy = hosted.gateway.then(|| DeploymentProxy::new(threads)).transpose();
         let proxy = proxy.context("cannot build the HTTP clients for deployments")?;
+        let calls = node_calls::start(config, &stores, scheme, listener.local_addr()?, runtime.handle())?;
         let shared = ServerParts {
             state: state.clone(),
             alpha,
@@ -164,6 +166,8 @@ impl Running {
             log: logging::request_log(config, &traces),
             threads,
             proxy,
+            calls,
+            home: stores.home.clone(),
             shutdown_grace: config.server.shutdown_grace.duration(),
         };
         let per_address = config.http.max_connections_per_address;
@@ -396,6 +400,9 @@ struct ServerParts {
     threads: usize,
     /// The proxy of deployments; `None` if the gateway is disabled.
     proxy: Option<DeploymentProxy>,
+    /// The calls between this node and others; `None` if there are none.
+    calls: Option<web::Data<NodeCalls>>,
+    home: Option<DurableHome>,
     /// Deadline for requests under way once the server drains.
     shutdown_grace: Duration,
 }
@@ -407,7 +414,8 @@ fn listen(
     limits: ConnectionLimits,
     certificates: Option<&Arc<Certificates>>,
 ) -> std::io::Result<Server> {
-    let ServerParts { state, alpha, hosted, scheme, metrics, log, threads, proxy, shutdown_grace } = shared;
+    let ServerParts { state, alpha, hosted, scheme, metrics, log, threads, proxy, calls, home, shutdown_grace } =
+        shared;
     let remotes = web::Data::new(Arc::new(metrics.remotes.clone()) as Arc<dyn RemoteObserver>);
     let (metrics, log) = (web::Data::new(metrics), web::Data::new(log));
     let references = web::Data::new(references(&state.config.public_url, &hosted.base_url));
@@ -438,6 +446,7 @@ fn listen(
             .configure(branchyard_api_v1alpha1::configure)
             .configure(branchyard_api_hosted_v1::configure)
             .configure(branchyard_api_remotes::configure)
+            .configure(|config| node_calls::configure(config, calls.as_ref(), home.as_ref()))
             .configure(unknown_api_paths)
             .configure(health::configure)
             .configure(branchyard_web::configure)

@@ -23,6 +23,8 @@ pub(crate) enum Refusal {
     Common(HandlerError),
     /// For one that the protocol has a code for.
     Own(OwnRefusal),
+    /// It was not served here: another node has answered it, perhaps with success.
+    Passed(HttpResponse),
 }
 
 impl From<HandlerError> for Refusal {
@@ -105,6 +107,7 @@ pub(crate) fn respond(request: &HttpRequest, endpoint: RemoteEndpoint, outcome: 
         Err(Refusal::Common(HandlerError::Problem(problem))) => render(&problem),
         // The protocol has no idempotency keys.
         Err(Refusal::Common(error @ HandlerError::Replay(_))) => (error.error_response(), "ok"),
+        Err(Refusal::Passed(response)) => (response, "passed_on"),
         Err(Refusal::Own(OwnRefusal { status, code, message })) => {
             (error(HttpResponse::build(status), code, &message), code.code)
         }

@@ -3,7 +3,7 @@
 //!
 //! [`configure`] mounts the endpoints below `/{owner}/{database}`, beside the pages of the database. It requires
 //! `web::Data<branchyard_http_common::AppState>` in the application's data, and has to come before the pages, which accept every
-//! path. The protocol belongs to the client: its requests, the layout of their bodies, and what it makes of errors.
+//! path. [`configure_calls`] mounts those which another node of the cluster passes on. The protocol belongs to the client: its requests, the layout of their bodies, and what it makes of errors.
 
 mod answer;
 mod chunks;
@@ -15,4 +15,4 @@ mod routes;
 
 pub use endpoint::RemoteEndpoint;
 pub use observer::RemoteObserver;
-pub use routes::configure;
+pub use routes::{configure, configure_calls};

@@ -5,10 +5,11 @@ use actix_web::http::Method;
 use actix_web::http::header::ACCESS_CONTROL_REQUEST_METHOD;
 use actix_web::middleware::from_fn;
 use actix_web::web;
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::{HttpRequest, HttpResponse, Resource};
 use branchyard_domain::access::{DatabaseAccess, Level, Read, Write};
 use branchyard_domain::values::{ChunkHash, OwnerName};
 use branchyard_http_common::{AppState, BodyClock, HandlerError, RequestContext, RequestPolicy, layer};
+use branchyard_node_calls::{NodeCalls, PREFIX, Passed};
 use branchyard_problem_details::{ErrorCode, Problem};
 use branchyard_remote_protocol::{HASH_BYTES, MOST_HASHES};
 
@@ -26,20 +27,32 @@ const MOST_REFS: usize = 8 << 20;
 /// Mounts the endpoints.
 pub fn configure(config: &mut web::ServiceConfig) {
     for endpoint in RemoteEndpoint::ALL {
-        let resource = web::resource(format!("/{{owner}}/{{database}}/{}", endpoint.name())).guard(OfADatabase);
         // A clone or a push has many requests for chunks, so they count against no quota.
         let is_counted = matches!(endpoint, RemoteEndpoint::Refs | RemoteEndpoint::RefsIf);
-        let resource = resource.app_data(RequestPolicy { is_counted, accepts_keys: true, ..RequestPolicy::default() });
-        let resource = match endpoint {
-            RemoteEndpoint::Refs => resource.route(web::get().to(get_refs)),
-            RemoteEndpoint::GetChunks => resource.route(web::post().to(get_chunks)),
-            RemoteEndpoint::HasChunks => resource.route(web::post().to(has_chunks)),
-            RemoteEndpoint::Chunks => resource.route(web::post().to(upload)),
-            RemoteEndpoint::RefsIf => resource.route(web::put().to(change_ref)),
-            RemoteEndpoint::Commit => resource.route(web::post().to(commit)),
-        };
         let refuse = move |request: HttpRequest, body: web::Payload| refuse(request, body, endpoint);
-        config.service(resource.default_service(web::to(refuse)).wrap(from_fn(layer)));
+        let resource = resource(endpoint, is_counted).default_service(web::to(refuse));
+        config.service(resource.wrap(from_fn(layer)));
+    }
+}
+
+/// Mounts, in the scope of calls between nodes, the endpoints that the node which leads the database serves.
+pub fn configure_calls(config: &mut web::ServiceConfig) {
+    for endpoint in [RemoteEndpoint::HasChunks, RemoteEndpoint::Chunks, RemoteEndpoint::RefsIf] {
+        // The node that received the request has counted it.
+        config.service(resource(endpoint, false));
+    }
+}
+
+fn resource(endpoint: RemoteEndpoint, is_counted: bool) -> Resource {
+    let resource = web::resource(format!("/{{owner}}/{{database}}/{}", endpoint.name())).guard(OfADatabase);
+    let resource = resource.app_data(RequestPolicy { is_counted, accepts_keys: true, ..RequestPolicy::default() });
+    match endpoint {
+        RemoteEndpoint::Refs => resource.route(web::get().to(get_refs)),
+        RemoteEndpoint::GetChunks => resource.route(web::post().to(get_chunks)),
+        RemoteEndpoint::HasChunks => resource.route(web::post().to(has_chunks)),
+        RemoteEndpoint::Chunks => resource.route(web::post().to(upload)),
+        RemoteEndpoint::RefsIf => resource.route(web::put().to(change_ref)),
+        RemoteEndpoint::Commit => resource.route(web::post().to(commit)),
     }
 }
 
@@ -48,7 +61,9 @@ struct OfADatabase;
 
 impl Guard for OfADatabase {
     fn check(&self, context: &GuardContext<'_>) -> bool {
-        let owner = context.head().uri.path().split('/').nth(1).unwrap_or_default();
+        let path = context.head().uri.path();
+        let path = path.strip_prefix(PREFIX).unwrap_or(path);
+        let owner = path.split('/').nth(1).unwrap_or_default();
         OwnerName::parse(owner).is_ok_and(|owner| !owner.is_reserved())
     }
 }
@@ -94,7 +109,7 @@ async fn get_chunks(request: HttpRequest, body: web::Payload) -> HttpResponse {
 
 async fn has_chunks(request: HttpRequest, body: web::Payload) -> HttpResponse {
     let outcome = async {
-        let (call, access, body) = admitted::<Write>(&request, body).await?;
+        let (call, access, body) = at_leader(&request, body, MOST_BYTES).await?;
         let hashes = hashes(&call, body).await?;
         call.has_no_effect();
         pushes::has(&call, access, hashes).await
@@ -105,7 +120,8 @@ async fn has_chunks(request: HttpRequest, body: web::Payload) -> HttpResponse {
 
 async fn upload(request: HttpRequest, body: web::Payload) -> HttpResponse {
     let outcome = async {
-        let (call, access, body) = admitted::<Write>(&request, body).await?;
+        let longest = request.app_data::<web::Data<AppState>>().map_or(BATCH, |state| longest_body(state));
+        let (call, access, body) = at_leader(&request, body, longest).await?;
         pushes::upload(&request, &call, access, body).await
     };
     let outcome = outcome.await;
@@ -114,7 +130,7 @@ async fn upload(request: HttpRequest, body: web::Payload) -> HttpResponse {
 
 async fn change_ref(request: HttpRequest, body: web::Payload) -> HttpResponse {
     let outcome = async {
-        let (call, access, body) = admitted::<Write>(&request, body).await?;
+        let (call, access, body) = at_leader(&request, body, MOST_REFS).await?;
         let read = call.read_bytes(body.into_inner(), MOST_REFS).await?;
         pushes::change(&call, access, &read.bytes).await
     };
@@ -149,6 +165,20 @@ async fn admitted<L: Level>(
             discard(body, request).await;
             Err(refusal.into())
         }
+    }
+}
+
+/// Does what [`admitted`] does for a request of a push, which the node that leads the database serves. It keeps the chunks of the push.
+async fn at_leader(
+    request: &HttpRequest,
+    body: web::Payload,
+    longest: usize,
+) -> Result<(RequestContext, DatabaseAccess<Write>, web::Payload), Refusal> {
+    let (call, access, body) = admitted::<Write>(request, body).await?;
+    let Some(calls) = NodeCalls::of(request) else { return Ok((call, access, body)) };
+    match calls.pass(request, &call, access.database().id, body, longest as u64).await? {
+        Passed::Here(body) => Ok((call, access, body)),
+        Passed::Answered(response) => Err(Refusal::Passed(response)),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -60,6 +60,15 @@ pub trait RecordAge: Send + Sync {
     /// # Errors
     /// [`EngineError::Unavailable`] if they are, or if that cannot be found out.
     fn require_newest(&self) -> Result<(), EngineError>;
+}
+
+/// The nodes that lead databases, as far as this one can ask them to do something.
+pub trait Leaders: Send + Sync {
+    /// Has the node that leads a database fetch a commit into it ([`Engine::fetch`]). Returns `false` if this node is to do it.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    fn fetch(&self, into: DatabaseId, from: DatabaseId, commit: &CommitHash) -> Result<bool, EngineError>;
 }
 
 /// What a [`DurableEngine`] works with.
@@ -202,6 +211,8 @@ pub struct DurableEngine<S: RecordSource> {
     compared: Mutex<Option<Holder>>,
     /// Whether other nodes are to write the databases.
     is_drained: AtomicBool,
+    /// Those that lead databases. Absent if there is no way to ask them.
+    leaders: OnceLock<Arc<dyn Leaders>>,
 }
 
 /// What an engine holds, and what it has moved since it was created.
@@ -260,6 +271,7 @@ impl<S: RecordSource> DurableEngine<S> {
             traffic: Arc::default(),
             compared: Mutex::default(),
             is_drained: AtomicBool::new(false),
+            leaders: OnceLock::new(),
         }
     }
 
@@ -614,6 +626,59 @@ impl<S: RecordSource> DurableEngine<S> {
         for entry in entries {
             release(&mut entry.turn.lock());
         }
+    }
+
+    /// Has fetches into databases that other nodes lead done by these. Counts once.
+    pub fn ask_leaders(&self, leaders: Arc<dyn Leaders>) {
+        // A second value would be the same one.
+        let _ = self.leaders.set(leaders);
+    }
+
+    /// Returns `true` if this node leads the database.
+    pub fn is_leading(&self, database: DatabaseId) -> bool {
+        self.entry(database).is_leading()
+    }
+
+    /// Takes the lead of a database, unless another node has it.
+    ///
+    /// # Errors
+    /// [`EngineError::Unavailable`] if another node leads it, or if the lead cannot be taken.
+    pub fn take_lead(&self, database: DatabaseId) -> Result<(), EngineError> {
+        self.leading_entry(database).map(drop)
+    }
+
+    /// Fetches a commit into a database that this node leads ([`Engine::fetch`]), without asking another one.
+    ///
+    /// # Errors
+    /// Those of [`Engine::fetch`].
+    pub fn fetch_here(&self, into: DatabaseId, from: DatabaseId, commit: &CommitHash) -> Result<(), EngineError> {
+        let is_there = || Ok(self.inner().commit(into, commit)?.is_some());
+        self.read(from, || self.bring(into, is_there, || self.inner().fetch(into, from, commit)))
+    }
+
+    /// Returns `true` if a commit is in a database, and durable.
+    fn has_commit(&self, database: DatabaseId, commit: &CommitHash) -> Result<bool, EngineError> {
+        let entry = self.entry(database);
+        let _call = entry.begin();
+        let is_sure = || !entry.is_behind.load(Ordering::SeqCst);
+        Ok(entry.is_here() && is_sure() && self.inner().commit(database, commit)?.is_some() && is_sure())
+    }
+
+    /// Fetches a commit into a database, on the node that leads it.
+    pub(crate) fn fetch_at_leader(
+        &self,
+        into: DatabaseId,
+        from: DatabaseId,
+        commit: &CommitHash,
+    ) -> Result<(), EngineError> {
+        if let Some(leaders) = self.leaders.get()
+            && !self.is_leading(into)
+            && !self.has_commit(into, commit)?
+            && leaders.fetch(into, from, commit)?
+        {
+            return Ok(());
+        }
+        self.fetch_here(into, from, commit)
     }
 
     /// Lets other nodes write the databases, or no longer. While they do, [`Engine::write_batch`] refuses writes, which can run elsewhere.

@@ -14,5 +14,5 @@ mod local_file;
 mod objects;
 mod port;
 
-pub use engine::{DurableEngine, DurablePorts, Figures, HandedOver, RecordAge, RecordSource};
+pub use engine::{DurableEngine, DurablePorts, Figures, HandedOver, Leaders, RecordAge, RecordSource};
 pub use lease::{LeaseEnd, NodeKeeper};

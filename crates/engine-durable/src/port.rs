@@ -84,8 +84,7 @@ impl<S: RecordSource> Engine for DurableEngine<S> {
     }
 
     fn fetch(&self, into: DatabaseId, from: DatabaseId, commit: &CommitHash) -> Result<(), EngineError> {
-        let is_there = || Ok(self.inner().commit(into, commit)?.is_some());
-        self.read(from, || self.bring(into, is_there, || self.inner().fetch(into, from, commit)))
+        self.fetch_at_leader(into, from, commit)
     }
 
     fn start_read(

@@ -190,8 +190,16 @@ fn settle(request: &HttpRequest, shown: Option<QuotaHeaders>) -> Result<(), Hand
     }
 }
 
+/// The address of the client of a request that another node has passed on, which said so in a way that can be trusted. Kept in the
+/// request's extensions.
+#[derive(Debug, Clone, Copy)]
+pub struct CallerAddress(pub Option<IpAddr>);
+
 /// Returns the network address of the client.
 pub(crate) fn address_of(state: &AppState, request: &HttpRequest) -> Option<IpAddr> {
+    if let Some(CallerAddress(address)) = request.extensions().get().copied() {
+        return address;
+    }
     client_address(request.peer_addr(), request.headers(), &state.config.proxies)
 }
 

@@ -86,6 +86,7 @@ pub use api_response::{ApiResponse, etag_of, to_json};
 pub use archive::send_archive;
 pub use body::{AnonymousBodies, ReadBody};
 pub use body_clock::{BodyClock, TooSlow};
+pub use caller::CallerAddress;
 pub use cells::{cell_text, real, storage_class, write_integer, write_real};
 pub use coding::{Coding, TaggedCoding};
 pub use collect::{CollectLimits, CollectedJsonRows, JsonRows, RowShape};

@@ -217,6 +217,7 @@ pub(crate) type PooledConnection = r2d2::PooledConnection<Manager>;
 #[derive(Debug, Default)]
 pub(crate) struct OwnNode {
     id: OnceLock<Box<str>>,
+    address: OnceLock<Box<str>>,
     is_drained: AtomicBool,
 }
 
@@ -229,6 +230,16 @@ impl OwnNode {
     /// Records the node that this process is. Only the first call has an effect.
     pub(crate) fn become_node(&self, id: &str) {
         let _ = self.id.set(id.into());
+    }
+
+    /// Returns the address at which other nodes reach it; an empty text if there is none.
+    pub(crate) fn address(&self) -> &str {
+        self.address.get().map_or("", |address| address)
+    }
+
+    /// Records the address at which other nodes reach it. Only the first call has an effect.
+    pub(crate) fn set_address(&self, address: &str) {
+        let _ = self.address.set(address.into());
     }
 
     /// Returns `true` if other nodes are to run what is queued.

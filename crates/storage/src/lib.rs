@@ -84,8 +84,8 @@ mod write_keys;
 pub use blobs::FolderBlobs;
 pub use dump::DumpError;
 pub use durable::{
-    CollectError, Collection, Collector, MarkError, NodeError, NodeRun, NodeStatus, ObjectCounts, SqlNodes, SqlObjects,
-    SqlRecords, Task, for_each_object, older_records, remove_marks, store_mark,
+    CollectError, Collection, Collector, LiveNode, MarkError, NodeError, NodeRun, NodeStatus, ObjectCounts, SqlNodes,
+    SqlObjects, SqlRecords, Task, for_each_object, older_records, remove_marks, store_mark,
 };
 pub use error::{MigrationError, OpenError};
 pub use exchange::{Exchange, ExchangeEvent, ExchangeSender};

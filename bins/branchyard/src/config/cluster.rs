@@ -8,6 +8,8 @@ use super::Span;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClusterConfig {
+    /// Origin at which the other servers reach this one. If absent, derived from the address that it listens on.
+    pub advertise: Option<String>,
     /// How long a server that does not answer any more keeps the databases that it writes.
     pub lease: Span,
     /// Bytes of local copies of databases that are not in use; 0 means no limit.
@@ -16,6 +18,6 @@ pub struct ClusterConfig {
 
 impl Default for ClusterConfig {
     fn default() -> Self {
-        Self { lease: Span::seconds(10), cache_bytes: 0 }
+        Self { advertise: None, lease: Span::seconds(10), cache_bytes: 0 }
     }
 }

@@ -22,6 +22,7 @@ const WITHOUT_DEFAULT: &[&str] = &[
     "store.extra_ca_file",
     "server_key_file",
     "node_id",
+    "cluster.advertise",
     "hooks.extra_ca_file",
     "remotes.extra_ca_file",
     "hosted_public_url",

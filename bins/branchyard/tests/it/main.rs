@@ -29,6 +29,7 @@ mod logs;
 mod main_job;
 mod migrating;
 mod mirrors;
+mod node_calls;
 mod node_drain;
 mod node_faults;
 mod object_blobs;

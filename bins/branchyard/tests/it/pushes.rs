@@ -1,10 +1,10 @@
 //! Pushes, by a client that sends what a test wants.
 
-mod client;
+pub(crate) mod client;
 mod crash;
 mod mutated;
 #[path = "../../../../crates/engine-doltlite/tests/it/hostile/mutations.rs"]
-mod mutations;
+pub(crate) mod mutations;
 
 use std::thread;
 use std::time::Duration;

@@ -8,11 +8,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use branchyard_domain::values::DatabaseId;
 use branchyard_segments::{Holder, Nodes, RecordsError, Renewal};
 use diesel::prelude::*;
-use diesel::sql_types::Text;
+use diesel::sql_types::{Nullable, Text};
 
-use super::{EngineSql, clock, incarnation, micros, text};
+use super::{EngineSql, clock, files_with_leaders, incarnation, micros, text};
+use crate::connection::AnyConnection;
+use crate::error::StoreResult;
 use crate::prepared::{Parameter, PreparedSql};
 use crate::store::Store;
 
@@ -22,16 +25,16 @@ use crate::store::Store;
 macro_rules! start {
     ($clock:expr, $greatest:literal) => {
         concat!(
-            "INSERT INTO nodes (id, incarnation, alive_until, version, started_at) VALUES (?, ?, ",
+            "INSERT INTO nodes (id, incarnation, alive_until, version, address, started_at) VALUES (?, ?, ",
             $clock,
-            " + ?, ?, ",
+            " + ?, ?, nullif(?, ''), ",
             $clock,
             ") ON CONFLICT (id) DO UPDATE SET incarnation = excluded.incarnation, version = excluded.version, \
              alive_until = CASE WHEN nodes.incarnation = excluded.incarnation THEN ",
             $greatest,
             "(nodes.alive_until, excluded.alive_until) ELSE excluded.alive_until END, \
              started_at = CASE WHEN nodes.incarnation = excluded.incarnation THEN nodes.started_at ELSE excluded.started_at END, \
-             address = CASE WHEN nodes.incarnation = excluded.incarnation THEN nodes.address END \
+             address = excluded.address \
              WHERE (nodes.incarnation = excluded.incarnation) = (nodes.alive_until > ",
             $clock,
             ") RETURNING CAST(1 AS BIGINT)"
@@ -92,6 +95,53 @@ macro_rules! live {
 
 const LIVE: EngineSql = EngineSql { postgres: live!(clock!(postgres)), sqlite: live!(clock!(sqlite)) };
 
+const SET_ADDRESS: EngineSql =
+    EngineSql::same("UPDATE nodes SET address = ? WHERE id = ? AND incarnation = ? RETURNING CAST(1 AS BIGINT)");
+
+macro_rules! leader {
+    ($clock:expr) => {
+        concat!(
+            "SELECT n.id, n.address FROM ",
+            files_with_leaders!(),
+            " WHERE f.database_id = ? AND n.alive_until > ",
+            $clock
+        )
+    };
+}
+
+/// The parameter is the database.
+const LEADER: EngineSql = EngineSql { postgres: leader!(clock!(postgres)), sqlite: leader!(clock!(sqlite)) };
+
+macro_rules! successors {
+    ($clock:expr) => {
+        concat!(
+            "SELECT id, address FROM nodes WHERE id <> ? AND drained_at IS NULL AND alive_until > ",
+            $clock,
+            " ORDER BY id"
+        )
+    };
+}
+
+/// The parameter is the node that asks.
+const SUCCESSORS: EngineSql =
+    EngineSql { postgres: successors!(clock!(postgres)), sqlite: successors!(clock!(sqlite)) };
+
+/// A live node, and the address at which other nodes reach it, if it has one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveNode {
+    /// The node's id.
+    pub id: String,
+    /// Its address.
+    pub address: Option<String>,
+}
+
+fn live_nodes(conn: &mut AnyConnection, sql: EngineSql, parameter: &str) -> StoreResult<Vec<LiveNode>> {
+    let parameters = vec![text(parameter)];
+    let rows: Vec<(String, Option<String>)> =
+        PreparedSql::<(Text, Nullable<Text>)>::new(sql.of(conn), parameters).load(conn)?;
+    Ok(rows.into_iter().map(|(id, address)| LiveNode { id, address }).collect())
+}
+
 /// A run of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NodeRun {
@@ -108,6 +158,35 @@ impl Store {
     /// [`RecordsError::Unavailable`].
     pub fn live_nodes(&self) -> Result<Vec<String>, RecordsError> {
         self.look_up("look for live nodes", |conn| Ok(PreparedSql::<Text>::new(LIVE.of(conn), Vec::new()).load(conn)?))
+    }
+
+    /// Returns the live node that leads a database, if one does.
+    ///
+    /// # Errors
+    /// [`RecordsError::Unavailable`].
+    pub fn leader(&self, database: DatabaseId) -> Result<Option<LiveNode>, RecordsError> {
+        let found =
+            self.look_up("look for the leader of a database", |conn| live_nodes(conn, LEADER, &database.to_string()));
+        Ok(found?.pop())
+    }
+
+    /// Returns the other nodes that can take over the databases of this one: those that are live and not drained, by id.
+    ///
+    /// # Errors
+    /// [`RecordsError::Unavailable`].
+    pub fn successors(&self) -> Result<Vec<LiveNode>, RecordsError> {
+        self.look_up("look for other nodes", |conn| live_nodes(conn, SUCCESSORS, self.readers.node().id()))
+    }
+
+    /// Saves the address at which other nodes reach this one, which stays the same from then on.
+    ///
+    /// # Errors
+    /// [`RecordsError`].
+    pub fn set_node_address(&self, holder: &Holder, address: &str) -> Result<(), RecordsError> {
+        // First: a run that begins meanwhile saves it too.
+        self.readers.node().set_address(address);
+        let parameters = vec![text(address), text(&holder.node), text(incarnation(holder.incarnation))];
+        self.change(SET_ADDRESS, parameters).map(drop)
     }
 
     /// Returns the last runs of other nodes whose leases have ended.
@@ -147,6 +226,7 @@ impl Nodes for SqlNodes {
             text(incarnation(holder.incarnation)),
             Parameter::Number(micros(lease)),
             text(env!("CARGO_PKG_VERSION")),
+            text(self.store.readers.node().address()),
         ];
         let renewal = self.store.change(START, parameters).map(renewal)?;
         if renewal == Renewal::Held {
