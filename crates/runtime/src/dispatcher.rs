@@ -363,7 +363,7 @@ fn attempts(
             Ok(Some(_)) => {}
             Ok(None) => {
                 tracing::error!(
-                    "the key ring (server.key) lacks the key of a webhook's secret; rotate the secret, or add the key"
+                    "the key ring lacks the key of a webhook's secret; rotate the secret, and give the new one to its receiver"
                 );
             }
             Err(_) => tracing::error!("a delivery attempt panicked"),

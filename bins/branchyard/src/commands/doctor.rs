@@ -86,7 +86,7 @@ pub(super) fn unreadable_secrets(stores: &Stores) -> anyhow::Result<Vec<String>>
     let lines = unreadable.into_iter().map(|UnreadableHook { database, hook }| {
         format!(
             "webhook {hook} of {database}: the key of its secret is not in the key ring; rotate its secret and give the new \
-             one to its receiver, or add the key to the ring. Until then its deliveries wait"
+             one to its receiver. Until then its deliveries wait"
         )
     });
     Ok(lines.collect())
