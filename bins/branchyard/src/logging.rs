@@ -9,6 +9,7 @@ mod finished_span;
 mod layer;
 mod line;
 mod panics;
+mod repeats;
 mod writer;
 
 #[cfg(feature = "otlp")]

@@ -2,26 +2,29 @@
 
 use std::error::Error;
 use std::fmt;
+use std::time::Instant;
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Subscriber};
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
 use super::line::{Line, LineFormat, fields, machine_time, write_line};
+use super::repeats::Repeats;
 use super::writer::LogWriter;
 
 /// Writes each event as a line.
 pub(super) struct LogLayer {
     writer: LogWriter,
     format: LineFormat,
+    repeats: Repeats,
 }
 
 impl LogLayer {
     pub(super) fn new(writer: LogWriter, format: LineFormat) -> Self {
-        Self { writer, format }
+        Self { writer, format, repeats: Repeats::default() }
     }
 }
 
@@ -54,18 +57,26 @@ where
         let metadata = event.metadata();
         // Libraries that log with the crate `log` arrive with the target `log`, and with their own target in a field.
         let target = own.target.as_deref().unwrap_or(metadata.target());
+        for span in context.event_scope(event).into_iter().flatten() {
+            let extensions = span.extensions();
+            for (name, field) in extensions.get::<SpanFields>().into_iter().flat_map(|fields| &fields.0) {
+                if !own.names.contains(name) {
+                    own.names.push(name);
+                    body.extend_from_slice(field);
+                }
+            }
+        }
+        if *metadata.level() <= Level::WARN {
+            let parts = [metadata.level().as_str().as_bytes(), target.as_bytes(), own.message.as_bytes(), &body];
+            match self.repeats.admit(&parts, Instant::now()) {
+                None => return,
+                Some(0) => {}
+                Some(left_out) => fields(self.format, &mut body).plain("left_out", format_args!("{left_out}")),
+            }
+        }
         let fill = |line: &mut Line<'_>| {
             line.message(format_args!("{}", own.message));
             line.fields(&body);
-            for span in context.event_scope(event).into_iter().flatten() {
-                let extensions = span.extensions();
-                for (name, field) in extensions.get::<SpanFields>().into_iter().flat_map(|fields| &fields.0) {
-                    if !own.names.contains(name) {
-                        own.names.push(name);
-                        line.fields(field);
-                    }
-                }
-            }
         };
         write_line(self.format, (machine_time(), *metadata.level(), target), fill, |line| self.writer.push(line));
     }
