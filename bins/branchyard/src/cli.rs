@@ -576,8 +576,18 @@ pub enum StoreAction {
 #[derive(Debug, Subcommand)]
 pub enum ClusterAction {
     /// Accept that the metadata were restored to an earlier time than the store of databases, after all servers were stopped. What the
-    /// metadata lost is given up; its objects are kept for 30 days.
+    /// metadata lost is given up; its objects are kept for 30 days, and `cluster recover` makes branches of them.
     Accept {
+        /// Print a JSON document.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make branches of the commits of a database that the metadata lost, after `cluster accept`. Works beside running servers. Branches
+    /// that exist are not changed.
+    Recover {
+        /// The database.
+        #[arg(value_name = "OWNER/DATABASE")]
+        database: String,
         /// Print a JSON document.
         #[arg(long)]
         json: bool,

@@ -13,6 +13,7 @@ mod keys;
 mod man;
 mod migrate;
 mod nodes;
+mod recover;
 mod restore;
 mod store;
 mod tokens;
@@ -112,6 +113,9 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         }
         Command::Cluster { place, action: ClusterAction::Accept { json } } => {
             cluster::accept(&Config::load(&place)?, json)
+        }
+        Command::Cluster { place, action: ClusterAction::Recover { database, json } } => {
+            recover::run(&Config::load(&place)?, &database, json)
         }
         Command::Clone { url, file } => client::clone(&url, file),
         Command::Pull { file, remote } => client::pull(file, &remote),

@@ -122,6 +122,8 @@ pub enum Role {
     Node,
     /// It looks at them, perhaps beside a server.
     Command,
+    /// It writes some of them for a moment, perhaps beside a server, as a node with this id. Only if they are in a store.
+    ShortNode(&'static str),
 }
 
 /// Policy for pending migrations.
@@ -152,7 +154,7 @@ impl Stores {
         let long = Long { every: config.pools.long_look(), turns: Arc::new(SchedulerBridge(lane)) };
         let options = EngineOptions { long: Some(long), ..EngineOptions::default() };
         // The copies of a server belong to its process.
-        let copies = (config.store_url.is_some() && role == Role::Command).then(|| PrivateCopies::below(&dir.copies()));
+        let copies = (config.store_url.is_some() && role != Role::Node).then(|| PrivateCopies::below(&dir.copies()));
         let copies = copies.transpose().context("cannot make a folder for copies of databases")?;
         if role == Role::Node {
             PrivateCopies::remove_abandoned(&dir.copies()).context("cannot remove copies of a former command")?;
@@ -191,6 +193,7 @@ impl Stores {
                 Some(match role {
                     Role::Node => DurableHome::of_node(&node, &config.cluster, &ports)?,
                     Role::Command => DurableHome::of_reader(&ports),
+                    Role::ShortNode(id) => DurableHome::of_node(id, &config.cluster, &ports)?,
                 })
             }
         };

@@ -10,20 +10,21 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use branchyard_domain::Hub;
-use branchyard_domain::ports::{Clock, DatabaseStore, Engine, EngineError, Ids};
+use branchyard_domain::ports::{Clock, DatabaseFiles, DatabaseStore, Engine, EngineError, Ids};
 use branchyard_domain::values::{CommitHash, DatabaseId, Timestamp};
 use branchyard_engine_durable::{
     DurableEngine, DurablePorts, Figures, HandedOver, Leaders, LeaseEnd, NodeKeeper, RecordAge, RecordSource,
 };
 use branchyard_runtime::recover_leases;
-use branchyard_segments::{Epoch, Evidence, Mark, RecordsError};
+use branchyard_segments::{AcceptedLoss, Epoch, Evidence, Mark, ObjectKey, Record, Records as _, RecordsError, run};
 use branchyard_storage::{
     CollectError, Collection, Collector, LiveNode, MarkError, NodeRun, SqlRecords, Store, Task, for_each_object,
-    older_records, remove_marks, store_mark,
+    older_records, remove_marks, store_loss, store_mark,
 };
 use tokio::sync::Notify;
 
 use crate::config::{ClusterConfig, Config};
+use crate::lost_changes::LostChanges;
 use crate::repeating_thread::RepeatingThread;
 use crate::sql_engine::SqlEngine;
 
@@ -355,7 +356,7 @@ impl DurableHome {
     /// Fails if one of the stores fails. Trying again is safe.
     pub(crate) fn accept_older_metadata(&self, keep: Duration) -> anyhow::Result<BTreeMap<DatabaseId, u64>> {
         let rows = self.metadata.objects();
-        let (mut epochs, mut lost) = (BTreeMap::<DatabaseId, u64>::new(), BTreeMap::new());
+        let (mut epochs, mut lost) = (BTreeMap::<DatabaseId, u64>::new(), BTreeMap::<DatabaseId, _>::new());
         for_each_object(self.store.as_ref(), |page| {
             let names: Vec<String> = page.iter().map(ToString::to_string).collect();
             let mut unnamed = Vec::new();
@@ -366,14 +367,56 @@ impl DurableHome {
                 if !examined.is_named {
                     unnamed.push(name.clone());
                 }
-                if Evidence::in_object(key, &examined.record).is_some() {
-                    *lost.entry(database).or_default() += 1;
+                let Record { generation, durable_length, epoch, .. } = examined.record;
+                let loss = AcceptedLoss { generation, durable_length, epoch };
+                if !examined.is_named && loss.may_have_lost(epoch, key) {
+                    lost.entry(database).or_insert((loss, 0)).1 += 1;
                 }
             }
             Ok::<_, anyhow::Error>(rows.doom(&unnamed, keep)?)
         })?;
+        for (database, (loss, _)) in &lost {
+            let epoch = epochs.get(database).map_or(loss.epoch, |epoch| Epoch(*epoch));
+            store_loss(self.store.as_ref(), *database, &AcceptedLoss { epoch, ..*loss })?;
+        }
         rows.raise_epochs(&epochs)?;
-        Ok(lost)
+        Ok(lost.into_iter().map(|(database, (_, objects))| (database, objects)).collect())
+    }
+
+    /// Brings what a database lost, when older metadata were accepted, into files of their own.
+    ///
+    /// # Errors
+    /// Fails if one of the stores fails, or if a file cannot be written.
+    pub(crate) fn find_lost_changes(
+        &self,
+        files: &dyn DatabaseFiles,
+        database: DatabaseId,
+        fresh: impl FnMut() -> DatabaseId,
+    ) -> anyhow::Result<LostChanges> {
+        let row = run(self.metadata.records(database).load(None))?;
+        let named: Vec<ObjectKey> = row.segments.iter().filter_map(|segment| segment.object.parse().ok()).collect();
+        LostChanges::find(self.store.as_ref(), files, database, &named, fresh)
+    }
+
+    /// Takes the lease of a database, also from another node.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    pub(crate) fn take_over(&self, database: DatabaseId) -> Result<(), EngineError> {
+        self.engine.take_over(database)
+    }
+
+    /// Copies a commit to a database from a file that is in no store.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    pub(crate) fn bring_from_file(
+        &self,
+        into: DatabaseId,
+        file: DatabaseId,
+        commit: &CommitHash,
+    ) -> Result<(), EngineError> {
+        self.engine.bring_from_file(into, file, std::slice::from_ref(commit))
     }
 
     /// Removes the marks of all nodes.

@@ -23,6 +23,7 @@ mod health;
 pub mod key_ring;
 pub mod live_keys;
 mod logging;
+mod lost_changes;
 mod manifest;
 pub mod master_key;
 mod metadata_exchange;

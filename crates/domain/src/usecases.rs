@@ -36,6 +36,7 @@ mod pulls;
 mod push_phases;
 mod pushes;
 mod quotas;
+mod recovery;
 mod releases;
 mod remotes;
 mod revisions;
@@ -93,6 +94,7 @@ pub use pulls::{
 };
 pub use push_phases::PushPhase;
 pub use pushes::{PushStep, Pushes, RefChange};
+pub use recovery::Recovery;
 pub use releases::{EditRelease, NewRelease, Releases};
 pub use remotes::{RemoteRefs, Remotes};
 pub use secrets::{ResealOutcome, Secrets, UnreadableHook};
@@ -395,6 +397,8 @@ nouns! {
     imports: Imports;
     /// Garbage collections in the background.
     collections: Collections;
+    /// Branches of commits that the metadata store had lost.
+    recovery: Recovery;
     /// Operations: SQL writes, merges, forks, imports and purges.
     operations: Operations;
     /// Webhooks.

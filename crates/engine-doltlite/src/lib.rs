@@ -73,7 +73,7 @@ pub use options::EngineOptions;
 #[cfg(target_os = "linux")]
 pub use provided::{CommitParents, ProvidedFile};
 pub use queue::{TurnGate, WriteQueues, WriteTurn};
-pub use records::ends_record;
+pub use records::{RecordedCommit, commits_behind, ends_record};
 pub use sql::shape::shape;
 pub use sqlite::{BatchSink, CellBatch, SqliteRows, SqliteTable, spool};
 pub use versions::EngineVersions;

@@ -25,6 +25,9 @@ const SEEN_MAX: usize = 1_000;
 /// Leases that are released at once.
 const RELEASES: usize = 8;
 
+/// How often a lease is taken from other nodes for one call.
+const TAKEN_OVER: usize = 5;
+
 /// How often a file is compared with the durable bytes at most because a read found it damaged. That reads the whole file.
 const DISTRUST_EVERY: Duration = Duration::from_secs(60);
 
@@ -458,6 +461,41 @@ impl<S: RecordSource> DurableEngine<S> {
         Ok(entry)
     }
 
+    /// Takes the lease of a database, also from another node: what runs there at this moment does not become durable, and is run again.
+    ///
+    /// # Errors
+    /// [`EngineError::Unavailable`] if another node acquires the lease again and again.
+    pub fn take_over(&self, database: DatabaseId) -> Result<(), EngineError> {
+        let entry = self.entry(database);
+        let _call = entry.begin();
+        let mut led = Ok(());
+        for _ in 0..TAKEN_OVER {
+            let mut file = entry.turn.lock();
+            led = self.lead(&entry, &mut file);
+            if led.is_ok() {
+                break;
+            }
+            let row = run(file.ports().records.load(None)).map_err(|error| of_protocol(error.into()))?;
+            if row.owner.is_some() {
+                self.ports.records.withdraw(database, row.epoch).map_err(|error| of_protocol(error.into()))?;
+            }
+        }
+        led
+    }
+
+    /// Copies commits to a database from the file of another one, which is here and in no store, and makes them durable.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchCommit`] if the other file lacks one of the commits; other [`EngineError`]s.
+    pub fn bring_from_file(
+        &self,
+        into: DatabaseId,
+        file: DatabaseId,
+        commits: &[CommitHash],
+    ) -> Result<(), EngineError> {
+        self.write(into, || commits.iter().try_for_each(|commit| self.inner().fetch(into, file, commit)))
+    }
+
     /// Runs several writes as [`DurableEngine::write`] does, which become durable together or not at all.
     pub(crate) fn write_several<T>(
         &self,
@@ -507,7 +545,9 @@ impl<S: RecordSource> DurableEngine<S> {
             Ok(value) => !is_whole(value),
             Err(error) => matches!(error, EngineError::NoSuchCommit(_)),
         };
-        if is_lacking && !entry.is_leading() {
+        // A lease that was withdrawn by another process is found out by what that one added.
+        let is_unknown = matches!(result, Err(EngineError::NoSuchCommit(_)));
+        if is_lacking && (is_unknown || !entry.is_leading()) {
             entry.follow()?;
             result = call();
         }

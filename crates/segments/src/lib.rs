@@ -16,6 +16,7 @@
 mod file;
 mod garbage;
 mod key;
+mod lost;
 mod node;
 mod ports;
 mod record;
@@ -28,6 +29,7 @@ pub use file::{
 };
 pub use garbage::{DoomedObject, Examined};
 pub use key::{ForeignKey, ObjectKey, Purpose, SEGMENTS};
+pub use lost::{AcceptedLoss, LostFile, lost_files};
 pub use node::{NodeLease, NodeRecord, Renewal};
 pub use ports::{
     Acquired, Draft, FileError, LocalFile, Nodes, Nonces, Objects, ObjectsError, Records, RecordsError, Saved, Switched,

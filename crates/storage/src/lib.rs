@@ -85,7 +85,8 @@ pub use blobs::FolderBlobs;
 pub use dump::DumpError;
 pub use durable::{
     CollectError, Collection, Collector, LiveNode, MarkError, NodeError, NodeRun, NodeStatus, ObjectCounts, SqlNodes,
-    SqlObjects, SqlRecords, Task, for_each_object, older_records, remove_marks, store_mark,
+    SqlObjects, SqlRecords, Task, for_each_object, losses_of, objects_of, older_records, remove_marks, store_loss,
+    store_mark,
 };
 pub use error::{MigrationError, OpenError};
 pub use exchange::{Exchange, ExchangeEvent, ExchangeSender};

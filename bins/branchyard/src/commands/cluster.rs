@@ -39,7 +39,14 @@ pub(super) fn accept(config: &Config, as_json: bool) -> anyhow::Result<()> {
     }
     for (id, objects) in &lost {
         let name = names.get(id).cloned().unwrap_or_else(|| format!("a database that the metadata do not have ({id})"));
-        print(format_args!("{name}: {objects} objects with changes that the metadata lost are kept for 30 days"))?;
+        print(format_args!(
+            "{name}: {objects} objects that may hold changes which the metadata lost are kept for 30 days"
+        ))?;
+    }
+    if !names.is_empty() {
+        print(
+            "`branchyard cluster recover OWNER/DATABASE` makes branches of these changes, also once the servers run",
+        )?;
     }
     print("the servers can be started; they go on from what the metadata have")
 }

@@ -259,7 +259,7 @@ fn metadata_that_are_older_than_the_store_are_noticed_and_change_nothing_until_t
         home.postgres.copy("older", "saved");
         let server = cluster.start("first");
         let ada = again(&ada, &server);
-        ada.write("ada/d", "main", "insert into t values (2)");
+        let lost = ada.write("ada/d", "main", "insert into t values (2)");
         ada.database("lost");
         let counter = home.postgres.ask("older", "SELECT max(write_number) FROM files");
         // The server notes what it saved every few seconds.
@@ -286,6 +286,11 @@ fn metadata_that_are_older_than_the_store_are_noticed_and_change_nothing_until_t
             (200, "ready, read-only: the metadata are older than the store of databases\n".to_owned())
         );
         assert_eq!(count(&ada, "ada/d", "main"), "1");
+        // What the node has and the metadata do not is not there.
+        let of_lost = json!({"ref": lost, "q": "select count(*) from t"});
+        ada.post("/databases/ada/d/sql", &of_lost).expect(404);
+        ada.get(&format!("/databases/ada/d/commits/{lost}")).expect(404);
+        assert_eq!(count(&ada, "ada/d", "main"), "1");
         let refused = ada.post("/databases/ada/idle/branches", &json!({"name": "b", "from": {"branch": "main"}}));
         assert!(refused.expect(503).json()["detail"].as_str().unwrap().contains("lost recent changes"));
         ada.delete("/databases/ada/idle").expect(503);
@@ -311,4 +316,88 @@ fn metadata_that_are_older_than_the_store_are_noticed_and_change_nothing_until_t
         assert_eq!(succeed(&mut cluster.command("first", &["doctor"])), "everything is in order");
         succeed(&mut cluster.command("first", &["store", "collect"]));
     }
+}
+
+/// Returns the branches that `cluster recover` makes, as JSON.
+fn recover(cluster: &Cluster, folder: &str, database: &str) -> serde_json::Value {
+    let said = succeed(&mut cluster.command(folder, &["cluster", "recover", database, "--json"]));
+    serde_json::from_str(&said).unwrap()
+}
+
+/// Writes are lost with Postgres, some of them compacted and some on another branch, and come back as branches.
+#[test]
+fn what_a_restored_postgres_has_lost_comes_back_as_branches() {
+    let Some(home) = Home::new() else { return };
+    let cluster = home.cluster("forgotten");
+    let server = cluster.start("first");
+    let ada = cluster.user("first", &server);
+    for name in ["d", "idle"] {
+        ada.database(name);
+        ada.write(&format!("ada/{name}"), "main", "create table t (n integer primary key); insert into t values (1)");
+    }
+    server.terminate();
+    home.postgres.copy("forgotten", "saved");
+    let server = cluster.start("first");
+    let ada = again(&ada, &server);
+    ada.write("ada/d", "main", "insert into t values (2)");
+    ada.post("/databases/ada/d/branches", &json!({"name": "b", "from": {"branch": "main"}})).expect(201);
+    for n in 10..12 {
+        ada.write("ada/d", "b", &format!("insert into t values ({n})"));
+    }
+    let heads =
+        [("main", 3), ("b", 12)].map(|(branch, n)| ada.write("ada/d", branch, &format!("insert into t values ({n})")));
+    let counter = home.postgres.ask("forgotten", "SELECT max(write_number) FROM files");
+    let is_marked = || {
+        let marks = files_below(&cluster.store.join("marks"));
+        marks.iter().any(|mark| fs::read_to_string(mark).is_ok_and(|text| text == counter))
+    };
+    wait_until("the mark", AMPLE, is_marked);
+    server.kill();
+    home.postgres.copy("saved", "forgotten");
+    // Before the loss is accepted, there is nothing to recover, and no database can be written.
+    let early = recover(&cluster, "first", "ada/d");
+    assert_eq!((&early["losses"], &early["branches"]), (&json!(0), &json!([])));
+    let accepted = succeed(&mut cluster.command("first", &["cluster", "accept"]));
+    assert!(accepted.contains("ada/d: ") && accepted.contains("cluster recover"), "{accepted}");
+    assert!(!accepted.contains("ada/idle"), "{accepted}");
+    // The servers run again, and the database is written to before.
+    let server = cluster.start("first");
+    let ada = again(&ada, &server);
+    assert_eq!(count(&ada, "ada/d", "main"), "1");
+    ada.write("ada/d", "main", "insert into t values (4)");
+
+    let recovered = recover(&cluster, "second", "ada/d");
+    let branches = recovered["branches"].as_array().unwrap().clone();
+    assert_eq!((branches.len(), &recovered["left"], &recovered["gaps"]), (2, &json!(0), &json!([])), "{recovered}");
+    for branch in &branches {
+        let (name, head) = (branch["name"].as_str().unwrap(), branch["head"].as_str().unwrap());
+        assert!(name.starts_with("recovered/20") && name.ends_with(&head[..10]), "{branch}");
+        assert!(heads.iter().any(|lost| lost == head), "{head} of {heads:?}");
+    }
+    let [on_main, on_b] = heads.map(|head| {
+        let branch = branches.iter().find(|branch| branch["head"] == head).unwrap();
+        branch["name"].as_str().unwrap().to_owned()
+    });
+    let counts = |ada: &Actor| [&on_main, &on_b].map(|branch| count(ada, "ada/d", branch));
+    assert_eq!(counts(&ada), ["3", "5"], "on the node that led the database before");
+    assert_eq!(count(&ada, "ada/d", "main"), "2");
+    ada.write("ada/d", &on_b, "insert into t values (99)");
+    ada.write("ada/d", "main", "insert into t values (5)");
+    assert!(!succeed(&mut cluster.command("first", &["node", "list"])).contains("cluster-recover"));
+    // All of it is reachable now.
+    let said = succeed(&mut cluster.command("second", &["cluster", "recover", "ada/d"]));
+    assert!(said.contains("ada/d: nothing to recover: its branches, tags and pull requests reach all"), "{said}");
+    let said = succeed(&mut cluster.command("second", &["cluster", "recover", "ada/idle"]));
+    assert!(said.contains("ada/idle: nothing to recover: `branchyard cluster accept` has not recorded"), "{said}");
+    let refused = cluster.command("second", &["cluster", "recover", "ada/none"]).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(1) && said.contains("there is no database ada/none"), "{said}");
+    // What was recovered is in the store.
+    server.terminate();
+    fs::remove_dir_all(cluster.folder("first").join("databases")).unwrap();
+    assert_eq!(succeed(&mut cluster.command("first", &["doctor"])), "everything is in order");
+    let server = cluster.start("first");
+    let ada = again(&ada, &server);
+    assert_eq!(counts(&ada), ["3", "6"]);
+    drop(server);
 }

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use branchyard_domain::ports::{DatabaseStore, ObjectInfo, StoreError};
-use branchyard_domain::values::{ObjectKey as StoreKey, Timestamp};
+use branchyard_domain::values::{DatabaseId, ObjectKey as StoreKey, Timestamp};
 use branchyard_segments::{DoomedObject, Evidence, ObjectKey, RecordsError, SEGMENTS};
 
 use super::marks::{MarkError, older_records};
@@ -245,11 +245,32 @@ pub fn for_each_object<E: From<StoreError>>(
     for_each_page(store, |page| each(page.iter().filter_map(|info| object_of(&info.key)).collect()))
 }
 
+/// Returns all objects of a database.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn objects_of(store: &dyn DatabaseStore, database: DatabaseId) -> Result<Vec<ObjectKey>, StoreError> {
+    let mut objects = Vec::new();
+    for_each_page_below(store, StoreKey::parse(&format!("{SEGMENTS}/{database}")).ok(), |page| {
+        objects.extend(page.iter().filter_map(|info| object_of(&info.key)));
+        Ok::<_, StoreError>(())
+    })?;
+    Ok(objects)
+}
+
 fn for_each_page<E: From<StoreError>>(
     store: &dyn DatabaseStore,
+    each: impl FnMut(Vec<ObjectInfo>) -> Result<(), E>,
+) -> Result<(), E> {
+    for_each_page_below(store, StoreKey::parse(SEGMENTS).ok(), each)
+}
+
+fn for_each_page_below<E: From<StoreError>>(
+    store: &dyn DatabaseStore,
+    folder: Option<StoreKey>,
     mut each: impl FnMut(Vec<ObjectInfo>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let (folder, mut after) = (StoreKey::parse(SEGMENTS).ok(), None);
+    let mut after = None;
     loop {
         let page = store.list(folder.as_ref(), after.as_ref(), PAGE)?;
         let is_last = page.len() < PAGE;
