@@ -342,6 +342,7 @@ impl Config {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Ok(Limits {
             sign_up: self.web.sign_up()?,
+            sign_ins: self.web.sign_ins(),
             session_seconds: self.web.session_ttl.as_seconds(),
             session_max_seconds: self.web.session_max_age.as_seconds(),
             confirm_seconds: self.web.confirm_after.as_seconds(),

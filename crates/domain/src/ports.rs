@@ -26,11 +26,11 @@ pub use formats::{
 };
 pub use hooks::{AddressError, LookedUp, Payloads, Reply, RetryAfter, Sender, Sent, Vault, WebhookRequest};
 pub use metadata::{
-    AccountRepository, ActivityRepository, AttemptRepository, BranchFacts, BranchRepository, CollaboratorRepository,
-    CollectionRepository, DatabaseFilter, DatabaseRepository, DeliveryBacklog, DeliveryRepository, DeliveryState,
-    DueCollection, DueDelivery, Durability, EventRepository, FetchBacklog, FetchEnd, HookRepository,
-    IdempotencyRepository, InvitationRepository, KeptRefRepository, Lease, LeaseTurn, MemberRepository, Metadata,
-    MetadataError, MirrorRepository, OperationBacklog, OperationFilter, OperationRepository, OperationState,
+    AccountRepository, ActivityRepository, AttemptRepository, AttemptWindow, BranchFacts, BranchRepository,
+    CollaboratorRepository, CollectionRepository, DatabaseFilter, DatabaseRepository, DeliveryBacklog,
+    DeliveryRepository, DeliveryState, DueCollection, DueDelivery, Durability, EventRepository, FetchBacklog, FetchEnd,
+    HookRepository, IdempotencyRepository, InvitationRepository, KeptRefRepository, Lease, LeaseTurn, MemberRepository,
+    Metadata, MetadataError, MirrorRepository, OperationBacklog, OperationFilter, OperationRepository, OperationState,
     OrganizationRepository, PersonalDataRepository, Places, PullCommentRepository, PullFetch, PullFetchRepository,
     PullFilter, PullRepository, PullStanding, Ranking, RefRepository, ReleaseRepository, Repositories, RequestFacts,
     RequestTarget, RoleSources, SavedAnswer, SessionRepository, SizeChange, StarRepository, TagRepository,

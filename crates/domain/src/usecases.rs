@@ -98,7 +98,7 @@ pub use recovery::Recovery;
 pub use releases::{EditRelease, NewRelease, Releases};
 pub use remotes::{RemoteRefs, Remotes};
 pub use secrets::{ResealOutcome, Secrets, UnreadableHook};
-pub use sessions::{Client, OpenedSession, Sessions};
+pub use sessions::{Client, OpenedSession, Sessions, SignInLimits};
 pub use settled::SettlementWatch;
 pub use signals::Signal;
 pub use sql::{ReadEnd, Sql};
@@ -127,6 +127,8 @@ pub struct Limits {
     pub session_max_seconds: i64,
     /// How long after the user entered the password a session may do what is hard to undo, in seconds.
     pub confirm_seconds: i64,
+    /// Limits on attempts to sign in.
+    pub sign_ins: SignInLimits,
     /// Lifetime of an invitation in seconds.
     pub invitation_seconds: i64,
     /// Maximum number of unexpired tokens per user.
@@ -215,6 +217,7 @@ impl Default for Limits {
             session_seconds: 30 * 86_400,
             session_max_seconds: 90 * 86_400,
             confirm_seconds: 900,
+            sign_ins: SignInLimits::default(),
             invitation_seconds: 7 * 86_400,
             tokens_per_user: 100,
             keys_per_user: 20,

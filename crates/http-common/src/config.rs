@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use crate::rate::SignInLimits;
-
 /// Request quotas of one caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateLimits {
@@ -193,8 +191,6 @@ pub struct HttpConfig {
     pub max_head_bytes: usize,
     /// Request quotas; `None` disables rate limits.
     pub rate_limits: Option<RateLimits>,
-    /// Limits on attempts to sign in.
-    pub sign_ins: SignInLimits,
     /// Proxies in front of the server.
     pub proxies: Proxies,
     /// Time limits for request bodies.
@@ -236,7 +232,6 @@ impl HttpConfig {
             max_bytes_in_flight: 64 << 20,
             max_head_bytes: 128 << 10,
             rate_limits: Some(RateLimits::default()),
-            sign_ins: SignInLimits::default(),
             proxies: Proxies::default(),
             patience: BodyTimeouts::default(),
             default_page_size: 30,

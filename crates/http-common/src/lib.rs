@@ -113,7 +113,7 @@ pub use multipart::{FormPart, Multipart, form_boundary};
 pub use origin::RequestOrigin;
 pub use paging::{Listed, Page, PageRequest, bound, cut, open_token, page, token};
 pub use query::Query;
-pub use rate::{Guesses, SignInAttempts, SignInLimits};
+pub use rate::Guesses;
 pub use read_in_flight::ReadStart;
 pub use request_body::{NO_FIELDS, RequestBody};
 pub use request_context::{DatabasePath, RequestContext, SecretsShown, path_segment, sent_parameter, sent_parameters};

@@ -1,7 +1,6 @@
 //! Rate limits (v2 §1.10): the quotas of users and addresses, and the headers that report them.
 
 mod accepted;
-mod attempts;
 mod guesses;
 mod table;
 
@@ -16,7 +15,6 @@ use accepted::Accepted;
 use branchyard_executor::address_group;
 use table::{QuotaState, WindowTable};
 
-pub use attempts::{SignInAttempts, SignInLimits};
 pub use guesses::Guesses;
 
 /// The quota that a request uses.
@@ -93,8 +91,8 @@ impl Rates {
     }
 }
 
-/// Returns the counting key of an address. Connections without an address share one key; over TCP there are none.
-fn key(address: Option<IpAddr>) -> u128 {
+/// Returns the counting key of an address (IPv6: of its /64). Connections without an address share one key; over TCP there are none.
+pub(crate) fn key(address: Option<IpAddr>) -> u128 {
     address.map_or(0, address_group)
 }
 

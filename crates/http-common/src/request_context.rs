@@ -30,6 +30,7 @@ use crate::idempotency::{self, ClaimedKey};
 use crate::json::Json;
 use crate::paging::PageRequest;
 use crate::query::{Query, Repeats, pairs};
+use crate::rate::key as network_key;
 use crate::read_in_flight::ReadStart;
 use crate::request_body::RequestBody;
 use crate::request_id::RequestId;
@@ -299,8 +300,12 @@ impl RequestContext {
     }
 
     /// Counts an attempt to sign in. Returns the seconds to wait if the attempt exceeds a limit.
-    pub fn count_sign_in(&self, account: &str) -> Option<i64> {
-        self.state.sign_ins.count(account, address_of(&self.state, &self.request), self.state.services.now())
+    ///
+    /// # Errors
+    /// 503 if the server is busy, or if the metadata store does not answer.
+    pub async fn count_sign_in(&self, account: &str) -> Result<Option<i64>, HandlerError> {
+        let (account, network) = (account.to_owned(), network_key(address_of(&self.state, &self.request)));
+        self.write_session(move |hub| hub.sessions().count_attempt(&account, network)).await
     }
 
     /// Returns the first 256 characters of `User-Agent`; empty if the header is absent.

@@ -14,7 +14,7 @@ use crate::config::{HttpConfig, QUEUED_READS_PER_CALLER};
 use crate::idempotency::InFlight;
 use crate::keys::ServerKeys;
 use crate::last_use::LastUses;
-use crate::rate::{Rates, SignInAttempts};
+use crate::rate::Rates;
 use crate::results::Results;
 use crate::services::Services;
 use branchyard_executor::{BodyBudget, CallerKey, FairShares, Pool};
@@ -60,8 +60,6 @@ pub struct Shared {
     pub(crate) in_flight: InFlight,
     pub(crate) last_uses: LastUses,
     pub(crate) rates: Rates,
-    /// Limits attempts to sign in.
-    pub sign_ins: SignInAttempts,
 }
 
 impl AppState {
@@ -91,7 +89,6 @@ impl AppState {
             bodies: BodyBudget::new(config.max_bytes_in_flight, config.max_json_body_bytes.max(MAX_FORM_BYTES)),
             answers: answer_budget(config.max_bytes_in_flight, config.sql.max_response_bytes),
             in_flight: InFlight::default(),
-            sign_ins: SignInAttempts::new(config.sign_ins),
             rates: Rates::new(config.rate_limits.as_ref()),
             last_uses: LastUses::new(config.token_use_seconds),
             config,

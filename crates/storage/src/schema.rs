@@ -576,6 +576,14 @@ diesel::table! {
 }
 
 diesel::table! {
+    sign_in_attempts (subject) {
+        subject -> Text,
+        began_at -> BigInt,
+        attempts -> BigInt,
+    }
+}
+
+diesel::table! {
     branchyard_migrations (version) {
         version -> Text,
         hash -> Text,
@@ -626,4 +634,5 @@ diesel::allow_tables_to_appear_in_same_query!(
     doomed_objects,
     store_state,
     key_ring,
+    sign_in_attempts,
 );

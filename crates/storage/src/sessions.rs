@@ -2,12 +2,15 @@
 
 use branchyard_auth::HashedToken;
 use branchyard_domain::entities::{Invitation, LastUse, Session, User};
-use branchyard_domain::ports::{InvitationRepository, MetadataError, SessionRepository, WriteKey};
+use branchyard_domain::ports::{AttemptWindow, InvitationRepository, MetadataError, SessionRepository, WriteKey};
 use branchyard_domain::values::{AccountId, InvitationId, SessionId, Timestamp};
 use diesel::prelude::*;
+use diesel::sql_types::BigInt;
 
 use crate::accounts::{AccountRow, EmailRow, UserOf, UserRow, first_with_user, with_user};
-use crate::convert::{Read, all, one, read, read_if, time};
+use crate::connection::AnyConnection;
+use crate::convert::{Read, all, count, one, read, read_if, time};
+use crate::prepared::{Parameter, PreparedSql};
 use crate::schema::{invitations, sessions};
 use crate::transaction::SqlTransaction;
 
@@ -94,6 +97,20 @@ impl InvitationRow {
     }
 }
 
+/// Counts an attempt under the lock of its row. The parameters are the subject, the time, and twice the time at or before which a window
+/// that is over began.
+const COUNT_ATTEMPT: &str = "INSERT INTO sign_in_attempts (subject, began_at, attempts) VALUES (?, ?, 1) \
+    ON CONFLICT (subject) DO UPDATE SET \
+    attempts = CASE WHEN sign_in_attempts.began_at <= ? THEN 1 ELSE sign_in_attempts.attempts + 1 END, \
+    began_at = CASE WHEN sign_in_attempts.began_at <= ? THEN excluded.began_at ELSE sign_in_attempts.began_at END \
+    RETURNING began_at, attempts";
+
+/// The parameter is the time at or before which a window that is over began.
+const PURGE_ATTEMPTS_POSTGRES: &str = "DELETE FROM sign_in_attempts WHERE subject IN (\
+    SELECT subject FROM sign_in_attempts WHERE began_at <= ? ORDER BY began_at LIMIT 100 FOR UPDATE SKIP LOCKED)";
+const PURGE_ATTEMPTS_SQLITE: &str = "DELETE FROM sign_in_attempts WHERE subject IN (\
+    SELECT subject FROM sign_in_attempts WHERE began_at <= ? ORDER BY began_at LIMIT 100)";
+
 impl SessionRepository for SqlTransaction {
     fn add(&mut self, session: &Session) -> Result<()> {
         self.needs(WriteKey::Account(session.user_id));
@@ -171,6 +188,27 @@ impl SessionRepository for SqlTransaction {
         self.run("remove sessions that ended", |conn| {
             let ended = sessions::table.filter(sessions::expires_at.le(now.as_micros()));
             Ok(u64::try_from(diesel::delete(ended).execute(conn)?).unwrap_or(u64::MAX))
+        })
+    }
+
+    fn count_attempt(&mut self, subject: &str, ended: Timestamp, now: Timestamp) -> Result<AttemptWindow> {
+        self.run_apart_from_rights("count an attempt to sign in", |conn| {
+            let [ended, now] = [ended, now].map(|at| Parameter::Number(at.as_micros()));
+            let parameters = vec![Parameter::Text(subject.to_owned()), now, ended.clone(), ended];
+            let statement = PreparedSql::<(BigInt, BigInt)>::new(COUNT_ATTEMPT, parameters);
+            let (began_at, attempts): (i64, i64) = statement.get_result(conn)?;
+            Ok(AttemptWindow { began_at: time(began_at), attempts: count(attempts) })
+        })
+    }
+
+    fn purge_attempts(&mut self, ended: Timestamp) -> Result<()> {
+        self.run_apart_from_rights("remove attempts to sign in", |conn| {
+            let text = match conn {
+                AnyConnection::Pg(_) => PURGE_ATTEMPTS_POSTGRES,
+                AnyConnection::Sqlite(_) => PURGE_ATTEMPTS_SQLITE,
+            };
+            PreparedSql::<()>::new(text, vec![Parameter::Number(ended.as_micros())]).execute(conn)?;
+            Ok(())
         })
     }
 }

@@ -165,7 +165,6 @@ impl Config {
         http.max_bytes_in_flight = self.http.max_bytes_in_flight;
         http.max_head_bytes = self.http.max_head_bytes;
         http.proxies = self.http.proxies()?;
-        http.sign_ins = self.web.sign_ins();
         http.rate_limits = self.rate_limit.enabled.then_some(RateLimits {
             user_per_hour: self.rate_limit.user_per_hour,
             anonymous_per_minute: self.rate_limit.anonymous_per_minute,

@@ -1,8 +1,7 @@
 //! Configuration of the web pages, sign-up, and sign-in.
 
 use anyhow::bail;
-use branchyard_domain::usecases::SignUp;
-use branchyard_http_common::SignInLimits;
+use branchyard_domain::usecases::{SignInLimits, SignUp};
 use serde::{Deserialize, Serialize};
 
 use super::Span;
@@ -74,12 +73,11 @@ impl Web {
 mod tests {
     use super::Web;
     use branchyard_domain::usecases::{Limits, SignUp};
-    use branchyard_http_common::SignInLimits;
 
     #[test]
     fn the_defaults_are_those_of_the_layers_below() {
         let web = Web::default();
-        assert_eq!(web.sign_ins(), SignInLimits::default());
+        assert_eq!(web.sign_ins(), Limits::default().sign_ins);
         assert_eq!(web.sign_up().unwrap(), SignUp::default());
         assert_eq!(web.session_ttl.as_seconds(), Limits::default().session_seconds);
         assert_eq!(web.session_max_age.as_seconds(), Limits::default().session_max_seconds);

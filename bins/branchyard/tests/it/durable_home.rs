@@ -7,7 +7,7 @@ use std::process::Command;
 use branchyard_testkit::{AMPLE, Actor, Program, ServerProcess, files_below, succeed, wait_until};
 use serde_json::json;
 
-use crate::faults::postgres::Postgres;
+use crate::faults::postgres::{Postgres, Stop};
 use crate::process::program;
 
 /// A store of objects with its Postgres, and folders of servers.
@@ -400,4 +400,79 @@ fn what_a_restored_postgres_has_lost_comes_back_as_branches() {
     let ada = again(&ada, &server);
     assert_eq!(counts(&ada), ["3", "6"]);
     drop(server);
+}
+
+/// Sends the form for signing in. Returns the status.
+fn sign_in(origin: &str, name: &str) -> u16 {
+    let client = reqwest::blocking::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    let page = client.get(format!("{origin}/sign-in")).send().unwrap();
+    let cookie = |cookie: &reqwest::header::HeaderValue| cookie.to_str().unwrap().split(';').next().unwrap().to_owned();
+    let cookies: Vec<String> = page.headers().get_all("set-cookie").iter().map(cookie).collect();
+    let text = page.text().unwrap();
+    let form = text.split_once("action=\"/sign-in\"").unwrap().1;
+    let csrf = form.split_once("name=\"csrf\" value=\"").unwrap().1.split('"').next().unwrap();
+    let encoded: String = csrf.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let request =
+        client.post(format!("{origin}/sign-in")).header("Origin", origin).header("Cookie", cookies.join("; "));
+    let request = request.header("Content-Type", "application/x-www-form-urlencoded");
+    request.body(format!("csrf={encoded}&next=%2F&name={name}&password=wrong+horse")).send().unwrap().status().as_u16()
+}
+
+#[test]
+fn attempts_to_sign_in_are_counted_by_all_nodes_together() {
+    let Some(home) = Home::new() else { return };
+    let cluster = home.cluster("signing");
+    let serve = |folder: &str| {
+        let mut command = cluster.command(folder, &["serve", "--listen", "127.0.0.1:0"]);
+        command.env("BRANCHYARD_WEB__SIGN_INS_PER_ACCOUNT", "5").env("BRANCHYARD_WEB__SIGN_INS_PER_ADDRESS", "9");
+        ServerProcess::start(&mut command)
+    };
+    let first = serve("first");
+    cluster.user("first", &first);
+    fs::create_dir_all(cluster.folder("second")).unwrap();
+    fs::copy(cluster.folder("first").join("server.key"), cluster.folder("second").join("server.key")).unwrap();
+    let second = serve("second");
+    let origin = |n: usize| if n.is_multiple_of(2) { &first.origin } else { &second.origin };
+    let of_account: Vec<u16> = (0..7).map(|n| sign_in(origin(n), "ada")).collect();
+    assert_eq!(of_account, [422, 422, 422, 422, 422, 429, 429], "web.sign_ins_per_account");
+    // Seven attempts came from this address.
+    let of_address: Vec<u16> = (0..4).map(|n| sign_in(origin(n), &format!("other{n}"))).collect();
+    assert_eq!(of_address, [422, 422, 429, 429], "web.sign_ins_per_address");
+    let count = home.postgres.ask("signing", "SELECT count(*) FROM sign_in_attempts");
+    assert_eq!(count, "4", "the address, and three accounts");
+}
+
+#[test]
+fn an_outage_of_postgres_does_not_fill_the_log() {
+    let Some(home) = Home::new() else { return };
+    let cluster = home.cluster("quiet");
+    let log = home.dir.path().join("log");
+    let mut command = cluster.command("first", &["serve", "--listen", "127.0.0.1:0"]);
+    command.stderr(fs::File::create(&log).unwrap()).env_remove("RUST_LOG");
+    let server = ServerProcess::try_start(&mut command).unwrap();
+    home.postgres.stop(Stop::Fast);
+    std::thread::sleep(std::time::Duration::from_secs(10));
+    home.postgres.begin();
+    let lines = || -> Vec<serde_json::Value> {
+        let text = fs::read_to_string(&log).unwrap();
+        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        // Before the server logs, it says in plain text what it does.
+        whole.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    };
+    let is_back = |line: &serde_json::Value| {
+        line["message"] == "the connection for notifications of the metadata store works again"
+    };
+    wait_until("the line that it is back", AMPLE, || lines().iter().any(is_back));
+    wait_until("the node to be ready", AMPLE, || ready(&server).0 == 200);
+    let mut seen = std::collections::BTreeMap::<String, usize>::new();
+    for mut line in lines() {
+        if line["level"] == "WARN" || line["level"] == "ERROR" {
+            line.as_object_mut().unwrap().remove("timestamp");
+            *seen.entry(line.to_string()).or_default() += 1;
+        }
+    }
+    assert!(!seen.is_empty());
+    assert!(seen.values().all(|count| *count == 1), "{seen:#?}");
+    assert!(seen.len() <= 30, "{seen:#?}");
+    assert_eq!(lines().iter().filter(|line| is_back(line)).count(), 1);
 }

@@ -41,7 +41,7 @@ pub use organizations::{members, organizations};
 pub use people::deleted_users;
 pub use pulls::{comments, pull_content, pulls};
 pub use refs::{named_commits, refs, releases};
-pub use sessions::{invitations, profiles, sessions};
+pub use sessions::{attempts_to_sign_in, invitations, profiles, sessions};
 pub use stars::{rankings, stars};
 pub use transactions::{concurrency, rights_kept_by_writes, rights_versions, transactions, versions};
 
@@ -60,6 +60,7 @@ pub const ALL: &[(&str, MetadataCheck)] = &[
     ("tokens", tokens),
     ("user_keys", user_keys),
     ("sessions", sessions),
+    ("attempts_to_sign_in", attempts_to_sign_in),
     ("invitations", invitations),
     ("profiles", profiles),
     ("user_lists", user_lists),

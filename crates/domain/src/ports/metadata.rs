@@ -26,7 +26,7 @@ mod write_keys;
 
 pub use accounts::{AccountRepository, MemberRepository, OrganizationRepository, UserFilter, UserRepository};
 pub use collections::{CollectionRepository, DueCollection, KeptRefRepository};
-pub use credentials::{InvitationRepository, SessionRepository, TokenRepository, UserKeyRepository};
+pub use credentials::{AttemptWindow, InvitationRepository, SessionRepository, TokenRepository, UserKeyRepository};
 pub use databases::{CollaboratorRepository, DatabaseFilter, DatabaseRepository, Ranking, SizeChange, StarRepository};
 pub use deliveries::{
     AttemptRepository, DeliveryBacklog, DeliveryRepository, DeliveryState, DueDelivery, Lease, LeaseTurn, Places,

@@ -1,6 +1,8 @@
 //! Sign-in, and the sessions that result.
 
 use branchyard_auth::{HashedToken, PasswordHash, PlainPassword, PlainSecret};
+use data_encoding::HEXLOWER;
+use sha2::{Digest as _, Sha256};
 
 use super::Inner;
 use crate::entities::{LastUse, Session, User};
@@ -34,8 +36,31 @@ impl Client {
     }
 }
 
+/// Limits on attempts to sign in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SignInLimits {
+    /// Maximum attempts for one account from all addresses; 0 disables the limit.
+    pub per_account: u32,
+    /// Maximum attempts from one network for all accounts; 0 disables the limit.
+    pub per_address: u32,
+    /// Length of the window in seconds.
+    pub window_seconds: i64,
+}
+
+impl Default for SignInLimits {
+    fn default() -> Self {
+        Self { per_account: 20, per_address: 60, window_seconds: 900 }
+    }
+}
+
 /// Use cases of sessions.
 pub struct Sessions<'a>(&'a Inner);
+
+/// Returns what attempts are counted by. It does not show the name of the account, nor the address.
+fn subject(kind: &str, name: &str) -> String {
+    let digest = Sha256::new().chain_update(kind).chain_update([0]).chain_update(name).finalize();
+    HEXLOWER.encode(&digest[..16])
+}
 
 impl<'a> Sessions<'a> {
     /// Maximum number of sessions per user. Another sign-in ends the oldest one.
@@ -46,6 +71,45 @@ impl<'a> Sessions<'a> {
 
     pub(super) fn new(inner: &'a Inner) -> Self {
         Self(inner)
+    }
+
+    /// Counts an attempt to sign in, on all servers with the same metadata store together. Returns the seconds to wait if the attempt
+    /// exceeds a limit. The account need not exist. `network` identifies the network of the client.
+    ///
+    /// # Errors
+    /// [`PortError`].
+    pub fn count_attempt(&self, account: &str, network: u128) -> Result<Option<i64>, PortError> {
+        let limits = self.0.limits.sign_ins;
+        // The network is counted first. Once it is over its limit, its attempts do not use up the account's limit.
+        let subjects = [
+            ("network", network.to_string(), limits.per_address),
+            ("account", account.to_ascii_lowercase(), limits.per_account),
+        ];
+        let counted = subjects.iter().filter(|(_, _, limit)| *limit > 0);
+        let mut tx = None;
+        let (mut wait, mut is_new) = (None, false);
+        let now = self.0.now();
+        let ended = now.plus_seconds(-limits.window_seconds);
+        for (kind, name, limit) in counted {
+            let tx = match &mut tx {
+                Some(tx) => tx,
+                none => none.insert(self.0.ports.metadata.write(&WriteKeys::none())?),
+            };
+            let window = tx.sessions().count_attempt(&subject(kind, name), ended, now)?;
+            is_new |= window.attempts == 1;
+            if window.attempts > u64::from(*limit) {
+                let left = window.began_at.as_micros() - ended.as_micros();
+                wait = Some(left.unsigned_abs().div_ceil(1_000_000).try_into().unwrap_or(limits.window_seconds));
+                break;
+            }
+        }
+        if let Some(mut tx) = tx {
+            if is_new {
+                tx.sessions().purge_attempts(ended)?;
+            }
+            tx.commit(Durability::Unsynced)?;
+        }
+        Ok(wait)
     }
 
     /// Signs in with a user name, in any letter case, and a password. An unknown name takes the time of a password check

@@ -3,7 +3,7 @@
 use branchyard_auth::{PasswordHash, PlainPassword, PlainSecret};
 use branchyard_domain::entities::User;
 use branchyard_domain::errors::{PeopleError, SignInError, SignUpError};
-use branchyard_domain::usecases::{Applicant, Client, Limits, NewUser, Sessions, SignUp};
+use branchyard_domain::usecases::{Applicant, Client, Limits, NewUser, Sessions, SignInLimits, SignUp};
 use branchyard_domain::values::{EmailAddress, OwnerName};
 use branchyard_domain_testing::fakes::{self, FakeHub};
 
@@ -201,4 +201,30 @@ fn the_mode_says_who_may_sign_up() {
     let closed = hub(SignUp::Closed);
     let root = user(&closed, "root", true);
     assert!(matches!(closed.hub.invitations().create(&root), Err(SignUpError::Closed)));
+}
+
+#[test]
+fn attempts_are_counted_by_account_and_by_network() {
+    let sign_ins = SignInLimits { per_account: 2, per_address: 3, window_seconds: 60 };
+    let world = fakes::hub_with(Limits { sign_ins, ..Limits::default() });
+    let count = |account: &str, network: u128| world.hub.sessions().count_attempt(account, network).unwrap();
+    assert_eq!(count("ann", 1), None);
+    world.clock.advance_seconds(10);
+    assert_eq!(count("ANN", 2), None);
+    world.clock.advance_seconds(10);
+    assert_eq!(count("ann", 3), Some(40), "the account, from wherever");
+    assert_eq!(count("bob", 1), None);
+    assert_eq!(count("cyn", 1), None);
+    assert_eq!(count("dan", 1), Some(40), "the network, whatever the account");
+    assert_eq!(count("dan", 4), None);
+    assert_eq!(count("dan", 4), None, "the attempt over the limit of the network did not count");
+    world.clock.advance_seconds(40);
+    assert_eq!(count("ann", 1), None, "a new window");
+}
+
+#[test]
+fn zero_is_no_limit_of_attempts() {
+    let sign_ins = SignInLimits { per_account: 0, per_address: 0, window_seconds: 60 };
+    let world = fakes::hub_with(Limits { sign_ins, ..Limits::default() });
+    assert!((0..100).all(|_| world.hub.sessions().count_attempt("ann", 1).unwrap().is_none()));
 }

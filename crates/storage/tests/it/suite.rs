@@ -48,6 +48,7 @@ checks!(
     deleted_users,
     tokens, user_keys,
     sessions,
+    attempts_to_sign_in,
     invitations,
     profiles,
     user_lists,

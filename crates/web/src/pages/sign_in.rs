@@ -49,7 +49,7 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
         let may_sign_up = may_sign_up(&posted);
         posted.render(status, |shell| SignInPage { shell, form, may_sign_up })
     };
-    if let Some(seconds) = posted.count_sign_in(&name) {
+    if let Some(seconds) = posted.count_sign_in(&name).await? {
         return again(StatusCode::TOO_MANY_REQUESTS, too_many_attempts(seconds));
     }
     let client = posted.client();

@@ -92,7 +92,7 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
     let password = form.checked("password", PlainPassword::choose(posted.form.text("password")));
     let again = |form: Filled| posted.refuse(|shell| SignUpPage { shell, form, closed: None, is_administrator });
     let (Some(name), Some(email), Some(password)) = (name, email, password) else { return again(form) };
-    if let Some(seconds) = posted.count_sign_in(name.as_str()) {
+    if let Some(seconds) = posted.count_sign_in(name.as_str()).await? {
         return again(form.wrong("", too_many_attempts(seconds)));
     }
     let client = posted.client();

@@ -12,7 +12,7 @@ const PASSWORD: &str = "crash-test";
 
 /// Shutdown modes.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Stop {
+pub(crate) enum Stop {
     /// Disconnects clients and writes a checkpoint.
     Fast,
     /// Stops at once, as in a crash.
@@ -91,7 +91,7 @@ impl Postgres {
     }
 
     /// Starts the server, initially or after a stop.
-    pub(super) fn begin(&self) {
+    pub(crate) fn begin(&self) {
         let mut start = self.command("pg_ctl");
         start.arg("-D").arg(self.data()).arg("-l").arg(self.home.path().join("log")).args(["-w", "-t", "60", "start"]);
         // The server inherits the standard streams; a pipe would stay open as long as the server runs.
@@ -102,7 +102,7 @@ impl Postgres {
     }
 
     /// Stops the server.
-    pub(super) fn stop(&self, how: Stop) {
+    pub(crate) fn stop(&self, how: Stop) {
         let mode = match how {
             Stop::Fast => "fast",
             Stop::Immediate => "immediate",

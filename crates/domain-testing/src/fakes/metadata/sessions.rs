@@ -4,7 +4,7 @@ use branchyard_auth::HashedToken;
 
 use super::{MemoryTransaction, Result, count, missing};
 use branchyard_domain::entities::{Invitation, LastUse, Session, User};
-use branchyard_domain::ports::{InvitationRepository, MetadataError, SessionRepository, WriteKey};
+use branchyard_domain::ports::{AttemptWindow, InvitationRepository, MetadataError, SessionRepository, WriteKey};
 use branchyard_domain::values::{AccountId, InvitationId, SessionId, Timestamp};
 
 impl SessionRepository for MemoryTransaction<'_> {
@@ -62,6 +62,21 @@ impl SessionRepository for MemoryTransaction<'_> {
         let before = sessions.len();
         sessions.retain(|_, session| !session.expired(now));
         Ok(count(before - sessions.len()))
+    }
+
+    fn count_attempt(&mut self, subject: &str, ended: Timestamp, now: Timestamp) -> Result<AttemptWindow> {
+        let first = AttemptWindow { began_at: now, attempts: 0 };
+        let window = self.change()?.attempts_to_sign_in.entry(subject.to_owned()).or_insert(first);
+        if window.began_at <= ended {
+            *window = first;
+        }
+        window.attempts += 1;
+        Ok(*window)
+    }
+
+    fn purge_attempts(&mut self, ended: Timestamp) -> Result<()> {
+        self.change()?.attempts_to_sign_in.retain(|_, window| window.began_at > ended);
+        Ok(())
     }
 }
 

@@ -10,7 +10,7 @@ use branchyard_domain::entities::{
     Mirror, Operation, Organization, Pull, PullComment, Release, Request, RetiredName, Role, Session, Tag, Token,
     Upload, User, UserKey,
 };
-use branchyard_domain::ports::SavedAnswer;
+use branchyard_domain::ports::{AttemptWindow, SavedAnswer};
 use branchyard_domain::values::{
     AccountId, ActivityId, DatabaseId, DeliveryId, HookId, InvitationId, KeptRefId, OperationId, PullNumber, RefName,
     SessionId, Timestamp, TokenId, UploadId, UserKeyId,
@@ -50,6 +50,7 @@ pub(super) struct MetadataState {
     pub(super) tokens: BTreeMap<TokenId, Token>,
     pub(super) user_keys: BTreeMap<UserKeyId, UserKey>,
     pub(super) sessions: BTreeMap<SessionId, Session>,
+    pub(super) attempts_to_sign_in: BTreeMap<String, AttemptWindow>,
     pub(super) invitations: BTreeMap<InvitationId, Invitation>,
     pub(super) databases: BTreeMap<DatabaseId, Database>,
     pub(super) mirrors: BTreeMap<DatabaseId, Mirror>,

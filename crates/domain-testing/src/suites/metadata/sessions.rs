@@ -122,3 +122,20 @@ pub fn profiles(store: &dyn Metadata) {
     );
     read(store, |tx| assert_eq!(tx.users().get(after.id).unwrap().unwrap().emails, emails));
 }
+
+/// Checks the counting of attempts to sign in: windows of subjects, and their end.
+pub fn attempts_to_sign_in(store: &dyn Metadata) {
+    let count = |subject: &str, now: i64| {
+        write(store, |tx| {
+            let window = tx.sessions().count_attempt(subject, at(now - 60), at(now)).unwrap();
+            (window.began_at, window.attempts)
+        })
+    };
+    assert_eq!(count("ann", 100), (at(100), 1));
+    assert_eq!(count("ann", 159), (at(100), 2));
+    assert_eq!(count("bob", 159), (at(159), 1));
+    assert_eq!(count("ann", 160), (at(160), 1), "the next window");
+    write(store, |tx| tx.sessions().purge_attempts(at(159)).unwrap());
+    assert_eq!(count("ann", 161), (at(160), 2));
+    assert_eq!(count("bob", 161), (at(161), 1), "it was removed");
+}

@@ -57,6 +57,20 @@ pub trait SessionRepository {
     fn remove(&mut self, user: AccountId, session: SessionId) -> Result<bool>;
     /// Removes sessions that expired at `now` or before. Returns how many.
     fn purge(&mut self, now: Timestamp) -> Result<u64>;
+    /// Counts an attempt to sign in, and returns the window of its subject. A window that began at or before `ended` is over: the attempt
+    /// begins another one at `now`. A transaction that counts several subjects counts them in one order, the same in all transactions.
+    fn count_attempt(&mut self, subject: &str, ended: Timestamp, now: Timestamp) -> Result<AttemptWindow>;
+    /// Removes up to 100 windows that began at or before `ended`. Leaves out those that another transaction counts in.
+    fn purge_attempts(&mut self, ended: Timestamp) -> Result<()>;
+}
+
+/// The attempts to sign in of one subject.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AttemptWindow {
+    /// The time of the first attempt.
+    pub began_at: Timestamp,
+    /// Number of attempts.
+    pub attempts: u64,
 }
 
 /// The repository of invitations to sign up.

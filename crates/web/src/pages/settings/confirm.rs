@@ -32,7 +32,7 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
         posted.render(status, |shell| ConfirmPage { shell, form })
     };
     // A stolen session could be used to guess the password here, so attempts count as those to sign in.
-    if let Some(seconds) = posted.count_sign_in(user.name.as_str()) {
+    if let Some(seconds) = posted.count_sign_in(user.name.as_str()).await? {
         return again(StatusCode::TOO_MANY_REQUESTS, "", too_many_attempts(seconds));
     }
     let Some(session) = posted.session.clone() else { return posted.redirect("/sign-in") };

@@ -40,7 +40,7 @@ pub(crate) async fn send(posted: FormPost) -> PageResult {
     let user = posted.user()?;
     let mut form = posted.form.again();
     // The form could be used to guess the password, so it shares the rate limit of the sign-in page.
-    if let Some(seconds) = posted.count_sign_in(user.name.as_str()) {
+    if let Some(seconds) = posted.count_sign_in(user.name.as_str()).await? {
         let form = form.wrong("", too_many_attempts(seconds));
         return posted.render(StatusCode::TOO_MANY_REQUESTS, fill(&posted, form));
     }
