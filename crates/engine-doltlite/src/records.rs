@@ -133,3 +133,68 @@ pub fn ends_record(path: &Path, at: u64) -> io::Result<bool> {
     file.read_exact_at(&mut first, FIRST_RECORD)?;
     Ok(u64::from_le_bytes(first) == at)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    const HEADER: usize = 168;
+
+    fn chunk(hash: u8, content: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(content.len()).unwrap().to_le_bytes();
+        [&[CHUNK_TAG][..], &[hash; 20], &length, content].concat()
+    }
+
+    fn commit_content(parents: &[u8]) -> Vec<u8> {
+        let mut content = vec![COMMIT_TAG, u8::try_from(parents.len()).unwrap()];
+        parents.iter().for_each(|parent| content.extend([*parent; 20]));
+        content.extend([9; 20]);
+        content.extend(86_400_i64.to_le_bytes());
+        for text in ["Ana", "", "first"] {
+            content.extend(u16::try_from(text.len()).unwrap().to_le_bytes());
+            content.extend(text.as_bytes());
+        }
+        content
+    }
+
+    fn root() -> Vec<u8> {
+        let mut root = vec![0; 169];
+        root[0] = TAG;
+        root[1..5].copy_from_slice(MAGIC);
+        root
+    }
+
+    #[test]
+    fn commits_are_found_among_other_records_up_to_the_last_whole_one() {
+        let mut header = vec![0; HEADER];
+        header[84..92].copy_from_slice(&(HEADER as u64).to_le_bytes());
+        let first = [chunk(1, &commit_content(&[])), root()].concat();
+        let second =
+            [chunk(7, &vec![2; 300_000]), chunk(2, &commit_content(&[1])), chunk(8, b"\x02no"), root()].concat();
+        let whole = [header, first.clone(), second].concat();
+        let found = |bytes: &[u8], from: u64| {
+            let mut file = tempfile::NamedTempFile::new().unwrap();
+            file.write_all(bytes).unwrap();
+            let (commits, end) = commits_behind(file.path(), from).unwrap();
+            (commits.iter().map(|commit| commit.hash.as_str()[..2].to_owned()).collect::<Vec<_>>(), end)
+        };
+        let length = whole.len() as u64;
+        assert_eq!(found(&whole, 0), (vec!["01".to_owned(), "02".to_owned()], length));
+        assert_eq!(found(&whole, (HEADER + first.len()) as u64), (vec!["02".to_owned()], length));
+        // Cut within the last root, and within the first commit.
+        assert_eq!(found(&whole[..whole.len() - 1], 0), (vec!["01".to_owned(), "02".to_owned()], length - 169));
+        assert_eq!(found(&whole[..HEADER + 30], 0), (vec![], HEADER as u64));
+        let (commits, _) = {
+            let mut file = tempfile::NamedTempFile::new().unwrap();
+            file.write_all(&whole).unwrap();
+            commits_behind(file.path(), 0).unwrap()
+        };
+        assert_eq!((commits[1].author.as_str(), commits[1].message.as_str()), ("Ana", "first"));
+        assert_eq!(
+            (&commits[1].parents, commits[1].at),
+            (&vec![commits[0].hash.clone()], Timestamp::from_seconds(86_400))
+        );
+    }
+}

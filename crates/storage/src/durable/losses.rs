@@ -51,3 +51,25 @@ fn parse(key: &str, bytes: &[u8]) -> Option<AcceptedLoss> {
         epoch: Epoch(epoch.parse().ok()?),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use branchyard_domain_testing::fakes::MemoryDatabaseStore;
+
+    use super::*;
+
+    #[test]
+    fn losses_are_read_in_the_order_in_which_they_were_accepted() {
+        let store = MemoryDatabaseStore::default();
+        let database = |n: u128| DatabaseId::parse(&format!("{n:08}-0000-7000-8000-000000000000")).unwrap();
+        let loss = |epoch| AcceptedLoss { generation: Generation(2), durable_length: 70, epoch: Epoch(epoch) };
+        for epoch in [100, 9, 100] {
+            store_loss(&store, database(1), &loss(epoch)).unwrap();
+        }
+        assert_eq!(losses_of(&store, database(1)).unwrap(), [loss(9), loss(100)]);
+        assert_eq!(losses_of(&store, database(2)).unwrap(), []);
+        let key = ObjectKey::parse(&format!("losses/{}/1", database(2))).unwrap();
+        store.put(&key, b"2").unwrap();
+        assert!(matches!(losses_of(&store, database(2)), Err(StoreError::Damaged { .. })));
+    }
+}
