@@ -9,12 +9,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use branchyard_remote_protocol::{Hash, MOST_HASHES};
-use branchyard_testkit::{AMPLE, Actor, ServerProcess, create_user, succeed, wait_for};
+use branchyard_testkit::{AMPLE, Actor, ServerProcess, create_user, run_with_input, succeed, wait_for};
 use parking_lot::Mutex;
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::faults::postgres::Postgres;
+use crate::fixtures::make::{Browser, PASSWORD};
 use crate::process::program;
 use crate::pushes::client::{Refused, Remote};
 use crate::pushes::mutations::Chunks;
@@ -190,6 +191,37 @@ fn a_push_whose_requests_go_to_all_nodes_arrives_and_survives_the_loss_of_the_le
     }
     servers.into_iter().for_each(ServerProcess::terminate);
     assert_eq!(succeed(&mut nodes.command("b", &["doctor"])), "everything is in order");
+}
+
+/// The preview of a pull request from a fork needs the fork's commits in the base, which only the leader of the base can bring there.
+#[test]
+fn a_pull_request_from_a_fork_is_previewed_on_a_node_that_does_not_lead_its_base() {
+    let Some(nodes) = Nodes::new("preview") else { return };
+    let a = nodes.start("a");
+    let account = |name: &str| {
+        let email = format!("{name}@example.test");
+        let args = ["user", "create", name, "--email", &email, "--password-stdin"];
+        assert!(run_with_input(&mut nodes.command("a", &args), PASSWORD).status.success());
+        succeed(&mut nodes.command("a", &["token", "create", "--user", name, "--name", "t", "--expires", "30d"]))
+    };
+    let ada = Actor::new(a.origin.clone(), Some(account("ada")), "ada");
+    let token = account("bob");
+    ada.database("base");
+    ada.write("ada/base", "main", "create table t (n integer primary key)");
+    let b = nodes.start("b");
+    let bob = Actor::new(b.origin.clone(), Some(token), "bob");
+    bob.finish(&bob.post("/databases/ada/base/forks", &json!({"owner": "bob"})));
+    bob.write("bob/base", "main", "create table only_in_the_fork (n integer primary key)");
+    assert_eq!(nodes.leader("preview", "base").lines().next(), Some("a"));
+
+    let browser = Browser::sign_in(&b.origin, "bob");
+    let page = "/ada/base/pulls/new?source=bob%2Fbase&from=main&to=main";
+    assert!(!browser.page(page).contains("only_in_the_fork"));
+    let fields = [("source", "bob/base"), ("from", "main"), ("to", "main")];
+    browser.submit(page, "/ada/base/pulls/new/prepare", &fields);
+    wait_for("the preview", AMPLE, || {
+        if browser.page(page).contains("only_in_the_fork") { Ok(()) } else { Err("the table is not shown") }
+    });
 }
 
 /// Passes connections on to a node, and keeps what was sent to it.
