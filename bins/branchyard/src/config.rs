@@ -253,6 +253,11 @@ impl Config {
         let figment = figment.merge(environment.split("__"));
         unknown::refuse(&defaults, &figment)?;
         let mut config: Self = figment.extract().context("configuration")?;
+        if let Some(kept) = config.limits.keep_deleted
+            && !is_set(&defaults, &figment, "store.history")
+        {
+            config.store.history = kept;
+        }
         if let Some(dir) = &place.data_dir {
             config.data_dir.clone_from(dir);
         }
@@ -353,7 +358,7 @@ impl Config {
             bytes_per_owner: self.limits.bytes_per_owner,
             operations_per_day: self.limits.operations_per_day,
             organizations_per_user: self.limits.organizations_per_user,
-            keep_deleted_seconds: self.limits.keep_deleted.as_seconds(),
+            history_seconds: self.store.history.as_seconds(),
             databases_per_owner: self.limits.databases_per_owner,
             queued_per_database: self.operations.max_queued_per_database,
             operation_workers: self.operations.workers(),
@@ -381,6 +386,12 @@ impl Config {
             ..Limits::default()
         })
     }
+}
+
+/// Returns `true` if a key has a value that is not the default one.
+fn is_set(defaults: &Figment, settings: &Figment, key: &str) -> bool {
+    let source = |figment: &Figment| figment.find_metadata(key).map(|metadata| metadata.name.clone());
+    source(defaults) != source(settings)
 }
 
 fn is_origin(url: &str) -> bool {

@@ -115,6 +115,9 @@ impl Running {
         let deployments = stores.deployments.clone();
         let node = deployments.hosting().node.clone();
         logging::recovery(&traces, || recover_stores(&stores, &node))?;
+        if config.limits.keep_deleted.is_some() {
+            tracing::warn!("limits.keep_deleted is read as store.history, its new name; change the configuration");
+        }
         if !config.hosted.address()?.is_loopback() {
             tracing::warn!(bind = config.hosted.bind, "instances accept unencrypted connections from other machines");
         }

@@ -18,6 +18,7 @@ pub(crate) mod organizations;
 pub(crate) mod pull_changes;
 pub(crate) mod pulls;
 pub(crate) mod releases;
+pub(crate) mod restores;
 pub(crate) mod rows;
 pub(crate) mod sql;
 pub(crate) mod tags;
@@ -49,6 +50,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         mirrors::endpoints(),
         collaborators::endpoints(),
         branches::endpoints(),
+        restores::endpoints(),
         tags::endpoints(),
         forks::endpoints(),
         releases::endpoints(),

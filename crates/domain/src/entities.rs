@@ -13,6 +13,7 @@ mod mirror;
 mod object;
 mod operation;
 mod pull;
+mod ref_log;
 mod refs;
 mod release;
 mod session;
@@ -22,7 +23,7 @@ mod user_key;
 
 pub use account::{Account, AccountKind, Email, Member, MemberRole, Organization, RetiredName, User};
 pub use activity::{Activity, ActivityKind};
-pub use collection::{CollectionRecord, KeptRef, RefKind};
+pub use collection::CollectionRecord;
 pub use commit::{
     Cell, Change, Commit, Conflict, ConflictKind, ForeignKey, Index, RowChange, Signature, TableChange, TableColumn,
     TableKind, TableSchema,
@@ -39,6 +40,7 @@ pub use operation::{
     PullEnds, Purged, PushRequest, PushTarget, RowProblem, Side, Work,
 };
 pub use pull::{AuthoredPull, Pull, PullComment, PullContent, PullHeads, PullHidden, PullState};
+pub use ref_log::{RefChange, RefKind, RefLogEntry};
 pub use refs::{Branch, Tag, Tagger};
 pub use release::Release;
 pub use session::{Invitation, Session};

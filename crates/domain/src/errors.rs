@@ -11,7 +11,7 @@ mod remotes;
 pub use databases::{AccessError, DatabaseError, ReadError, RefError, ReleaseError};
 pub use hooks::HookError;
 pub use mirrors::MirrorError;
-pub use operations::{ImportError, ImportField, OperationError, QuotaError};
+pub use operations::{HistoryError, ImportError, ImportField, OperationError, QuotaError};
 pub use people::{
     AdministrationError, CollaboratorError, KeyError, OrganizationError, PeopleError, SignInError, SignUpError,
     TokenError,
@@ -113,6 +113,7 @@ macro_rules! from_ports {
 }
 
 from_ports!(
+    HistoryError,
     AdministrationError,
     AccessError,
     SignInError,

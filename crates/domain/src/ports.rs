@@ -29,13 +29,13 @@ pub use metadata::{
     AccountRepository, ActivityRepository, AttemptRepository, AttemptWindow, BranchFacts, BranchRepository,
     CollaboratorRepository, CollectionRepository, DatabaseFilter, DatabaseRepository, DeliveryBacklog,
     DeliveryRepository, DeliveryState, DueCollection, DueDelivery, Durability, EventRepository, FetchBacklog, FetchEnd,
-    HookRepository, IdempotencyRepository, InvitationRepository, KeptRefRepository, Lease, LeaseTurn, MemberRepository,
-    Metadata, MetadataError, MirrorRepository, OperationBacklog, OperationFilter, OperationRepository, OperationState,
+    HookRepository, IdempotencyRepository, InvitationRepository, Lease, LeaseTurn, MemberRepository, Metadata,
+    MetadataError, MirrorRepository, OperationBacklog, OperationFilter, OperationRepository, OperationState,
     OrganizationRepository, PersonalDataRepository, Places, PullCommentRepository, PullFetch, PullFetchRepository,
-    PullFilter, PullRepository, PullStanding, Ranking, RefRepository, ReleaseRepository, Repositories, RequestFacts,
-    RequestTarget, RoleSources, SavedAnswer, SessionRepository, SizeChange, StarRepository, TagRepository,
-    TargetDatabase, TokenRepository, Transaction, UploadRepository, UserFilter, UserKeyRepository, UserRepository,
-    WriteKey, WriteKeys,
+    PullFilter, PullRepository, PullStanding, Ranking, RefLogRepository, RefRepository, ReleaseRepository,
+    Repositories, RequestFacts, RequestTarget, RoleSources, SavedAnswer, SessionRepository, SizeChange, StarRepository,
+    TagRepository, TargetDatabase, TokenRepository, Transaction, UploadRepository, UserFilter, UserKeyRepository,
+    UserRepository, WriteKey, WriteKeys,
 };
 pub use pushed_chunks::{NextChunk, PushedChunks, PushedChunksLoad, Pusher};
 pub use remote_sources::{HeldChunks, RemoteSources, SourceConnection, SourceError, SourceRefs, SourceTag, TakeChunks};

@@ -37,6 +37,7 @@ mod push_phases;
 mod pushes;
 mod quotas;
 mod recovery;
+mod ref_log;
 mod releases;
 mod remotes;
 mod revisions;
@@ -59,12 +60,12 @@ mod worker_shares;
 mod write_keys;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 pub use activities::{Activities, News};
 pub use administration::{Administration, UserStanding};
-pub use branches::{Branches, Divergence, NewBranch};
+pub use branches::{Branches, DeletedBranch, Divergence, NewBranch};
 pub use browse::{Browse, LookEnd, TableSize};
 pub use collaborators::Collaborators;
 pub use collections::{CollectionStep, Collections};
@@ -84,7 +85,7 @@ pub use keys::Keys;
 pub use members::Members;
 pub use mirrors::{EditMirror, Mirrors, NewMirror};
 pub use observers::{DeliveryAttempt, DeliveryObserver, OperationAttempt, OperationObserver};
-pub use operations::{Ended, Operations, ResultView, SqlWrite};
+pub use operations::{Ended, Operations, RestoreBranch, ResultView, SqlWrite};
 pub use organizations::{EditOrganization, NewOrganization, OrganizationView, Organizations};
 pub use people::{NewUser, People, Profile};
 pub use personal_data::PersonalData;
@@ -139,8 +140,9 @@ pub struct Limits {
     pub anonymous_sql: bool,
     /// Free bytes of storage below which only deletions and sign-in are served; 0 means no limit.
     pub min_free_bytes: u64,
-    /// Seconds for which the commit of a deleted branch or tag is kept; 0 means that it is garbage at once.
-    pub keep_deleted_seconds: i64,
+    /// Seconds for which changes of branches and tags are recorded, and what they leave behind is kept; 0 means that it is garbage at
+    /// once.
+    pub history_seconds: i64,
     /// Maximum number of databases per owner; 0 means no limit.
     pub databases_per_owner: u64,
     /// Maximum number of bytes of an owner: files of databases, uploads, and the texts of stored operations; 0 means no
@@ -223,7 +225,7 @@ impl Default for Limits {
             keys_per_user: 20,
             anonymous_sql: true,
             min_free_bytes: 0,
-            keep_deleted_seconds: 0,
+            history_seconds: 7 * 86_400,
             databases_per_owner: 0,
             bytes_per_owner: 0,
             operations_per_day: 0,
@@ -324,6 +326,8 @@ pub(crate) struct Inner {
     pub(crate) collection_wake: wake::Wake,
     /// Held by the one garbage collection that may run.
     pub(crate) collecting: parking_lot::Mutex<()>,
+    /// Number of recorded changes of refs.
+    pub(crate) ref_changes: AtomicU64,
 }
 
 impl Inner {
@@ -450,6 +454,7 @@ impl Hub {
                 unanswered_pushes: pushes::UnansweredPushes::default(),
                 collection_wake: wake::Wake::default(),
                 collecting: parking_lot::Mutex::default(),
+                ref_changes: AtomicU64::new(0),
             }),
         }
     }

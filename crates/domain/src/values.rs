@@ -16,8 +16,8 @@ pub use chunk::ChunkHash;
 pub use commit::CommitHash;
 pub use email::EmailAddress;
 pub use ids::{
-    AccountId, ActivityId, AttemptId, CommentId, DatabaseId, DeliveryId, EventId, HookId, InvitationId, KeptRefId,
-    OperationId, PullNumber, ReleaseId, SessionId, TokenId, UploadId, UserKeyId,
+    AccountId, ActivityId, AttemptId, CommentId, DatabaseId, DeliveryId, EventId, HookId, InvitationId, OperationId,
+    PullNumber, RefLogId, ReleaseId, SessionId, TokenId, UploadId, UserKeyId,
 };
 pub use names::{DatabaseName, OwnerName, RefName, Revision, TableName};
 pub use object_key::ObjectKey;

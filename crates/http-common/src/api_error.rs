@@ -3,12 +3,15 @@
 
 use branchyard_deployments::errors::{DeploymentError, DeploymentField};
 use branchyard_domain::errors::{
-    AccessError, AdministrationError, CollaboratorError, DatabaseError, HookError, ImportError, ImportField, KeyError,
-    MirrorError, OperationError, OrganizationError, PeopleError, PortError, PullError, PullStateError, QuotaError,
-    ReadError, RefError, ReleaseError, RemoteError, SignUpError, TokenError,
+    AccessError, AdministrationError, CollaboratorError, DatabaseError, HistoryError, HookError, ImportError,
+    ImportField, KeyError, MirrorError, OperationError, OrganizationError, PeopleError, PortError, PullError,
+    PullStateError, QuotaError, ReadError, RefError, ReleaseError, RemoteError, SignUpError, TokenError,
 };
 use branchyard_domain::ports::{AddressError, EngineError, MetadataError};
+use branchyard_domain::values::Timestamp;
 use branchyard_problem_details::{ErrorCode, FieldError, Problem, escape_pointer_token};
+
+use crate::time::rfc3339;
 
 /// The error of a use case, before it becomes a response.
 #[derive(Debug)]
@@ -244,6 +247,26 @@ impl From<AdministrationError> for ApiError {
     }
 }
 
+impl From<HistoryError> for ApiError {
+    fn from(error: HistoryError) -> Self {
+        let at = |code, text: String| {
+            Problem::new(code, text.clone()).with_error(FieldError::at_pointer("/at", text)).into()
+        };
+        match error {
+            HistoryError::Future => at(ErrorCode::ValidationFailed, error.to_string()),
+            HistoryError::TooEarly(from) => {
+                // The next millisecond, because times are shown without what follows it.
+                let from = rfc3339(Timestamp::from_micros(from.as_micros().saturating_add(999)));
+                at(ErrorCode::Unprocessable, format!("{error}; it begins at {from}"))
+            }
+            HistoryError::Off => plain(ErrorCode::Unprocessable, &error),
+            HistoryError::NoBranch(_) => plain(ErrorCode::NotFound, &error),
+            HistoryError::Gone(_) => plain(ErrorCode::Unprocessable, &error),
+            HistoryError::Port(fault) => fault.into(),
+        }
+    }
+}
+
 impl From<DatabaseError> for ApiError {
     fn from(error: DatabaseError) -> Self {
         match error {
@@ -393,6 +416,7 @@ impl From<OperationError> for ApiError {
             OperationError::NameTaken(_) | OperationError::TooManyDatabases(_) => {
                 plain(ErrorCode::Unprocessable, &error)
             }
+            OperationError::History(error) => error.into(),
             OperationError::Access(error) => error.into(),
             OperationError::Port(fault) => fault.into(),
         }

@@ -4,8 +4,9 @@ use std::fmt::Display;
 
 use branchyard_domain::values::{
     CommitHash, DatabaseName, Description, DisplayName, Invalid, LongText, OwnerName, PublicKey, PublicKeyFormatError,
-    RefName, Title, TokenName,
+    RefName, Timestamp, Title, TokenName,
 };
+use chrono::DateTime;
 use serde_json::{Value, json};
 
 /// Pattern of a commit hash: 40 lowercase hexadecimal digits.
@@ -46,6 +47,24 @@ impl FieldText for PublicKey {
 
     fn schema() -> Value {
         json!({"type": "string", "pattern": "^[0-9a-v]{51}[0g]$", "description": "As the client prints it."})
+    }
+}
+
+/// The format of a time is not one.
+#[derive(Debug, thiserror::Error)]
+#[error("must be a time with an offset, such as 2026-09-04T12:00:00Z (RFC 3339)")]
+pub struct TimeFormatError;
+
+impl FieldText for Timestamp {
+    type Error = TimeFormatError;
+
+    fn parse(text: &str) -> Result<Self, TimeFormatError> {
+        let time = DateTime::parse_from_rfc3339(text).map_err(|_| TimeFormatError)?;
+        Ok(Self::from_micros(time.timestamp_micros()))
+    }
+
+    fn schema() -> Value {
+        json!({"type": "string", "format": "date-time"})
     }
 }
 

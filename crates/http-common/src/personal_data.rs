@@ -217,6 +217,9 @@ fn operation(operation: &Operation) -> Value {
         ),
         Work::Purge => ("purge", json!({})),
         Work::MirrorSync => ("mirror_sync", json!({})),
+        Work::Restore { branch, at, to_branch } => {
+            ("restore", json!({"branch": branch.as_str(), "at": rfc3339(*at), "to_branch": to_branch.as_str()}))
+        }
         Work::Push(push) => ("push", pushed(push)),
     };
     let status = match &operation.status {

@@ -1,16 +1,14 @@
-//! Garbage collections of databases, and deleted refs that are kept for a while.
+//! Garbage collections of databases.
 
-use branchyard_domain::entities::{CollectionRecord, KeptRef, RefKind};
-use branchyard_domain::ports::{
-    CollectionRepository, DueCollection, KeptRefRepository, MetadataError, OperationState, WriteKey,
-};
-use branchyard_domain::values::{DatabaseId, KeptRefId, Timestamp};
-use diesel::dsl::{exists, min, not};
+use branchyard_domain::entities::CollectionRecord;
+use branchyard_domain::ports::{CollectionRepository, DueCollection, MetadataError, OperationState, WriteKey};
+use branchyard_domain::values::{DatabaseId, Timestamp};
+use diesel::dsl::{exists, not};
 use diesel::prelude::*;
 
-use crate::convert::{Read, StoredWord, all, count, limit, one, read, time};
+use crate::convert::{Read, StoredWord, all, limit, one, read, time};
 use crate::durable::led_elsewhere;
-use crate::schema::{collections, databases, kept_refs, operations};
+use crate::schema::{collections, databases, operations};
 use crate::transaction::SqlTransaction;
 
 type Result<T> = std::result::Result<T, MetadataError>;
@@ -26,6 +24,7 @@ struct CollectionRow {
     retry_at: Option<i64>,
     lease_holder: Option<String>,
     lease_until: Option<i64>,
+    history_from: Option<i64>,
 }
 
 impl CollectionRow {
@@ -40,6 +39,7 @@ impl CollectionRow {
             retry_at: record.retry_at.map(Timestamp::as_micros),
             lease_holder,
             lease_until: lease_until.map(Timestamp::as_micros),
+            history_from: record.history_from.map(Timestamp::as_micros),
         }
     }
 
@@ -51,31 +51,7 @@ impl CollectionRow {
             failures: read("collections.failures", self.failures)?,
             retry_at: self.retry_at.map(time),
             lease: self.lease_holder.zip(self.lease_until.map(time)),
-        })
-    }
-}
-
-#[derive(Queryable, Selectable, Insertable)]
-#[diesel(table_name = kept_refs)]
-struct KeptRefRow {
-    id: String,
-    database_id: String,
-    kind: String,
-    name: String,
-    commit_hash: String,
-    deleted_at: i64,
-    kept_until: i64,
-}
-
-impl KeptRefRow {
-    fn kept(self) -> Read<KeptRef> {
-        Ok(KeptRef {
-            id: read("kept_refs.id", self.id)?,
-            kind: read("kept_refs.kind", self.kind)?,
-            name: read("kept_refs.name", self.name)?,
-            commit: read("kept_refs.commit_hash", self.commit_hash)?,
-            deleted_at: time(self.deleted_at),
-            until: time(self.kept_until),
+            history_from: self.history_from.map(time),
         })
     }
 }
@@ -150,89 +126,6 @@ impl CollectionRepository for SqlTransaction {
                 ended += 1;
             }
             Ok(ended)
-        })
-    }
-}
-
-impl KeptRefRepository for SqlTransaction {
-    fn add(&mut self, database: DatabaseId, kept: &KeptRef) -> Result<()> {
-        self.needs(WriteKey::Database(database));
-        self.run_apart_from_rights("keep a deleted ref", |conn| {
-            let row = KeptRefRow {
-                id: kept.id.to_string(),
-                database_id: database.to_string(),
-                kind: kept.kind.word().to_owned(),
-                name: kept.name.to_string(),
-                commit_hash: kept.commit.to_string(),
-                deleted_at: kept.deleted_at.as_micros(),
-                kept_until: kept.until.as_micros(),
-            };
-            diesel::insert_into(kept_refs::table).values(row).execute(conn)?;
-            Ok(())
-        })
-    }
-
-    fn get(&mut self, database: DatabaseId, id: KeptRefId) -> Result<Option<KeptRef>> {
-        self.run_apart_from_rights("read a deleted ref", |conn| {
-            let row = kept_refs::table
-                .find(id.to_string())
-                .filter(kept_refs::database_id.eq(database.to_string()))
-                .select(KeptRefRow::as_select())
-                .first(conn)
-                .optional()?;
-            one(row, KeptRefRow::kept)
-        })
-    }
-
-    fn remove(&mut self, database: DatabaseId, id: KeptRefId) -> Result<bool> {
-        self.needs(WriteKey::Database(database));
-        self.run_apart_from_rights("forget a deleted ref", |conn| {
-            let of_database = kept_refs::table.find(id.to_string());
-            let removed =
-                diesel::delete(of_database.filter(kept_refs::database_id.eq(database.to_string()))).execute(conn)?;
-            Ok(removed > 0)
-        })
-    }
-
-    fn list(
-        &mut self,
-        database: DatabaseId,
-        kind: RefKind,
-        now: Timestamp,
-        before: Option<KeptRefId>,
-        most: usize,
-    ) -> Result<Vec<KeptRef>> {
-        self.run_apart_from_rights("list deleted refs", |conn| {
-            let mut query = kept_refs::table
-                .filter(kept_refs::database_id.eq(database.to_string()))
-                .filter(kept_refs::kind.eq(kind.word()))
-                .filter(kept_refs::kept_until.gt(now.as_micros()))
-                .into_boxed();
-            if let Some(before) = before {
-                query = query.filter(kept_refs::id.lt(before.to_string()));
-            }
-            let query = query.order(kept_refs::id.desc()).limit(limit(most));
-            all(query.select(KeptRefRow::as_select()).load(conn)?, KeptRefRow::kept)
-        })
-    }
-
-    fn expire(&mut self, database: DatabaseId, until: Option<Timestamp>) -> Result<u64> {
-        self.needs(WriteKey::Database(database));
-        self.run_apart_from_rights("forget deleted refs", |conn| {
-            let until = until.map_or(i64::MAX, Timestamp::as_micros);
-            let ended = kept_refs::table
-                .filter(kept_refs::database_id.eq(database.to_string()))
-                .filter(kept_refs::kept_until.le(until));
-            let removed = diesel::delete(ended).execute(conn)?;
-            Ok(count(i64::try_from(removed).unwrap_or(i64::MAX)))
-        })
-    }
-
-    fn first_end(&mut self, database: DatabaseId) -> Result<Option<Timestamp>> {
-        self.run_apart_from_rights("look for the end of a deleted ref", |conn| {
-            let of_database = kept_refs::table.filter(kept_refs::database_id.eq(database.to_string()));
-            let first: Option<i64> = of_database.select(min(kept_refs::kept_until)).first(conn)?;
-            Ok(first.map(time))
         })
     }
 }

@@ -10,7 +10,7 @@ use branchyard_domain::entities::{
 use branchyard_domain::ports::{DeliveryState, OperationState, PullFilter};
 use branchyard_domain::values::{
     AccountId, ActivityId, AttemptId, CommentId, CommitHash, DatabaseId, DatabaseName, DeliveryId, EventId, HookId,
-    Invalid, InvitationId, KeptRefId, OperationId, OwnerName, PullNumber, RefName, ReleaseId, SessionId, Timestamp,
+    Invalid, InvitationId, OperationId, OwnerName, PullNumber, RefLogId, RefName, ReleaseId, SessionId, Timestamp,
     TokenId, TraceContext, UploadId, UserKeyId,
 };
 
@@ -73,7 +73,7 @@ stored_texts!(
     UserKeyId,
     SessionId,
     InvitationId,
-    KeptRefId,
+    RefLogId,
     DatabaseId,
     CommentId,
     ReleaseId,
@@ -156,7 +156,7 @@ words! {
     Role { Read = "read", Write = "write", Admin = "admin" }
     MemberRole { Owner = "owner", Member = "member" }
     Visibility { Public = "public", Private = "private" }
-    OperationKind { SqlWrite = "sql_write", Merge = "merge", Fork = "fork", Import = "import", Purge = "purge", Push = "push", MirrorSync = "mirror_sync" }
+    OperationKind { SqlWrite = "sql_write", Merge = "merge", Fork = "fork", Import = "import", Purge = "purge", Push = "push", MirrorSync = "mirror_sync", Restore = "restore" }
     RefKind { Branch = "branch", Tag = "tag" }
     OperationState { Queued = "queued", Running = "running", Succeeded = "succeeded", Failed = "failed" }
     PullAction {

@@ -28,14 +28,14 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use branchyard_domain::ports::{Durability, MetadataError, Transaction as _, WriteKeys};
-use branchyard_domain::values::{DatabaseId, Timestamp};
+use branchyard_domain::values::DatabaseId;
 use branchyard_segments::{Generation, Known, RecordsError};
 use diesel::prelude::*;
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use diesel::sql_types::{BigInt, Text};
 
 use crate::connection::AnyConnection;
-use crate::convert::{all, count, read, time};
+use crate::convert::{all, count, read};
 use crate::error::{StoreError, StoreResult, is_server_gone, says};
 use crate::prepared::{Parameter, PreparedSql};
 use crate::store::Store;
@@ -106,9 +106,6 @@ macro_rules! led_elsewhere {
     }};
 }
 pub(crate) use led_elsewhere;
-
-const NOW: EngineSql =
-    EngineSql { postgres: concat!("SELECT ", clock!(postgres)), sqlite: concat!("SELECT ", clock!(sqlite)) };
 
 /// The highest number of a saved write. It is read from the rows and not from the sequence: the sequence survives a crash of the server,
 /// and is in a backup, with a number that is up to 32 higher than those that were used, so it could hide that writes were lost.
@@ -227,12 +224,6 @@ impl Store {
         let looked = SqlTransaction::look(&self.readers, self.log.as_ref());
         looked.and_then(|mut tx| tx.run_apart_from_rights(context, steps)).map_err(|error| unavailable(&error))
     }
-}
-
-/// Returns the store's time.
-fn store_time(conn: &mut AnyConnection) -> StoreResult<Timestamp> {
-    let now = NOW.number(conn, Vec::new())?;
-    Ok(time(now.ok_or(DieselError::NotFound)?))
 }
 
 /// Returns `true` if the error of a statement that was a transaction by itself says for certain that nothing was changed. The end of a

@@ -98,6 +98,7 @@ enum WorkV1 {
     Purge,
     Push(PushV1),
     MirrorSync,
+    Restore { branch: String, at: i64, to_branch: String },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -174,6 +175,9 @@ pub(crate) fn from_work(work: &Work) -> Read<String> {
         }),
         Work::Purge => WorkV1::Purge,
         Work::MirrorSync => WorkV1::MirrorSync,
+        Work::Restore { branch, at, to_branch } => {
+            WorkV1::Restore { branch: branch.to_string(), at: at.as_micros(), to_branch: to_branch.to_string() }
+        }
         Work::Push(push) => WorkV1::Push(PushV1 {
             target: match &push.target {
                 PushTarget::Branch { name, is_forced } => {
@@ -230,6 +234,9 @@ pub(crate) fn to_work(text: &str) -> Read<Work> {
         }),
         WorkV1::Purge => Work::Purge,
         WorkV1::MirrorSync => Work::MirrorSync,
+        WorkV1::Restore { branch, at, to_branch } => {
+            Work::Restore { branch: read(WORK, branch)?, at: time(at), to_branch: read(WORK, to_branch)? }
+        }
         WorkV1::Push(push) => Work::Push(PushRequest {
             target: match push.target {
                 PushTargetV1::Branch { name, is_forced } => PushTarget::Branch { name: read(WORK, name)?, is_forced },

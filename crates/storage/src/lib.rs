@@ -63,6 +63,7 @@ mod postgres;
 mod prepared;
 mod pulls;
 mod pushed_chunks;
+mod ref_log;
 mod refs;
 mod releases;
 mod rights_version;

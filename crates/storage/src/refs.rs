@@ -1,6 +1,6 @@
 //! Branches and tags.
 
-use branchyard_domain::entities::{Branch, Tag, Tagger};
+use branchyard_domain::entities::{Branch, RefChange, RefKind, Tag, Tagger};
 use branchyard_domain::ports::{BranchRepository, MetadataError, RefRepository, TagRepository, WriteKey};
 use branchyard_domain::values::{CommitHash, DatabaseId, RefName, Timestamp};
 use diesel::prelude::*;
@@ -90,7 +90,7 @@ const NAMED_COMMITS: &str = concat!(
 ) AS named ORDER BY hash LIMIT ?"
 );
 
-/// As [`NAMED_COMMITS`], with the heads of all pull requests and the commits of deleted refs that are kept.
+/// As [`NAMED_COMMITS`], with the heads of all pull requests and the commits that refs left behind.
 const KEPT_COMMITS: &str = concat!(
     refs_and_merges!(),
     "\
@@ -98,12 +98,12 @@ const KEPT_COMMITS: &str = concat!(
     UNION
     SELECT to_head FROM pulls WHERE database_id = ? AND to_head > ?
     UNION
-    SELECT commit_hash FROM kept_refs WHERE database_id = ? AND commit_hash > ? AND kept_until > ?
+    SELECT old_commit FROM ref_log WHERE is_left_behind AND database_id = ? AND old_commit > ? AND changed_at > ?
 ) AS named ORDER BY hash LIMIT ?"
 );
 
 impl BranchRepository for SqlTransaction {
-    fn add(&mut self, database: DatabaseId, branch: &Branch) -> Result<()> {
+    fn add(&mut self, database: DatabaseId, branch: &Branch, change: Option<RefChange>) -> Result<()> {
         self.needs(WriteKey::Database(database));
         self.run_apart_from_rights_unless_taken("add a branch", |conn| {
             let row = BranchRow {
@@ -114,7 +114,8 @@ impl BranchRepository for SqlTransaction {
             };
             diesel::insert_into(branches::table).values(row).execute(conn)?;
             Ok(())
-        })
+        })?;
+        self.log_ref(database, RefKind::Branch, &branch.name, (None, Some(&branch.head)), change)
     }
 
     fn get(&mut self, database: DatabaseId, name: &RefName) -> Result<Option<Branch>> {
@@ -135,9 +136,10 @@ impl BranchRepository for SqlTransaction {
         expected: &CommitHash,
         head: &CommitHash,
         at: Timestamp,
+        change: Option<RefChange>,
     ) -> Result<bool> {
         self.needs(WriteKey::Database(database));
-        self.run_apart_from_rights("move a branch", |conn| {
+        let has_moved = self.run_apart_from_rights("move a branch", |conn| {
             let moved = update(
                 branches::table
                     .filter(branches::database_id.eq(database.to_string()))
@@ -147,12 +149,22 @@ impl BranchRepository for SqlTransaction {
             .set((branches::head.eq(head.as_str()), branches::updated_at.eq(at.as_micros())))
             .execute(conn)?;
             Ok(moved > 0)
-        })
+        })?;
+        if has_moved {
+            self.log_ref(database, RefKind::Branch, name, (Some(expected), Some(head)), change)?;
+        }
+        Ok(has_moved)
     }
 
-    fn remove(&mut self, database: DatabaseId, name: &RefName, expected: &CommitHash) -> Result<bool> {
+    fn remove(
+        &mut self,
+        database: DatabaseId,
+        name: &RefName,
+        expected: &CommitHash,
+        change: Option<RefChange>,
+    ) -> Result<bool> {
         self.needs(WriteKey::Database(database));
-        self.run_apart_from_rights("remove a branch", |conn| {
+        let is_removed = self.run_apart_from_rights("remove a branch", |conn| {
             let removed = diesel::delete(
                 branches::table
                     .filter(branches::database_id.eq(database.to_string()))
@@ -161,7 +173,11 @@ impl BranchRepository for SqlTransaction {
             )
             .execute(conn)?;
             Ok(removed > 0)
-        })
+        })?;
+        if is_removed {
+            self.log_ref(database, RefKind::Branch, name, (Some(expected), None), change)?;
+        }
+        Ok(is_removed)
     }
 
     fn list(&mut self, database: DatabaseId, after: Option<&str>, most: usize) -> Result<Vec<Branch>> {
@@ -177,7 +193,7 @@ impl BranchRepository for SqlTransaction {
 }
 
 impl TagRepository for SqlTransaction {
-    fn add(&mut self, database: DatabaseId, tag: &Tag) -> Result<()> {
+    fn add(&mut self, database: DatabaseId, tag: &Tag, change: Option<RefChange>) -> Result<()> {
         self.needs(WriteKey::Database(database));
         self.run_apart_from_rights_unless_taken("add a tag", |conn| {
             let row = TagRow {
@@ -191,7 +207,8 @@ impl TagRepository for SqlTransaction {
             };
             diesel::insert_into(tags::table).values(row).execute(conn)?;
             Ok(())
-        })
+        })?;
+        self.log_ref(database, RefKind::Tag, &tag.name, (None, Some(&tag.commit)), change)
     }
 
     fn get(&mut self, database: DatabaseId, name: &RefName) -> Result<Option<Tag>> {
@@ -205,12 +222,15 @@ impl TagRepository for SqlTransaction {
         })
     }
 
-    fn remove(&mut self, database: DatabaseId, name: &RefName) -> Result<bool> {
+    fn remove(&mut self, database: DatabaseId, name: &RefName, change: Option<RefChange>) -> Result<bool> {
         self.needs(WriteKey::Database(database));
+        let Some(tag) = TagRepository::get(self, database, name)? else { return Ok(false) };
         self.run_apart_from_rights("remove a tag", |conn| {
-            let removed = diesel::delete(tags::table.find((database.to_string(), name.as_str()))).execute(conn)?;
-            Ok(removed > 0)
-        })
+            diesel::delete(tags::table.find((database.to_string(), name.as_str()))).execute(conn)?;
+            Ok(())
+        })?;
+        self.log_ref(database, RefKind::Tag, name, (Some(&tag.commit), None), change)?;
+        Ok(true)
     }
 
     fn list(&mut self, database: DatabaseId, after: Option<&str>, most: usize) -> Result<Vec<Tag>> {
@@ -256,12 +276,12 @@ impl RefRepository for SqlTransaction {
     fn kept_commits(
         &mut self,
         database: DatabaseId,
-        kept_at: Option<Timestamp>,
+        left_since: Option<Timestamp>,
         after: Option<&CommitHash>,
         most: usize,
     ) -> Result<Vec<CommitHash>> {
-        let kept_at = kept_at.map_or(i64::MAX, Timestamp::as_micros);
-        commits_of(self, KEPT_COMMITS, database, Some(kept_at), after, most)
+        let left_since = left_since.map_or(i64::MAX, Timestamp::as_micros);
+        commits_of(self, KEPT_COMMITS, database, Some(left_since), after, most)
     }
 }
 
@@ -270,7 +290,7 @@ fn commits_of(
     tx: &mut SqlTransaction,
     query: &'static str,
     database: DatabaseId,
-    kept_at: Option<i64>,
+    left_since: Option<i64>,
     after: Option<&CommitHash>,
     most: usize,
 ) -> Result<Vec<CommitHash>> {
@@ -280,9 +300,9 @@ fn commits_of(
         let most = Parameter::Number(limit(most));
         let refs = [&database, &after, &most].repeat(2);
         let pulls = [&database, &after].repeat(5);
-        let kept_at = kept_at.map(Parameter::Number);
-        let kept: Vec<&Parameter> = kept_at.iter().flat_map(|kept_at| [&database, &after, kept_at]).collect();
-        let parameters = refs.into_iter().chain(pulls).chain(kept).chain([&most]).cloned().collect();
+        let left_since = left_since.map(Parameter::Number);
+        let left: Vec<&Parameter> = left_since.iter().flat_map(|since| [&database, &after, since]).collect();
+        let parameters = refs.into_iter().chain(pulls).chain(left).chain([&most]).cloned().collect();
         let rows: Vec<String> = PreparedSql::<Text>::new(query, parameters).load(conn)?;
         all(rows, |hash| read("a named commit", hash))
     })

@@ -167,18 +167,29 @@ diesel::table! {
         retry_at -> Nullable<BigInt>,
         lease_holder -> Nullable<Text>,
         lease_until -> Nullable<BigInt>,
+        history_from -> Nullable<BigInt>,
     }
 }
 
 diesel::table! {
-    kept_refs (id) {
+    ref_log (database_id, kind, name, changed_at, id) {
         id -> Text,
         database_id -> Text,
         kind -> Text,
         name -> Text,
-        commit_hash -> Text,
-        deleted_at -> BigInt,
-        kept_until -> BigInt,
+        old_commit -> Nullable<Text>,
+        new_commit -> Nullable<Text>,
+        changed_at -> BigInt,
+        changed_by -> Nullable<Text>,
+        is_left_behind -> Bool,
+        is_erased -> Bool,
+    }
+}
+
+diesel::table! {
+    ref_log_start (id) {
+        id -> Integer,
+        complete_from -> BigInt,
     }
 }
 
@@ -607,7 +618,8 @@ diesel::allow_tables_to_appear_in_same_query!(
     stars,
     branches,
     tags,
-    kept_refs,
+    ref_log,
+    ref_log_start,
     collections,
     pulls,
     comments,

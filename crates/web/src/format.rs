@@ -4,7 +4,7 @@ use std::fmt;
 
 use askama::filters::{Escaper, Html};
 use branchyard_domain::values::{CommitHash, Timestamp};
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveDateTime, Utc};
 
 /// HTML that needs no escaping.
 #[derive(Debug, Clone, Default)]
@@ -37,6 +37,14 @@ pub(crate) fn escaped(text: &str) -> String {
 pub(crate) fn when(at: Timestamp, now: Timestamp) -> Markup {
     let exact = exact(at);
     Markup(format!("<time datetime=\"{}\" title=\"{}\">{}</time>", exact.0, exact.1, distance(at, now)))
+}
+
+/// Parses a time in the formats that browsers send, as UTC.
+pub(crate) fn sent_time(text: &str) -> Option<Timestamp> {
+    let parsed = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M"]
+        .iter()
+        .find_map(|shape| NaiveDateTime::parse_from_str(text, shape).ok())?;
+    Some(Timestamp::from_micros(parsed.and_utc().timestamp_micros()))
 }
 
 /// Returns a time in UTC. A time outside of the years of chrono, about ±262,000, becomes the last of them.

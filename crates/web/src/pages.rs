@@ -141,6 +141,7 @@ fn refs(config: &mut web::ServiceConfig) {
     config
         .service(web::resource("/{owner}/{database}/branches").get(branches::show).post(branches::create))
         .route("/{owner}/{database}/branches/restore", web::post().to(branches::restore))
+        .route("/{owner}/{database}/branches/restore-to-time", web::post().to(branches::restore_to_time))
         .service(
             web::resource("/{owner}/{database}/branches/{branch}/delete")
                 .get(ref_deletion::ask::<Branch>)

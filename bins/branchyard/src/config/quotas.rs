@@ -18,8 +18,9 @@ pub struct Quotas {
     pub organizations_per_user: u64,
     /// Free bytes of the data folder's file system below which only deletions and sign-in are served; 0 means no limit.
     pub min_free_bytes: u64,
-    /// How long the commit of a deleted branch or tag is kept.
-    pub keep_deleted: Span,
+    /// The former name of `store.history`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_deleted: Option<Span>,
     /// Owner names to reject in addition to the built-in ones.
     #[serde(deserialize_with = "list::list")]
     pub reserved_names: Vec<String>,
@@ -33,7 +34,7 @@ impl Default for Quotas {
             operations_per_day: 0,
             organizations_per_user: 0,
             min_free_bytes: 512 << 20,
-            keep_deleted: Span::seconds(0),
+            keep_deleted: None,
             reserved_names: Vec::new(),
         }
     }

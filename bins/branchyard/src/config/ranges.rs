@@ -44,7 +44,10 @@ pub(super) fn check(config: &Config) -> anyhow::Result<()> {
     within("imports.url_ttl", config.imports.url_ttl, second..=day)?;
     within("imports.session_ttl", config.imports.session_ttl, second..=day)?;
     ordered(("imports.url_ttl", config.imports.url_ttl), ("imports.session_ttl", config.imports.session_ttl))?;
-    within("limits.keep_deleted", config.limits.keep_deleted, Span::seconds(0)..=Span::seconds(90 * 86_400))?;
+    if let Some(kept) = config.limits.keep_deleted {
+        within("limits.keep_deleted", kept, Span::seconds(0)..=Span::seconds(90 * 86_400))?;
+    }
+    within("store.history", config.store.history, Span::seconds(0)..=Span::seconds(90 * 86_400))?;
     within("idempotency.ttl", config.idempotency.ttl, Span::seconds(60)..=Span::seconds(30 * 86_400))?;
     within("tokens.last_used_interval", config.tokens.last_used_interval, second..=day)
 }

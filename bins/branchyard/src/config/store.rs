@@ -32,6 +32,8 @@ pub struct StoreConfig {
     pub extra_ca_file: Option<PathBuf>,
     /// How long objects stay after the last reference to them is gone, and uploads without a session after their last part.
     pub grace: Span,
+    /// How long changes of branches and tags are recorded, and what they leave behind is kept.
+    pub history: Span,
 }
 
 impl Default for StoreConfig {
@@ -45,6 +47,7 @@ impl Default for StoreConfig {
             allow_http: false,
             extra_ca_file: None,
             grace: Span::seconds(86_400),
+            history: Span::seconds(7 * 86_400),
         }
     }
 }

@@ -121,8 +121,18 @@ fn a_public_url_with_a_slash_is_refused() {
 }
 
 #[test]
+fn the_former_name_of_the_history_is_read_unless_the_new_one_is_set() {
+    let seconds = |toml: &str| load(toml).unwrap().domain_limits().unwrap().history_seconds;
+    assert_eq!(seconds(""), 7 * 86_400);
+    assert_eq!(seconds("[limits]\nkeep_deleted = \"3d\""), 3 * 86_400);
+    assert_eq!(seconds("[limits]\nkeep_deleted = \"0s\""), 0);
+    assert_eq!(seconds("[limits]\nkeep_deleted = \"3d\"\n[store]\nhistory = \"7d\""), 7 * 86_400);
+}
+
+#[test]
 fn values_outside_their_range_are_refused_by_name() {
     assert!(load("[limits]\nkeep_deleted = \"90d\"").is_ok());
+    assert!(load("[store]\nhistory = \"90d\"").is_ok() && load("[store]\nhistory = 0").is_ok());
     for (toml, key) in [
         ("[http]\nmax_head_bytes = 131073", "http.max_head_bytes"),
         ("[http]\nhead_timeout_ms = 1", "http.head_timeout_ms"),
@@ -140,6 +150,7 @@ fn values_outside_their_range_are_refused_by_name() {
         ("[idempotency]\nttl = \"59s\"", "idempotency.ttl"),
         ("[idempotency]\nttl = \"a day\"", "idempotency.ttl"),
         ("[limits]\nkeep_deleted = \"7776001s\"", "limits.keep_deleted"),
+        ("[store]\nhistory = \"7776001s\"", "store.history"),
         ("[rate_limit]\nuser_per_hour = -1", "rate_limit.user_per_hour"),
         ("[tokens]\nlast_used_interval = 0", "tokens.last_used_interval"),
         ("[imports]\nurl_ttl = \"2h\"", "imports.url_ttl"),

@@ -20,6 +20,7 @@ const WITHOUT_DEFAULT: &[&str] = &[
     "store.secret_access_key",
     "store.secret_access_key_file",
     "store.extra_ca_file",
+    "limits.keep_deleted",
     "server_key_file",
     "node_id",
     "cluster.advertise",

@@ -8,7 +8,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::{Histograms, Labels, seconds};
 
-const KINDS: [OperationKind; 7] = [
+const KINDS: [OperationKind; 8] = [
     OperationKind::SqlWrite,
     OperationKind::Merge,
     OperationKind::Fork,
@@ -16,6 +16,7 @@ const KINDS: [OperationKind; 7] = [
     OperationKind::Purge,
     OperationKind::Push,
     OperationKind::MirrorSync,
+    OperationKind::Restore,
 ];
 const ENDS: [Ended; 3] = [Ended::Succeeded, Ended::Failed, Ended::Unsettled];
 
@@ -64,6 +65,7 @@ pub(crate) fn kind_word(kind: OperationKind) -> &'static str {
         OperationKind::Purge => "purge",
         OperationKind::Push => "push",
         OperationKind::MirrorSync => "mirror_sync",
+        OperationKind::Restore => "restore",
     }
 }
 

@@ -11,7 +11,7 @@ use crate::process::program;
 /// Returns a command on a data folder, for which what is deleted is garbage at once.
 fn without_grace(dir: &std::path::Path, args: &[&str]) -> Command {
     let mut command = program().on(dir, args);
-    command.env("BRANCHYARD_REMOTES__GRACE", "0s");
+    command.env("BRANCHYARD_REMOTES__GRACE", "0s").env("BRANCHYARD_STORE__HISTORY", "0s");
     command
 }
 

@@ -164,3 +164,62 @@ fn what_is_reached_stays() {
     let result = ada.post("/databases/ada/d/sql", &body).expect(200).data();
     assert_eq!(result["message"], format!("query error: no such commit: {side}"), "{result}");
 }
+
+/// Returns the present time as a request names it, apart from what happens before and after.
+fn moment(server: &Server) -> String {
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    let now = branchyard_http_common::rfc3339(server.hub().now());
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    now
+}
+
+/// What a branch left behind is absent like a hash that never was, also after a collection, until a restore brings it back.
+#[test]
+fn what_a_restore_can_reach_no_read_can() {
+    let server = Server::start();
+    let ada = server.user("ada");
+    ada.database("d");
+    let created = "create table t (id integer primary key, v text); insert into t values (1, 'a')";
+    let first = ada.write("ada/d", "main", created);
+    let at_first = moment(&server);
+    let hash = ada.write("ada/d", "main", "insert into t values (7, 'SECRET')");
+    let at_hash = moment(&server);
+    let restore = |at: &str, to: &str| {
+        let body = json!({"branch": "main", "at": at, "to_branch": to});
+        let operation = ada.finish(&ada.post("/databases/ada/d/restore", &body));
+        assert_eq!((&operation["type"], &operation["status"]), (&json!("restore"), &json!("succeeded")), "{operation}");
+        operation["result"]["commit_sha"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(restore(&at_first, "main"), first);
+    let expected = answers(&ada, "0123456789abcdef0123456789abcdef01234567");
+    assert_eq!(expected[0].1, 404, "{:?}", expected[0]);
+    let check = || {
+        for (expected, answered) in expected.iter().zip(answers(&ada, &hash)) {
+            assert!(answered.1 < 500 && !answered.2.to_uppercase().contains("SECRET"), "{answered:?}");
+            if !answered.0.starts_with("GET /") {
+                assert_eq!(*expected, answered);
+            }
+        }
+    };
+    check();
+    let [(id, _)] = server.hub().collections().find(None).unwrap()[..] else { panic!("there is one database") };
+    server.hub().collections().collect_now(id, "test/collector").unwrap();
+    check();
+    assert_eq!(restore(&at_hash, "main"), hash);
+    assert_eq!(ada.read("ada/d", "main", "select v from t where id = 7"), json!([["SECRET"]]));
+
+    for (body, status) in [
+        (json!({"branch": "main", "at": "2020-01-01T00:00:00Z", "to_branch": "main"}), 422),
+        (json!({"branch": "main", "at": "2999-01-01T00:00:00Z", "to_branch": "main"}), 400),
+        (json!({"branch": "main", "at": "yesterday", "to_branch": "main"}), 400),
+        (json!({"branch": "none", "at": at_hash, "to_branch": "main"}), 404),
+    ] {
+        let refused = ada.post("/databases/ada/d/restore", &body).expect(status).json();
+        assert!(refused["detail"].as_str().is_some_and(|detail| !detail.is_empty()), "{refused}");
+    }
+    assert_eq!(restore(&at_first, "main"), first);
+    ada.finish(&ada.post("/databases/ada/d/purge", &json!({})));
+    let body = json!({"branch": "main", "at": at_hash, "to_branch": "main"});
+    let refused = ada.post("/databases/ada/d/restore", &body).expect(422).json();
+    assert!(refused["detail"].as_str().unwrap().contains("it begins at 20"), "{refused}");
+}

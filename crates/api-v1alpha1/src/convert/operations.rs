@@ -159,6 +159,7 @@ fn description(operation: &Operation) -> String {
         Work::Fork { .. } => format!("Fork {}", operation.locator),
         Work::Purge => format!("Purge {}", operation.locator),
         Work::MirrorSync => format!("Sync {}", operation.locator),
+        Work::Restore { to_branch, .. } => format!("Restore {to_branch}"),
         Work::Push(push) => format!("Push {}", push.target.name()),
         Work::Import(import) if import.table.is_empty() => format!("Import {}", import.file_name),
         Work::Import(import) => format!("Import {} into {}", import.file_name, import.table),
@@ -179,7 +180,8 @@ pub(crate) fn job(operation: &Operation) -> wire::Job {
             | Work::Fork { .. }
             | Work::Purge
             | Work::Push(_)
-            | Work::MirrorSync => wire::JobType::Merge,
+            | Work::MirrorSync
+            | Work::Restore { .. } => wire::JobType::Merge,
         },
         status: match &operation.status {
             OperationStatus::Queued => wire::JobState::Pending,
@@ -238,6 +240,9 @@ fn metadata(operation: &Operation) -> OperationMetadata {
             PushTarget::Branch { name, .. } => OperationMetadata { to_branch_name: name.to_string(), ..here },
             PushTarget::Tag { .. } => here,
         },
+        Work::Restore { branch, to_branch, .. } => {
+            OperationMetadata { from_branch_name: branch.to_string(), to_branch_name: to_branch.to_string(), ..here }
+        }
         Work::Purge | Work::MirrorSync => here,
     }
 }
@@ -250,8 +255,10 @@ pub(crate) fn user_operation(operation: &Operation) -> wire::UserOperation {
         creator: operation.created_by_name.to_string(),
         description: description(operation),
         operation_type: match &operation.work {
-            // This API has no word for purges, pushes and syncs, and lists none.
-            Work::SqlWrite { .. } | Work::Purge | Work::Push(_) | Work::MirrorSync => wire::OperationType::SqlWrite,
+            // This API has no word for purges, pushes, syncs and restores, and lists none.
+            Work::SqlWrite { .. } | Work::Purge | Work::Push(_) | Work::MirrorSync | Work::Restore { .. } => {
+                wire::OperationType::SqlWrite
+            }
             Work::Import(_) => wire::OperationType::Import,
             Work::Merge { .. } => wire::OperationType::Merge,
             Work::Fork { .. } => wire::OperationType::Fork,

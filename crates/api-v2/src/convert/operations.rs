@@ -45,6 +45,7 @@ pub(crate) fn operation(operation: &Operation, view: &ResultView) -> wire::Opera
             OperationKind::Purge => wire::OperationType::Purge,
             OperationKind::Push => wire::OperationType::Push,
             OperationKind::MirrorSync => wire::OperationType::MirrorSync,
+            OperationKind::Restore => wire::OperationType::Restore,
         },
         status,
         created_at: rfc3339(*created_at),

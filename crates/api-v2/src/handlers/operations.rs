@@ -74,6 +74,7 @@ const KINDS: &[(&str, &[OperationKind])] = &[
     ("purge", &[OperationKind::Purge]),
     ("push", &[OperationKind::Push]),
     ("mirror_sync", &[OperationKind::MirrorSync]),
+    ("restore", &[OperationKind::Restore]),
     // Reserved by the published API, never produced.
     ("dolt_ci", &[]),
 ];

@@ -48,6 +48,7 @@ pub(crate) enum OperationType {
     Purge,
     Push,
     MirrorSync,
+    Restore,
     #[expect(dead_code, reason = "reserved by the published API, never produced")]
     DoltCi,
 }

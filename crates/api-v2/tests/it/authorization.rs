@@ -206,6 +206,8 @@ const RIVERS: (&str, &str) = ("hydro", "rivers");
 const FORK: (&str, &str) = (FORKER, "rivers");
 /// The user who owns the fork.
 const FORKER: &str = "finn";
+/// The time of the fakes.
+const PRESENT: &str = "2026-01-02T03:04:05.678901Z";
 
 fn new_user(hub: &Hub, name: &str) -> Arc<User> {
     Arc::new(create_user(hub, name))
@@ -565,6 +567,7 @@ fn body(
         ("PATCH", "/hooks/{hook_id}") => json!({"active": false}),
         ("POST", path) if path.starts_with("/hooks/") => return None,
         ("POST", "/imports/uploads") => json!({"content_length": 1, "num_parts": 1, "file_type": "csv"}),
+        ("POST", "/restore") => json!({"branch": "main", "at": PRESENT, "to_branch": "back"}),
         ("POST", "/sql") => json!({"q": "select 1"}),
         ("POST", "/sql-writes") => json!({"from_branch": "main", "to_branch": "main", "q": "INSERT INTO t VALUES (3)"}),
         other => panic!("{other:?} needs a body"),

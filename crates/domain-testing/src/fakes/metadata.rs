@@ -18,6 +18,7 @@ mod mirrors;
 mod operations;
 mod personal_data;
 mod pulls;
+mod ref_log;
 mod refs;
 mod releases;
 mod sessions;

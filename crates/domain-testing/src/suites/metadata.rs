@@ -16,6 +16,7 @@ mod operations;
 mod organizations;
 mod people;
 mod pulls;
+mod ref_log;
 mod refs;
 mod sessions;
 mod stars;
@@ -27,10 +28,10 @@ pub use accounts::{accounts, tokens, user_keys};
 pub use activities::activities;
 pub use administration::{quarantine, user_lists};
 pub(super) use builders::{
-    account_id, at, branch, database, database_id, hash, id, kept_ref, operation, operation_id, organization, owner,
+    account_id, at, branch, change, database, database_id, hash, id, operation, operation_id, organization, owner,
     pull, read, reference, scene, tag, taken, trace, user, write,
 };
-pub use collections::{collections, kept_refs};
+pub use collections::collections;
 pub use databases::{collaborators, database_lists, databases};
 pub use events::{answers, events};
 pub use facts::{branch_facts, changes_sent_together, request_facts};
@@ -40,6 +41,7 @@ pub use operations::{lease_turns, leases, operations, uploads};
 pub use organizations::{members, organizations};
 pub use people::deleted_users;
 pub use pulls::{comments, pull_content, pulls};
+pub use ref_log::ref_log;
 pub use refs::{named_commits, refs, releases};
 pub use sessions::{attempts_to_sign_in, invitations, profiles, sessions};
 pub use stars::{rankings, stars};
@@ -75,7 +77,7 @@ pub const ALL: &[(&str, MetadataCheck)] = &[
     ("rankings", rankings),
     ("refs", refs),
     ("named_commits", named_commits),
-    ("kept_refs", kept_refs),
+    ("ref_log", ref_log),
     ("collections", collections),
     ("pulls", pulls),
     ("pull_content", pull_content),

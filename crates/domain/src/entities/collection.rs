@@ -1,6 +1,6 @@
-//! Garbage collections of databases, and deleted refs that are kept for a while.
+//! Garbage collections of databases.
 
-use crate::values::{CommitHash, KeptRefId, RefName, Timestamp};
+use crate::values::Timestamp;
 
 /// Seconds before a failed collection is tried again: the first delay, and the maximum of the exponential backoff.
 const RETRY_SECONDS: i64 = 10;
@@ -22,6 +22,8 @@ pub struct CollectionRecord {
     /// The holder that has the database to itself, and the end of its lease. No operation of the database begins
     /// before that.
     pub lease: Option<(String, Timestamp)>,
+    /// Since when the log of refs of the database is complete, if later than the creation of the database.
+    pub history_from: Option<Timestamp>,
 }
 
 impl CollectionRecord {
@@ -79,32 +81,6 @@ impl CollectionRecord {
     pub fn release(&mut self, holder: &str) {
         self.lease.take_if(|(other, _)| other == holder);
     }
-}
-
-/// What a ref is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RefKind {
-    /// A branch.
-    Branch,
-    /// A tag.
-    Tag,
-}
-
-/// A deleted ref. Nothing can be read through it, but collections keep its commit until its time ends.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptRef {
-    /// Id of the record.
-    pub id: KeptRefId,
-    /// What the ref was.
-    pub kind: RefKind,
-    /// Name of the ref.
-    pub name: RefName,
-    /// The commit that it named last.
-    pub commit: CommitHash,
-    /// When the ref was deleted.
-    pub deleted_at: Timestamp,
-    /// When its commit becomes garbage.
-    pub until: Timestamp,
 }
 
 #[cfg(test)]

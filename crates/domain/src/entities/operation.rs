@@ -108,6 +108,15 @@ pub enum Work {
     Push(PushRequest),
     /// Make the branches and tags those of the source of a mirror.
     MirrorSync,
+    /// Move a branch to the commit that a branch named at an earlier time.
+    Restore {
+        /// The branch whose head is looked up.
+        branch: RefName,
+        /// The time.
+        at: Timestamp,
+        /// The branch that is moved, or created.
+        to_branch: RefName,
+    },
 }
 
 /// The input of a push.
@@ -174,6 +183,8 @@ pub enum OperationKind {
     Push,
     /// See [`Work::MirrorSync`].
     MirrorSync,
+    /// See [`Work::Restore`].
+    Restore,
 }
 
 impl Work {
@@ -187,6 +198,7 @@ impl Work {
             Self::Purge => OperationKind::Purge,
             Self::Push(_) => OperationKind::Push,
             Self::MirrorSync => OperationKind::MirrorSync,
+            Self::Restore { .. } => OperationKind::Restore,
         }
     }
 }
@@ -333,7 +345,7 @@ impl Operation {
             Work::Merge { message, .. } => message.clear(),
             Work::Import(import) => import.message.clear(),
             Work::Push(PushRequest { target: PushTarget::Tag { message, .. }, .. }) => *message = None,
-            Work::Push(_) | Work::Fork { .. } | Work::Purge | Work::MirrorSync => {}
+            Work::Push(_) | Work::Fork { .. } | Work::Purge | Work::MirrorSync | Work::Restore { .. } => {}
         }
     }
 

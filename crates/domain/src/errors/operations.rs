@@ -2,6 +2,7 @@
 
 use super::PortError;
 use super::databases::AccessError;
+use crate::values::Timestamp;
 
 /// A quota of an owner that is used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -52,9 +53,35 @@ pub enum OperationError {
     /// The new owner has reached the limit of databases.
     #[error("the owner has reached the limit of {0} databases")]
     TooManyDatabases(u64),
+    /// The branch cannot be restored to that time.
+    #[error(transparent)]
+    History(#[from] HistoryError),
     /// Access to the database failed.
     #[error(transparent)]
     Access(#[from] AccessError),
+    /// A port failed.
+    #[error(transparent)]
+    Port(#[from] PortError),
+}
+
+/// Why a branch cannot be restored to a time.
+#[derive(Debug, thiserror::Error)]
+pub enum HistoryError {
+    /// The time has not come yet.
+    #[error("the time is in the future")]
+    Future,
+    /// Changes of branches are not recorded.
+    #[error("this server keeps no history of branches")]
+    Off,
+    /// Changes are recorded only from a later time on.
+    #[error("the history of this database does not reach back so far")]
+    TooEarly(Timestamp),
+    /// The branch did not exist then.
+    #[error("no branch '{0}' existed at that time")]
+    NoBranch(String),
+    /// What the branch named then was removed, and not by its age.
+    #[error("what branch '{0}' named at that time was removed from the history")]
+    Gone(String),
     /// A port failed.
     #[error(transparent)]
     Port(#[from] PortError),

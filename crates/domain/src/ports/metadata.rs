@@ -19,13 +19,14 @@ mod mirrors;
 mod operations;
 mod personal_data;
 mod pulls;
+mod ref_log;
 mod refs;
 mod releases;
 mod uploads;
 mod write_keys;
 
 pub use accounts::{AccountRepository, MemberRepository, OrganizationRepository, UserFilter, UserRepository};
-pub use collections::{CollectionRepository, DueCollection, KeptRefRepository};
+pub use collections::{CollectionRepository, DueCollection};
 pub use credentials::{AttemptWindow, InvitationRepository, SessionRepository, TokenRepository, UserKeyRepository};
 pub use databases::{CollaboratorRepository, DatabaseFilter, DatabaseRepository, Ranking, SizeChange, StarRepository};
 pub use deliveries::{
@@ -42,6 +43,7 @@ pub use pulls::{
     FetchBacklog, FetchEnd, PullCommentRepository, PullFetch, PullFetchRepository, PullFilter, PullRepository,
     PullStanding,
 };
+pub use ref_log::RefLogRepository;
 pub use refs::{BranchRepository, RefRepository, TagRepository};
 pub use releases::ReleaseRepository;
 pub use uploads::UploadRepository;
@@ -209,8 +211,8 @@ pub trait Repositories {
     fn tags(&mut self) -> &mut dyn TagRepository;
     /// Returns the repository of refs of all kinds.
     fn refs(&mut self) -> &mut dyn RefRepository;
-    /// Returns the repository of deleted refs that are kept for a while.
-    fn kept_refs(&mut self) -> &mut dyn KeptRefRepository;
+    /// Returns the log of changes of refs.
+    fn ref_log(&mut self) -> &mut dyn RefLogRepository;
     /// Returns the repository of the records of garbage collections.
     fn collections(&mut self) -> &mut dyn CollectionRepository;
     /// Returns the repository of pull requests.
@@ -257,7 +259,7 @@ impl<
         + BranchRepository
         + TagRepository
         + RefRepository
-        + KeptRefRepository
+        + RefLogRepository
         + CollectionRepository
         + PullRepository
         + PullFetchRepository
@@ -334,7 +336,7 @@ impl<
         self
     }
 
-    fn kept_refs(&mut self) -> &mut dyn KeptRefRepository {
+    fn ref_log(&mut self) -> &mut dyn RefLogRepository {
         self
     }
 

@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use super::collections::ref_deleted;
+use super::collections::commit_left_behind;
 use super::outbox::emit;
 use super::pulls::branch_moved;
+use super::ref_log::{FormerCommit, ref_change, restorable_since};
 use super::{IdempotencyRecord, Inner, idempotency, revisions};
 use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Level, Write};
-use crate::entities::{Branch, Database, EventKind, KeptRef, Operation, PushTarget, RefKind, Work};
+use crate::entities::{Branch, Database, EventKind, Operation, PushTarget, RefKind, RefLogEntry, Work};
 use crate::errors::{AccessError, RefError};
 use crate::ports::{Durability, MetadataError, Transaction, WriteKeys};
-use crate::values::{CommitHash, DatabaseId, KeptRefId, RefName, Revision, Timestamp};
+use crate::values::{CommitHash, DatabaseId, RefLogId, RefName, Revision, Timestamp};
 
 /// The properties of a new branch.
 #[derive(Debug, Clone)]
@@ -20,6 +21,21 @@ pub struct NewBranch {
     pub name: RefName,
     /// Revision the branch starts at.
     pub from: Revision,
+}
+
+/// A deleted branch that can be restored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeletedBranch {
+    /// Id of its deletion.
+    pub id: RefLogId,
+    /// Name of the branch.
+    pub name: RefName,
+    /// The commit that it named last.
+    pub head: CommitHash,
+    /// When the branch was deleted.
+    pub deleted_at: Timestamp,
+    /// Until when it can be restored.
+    pub until: Timestamp,
 }
 
 /// How far a branch and the default branch are apart, in commits.
@@ -90,7 +106,8 @@ impl<'a> Branches<'a> {
         once: Option<&IdempotencyRecord<'_, Branch>>,
     ) -> Result<(), RefError> {
         let database = access.database().id;
-        match tx.branches().add(database, branch) {
+        let created = ref_change(self.0, access.who().id, FormerCommit::Reached);
+        match tx.branches().add(database, branch, created) {
             Err(MetadataError::Taken) => return Err(RefError::BranchExists(branch.name.to_string())),
             other => other?,
         }
@@ -107,25 +124,28 @@ impl<'a> Branches<'a> {
         Ok(())
     }
 
-    /// Returns up to `limit` deleted branches that can be restored, before `before`, the ones deleted last first.
+    /// Returns up to `limit` deleted branches that can be restored, before `before`, the ones deleted last first. Branches whose names
+    /// are in use again are left out.
     ///
     /// # Errors
     /// [`RefError::Port`].
     pub fn restorable(
         &self,
         access: &DatabaseAccess<Write>,
-        before: Option<KeptRefId>,
+        before: Option<RefLogId>,
         limit: usize,
-    ) -> Result<Vec<KeptRef>, RefError> {
-        let (database, now) = (access.database().id, self.0.now());
-        let mut kept = self.0.ports.metadata.read()?.kept_refs().list(database, RefKind::Branch, now, before, limit)?;
-        // Others are kept for clones that are under way, and were deleted earlier than these.
-        kept.retain(|kept| self.is_restorable(kept, now));
-        Ok(kept)
+    ) -> Result<Vec<DeletedBranch>, RefError> {
+        let since = restorable_since(self.0);
+        let mut tx = self.0.ports.metadata.read()?;
+        let deleted = tx.ref_log().list_deleted_branches(access.database().id, since, before, limit)?;
+        Ok(deleted.into_iter().filter_map(|entry| self.deleted_branch(entry)).collect())
     }
 
-    fn is_restorable(&self, kept: &KeptRef, now: Timestamp) -> bool {
-        kept.until.min(kept.deleted_at.plus_seconds(self.0.limits.keep_deleted_seconds)) > now
+    fn deleted_branch(&self, entry: RefLogEntry) -> Option<DeletedBranch> {
+        let until = entry.at.plus_seconds(self.0.limits.history_seconds);
+        let is_deletion = entry.kind == RefKind::Branch && entry.new.is_none();
+        let head = entry.old.filter(|_| is_deletion && until > self.0.now())?;
+        Some(DeletedBranch { id: entry.id, name: entry.name, head, deleted_at: entry.at, until })
     }
 
     /// Creates a deleted branch again, at the head that it had.
@@ -133,19 +153,19 @@ impl<'a> Branches<'a> {
     /// # Errors
     /// [`RefError::NotKept`] if the branch is not kept, or not any longer; [`RefError::BranchExists`] if its name is in
     /// use again.
-    pub fn restore(&self, access: &DatabaseAccess<Write>, id: KeptRefId) -> Result<Branch, RefError> {
-        let found =
-            self.0.ports.metadata.read()?.kept_refs().get(access.database().id, id)?.ok_or(RefError::NotKept)?;
-        let updated_at = commit_time(self.0, access.database().id, &found.commit)?;
+    pub fn restore(&self, access: &DatabaseAccess<Write>, id: RefLogId) -> Result<Branch, RefError> {
+        let look = |tx: &mut dyn Transaction| -> Result<DeletedBranch, RefError> {
+            let entry = tx.ref_log().left_behind(access.database().id, id)?;
+            entry.and_then(|entry| self.deleted_branch(entry)).ok_or(RefError::NotKept)
+        };
+        let found = look(self.0.ports.metadata.read()?.as_mut())?;
+        let updated_at = commit_time(self.0, access.database().id, &found.head)?;
         let now = self.0.now();
         let mut tx = self.0.ports.metadata.write(&WriteKeys::database(access.database().id))?;
-        let database = live(tx.as_mut(), access.database().id)?;
+        live(tx.as_mut(), access.database().id)?;
         // A collection that does not keep the commit removes the record before it takes effect.
-        let kept = tx.kept_refs().get(database.id, id)?;
-        let kept = kept.filter(|kept| kept.kind == RefKind::Branch && self.is_restorable(kept, now));
-        let kept = kept.ok_or(RefError::NotKept)?;
-        tx.kept_refs().remove(database.id, id)?;
-        let branch = Branch { name: kept.name, head: kept.commit, updated_at };
+        let DeletedBranch { name, head, .. } = look(tx.as_mut())?;
+        let branch = Branch { name, head, updated_at };
         self.settle_new(tx, access, &branch, now, None)?;
         Ok(branch)
     }
@@ -228,12 +248,13 @@ impl<'a> Branches<'a> {
         if branch.name == database.default_branch {
             return Err(RefError::DefaultBranch(branch.name.to_string()));
         }
+        let deleted = ref_change(self.0, access.who().id, FormerCommit::LeftBehind);
         if expected.is_some_and(|matches| !matches(&branch))
-            || !tx.branches().remove(database.id, &branch.name, &branch.head)?
+            || !tx.branches().remove(database.id, &branch.name, &branch.head, deleted)?
         {
             return Err(RefError::Changed);
         }
-        ref_deleted(self.0, tx.as_mut(), database.id, (RefKind::Branch, &branch.name), &branch.head, now)?;
+        commit_left_behind(self.0, tx.as_mut(), database.id, now)?;
         emit(
             self.0,
             tx.as_mut(),
@@ -258,6 +279,7 @@ pub(super) fn writes_to(operation: &Operation, branch: &RefName, tx: &mut dyn Tr
         Work::Import(import) => import.pull_branch.as_ref().unwrap_or(&import.branch) == branch,
         Work::Push(push) => matches!(&push.target, PushTarget::Branch { name, .. } if name == branch),
         Work::MirrorSync => true,
+        Work::Restore { to_branch, .. } => to_branch == branch,
         Work::Fork { .. } | Work::Purge => false,
     }
 }

@@ -14,17 +14,18 @@ use super::Inner;
 use super::databases::live_databases;
 use super::engine_files::file_state;
 use super::operations::LEASE_SECONDS;
+use super::ref_log::{kept_seconds, kept_since};
 use super::texts;
 use crate::access::visibility::find_live;
-use crate::entities::{Database, DatabaseLocator, FileState, KeptRef, RefKind};
+use crate::entities::{Database, DatabaseLocator, FileState};
 use crate::errors::{AccessError, PortError};
 use crate::ports::{
     Collected, DueCollection, Durability, EngineError, KeptHeads, MetadataError, SizeChange, Transaction, WriteKey,
     WriteKeys,
 };
-use crate::values::{CommitHash, DatabaseId, DatabaseName, KeptRefId, OwnerName, RefName, Timestamp};
+use crate::values::{CommitHash, DatabaseId, DatabaseName, OwnerName, Timestamp};
 
-/// Number of commits, databases or deleted refs read at a time.
+/// Number of commits or databases read at a time.
 const PAGE: usize = 1_000;
 /// Number of due collections from which the next one is chosen.
 const LOOKED_AT: usize = 200;
@@ -279,54 +280,15 @@ pub(super) fn request(
     tx.collections().put(database, &record)
 }
 
-/// Records that a ref was deleted, or moved to a commit that does not descend from the one it named. That commit is kept for
-/// [`super::Limits::keep_deleted_seconds`] and at least for [`super::Limits::remote_grace_seconds`], and is collected within an hour
-/// after that.
-pub(super) fn ref_deleted(
+/// Requests the collection of what a ref of a database is leaving behind. It is kept for [`super::Limits::history_seconds`] and at
+/// least for [`super::Limits::remote_grace_seconds`], and is collected within an hour after that.
+pub(super) fn commit_left_behind(
     inner: &Inner,
     tx: &mut dyn Transaction,
     database: DatabaseId,
-    (kind, name): (RefKind, &RefName),
-    commit: &CommitHash,
     now: Timestamp,
 ) -> Result<(), MetadataError> {
-    let kept_seconds = inner.limits.keep_deleted_seconds.max(inner.limits.remote_grace_seconds);
-    let until = now.plus_seconds(kept_seconds);
-    if until > now {
-        let kept = KeptRef {
-            id: KeptRefId::from_uuid(inner.ports.ids.uuid(now)),
-            kind,
-            name: name.clone(),
-            commit: commit.clone(),
-            deleted_at: now,
-            until,
-        };
-        tx.kept_refs().add(database, &kept)?;
-    }
-    request(tx, database, until.plus_seconds(AFTER_DELETION_SECONDS), false)
-}
-
-/// Forgets the deleted branches and tags of a database that reach a commit, because it may not be kept for them any longer.
-pub(super) fn forget_kept_refs_to(
-    inner: &Inner,
-    tx: &mut dyn Transaction,
-    database: DatabaseId,
-    commit: &CommitHash,
-) -> Result<(), PortError> {
-    for kind in [RefKind::Branch, RefKind::Tag] {
-        let mut before = None;
-        loop {
-            let page = tx.kept_refs().list(database, kind, inner.now(), before, PAGE)?;
-            let Some(last) = page.last() else { break };
-            before = Some(last.id);
-            for kept in page {
-                if inner.ports.engine.descends(database, std::slice::from_ref(&kept.commit), commit)? {
-                    tx.kept_refs().remove(database, kept.id)?;
-                }
-            }
-        }
-    }
-    Ok(())
+    request(tx, database, now.plus_seconds(kept_seconds(inner) + AFTER_DELETION_SECONDS), false)
 }
 
 /// Records the present state of the file of a database, if the database is live. Returns `true` if the size changed. Requests a
@@ -390,17 +352,17 @@ impl Effect {
 
 type ExtendLease<'a> = &'a dyn Fn(&mut dyn Transaction) -> Result<bool, MetadataError>;
 
-/// Collects a database. With `ignores_kept_refs`, deleted refs are not kept any longer. `extend` extends the lease under which
+/// Collects a database. With `ignores_history`, what refs left behind is not kept any longer. `extend` extends the lease under which
 /// no operation of the database runs.
 pub(super) fn collect(
     inner: &Inner,
     database: DatabaseId,
-    ignores_kept_refs: bool,
+    ignores_history: bool,
     extend: ExtendLease<'_>,
 ) -> Result<Effect, CollectionEnd> {
     // A collection takes as much space as the file and a core for seconds.
     let _only = inner.collecting.lock();
-    let mut kept = Kept { inner, database, ignores_kept_refs, extend, answered: 0, ended: None };
+    let mut kept = Kept { inner, database, ignores_history, extend, answered: 0, ended: None };
     let collected = inner.ports.engine.collect(database, &mut kept);
     if let Some(ended) = kept.ended {
         return Err(ended);
@@ -430,7 +392,8 @@ pub(super) fn finish(
     // The collection wrote the file anew.
     let file = FileState { size_bytes, engine_format: inner.ports.engine.newest_format() };
     tx.databases().record_file(database, file, SizeChange::Collected)?;
-    let next = tx.kept_refs().first_end(database)?.map(|end| end.plus_seconds(AFTER_DELETION_SECONDS));
+    let first = tx.ref_log().first_left_behind(database)?;
+    let next = first.map(|at| at.plus_seconds(kept_seconds(inner) + AFTER_DELETION_SECONDS));
     let later = inner.now().plus_seconds(AFTER_DELETION_SECONDS);
     let mut record = tx.collections().get(database)?;
     record.finish(effect.answered, next, later);
@@ -441,7 +404,7 @@ pub(super) fn finish(
 struct Kept<'a> {
     inner: &'a Inner,
     database: DatabaseId,
-    ignores_kept_refs: bool,
+    ignores_history: bool,
     extend: ExtendLease<'a>,
     answered: u64,
     /// Why the collection has to end.
@@ -450,10 +413,10 @@ struct Kept<'a> {
 
 impl Kept<'_> {
     fn commits(&self, tx: &mut dyn Transaction) -> Result<Vec<CommitHash>, MetadataError> {
-        let kept_at = (!self.ignores_kept_refs).then(|| self.inner.now());
+        let left_since = (!self.ignores_history).then(|| kept_since(self.inner));
         let mut kept: Vec<CommitHash> = Vec::new();
         loop {
-            let page = tx.refs().kept_commits(self.database, kept_at, kept.last(), PAGE)?;
+            let page = tx.refs().kept_commits(self.database, left_since, kept.last(), PAGE)?;
             let is_last = page.len() < PAGE;
             kept.extend(page);
             if is_last {
@@ -474,7 +437,10 @@ impl Kept<'_> {
         let mut lacking = self.commits(tx.as_mut())?;
         lacking.retain(|commit| !covered.contains(commit));
         if lacking.is_empty() {
-            tx.kept_refs().expire(self.database, (!self.ignores_kept_refs).then(|| self.inner.now()))?;
+            match self.ignores_history {
+                true => forget_history(self.inner, tx.as_mut(), self.database)?,
+                false => drop(tx.ref_log().expire(self.database, Some(kept_since(self.inner)))?),
+            }
             tx.databases().next_generation(self.database)?;
             tx.commit(Durability::Synced)?;
         }
@@ -495,6 +461,14 @@ impl KeptHeads for Kept<'_> {
             EngineError::Unavailable("the collection ended".into())
         })
     }
+}
+
+/// Forgets all changes of the refs of a database.
+fn forget_history(inner: &Inner, tx: &mut dyn Transaction, database: DatabaseId) -> Result<(), MetadataError> {
+    tx.ref_log().expire(database, None)?;
+    let mut record = tx.collections().get(database)?;
+    record.history_from = Some(inner.now());
+    tx.collections().put(database, &record)
 }
 
 fn unavailable(error: MetadataError) -> EngineError {

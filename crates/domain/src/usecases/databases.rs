@@ -6,6 +6,7 @@ use super::engine_files::file_state;
 use super::lookup_cache::access_key;
 use super::operations::enqueue;
 use super::quotas::check_bytes;
+use super::ref_log::{FormerCommit, ref_change};
 use super::write_keys::{begin_write, of_pulls_from, of_pulls_to};
 use super::{IdempotencyRecord, Inner, NewMirror, idempotency, mirrors, pulls, texts};
 use crate::access::ownership::{NewOwner, may_create_for};
@@ -217,7 +218,8 @@ impl<'a> Databases<'a> {
         }
         call_context::note_database(&database.locator);
         let head_time = Timestamp::from_seconds(now.as_seconds());
-        tx.branches().add(id, &Branch { name: default_branch, head, updated_at: head_time })?;
+        let first = Branch { name: default_branch, head, updated_at: head_time };
+        tx.branches().add(id, &first, ref_change(self.0, user.id, FormerCommit::Reached))?;
         if owner.role < Role::Admin {
             tx.collaborators().put(id, user.id, Role::Admin, now)?;
         }
@@ -470,7 +472,7 @@ pub(super) fn end(
     tx.mirrors().remove(id)?;
     tx.stars().clear(id)?;
     tx.activities().clear(id)?;
-    tx.kept_refs().expire(id, None)?;
+    tx.ref_log().expire(id, None)?;
     pulls::end_with_source(inner, tx, id, by, now).map_err(ending_failed)
 }
 

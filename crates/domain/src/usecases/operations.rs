@@ -14,7 +14,7 @@ use super::observers::Unobserved;
 use super::people::NAME_KEPT_SECONDS;
 use super::quotas::check_work;
 use super::settled::SettlementWatch;
-use super::{IdempotencyRecord, Inner, OperationObserver, idempotency, revisions, run};
+use super::{IdempotencyRecord, Inner, OperationObserver, idempotency, ref_log, revisions, run};
 use crate::access::ownership::may_create_for;
 use crate::access::visibility::{self, find_live, find_unwithheld, live, role_of, visible_locator};
 use crate::access::{Admin, Caller, DatabaseAccess, Level, Participate, Write};
@@ -23,7 +23,7 @@ use crate::entities::{
     Database, DatabaseLocator, FailureKind, Operation, OperationFailure, OperationKind, OperationStatus, Outcome, Role,
     User, Work,
 };
-use crate::errors::{OperationError, PortError};
+use crate::errors::{AccessError, HistoryError, OperationError, PortError};
 use crate::ports::{
     Durability, LeaseTurn, MetadataError, OperationBacklog, OperationFilter, Transaction, WriteKey, WriteKeys,
 };
@@ -43,6 +43,17 @@ pub struct SqlWrite {
     pub statements: String,
     /// Message of the statements' commit. A default is used if it is absent or blank.
     pub message: Option<String>,
+}
+
+/// What a restore brings back, and where to.
+#[derive(Debug, Clone)]
+pub struct RestoreBranch {
+    /// The branch whose former head is wanted. It may have been deleted since.
+    pub branch: String,
+    /// The time at which it had that head.
+    pub at: Timestamp,
+    /// The branch that is moved to that head. Created if it does not exist.
+    pub to_branch: RefName,
 }
 
 /// What a caller may see of the result of an operation.
@@ -181,6 +192,38 @@ impl<'a> Operations<'a> {
         let mut tx = self.0.ports.metadata.write(&WriteKeys::database(access.database().id))?;
         let database = live(tx.as_mut(), access.database().id)?;
         self.accept(tx, &database, access.who(), Work::Purge, now, once)
+    }
+
+    /// Queues a restore of a branch to the commit that it, or another one, named at an earlier time.
+    ///
+    /// # Errors
+    /// [`OperationError::History`] if that commit is not known, or not kept; [`AccessError::Mirror`];
+    /// [`OperationError::QueueFull`]; [`OperationError::Quota`].
+    pub fn restore(
+        &self,
+        access: &DatabaseAccess<Admin>,
+        wanted: RestoreBranch,
+        once: Option<&IdempotencyRecord<'_, Operation>>,
+    ) -> Result<Operation, OperationError> {
+        let now = self.0.now();
+        let mut tx = self.0.ports.metadata.write(&WriteKeys::database(access.database().id))?;
+        let database = live(tx.as_mut(), access.database().id)?;
+        if database.is_mirror {
+            return Err(AccessError::Mirror.into());
+        }
+        let branch = RefName::parse(&wanted.branch).map_err(|_| HistoryError::NoBranch(wanted.branch.clone()))?;
+        ref_log::head_at(self.0, tx.as_mut(), &database, &branch, wanted.at)?;
+        let work = Work::Restore { branch, at: wanted.at, to_branch: wanted.to_branch };
+        self.accept(tx, &database, access.who(), work, now, once)
+    }
+
+    /// Returns since when branches of a database can be restored. `None` if they cannot.
+    ///
+    /// # Errors
+    /// [`OperationError::Port`].
+    pub fn restorable_since(&self, access: &DatabaseAccess<Admin>) -> Result<Option<Timestamp>, OperationError> {
+        let mut tx = self.0.ports.metadata.read()?;
+        Ok(ref_log::history_start(self.0, tx.as_mut(), access.database())?)
     }
 
     fn accept(
@@ -414,6 +457,7 @@ impl<'a> Operations<'a> {
     pub fn recover(&self, node: &str) -> Result<u64, PortError> {
         let mut tx = self.0.ports.metadata.write(&WriteKeys::server())?;
         let freed = tx.operations().recover(node)?;
+        ref_log::note_start(self.0, tx.as_mut())?;
         tx.commit(Durability::Synced)?;
         Ok(freed)
     }
@@ -578,6 +622,7 @@ impl<'a> Operations<'a> {
         tx.operations().purge(now.plus_seconds(-limits.operation_retention_seconds))?;
         tx.activities().purge(now.plus_seconds(-limits.operation_retention_seconds))?;
         tx.idempotency().purge(now.plus_seconds(-limits.answer_retention_seconds))?;
+        tx.ref_log().purge(ref_log::kept_since(self.0))?;
         tx.accounts().forget_names(now.plus_seconds(-NAME_KEPT_SECONDS))?;
         let abandoned = tx.uploads().abandoned(now, 100)?;
         tx.commit(Durability::Synced)?;

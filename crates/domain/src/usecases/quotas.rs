@@ -40,7 +40,7 @@ pub(super) fn check_work<E: From<QuotaError> + From<PortError>>(
         Work::SqlWrite { statements, message, .. } => (statements.len() + message.len()) as u64,
         Work::Merge { message, .. } => message.len() as u64,
         // The upload counts already. What a push adds counts once it is in the file.
-        Work::Import(_) | Work::Push(_) | Work::MirrorSync => 0,
+        Work::Import(_) | Work::Push(_) | Work::MirrorSync | Work::Restore { .. } => 0,
         // It frees storage, so an owner without any left must be able to run it.
         Work::Purge => return Ok(()),
     };

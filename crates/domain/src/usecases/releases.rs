@@ -1,5 +1,6 @@
 //! Releases: publishing, listing and editing them.
 
+use super::ref_log::{FormerCommit, ref_change};
 use super::{IdempotencyRecord, Inner, activities, idempotency, revisions};
 use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Level, Write};
@@ -85,7 +86,7 @@ impl<'a> Releases<'a> {
                     tagger: None,
                     tagged_at: now,
                 };
-                tx.tags().add(database.id, &tag)?;
+                tx.tags().add(database.id, &tag, ref_change(self.0, access.who().id, FormerCommit::Reached))?;
             }
         }
         let id = self.0.ports.ids.uuid(now);

@@ -3,13 +3,13 @@
 use super::{Inner, revisions};
 use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Read};
-use crate::entities::{Branch, Database, RefKind, Tag};
+use crate::entities::{Branch, Database, Tag};
 use crate::errors::{PortError, RemoteError};
 use crate::ports::{Chunk, PullFilter, Transaction};
 use crate::values::{ChunkHash, CommitHash, DatabaseId, RefName};
 
-/// Number of the refs deleted last, of each kind, whose commits can still be read for a while.
-const KEPT_REFS: usize = 1_000;
+/// Number of the commits left behind last that can still be read for a while.
+const LEFT_BEHIND: usize = 2_000;
 
 /// The branches and tags of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,10 +120,8 @@ impl Remotes<'_> {
         let since = self.0.now().plus_seconds(-grace);
         let mut tx = self.0.ports.metadata.read()?;
         let mut recent = Vec::new();
-        for kind in [RefKind::Branch, RefKind::Tag] {
-            let kept = tx.kept_refs().list(id, kind, self.0.now(), None, KEPT_REFS)?;
-            recent.extend(kept.into_iter().filter(|kept| kept.deleted_at > since).map(|kept| kept.commit));
-        }
+        let left = tx.ref_log().list_left_behind(id, since, None, LEFT_BEHIND)?;
+        recent.extend(left.into_iter().filter_map(|entry| entry.old));
         drop(tx);
         if recent.is_empty() {
             return Ok(held);

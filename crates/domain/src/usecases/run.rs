@@ -11,6 +11,7 @@ mod mirror_sync;
 mod prefetch;
 mod purge;
 mod push;
+mod restore;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +27,7 @@ use super::operations::{Ended, LEASE_SECONDS};
 use super::outbox::emit;
 use super::pulls::branch_moved;
 use super::quotas::check_run;
+use super::ref_log::{FormerCommit, ref_change};
 use super::worker_shares::WorkerPlace;
 use super::{Inner, OperationAttempt, OperationObserver, Operations};
 use crate::CallContext;
@@ -66,6 +68,11 @@ impl From<QuotaError> for RunError {
     fn from(error: QuotaError) -> Self {
         failed(FailureKind::Unprocessable, error.to_string())
     }
+}
+
+/// Returns the former head of a branch that moves to a descendant.
+fn reached(was: Option<&CommitHash>) -> Option<(&CommitHash, FormerCommit)> {
+    was.map(|was| (was, FormerCommit::Reached))
 }
 
 fn failed(kind: FailureKind, detail: impl Into<String>) -> RunError {
@@ -193,6 +200,7 @@ impl LeasedRun<'_> {
             Work::Purge => purge::run(self),
             Work::Push(request) => push::run(self, request),
             Work::MirrorSync => mirror_sync::run(self),
+            Work::Restore { branch, at, to_branch } => restore::run(self, branch, *at, to_branch),
         }
     }
 
@@ -236,7 +244,7 @@ impl LeasedRun<'_> {
         &self,
         tx: &mut dyn Transaction,
         branch: &RefName,
-        was: Option<&CommitHash>,
+        was: Option<(&CommitHash, FormerCommit)>,
         created_from: &CommitHash,
         (head, at): (&CommitHash, Timestamp),
         now: Timestamp,
@@ -244,10 +252,10 @@ impl LeasedRun<'_> {
         let database = self.operation.database_id;
         let by = (self.operation.created_by, &self.operation.created_by_name);
         let previous = match was {
-            Some(was) => was,
+            Some((was, _)) => was,
             None => {
                 let new = Branch { name: branch.clone(), head: head.clone(), updated_at: at };
-                match tx.branches().add(database, &new) {
+                match tx.branches().add(database, &new, ref_change(self.inner, by.0, FormerCommit::Reached)) {
                     Err(MetadataError::Taken) => return Err(RunError::Moved),
                     other => other?,
                 }
@@ -259,8 +267,8 @@ impl LeasedRun<'_> {
         if head == previous {
             return Ok(());
         }
-        if let Some(was) = was {
-            if !tx.branches().move_head(database, branch, was, head, at)? {
+        if let Some((was, former)) = was {
+            if !tx.branches().move_head(database, branch, was, head, at, ref_change(self.inner, by.0, former))? {
                 return Err(RunError::Moved);
             }
             self.note_moved(tx, branch, head, now)?;

@@ -1,10 +1,11 @@
 //! Tags: creating, listing and deleting them.
 
-use super::collections::ref_deleted;
+use super::collections::commit_left_behind;
+use super::ref_log::{FormerCommit, ref_change};
 use super::{IdempotencyRecord, Inner, idempotency, revisions};
 use crate::access::visibility::live;
 use crate::access::{DatabaseAccess, Level, Write};
-use crate::entities::{Database, RefKind, Tag};
+use crate::entities::{Database, Tag};
 use crate::errors::RefError;
 use crate::ports::{Durability, MetadataError, Transaction, WriteKeys};
 use crate::values::{DatabaseId, LongText, RefName, Revision};
@@ -39,13 +40,14 @@ impl<'a> Tags<'a> {
         once: Option<&IdempotencyRecord<'_, Tag>>,
     ) -> Result<Tag, RefError> {
         revisions::in_one_generation(self.0, access.database(), |database| {
-            self.create_in(database, wanted.clone(), once)
+            self.create_in(database, access, wanted.clone(), once)
         })
     }
 
     fn create_in(
         &self,
         database: &Database,
+        access: &DatabaseAccess<Write>,
         wanted: NewTag,
         once: Option<&IdempotencyRecord<'_, Tag>>,
     ) -> Result<Option<Tag>, RefError> {
@@ -62,7 +64,7 @@ impl<'a> Tags<'a> {
         if live(tx.as_mut(), database.id)?.generation != database.generation {
             return Ok(None);
         }
-        match tx.tags().add(database.id, &tag) {
+        match tx.tags().add(database.id, &tag, ref_change(self.0, access.who().id, FormerCommit::Reached)) {
             Err(MetadataError::Taken) => return Err(RefError::TagExists(tag.name.to_string())),
             other => other?,
         }
@@ -113,8 +115,9 @@ impl<'a> Tags<'a> {
         if expected.is_some_and(|matches| !matches(&tag)) {
             return Err(RefError::Changed);
         }
-        tx.tags().remove(database.id, &tag.name)?;
-        ref_deleted(self.0, tx.as_mut(), database.id, (RefKind::Tag, &tag.name), &tag.commit, now)?;
+        let deleted = ref_change(self.0, access.who().id, FormerCommit::LeftBehind);
+        tx.tags().remove(database.id, &tag.name, deleted)?;
+        commit_left_behind(self.0, tx.as_mut(), database.id, now)?;
         tx.commit(Durability::Synced)?;
         Ok(tag)
     }

@@ -76,8 +76,8 @@ id_types! {
     DeliveryId,
     /// An attempt of a delivery.
     AttemptId,
-    /// A deleted ref that is kept for a while.
-    KeptRefId,
+    /// A recorded change of a ref.
+    RefLogId,
 }
 
 /// The number of a pull request in its base database, starting at 1.

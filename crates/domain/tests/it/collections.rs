@@ -1,14 +1,16 @@
 //! Collections in the background, and deleted refs that are kept for a while.
 
 use branchyard_domain::access::{Admin, Caller, Participate, Write};
-use branchyard_domain::entities::{CollectionRecord, FileState, KeptRef, OperationStatus, Outcome, Visibility};
+use branchyard_domain::entities::{CollectionRecord, FileState, OperationStatus, Outcome, Visibility};
 use branchyard_domain::errors::RefError;
 use branchyard_domain::ports::{Durability, Engine as _, LeaseTurn, Metadata as _, SizeChange, WriteKeys};
-use branchyard_domain::usecases::{CollectionStep, EditDatabase, Limits, NewBranch, NewPull, NewTag, SqlWrite};
-use branchyard_domain::values::{CommitHash, DatabaseId, KeptRefId, PullNumber, Revision};
+use branchyard_domain::usecases::{
+    CollectionStep, DeletedBranch, EditDatabase, Limits, NewBranch, NewPull, NewTag, SqlWrite,
+};
+use branchyard_domain::values::{CommitHash, DatabaseId, PullNumber, RefLogId, Revision};
 use branchyard_domain_testing::fakes::SaveFault;
 
-use crate::harness::{DB, DomainHarness, create, name, world, world_with};
+use crate::harness::{DB, DomainHarness, create, name, world_with};
 
 const FORK: (&str, &str) = ("ben", DB.1);
 const PLANTED: &str = "INSERT INTO t VALUES (7,'planted')";
@@ -40,11 +42,11 @@ impl DomainHarness {
         self.hub.branches().delete(&self.access::<Write>(&self.ada), branch, None).unwrap();
     }
 
-    fn restorable(&self) -> Vec<KeptRef> {
+    fn restorable(&self) -> Vec<DeletedBranch> {
         self.hub.branches().restorable(&self.access::<Write>(&self.ada), None, 10).unwrap()
     }
 
-    fn restore(&self, id: KeptRefId) -> Result<String, RefError> {
+    fn restore(&self, id: RefLogId) -> Result<String, RefError> {
         let restored = self.hub.branches().restore(&self.access::<Write>(&self.ada), id);
         restored.map(|branch| format!("{} {}", branch.name, branch.head))
     }
@@ -85,12 +87,12 @@ impl DomainHarness {
 }
 
 fn keeping(seconds: i64) -> DomainHarness {
-    world_with(Limits { keep_deleted_seconds: seconds, ..Limits::default() })
+    world_with(Limits { history_seconds: seconds, ..Limits::default() })
 }
 
 #[test]
 fn a_deleted_branch_is_collected_within_an_hour() {
-    let harness = world();
+    let harness = keeping(0);
     let planted = harness.wrote("planted", PLANTED);
     assert_eq!(harness.collect(), []);
     harness.drop_branch("planted");
@@ -108,7 +110,7 @@ fn a_deleted_branch_is_collected_within_an_hour() {
 
 #[test]
 fn a_deleted_tag_is_collected_too() {
-    let harness = world();
+    let harness = keeping(0);
     let tagged = harness.wrote("tagged", PLANTED);
     let wanted = NewTag { name: name("v1"), from: Revision::Branch("tagged".to_owned()), message: None };
     harness.hub.tags().create(&harness.access::<Write>(&harness.ada), wanted, None).unwrap();
@@ -124,7 +126,7 @@ fn a_deleted_tag_is_collected_too() {
 
 #[test]
 fn what_is_deleted_during_a_collection_is_collected_later() {
-    let harness = world();
+    let harness = keeping(0);
     harness.wrote("one", PLANTED);
     let two = harness.wrote("two", "INSERT INTO t VALUES (8,'eight')");
     harness.drop_branch("one");
@@ -142,7 +144,7 @@ fn what_is_deleted_during_a_collection_is_collected_later() {
 
 #[test]
 fn withdrawn_content_is_collected_at_once() {
-    let harness = world();
+    let harness = keeping(0);
     let (number, commit) = harness.offered();
     assert_eq!(harness.collect(), []);
     let seen = harness.hub.collections().signals();
@@ -155,7 +157,7 @@ fn withdrawn_content_is_collected_at_once() {
 #[test]
 fn the_end_of_a_source_is_collected_in_its_bases_at_once() {
     for is_deleted in [false, true] {
-        let harness = world();
+        let harness = keeping(0);
         let (_, commit) = harness.offered();
         let (access, seen) = (harness.access_to::<Admin>(&harness.ben, FORK), harness.hub.collections().signals());
         if is_deleted {
@@ -172,7 +174,7 @@ fn the_end_of_a_source_is_collected_in_its_bases_at_once() {
 
 #[test]
 fn what_a_preview_brought_is_collected_after_it() {
-    let harness = world();
+    let harness = keeping(0);
     harness.hub.operations().fork(&harness.access::<Participate>(&harness.ben), "ben", None).unwrap();
     harness.work();
     let commit = harness.write_in(&harness.ben, FORK, PLANTED);
@@ -189,7 +191,7 @@ fn what_a_preview_brought_is_collected_after_it() {
 
 #[test]
 fn no_operation_of_a_database_begins_while_it_is_collected() {
-    let harness = world();
+    let harness = keeping(0);
     harness.hub.collections().request(None).unwrap();
     let (hub, queued) = (harness.hub.clone(), harness.queue("main", "main", PLANTED));
     harness.fakes.engine.meanwhile(move || {
@@ -202,7 +204,7 @@ fn no_operation_of_a_database_begins_while_it_is_collected() {
 
 #[test]
 fn a_busy_database_is_reserved_and_others_go_first() {
-    let harness = world();
+    let harness = keeping(0);
     let other = create(&harness.hub, &harness.ada, ("ada", "other"), Visibility::Public);
     harness.queue("main", "main", PLANTED);
     let now = harness.hub.now();
@@ -236,7 +238,7 @@ fn a_busy_database_is_reserved_and_others_go_first() {
 
 #[test]
 fn a_failed_collection_is_tried_again_later_and_never_lost() {
-    let harness = world();
+    let harness = keeping(0);
     harness.hub.collections().request(None).unwrap();
     let file = harness.fakes.engine.clone();
     file.remove(harness.db).unwrap();
@@ -265,7 +267,7 @@ fn much_garbage_makes_a_collection_due() {
     for (live, wasted, is_due) in
         [(Some(MOST), MOST, true), (Some(MOST + 1), MOST, false), (None, MOST, true), (None, MOST - 1, false)]
     {
-        let harness = world();
+        let harness = keeping(0);
         let least = i64::try_from(harness.fakes.engine.size_bytes(harness.db).unwrap()).unwrap();
         let live = live.unwrap_or(least);
         harness.fakes.engine.pad(harness.db, u64::try_from(live + wasted - least).unwrap());
@@ -295,13 +297,13 @@ fn a_deleted_branch_can_be_restored_until_its_time_ends() {
     let wanted = NewBranch { name: name("x"), from: Revision::Commit(planted.clone()) };
     assert!(harness.hub.branches().create(&access, wanted, None).is_err(), "nothing is read through a deleted branch");
     let kept = harness.restorable();
-    assert_eq!((kept[0].name.as_str(), &kept[0].commit), ("planted", &planted));
+    assert_eq!((kept[0].name.as_str(), &kept[0].head), ("planted", &planted));
     assert_eq!(kept[0].until, kept[0].deleted_at.plus_seconds(100));
 
     assert_eq!(harness.restore(kept[0].id).unwrap(), format!("planted {planted}"));
     assert_eq!(harness.head("planted"), Some(planted.clone()));
     assert_eq!(harness.events().iter().filter(|event| *event == "+planted").count(), 2);
-    assert!(matches!(harness.restore(kept[0].id), Err(RefError::NotKept)));
+    assert!(matches!(harness.restore(kept[0].id), Err(RefError::BranchExists(_))));
     assert_eq!(harness.restorable(), []);
 
     harness.drop_branch("planted");
@@ -319,9 +321,12 @@ fn a_branch_is_not_restored_over_another_one() {
     let harness = keeping(100);
     harness.wrote("planted", PLANTED);
     harness.drop_branch("planted");
+    let kept = harness.restorable();
     harness.wrote("planted", "INSERT INTO t VALUES (9,'nine')");
-    assert!(matches!(harness.restore(harness.restorable()[0].id), Err(RefError::BranchExists(_))));
-    assert_eq!(harness.restorable().len(), 1, "it stays restorable");
+    assert!(matches!(harness.restore(kept[0].id), Err(RefError::BranchExists(_))));
+    assert_eq!(harness.restorable(), [], "its name is in use");
+    harness.drop_branch("planted");
+    assert_eq!(harness.restorable().len(), 2);
 }
 
 #[test]

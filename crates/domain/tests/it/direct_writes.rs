@@ -254,7 +254,7 @@ fn a_branch_that_moves_meanwhile_keeps_its_new_head() {
     let moved = other.clone();
     world.fakes.engine.meanwhile(move || {
         let mut tx = metadata.write(&WriteKeys::any()).unwrap();
-        assert!(tx.branches().move_head(db, &name("main"), &head, &moved, now).unwrap());
+        assert!(tx.branches().move_head(db, &name("main"), &head, &moved, now, None).unwrap());
         tx.commit(Durability::Synced).unwrap();
     });
     waiter.turn().run(&world.hub);
@@ -409,7 +409,7 @@ fn what_builds_on_a_turn_that_does_not_settle_is_queued() {
     let other = world.wrote("other", "INSERT INTO t VALUES (9,'other')");
     let (db, head, now) = (world.db, world.head("main").unwrap(), world.hub.now());
     let ended = build_on_a_turn(&world, |tx| {
-        assert!(tx.branches().move_head(db, &name("main"), &head, &other, now).unwrap());
+        assert!(tx.branches().move_head(db, &name("main"), &head, &other, now, None).unwrap());
     });
     assert_eq!(ended.map(|waiter| waiter.last()), ["queue", "queue"]);
     assert_eq!(world.head("main"), Some(other));

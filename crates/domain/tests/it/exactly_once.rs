@@ -138,7 +138,7 @@ fn a_branch_that_moves_meanwhile_is_written_again() {
         let branchyard_domain::ports::MergeOutcome::Head(head) = engine.write(db, &job).unwrap().outcome else {
             panic!("a head")
         };
-        assert!(tx.branches().move_head(db, &name("main"), &base, &head, hub.now()).unwrap());
+        assert!(tx.branches().move_head(db, &name("main"), &base, &head, hub.now(), None).unwrap());
         tx.commit(Durability::Synced).unwrap();
     });
     world.work();

@@ -28,6 +28,7 @@ mod purges;
 mod quotas;
 mod refs;
 mod remotes;
+mod restores;
 mod sessions;
 mod signals;
 mod suites;

@@ -94,7 +94,7 @@ fn where_a_write_starts_must_exist() {
     }
     let queued = world.queue("main", "new", ADD);
     let mut tx = world.fakes.metadata.write(&WriteKeys::any()).unwrap();
-    tx.branches().remove(world.db, &name("main"), &world.head("main").unwrap()).unwrap();
+    tx.branches().remove(world.db, &name("main"), &world.head("main").unwrap(), None).unwrap();
     tx.commit(Durability::Synced).unwrap();
     world.work();
     assert_eq!(world.failure(queued.id).kind, FailureKind::NotFound);

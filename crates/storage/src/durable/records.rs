@@ -16,7 +16,7 @@ use diesel::sql_types::{BigInt, Binary, Nullable, Text};
 use serde::Serialize;
 
 use super::objects::doom_segments;
-use super::{End, EngineSql, clock, column, incarnation, rest, store_time, text};
+use super::{End, EngineSql, clock, column, incarnation, rest, text};
 use crate::connection::AnyConnection;
 use crate::convert::{Read, all, read};
 use crate::error::{StoreResult, Unreadable};
@@ -407,10 +407,11 @@ impl SqlRecords {
         Ok(End::Commit((Switched::Switched, number)))
     }
 
-    /// Returns all commits that the metadata name, as collections of garbage look them up.
+    /// Returns all commits that the metadata name, as collections of garbage look them up. These have removed from the log of refs what
+    /// is too old.
     fn kept_commits(&self, tx: &mut SqlTransaction) -> Result<Vec<Commit>, MetadataError> {
-        let now: Timestamp = tx.run_apart_from_rights("read the time", store_time)?;
-        let named = tx.kept_commits(self.database, Some(now), None, usize::MAX)?;
+        let ever = Timestamp::from_micros(i64::MIN);
+        let named = tx.kept_commits(self.database, Some(ever), None, usize::MAX)?;
         tx.run_apart_from_rights("read a named commit", |_| {
             all(named, |hash: CommitHash| {
                 let bytes = HEXLOWER_PERMISSIVE.decode(hash.as_str().as_bytes());

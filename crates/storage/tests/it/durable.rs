@@ -473,15 +473,15 @@ fn heads_are_what_a_collection_keeps() {
         let (id, other) = (database(1), database(2));
         add_database(&home, id, [1; 20]);
         add_database(&home, other, [2; 20]);
-        for (number, byte, until) in [(3, 3, i64::MAX), (4, 4, 1)] {
+        for (number, byte, is_left_behind) in [(3, 3, true), (4, 4, false)] {
             home.execute(&format!(
-                "INSERT INTO kept_refs (id, database_id, kind, name, commit_hash, deleted_at, kept_until)
-                 VALUES ('{}', '{id}', 'tag', 'v1', '{}', 1, {until})",
+                "INSERT INTO ref_log (id, database_id, kind, name, old_commit, changed_at, is_left_behind)
+                 VALUES ('{}', '{id}', 'tag', 'v1', '{}', 1, {is_left_behind})",
                 database(number),
                 hex([byte; 20])
             ));
         }
-        assert_eq!(run(store.records(id).heads()).unwrap(), [[1; 20], [3; 20]], "one of the deleted tags is kept");
+        assert_eq!(run(store.records(id).heads()).unwrap(), [[1; 20], [3; 20]], "what a tag left behind is kept");
         assert_eq!(run(store.records(database(9)).heads()).unwrap(), [[0; 20]; 0]);
     }
 }

@@ -63,7 +63,7 @@ checks!(
     rankings,
     refs,
     named_commits,
-    kept_refs,
+    ref_log,
     collections,
     pulls,
     pull_content,

@@ -262,7 +262,10 @@ fn the_dashboard_and_the_alerts_use_metrics_and_labels_that_exist() {
 
 #[test]
 fn collections_of_garbage_are_counted() {
-    let server = start(|config| config.remotes.grace = branchyard::config::Span::seconds(0));
+    let server = start(|config| {
+        config.remotes.grace = branchyard::config::Span::seconds(0);
+        config.store.history = branchyard::config::Span::seconds(0);
+    });
     let ada = server.user("ada");
     ada.database("d");
     ada.write("ada/d", "main", "create table t (id integer primary key, a blob)");

@@ -1,11 +1,11 @@
 //! `/{owner}/{database}/branches`: lists and creates branches.
 
 use askama::Template;
-use branchyard_domain::access::{DatabaseAccess, Read, Write};
-use branchyard_domain::entities::{Branch, KeptRef};
+use branchyard_domain::access::{Admin, DatabaseAccess, Read, Write};
+use branchyard_domain::entities::Branch;
 use branchyard_domain::errors::RefError;
-use branchyard_domain::usecases::{Branches, Divergence, NewBranch};
-use branchyard_domain::values::{CommitHash, KeptRefId, RefName, Revision};
+use branchyard_domain::usecases::{Branches, DeletedBranch, Divergence, NewBranch, RestoreBranch};
+use branchyard_domain::values::{CommitHash, RefLogId, RefName, Revision};
 use branchyard_http_common::{ApiError, segment};
 
 use crate::database::{self, DatabaseFrame, DatabaseTab};
@@ -19,6 +19,7 @@ use crate::paths;
 /// Branches, or tags, per page.
 pub(crate) const PAGE: usize = 50;
 const FIELDS: &[&str] = &["name", "from"];
+const RESTORE_FIELDS: &[&str] = &["branch", "at", "to_branch"];
 
 /// Number of deleted branches shown.
 const RESTORABLE: usize = 50;
@@ -53,6 +54,13 @@ struct BranchesPage {
     next: Option<String>,
     restorable: Vec<RestorableBranch>,
     form: Filled,
+    restore: Option<RestoreForm>,
+}
+
+/// The form that restores a branch to a time.
+struct RestoreForm {
+    form: Filled,
+    since: Markup,
 }
 
 /// `GET /{owner}/{database}/branches`
@@ -61,7 +69,8 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let form = Filled::default().with("from", frame.default_branch.clone());
     let (rows, next) = rows(&visit, access, &frame).await?;
     let restorable = restorable(&visit, &frame).await?;
-    visit.page(|shell| BranchesPage { shell, frame, rows, next, restorable, form })
+    let restore = restore_form(&visit, &frame, None).await?;
+    visit.page(|shell| BranchesPage { shell, frame, rows, next, restorable, form, restore })
 }
 
 /// Returns the branches deleted last that a writer can restore.
@@ -72,10 +81,10 @@ async fn restorable(visit: &PageContext, frame: &DatabaseFrame) -> Result<Vec<Re
     let (access, _) = database::open::<Write>(visit, DatabaseTab::Branches).await?;
     let found = visit.read(move |hub| hub.branches().restorable(&access, None, RESTORABLE)).await?;
     let now = visit.state.services.now();
-    let row = |kept: &KeptRef| RestorableBranch {
+    let row = |kept: &DeletedBranch| RestorableBranch {
         id: kept.id.to_string(),
         name: kept.name.to_string(),
-        short: format::short(&kept.commit),
+        short: format::short(&kept.head),
         deleted: format::when(kept.deleted_at, now),
         until: format::when(kept.until, now),
     };
@@ -143,21 +152,22 @@ pub(crate) async fn create(posted: FormPost) -> PageResult {
         Some(failure) => form.refused(failure, FIELDS)?,
         None => form,
     };
-    refuse(&posted, frame, form).await
+    refuse(&posted, frame, form, None).await
 }
 
 /// Shows the page again, with the reason why the action failed.
-async fn refuse(posted: &FormPost, frame: DatabaseFrame, form: Filled) -> PageResult {
+async fn refuse(posted: &FormPost, frame: DatabaseFrame, form: Filled, restore: Option<Filled>) -> PageResult {
     let (access, _) = database::open::<Read>(posted, DatabaseTab::Branches).await?;
     let (rows, next) = rows(posted, access, &frame).await?;
     let restorable = restorable(posted, &frame).await?;
-    posted.refuse(|shell| BranchesPage { shell, frame, rows, next, restorable, form })
+    let restore = restore_form(posted, &frame, restore).await?;
+    posted.refuse(|shell| BranchesPage { shell, frame, rows, next, restorable, form, restore })
 }
 
 /// `POST /{owner}/{database}/branches/restore`
 pub(crate) async fn restore(posted: FormPost) -> PageResult {
     let (access, frame) = database::open::<Write>(&posted, DatabaseTab::Branches).await?;
-    let id = KeptRefId::parse(&posted.form.line("id"));
+    let id = RefLogId::parse(&posted.form.line("id"));
     let restored = posted.write(move |hub| -> Result<_, ApiError> {
         let id = id.map_err(|_| RefError::NotKept)?;
         Ok(hub.branches().restore(&access, id)?)
@@ -168,7 +178,41 @@ pub(crate) async fn restore(posted: FormPost) -> PageResult {
         }
         Err(failure) => {
             let form = Filled::default().with("from", frame.default_branch.clone()).refused(failure, &[])?;
-            refuse(&posted, frame, form).await
+            refuse(&posted, frame, form, None).await
         }
     }
+}
+
+/// Returns the form for an administrator. `None` for others, and if the server keeps no history.
+async fn restore_form(
+    visit: &PageContext,
+    frame: &DatabaseFrame,
+    form: Option<Filled>,
+) -> Result<Option<RestoreForm>, PageError> {
+    if !(frame.may_administer && frame.may_write) {
+        return Ok(None);
+    }
+    let (access, _) = database::open::<Admin>(visit, DatabaseTab::Branches).await?;
+    let since = visit.read(move |hub| hub.operations().restorable_since(&access)).await?;
+    let now = visit.state.services.now();
+    let form = form.unwrap_or_else(|| Filled::default().with("branch", frame.default_branch.clone()));
+    Ok(since.map(|since| RestoreForm { form, since: format::when(since, now) }))
+}
+
+/// `POST /{owner}/{database}/branches/restore-to-time`
+pub(crate) async fn restore_to_time(posted: FormPost) -> PageResult {
+    let (access, frame) = database::open::<Admin>(&posted, DatabaseTab::Branches).await?;
+    let mut form = posted.form.again();
+    let at = format::sent_time(&posted.form.line("at")).ok_or("Enter a date and a time.");
+    let at = form.checked("at", at);
+    let to_branch = form.checked("to_branch", RefName::parse(&posted.form.line("to_branch")));
+    if let (Some(at), Some(to_branch)) = (at, to_branch) {
+        let wanted = RestoreBranch { branch: posted.form.line("branch"), at, to_branch };
+        match posted.write(move |hub| hub.operations().restore(&access, wanted, None)).await {
+            Ok(operation) => return posted.redirect(&format!("{}/operations/{}", frame.path, operation.id)),
+            Err(failure) => form = form.refused(failure, RESTORE_FIELDS)?,
+        }
+    }
+    let new = Filled::default().with("from", frame.default_branch.clone());
+    refuse(&posted, frame, new, Some(form)).await
 }

@@ -87,9 +87,12 @@ async fn named(visit: &PageContext) -> Result<(DatabaseAccess<Read>, DatabaseFra
     let tab = match operation.work {
         Work::Import(_) => DatabaseTab::Imports,
         Work::Fork { .. } => DatabaseTab::Forks,
-        Work::SqlWrite { .. } | Work::Merge { .. } | Work::Purge | Work::Push(_) | Work::MirrorSync => {
-            DatabaseTab::Operations
-        }
+        Work::SqlWrite { .. }
+        | Work::Merge { .. }
+        | Work::Purge
+        | Work::Push(_)
+        | Work::MirrorSync
+        | Work::Restore { .. } => DatabaseTab::Operations,
     };
     Ok((access, frame.on(tab), operation))
 }

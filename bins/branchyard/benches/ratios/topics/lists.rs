@@ -93,7 +93,7 @@ fn generate(harness: &BenchHarness, flags: &Flags) {
         let after = write(&stores, &bench, id, &before, &format!("update t set value = -1 where id % {step} = 1"));
         advance(&stores, id, &first, &after);
         let mut tx = stores.metadata.write(&WriteKeys::any()).unwrap();
-        tx.branches().add(id, &branch("before", &before)).unwrap();
+        tx.branches().add(id, &branch("before", &before), None).unwrap();
         tx.commit(Durability::Synced).unwrap();
     }
 }
@@ -124,7 +124,7 @@ fn write(stores: &Stores, bench: &User, id: DatabaseId, base: &CommitHash, state
 fn advance(stores: &Stores, id: DatabaseId, from: &CommitHash, to: &CommitHash) {
     let mut tx = stores.metadata.write(&WriteKeys::any()).unwrap();
     let main = RefName::parse("main").unwrap();
-    assert!(tx.branches().move_head(id, &main, from, to, Timestamp::from_seconds(1_790_000_000)).unwrap());
+    assert!(tx.branches().move_head(id, &main, from, to, Timestamp::from_seconds(1_790_000_000), None).unwrap());
     tx.commit(Durability::Synced).unwrap();
 }
 
@@ -140,7 +140,7 @@ fn name_things(stores: &Stores, bench: &User, id: DatabaseId, head: &CommitHash,
         let mut tx = stores.metadata.write(&WriteKeys::any()).unwrap();
         for n in batch {
             let branch = branch(&format!("topic/{n:07}"), head);
-            tx.branches().add(id, &branch).unwrap();
+            tx.branches().add(id, &branch, None).unwrap();
             let number = tx.pulls().next_number(id).unwrap();
             tx.pulls()
                 .add(&Pull {

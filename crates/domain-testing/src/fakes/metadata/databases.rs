@@ -225,7 +225,12 @@ impl DatabaseRepository for MemoryTransaction<'_> {
         let texts = operations.filter(|o| of(&o.database_id)).map(|o| match &o.work {
             Work::SqlWrite { statements, message, .. } => (statements.len() + message.len()) as u64,
             Work::Merge { message, .. } => message.len() as u64,
-            Work::Fork { .. } | Work::Import(_) | Work::Purge | Work::Push(_) | Work::MirrorSync => 0,
+            Work::Fork { .. }
+            | Work::Import(_)
+            | Work::Purge
+            | Work::Push(_)
+            | Work::MirrorSync
+            | Work::Restore { .. } => 0,
         });
         Ok(files.chain(uploads).chain(texts).sum())
     }

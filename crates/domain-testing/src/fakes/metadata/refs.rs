@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::{MemoryTransaction, Result, missing, page};
-use branchyard_domain::entities::{Branch, PullState, Tag};
-use branchyard_domain::ports::{BranchRepository, MetadataError, RefRepository, Repositories, TagRepository, WriteKey};
+use branchyard_domain::entities::{Branch, PullState, RefChange, RefKind, Tag};
+use branchyard_domain::ports::{
+    BranchRepository, MetadataError, RefLogRepository as _, RefRepository, Repositories, TagRepository, WriteKey,
+};
 use branchyard_domain::values::{CommitHash, DatabaseId, RefName, Timestamp};
 
 impl MemoryTransaction<'_> {
@@ -14,7 +16,7 @@ impl MemoryTransaction<'_> {
 }
 
 impl BranchRepository for MemoryTransaction<'_> {
-    fn add(&mut self, database: DatabaseId, branch: &Branch) -> Result<()> {
+    fn add(&mut self, database: DatabaseId, branch: &Branch, change: Option<RefChange>) -> Result<()> {
         self.needs(WriteKey::Database(database));
         self.known(database, "add a branch")?;
         let key = (database, branch.name.clone());
@@ -22,7 +24,7 @@ impl BranchRepository for MemoryTransaction<'_> {
             return Err(MetadataError::Taken);
         }
         self.change()?.branches.insert(key, branch.clone());
-        Ok(())
+        self.log_ref(database, RefKind::Branch, &branch.name, (None, Some(&branch.head)), change)
     }
 
     fn get(&mut self, database: DatabaseId, name: &RefName) -> Result<Option<Branch>> {
@@ -36,21 +38,31 @@ impl BranchRepository for MemoryTransaction<'_> {
         expected: &CommitHash,
         head: &CommitHash,
         at: Timestamp,
+        change: Option<RefChange>,
     ) -> Result<bool> {
         self.needs(WriteKey::Database(database));
         let stored = self.change()?.branches.get_mut(&(database, name.clone()));
         let Some(branch) = stored.filter(|branch| branch.head == *expected) else { return Ok(false) };
         branch.head = head.clone();
         branch.updated_at = at;
+        self.log_ref(database, RefKind::Branch, name, (Some(expected), Some(head)), change)?;
         Ok(true)
     }
 
-    fn remove(&mut self, database: DatabaseId, name: &RefName, expected: &CommitHash) -> Result<bool> {
+    fn remove(
+        &mut self,
+        database: DatabaseId,
+        name: &RefName,
+        expected: &CommitHash,
+        change: Option<RefChange>,
+    ) -> Result<bool> {
         self.needs(WriteKey::Database(database));
         if self.branches().get(database, name)?.is_none_or(|branch| branch.head != *expected) {
             return Ok(false);
         }
-        Ok(self.change()?.branches.remove(&(database, name.clone())).is_some())
+        self.change()?.branches.remove(&(database, name.clone()));
+        self.log_ref(database, RefKind::Branch, name, (Some(expected), None), change)?;
+        Ok(true)
     }
 
     fn list(&mut self, database: DatabaseId, after: Option<&str>, limit: usize) -> Result<Vec<Branch>> {
@@ -60,7 +72,7 @@ impl BranchRepository for MemoryTransaction<'_> {
 }
 
 impl TagRepository for MemoryTransaction<'_> {
-    fn add(&mut self, database: DatabaseId, tag: &Tag) -> Result<()> {
+    fn add(&mut self, database: DatabaseId, tag: &Tag, change: Option<RefChange>) -> Result<()> {
         self.needs(WriteKey::Database(database));
         self.known(database, "add a tag")?;
         let key = (database, tag.name.clone());
@@ -68,16 +80,19 @@ impl TagRepository for MemoryTransaction<'_> {
             return Err(MetadataError::Taken);
         }
         self.change()?.tags.insert(key, tag.clone());
-        Ok(())
+        self.log_ref(database, RefKind::Tag, &tag.name, (None, Some(&tag.commit)), change)
     }
 
     fn get(&mut self, database: DatabaseId, name: &RefName) -> Result<Option<Tag>> {
         Ok(self.state.tags.get(&(database, name.clone())).cloned())
     }
 
-    fn remove(&mut self, database: DatabaseId, name: &RefName) -> Result<bool> {
+    fn remove(&mut self, database: DatabaseId, name: &RefName, change: Option<RefChange>) -> Result<bool> {
         self.needs(WriteKey::Database(database));
-        Ok(self.change()?.tags.remove(&(database, name.clone())).is_some())
+        let removed = self.change()?.tags.remove(&(database, name.clone()));
+        let Some(tag) = removed else { return Ok(false) };
+        self.log_ref(database, RefKind::Tag, name, (Some(&tag.commit), None), change)?;
+        Ok(true)
     }
 
     fn list(&mut self, database: DatabaseId, after: Option<&str>, limit: usize) -> Result<Vec<Tag>> {
@@ -124,16 +139,16 @@ impl RefRepository for MemoryTransaction<'_> {
     fn kept_commits(
         &mut self,
         database: DatabaseId,
-        kept_at: Option<Timestamp>,
+        left_since: Option<Timestamp>,
         after: Option<&CommitHash>,
         limit: usize,
     ) -> Result<Vec<CommitHash>> {
         let mut named = BTreeSet::new();
         named.extend(self.branches().list(database, None, usize::MAX)?.into_iter().map(|branch| branch.head));
         named.extend(self.tags().list(database, None, usize::MAX)?.into_iter().map(|tag| tag.commit));
-        if let Some(now) = kept_at {
-            let kept = self.state.kept_refs.iter().filter(|((of, _), kept)| *of == database && kept.until > now);
-            named.extend(kept.map(|(_, kept)| kept.commit.clone()));
+        if let Some(since) = left_since {
+            let left = self.list_left_behind(database, since, None, usize::MAX)?;
+            named.extend(left.into_iter().filter_map(|entry| entry.old));
         }
         for pull in self.state.pulls.values().filter(|pull| pull.database_id == database) {
             if let PullState::Merged { commit, base, source, .. } = &pull.state {

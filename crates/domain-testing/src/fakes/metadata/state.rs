@@ -6,13 +6,13 @@ use branchyard_deployments::entities::{Backup, Deployment, DeploymentOperation, 
 use branchyard_deployments::ports::{Resolution, Sample};
 use branchyard_deployments::values::{BackupId, DeploymentId, InstanceId};
 use branchyard_domain::entities::{
-    Activity, Attempt, Branch, CollectionRecord, Database, Delivery, Event, Hook, Invitation, KeptRef, MemberRole,
-    Mirror, Operation, Organization, Pull, PullComment, Release, Request, RetiredName, Role, Session, Tag, Token,
+    Activity, Attempt, Branch, CollectionRecord, Database, Delivery, Event, Hook, Invitation, MemberRole, Mirror,
+    Operation, Organization, Pull, PullComment, RefLogEntry, Release, Request, RetiredName, Role, Session, Tag, Token,
     Upload, User, UserKey,
 };
 use branchyard_domain::ports::{AttemptWindow, SavedAnswer};
 use branchyard_domain::values::{
-    AccountId, ActivityId, DatabaseId, DeliveryId, HookId, InvitationId, KeptRefId, OperationId, PullNumber, RefName,
+    AccountId, ActivityId, DatabaseId, DeliveryId, HookId, InvitationId, OperationId, PullNumber, RefLogId, RefName,
     SessionId, Timestamp, TokenId, UploadId, UserKeyId,
 };
 
@@ -57,7 +57,8 @@ pub(super) struct MetadataState {
     pub(super) collaborators: BTreeMap<(DatabaseId, AccountId), (Role, Timestamp)>,
     pub(super) stars: BTreeMap<(DatabaseId, AccountId), Timestamp>,
     pub(super) branches: BTreeMap<(DatabaseId, RefName), Branch>,
-    pub(super) kept_refs: BTreeMap<(DatabaseId, KeptRefId), KeptRef>,
+    pub(super) ref_log: BTreeMap<(DatabaseId, RefLogId), RefLogEntry>,
+    pub(super) ref_log_start: Option<Timestamp>,
     pub(super) collections: BTreeMap<DatabaseId, CollectionRecord>,
     pub(super) tags: BTreeMap<(DatabaseId, RefName), Tag>,
     pub(super) pulls: BTreeMap<(DatabaseId, PullNumber), Pull>,

@@ -107,7 +107,7 @@ pub fn quarantine(store: &dyn Metadata) {
     write(store, |tx| {
         tx.databases().add(&fork).unwrap();
         tx.databases().add(&hidden).unwrap();
-        tx.branches().add(menu.id, &branch("trunk", 20)).unwrap();
+        tx.branches().add(menu.id, &branch("trunk", 20), None).unwrap();
         tx.operations().add(&operation(1, &fork, other)).unwrap();
         tx.hooks()
             .add(&Hook {

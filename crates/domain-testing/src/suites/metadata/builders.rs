@@ -3,12 +3,12 @@
 use uuid::Uuid;
 
 use branchyard_domain::entities::{
-    Branch, Database, DatabaseLocator, Email, KeptRef, Operation, OperationStatus, Organization, Pull, PullContent,
-    PullState, RefKind, Role, Tag, User, Visibility, Work,
+    Branch, Database, DatabaseLocator, Email, Operation, OperationStatus, Organization, Pull, PullContent, PullState,
+    RefChange, Role, Tag, User, Visibility, Work,
 };
 use branchyard_domain::ports::{Durability, Metadata, MetadataError, Transaction, WriteKeys};
 use branchyard_domain::values::{
-    AccountId, CommitHash, DatabaseId, DatabaseName, KeptRefId, OperationId, OwnerName, PullNumber, RefName, Timestamp,
+    AccountId, CommitHash, DatabaseId, DatabaseName, OperationId, OwnerName, PullNumber, RefLogId, RefName, Timestamp,
     TraceContext,
 };
 
@@ -109,9 +109,9 @@ pub(crate) fn tag(name: &str, commit: u64) -> Tag {
     Tag { name: reference(name), commit: hash(commit), message: Some("m".to_owned()), tagger: None, tagged_at: at(4) }
 }
 
-pub(crate) fn kept_ref(n: u128, kind: RefKind, commit: u64, until: i64) -> KeptRef {
-    let id = KeptRefId::from_uuid(id(n));
-    KeptRef { id, kind, name: reference("gone"), commit: hash(commit), deleted_at: at(8), until: at(until) }
+/// Returns a change number `n` of a ref.
+pub(crate) fn change(n: u128, when: i64, is_left_behind: bool) -> Option<RefChange> {
+    Some(RefChange { id: RefLogId::from_uuid(id(n)), at: at(when), by: account_id(1), is_left_behind })
 }
 
 pub(crate) fn pull(n: i64, base: &Database, source: &Database, from: &str, creator: &User) -> Pull {

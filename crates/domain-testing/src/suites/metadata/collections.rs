@@ -1,49 +1,9 @@
-//! Checks of garbage collections and of deleted refs that are kept.
+//! Checks of garbage collections.
 
-use super::{at, database, id, kept_ref, operation, read, scene, write};
-use branchyard_domain::entities::{CollectionRecord, RefKind};
-use branchyard_domain::ports::{LeaseTurn, Metadata, Transaction};
-use branchyard_domain::values::{DatabaseId, KeptRefId};
-
-/// Checks deleted refs: their order, their end, and that each belongs to one database.
-pub fn kept_refs(store: &dyn Metadata) {
-    let (_, bob, menu) = scene(store);
-    let other = database(11, &bob, "other");
-    let branches = [(1, 20), (2, 30), (3, 25)].map(|(n, until)| kept_ref(n, RefKind::Branch, 50, until));
-    let tag = kept_ref(4, RefKind::Tag, 51, 15);
-    write(store, |tx| {
-        tx.databases().add(&other).unwrap();
-        for kept in branches.iter().chain([&tag]) {
-            tx.kept_refs().add(menu.id, kept).unwrap();
-        }
-        tx.kept_refs().add(other.id, &kept_ref(5, RefKind::Branch, 52, 10)).unwrap();
-    });
-    read(store, |tx| {
-        let ids = |tx: &mut dyn Transaction, kind, now, before: Option<u128>, limit| {
-            let before = before.map(|n| KeptRefId::from_uuid(id(n)));
-            let found = tx.kept_refs().list(menu.id, kind, at(now), before, limit).unwrap();
-            found.iter().map(|kept| kept.id.as_uuid().as_u128()).collect::<Vec<_>>()
-        };
-        assert_eq!(tx.kept_refs().get(menu.id, branches[0].id).unwrap().as_ref(), Some(&branches[0]));
-        assert_eq!(tx.kept_refs().get(other.id, branches[0].id).unwrap(), None);
-        assert_eq!(ids(tx, RefKind::Branch, 0, None, 10), [3, 2, 1]);
-        assert_eq!(ids(tx, RefKind::Branch, 0, Some(3), 1), [2]);
-        assert_eq!(ids(tx, RefKind::Branch, 19, None, 10), [3, 2, 1]);
-        assert_eq!(ids(tx, RefKind::Branch, 20, None, 10), [3, 2], "its time ended");
-        assert_eq!(ids(tx, RefKind::Tag, 14, None, 10), [4]);
-        assert_eq!(tx.kept_refs().first_end(menu.id).unwrap(), Some(at(15)));
-    });
-    write(store, |tx| {
-        assert!(!tx.kept_refs().remove(other.id, branches[2].id).unwrap());
-        assert!(tx.kept_refs().remove(menu.id, branches[2].id).unwrap());
-        assert!(!tx.kept_refs().remove(menu.id, branches[2].id).unwrap());
-        assert_eq!(tx.kept_refs().expire(menu.id, Some(at(20))).unwrap(), 2);
-        assert_eq!(tx.kept_refs().first_end(menu.id).unwrap(), Some(at(30)));
-        assert_eq!(tx.kept_refs().expire(menu.id, None).unwrap(), 1);
-        assert_eq!(tx.kept_refs().first_end(menu.id).unwrap(), None);
-        assert_eq!(tx.kept_refs().first_end(other.id).unwrap(), Some(at(10)));
-    });
-}
+use super::{at, database, operation, read, scene, write};
+use branchyard_domain::entities::CollectionRecord;
+use branchyard_domain::ports::{LeaseTurn, Metadata};
+use branchyard_domain::values::DatabaseId;
 
 /// Checks collections: their order, their leases, and that no operation of a leased database begins.
 pub fn collections(store: &dyn Metadata) {

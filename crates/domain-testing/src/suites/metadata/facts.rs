@@ -26,9 +26,9 @@ pub fn branch_facts(store: &dyn Metadata) {
         tx.members().put(acme.id, ann.id, MemberRole::Owner, at(1)).unwrap();
         tx.members().put(acme.id, bob.id, MemberRole::Member, at(1)).unwrap();
         tx.databases().add(&shared).unwrap();
-        tx.branches().add(menu.id, &branch("main", 1)).unwrap();
-        tx.branches().add(shared.id, &branch("main", 2)).unwrap();
-        tx.branches().add(shared.id, &branch("a", 3)).unwrap();
+        tx.branches().add(menu.id, &branch("main", 1), None).unwrap();
+        tx.branches().add(shared.id, &branch("main", 2), None).unwrap();
+        tx.branches().add(shared.id, &branch("a", 3), None).unwrap();
         tx.collaborators().put(shared.id, bob.id, Role::Write, at(1)).unwrap();
         tx.collaborators().put(menu.id, cat.id, Role::Admin, at(1)).unwrap();
         tx.collaborators().put(menu.id, gone.id, Role::Admin, at(1)).unwrap();
@@ -115,8 +115,8 @@ pub fn request_facts(store: &dyn Metadata) {
     write(store, |tx| {
         tx.tokens().add(&token(1, &ann)).unwrap();
         tx.tokens().add(&token(2, &bob)).unwrap();
-        tx.branches().add(menu.id, &branch("main", 1)).unwrap();
-        tx.branches().add(menu.id, &branch("a", 2)).unwrap();
+        tx.branches().add(menu.id, &branch("main", 1), None).unwrap();
+        tx.branches().add(menu.id, &branch("a", 2), None).unwrap();
         tx.collaborators().put(menu.id, bob.id, Role::Write, at(1)).unwrap();
     });
     let target = |name: &str, at: Option<&str>| RequestTarget::parse("ANN", name, at).unwrap();
@@ -153,7 +153,7 @@ pub fn request_facts(store: &dyn Metadata) {
 /// Checks that what is sent together is seen by the next look-up, keeps its order, and is saved or not as a whole.
 pub fn changes_sent_together(store: &dyn Metadata) {
     let (ann, _, menu) = scene(store);
-    write(store, |tx| tx.branches().add(menu.id, &branch("main", 1)).unwrap());
+    write(store, |tx| tx.branches().add(menu.id, &branch("main", 1), None).unwrap());
     let event = |n: u128| Event {
         id: EventId::from_uuid(id(n)),
         database_id: menu.id,
@@ -186,7 +186,7 @@ pub fn changes_sent_together(store: &dyn Metadata) {
         tx.databases().record_write(menu.id, at(8), state(6000)).unwrap();
         let seen = tx.databases().get(menu.id).unwrap().unwrap();
         assert_eq!((seen.size_bytes, seen.live_bytes, seen.last_write_at), (6000, 6000, Some(at(8))), "both, in order");
-        assert!(tx.branches().move_head(menu.id, &reference("main"), &hash(1), &hash(2), at(8)).unwrap());
+        assert!(tx.branches().move_head(menu.id, &reference("main"), &hash(1), &hash(2), at(8), None).unwrap());
         tx.operations().add(&done(43)).unwrap();
     });
     read(store, |tx| {

@@ -82,9 +82,9 @@ pub fn pull_content(store: &dyn Metadata) {
     let heads = |from, to| Some(PullHeads { from: hash(from), to: hash(to) });
     write(store, |tx| {
         tx.databases().add(&fork).unwrap();
-        tx.branches().add(menu.id, &branch("main", 1)).unwrap();
-        tx.branches().add(menu.id, &branch("a", 2)).unwrap();
-        tx.branches().add(fork.id, &branch("a", 3)).unwrap();
+        tx.branches().add(menu.id, &branch("main", 1), None).unwrap();
+        tx.branches().add(menu.id, &branch("a", 2), None).unwrap();
+        tx.branches().add(fork.id, &branch("a", 3), None).unwrap();
         let published = PullContent { is_published: true, heads: heads(3, 1), ..PullContent::default() };
         tx.pulls().add(&pull(1, &menu, &menu, "a", &ann)).unwrap();
         tx.pulls().add(&Pull { content: published.clone(), ..pull(2, &menu, &fork, "a", &bob) }).unwrap();
@@ -153,11 +153,11 @@ pub fn pull_content(store: &dyn Metadata) {
         assert_eq!(due(tx, 60), [(5, 0), (6, 0)]);
         // After a restart, no fetch is leased, and pull requests show source heads that moved unnoticed.
         assert!(tx.pull_fetches().lease(menu.id, number(5), at(60), at(999)).unwrap());
-        assert!(tx.branches().move_head(fork.id, &reference("a"), &hash(3), &hash(9), at(61)).unwrap());
+        assert!(tx.branches().move_head(fork.id, &reference("a"), &hash(3), &hash(9), at(61), None).unwrap());
         // A pull request of an earlier release, which stored no heads and asked for no consent.
         let secret = Database { visibility: Visibility::Private, network_id: menu.id, ..database(12, &bob, "secret") };
         tx.databases().add(&secret).unwrap();
-        tx.branches().add(secret.id, &branch("main", 20)).unwrap();
+        tx.branches().add(secret.id, &branch("main", 20), None).unwrap();
         tx.pulls().add(&pull(7, &menu, &secret, "main", &bob)).unwrap();
         assert_eq!(tx.pull_fetches().recover(at(62)).unwrap(), 3);
         let closed = tx.pulls().get(menu.id, number(7)).unwrap().unwrap();

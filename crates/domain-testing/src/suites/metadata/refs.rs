@@ -1,7 +1,7 @@
 //! Checks of branches, tags and releases.
 
-use super::{at, branch, database, hash, id, kept_ref, pull, read, reference, scene, tag, taken, write};
-use branchyard_domain::entities::{Branch, Pull, PullContent, PullHeads, PullHidden, RefKind, Release};
+use super::{at, branch, change, database, hash, id, pull, read, reference, scene, tag, taken, write};
+use branchyard_domain::entities::{Branch, Pull, PullContent, PullHeads, PullHidden, Release};
 use branchyard_domain::ports::Metadata;
 use branchyard_domain::values::{CommitHash, ReleaseId};
 
@@ -15,15 +15,15 @@ pub fn refs(store: &dyn Metadata) {
     write(store, |tx| {
         tx.databases().add(&other).unwrap();
         for name in ["a0", "é", "main", "a/b", "Main", "a", "a-b"] {
-            tx.branches().add(menu.id, &branch(name, 1)).unwrap();
-            tx.tags().add(menu.id, &tag(name, 2)).unwrap();
+            tx.branches().add(menu.id, &branch(name, 1), None).unwrap();
+            tx.tags().add(menu.id, &tag(name, 2), None).unwrap();
         }
-        taken(tx.branches().add(menu.id, &branch("main", 9)));
-        taken(tx.tags().add(menu.id, &tag("main", 9)));
-        assert!(tx.branches().move_head(menu.id, &reference("main"), &hash(1), &hash(5), at(9)).unwrap());
-        assert!(!tx.branches().move_head(menu.id, &reference("main"), &hash(1), &hash(6), at(9)).unwrap());
-        assert!(!tx.branches().move_head(menu.id, &reference("none"), &hash(1), &hash(6), at(9)).unwrap());
-        assert!(!tx.branches().move_head(other.id, &reference("main"), &hash(5), &hash(6), at(9)).unwrap());
+        taken(tx.branches().add(menu.id, &branch("main", 9), None));
+        taken(tx.tags().add(menu.id, &tag("main", 9), None));
+        assert!(tx.branches().move_head(menu.id, &reference("main"), &hash(1), &hash(5), at(9), None).unwrap());
+        assert!(!tx.branches().move_head(menu.id, &reference("main"), &hash(1), &hash(6), at(9), None).unwrap());
+        assert!(!tx.branches().move_head(menu.id, &reference("none"), &hash(1), &hash(6), at(9), None).unwrap());
+        assert!(!tx.branches().move_head(other.id, &reference("main"), &hash(5), &hash(6), at(9), None).unwrap());
     });
     write(store, |tx| {
         let main = Branch { name: reference("main"), head: hash(5), updated_at: at(9) };
@@ -38,11 +38,11 @@ pub fn refs(store: &dyn Metadata) {
         tx.refs().copy_all(menu.id, other.id).unwrap();
         assert_eq!(tx.branches().list(other.id, None, 100).unwrap(), tx.branches().list(menu.id, None, 100).unwrap());
         assert_eq!(tx.tags().list(other.id, None, 100).unwrap(), tx.tags().list(menu.id, None, 100).unwrap());
-        assert!(!tx.branches().remove(menu.id, &main.name, &hash(1)).unwrap());
-        assert!(tx.branches().remove(menu.id, &main.name, &hash(5)).unwrap());
-        assert!(!tx.branches().remove(menu.id, &main.name, &hash(5)).unwrap());
-        assert!(tx.tags().remove(menu.id, &main.name).unwrap());
-        assert!(!tx.tags().remove(menu.id, &main.name).unwrap());
+        assert!(!tx.branches().remove(menu.id, &main.name, &hash(1), None).unwrap());
+        assert!(tx.branches().remove(menu.id, &main.name, &hash(5), None).unwrap());
+        assert!(!tx.branches().remove(menu.id, &main.name, &hash(5), None).unwrap());
+        assert!(tx.tags().remove(menu.id, &main.name, None).unwrap());
+        assert!(!tx.tags().remove(menu.id, &main.name, None).unwrap());
         assert!(tx.branches().get(other.id, &main.name).unwrap().is_some());
     });
 }
@@ -54,11 +54,11 @@ pub fn named_commits(store: &dyn Metadata) {
     write(store, |tx| {
         tx.databases().add(&other).unwrap();
         for (name, head) in [("a", 5), ("b", 3), ("c", 5)] {
-            tx.branches().add(menu.id, &branch(name, head)).unwrap();
+            tx.branches().add(menu.id, &branch(name, head), None).unwrap();
         }
-        tx.branches().add(other.id, &branch("z", 99)).unwrap();
-        tx.tags().add(menu.id, &tag("t", 3)).unwrap();
-        tx.tags().add(menu.id, &tag("u", 10)).unwrap();
+        tx.branches().add(other.id, &branch("z", 99), None).unwrap();
+        tx.tags().add(menu.id, &tag("t", 3), None).unwrap();
+        tx.tags().add(menu.id, &tag("u", 10), None).unwrap();
         let mut merged = pull(1, &menu, &menu, "a", &ann);
         tx.pulls().add(&merged).unwrap();
         merged.merge(at(9), bob.name.clone(), hash(5), hash(1), hash(7)).unwrap();
@@ -78,8 +78,17 @@ pub fn named_commits(store: &dyn Metadata) {
         let mut unfetched = showing(4, "e", (30, 31));
         unfetched.content.fetch_due_at = Some(at(9));
         tx.pulls().add(&unfetched).unwrap();
-        tx.kept_refs().add(menu.id, &kept_ref(1, RefKind::Branch, 50, 20)).unwrap();
-        tx.kept_refs().add(other.id, &kept_ref(2, RefKind::Tag, 51, 20)).unwrap();
+        // Refs that left commits behind, at 20.
+        tx.branches().add(menu.id, &branch("gone", 50), change(1, 19, false)).unwrap();
+        assert!(tx.branches().remove(menu.id, &reference("gone"), &hash(50), change(2, 20, true)).unwrap());
+        tx.tags().add(other.id, &tag("gone", 51), change(3, 19, false)).unwrap();
+        assert!(tx.tags().remove(other.id, &reference("gone"), change(4, 20, true)).unwrap());
+        // A commit that its branch still reaches needs no record to be kept.
+        tx.branches().add(menu.id, &branch("moved", 60), change(5, 19, false)).unwrap();
+        let to = (&hash(60), &hash(5));
+        assert!(
+            tx.branches().move_head(menu.id, &reference("moved"), to.0, to.1, at(9), change(6, 20, false)).unwrap()
+        );
     });
     read(store, |tx| {
         let expected: Vec<CommitHash> = [1, 3, 5, 7, 10, 11, 12].into_iter().map(hash).collect();
@@ -91,7 +100,7 @@ pub fn named_commits(store: &dyn Metadata) {
         let kept: Vec<CommitHash> = [1, 3, 5, 7, 10, 11, 12, 30, 31].into_iter().map(hash).collect();
         assert_eq!(tx.refs().kept_commits(menu.id, None, None, 100).unwrap(), kept);
         assert_eq!(tx.refs().kept_commits(menu.id, None, Some(&hash(10)), 2).unwrap(), kept[5..7]);
-        // Deleted refs keep their commits until their time ends, and name nothing.
+        // What refs left behind is kept for a while, and is not named.
         let with_deleted: Vec<CommitHash> = [1, 3, 5, 7, 10, 11, 12, 30, 31, 50].into_iter().map(hash).collect();
         assert_eq!(tx.refs().kept_commits(menu.id, Some(at(19)), None, 100).unwrap(), with_deleted);
         assert_eq!(tx.refs().kept_commits(menu.id, Some(at(20)), None, 100).unwrap(), kept);
@@ -113,7 +122,7 @@ pub fn releases(store: &dyn Metadata) {
     let expected = [release(3, "c", at(2)), release(1, "a", at(1)), release(2, "b", at(1))];
     write(store, |tx| {
         for name in ["a", "b", "c"] {
-            tx.tags().add(menu.id, &tag(name, 1)).unwrap();
+            tx.tags().add(menu.id, &tag(name, 1), None).unwrap();
         }
         for release in &expected {
             tx.releases().add(menu.id, release).unwrap();

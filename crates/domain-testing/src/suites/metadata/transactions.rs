@@ -13,18 +13,18 @@ pub fn transactions(store: &dyn Metadata) {
     let name = reference("main");
     {
         let mut tx = store.write(&WriteKeys::any()).unwrap();
-        tx.branches().add(menu.id, &branch("main", 1)).unwrap();
+        tx.branches().add(menu.id, &branch("main", 1), None).unwrap();
         assert!(tx.branches().get(menu.id, &name).unwrap().is_some(), "a transaction sees what it did");
     }
     assert_eq!(read(store, |tx| tx.branches().get(menu.id, &name).unwrap()), None, "dropped is undone");
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         let mut tx = store.write(&WriteKeys::any()).unwrap();
-        tx.branches().add(menu.id, &branch("main", 1)).unwrap();
+        tx.branches().add(menu.id, &branch("main", 1), None).unwrap();
         std::panic::resume_unwind(Box::new("on purpose"));
     }));
     assert!(panicked.is_err());
     assert_eq!(read(store, |tx| tx.branches().get(menu.id, &name).unwrap()), None, "so is a panic");
-    write(store, |tx| tx.branches().add(menu.id, &branch("main", 1)).unwrap());
+    write(store, |tx| tx.branches().add(menu.id, &branch("main", 1), None).unwrap());
     assert!(read(store, |tx| tx.branches().get(menu.id, &name).unwrap()).is_some(), "and the store goes on");
     store.read().unwrap().commit(Durability::Synced).unwrap();
 }
@@ -33,7 +33,7 @@ pub fn transactions(store: &dyn Metadata) {
 pub fn versions(store: &dyn Metadata) {
     let (_, _, menu) = scene(store);
     let Some(first) = store.version() else {
-        write(store, |tx| tx.branches().add(menu.id, &branch("main", 1)).unwrap());
+        write(store, |tx| tx.branches().add(menu.id, &branch("main", 1), None).unwrap());
         assert_eq!(store.version(), None);
         return;
     };
@@ -41,7 +41,7 @@ pub fn versions(store: &dyn Metadata) {
     assert_eq!(store.version(), Some(first), "reading changes nothing");
     let mut seen = BTreeSet::from([first]);
     for number in 0..20 {
-        write(store, |tx| tx.branches().add(menu.id, &branch(&format!("b{number}"), 1)).unwrap());
+        write(store, |tx| tx.branches().add(menu.id, &branch(&format!("b{number}"), 1), None).unwrap());
         let version = store.version().unwrap();
         assert!(seen.insert(version), "each change has a version of its own");
         assert_eq!(store.version(), Some(version));
@@ -83,14 +83,15 @@ pub fn rights_versions(store: &dyn Metadata) {
 /// Checks that the version of the rights stays the same through what writes record, on a store with versions.
 pub fn rights_kept_by_writes(store: &dyn Metadata) {
     let (_, bob, menu) = scene(store);
-    write(store, |tx| tx.branches().add(menu.id, &branch("main", 1)).unwrap());
+    write(store, |tx| tx.branches().add(menu.id, &branch("main", 1), None).unwrap());
     let (version, rights) = (store.version(), store.rights_version());
     assert!(rights.is_some());
     for number in 1..20 {
         write(store, |tx| {
             tx.users().get(bob.id).unwrap();
             tx.operations().add(&operation(u128::from(number), &menu, &bob)).unwrap();
-            let moved = tx.branches().move_head(menu.id, &reference("main"), &hash(number), &hash(number + 1), at(1));
+            let moved =
+                tx.branches().move_head(menu.id, &reference("main"), &hash(number), &hash(number + 1), at(1), None);
             assert!(moved.unwrap());
             tx.pulls().record_source_move(menu.id, &reference("main"), &hash(number + 1), at(1)).unwrap();
             tx.databases().record_write(menu.id, at(1), FileState { size_bytes: 1, engine_format: 1 }).unwrap();
@@ -107,7 +108,7 @@ pub fn concurrency(store: &dyn Metadata) {
     const EACH: i64 = 25;
     let (_, _, menu) = scene(store);
     let name = reference("main");
-    write(store, |tx| tx.branches().add(menu.id, &branch("main", 0)).unwrap());
+    write(store, |tx| tx.branches().add(menu.id, &branch("main", 0), None).unwrap());
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
@@ -116,7 +117,7 @@ pub fn concurrency(store: &dyn Metadata) {
                         // The read and the write of one transaction must not interleave with those of another.
                         let found = tx.branches().get(menu.id, &name).unwrap().unwrap();
                         let n = u64::from_str_radix(found.head.as_str(), 16).unwrap();
-                        assert!(tx.branches().move_head(menu.id, &name, &hash(n), &hash(n + 1), at(1)).unwrap());
+                        assert!(tx.branches().move_head(menu.id, &name, &hash(n), &hash(n + 1), at(1), None).unwrap());
                         assert_eq!(tx.pulls().next_number(menu.id).unwrap().get(), i64::try_from(n).unwrap() + 1);
                     });
                     read(store, |tx| {

@@ -1,13 +1,13 @@
 //! Branches and tags.
 
 use super::Result;
-use crate::entities::{Branch, Tag};
+use crate::entities::{Branch, RefChange, Tag};
 use crate::values::{CommitHash, DatabaseId, RefName, Timestamp};
 
-/// The repository of branches.
+/// The repository of branches. Methods that change a branch record the change, unless `change` is `None`.
 pub trait BranchRepository {
     /// Adds a branch. Returns `MetadataError::Taken` if the name is in use.
-    fn add(&mut self, database: DatabaseId, branch: &Branch) -> Result<()>;
+    fn add(&mut self, database: DatabaseId, branch: &Branch, change: Option<RefChange>) -> Result<()>;
     /// Returns a branch.
     fn get(&mut self, database: DatabaseId, name: &RefName) -> Result<Option<Branch>>;
     /// Moves a branch from `expected` to `head` (compare-and-set). Returns `false` if the branch is not at
@@ -19,28 +19,35 @@ pub trait BranchRepository {
         expected: &CommitHash,
         head: &CommitHash,
         at: Timestamp,
+        change: Option<RefChange>,
     ) -> Result<bool>;
     /// Removes a branch that is at `expected`. Returns `false` if the branch is not at `expected`.
-    fn remove(&mut self, database: DatabaseId, name: &RefName, expected: &CommitHash) -> Result<bool>;
+    fn remove(
+        &mut self,
+        database: DatabaseId,
+        name: &RefName,
+        expected: &CommitHash,
+        change: Option<RefChange>,
+    ) -> Result<bool>;
     /// Lists branches by name in byte order, after `after`.
     fn list(&mut self, database: DatabaseId, after: Option<&str>, limit: usize) -> Result<Vec<Branch>>;
 }
 
-/// The repository of tags.
+/// The repository of tags. Methods that change a tag record the change, unless `change` is `None`.
 pub trait TagRepository {
     /// Adds a tag. Returns `MetadataError::Taken` if the name is in use.
-    fn add(&mut self, database: DatabaseId, tag: &Tag) -> Result<()>;
+    fn add(&mut self, database: DatabaseId, tag: &Tag, change: Option<RefChange>) -> Result<()>;
     /// Returns a tag.
     fn get(&mut self, database: DatabaseId, name: &RefName) -> Result<Option<Tag>>;
     /// Removes a tag. Returns `true` if it existed.
-    fn remove(&mut self, database: DatabaseId, name: &RefName) -> Result<bool>;
+    fn remove(&mut self, database: DatabaseId, name: &RefName, change: Option<RefChange>) -> Result<bool>;
     /// Lists tags by name in byte order, after `after`.
     fn list(&mut self, database: DatabaseId, after: Option<&str>, limit: usize) -> Result<Vec<Tag>>;
 }
 
 /// The repository of refs of all kinds in a database.
 pub trait RefRepository {
-    /// Copies all branches and tags of a database to a database without any.
+    /// Copies all branches and tags of a database to a database without any. They count as there since the creation of that database.
     fn copy_all(&mut self, from: DatabaseId, to: DatabaseId) -> Result<()>;
     /// Lists the distinct commits that branches, tags and pull requests of a database refer to, ascending, after
     /// `after`. A merged pull request refers to the commits of its merge, any other one to its heads once they are
@@ -52,12 +59,12 @@ pub trait RefRepository {
         limit: usize,
     ) -> Result<Vec<CommitHash>>;
     /// Lists the distinct commits that a garbage collection has to keep, ascending, after `after`: those of
-    /// [`RefRepository::named_commits`], all heads of pull requests, fetched or not, and, with `kept_at`, those of
-    /// deleted refs whose time ends after it.
+    /// [`RefRepository::named_commits`], all heads of pull requests, fetched or not, and, with `left_since`, those that
+    /// refs left behind after it.
     fn kept_commits(
         &mut self,
         database: DatabaseId,
-        kept_at: Option<Timestamp>,
+        left_since: Option<Timestamp>,
         after: Option<&CommitHash>,
         limit: usize,
     ) -> Result<Vec<CommitHash>>;

@@ -22,6 +22,7 @@ use crate::usecases::operations::Ended;
 use crate::usecases::outbox::{SentEvent, emit_of, note_activity};
 use crate::usecases::pulls::branch_moved;
 use crate::usecases::quotas::{check_run, check_work};
+use crate::usecases::ref_log::{FormerCommit, ref_change};
 use crate::usecases::run::{RunError, blame};
 use crate::usecases::{Hub, Inner, idempotency};
 use crate::values::{AccountId, CommitHash, RefName, Timestamp};
@@ -348,7 +349,8 @@ impl DirectTurn {
         let Some((write, (_, head))) = moves().next_back() else { return Ok(Moved::default()) };
         // The time of the commits, which is in whole seconds.
         let at = Timestamp::from_seconds(started_at.as_seconds());
-        if !tx.branches().move_head(self.database, &write.branch, base, head, at)? {
+        let change = ref_change(inner, write.user.id, FormerCommit::Reached);
+        if !tx.branches().move_head(self.database, &write.branch, base, head, at, change)? {
             return Err(NotSettled::Undone);
         }
         let concerns_pulls =

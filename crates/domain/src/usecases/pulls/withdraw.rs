@@ -6,7 +6,8 @@ use crate::access::visibility::{deny_like_a_hidden_one, find_live, is_withheld, 
 use crate::entities::{Database, DatabaseLocator, Pull, PullAction, PullHidden, PullState, Role, User};
 use crate::errors::{AccessError, PortError, PullError};
 use crate::ports::{Durability, Transaction, WriteKeys};
-use crate::usecases::collections::{forget_kept_refs_to, request};
+use crate::usecases::collections::request;
+use crate::usecases::ref_log::forget_what_reaches;
 use crate::usecases::write_keys::{begin_write, of_pull};
 use crate::usecases::{IdempotencyRecord, Inner, idempotency};
 use crate::values::{DatabaseId, DatabaseName, OwnerName, PullNumber, Timestamp};
@@ -124,7 +125,7 @@ fn administers_source(tx: &mut dyn Transaction, user: &User, pull: &Pull) -> Res
 }
 
 /// Hides the content of a pull request, closes it, and emits an event if it was open. Requests a collection of the base, which
-/// the caller wakes the collector for. What the pull request showed is not kept for deleted refs of the base either.
+/// the caller wakes the collector for. What the pull request showed is removed from the history of the base, too.
 fn hide(
     inner: &Inner,
     tx: &mut dyn Transaction,
@@ -138,7 +139,7 @@ fn hide(
     pull.updated_at = now;
     update(tx, pull)?;
     if let Some(heads) = shown {
-        match forget_kept_refs_to(inner, tx, pull.database_id, &heads.from) {
+        match forget_what_reaches(inner, tx, pull.database_id, &heads.from) {
             // The file may be gone with the base.
             Ok(()) | Err(PortError::Engine(_)) => {}
             Err(error) => return Err(error.into()),

@@ -6,7 +6,7 @@ use std::io;
 use super::super::deadline::{FileDeadline, TimedFile};
 use super::super::pulls;
 use super::prefetch::ahead;
-use super::{LeasedRun, RunError, blame, failed};
+use super::{LeasedRun, RunError, blame, failed, reached};
 use crate::entities::{
     Database, FailureKind, FileType, ImportMode, ImportRequest, Outcome, PullAction, Role, TableSchema, Upload, User,
 };
@@ -37,7 +37,7 @@ pub(super) fn run(run: &LeasedRun<'_>, request: &ImportRequest) -> Result<(), Ru
     let mut tx = inner.ports.metadata.write(&run.keys())?;
     run.begin(tx.as_mut(), Role::Write)?;
     if let Some(made_at) = made_at {
-        run.move_branch(tx.as_mut(), branch, was.as_ref(), &from, (&head, made_at), now)?;
+        run.move_branch(tx.as_mut(), branch, reached(was.as_ref()), &from, (&head, made_at), now)?;
     }
     let pull = match &request.pull_branch {
         Some(_) if made_at.is_some() || was.as_ref().is_some_and(|was| *was != from) => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::pulls;
-use super::{LeasedRun, RunError, blame, conflict, failed, pull_failure};
+use super::{LeasedRun, RunError, blame, conflict, failed, pull_failure, reached};
 use crate::entities::{FailureKind, Outcome, PullAction, PullHeads, PullState, Role, Side};
 use crate::ports::{MergeJob, MergeOutcome, WriteKey};
 use crate::values::PullNumber;
@@ -47,7 +47,7 @@ pub(super) fn run(
     pull.content.heads = Some(PullHeads { from: at.theirs.clone(), to: at.ours.clone() });
     pull.updated_at = now;
     pulls::update(tx.as_mut(), &mut pull).map_err(pull_failure)?;
-    run.move_branch(tx.as_mut(), &pull.to_branch, Some(&at.ours), &at.ours, (&head, made_at), now)?;
+    run.move_branch(tx.as_mut(), &pull.to_branch, reached(Some(&at.ours)), &at.ours, (&head, made_at), now)?;
     pulls::emit_pull(inner, tx.as_mut(), &pull, PullAction::Merged, &user, now)?;
     let outcome = Outcome { commit: Some(head), previous: Some(at.ours), pull: Some(number), ..Outcome::default() };
     run.succeed(tx, outcome, now)

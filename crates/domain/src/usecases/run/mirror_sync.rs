@@ -8,15 +8,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::{LeasedRun, RunError, failed};
-use crate::entities::{Database, EventKind, FailureKind, Mirror, OperationKind, Outcome, RefKind, Role, Tag, Tagger};
+use crate::entities::{Database, EventKind, FailureKind, Mirror, OperationKind, Outcome, Role, Tag, Tagger};
 use crate::errors::{MirrorError, PortError, RemoteError};
 use crate::ports::{
     Durability, EngineError, HeldChunk, MetadataError, NextChunk, PushedChunks, PushedHistory, Pusher, SizeChange,
     SourceConnection, SourceError, SourceRefs, SourceTag, Transaction, WriteKeys,
 };
-use crate::usecases::collections::{record_file, ref_deleted};
+use crate::usecases::collections::{commit_left_behind, record_file};
 use crate::usecases::outbox::emit;
 use crate::usecases::pushes::pusher_of;
+use crate::usecases::ref_log::{FormerCommit, ref_change};
 use crate::usecases::remotes::read_refs;
 use crate::usecases::{mirrors, revisions};
 use crate::values::{ChunkHash, CommitHash, DatabaseId, RefName, Timestamp};
@@ -353,18 +354,20 @@ fn save_branch(
     now: Timestamp,
 ) -> Result<(), RunError> {
     let BranchChange { name, was, head, created_from, is_forced, at } = change;
-    if let Some(was) = was.filter(|_| *is_forced || head.is_none()) {
-        ref_deleted(run.inner, tx, id, (RefKind::Branch, name), was, now)?;
+    if was.is_some() && (*is_forced || head.is_none()) {
+        commit_left_behind(run.inner, tx, id, now)?;
     }
     let Some(head) = head else {
         let Some(was) = was else { return Ok(()) };
-        if !tx.branches().remove(id, name, was)? {
+        let deleted = ref_change(run.inner, run.operation.created_by, FormerCommit::LeftBehind);
+        if !tx.branches().remove(id, name, was, deleted)? {
             return Err(RunError::Moved);
         }
         let by = (run.operation.created_by, &run.operation.created_by_name);
         return Ok(emit(run.inner, tx, id, by, now, EventKind::BranchDeleted { branch: (*name).clone() })?);
     };
-    run.move_branch(tx, name, *was, created_from.as_ref().unwrap_or(head), (head, *at), now)
+    let former = if *is_forced { FormerCommit::LeftBehind } else { FormerCommit::Reached };
+    run.move_branch(tx, name, was.map(|was| (was, former)), created_from.as_ref().unwrap_or(head), (head, *at), now)
 }
 
 fn save_tags(
@@ -374,15 +377,16 @@ fn save_tags(
     plan: &Plan<'_>,
     now: Timestamp,
 ) -> Result<(), RunError> {
+    let by = run.operation.created_by;
     for (name, was) in &plan.present.tags {
         if plan.wanted.tags.get(name) != Some(was) {
-            tx.tags().remove(id, name)?;
-            ref_deleted(run.inner, tx, id, (RefKind::Tag, name), &was.commit, now)?;
+            tx.tags().remove(id, name, ref_change(run.inner, by, FormerCommit::LeftBehind))?;
+            commit_left_behind(run.inner, tx, id, now)?;
         }
     }
     for (name, tag) in &plan.wanted.tags {
         if plan.present.tags.get(name) != Some(tag) {
-            match tx.tags().add(id, tag) {
+            match tx.tags().add(id, tag, ref_change(run.inner, by, FormerCommit::Reached)) {
                 Err(MetadataError::Taken) => return Err(RunError::Moved),
                 other => other?,
             }

@@ -6,11 +6,12 @@
 use std::time::{Duration, Instant};
 
 use super::{LeasedRun, RunError, failed};
-use crate::entities::{Branch, Database, EventKind, FailureKind, Outcome, PushRequest, PushTarget, RefKind, Role, Tag};
+use crate::entities::{Branch, Database, EventKind, FailureKind, Outcome, PushRequest, PushTarget, Role, Tag};
 use crate::ports::{EngineError, MetadataError, PushedHistory, SizeChange, Transaction};
-use crate::usecases::collections::{record_file, ref_deleted};
+use crate::usecases::collections::{commit_left_behind, record_file};
 use crate::usecases::outbox::emit;
 use crate::usecases::pushes::pusher_of;
+use crate::usecases::ref_log::{FormerCommit, ref_change};
 use crate::usecases::{PushPhase, revisions};
 use crate::values::{CommitHash, RefName, Timestamp};
 
@@ -169,9 +170,10 @@ fn save(
             move_branch(run, tx.as_mut(), &database, request, (name, *is_forced), created_from, (made_at, now))?;
         }
         PushTarget::Tag { name, message, tagger, tagged_at } => {
-            if let Some(was) = &request.was {
-                tx.tags().remove(database.id, name)?;
-                ref_deleted(inner, tx.as_mut(), database.id, (RefKind::Tag, name), was, now)?;
+            let by = run.operation.created_by;
+            if request.was.is_some() {
+                tx.tags().remove(database.id, name, ref_change(inner, by, FormerCommit::LeftBehind))?;
+                commit_left_behind(inner, tx.as_mut(), database.id, now)?;
             }
             let tag = Tag {
                 name: name.clone(),
@@ -180,7 +182,7 @@ fn save(
                 tagger: tagger.clone(),
                 tagged_at: *tagged_at,
             };
-            match tx.tags().add(database.id, &tag) {
+            match tx.tags().add(database.id, &tag, ref_change(inner, by, FormerCommit::Reached)) {
                 Err(MetadataError::Taken) => return Err(RunError::Moved),
                 other => other?,
             }
@@ -204,14 +206,16 @@ fn move_branch(
     if request.replaces_first && *name != database.default_branch {
         return replace_first(run, tx, database, request, name, (made_at, now));
     }
-    if is_forced
-        && !request.replaces_first
-        && let Some(was) = &request.was
-    {
-        ref_deleted(inner, tx, database.id, (RefKind::Branch, name), was, now)?;
+    if is_forced && !request.replaces_first && request.was.is_some() {
+        commit_left_behind(inner, tx, database.id, now)?;
     }
+    let former = match is_forced || request.replaces_first {
+        true => FormerCommit::LeftBehind,
+        false => FormerCommit::Reached,
+    };
+    let was = request.was.as_ref().map(|was| (was, former));
     // A branch without a common history has nothing to show as pushed.
-    run.move_branch(tx, name, request.was.as_ref(), created_from.unwrap_or(commit), (commit, made_at), now)
+    run.move_branch(tx, name, was, created_from.unwrap_or(commit), (commit, made_at), now)
 }
 
 /// Makes the first branch that is pushed to a new database the default one, in place of the one that the database was created with.
@@ -227,10 +231,11 @@ fn replace_first(
     let by = (run.operation.created_by, &run.operation.created_by_name);
     let first = &database.default_branch;
     let Some(was) = &request.was else { return Err(RunError::Moved) };
-    if !tx.branches().remove(id, first, was)? {
+    if !tx.branches().remove(id, first, was, ref_change(inner, by.0, FormerCommit::LeftBehind))? {
         return Err(RunError::Moved);
     }
-    tx.branches().add(id, &Branch { name: name.clone(), head: request.commit.clone(), updated_at: made_at })?;
+    let new = Branch { name: name.clone(), head: request.commit.clone(), updated_at: made_at };
+    tx.branches().add(id, &new, ref_change(inner, by.0, FormerCommit::Reached))?;
     if !tx.databases().update(&Database { default_branch: name.clone(), ..database.clone() })? {
         return Err(RunError::Moved);
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{LeasedRun, RunError, blame, conflict, failed};
+use super::{LeasedRun, RunError, blame, conflict, failed, reached};
 use crate::entities::{FailureKind, Outcome, Role, Signature};
 use crate::ports::{MergeJob, MergeOutcome, WriteJob, Written};
 use crate::values::{CommitHash, DatabaseId, RefName, Timestamp};
@@ -47,7 +47,7 @@ pub(super) fn run(
     let now = inner.now();
     let mut tx = inner.ports.metadata.write(&run.keys())?;
     run.begin(tx.as_mut(), Role::Write)?;
-    run.move_branch(tx.as_mut(), to_branch, was.as_ref(), &from, (&head, at), now)?;
+    run.move_branch(tx.as_mut(), to_branch, reached(was.as_ref()), &from, (&head, at), now)?;
     let outcome = Outcome {
         commit: Some(head),
         previous: Some(base.clone()),

@@ -41,7 +41,7 @@ fn branches_are_made_from_any_ref_and_deleted_after_a_question() {
 fn a_deleted_branch_is_restored_by_writers_while_it_is_kept() {
     let server = Server::start_with(|config| {
         config.web.sign_up = "open".to_owned();
-        config.limits.keep_deleted = Span::seconds(86_400);
+        config.store.history = Span::seconds(86_400);
     });
     let ada = sign_up(&server, "ada");
     let actor = database(&server, &ada, "ada");
@@ -64,6 +64,40 @@ fn a_deleted_branch_is_restored_by_writers_while_it_is_kept() {
     let branch = actor.get("/databases/ada/rivers/branches/draft").expect(200).data();
     assert_eq!(branch["head_commit_sha"], head);
     ada.submit(&page, form, &[("id", id)]).expect(422);
+}
+
+#[test]
+fn an_administrator_restores_a_branch_to_a_time() {
+    let server = open_server();
+    let ada = sign_up(&server, "ada");
+    let actor = database(&server, &ada, "ada");
+    let first = actor.write("ada/rivers", "main", "insert into r values (1, 'Rhine')");
+    // The form has whole seconds.
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    let body = json!({"name": "now", "from": {"branch": "main"}});
+    let tag = actor.post("/databases/ada/rivers/tags", &body).expect(201).data();
+    let at = &tag["tagged_at"].as_str().unwrap()[..19];
+    let second = actor.write("ada/rivers", "main", "delete from r");
+    assert_ne!(first, second);
+
+    let page = ada.get("/ada/rivers/branches").expect(200).shows("Restore to a time").shows("The history begins");
+    let bob = sign_up(&server, "bob");
+    assert!(!bob.get("/ada/rivers/branches").expect(200).text.contains("Restore to a time"));
+    let form = "/ada/rivers/branches/restore-to-time";
+    let fields = |at: &'static str| [("branch", "main"), ("at", at), ("to_branch", "main")];
+    ada.submit(&page, form, &fields("soon")).expect(422).shows("Enter a date and a time.").shows("value=\"main\"");
+    ada.submit(&page, form, &fields("2001-01-01T00:00")).expect(422).shows("does not reach back so far");
+    let unknown = [("branch", "none"), ("at", at), ("to_branch", "main")];
+    ada.submit(&page, form, &unknown).expect(422).shows("existed at that time");
+    let done = ada.submit(&page, form, &[("branch", "main"), ("at", at), ("to_branch", "main")]).expect(303);
+    ada.follow(&done).expect(200).shows("Restore main");
+    for _ in 0..200 {
+        if actor.get("/databases/ada/rivers/branches/main").expect(200).data()["head_commit_sha"] == first {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    panic!("the branch was not restored");
 }
 
 #[test]

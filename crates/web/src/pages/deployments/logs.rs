@@ -6,10 +6,9 @@ use branchyard_deployments::access::Observe;
 use branchyard_deployments::errors::DeploymentError;
 use branchyard_deployments::ports::{OutputPosition, Towards};
 use branchyard_domain::values::Timestamp;
-use chrono::NaiveDateTime;
 
 use crate::deployment::{self, DeploymentFrame, DeploymentTab};
-use crate::format::utc;
+use crate::format::{sent_time, utc};
 use crate::forms::Filled;
 use crate::layout::LayoutContext;
 use crate::page_context::{PageContext, PageResult};
@@ -37,14 +36,6 @@ struct LogsPage {
     older: Option<String>,
     newer: Option<String>,
     newest: String,
-}
-
-/// Parses a time in the formats that browsers send, as UTC.
-fn time(text: &str) -> Option<Timestamp> {
-    let parsed = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M"]
-        .iter()
-        .find_map(|shape| NaiveDateTime::parse_from_str(text, shape).ok())?;
-    Some(Timestamp::from_micros(parsed.and_utc().timestamp_micros()))
 }
 
 fn position(text: &str) -> Option<OutputPosition> {
@@ -77,7 +68,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let mut form =
         Filled::default().with("instance", instance.clone()).with("from", from.clone()).with("until", until.clone());
     let mut read = |name: &'static str, text: &str| {
-        let at = time(text);
+        let at = sent_time(text);
         if at.is_none() && !text.is_empty() {
             form.fault(name, "Enter a time such as 2026-11-20T12:00, in UTC.");
         }
@@ -140,15 +131,15 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
 
 #[cfg(test)]
 mod tests {
-    use super::{class, position, shown, time};
+    use super::{class, position, sent_time, shown};
 
     #[test]
     fn times_are_those_of_browsers_and_in_utc() {
         for text in ["2026-11-20T12:00", "2026-11-20T12:00:00", "2026-11-20 12:00"] {
-            assert_eq!(time(text).map(|at| at.as_seconds()), Some(1_795_176_000), "{text}");
+            assert_eq!(sent_time(text).map(|at| at.as_seconds()), Some(1_795_176_000), "{text}");
         }
         for text in ["", "yesterday", "2026-11-20", "2026-13-01T00:00"] {
-            assert!(time(text).is_none(), "{text}");
+            assert!(sent_time(text).is_none(), "{text}");
         }
     }
 

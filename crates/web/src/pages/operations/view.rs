@@ -116,6 +116,13 @@ fn work(work: &Work) -> (String, Vec<(&'static str, String)>, Option<String>) {
         Work::Fork { owner, .. } => (format!("Fork to {owner}"), Vec::new(), None),
         Work::Purge => ("Purge deleted history".to_owned(), Vec::new(), None),
         Work::MirrorSync => ("Sync with the source".to_owned(), Vec::new(), None),
+        Work::Restore { branch, at, to_branch } => {
+            let facts = vec![
+                ("Branch", branch.to_string()),
+                ("As of", format::utc(*at).format("%Y-%m-%dT%H:%M:%SZ").to_string()),
+            ];
+            (format!("Restore {to_branch}"), facts, None)
+        }
         Work::Push(push) => match &push.target {
             PushTarget::Branch { name, is_forced: false } => (format!("Push to {name}"), Vec::new(), None),
             PushTarget::Branch { name, is_forced: true } => (format!("Forced push to {name}"), Vec::new(), None),
