@@ -3,6 +3,7 @@
 use super::Inner;
 use super::engine_files::file_state;
 use super::pulls::branch_moved;
+use super::ref_log::{FormerCommit, ref_change};
 use super::revisions;
 use crate::access::visibility::live;
 use crate::entities::{Branch, Database};
@@ -51,7 +52,8 @@ impl<'a> Recovery<'a> {
         if live(tx.as_mut(), database.id)?.generation != database.generation {
             return Err(RefError::Changed);
         }
-        match tx.branches().add(database.id, branch) {
+        // The change is attributed to the owner: an administrator of the machine is no user.
+        match tx.branches().add(database.id, branch, ref_change(self.0, database.owner_id, FormerCommit::Reached)) {
             Err(MetadataError::Taken) => return Err(RefError::BranchExists(branch.name.to_string())),
             other => other?,
         }
