@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use actix_web::http::StatusCode;
 use actix_web::middleware::from_fn;
-use actix_web::web::{Data, Json, ServiceConfig};
+use actix_web::web::{Bytes, Data, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse, web};
 use anyhow::Context as _;
 use branchyard_domain::Hub;
@@ -169,10 +169,11 @@ pub(crate) fn configure(config: &mut ServiceConfig, calls: Option<&Data<NodeCall
 async fn fetch_here(
     request: HttpRequest,
     (home, calls): (Data<DurableHome>, Data<NodeCalls>),
-    fetch: Json<FetchCall>,
+    body: Bytes,
 ) -> Result<HttpResponse, HandlerError> {
     let call = RequestContext::without_body(&request).await?;
     let malformed = || Problem::new(ErrorCode::ValidationFailed, "the call does not name two databases and a commit");
+    let fetch: FetchCall = serde_json::from_slice(&body).map_err(|_| malformed())?;
     let into = DatabaseId::parse(&fetch.into).map_err(|_| malformed())?;
     let from = DatabaseId::parse(&fetch.from).map_err(|_| malformed())?;
     let commit = CommitHash::parse(&fetch.commit).map_err(|_| malformed())?;

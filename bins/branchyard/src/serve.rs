@@ -53,8 +53,17 @@ pub fn run(config: &Config, no_migrate: bool) -> anyhow::Result<()> {
     let signals = running.watch_signals()?;
     announce(format!("listening on {}", running.origin()));
     // Not logged: the link is a credential.
-    if let Some(link) = running.administrator_link()? {
-        announce(format!("no user exists yet; create the administrator's account at {link}"));
+    match running.administrator_link() {
+        Ok(Some(link)) => announce(format!("no user exists yet; create the administrator's account at {link}")),
+        Ok(None) => {}
+        // The server serves already, and the metadata store may be back in a moment.
+        Err(error) => {
+            let error: &(dyn std::error::Error + 'static) = error.as_ref();
+            tracing::warn!(
+                error,
+                "cannot look whether a user exists; if none does, a restart prints the link for the first account"
+            );
+        }
     }
     running.until_stopped(signals)
 }
