@@ -272,7 +272,7 @@ fn send_raw(to: SocketAddr, bytes: &[u8]) -> (u16, String) {
             let length = head
                 .to_ascii_lowercase()
                 .lines()
-                .find_map(|line| Some(line.strip_prefix("content-length: ")?.parse::<usize>().ok()?));
+                .find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
             length.is_some_and(|length| body.len() >= length)
         });
         if read == 0 || is_whole {
