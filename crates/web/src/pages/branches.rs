@@ -28,7 +28,6 @@ const RESTORABLE: usize = 50;
 struct RestorableBranch {
     id: String,
     name: String,
-    short: String,
     deleted: Markup,
     until: Markup,
 }
@@ -84,7 +83,6 @@ async fn restorable(visit: &PageContext, frame: &DatabaseFrame) -> Result<Vec<Re
     let row = |kept: &DeletedBranch| RestorableBranch {
         id: kept.id.to_string(),
         name: kept.name.to_string(),
-        short: format::short(&kept.head),
         deleted: format::when(kept.deleted_at, now),
         until: format::when(kept.until, now),
     };
