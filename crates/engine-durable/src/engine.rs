@@ -434,20 +434,13 @@ impl<S: RecordSource> DurableEngine<S> {
         })
     }
 
-    /// Runs a call that brings a commit from elsewhere to a database, unless it is there already and durable.
+    /// Runs a call that brings commits from elsewhere to a database.
     pub(crate) fn bring(
         &self,
         database: DatabaseId,
-        is_there: impl Fn() -> Result<bool, EngineError>,
         call: impl FnOnce() -> Result<(), EngineError>,
     ) -> Result<(), EngineError> {
         let entry = self.entry(database);
-        let _call = entry.begin();
-        let is_sure = || !entry.is_behind.load(Ordering::SeqCst);
-        // Asked before and after the look: a call that ended in between has made the commit durable, or not.
-        if entry.is_here() && is_sure() && is_there()? && is_sure() {
-            return Ok(());
-        }
         self.write(database, || {
             entry.is_behind.store(true, Ordering::SeqCst);
             call()
@@ -692,14 +685,17 @@ impl<S: RecordSource> DurableEngine<S> {
     /// # Errors
     /// Those of [`Engine::fetch`].
     pub fn fetch_here(&self, into: DatabaseId, from: DatabaseId, commit: &CommitHash) -> Result<(), EngineError> {
-        let is_there = || Ok(self.inner().commit(into, commit)?.is_some());
-        self.read(from, || self.bring(into, is_there, || self.inner().fetch(into, from, commit)))
+        self.read(from, || match self.has_commit(into, commit)? {
+            true => Ok(()),
+            false => self.bring(into, || self.inner().fetch(into, from, commit)),
+        })
     }
 
     /// Returns `true` if a commit is in a database, and durable.
     fn has_commit(&self, database: DatabaseId, commit: &CommitHash) -> Result<bool, EngineError> {
         let entry = self.entry(database);
         let _call = entry.begin();
+        // Asked before and after the look: a call that ended in between has made the commit durable, or not.
         let is_sure = || !entry.is_behind.load(Ordering::SeqCst);
         Ok(entry.is_here() && is_sure() && self.inner().commit(database, commit)?.is_some() && is_sure())
     }

@@ -180,7 +180,7 @@ impl<S: RecordSource> Engine for DurableEngine<S> {
     }
 
     fn take_over_push(&self, database: DatabaseId, pushed: &File, tips: &[CommitHash]) -> Result<(), EngineError> {
-        self.bring(database, || Ok(false), || self.inner().take_over_push(database, pushed, tips))
+        self.bring(database, || self.inner().take_over_push(database, pushed, tips))
     }
 
     fn check_commit(

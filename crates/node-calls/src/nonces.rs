@@ -26,7 +26,7 @@ pub(crate) enum NonceUse {
 }
 
 impl UsedNonces {
-    /// Notes the nonce of a call that was made at `at`. Times are in seconds since 1970.
+    /// Records the nonce of a call. The time of the call (`at`) and the present one (`now`) are in seconds since 1970.
     pub(crate) fn note(&mut self, nonce: Nonce, at: i64, now: i64) -> NonceUse {
         while let Some((end, ended)) = self.ends.front()
             && *end < now

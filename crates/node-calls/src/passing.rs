@@ -168,20 +168,8 @@ impl NodeCalls {
         database: DatabaseId,
         body: &SpooledBody,
     ) -> Ended {
-        let sending = self.client.call(node, passed, body);
-        tokio::pin!(sending);
-        loop {
-            tokio::select! {
-                ended = &mut sending => return ended_call(ended),
-                () = tokio::time::sleep(LOOK_WHILE_SILENT) => {}
-            }
-            match self.place(call, database).await {
-                Ok(WritePlace::At(other)) if other == *node => {}
-                // What cannot be looked up may not have changed.
-                Err(_) => {}
-                Ok(_) => return Ended::Moved(format!("the node '{}' does not lead the database any more", node.id)),
-            }
-        }
+        let look = async || self.place(call, database).await.ok();
+        unless_moved(node, self.client.call(node, passed, body), look).await
     }
 
     /// Has the node that leads a database do what a call asks, on a thread that may wait. Returns `None` if this node is to do it.
@@ -209,23 +197,12 @@ impl NodeCalls {
                 WritePlace::Here => return Ok(None),
                 WritePlace::At(node) => node,
             };
-            let sent = self.client.runtime().block_on(async {
-                let sending = self.client.call(&node, &call, &body);
-                tokio::pin!(sending);
-                loop {
-                    tokio::select! {
-                        ended = &mut sending => return ended_call(ended),
-                        () = tokio::time::sleep(LOOK_WHILE_SILENT) => {}
-                    }
-                    let (places, runtime) = (Arc::clone(&self.places), self.client.runtime());
-                    let looked = runtime.spawn_blocking(move || places.place(database)).await;
-                    if let Ok(Ok(place)) = looked
-                        && place != WritePlace::At(node.clone())
-                    {
-                        return Ended::Moved(format!("the node '{}' does not lead the database any more", node.id));
-                    }
-                }
-            });
+            let runtime = self.client.runtime();
+            let look = async || {
+                let places = Arc::clone(&self.places);
+                runtime.spawn_blocking(move || places.place(database)).await.ok()?.ok()
+            };
+            let sent = runtime.block_on(unless_moved(&node, self.client.call(&node, &call, &body), look));
             match sent {
                 Ended::Answered(sent) => return Ok(Some(sent)),
                 Ended::Moved(why) if Instant::now() >= until => {
@@ -233,6 +210,26 @@ impl NodeCalls {
                 }
                 Ended::Moved(_) => std::thread::sleep(LOOK),
             }
+        }
+    }
+}
+
+/// Waits for the answer of a node, and gives it up if the node does not lead the database any more. `look` returns the place at which
+/// the database is changed, or `None` if that cannot be found out: then it may not have changed.
+async fn unless_moved(
+    node: &LeaderNode,
+    sending: impl Future<Output = Result<Sent, CallError>>,
+    look: impl AsyncFn() -> Option<WritePlace>,
+) -> Ended {
+    let asked = WritePlace::At(node.clone());
+    tokio::pin!(sending);
+    loop {
+        tokio::select! {
+            ended = &mut sending => return ended_call(ended),
+            () = tokio::time::sleep(LOOK_WHILE_SILENT) => {}
+        }
+        if look().await.is_some_and(|place| place != asked) {
+            return Ended::Moved(format!("the node '{}' does not lead the database any more", node.id));
         }
     }
 }
