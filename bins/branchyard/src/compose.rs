@@ -258,6 +258,7 @@ impl Stores {
         if let Some(home) = &self.home {
             home.bring(database)?;
         }
+        self.engine.port().make_copy(database)?;
         Ok(self.engine.files().path(database))
     }
 

@@ -54,6 +54,10 @@ impl RecordSource for StoredRows {
         self.0.records(database)
     }
 
+    fn is_put_off(&self, database: DatabaseId) -> Result<bool, RecordsError> {
+        self.0.records(database).is_put_off()
+    }
+
     fn withdraw(&self, database: DatabaseId, epoch: Epoch) -> Result<(), RecordsError> {
         self.0.records(database).withdraw(epoch)
     }

@@ -16,9 +16,10 @@ pub use clock::{Clock, Ids};
 pub use database_store::{DatabaseStore, ObjectDigest, ObjectInfo, StoreError};
 pub use engine::{
     BatchedWrite, CancellationToken, ChangedRows, Chunk, Collected, CollectedRows, Column, DatabaseFiles, Engine,
-    EngineError, HeldChunk, ImportColumn, ImportJob, ImportTarget, KeptHeads, MergeJob, MergeOutcome, PushedHistory,
-    Reachability, ReadQuery, ReadReport, RecordedFormats, RowOrder, RowPage, RowSink, RowTest, ScriptJob, Selected,
-    Selection, SqlFailure, StartedRead, TableScan, Test, ValueRef, WriteJob, Written, write_one_by_one,
+    EngineError, HeldChunk, ImportColumn, ImportJob, ImportTarget, KeptCommits, KeptHeads, MergeJob, MergeOutcome,
+    PushedHistory, Reachability, ReadQuery, ReadReport, RecordedFormats, RowOrder, RowPage, RowSink, RowTest,
+    ScriptJob, Selected, Selection, SqlFailure, StartedRead, TableScan, Test, ValueRef, WriteJob, Written,
+    write_one_by_one,
 };
 pub use formats::{
     FormatError, FormatInput, Formats, ImportFile, InferredColumn, Opener, RowSource, SqliteFileRows, SqliteFileTable,
@@ -33,9 +34,9 @@ pub use metadata::{
     MetadataError, MirrorRepository, OperationBacklog, OperationFilter, OperationRepository, OperationState,
     OrganizationRepository, PersonalDataRepository, Places, PullCommentRepository, PullFetch, PullFetchRepository,
     PullFilter, PullRepository, PullStanding, Ranking, RefLogRepository, RefRepository, ReleaseRepository,
-    Repositories, RequestFacts, RequestTarget, RoleSources, SavedAnswer, SessionRepository, SizeChange, StarRepository,
-    TagRepository, TargetDatabase, TokenRepository, Transaction, UploadRepository, UserFilter, UserKeyRepository,
-    UserRepository, WriteKey, WriteKeys,
+    Repositories, RequestFacts, RequestTarget, RoleSources, SavedAnswer,
+    SessionRepository, SizeChange, StarRepository, TagRepository, TargetDatabase, TokenRepository, Transaction,
+    UploadRepository, UserFilter, UserKeyRepository, UserRepository, WriteKey, WriteKeys,
 };
 pub use pushed_chunks::{NextChunk, PushedChunks, PushedChunksLoad, Pusher};
 pub use remote_sources::{HeldChunks, RemoteSources, SourceConnection, SourceError, SourceRefs, SourceTag, TakeChunks};

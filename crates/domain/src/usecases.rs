@@ -35,6 +35,7 @@ mod progress;
 mod pulls;
 mod push_phases;
 mod pushes;
+mod put_off_copies;
 mod quotas;
 mod recovery;
 mod ref_log;
@@ -326,6 +327,8 @@ pub(crate) struct Inner {
     pub(crate) collection_wake: wake::Wake,
     /// Held by the one garbage collection that may run.
     pub(crate) collecting: parking_lot::Mutex<()>,
+    /// Forks whose files were made, before their sizes are recorded.
+    pub(crate) made_copies: put_off_copies::MadeCopies,
     /// Number of recorded changes of refs.
     pub(crate) ref_changes: AtomicU64,
 }
@@ -429,6 +432,13 @@ impl Hub {
         let reachable = Arc::new(revisions::Reachable::new(Arc::clone(&ports.metadata)));
         ports.engine.limit_history(reachable.clone());
         ports.engine.check_formats(Arc::new(engine_files::StoredFormats(Arc::clone(&ports.metadata))));
+        let made_copies = put_off_copies::MadeCopies::default();
+        ports.engine.keep_in_copies(Arc::new(put_off_copies::StoredKeptCommits {
+            metadata: Arc::clone(&ports.metadata),
+            clock: Arc::clone(&ports.clock),
+            kept_seconds: ref_log::kept_seconds_of(&limits),
+            made: Arc::clone(&made_copies),
+        }));
         let peers = signals::Peers::default();
         Self {
             inner: Arc::new(Inner {
@@ -454,6 +464,7 @@ impl Hub {
                 unanswered_pushes: pushes::UnansweredPushes::default(),
                 collection_wake: wake::Wake::default(),
                 collecting: parking_lot::Mutex::default(),
+                made_copies,
                 ref_changes: AtomicU64::new(0),
             }),
         }

@@ -16,6 +16,7 @@ use rusqlite::limits::Limit;
 
 use crate::branch;
 use crate::chunks::{ChunkFile, copy_history};
+use crate::commits;
 use crate::connection::{Connection, ConnectionUse};
 use crate::engine::{DoltliteEngine, io_fault, missing};
 use crate::files::{self, Files, Temporary};
@@ -70,19 +71,26 @@ impl CollectionSource {
     /// # Errors
     /// [`EngineError::Unavailable`] if there is no space.
     pub fn copy(files: &Files, database: DatabaseId, share_blocks: bool) -> Result<Self, EngineError> {
-        let path = files.path(database);
-        let (identity, length) = identify(&path, database)?;
+        Self::copy_of(files, &files.path(database), database, share_blocks)
+    }
+
+    /// Copies the file at `path`, of which a copy that was put off is to be made ([`Files::source_path`]), as [`Self::copy`] does.
+    ///
+    /// # Errors
+    /// [`EngineError::Unavailable`] if there is no space.
+    pub fn copy_of(files: &Files, path: &Path, database: DatabaseId, share_blocks: bool) -> Result<Self, EngineError> {
+        let (identity, length) = identify(path, database)?;
         let wanted = length.saturating_mul(2).saturating_add(SPARE_BYTES);
         let free = files.free_bytes().map_err(|error| io_fault("look for free space", error))?;
         if free < wanted {
             return Err(EngineError::Unavailable(format!(
-                "collecting garbage needs {} MiB of free space, and {} MiB are left",
+                "writing a database anew needs {} MiB of free space, and {} MiB are left",
                 wanted >> 20,
                 free >> 20
             )));
         }
         let copy = files.temporary();
-        files::copy_for_now(&path, copy.path(), u64::MAX, share_blocks)
+        files::copy_for_now(path, copy.path(), u64::MAX, share_blocks)
             .map_err(|error| io_fault("copy a database for a while", error))?;
         Ok(Self { identity, copy })
     }
@@ -138,6 +146,18 @@ pub(crate) fn collect(
         covered.extend(lacking);
     }
     Err(EngineError::Busy)
+}
+
+/// Makes the file of a database if its copy was put off.
+pub(crate) fn make_copy(engine: &DoltliteEngine, database: DatabaseId) -> Result<(), EngineError> {
+    engine.put_off.make(&engine.files, database, |source, heads| {
+        let source = CollectionSource::copy_of(&engine.files, source, database, engine.options.share_blocks)?;
+        let new = engine.files.temporary();
+        let held = write_new_file(engine, source.copy.path(), new.path(), heads)?;
+        commits::finish_copy(engine, new.path(), branch::rename)?;
+        check_new_file(engine, new.path(), heads, Some(held.commits))?;
+        Ok(new)
+    })
 }
 
 /// Writes what `heads` reach from `copy`, a private copy of a database file, to `new`, which is empty or does not exist.

@@ -11,9 +11,9 @@ use branchyard_domain::entities::{
     Commit, Conflict, LogEntry, LogPosition, SchemaObject, Signature, TableChange, TableSchema,
 };
 use branchyard_domain::ports::{
-    BatchedWrite, ChangedRows, Chunk, Collected, Engine, EngineError, HeldChunk, ImportJob, KeptHeads, MergeJob,
-    MergeOutcome, PushedHistory, Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink, RowSource,
-    RowTest, ScriptJob, Selected, Selection, SessionRequest, TableScan, WriteJob, Written, write_one_by_one,
+    BatchedWrite, ChangedRows, Chunk, Collected, Engine, EngineError, HeldChunk, ImportJob, KeptCommits, KeptHeads,
+    MergeJob, MergeOutcome, PushedHistory, Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink,
+    RowSource, RowTest, ScriptJob, Selected, Selection, SessionRequest, TableScan, WriteJob, Written, write_one_by_one,
 };
 use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId};
 use parking_lot::Mutex;
@@ -30,6 +30,7 @@ use crate::idle_connections::IdleConnections;
 use crate::memory::{self, Allocated, MemoryPool};
 use crate::merge_preview::{self, Trials};
 use crate::options::EngineOptions;
+use crate::put_off::PutOffCopies;
 use crate::queue::{WriteQueues, WriteTurn};
 use crate::reach::{Scope, parents_of};
 use crate::sql::{errors, shape};
@@ -53,6 +54,7 @@ pub struct DoltliteEngine {
     pub(crate) proved: Mutex<Option<(DatabaseId, Instant)>>,
     reachability: OnceLock<Arc<dyn Reachability>>,
     formats: FormatCheck,
+    pub(crate) put_off: PutOffCopies,
 }
 
 /// Distinguishes the read connections of a database.
@@ -118,6 +120,7 @@ impl DoltliteEngine {
             ancestry: Arc::default(),
             reachability: OnceLock::new(),
             formats: FormatCheck::default(),
+            put_off: PutOffCopies::default(),
         })
     }
 
@@ -141,6 +144,7 @@ impl DoltliteEngine {
     /// # Errors
     /// [`EngineError`]; [`EngineError::Damaged`] when the database has no file.
     pub fn back_up(&self, database: DatabaseId, to: &std::path::Path) -> Result<u64, EngineError> {
+        self.make_copy(database)?;
         if !commits::exists(self, database) {
             return Err(missing(database));
         }
@@ -326,10 +330,14 @@ impl DoltliteEngine {
         })
     }
 
-    /// Checks that the engine may open the file of a database.
+    /// Checks that the engine may open the file of a database. Makes it before if the copy was put off.
     pub(crate) fn check_format(&self, database: DatabaseId) -> Result<(), EngineError> {
         // Another process has checked the files that it passes on.
-        if self.files.is_provided() { Ok(()) } else { self.formats.check(database, &self.files.path(database)) }
+        if self.files.is_provided() || self.formats.has_passed(database) {
+            return Ok(());
+        }
+        self.make_copy(database)?;
+        self.formats.check(database, &self.files.path(database))
     }
 
     /// Returns the settings of the guards.
@@ -396,10 +404,38 @@ impl Engine for DoltliteEngine {
         commits::copy(self, from, to)
     }
 
+    fn copy_later(&self, from: DatabaseId, to: DatabaseId) -> Result<bool, EngineError> {
+        self.check_format(from)?;
+        let turn = self.queues.enter(to);
+        self.evict(to);
+        let is_put_off = self.put_off.put_off(&self.files, from, to)?;
+        drop(turn);
+        if !is_put_off {
+            self.copy(from, to)?;
+        }
+        Ok(is_put_off)
+    }
+
+    fn is_put_off(&self, database: DatabaseId) -> bool {
+        self.files.is_put_off(database)
+    }
+
+    fn make_copy(&self, database: DatabaseId) -> Result<(), EngineError> {
+        if self.files.is_put_off(database) { crate::collect::make_copy(self, database) } else { Ok(()) }
+    }
+
+    fn outlived_sources(&self) -> Result<Vec<DatabaseId>, EngineError> {
+        self.files.outlived_sources().map_err(|error| io_fault("list the copies that are put off", error))
+    }
+
+    fn keep_in_copies(&self, kept: Arc<dyn KeptCommits>) {
+        self.put_off.keep(kept);
+    }
+
     fn remove(&self, database: DatabaseId) -> Result<(), EngineError> {
         let turn = self.queues.enter(database);
         self.evict(database);
-        let removed = self.files.remove(database).map_err(|error| io_fault("remove a database", error));
+        let removed = self.put_off.remove(&self.files, database).map_err(|error| io_fault("remove a database", error));
         // A connection that was opened during the removal must not return to the pool.
         self.evict(database);
         drop(turn);
@@ -419,7 +455,7 @@ impl Engine for DoltliteEngine {
     }
 
     fn size_bytes(&self, database: DatabaseId) -> Result<u64, EngineError> {
-        let path = self.files.path(database);
+        let path = self.files.present_path(database);
         Ok(std::fs::metadata(path).map_err(|error| io_fault("look at the size of a database", error))?.len())
     }
 
@@ -428,7 +464,7 @@ impl Engine for DoltliteEngine {
     }
 
     fn format(&self, database: DatabaseId) -> Result<u32, EngineError> {
-        self.formats.format(database, &self.files.path(database))
+        self.formats.format(database, &self.files.present_path(database))
     }
 
     fn check_formats(&self, recorded: Arc<dyn RecordedFormats>) {

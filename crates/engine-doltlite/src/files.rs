@@ -1,5 +1,7 @@
-//! The layout of database files: `<folder>/<two digits>/<id>.db`. Paths contain only ids, nothing that a user chose.
+//! The layout of database files: `<folder>/<two digits>/<id>.db`, and `<id>.source` for a copy that is put off: a second name of the
+//! file of its source. Paths contain only ids, nothing that a user chose.
 
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,6 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use branchyard_domain::values::DatabaseId;
 
 const TEMPORARY: &str = "tmp";
+/// Suffix of the file of a database.
+const DATABASE: &str = ".db";
+/// Suffix of the second name of a file, for a copy that is put off.
+const SOURCE: &str = ".source";
 
 /// The folder of all databases.
 #[derive(Debug)]
@@ -55,7 +61,13 @@ impl Files {
     pub fn clear_temporary(&self) -> io::Result<()> {
         let temporary = self.folder.join(TEMPORARY);
         fs::remove_dir_all(&temporary)?;
-        fs::create_dir_all(&temporary)
+        fs::create_dir_all(&temporary)?;
+        for (database, _) in self.sources()? {
+            if self.path(database).exists() {
+                remove_if_there(&self.source_path(database))?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns the path of a database's file.
@@ -72,6 +84,65 @@ impl Files {
         // The last digits of an id are random; the first are a timestamp.
         let shard = &name[name.len() - 2..];
         Path::new(shard).join(format!("{name}.db"))
+    }
+
+    /// Returns the second name of the file of which a copy is to be made, if the copy is put off.
+    pub fn source_path(&self, database: DatabaseId) -> PathBuf {
+        self.path(database).with_extension(&SOURCE[1..])
+    }
+
+    /// Returns `true` if the copy of a database is put off.
+    pub fn is_put_off(&self, database: DatabaseId) -> bool {
+        !self.is_provided && self.source_path(database).exists() && !self.path(database).exists()
+    }
+
+    /// Returns the path of a database's file, or of the one that it is to be made of.
+    pub fn present_path(&self, database: DatabaseId) -> PathBuf {
+        if self.is_put_off(database) { self.source_path(database) } else { self.path(database) }
+    }
+
+    /// Gives the file of a database a second name, durably, of which a copy is to be made. Removes a former copy. Returns `false` if
+    /// the file cannot get a second name.
+    ///
+    /// # Errors
+    /// An error if there is no file, or if the name cannot be written to the disk.
+    pub fn put_off(&self, from: DatabaseId, to: DatabaseId) -> io::Result<bool> {
+        self.remove(to)?;
+        let shard = self.shard(to)?;
+        match fs::hard_link(self.path(from), self.source_path(to)) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(error),
+            // The file system has no second names, or the file has too many.
+            Err(error) => {
+                tracing::debug!(%error, "a copy cannot be put off");
+                return Ok(false);
+            }
+        }
+        File::open(shard)?.sync_all()?;
+        Ok(true)
+    }
+
+    /// Makes the file of a database the one of which a copy is to be made.
+    ///
+    /// # Errors
+    /// An error if there is no file, or if it cannot be moved.
+    pub fn put_off_in_place(&self, database: DatabaseId) -> io::Result<()> {
+        fs::rename(self.path(database), self.source_path(database))?;
+        File::open(self.shard(database)?)?.sync_all()
+    }
+
+    /// Returns the copies that are put off and whose sources have other files by now, or none.
+    ///
+    /// # Errors
+    /// An error if a folder cannot be read.
+    pub fn outlived_sources(&self) -> io::Result<Vec<DatabaseId>> {
+        use std::os::unix::fs::MetadataExt as _;
+        let mut by_file: HashMap<u64, (u64, Vec<DatabaseId>)> = HashMap::new();
+        for (database, file) in self.sources()? {
+            by_file.entry(file.ino()).or_insert_with(|| (file.nlink(), Vec::new())).1.push(database);
+        }
+        let outlived = by_file.into_values().filter(|(names, copies)| *names <= copies.len() as u64);
+        Ok(outlived.flat_map(|(_, copies)| copies).collect())
     }
 
     /// Returns a path that no other call in any process gets. The file and its companion files are removed when the
@@ -118,15 +189,49 @@ impl Files {
     /// # Errors
     /// An error if the file cannot be moved or written to the disk.
     pub fn install(&self, new: &Path, database: DatabaseId) -> io::Result<()> {
-        File::open(new)?.sync_all()?;
+        self.sync(new)?;
+        let shard = self.shard(database)?;
+        fs::rename(new, self.path(database))?;
+        remove_if_there(&self.source_path(database))?;
+        File::open(shard)?.sync_all()
+    }
+
+    /// Makes a finished file the file of a copy that was put off, durably. Does nothing if another process has made it.
+    ///
+    /// # Errors
+    /// An error if the copy is not put off, or if the file cannot be written to the disk.
+    pub fn install_copy(&self, new: &Path, database: DatabaseId) -> io::Result<()> {
+        let (path, source) = (self.path(database), self.source_path(database));
+        if !path.exists() {
+            // A copy that was removed meanwhile has none.
+            fs::metadata(&source)?;
+        }
+        match fs::hard_link(new, &path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        let shard = self.shard(database)?;
+        File::open(&shard)?.sync_all()?;
+        remove_if_there(&source)
+    }
+
+    /// Writes a file to the disk.
+    ///
+    /// # Errors
+    /// An error if the file does not exist or cannot be written.
+    pub fn sync(&self, file: &Path) -> io::Result<()> {
+        File::open(file)?.sync_all()
+    }
+
+    /// Returns the folder of the file of a database. Creates it if it does not exist.
+    fn shard(&self, database: DatabaseId) -> io::Result<PathBuf> {
         let path = self.path(database);
         let Some(shard) = path.parent() else { return Err(io::ErrorKind::InvalidInput.into()) };
         if !shard.exists() {
             fs::create_dir_all(shard)?;
             File::open(&self.folder)?.sync_all()?;
         }
-        fs::rename(new, &path)?;
-        File::open(shard)?.sync_all()
+        Ok(shard.to_owned())
     }
 
     /// Removes the file of a database.
@@ -135,6 +240,7 @@ impl Files {
     /// An error if the file cannot be removed.
     pub fn remove(&self, database: DatabaseId) -> io::Result<()> {
         let path = self.path(database);
+        remove_if_there(&self.source_path(database))?;
         remove_if_there(&path)?;
         for companion in companions(&path) {
             remove_if_there(&companion)?;
@@ -145,18 +251,36 @@ impl Files {
         }
     }
 
-    /// Returns all databases that have a file.
+    /// Returns all databases that have a file, or whose copy is put off.
     ///
     /// # Errors
     /// An error if a folder cannot be read.
     pub fn list(&self) -> io::Result<Vec<DatabaseId>> {
+        let mut databases = BTreeSet::new();
+        self.visit(&[DATABASE, SOURCE], |database| {
+            databases.insert(database);
+            true
+        })?;
+        Ok(databases.into_iter().collect())
+    }
+
+    /// Returns the copies that are put off, with the files of which they are to be made.
+    fn sources(&self) -> io::Result<Vec<(DatabaseId, fs::Metadata)>> {
         let mut databases = Vec::new();
-        self.visit(|database| {
+        self.visit(&[SOURCE], |database| {
             databases.push(database);
             true
         })?;
-        databases.sort_unstable();
-        Ok(databases)
+        let mut sources = Vec::new();
+        for database in databases {
+            match fs::metadata(self.source_path(database)) {
+                Ok(file) => sources.push((database, file)),
+                // It was made meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(sources)
     }
 
     /// Returns `true` if no database has a file.
@@ -165,15 +289,15 @@ impl Files {
     /// An error if a folder cannot be read.
     pub fn is_empty(&self) -> io::Result<bool> {
         let mut is_empty = true;
-        self.visit(|_| {
+        self.visit(&[DATABASE, SOURCE], |_| {
             is_empty = false;
             false
         })?;
         Ok(is_empty)
     }
 
-    /// Passes the databases that have a file to `found`, until it returns `false`.
-    fn visit(&self, mut found: impl FnMut(DatabaseId) -> bool) -> io::Result<()> {
+    /// Passes the databases that have a file with one of these suffixes to `found`, until it returns `false`.
+    fn visit(&self, suffixes: &[&str], mut found: impl FnMut(DatabaseId) -> bool) -> io::Result<()> {
         for shard in fs::read_dir(&self.folder)? {
             let shard = shard?;
             if shard.file_name().len() != 2 || !shard.file_type()?.is_dir() {
@@ -181,8 +305,9 @@ impl Files {
             }
             for entry in fs::read_dir(shard.path())? {
                 let name = entry?.file_name();
-                let id = name.to_str().and_then(|name| name.strip_suffix(".db"));
-                if id.and_then(|id| DatabaseId::parse(id).ok()).is_some_and(|id| !found(id)) {
+                let of = |name: &str| suffixes.iter().find_map(|suffix| name.strip_suffix(suffix)).map(str::to_owned);
+                let id = name.to_str().and_then(of);
+                if id.and_then(|id| DatabaseId::parse(&id).ok()).is_some_and(|id| !found(id)) {
                     return Ok(());
                 }
             }

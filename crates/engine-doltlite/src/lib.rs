@@ -43,6 +43,7 @@ mod options;
 mod private_copy;
 #[cfg(target_os = "linux")]
 mod provided;
+mod put_off;
 mod queue;
 mod reach;
 mod read;
@@ -72,6 +73,7 @@ pub use merge_preview::{ConflictQuery, ConflictWindow, HeadPair, TrialMerges, Tr
 pub use options::EngineOptions;
 #[cfg(target_os = "linux")]
 pub use provided::{CommitParents, ProvidedFile};
+pub use put_off::PutOffCopies;
 pub use queue::{TurnGate, WriteQueues, WriteTurn};
 pub use records::{RecordedCommit, commits_behind, ends_record};
 pub use sql::shape::shape;

@@ -50,6 +50,7 @@ impl PrivateCopy {
         commits: &[&CommitHash],
         most: u64,
     ) -> Result<Option<Self>, EngineError> {
+        engine.check_format(database)?;
         let (path, file) = (engine.files.path(database), engine.files.temporary());
         match files::copy_for_now(&path, file.path(), most, engine.options.share_blocks) {
             Ok(true) => {}

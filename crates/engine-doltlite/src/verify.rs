@@ -1,6 +1,6 @@
 //! Checks of a whole file, for the operator.
 
-use branchyard_domain::ports::EngineError;
+use branchyard_domain::ports::{Engine as _, EngineError};
 use branchyard_domain::values::{CommitHash, DatabaseId};
 use branchyard_sqlite_lexer::quote_name;
 
@@ -14,6 +14,7 @@ pub(crate) fn verify(
     database: DatabaseId,
     heads: &[CommitHash],
 ) -> Result<Vec<String>, EngineError> {
+    engine.make_copy(database)?;
     if !commits::exists(engine, database) {
         return Ok(vec!["the file is missing".into()]);
     }

@@ -39,6 +39,12 @@ pub trait RecordSource: Send + Sync + 'static {
     /// Returns the row of a database, which is made with its first use.
     fn records(&self, database: DatabaseId) -> Self::Records;
 
+    /// Returns `true` if a database names the objects of another one until its file is made ([`Engine::copy_later`]).
+    ///
+    /// # Errors
+    /// [`RecordsError`].
+    fn is_put_off(&self, database: DatabaseId) -> Result<bool, RecordsError>;
+
     /// Takes the lease of a database from its holder ([`Record::withdraw`](branchyard_segments::Record::withdraw)).
     ///
     /// # Errors
@@ -110,6 +116,10 @@ pub(crate) struct Entry<R> {
     use_of_file: RwLock<()>,
     used_at: Mutex<Instant>,
     distrusted_at: Mutex<Option<Instant>>,
+    /// Whether the database is known to have a file of its own, and does not share that of its source.
+    pub(crate) is_made: AtomicBool,
+    /// Locked by the call that finds out, or makes the file.
+    pub(crate) making: Mutex<()>,
 }
 
 impl<R> Entry<R> {
@@ -159,7 +169,8 @@ impl<R: Records<Unit = (), Refusal = Infallible>> Entry<R> {
 
     /// Returns `true` if a read at this commit needs nothing from elsewhere, as far as can be said at once.
     pub(crate) fn has(&self, commit: &CommitHash) -> bool {
-        self.is_leading() || (self.is_here() && self.seen.lock().contains(commit))
+        let is_made = self.is_made.load(Ordering::SeqCst);
+        is_made && (self.is_leading() || (self.is_here() && self.seen.lock().contains(commit)))
     }
 
     /// Remembers a commit that a read has found.
@@ -187,7 +198,7 @@ impl<R: Records<Unit = (), Refusal = Infallible>> Entry<R> {
     }
 
     /// Brings the file to the durable bytes.
-    fn follow(&self) -> Result<(), EngineError> {
+    pub(crate) fn follow(&self) -> Result<(), EngineError> {
         let mut file = self.turn.lock();
         let row =
             run(file.ports().records.load(self.status.state().known())).map_err(|error| of_protocol(error.into()))?;
@@ -326,6 +337,8 @@ impl<S: RecordSource> DurableEngine<S> {
                 use_of_file: RwLock::new(()),
                 used_at: Mutex::new(Instant::now()),
                 distrusted_at: Mutex::default(),
+                is_made: AtomicBool::new(false),
+                making: Mutex::default(),
             })
         });
         Arc::clone(entry)
@@ -427,6 +440,7 @@ impl<S: RecordSource> DurableEngine<S> {
         database: DatabaseId,
         call: impl FnOnce() -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
+        self.make_ready(database)?;
         self.in_turn(database, |entry, file| {
             let result = call()?;
             entry.ship(file)?;
@@ -449,6 +463,7 @@ impl<S: RecordSource> DurableEngine<S> {
 
     /// Takes the lease of a database, and returns what is kept of it here.
     pub(crate) fn leading_entry(&self, database: DatabaseId) -> Result<Arc<Entry<S::Records>>, EngineError> {
+        self.make_ready(database)?;
         let entry = self.entry(database);
         self.lead(&entry, &mut entry.turn.lock())?;
         Ok(entry)
@@ -459,6 +474,7 @@ impl<S: RecordSource> DurableEngine<S> {
     /// # Errors
     /// [`EngineError::Unavailable`] if another node acquires the lease again and again.
     pub fn take_over(&self, database: DatabaseId) -> Result<(), EngineError> {
+        self.make_ready(database)?;
         let entry = self.entry(database);
         let _call = entry.begin();
         let mut led = Ok(());
@@ -499,6 +515,9 @@ impl<S: RecordSource> DurableEngine<S> {
             // These writes can be queued, and run on another node.
             return vec![Err(EngineError::Unavailable("this node is drained".to_owned()))];
         }
+        if let Err(error) = self.make_ready(database) {
+            return vec![Err(error)];
+        }
         let results = self.in_turn(database, |entry, file| {
             let results = call();
             if results.iter().any(Result::is_ok) {
@@ -529,6 +548,7 @@ impl<S: RecordSource> DurableEngine<S> {
         // From before the look on, so that the file is not removed in between.
         let entry = self.entry(database);
         let _call = entry.begin();
+        self.make_ready_entry(database, &entry)?;
         if !entry.is_here() {
             entry.follow()?;
             return call();
@@ -559,6 +579,7 @@ impl<S: RecordSource> DurableEngine<S> {
     pub(crate) fn catch_up(&self, database: DatabaseId) -> Result<(), EngineError> {
         let entry = self.entry(database);
         let _call = entry.begin();
+        self.make_ready_entry(database, &entry)?;
         if entry.is_leading() { Ok(()) } else { entry.follow() }
     }
 
@@ -695,6 +716,7 @@ impl<S: RecordSource> DurableEngine<S> {
     fn has_commit(&self, database: DatabaseId, commit: &CommitHash) -> Result<bool, EngineError> {
         let entry = self.entry(database);
         let _call = entry.begin();
+        self.make_ready_entry(database, &entry)?;
         // Asked before and after the look: a call that ended in between has made the commit durable, or not.
         let is_sure = || !entry.is_behind.load(Ordering::SeqCst);
         Ok(entry.is_here() && is_sure() && self.inner().commit(database, commit)?.is_some() && is_sure())

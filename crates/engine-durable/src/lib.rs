@@ -13,6 +13,7 @@ mod lease;
 mod local_file;
 mod objects;
 mod port;
+mod put_off;
 
 pub use engine::{DurableEngine, DurablePorts, Figures, HandedOver, Leaders, RecordAge, RecordSource};
 pub use lease::{LeaseEnd, NodeKeeper};

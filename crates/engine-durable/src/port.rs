@@ -8,9 +8,9 @@ use branchyard_domain::entities::{
     Commit, Conflict, LogEntry, LogPosition, SchemaObject, Signature, TableChange, TableSchema,
 };
 use branchyard_domain::ports::{
-    BatchedWrite, ChangedRows, Chunk, Collected, Engine, EngineError, HeldChunk, ImportJob, KeptHeads, MergeJob,
-    MergeOutcome, PushedHistory, Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink, RowSource,
-    RowTest, ScriptJob, Selected, Selection, StartedRead, TableScan, WriteJob, Written,
+    BatchedWrite, ChangedRows, Chunk, Collected, Engine, EngineError, HeldChunk, ImportJob, KeptCommits, KeptHeads,
+    MergeJob, MergeOutcome, PushedHistory, Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink,
+    RowSource, RowTest, ScriptJob, Selected, Selection, StartedRead, TableScan, WriteJob, Written,
 };
 use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId};
 
@@ -26,6 +26,24 @@ impl<S: RecordSource> Engine for DurableEngine<S> {
         // The copy is to have what the refs of the source name now.
         self.catch_up(from)?;
         self.read(from, || self.make(to, || self.inner().copy(from, to)))
+    }
+
+    /// The row of the copy is added with its refs ([`RefRepository::copy_all`](branchyard_domain::ports::RefRepository::copy_all)).
+    fn copy_later(&self, from: DatabaseId, _to: DatabaseId) -> Result<bool, EngineError> {
+        self.make_ready(from)?;
+        Ok(true)
+    }
+
+    fn is_put_off(&self, database: DatabaseId) -> bool {
+        self.is_row_put_off(database).unwrap_or(false)
+    }
+
+    fn make_copy(&self, database: DatabaseId) -> Result<(), EngineError> {
+        self.make_ready(database)
+    }
+
+    fn keep_in_copies(&self, kept: Arc<dyn KeptCommits>) {
+        self.inner().keep_in_copies(kept);
     }
 
     fn remove(&self, database: DatabaseId) -> Result<(), EngineError> {

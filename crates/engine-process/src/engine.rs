@@ -15,8 +15,8 @@ use std::time::Duration;
 use branchyard_domain::ports::{CancellationToken, Engine, EngineError, Reachability, RowSink, SqlFailure, Written};
 use branchyard_domain::values::{CommitHash, DatabaseId};
 use branchyard_engine_doltlite::{
-    AncestorCache, Ancestry, Files, FormatCheck, MemoryLender as _, MemoryPool, Temporary, Trials, WriteQueues,
-    WriteTurn, copy_file, copy_for_now, format_of, io_fault, limit_process_memory, missing, refuse_newer,
+    AncestorCache, Ancestry, Files, FormatCheck, MemoryLender as _, MemoryPool, PutOffCopies, Temporary, Trials,
+    WriteQueues, WriteTurn, copy_file, copy_for_now, format_of, io_fault, limit_process_memory, missing, refuse_newer,
 };
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
@@ -47,6 +47,7 @@ pub struct ProcessEngine {
     pub(crate) files: Files,
     pub(crate) pool: Arc<Pool>,
     formats: FormatCheck,
+    put_off: PutOffCopies,
     queues: WriteQueues,
     memory: Arc<MemoryPool>,
     ancestry: Ancestry,
@@ -129,6 +130,7 @@ impl ProcessEngine {
             files,
             pool,
             formats: FormatCheck::default(),
+            put_off: PutOffCopies::default(),
             queues: WriteQueues::default(),
             ancestry: Ancestry::default(),
             ancestors: Mutex::default(),
@@ -162,6 +164,7 @@ impl ProcessEngine {
     /// # Errors
     /// [`EngineError`]; [`EngineError::Damaged`] if the database has no file.
     pub fn back_up(&self, database: DatabaseId, to: &Path) -> Result<u64, EngineError> {
+        self.make_copy(database)?;
         let path = self.files.path(database);
         if !path.exists() {
             return Err(missing(database));
@@ -182,8 +185,12 @@ impl ProcessEngine {
         self.install(&turn, temporary.path())
     }
 
-    /// Checks that workers may open the file of a database.
+    /// Checks that workers may open the file of a database. Makes it before if the copy was put off.
     fn check_format(&self, database: DatabaseId) -> Result<(), EngineError> {
+        if self.formats.has_passed(database) {
+            return Ok(());
+        }
+        self.make_copy(database)?;
         self.formats.check(database, &self.files.path(database))
     }
 
@@ -513,6 +520,7 @@ impl ProcessEngine {
     /// Copies the file of a database for a while. Returns `None` if it is longer than `most` bytes and the file system
     /// cannot share blocks.
     fn private_copy(&self, database: DatabaseId, most: u64) -> Result<Option<Temporary>, EngineError> {
+        self.check_format(database)?;
         let (path, copy) = (self.files.path(database), self.files.temporary());
         match copy_for_now(&path, copy.path(), most, self.options.engine.share_blocks) {
             Ok(true) => Ok(Some(copy)),

@@ -17,6 +17,8 @@ use crate::observer::Observer;
 const IDLE: Duration = Duration::from_secs(1);
 /// Sleep between two looks at a database whose last operation has to end first.
 const BUSY: Duration = Duration::from_millis(100);
+/// Time between two looks for forks that alone keep a former file.
+const FORMER_FILES_EVERY: Duration = Duration::from_secs(60);
 
 /// Handle of the thread.
 pub(crate) struct Collector {
@@ -62,8 +64,17 @@ pub fn collection_holder(node: &str) -> String {
 
 fn work(hub: &Hub, stop: &AtomicBool, holder: &str, observer: &dyn Observer) {
     let collections = hub.collections();
+    let mut looked_at = Instant::now();
     while !stop.load(Ordering::Relaxed) {
         let seen = collections.signals();
+        let mut made = collections.record_made_forks();
+        if looked_at.elapsed() >= FORMER_FILES_EVERY {
+            looked_at = Instant::now();
+            made = made.and_then(|()| collections.make_forks_of_former_files()).map(drop);
+        }
+        if let Err(error) = made {
+            tracing::debug!(error = &error as &dyn std::error::Error, "forks are made and recorded later");
+        }
         let began = Instant::now();
         let ended = panic::catch_unwind(AssertUnwindSafe(|| collections.collect_next(holder)));
         if let Ok(Ok(Some(step))) = &ended {

@@ -48,6 +48,7 @@ pub use node_administration::{NodeError, NodeStatus};
 pub use nodes::{LiveNode, NodeRun, SqlNodes};
 pub use objects::{ObjectCounts, SqlObjects};
 pub use records::SqlRecords;
+pub(crate) use records::share_segments;
 
 /// The store's time in microseconds since 1970, as an expression of each engine.
 macro_rules! clock {

@@ -65,7 +65,8 @@ const TEXTS: &[MigrationText] = texts![
     "2026-12-01-000002_key_ring",
     "2026-12-01-000007_drained_nodes",
     "2026-12-01-000008_sign_in_attempts",
-    "2026-12-02-000001_ref_log"
+    "2026-12-02-000001_ref_log",
+    "2026-12-03-000002_put_off_copies"
 ];
 
 const LOG: &str = "CREATE TABLE IF NOT EXISTS branchyard_migrations (

@@ -7,6 +7,7 @@ use diesel::prelude::*;
 use diesel::sql_types::Text;
 
 use crate::convert::{Read, all, limit, one, read, time};
+use crate::durable::share_segments;
 use crate::prepared::{Parameter, PreparedSql};
 use crate::schema::{branches, tags};
 use crate::transaction::SqlTransaction;
@@ -260,7 +261,8 @@ impl RefRepository for SqlTransaction {
                     .bind::<Text, _>(from.to_string())
                     .execute(conn)?;
             }
-            Ok(())
+            // After the refs, so that the bytes have what these name.
+            share_segments(conn, from, to)
         })
     }
 

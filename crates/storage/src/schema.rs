@@ -541,6 +541,7 @@ diesel::table! {
         owner_node -> Nullable<Text>,
         owner_incarnation -> Nullable<Text>,
         write_number -> BigInt,
+        copied_from -> Nullable<Text>,
     }
 }
 

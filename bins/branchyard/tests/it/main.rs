@@ -18,6 +18,7 @@ mod durable_home;
 mod faults;
 mod fixtures;
 mod forced_shutdown;
+mod forks_made_later;
 mod free_space;
 mod half_sent;
 mod hidden;
@@ -32,6 +33,7 @@ mod mirrors;
 mod node_calls;
 mod node_drain;
 mod node_faults;
+mod node_forks;
 mod object_blobs;
 #[cfg(feature = "otlp")]
 mod otlp;

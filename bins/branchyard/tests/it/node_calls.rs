@@ -26,14 +26,14 @@ const LEASE: u64 = 3;
 const MEGABYTES: usize = 12;
 
 /// The nodes of a cluster over one Postgres, one store and one master key.
-struct Nodes {
+pub(crate) struct Nodes {
     postgres: Postgres,
-    dir: tempfile::TempDir,
+    pub(crate) dir: tempfile::TempDir,
     url: String,
 }
 
 impl Nodes {
-    fn new(name: &str) -> Option<Self> {
+    pub(crate) fn new(name: &str) -> Option<Self> {
         let postgres = Postgres::start()?;
         let url = postgres.fresh(name);
         let dir = tempfile::tempdir().unwrap();
@@ -41,7 +41,7 @@ impl Nodes {
         Some(Self { postgres, dir, url })
     }
 
-    fn command(&self, node: &str, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, node: &str, args: &[&str]) -> Command {
         let mut command = program().on(&self.dir.path().join(node), args);
         command.env("BRANCHYARD_METADATA_URL", &self.url);
         command.env("BRANCHYARD_STORE_URL", format!("file://{}", self.dir.path().join("store").display()));
@@ -51,11 +51,11 @@ impl Nodes {
         command
     }
 
-    fn start(&self, node: &str) -> ServerProcess {
+    pub(crate) fn start(&self, node: &str) -> ServerProcess {
         self.start_with(node, |_| {})
     }
 
-    fn start_with(&self, node: &str, change: impl FnOnce(&mut Command)) -> ServerProcess {
+    pub(crate) fn start_with(&self, node: &str, change: impl FnOnce(&mut Command)) -> ServerProcess {
         let mut command = self.command(node, &["serve", "--listen", "127.0.0.1:0"]);
         change(&mut command);
         let log = std::fs::File::options().create(true).append(true).open(self.log(node)).unwrap();

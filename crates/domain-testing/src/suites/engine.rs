@@ -9,6 +9,7 @@ mod files;
 mod history;
 mod imports;
 mod merges;
+mod put_off_copies;
 mod reads;
 mod writes;
 
@@ -19,6 +20,7 @@ pub use files::{at_once, chunks, fetch_and_copy, files};
 pub use history::{diff, diff_pages, log_and_ancestry, objects, schemas};
 pub use imports::{imports, refused_imports, refused_scripts, scripts};
 pub use merges::{conflicts, merges, resolved_conflicts};
+pub use put_off_copies::{put_off_copies, put_off_copies_used_at_once};
 pub use reads::{reads, scans, selections, selections_by_place};
 pub use writes::{beside_a_long_write, failed_writes, write_then_merge, writes};
 
@@ -44,6 +46,8 @@ pub const ALL: &[(&str, EngineCheck)] = &[
     ("resolved_conflicts", resolved_conflicts),
     ("write_then_merge", write_then_merge),
     ("fetch_and_copy", fetch_and_copy),
+    ("put_off_copies", put_off_copies),
+    ("put_off_copies_used_at_once", put_off_copies_used_at_once),
     ("chunks", chunks),
     ("beside_a_long_write", beside_a_long_write),
     ("imports", imports),

@@ -50,6 +50,20 @@ pub trait Reachability: Send + Sync {
     ) -> Result<bool, EngineError>;
 }
 
+/// The commits that databases have to keep, as the owner of their refs knows them.
+pub trait KeptCommits: Send + Sync {
+    /// Returns the commits that a database has to keep; everything they reach stays too.
+    ///
+    /// # Errors
+    /// [`EngineError`] if the look-up fails.
+    fn kept(&self, database: DatabaseId) -> Result<Vec<CommitHash>, EngineError>;
+
+    /// Called after the engine has made the file of a database whose copy was put off ([`Engine::copy_later`]).
+    fn made(&self, database: DatabaseId) {
+        let _ = database;
+    }
+}
+
 /// The formats of database files, as recorded when the files were written.
 pub trait RecordedFormats: Send + Sync {
     /// Returns the recorded format of the file of a database, or `None` if there is no record of the database.
@@ -74,6 +88,50 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// [`EngineError`].
     fn copy(&self, from: DatabaseId, to: DatabaseId) -> Result<(), EngineError>;
+
+    /// Copies a database as [`Engine::copy`] does, but puts off the work where it can, so that the call takes the same time for any
+    /// size. Before the first call that uses a copy that was put off, the engine makes its file of what [`KeptCommits`] says: nothing
+    /// else of the source can ever be read from it. Later changes of the source, its removal too, do not matter to the copy. Returns
+    /// `false` if the source was copied at once, with everything in its file.
+    ///
+    /// An engine whose files are copies of a store shares what is in the store in the transaction that copies the refs
+    /// ([`RefRepository::copy_all`](super::RefRepository::copy_all)).
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    fn copy_later(&self, from: DatabaseId, to: DatabaseId) -> Result<bool, EngineError> {
+        self.copy(from, to)?;
+        Ok(false)
+    }
+
+    /// Returns `true` if the copy of a database was put off ([`Engine::copy_later`]) and its file is not made yet.
+    fn is_put_off(&self, database: DatabaseId) -> bool {
+        let _ = database;
+        false
+    }
+
+    /// Makes the file of a database if its copy was put off. While one call does so, others wait for it for at most half a minute.
+    ///
+    /// # Errors
+    /// [`EngineError::Unavailable`] if there is no space for it, or if it takes longer than the caller can wait.
+    fn make_copy(&self, database: DatabaseId) -> Result<(), EngineError> {
+        let _ = database;
+        Ok(())
+    }
+
+    /// Lists the databases whose copy was put off and that alone keep the former file of a database that was removed or collected
+    /// since.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    fn outlived_sources(&self) -> Result<Vec<DatabaseId>, EngineError> {
+        Ok(Vec::new())
+    }
+
+    /// Sets what copies that are put off keep. Before this call, no copy is put off. Only the first call has an effect.
+    fn keep_in_copies(&self, kept: Arc<dyn KeptCommits>) {
+        drop(kept);
+    }
 
     /// Removes a database. Does nothing if there is none.
     ///

@@ -14,6 +14,7 @@ use super::Inner;
 use super::databases::live_databases;
 use super::engine_files::file_state;
 use super::operations::LEASE_SECONDS;
+use super::put_off_copies;
 use super::ref_log::{kept_seconds, kept_since};
 use super::texts;
 use crate::access::visibility::find_live;
@@ -98,6 +99,23 @@ impl<'a> Collections<'a> {
             return Ok(Some(CollectionStep::Reserved));
         }
         self.run(chosen.database_id, holder).map(Some)
+    }
+
+    /// Records the sizes of forks whose files were made since the last call, before their first use.
+    ///
+    /// # Errors
+    /// [`PortError`] if the metadata store failed.
+    pub fn record_made_forks(&self) -> Result<(), PortError> {
+        put_off_copies::record_made(self.0)
+    }
+
+    /// Makes the files of forks that were not used yet and that alone keep the former file of a database, which was collected or removed
+    /// since. Returns their number. Looks at the folder of all databases.
+    ///
+    /// # Errors
+    /// [`PortError`] if the files cannot be listed.
+    pub fn make_forks_of_former_files(&self) -> Result<usize, PortError> {
+        put_off_copies::make_outlived(self.0)
     }
 
     /// Collects a database at once, whether its collection is due or not. For a process that has the data folder to
@@ -400,6 +418,23 @@ pub(super) fn finish(
     tx.collections().put(database, &record)
 }
 
+/// Returns the commits that a database has to keep, with those that its refs left behind after `left_since`.
+pub(super) fn kept_commits(
+    tx: &mut dyn Transaction,
+    database: DatabaseId,
+    left_since: Option<Timestamp>,
+) -> Result<Vec<CommitHash>, MetadataError> {
+    let mut kept: Vec<CommitHash> = Vec::new();
+    loop {
+        let page = tx.refs().kept_commits(database, left_since, kept.last(), PAGE)?;
+        let is_last = page.len() < PAGE;
+        kept.extend(page);
+        if is_last {
+            return Ok(kept);
+        }
+    }
+}
+
 /// What a collection keeps.
 struct Kept<'a> {
     inner: &'a Inner,
@@ -413,16 +448,7 @@ struct Kept<'a> {
 
 impl Kept<'_> {
     fn commits(&self, tx: &mut dyn Transaction) -> Result<Vec<CommitHash>, MetadataError> {
-        let left_since = (!self.ignores_history).then(|| kept_since(self.inner));
-        let mut kept: Vec<CommitHash> = Vec::new();
-        loop {
-            let page = tx.refs().kept_commits(self.database, left_since, kept.last(), PAGE)?;
-            let is_last = page.len() < PAGE;
-            kept.extend(page);
-            if is_last {
-                return Ok(kept);
-            }
-        }
+        kept_commits(tx, self.database, (!self.ignores_history).then(|| kept_since(self.inner)))
     }
 
     fn lacking(&mut self, covered: &BTreeSet<CommitHash>) -> Result<Vec<CommitHash>, CollectionEnd> {
@@ -471,6 +497,6 @@ fn forget_history(inner: &Inner, tx: &mut dyn Transaction, database: DatabaseId)
     tx.collections().put(database, &record)
 }
 
-fn unavailable(error: MetadataError) -> EngineError {
+pub(super) fn unavailable(error: MetadataError) -> EngineError {
     EngineError::Fault { context: "look up what to keep".into(), source: Box::new(error) }
 }

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::Inner;
+use super::{Inner, Limits};
 use crate::entities::{Database, RefChange, RefKind};
 use crate::errors::{HistoryError, PortError};
 use crate::ports::{MetadataError, Transaction};
@@ -49,7 +49,12 @@ fn fresh_id(inner: &Inner, at: Timestamp) -> RefLogId {
 
 /// Returns for how many seconds commits stay that a ref left behind.
 pub(super) fn kept_seconds(inner: &Inner) -> i64 {
-    inner.limits.history_seconds.max(inner.limits.remote_grace_seconds)
+    kept_seconds_of(&inner.limits)
+}
+
+/// Returns for how many seconds these limits keep commits that a ref left behind.
+pub(super) fn kept_seconds_of(limits: &Limits) -> i64 {
+    limits.history_seconds.max(limits.remote_grace_seconds)
 }
 
 /// Returns the time after which a commit was left behind that is kept now.

@@ -58,6 +58,10 @@ impl RecordSource for MemoryRows {
         MemoryRecords { rows: self.clone(), database }
     }
 
+    fn is_put_off(&self, _: DatabaseId) -> Result<bool, RecordsError> {
+        Ok(false)
+    }
+
     fn withdraw(&self, database: DatabaseId, epoch: Epoch) -> Result<(), RecordsError> {
         self.with(|rows| {
             if let Some(row) = rows.files.get_mut(&database) {

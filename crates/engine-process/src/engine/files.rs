@@ -31,6 +31,16 @@ impl DatabaseFiles for ProcessEngine {
         ProcessEngine::install(self, &turn, new)
     }
 
+    fn put_off(&self, database: DatabaseId) -> Result<(), EngineError> {
+        let turn = self.queues.enter(database);
+        self.pool.end_writers(database);
+        self.evict(database);
+        let moved = self.files.put_off_in_place(database).map_err(|error| io_fault("put off a copy", error));
+        self.evict(database);
+        drop(turn);
+        moved
+    }
+
     fn ends_record(&self, database: DatabaseId, at: u64) -> Result<bool, EngineError> {
         ends_record(&self.files.path(database), at).map_err(|error| io_fault("look at the end of a database", error))
     }

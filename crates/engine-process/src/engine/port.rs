@@ -12,9 +12,9 @@ use branchyard_domain::entities::{
     Commit, Conflict, LogEntry, LogPosition, SchemaObject, Signature, TableChange, TableSchema,
 };
 use branchyard_domain::ports::{
-    BatchedWrite, ChangedRows, Chunk, Collected, Engine, EngineError, HeldChunk, ImportJob, KeptHeads, MergeJob,
-    MergeOutcome, PushedHistory, Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink, RowSource,
-    RowTest, ScriptJob, Selected, Selection, SqlFailure, StartedRead, TableScan, WriteJob, Written,
+    BatchedWrite, ChangedRows, Chunk, Collected, Engine, EngineError, HeldChunk, ImportJob, KeptCommits, KeptHeads,
+    MergeJob, MergeOutcome, PushedHistory, Reachability, ReadQuery, ReadReport, RecordedFormats, RowPage, RowSink,
+    RowSource, RowTest, ScriptJob, Selected, Selection, SqlFailure, StartedRead, TableScan, WriteJob, Written,
 };
 use branchyard_domain::values::{ChunkHash, CommitHash, DatabaseId};
 use branchyard_engine_doltlite::{
@@ -47,12 +47,55 @@ impl Engine for ProcessEngine {
         self.restore(to, &self.files.path(from))
     }
 
+    fn copy_later(&self, from: DatabaseId, to: DatabaseId) -> Result<bool, EngineError> {
+        self.check_format(from)?;
+        let turn = self.queues.enter(to);
+        self.evict(to);
+        let is_put_off = self.put_off.put_off(&self.files, from, to)?;
+        drop(turn);
+        if !is_put_off {
+            self.copy(from, to)?;
+        }
+        Ok(is_put_off)
+    }
+
+    fn is_put_off(&self, database: DatabaseId) -> bool {
+        self.files.is_put_off(database)
+    }
+
+    fn make_copy(&self, database: DatabaseId) -> Result<(), EngineError> {
+        if !self.files.is_put_off(database) {
+            return Ok(());
+        }
+        self.put_off.make(&self.files, database, |source, heads| {
+            let source = CollectionSource::copy_of(&self.files, source, database, self.options.engine.share_blocks)?;
+            let new = self.files.temporary();
+            File::create_new(new.path()).map_err(|error| io_fault("create a new file", error))?;
+            let into = open(new.path())?;
+            let call = Call::Collect { heads: heads.to_vec() };
+            let held: CollectedHistory = self.beside(database, (source.copy.path(), Access::Write), &into, &call)?;
+            drop(into);
+            self.in_file::<()>(database, &new, &Call::FinishCopy, SHORT)?;
+            let call = Call::CheckNewFile { heads: heads.to_vec(), commits: Some(held.commits) };
+            self.beside::<()>(database, (new.path(), Access::Read), &[], &call)?;
+            Ok(new)
+        })
+    }
+
+    fn outlived_sources(&self) -> Result<Vec<DatabaseId>, EngineError> {
+        self.files.outlived_sources().map_err(|error| io_fault("list the copies that are put off", error))
+    }
+
+    fn keep_in_copies(&self, kept: Arc<dyn KeptCommits>) {
+        self.put_off.keep(kept);
+    }
+
     fn remove(&self, database: DatabaseId) -> Result<(), EngineError> {
         // What runs on the database ends now, so that the removal does not wait for it.
         self.pool.revoke(database);
         let turn = self.queues.enter(database);
         self.evict(database);
-        let removed = self.files.remove(database).map_err(|error| io_fault("remove a database", error));
+        let removed = self.put_off.remove(&self.files, database).map_err(|error| io_fault("remove a database", error));
         self.pool.revoke(database);
         self.evict(database);
         drop(turn);
@@ -60,8 +103,6 @@ impl Engine for ProcessEngine {
     }
 
     fn collect(&self, database: DatabaseId, kept: &mut dyn KeptHeads) -> Result<Collected, EngineError> {
-        let open =
-            |path: &Path| pool::open(path, Access::Write).map_err(|error| io_fault("open a file to collect", error));
         self.check_format(database)?;
         let heads = kept.heads()?;
         let source = CollectionSource::copy(&self.files, database, self.options.engine.share_blocks)?;
@@ -104,7 +145,7 @@ impl Engine for ProcessEngine {
     }
 
     fn size_bytes(&self, database: DatabaseId) -> Result<u64, EngineError> {
-        let path = self.files.path(database);
+        let path = self.files.present_path(database);
         Ok(std::fs::metadata(path).map_err(|error| io_fault("look at the size of a database", error))?.len())
     }
 
@@ -113,7 +154,7 @@ impl Engine for ProcessEngine {
     }
 
     fn format(&self, database: DatabaseId) -> Result<u32, EngineError> {
-        self.formats.format(database, &self.files.path(database))
+        self.formats.format(database, &self.files.present_path(database))
     }
 
     fn check_formats(&self, recorded: Arc<dyn RecordedFormats>) {
@@ -520,6 +561,7 @@ impl Engine for ProcessEngine {
     }
 
     fn verify(&self, database: DatabaseId, heads: &[CommitHash]) -> Result<Vec<String>, EngineError> {
+        self.make_copy(database)?;
         if !self.files.path(database).exists() {
             return Ok(vec!["the file is missing".into()]);
         }
@@ -528,6 +570,11 @@ impl Engine for ProcessEngine {
         let call = Call::Verify { heads: heads.to_vec() };
         self.call(database, Access::Write, &call, &within(limit), &mut Ends::default(), Blame::Server)
     }
+}
+
+/// Opens a file that is written anew, for a worker.
+fn open(path: &Path) -> Result<Vec<File>, EngineError> {
+    pool::open(path, Access::Write).map_err(|error| io_fault("open a file to collect", error))
 }
 
 pub(super) fn head_of(outcome: &MergeOutcome) -> Option<CommitHash> {

@@ -56,12 +56,14 @@ macro_rules! doom_segments {
         concat!(
             "INSERT INTO doomed_objects (object, since, was_named) SELECT DISTINCT object, ",
             $clock,
-            ", 1 FROM segments WHERE database_id = ? AND start_at BETWEEN ? AND ? ON CONFLICT (object) DO NOTHING"
+            ", 1 FROM segments AS s WHERE database_id = ? AND start_at BETWEEN ? AND ? AND NOT EXISTS (SELECT 1 FROM segments AS o \
+             WHERE o.object = s.object AND o.database_id <> s.database_id) ON CONFLICT (object) DO NOTHING"
         )
     };
 }
 
-/// Dooms the objects of segments that are about to be removed. The parameters are the database and the range of their starts.
+/// Dooms the objects of segments that are about to be removed and that no other database names. If two databases cease to name an object
+/// at once, both may leave it to a listing of all objects. The parameters are the database and the range of their starts.
 const DOOM_SEGMENTS: EngineSql =
     EngineSql { postgres: doom_segments!(clock!(postgres)), sqlite: doom_segments!(clock!(sqlite)) };
 

@@ -97,9 +97,9 @@ const ADD_SEGMENTS: EngineSql = EngineSql {
 };
 
 const SWITCH_ROW: EngineSql = EngineSql {
-    postgres: "UPDATE files SET generation = ?, durable_length = ?, write_number = nextval('write_numbers') \
+    postgres: "UPDATE files SET generation = ?, durable_length = ?, copied_from = NULL, write_number = nextval('write_numbers') \
         WHERE database_id = ? RETURNING write_number",
-    sqlite: "UPDATE files SET generation = ?, durable_length = ?, write_number = (SELECT max(write_number) + 1 FROM files) \
+    sqlite: "UPDATE files SET generation = ?, durable_length = ?, copied_from = NULL, write_number = (SELECT max(write_number) + 1 FROM files) \
         WHERE database_id = ? RETURNING write_number",
 };
 
@@ -143,11 +143,34 @@ const WITHDRAW: EngineSql = EngineSql::same(
 /// Empties the row. A late request of an earlier holder matches neither number.
 const CLEAR: EngineSql = EngineSql {
     postgres: "UPDATE files SET generation = generation + 1, epoch = epoch + 1, durable_length = 0, owner_node = NULL, \
-        owner_incarnation = NULL, write_number = nextval('write_numbers') WHERE database_id = ? RETURNING write_number",
+        owner_incarnation = NULL, copied_from = NULL, write_number = nextval('write_numbers') WHERE database_id = ? RETURNING write_number",
     sqlite: "UPDATE files SET generation = generation + 1, epoch = epoch + 1, durable_length = 0, owner_node = NULL, \
-        owner_incarnation = NULL, write_number = (SELECT max(write_number) + 1 FROM files) \
+        owner_incarnation = NULL, copied_from = NULL, write_number = (SELECT max(write_number) + 1 FROM files) \
         WHERE database_id = ? RETURNING write_number",
 };
+
+const IS_PUT_OFF: &str = "SELECT CAST(count(*) AS BIGINT) FROM files WHERE database_id = ? AND copied_from IS NOT NULL";
+
+/// Gives a copy that is put off the durable bytes of its source, at one moment. Which objects another row names changes nothing for them.
+const SHARE: EngineSql = EngineSql {
+    postgres: "WITH shared AS (\
+        INSERT INTO files (database_id, generation, durable_length, epoch, write_number, copied_from) \
+        SELECT ?, 0, durable_length, 0, write_number, database_id FROM files \
+        WHERE database_id = ? AND durable_length > 0 AND copied_from IS NULL RETURNING database_id, copied_from\
+    ) INSERT INTO segments (database_id, generation, start_at, end_at, object, object_offset, sha256) \
+        SELECT c.database_id, 0, s.start_at, s.end_at, s.object, s.object_offset, s.sha256 FROM shared AS c \
+        JOIN files AS f ON f.database_id = c.copied_from \
+        JOIN segments AS s ON s.database_id = f.database_id AND s.generation = f.generation",
+    sqlite: "INSERT INTO files (database_id, generation, durable_length, epoch, write_number, copied_from) \
+        SELECT ?, 0, durable_length, 0, write_number, database_id FROM files \
+        WHERE database_id = ? AND durable_length > 0 AND copied_from IS NULL",
+};
+
+/// The second half of [`SHARE`] on SQLite.
+const SHARE_SEGMENTS: &str = "INSERT INTO segments (database_id, generation, start_at, end_at, object, object_offset, sha256) \
+    SELECT c.database_id, 0, s.start_at, s.end_at, s.object, s.object_offset, s.sha256 FROM files AS c \
+    JOIN files AS f ON f.database_id = c.copied_from \
+    JOIN segments AS s ON s.database_id = f.database_id AND s.generation = f.generation WHERE c.database_id = ?";
 
 type FileColumns = (BigInt, BigInt, BigInt, Nullable<Text>, Nullable<Text>);
 type FileValues = (i64, i64, i64, Option<String>, Option<String>);
@@ -187,6 +210,16 @@ impl SqlRecords {
 
     fn id(&self) -> Parameter {
         text(self.database.to_string())
+    }
+
+    /// Returns `true` if the file names the segments of another database until it is made.
+    ///
+    /// # Errors
+    /// [`RecordsError::Unavailable`].
+    pub fn is_put_off(&self) -> Result<bool, RecordsError> {
+        self.store.look_up("look for a copy that is put off", |conn| {
+            Ok(PreparedSql::<BigInt>::new(IS_PUT_OFF, vec![self.id()]).get_result::<i64>(conn)? > 0)
+        })
     }
 
     /// Takes the lease from its holder ([`Record::withdraw`]).
@@ -420,6 +453,16 @@ impl SqlRecords {
             })
         })
     }
+}
+
+/// Makes a new database name the segments of another one, if the files of databases are in a store.
+pub(crate) fn share_segments(conn: &mut AnyConnection, from: DatabaseId, to: DatabaseId) -> StoreResult<()> {
+    let parameters = vec![text(to.to_string()), text(from.to_string())];
+    PreparedSql::<()>::new(SHARE.of(conn), parameters).execute(conn)?;
+    if let AnyConnection::Sqlite(_) = conn {
+        PreparedSql::<()>::new(SHARE_SEGMENTS, vec![text(to.to_string())]).execute(conn)?;
+    }
+    Ok(())
 }
 
 /// Returns the end of the bytes whose segments a caller does not need: those it has, but for the last segment.

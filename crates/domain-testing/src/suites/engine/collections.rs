@@ -25,7 +25,7 @@ impl<F: FnMut() -> Result<Vec<CommitHash>, EngineError>> KeptHeads for Kept<F> {
     }
 }
 
-fn only(heads: &[&CommitHash]) -> impl KeptHeads {
+pub(super) fn only(heads: &[&CommitHash]) -> impl KeptHeads {
     Kept { first: heads.iter().map(|head| (*head).clone()).collect(), later: || Ok(Vec::new()) }
 }
 

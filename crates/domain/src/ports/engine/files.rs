@@ -28,6 +28,13 @@ pub trait DatabaseFiles: Send + Sync {
     /// [`EngineError`]. Either file may then be in place.
     fn install(&self, database: DatabaseId, new: &Path) -> Result<(), EngineError>;
 
+    /// Has the file of a database made anew before its next use, of what its refs reach, as that of a copy that was put off
+    /// ([`Engine::copy_later`](super::Engine::copy_later)).
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    fn put_off(&self, database: DatabaseId) -> Result<(), EngineError>;
+
     /// Returns `true` if a record of the file ends at `at`, so that a writer may continue from there: behind a root, or at the length of a
     /// file to which nothing was added since it was collected.
     ///

@@ -31,15 +31,16 @@ pub(super) fn run(
     let fork_id = copy_of(fork_id, run.operation.attempts);
     // No other operation of the source runs meanwhile, so the copy holds every commit that a ref can name when the fork is
     // settled.
-    inner.ports.engine.copy(source.id, fork_id)?;
-    // The fork must not hold what the source has deleted, and what only its pull requests brought.
-    let mut kept = SourceRefs { inner, source: source.id, covered: BTreeSet::new() };
-    let settled = match inner.ports.engine.collect(fork_id, &mut kept) {
-        Ok(_) => settle(run, owner_id, owner, fork_id, &kept),
-        Err(error) => {
+    let settled = if inner.ports.engine.copy_later(source.id, fork_id)? {
+        settle(run, owner_id, owner, fork_id, None)
+    } else {
+        // The fork must not hold what the source has deleted, and what only its pull requests brought.
+        let mut kept = SourceRefs { inner, source: source.id, covered: BTreeSet::new() };
+        if let Err(error) = inner.ports.engine.collect(fork_id, &mut kept) {
             inner.ports.engine.remove(fork_id)?;
             return Err(error.into());
         }
+        settle(run, owner_id, owner, fork_id, Some(&kept))
     };
     if matches!(settled, Err(RunError::Failed(_) | RunError::Lost)) {
         inner.ports.engine.remove(fork_id)?;
@@ -119,16 +120,20 @@ fn settle(
     owner_id: AccountId,
     owner: &OwnerName,
     fork_id: DatabaseId,
-    kept: &SourceRefs<'_>,
+    kept: Option<&SourceRefs<'_>>,
 ) -> Result<(), RunError> {
     let inner = run.inner;
     let now = inner.now();
-    let FileState { size_bytes, engine_format } = file_state(inner, fork_id)?;
+    // A copy that is put off is as large as its source until its own file is made.
+    let measured = if kept.is_some() { fork_id } else { run.operation.database_id };
+    let FileState { size_bytes, engine_format } = file_state(inner, measured)?;
     let mut tx =
         inner.ports.metadata.write(&run.keys().and(WriteKey::Account(owner_id)).and(WriteKey::Database(fork_id)))?;
     let (source, user) = run.begin(tx.as_mut(), Role::Read)?;
     let owner = new_owner(tx.as_mut(), &user, owner_id, owner)?;
-    if !kept.lacking(tx.as_mut())?.is_empty() {
+    if let Some(kept) = kept
+        && !kept.lacking(tx.as_mut())?.is_empty()
+    {
         // A branch or tag was created meanwhile at a commit that only a pull request named before.
         return Err(RunError::Moved);
     }

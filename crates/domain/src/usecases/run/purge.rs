@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::super::collections::{CollectionEnd, collect, finish};
 use super::super::operations::LEASE_SECONDS;
+use super::super::put_off_copies::make_forks_of;
 use super::super::revisions;
 use super::{LeasedRun, RunError, failed};
 use crate::access::visibility::find_live;
@@ -23,6 +24,8 @@ pub(super) fn run(run: &LeasedRun<'_>) -> Result<(), RunError> {
     let mut tx = inner.ports.metadata.read()?;
     let (database, _) = run.begin(tx.as_mut(), Role::Admin)?;
     tx.discard();
+    // Forks that share the file would keep it.
+    make_forks_of(inner, database.id)?;
     let kept_by = forks_that_keep(inner, &database)?;
     let extend = |tx: &mut dyn Transaction| {
         tx.operations().extend_lease(operation.id, run.holder, inner.now().plus_seconds(LEASE_SECONDS))

@@ -1,0 +1,123 @@
+//! Copies that are put off: until a copy is used, it is a second name of the file of its source.
+//!
+//! The second name keeps the file as it grows, and after the source has been collected or removed. The copy is made from it of what
+//! its own refs reach, and of nothing else. Nothing is ever read from the file itself.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use branchyard_domain::ports::{EngineError, KeptCommits};
+use branchyard_domain::values::{CommitHash, DatabaseId};
+use parking_lot::{Condvar, Mutex};
+
+use crate::engine::io_fault;
+use crate::files::{Files, Temporary};
+
+/// Number of copies that are made at once. Each takes a core, and as much space as the file.
+const AT_ONCE: usize = 2;
+/// How long a call waits for others to make copies.
+const WAIT: Duration = Duration::from_secs(30);
+
+/// The copies of an engine that are put off.
+#[derive(Default)]
+pub struct PutOffCopies {
+    kept: OnceLock<Arc<dyn KeptCommits>>,
+    making: Mutex<HashSet<DatabaseId>>,
+    ended: Condvar,
+}
+
+impl std::fmt::Debug for PutOffCopies {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PutOffCopies").field("making", &self.making.lock().len()).finish_non_exhaustive()
+    }
+}
+
+impl PutOffCopies {
+    /// Sets what copies keep. Only the first call has an effect.
+    pub fn keep(&self, kept: Arc<dyn KeptCommits>) {
+        self.kept.get_or_init(|| kept);
+    }
+
+    /// Puts off the copy of a database. Returns `false` if that is not possible.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    pub fn put_off(&self, files: &Files, from: DatabaseId, to: DatabaseId) -> Result<bool, EngineError> {
+        if self.kept.get().is_none() {
+            return Ok(false);
+        }
+        files.put_off(from, to).map_err(|error| io_fault("put off a copy", error))
+    }
+
+    /// Makes the file of a database if its copy was put off. `write` writes what the given commits reach from the file at the path to a
+    /// new one.
+    ///
+    /// # Errors
+    /// The errors of `write`; [`EngineError::Unavailable`] if other calls are making copies for longer than this one can wait.
+    pub fn make(
+        &self,
+        files: &Files,
+        database: DatabaseId,
+        write: impl FnOnce(&Path, &[CommitHash]) -> Result<Temporary, EngineError>,
+    ) -> Result<(), EngineError> {
+        let Some(_place) = self.take_place(files, database)? else { return Ok(()) };
+        let kept =
+            self.kept.get().ok_or_else(|| EngineError::Unavailable("what a fork keeps is not known yet".into()))?;
+        // No later look is needed: what a ref can come to name was read from the file that is made here.
+        let new = write(&files.source_path(database), &kept.kept(database)?)?;
+        self.install(files, database, new.path())?;
+        kept.made(database);
+        Ok(())
+    }
+
+    fn install(&self, files: &Files, database: DatabaseId, new: &Path) -> Result<(), EngineError> {
+        let fault = |error| io_fault("install a copy", error);
+        files.sync(new).map_err(fault)?;
+        // Not between the steps of a removal.
+        let _making = self.making.lock();
+        files.install_copy(new, database).map_err(fault)
+    }
+
+    /// Removes the file of a database, also if it is a copy that is put off or being made.
+    ///
+    /// # Errors
+    /// An error if the file cannot be removed.
+    pub fn remove(&self, files: &Files, database: DatabaseId) -> std::io::Result<()> {
+        let _making = self.making.lock();
+        files.remove(database)
+    }
+
+    /// Waits until this call may make a copy. Returns `None` if it has been made.
+    fn take_place(&self, files: &Files, database: DatabaseId) -> Result<Option<Place<'_>>, EngineError> {
+        let until = Instant::now() + WAIT;
+        let mut making = self.making.lock();
+        loop {
+            if !files.is_put_off(database) {
+                return Ok(None);
+            }
+            if making.len() < AT_ONCE && making.insert(database) {
+                return Ok(Some(Place { copies: self, database }));
+            }
+            if self.ended.wait_until(&mut making, until).timed_out() {
+                return Err(EngineError::Unavailable(
+                    "the file of this fork is being made before its first use; try again in a moment".into(),
+                ));
+            }
+        }
+    }
+}
+
+/// The right to make a copy, until it is dropped.
+struct Place<'a> {
+    copies: &'a PutOffCopies,
+    database: DatabaseId,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.copies.making.lock().remove(&self.database);
+        self.copies.ended.notify_all();
+    }
+}
