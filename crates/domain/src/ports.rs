@@ -34,7 +34,7 @@ pub use metadata::{
     MetadataError, MirrorRepository, OperationBacklog, OperationFilter, OperationRepository, OperationState,
     OrganizationRepository, PersonalDataRepository, Places, PullCommentRepository, PullFetch, PullFetchRepository,
     PullFilter, PullRepository, PullStanding, Ranking, RefLogRepository, RefRepository, ReleaseRepository,
-    Repositories, RequestFacts, RequestTarget, RoleSources, SavedAnswer,
+    Repositories, RequestCountRepository, RequestFacts, RequestTarget, RequestWindow, RoleSources, SavedAnswer,
     SessionRepository, SizeChange, StarRepository, TagRepository, TargetDatabase, TokenRepository, Transaction,
     UploadRepository, UserFilter, UserKeyRepository, UserRepository, WriteKey, WriteKeys,
 };

@@ -41,6 +41,7 @@ mod recovery;
 mod ref_log;
 mod releases;
 mod remotes;
+mod request_counts;
 mod revisions;
 mod revocations;
 mod run;
@@ -99,6 +100,7 @@ pub use pushes::{PushStep, Pushes, RefChange};
 pub use recovery::Recovery;
 pub use releases::{EditRelease, NewRelease, Releases};
 pub use remotes::{RemoteRefs, Remotes};
+pub use request_counts::RequestCounts;
 pub use secrets::{ResealOutcome, Secrets, UnreadableHook};
 pub use sessions::{Client, OpenedSession, Sessions, SignInLimits};
 pub use settled::SettlementWatch;
@@ -417,6 +419,8 @@ nouns! {
     deliveries: Deliveries;
     /// Dispatch of webhook events from the outbox to their receivers.
     dispatch: Dispatch;
+    /// Requests of users, counted by all servers together.
+    request_counts: RequestCounts;
     /// The keys that secrets are sealed under.
     secrets: Secrets;
 }

@@ -7,6 +7,7 @@ use actix_web::{HttpMessage as _, HttpRequest};
 use branchyard_auth::{PlainToken, TokenFormatError, credential_token};
 use branchyard_domain::access::Caller;
 use branchyard_domain::ports::RequestTarget;
+use branchyard_domain::values::{AccountId, Timestamp};
 use branchyard_problem_details::Problem;
 use branchyard_remote_protocol::{Credential, CredentialError};
 
@@ -85,7 +86,7 @@ async fn signer_of(
     let hosts = own.into_iter().chain(config.remotes.extra_audiences.iter().map(String::as_str));
     credential.verify(&key.public_key, hosts, now.as_seconds()).map_err(invalid)?;
     if policy.is_counted {
-        let shown = state.rates.count_user(user.id, now);
+        let shown = count_user(state, user.id, now).await?;
         settle(request, shown)?;
     }
     last_use::note_key(state, &key);
@@ -156,7 +157,7 @@ pub(crate) async fn caller_of(
     };
     state.rates.accept(accepted);
     if policy.is_counted {
-        let shown = state.rates.count_user(user.id, now);
+        let shown = count_user(state, user.id, now).await?;
         settle(request, shown)?;
     }
     last_use::note(state, &token, address_text(address), user_agent_of(request));
@@ -171,11 +172,28 @@ fn target_of(request: &HttpRequest) -> Option<RequestTarget> {
     RequestTarget::parse(&owner, &name, reference.as_deref())
 }
 
+/// Counts a request of a user. Where several servers count together, this one first reports what it has counted, and learns of the
+/// others, as often as is needed to keep the quota.
+async fn count_user(state: &AppState, user: AccountId, now: Timestamp) -> Result<Option<QuotaHeaders>, HandlerError> {
+    let Some((shown, unreported)) = state.rates.count_user(user, now) else { return Ok(None) };
+    let Some(requests) = unreported else { return Ok(Some(shown)) };
+    let services = state.services.clone();
+    let report = in_context(move || services.request_counts().add(user, requests));
+    match state.reads.run(CallerKey::User(user), report).await? {
+        Ok(all) => Ok(state.rates.learn_of_user(user, all, now)),
+        Err(error) => {
+            let error = &error as &dyn std::error::Error;
+            tracing::debug!(error, "requests are not counted together with other servers now");
+            Ok(Some(shown))
+        }
+    }
+}
+
 /// Counts a request whose caller was authenticated by other means, for example by a session.
-pub(crate) fn count(state: &AppState, request: &HttpRequest, caller: &Caller) -> Result<(), HandlerError> {
+pub(crate) async fn count(state: &AppState, request: &HttpRequest, caller: &Caller) -> Result<(), HandlerError> {
     let now = state.services.now();
     let shown = match caller {
-        Caller::User(user) => state.rates.count_user(user.id, now),
+        Caller::User(user) => count_user(state, user.id, now).await?,
         Caller::Anonymous => state.rates.count_address(address_of(state, request), now),
     };
     settle(request, shown)

@@ -12,11 +12,14 @@ pub struct RateLimits {
     pub user_per_hour: u32,
     /// Requests without a credential per minute and address (IPv6: per /64); 0 disables the limit.
     pub anonymous_per_minute: u32,
+    /// Whether several servers count the requests of users together. They then exceed the limit by a tenth at most, as long as there are
+    /// no more than 16 of them.
+    pub is_shared: bool,
 }
 
 impl Default for RateLimits {
     fn default() -> Self {
-        Self { user_per_hour: 0, anonymous_per_minute: 600 }
+        Self { user_per_hour: 0, anonymous_per_minute: 600, is_shared: false }
     }
 }
 

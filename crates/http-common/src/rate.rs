@@ -7,6 +7,8 @@ mod table;
 use std::net::IpAddr;
 
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
+use branchyard_domain::ports::RequestWindow;
+use branchyard_domain::usecases::RequestCounts;
 use branchyard_domain::values::{AccountId, Timestamp};
 use branchyard_problem_details::{ErrorCode, Problem};
 
@@ -52,17 +54,30 @@ pub(crate) struct Rates {
 impl Rates {
     pub(crate) fn new(limits: Option<&RateLimits>) -> Self {
         let table = |quota: u32, window: i64| (quota > 0).then(|| WindowTable::new(quota, window));
+        let users = |limits: &RateLimits| {
+            let table = table(limits.user_per_hour, RequestCounts::WINDOW_SECONDS)?;
+            Some(if limits.is_shared { table.shared() } else { table })
+        };
         Self {
-            users: limits.and_then(|limits| table(limits.user_per_hour, 3_600)),
+            users: limits.and_then(users),
             addresses: limits.and_then(|limits| table(limits.anonymous_per_minute, 60)),
             accepted: Accepted::default(),
         }
     }
 
-    /// Counts a request of a user. Returns `None` if there is no limit.
-    pub(crate) fn count_user(&self, user: AccountId, now: Timestamp) -> Option<QuotaHeaders> {
-        let table = self.users.as_ref()?;
-        Some(shown(Policy::User, table, table.count(user.as_uuid().as_u128(), now.as_seconds())))
+    /// Counts a request of a user. Returns `None` if there is no limit, and otherwise the number of requests that the caller has to
+    /// report to other servers before the request goes on, if there are any.
+    pub(crate) fn count_user(&self, user: AccountId, now: Timestamp) -> Option<(QuotaHeaders, Option<u32>)> {
+        let (table, key) = (self.users.as_ref()?, user.as_uuid().as_u128());
+        let counted = shown(Policy::User, table, table.count(key, now.as_seconds()));
+        Some((counted, table.take_unreported(key)))
+    }
+
+    /// Takes over what all servers have counted of a user.
+    pub(crate) fn learn_of_user(&self, user: AccountId, all: RequestWindow, now: Timestamp) -> Option<QuotaHeaders> {
+        let (table, key) = (self.users.as_ref()?, user.as_uuid().as_u128());
+        let standing = table.learn(key, all.began_at.as_seconds(), all.requests, now.as_seconds());
+        Some(shown(Policy::User, table, standing))
     }
 
     /// Counts a request of an address. Returns `None` if there is no limit.

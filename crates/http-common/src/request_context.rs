@@ -127,8 +127,8 @@ impl RequestContext {
     ///
     /// # Errors
     /// 429 if the quota is used up.
-    pub fn on_behalf_of(caller: Caller, state: AppState, request: &HttpRequest) -> Result<Self, HandlerError> {
-        caller::count(&state, request, &caller)?;
+    pub async fn on_behalf_of(caller: Caller, state: AppState, request: &HttpRequest) -> Result<Self, HandlerError> {
+        caller::count(&state, request, &caller).await?;
         let id = RequestId::of_request(request, &state.services);
         Ok(Self::new(state, caller, request, id))
     }

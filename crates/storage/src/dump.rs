@@ -32,7 +32,7 @@ use crate::transaction::SqlTransaction;
 /// | `doomed_objects` | Objects that are about to be deleted, which the backup does not have |
 /// | `store_state` | The cluster that an object store belongs to. A store that a dump is loaded into has an object store of its own |
 /// | `key_ring` | A backup has it as a file. A store that a dump is loaded into may have another master key ([`Store::load_with_key_ring`]) |
-/// | `sign_in_attempts` | What is counted for minutes |
+/// | `sign_in_attempts`, `request_counts` | What is counted for minutes, or an hour |
 const TABLES: &[&str] = &[
     "installation",
     "accounts",

@@ -66,6 +66,7 @@ mod pushed_chunks;
 mod ref_log;
 mod refs;
 mod releases;
+mod request_counts;
 mod rights_version;
 mod samples;
 mod schema;

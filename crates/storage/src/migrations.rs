@@ -66,7 +66,8 @@ const TEXTS: &[MigrationText] = texts![
     "2026-12-01-000007_drained_nodes",
     "2026-12-01-000008_sign_in_attempts",
     "2026-12-02-000001_ref_log",
-    "2026-12-03-000002_put_off_copies"
+    "2026-12-03-000002_put_off_copies",
+    "2026-12-03-000003_request_counts"
 ];
 
 const LOG: &str = "CREATE TABLE IF NOT EXISTS branchyard_migrations (

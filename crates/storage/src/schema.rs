@@ -596,6 +596,14 @@ diesel::table! {
 }
 
 diesel::table! {
+    request_counts (user_id) {
+        user_id -> Text,
+        began_at -> BigInt,
+        requests -> BigInt,
+    }
+}
+
+diesel::table! {
     branchyard_migrations (version) {
         version -> Text,
         hash -> Text,
@@ -648,4 +656,5 @@ diesel::allow_tables_to_appear_in_same_query!(
     store_state,
     key_ring,
     sign_in_attempts,
+    request_counts,
 );

@@ -17,7 +17,7 @@
 //! | account | `accounts` | `users`, `emails`, `organizations`, `members`, `tokens`, `user_keys`, `sessions`, `uploads`; which databases an owner has, and how many |
 //! | database | `databases` | `databases`, `collections`, `ref_log`, `collaborators`, `stars`, `branches`, `tags`, `pulls`, `comments`, `releases`, `operations`, `mirrors`, `events`, `activities` |
 //!
-//! Without a key: the time of a last use, the extension of a lease by its holder, `answers`, `sign_in_attempts`, and the removal of what is past its
+//! Without a key: the time of a last use, the extension of a lease by its holder, `answers`, `sign_in_attempts`, `request_counts`, and the removal of what is past its
 //! retention. Each is one statement on rows that it identifies by themselves. A pull request also changes with the branches of its
 //! source, another database: a transaction that changes it holds the keys of both.
 //!

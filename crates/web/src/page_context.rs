@@ -84,7 +84,7 @@ impl PageContext {
         let is_new_visitor = visitor.is_none();
         let secret = visitor.unwrap_or_else(|| PlainSecret::mint_from(&mut |buffer| state.services.random(buffer)));
         let visit = Self {
-            call: RequestContext::on_behalf_of(caller, state, request)?,
+            call: RequestContext::on_behalf_of(caller, state, request).await?,
             session,
             secret: Rc::new(secret),
             is_new_visitor,

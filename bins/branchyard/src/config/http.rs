@@ -168,6 +168,7 @@ impl Config {
         http.rate_limits = self.rate_limit.enabled.then_some(RateLimits {
             user_per_hour: self.rate_limit.user_per_hour,
             anonymous_per_minute: self.rate_limit.anonymous_per_minute,
+            is_shared: self.store_url.is_some(),
         });
         http.default_page_size = self.pagination.default_page_size;
         http.max_page_size = self.pagination.max_page_size;

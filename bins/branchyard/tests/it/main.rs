@@ -34,6 +34,7 @@ mod node_calls;
 mod node_drain;
 mod node_faults;
 mod node_forks;
+mod node_quotas;
 mod object_blobs;
 #[cfg(feature = "otlp")]
 mod otlp;

@@ -76,7 +76,7 @@ async fn the_revision_type_is_repeated_in_the_case_of_the_contract() {
 
 #[actix_web::test]
 async fn a_quota_that_is_used_up_is_told_in_the_shape_of_the_endpoint() {
-    let limits = RateLimits { user_per_hour: 0, anonymous_per_minute: 1 };
+    let limits = RateLimits { user_per_hour: 0, anonymous_per_minute: 1, is_shared: false };
     let world = LegacyHarness::with(Visibility::Public, Some(limits));
     let read = || LegacyHarness::request(None, "GET", "/api/v1alpha1/olga/rivers?q=SELECT%20*%20FROM%20t");
     assert_eq!(world.send(read()).await.status, 200);

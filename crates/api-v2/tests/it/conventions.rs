@@ -173,7 +173,7 @@ fn unsent(request: actix_web::test::TestRequest, length: &str) -> actix_http::Re
 #[actix_web::test]
 async fn credential_quota_size_and_type_come_before_the_body() {
     let world = ApiHarness::with(|config| {
-        config.rate_limits = Some(RateLimits { user_per_hour: 4, anonymous_per_minute: 5 });
+        config.rate_limits = Some(RateLimits { user_per_hour: 4, anonymous_per_minute: 5, is_shared: false });
     });
     let ada = world.user("ada");
     let of = |who| ApiHarness::request(who, "POST", "/databases");

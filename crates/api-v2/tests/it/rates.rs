@@ -5,7 +5,9 @@ use serde_json::json;
 use crate::harness::ApiHarness;
 
 fn limited(user_per_hour: u32, anonymous_per_minute: u32) -> ApiHarness {
-    ApiHarness::with(|config| config.rate_limits = Some(RateLimits { user_per_hour, anonymous_per_minute }))
+    ApiHarness::with(|config| {
+        config.rate_limits = Some(RateLimits { user_per_hour, anonymous_per_minute, is_shared: false })
+    })
 }
 
 #[actix_web::test]

@@ -43,7 +43,7 @@ pub use people::deleted_users;
 pub use pulls::{comments, pull_content, pulls};
 pub use ref_log::ref_log;
 pub use refs::{named_commits, refs, releases};
-pub use sessions::{attempts_to_sign_in, invitations, profiles, sessions};
+pub use sessions::{attempts_to_sign_in, invitations, profiles, request_counts, sessions};
 pub use stars::{rankings, stars};
 pub use transactions::{concurrency, rights_kept_by_writes, rights_versions, transactions, versions};
 
@@ -63,6 +63,7 @@ pub const ALL: &[(&str, MetadataCheck)] = &[
     ("user_keys", user_keys),
     ("sessions", sessions),
     ("attempts_to_sign_in", attempts_to_sign_in),
+    ("request_counts", request_counts),
     ("invitations", invitations),
     ("profiles", profiles),
     ("user_lists", user_lists),

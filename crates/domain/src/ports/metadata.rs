@@ -22,6 +22,7 @@ mod pulls;
 mod ref_log;
 mod refs;
 mod releases;
+mod request_counts;
 mod uploads;
 mod write_keys;
 
@@ -46,6 +47,7 @@ pub use pulls::{
 pub use ref_log::RefLogRepository;
 pub use refs::{BranchRepository, RefRepository, TagRepository};
 pub use releases::ReleaseRepository;
+pub use request_counts::{RequestCountRepository, RequestWindow};
 pub use uploads::UploadRepository;
 pub use write_keys::{WriteKey, WriteKeys};
 
@@ -239,6 +241,8 @@ pub trait Repositories {
     fn deliveries(&mut self) -> &mut dyn DeliveryRepository;
     /// Returns the repository of attempts of deliveries.
     fn attempts(&mut self) -> &mut dyn AttemptRepository;
+    /// Returns the repository of counted requests.
+    fn request_counts(&mut self) -> &mut dyn RequestCountRepository;
     /// Returns the repository of what refers to one user.
     fn personal_data(&mut self) -> &mut dyn PersonalDataRepository;
 }
@@ -273,6 +277,7 @@ impl<
         + HookRepository
         + DeliveryRepository
         + AttemptRepository
+        + RequestCountRepository
         + PersonalDataRepository,
 > Repositories for T
 {
@@ -389,6 +394,10 @@ impl<
     }
 
     fn attempts(&mut self) -> &mut dyn AttemptRepository {
+        self
+    }
+
+    fn request_counts(&mut self) -> &mut dyn RequestCountRepository {
         self
     }
 

@@ -6,6 +6,9 @@ use std::hash::BuildHasher as _;
 
 use parking_lot::Mutex;
 
+/// Number of shares of a quota. Each server may have counted one that the others do not know of, so 16 of them exceed the quota by a tenth
+/// at most.
+const SHARES: u32 = 160;
 /// Entries per bucket. Each bucket has one lock. In a full bucket, the entry with the lowest count is replaced.
 const WAYS: usize = 16;
 /// With [`WAYS`], the table holds 131,072 callers in about 4 MiB.
@@ -16,6 +19,8 @@ struct WindowEntry {
     key: u128,
     began: i64,
     count: u32,
+    /// Of these, those that other servers do not know of.
+    unreported: u32,
 }
 
 /// A caller's quota in its current window.
@@ -33,6 +38,8 @@ pub(crate) struct QuotaState {
 pub(crate) struct WindowTable {
     quota: u32,
     window: i64,
+    /// How many requests of a caller this server counts before it reports them to others. `None` if it counts alone.
+    share: Option<u32>,
     hasher: RandomState,
     buckets: Vec<Mutex<Vec<WindowEntry>>>,
 }
@@ -40,7 +47,12 @@ pub(crate) struct WindowTable {
 impl WindowTable {
     pub(crate) fn new(quota: u32, window: i64) -> Self {
         let buckets = (0..BUCKETS).map(|_| Mutex::default()).collect();
-        Self { quota, window, hasher: RandomState::new(), buckets }
+        Self { quota, window, share: None, hasher: RandomState::new(), buckets }
+    }
+
+    /// Has several servers count together.
+    pub(crate) fn shared(self) -> Self {
+        Self { share: Some((self.quota / SHARES).max(1)), ..self }
     }
 
     pub(crate) fn quota(&self) -> u32 {
@@ -69,13 +81,37 @@ impl WindowTable {
             };
             let over = entry.count >= self.quota;
             entry.count = entry.count.saturating_add(1).min(self.quota);
+            entry.unreported += u32::from(!over && self.share.is_some());
             QuotaState { left: self.quota - entry.count, reset: entry.began + self.window - now, over }
+        })
+    }
+
+    /// Returns the requests of a caller that have to be reported to other servers now. They then count as reported.
+    pub(crate) fn take_unreported(&self, key: u128) -> Option<u32> {
+        let share = self.share?;
+        self.with(key, |entries| {
+            let entry = entries.iter_mut().find(|entry| entry.key == key && entry.unreported >= share)?;
+            Some(std::mem::take(&mut entry.unreported))
+        })
+    }
+
+    /// Takes over what all servers have counted in a caller's window, and returns the caller's quota then.
+    pub(crate) fn learn(&self, key: u128, began: i64, total: u64, now: i64) -> QuotaState {
+        self.with(key, |entries| {
+            let total = u32::try_from(total).unwrap_or(u32::MAX);
+            let at = self.place(entries, key, now);
+            if let Some(entry) = entries.get_mut(at) {
+                entry.began = began;
+                entry.count = total.saturating_add(entry.unreported).min(self.quota);
+            }
+            let left = self.quota.saturating_sub(total);
+            QuotaState { left, reset: (began + self.window - now).clamp(1, self.window), over: total > self.quota }
         })
     }
 
     /// Returns the index of the caller's entry. Creates or resets the entry if its window is not current.
     fn place(&self, entries: &mut Vec<WindowEntry>, key: u128, now: i64) -> usize {
-        let fresh = WindowEntry { key, began: now, count: 0 };
+        let fresh = WindowEntry { key, began: now, count: 0, unreported: 0 };
         if let Some(at) = entries.iter().position(|entry| entry.key == key) {
             if !self.lasts(&entries[at], now) {
                 entries[at] = fresh;
@@ -120,6 +156,30 @@ mod tests {
         assert_eq!(table.look(1, 159), QuotaState { left: 0, reset: 1, over: true });
         assert_eq!(table.count(2, 159).left, 1);
         assert_eq!(table.count(1, 160), QuotaState { left: 1, reset: 60, over: false });
+    }
+
+    #[test]
+    fn servers_that_count_together_exceed_a_quota_by_a_tenth_at_most() {
+        for (quota, servers) in [(1, 3), (50, 3), (1_000, 3), (5_000, 16)] {
+            let tables: Vec<_> = (0..servers).map(|_| WindowTable::new(quota, 3_600).shared()).collect();
+            let (mut all, mut served) = (0, 0);
+            for request in 0..quota * 2 {
+                // The first half of the requests goes to one server.
+                let at = if request < quota / 2 { 0 } else { request as usize % tables.len() };
+                let mut standing = tables[at].count(7, 100);
+                if let Some(requests) = tables[at].take_unreported(7) {
+                    all += u64::from(requests);
+                    standing = tables[at].learn(7, 100, all, 100);
+                }
+                served += u32::from(!standing.over);
+            }
+            assert!(served >= quota - quota / 160 && served <= quota + quota / 10, "{served} of {quota}");
+            if quota < 160 {
+                assert_eq!(served, quota, "exact where a share is one request");
+            }
+            assert!(tables.iter().all(|table| table.look(7, 100).over || quota >= 160));
+            assert!(!tables[0].look(7, 3_700).over, "the next window");
+        }
     }
 
     #[test]

@@ -49,6 +49,7 @@ checks!(
     tokens, user_keys,
     sessions,
     attempts_to_sign_in,
+    request_counts,
     invitations,
     profiles,
     user_lists,

@@ -98,7 +98,7 @@ fn invalid(operation: &DeclaredOperation, good: SentRequest) -> SentRequest {
 
 /// Sets a quota of one request, and uses it up.
 async fn use_up_the_quota(world: &mut LegacyHarness, good: &SentRequest) {
-    let limits = RateLimits { user_per_hour: 1, anonymous_per_minute: 1 };
+    let limits = RateLimits { user_per_hour: 1, anonymous_per_minute: 1, is_shared: false };
     world.reconfigure(|config| config.rate_limits = Some(limits));
     let first = good.clone().at("/api/v1alpha1/user");
     let first = SentRequest { method: "GET".to_owned(), content: Content::None, ..first };

@@ -115,7 +115,7 @@ fn other_method(operation: &DeclaredOperation, good: SentRequest) -> SentRequest
 
 /// Limits the quota to one request and uses it up.
 async fn use_up_the_quota(scene: &mut AuthorizationHarness, good: &SentRequest) {
-    let limits = RateLimits { user_per_hour: 1, anonymous_per_minute: 1 };
+    let limits = RateLimits { user_per_hour: 1, anonymous_per_minute: 1, is_shared: false };
     scene.world.reconfigure(|config| config.rate_limits = Some(limits));
     scene.world.get(good.token.as_deref(), "/user").await.expect(200);
 }

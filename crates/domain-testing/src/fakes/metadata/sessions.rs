@@ -4,7 +4,10 @@ use branchyard_auth::HashedToken;
 
 use super::{MemoryTransaction, Result, count, missing};
 use branchyard_domain::entities::{Invitation, LastUse, Session, User};
-use branchyard_domain::ports::{AttemptWindow, InvitationRepository, MetadataError, SessionRepository, WriteKey};
+use branchyard_domain::ports::{
+    AttemptWindow, InvitationRepository, MetadataError, RequestCountRepository, RequestWindow, SessionRepository,
+    WriteKey,
+};
 use branchyard_domain::values::{AccountId, InvitationId, SessionId, Timestamp};
 
 impl SessionRepository for MemoryTransaction<'_> {
@@ -76,6 +79,23 @@ impl SessionRepository for MemoryTransaction<'_> {
 
     fn purge_attempts(&mut self, ended: Timestamp) -> Result<()> {
         self.change()?.attempts_to_sign_in.retain(|_, window| window.began_at > ended);
+        Ok(())
+    }
+}
+
+impl RequestCountRepository for MemoryTransaction<'_> {
+    fn add(&mut self, user: AccountId, requests: u32, ended: Timestamp, now: Timestamp) -> Result<RequestWindow> {
+        let first = RequestWindow { began_at: now, requests: 0 };
+        let window = self.change()?.request_counts.entry(user).or_insert(first);
+        if window.began_at <= ended {
+            *window = first;
+        }
+        window.requests += u64::from(requests);
+        Ok(*window)
+    }
+
+    fn purge(&mut self, ended: Timestamp) -> Result<()> {
+        self.change()?.request_counts.retain(|_, window| window.began_at > ended);
         Ok(())
     }
 }

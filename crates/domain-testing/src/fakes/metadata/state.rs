@@ -10,7 +10,7 @@ use branchyard_domain::entities::{
     Operation, Organization, Pull, PullComment, RefLogEntry, Release, Request, RetiredName, Role, Session, Tag, Token,
     Upload, User, UserKey,
 };
-use branchyard_domain::ports::{AttemptWindow, SavedAnswer};
+use branchyard_domain::ports::{AttemptWindow, RequestWindow, SavedAnswer};
 use branchyard_domain::values::{
     AccountId, ActivityId, DatabaseId, DeliveryId, HookId, InvitationId, OperationId, PullNumber, RefLogId, RefName,
     SessionId, Timestamp, TokenId, UploadId, UserKeyId,
@@ -51,6 +51,7 @@ pub(super) struct MetadataState {
     pub(super) user_keys: BTreeMap<UserKeyId, UserKey>,
     pub(super) sessions: BTreeMap<SessionId, Session>,
     pub(super) attempts_to_sign_in: BTreeMap<String, AttemptWindow>,
+    pub(super) request_counts: BTreeMap<AccountId, RequestWindow>,
     pub(super) invitations: BTreeMap<InvitationId, Invitation>,
     pub(super) databases: BTreeMap<DatabaseId, Database>,
     pub(super) mirrors: BTreeMap<DatabaseId, Mirror>,

@@ -139,3 +139,20 @@ pub fn attempts_to_sign_in(store: &dyn Metadata) {
     assert_eq!(count("ann", 161), (at(160), 2));
     assert_eq!(count("bob", 161), (at(161), 1), "it was removed");
 }
+
+/// Checks the counting of requests: windows of users, and their end.
+pub fn request_counts(store: &dyn Metadata) {
+    let add = |user: u128, requests: u32, now: i64| {
+        write(store, |tx| {
+            let window = tx.request_counts().add(account_id(user), requests, at(now - 60), at(now)).unwrap();
+            (window.began_at, window.requests)
+        })
+    };
+    assert_eq!(add(1, 5, 100), (at(100), 5));
+    assert_eq!(add(1, 2, 159), (at(100), 7));
+    assert_eq!(add(2, 1, 159), (at(159), 1));
+    assert_eq!(add(1, 3, 160), (at(160), 3), "the next window");
+    write(store, |tx| tx.request_counts().purge(at(159)).unwrap());
+    assert_eq!(add(1, 1, 161), (at(160), 4));
+    assert_eq!(add(2, 1, 161), (at(161), 1), "it was removed");
+}
